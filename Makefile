@@ -1,0 +1,91 @@
+# luoshu: one Makefile, not recursive. `make help` lists the targets.
+# Variants live side by side: build/release, build/address-undefined (SAN=address,undefined).
+SHELL := /bin/bash
+CC ?= gcc
+CXX ?= g++
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+SAN ?=
+comma := ,
+VARIANT := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)$(if $(findstring clang,$(CC)),-clang)
+B := build/$(VARIANT)
+OPT ?= -O2
+WARN := -Wall -Wextra -Wshadow -Wconversion $(if $(CI),-Werror)
+SANF := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+GIT := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) -g $(WARN) $(SANF) -I.
+CXXFLAGS += -std=c++17 $(OPT) -g -Wall -Wextra $(SANF) -I.
+LDFLAGS += $(SANF)
+CORE_LIBS := -lcyaml -lyaml -ljansson -lcsv -lz
+SIM_LIBS := -lsimgrid -lstdc++
+LIBS := $(SIM_LIBS) $(CORE_LIBS) -lm
+
+CORE_SRC := $(sort $(wildcard core/*/*.c))
+SIM_SRC := $(sort $(wildcard sim/*.c))
+SIM_CXX := $(sort $(wildcard sim/*.cpp))
+CLI_SRC := $(sort $(filter-out cli/main.c,$(wildcard cli/*.c)))
+EMBED := $(sort $(wildcard scenarios/demo/demo.yaml scenarios/demo/plan.json scenarios/clusters/mixed48.yaml \
+         scenarios/models/llama-32b.yaml scenarios/profiles/h20.yaml scenarios/profiles/h800.yaml \
+         scenarios/profiles/tables/h20.csv scenarios/profiles/tables/h800.csv \
+         plots/*.gp))
+obj = $(patsubst %,$(B)/%.o,$(basename $(1)))
+CORE_LIB := $(B)/libluocore.a
+SIM_LIB := $(B)/libluosim.a
+CLI_LIB := $(B)/libluocli.a
+BIN := $(B)/luoshu
+
+UNIT_SRC := $(sort $(wildcard tests/unit/*.c tests/prop/*.c tests/diff/*.c tests/backend/*.c))
+UNIT := $(patsubst tests/%.c,$(B)/tests/%,$(UNIT_SRC))
+BENCH_SRC := $(sort $(wildcard tests/bench/*.c))
+BENCH := $(patsubst tests/%.c,$(B)/tests/%,$(BENCH_SRC))
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+
+.PHONY: all help FORCE
+all: $(BIN) ## build the luoshu command (build/VARIANT/luoshu) and the link `luoshu`
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# V=1 shows the whole commands.
+SAY = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2);)
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(call SAY,CC,$<) $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+$(B)/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(call SAY,CXX,$<) $(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
+
+$(CORE_LIB): $(call obj,$(CORE_SRC))
+	@rm -f $@; ar rcs $@ $^
+$(SIM_LIB): $(call obj,$(SIM_SRC) $(SIM_CXX))
+	@rm -f $@; ar rcs $@ $^
+$(B)/gen/embed.c: $(EMBED) cli/embed.sh
+	@mkdir -p $(@D)
+	@./cli/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
+$(B)/gen/embed.o: $(B)/gen/embed.c
+	@$(CC) $(CFLAGS) -c $< -o $@
+# What `luoshu version` prints; remade only when it changes.
+BUILD_FLAGS := $(OPT)$(if $(SAN), -fsanitize=$(SAN))
+$(B)/cli/build_info.o: CFLAGS += -DLUO_GIT='"$(GIT)"' -DLUO_FLAGS='"$(BUILD_FLAGS)"'
+$(B)/gen/stamp: FORCE
+	@mkdir -p $(@D)
+	@echo '$(GIT) $(BUILD_FLAGS)' | cmp -s - $@ || echo '$(GIT) $(BUILD_FLAGS)' > $@
+$(B)/cli/build_info.o: $(B)/gen/stamp
+FORCE:
+$(CLI_LIB): $(call obj,$(CLI_SRC)) $(B)/gen/embed.o
+	@rm -f $@; ar rcs $@ $^
+$(BIN): $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB) $(LIBS) -o $@
+	@ln -sf $@ luoshu
+
+# Tests link everything below the command: a unit test of core pulls no sim object from its archive.
+$(B)/tests/%: $(B)/tests/%.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(CLI_LIB) $(SIM_LIB) $(CORE_LIB) -lcheck -lsubunit -lrt -lpthread $(LIBS) -o $@
+.SECONDARY:
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
+include tests/tests.mk

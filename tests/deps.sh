@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing: as root, through sudo, or by saying how.
+# usage: tests/deps.sh build|lint ...
+set -u
+want=()
+for set in "$@"; do
+    case $set in
+    build) want+=(gcc g++ make pkg-config libsimgrid-dev libcyaml-dev libyaml-dev libjansson-dev
+                  libcsv-dev check libsubunit-dev zlib1g-dev gnuplot-nox fonts-dejavu-core) ;;
+    lint) want+=(clang cppcheck libclang-rt-14-dev clang-format) ;;
+    *) echo "tests/deps.sh: unknown set $set" >&2; exit 2 ;;
+    esac
+done
+missing=()
+for p in "${want[@]}"; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing+=("$p")
+done
+[ ${#missing[@]} = 0 ] && exit 0
+echo "missing packages: ${missing[*]}"
+run=()
+if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
+        echo "install them with: sudo apt-get install -y ${missing[*]}" >&2
+        exit 1
+    fi
+    run=(sudo)
+fi
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+install() { "${run[@]}" apt-get install -y -qq "${missing[@]}" >"$log" 2>&1; }
+install || { "${run[@]}" apt-get update -qq >>"$log" 2>&1; install; } || { cat "$log" >&2; exit 1; }
+rm -f "$log"

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Direction of dependencies: cli -> sim -> core; inside core base, hspmd, graph, cost, plan, run,
+# each only on those before it; io may use all, none use io. From includes and from symbols.
+set -u
+order=(base hspmd graph cost plan run io)
+bad=0
+fail() { echo "layers: $*"; bad=1; }
+below=()
+for f in "${order[@]}"; do
+    below+=("$f")
+    [ "$f" = io ] && below=("${order[@]}")
+    allowed=$(IFS='|'; echo "${below[*]}")
+    hits=$(grep -nE '#include "core/' core/$f/*.[ch] | grep -vE "#include \"core/($allowed)/")
+    [ -z "$hits" ] || fail "core/$f includes what is above it:"$'\n'"$hits"
+done
+hits=$(grep -nE '#include ("(sim|exec|cli|tests)/|<(simgrid|xbt|mpi|cuda|nccl|cblas))' core/*/*.[ch])
+[ -z "$hits" ] || fail "core knows a backend:"$'\n'"$hits"
+hits=$(grep -nE '#include <(cyaml|yaml|jansson|csv|zlib)' $(ls core/*/*.[ch] sim/* | grep -v '^core/io/'))
+[ -z "$hits" ] || fail "a file library outside core/io:"$'\n'"$hits"
+hits=$(grep -nE '#include "(cli|exec)/' sim/*)
+[ -z "$hits" ] || fail "sim knows what is above it:"$'\n'"$hits"
+# Symbols: what a folder's objects need must be defined in a folder before it.
+tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
+: >"$tmp/have"
+for f in "${order[@]}"; do
+    nm --defined-only $B/core/$f/*.o | awk 'NF==3{print $3}' >>"$tmp/have"
+    sort -u -o "$tmp/have" "$tmp/have"
+    nm -u $B/core/$f/*.o | awk '$1=="U" && $2 ~ /^luo_/{print $2}' | sort -u >"$tmp/need"
+    hits=$(comm -23 "$tmp/need" "$tmp/have" | tr '\n' ' ')
+    [ -z "$hits" ] || fail "core/$f needs symbols of folders above it: $hits"
+done
+echo 'int main(void){return 0;}' >"$tmp/m.c"
+$CC "$tmp/m.c" -Wl,--whole-archive $B/libluocore.a -Wl,--no-whole-archive $1 -lm -o "$tmp/m" \
+    2>"$tmp/log" || fail "core does not link on its own: $(head -n 3 "$tmp/log")"
+[ $bad = 0 ] && echo "layers: in order"
+exit $bad

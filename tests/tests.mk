@@ -1,0 +1,57 @@
+# tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
+.PHONY: deps demo check check-all bench layers lint format fuzz bless clean
+
+deps: ## install the Debian packages that are missing
+	@./tests/deps.sh build
+
+demo: ## install what is missing, build, run the built-in scenario, say where the plots are
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory -j2 $(BIN)
+	@./luoshu demo --force
+
+check: ## install what is missing, build, run every test (under 5 minutes on 2 cores)
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(UNIT)
+	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(UNIT) \
+	    tests/golden.sh tests/results.sh tests/docs.sh
+
+FUZZ_S ?= 60
+check-all: ## check with 10 to 100 times the random cases, sanitizers, and FUZZ_S s of each fuzzer
+	@./tests/deps.sh build lint
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(UNIT)
+	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
+	    ./tests/run.sh $(UNIT) tests/golden.sh tests/results.sh tests/docs.sh
+	@$(MAKE) --no-print-directory SAN=address,undefined check
+	@$(MAKE) --no-print-directory fuzz
+
+FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRC))
+FUZZ_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -I.
+build/fuzz/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -c $< -o $@
+build/fuzz/%: tests/fuzz/%.c $(patsubst %.c,build/fuzz/obj/%.o,$(CORE_SRC))
+	$(call SAY,LD,$@) clang $(FUZZ_FLAGS) -fsanitize=fuzzer $^ $(CORE_LIBS) -lm -o $@
+fuzz: $(FUZZ) ## run each fuzz target for FUZZ_S seconds (default 60)
+	@for f in $(FUZZ); do mkdir -p build/fuzz/corpus/$${f##*/}; echo "== $${f##*/}"; \
+	    $$f -max_total_time=$(FUZZ_S) -timeout=10 -rss_limit_mb=4096 -verbosity=0 \
+	        -print_final_stats=1 build/fuzz/corpus/$${f##*/} $(wildcard tests/fuzz/seeds) 2>&1 \
+	        | grep -E 'executed_units|ERROR|SUMMARY' ; test $${PIPESTATUS[0]} = 0 || exit 1; done
+
+bench: $(BIN) $(BENCH) ## print `name value unit` lines: medians on this machine
+	@for b in $(BENCH); do $$b || exit 1; done
+
+layers: $(CORE_LIB) ## check the direction of includes and of symbols between folders
+	@B=$(B) CC="$(CC)" ./tests/layers.sh "$(CORE_LIBS)"
+
+lint: ## cppcheck, both compilers' warnings as errors, house rules
+	@./tests/deps.sh build lint
+	@./tests/lint.sh
+
+format: ## clang-format the C and C++ files in place
+	@clang-format -i $(shell git ls-files '*.c' '*.h' '*.cpp')
+
+bless: $(BIN) ## rewrite the expected outputs of tests/golden; review the diff like code
+	@LUOSHU=$(abspath $(BIN)) BLESS=1 ./tests/golden.sh
+
+clean: ## remove build/, the link and the demo's results
+	rm -rf build luoshu luoshu-demo
