@@ -1,0 +1,141 @@
+#include "core/base/err.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *text;
+    int code;
+} table[] = {
+#define ROW(name, exit, text) {#name, text, exit},
+    LUO_STATUS_LIST(ROW)
+#undef ROW
+};
+
+static int known(luo_status st)
+{
+    return (int)st >= 0 && st < LUO_STATUS_COUNT;
+}
+
+const char *luo_status_name(luo_status st)
+{
+    return known(st) ? table[st].name : "LUO_?";
+}
+
+const char *luo_status_text(luo_status st)
+{
+    return known(st) ? table[st].text : "unknown status";
+}
+
+int luo_status_exit(luo_status st)
+{
+    return known(st) ? table[st].code : 70;
+}
+
+/* A text that does not fit ends in "..", so that a cut is never silent. */
+static void format(char *out, size_t size, const char *fmt, va_list ap)
+{
+    const int n = vsnprintf(out, size, fmt, ap);
+    if (n >= 0 && (size_t)n >= size) memcpy(out + size - 3, "..", 3);
+}
+
+luo_status luo_err_set(luo_err *err, luo_status st, const char *fmt, ...)
+{
+    if (!err) return st;
+    va_list ap;
+    va_start(ap, fmt);
+    err->st = st;
+    err->line = err->col = 0;
+    err->path[0] = err->pointer[0] = 0;
+    format(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+luo_status luo_err_at(luo_err *err, luo_status st, const char *path, int line, int col)
+{
+    if (!err || st == LUO_OK || err->path[0]) return st;
+    snprintf(err->path, sizeof err->path, "%s", path ? path : "");
+    err->line = line;
+    err->col = col;
+    return st;
+}
+
+luo_status luo_err_part(luo_err *err, luo_status st, const char *fmt, ...)
+{
+    if (!err || st == LUO_OK || err->pointer[0]) return st;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->pointer, sizeof err->pointer, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+luo_status luo_err_prefix(luo_err *err, luo_status st, const char *fmt, ...)
+{
+    if (!err || st == LUO_OK) return st;
+    char head[LUO_ERR_TEXT], all[2 * LUO_ERR_TEXT + 2];
+    va_list ap;
+    va_start(ap, fmt);
+    format(head, sizeof head, fmt, ap);
+    va_end(ap);
+    snprintf(all, sizeof all, "%s: %s", head, err->text);
+    snprintf(err->text, sizeof err->text, "%.*s", LUO_ERR_TEXT - 1, all);
+    return st;
+}
+
+luo_status luo_err_nomem(luo_err *err)
+{
+    return luo_err_set(err, LUO_ENOMEM, "this process is out of memory; free some or use less.");
+}
+
+void luo_diags_init(luo_diags *d, luo_arena *arena)
+{
+    memset(d, 0, sizeof *d);
+    d->arena = arena;
+}
+
+static luo_diag *append(luo_diags *d, luo_severity severity, luo_status st)
+{
+    if (severity == LUO_ERROR) {
+        d->n_errors++;
+        if (luo_status_exit(st) > luo_status_exit(d->worst)) d->worst = st;
+        if (d->n_errors > LUO_DIAGS_MAX) {
+            d->n_dropped++;
+            return NULL;
+        }
+    }
+    luo_diag *x = LUO_NEW(d->arena, luo_diag);
+    if (!x) {
+        d->worst = LUO_ENOMEM;
+        return NULL;
+    }
+    x->severity = severity;
+    if (d->last) d->last->next = x;
+    else d->first = x;
+    d->last = x;
+    return x;
+}
+
+luo_status luo_diags_add(luo_diags *d, luo_severity severity, luo_status st, const char *path,
+                         int line, int col, const char *fmt, ...)
+{
+    luo_diag *x = append(d, severity, st);
+    if (!x) return st;
+    va_list ap;
+    va_start(ap, fmt);
+    x->err.st = st;
+    x->err.line = line;
+    x->err.col = col;
+    snprintf(x->err.path, sizeof x->err.path, "%s", path ? path : "");
+    format(x->err.text, sizeof x->err.text, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+luo_status luo_diags_err(luo_diags *d, const luo_err *err)
+{
+    luo_diag *x = append(d, LUO_ERROR, err->st);
+    if (x) x->err = *err;
+    return err->st;
+}

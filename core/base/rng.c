@@ -1,0 +1,85 @@
+#include "core/base/rng.h"
+
+#include <math.h>
+
+#include "core/base/hash.h"
+
+static uint64_t splitmix(uint64_t *x)
+{
+    uint64_t z = (*x += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+luo_rng luo_rng_stream(uint64_t seed, const char *name)
+{
+    uint64_t x = seed ^ luo_hash_str(LUO_HASH_EMPTY, name);
+    luo_rng r;
+    for (int i = 0; i < 4; i++) r.s[i] = splitmix(&x);
+    return r;
+}
+
+luo_rng luo_rng_seed(uint64_t seed)
+{
+    return luo_rng_stream(seed, "");
+}
+
+static uint64_t rotl(uint64_t x, int k)
+{
+    return (x << k) | (x >> (64 - k));
+}
+
+uint64_t luo_rng_next(luo_rng *r)
+{
+    uint64_t *s = r->s;
+    const uint64_t out = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotl(s[3], 45);
+    return out;
+}
+
+double luo_rng_u(luo_rng *r)
+{
+    return (double)(luo_rng_next(r) >> 11) * 0x1p-53;
+}
+
+int64_t luo_rng_pick(luo_rng *r, int64_t n)
+{
+    return (int64_t)floor(luo_rng_u(r) * (double)n);
+}
+
+double luo_rng_exponential_of(double u, double mean)
+{
+    return -mean * log1p(-u);
+}
+
+double luo_rng_weibull_of(double u, double mean, double shape)
+{
+    return mean / tgamma(1 + 1 / shape) * pow(-log1p(-u), 1 / shape);
+}
+
+double luo_rng_normal_of(double u1, double u2)
+{
+    return sqrt(-2 * log1p(-u1)) * cos(2 * 3.14159265358979323846 * u2);
+}
+
+double luo_rng_exponential(luo_rng *r, double mean)
+{
+    return luo_rng_exponential_of(luo_rng_u(r), mean);
+}
+
+double luo_rng_weibull(luo_rng *r, double mean, double shape)
+{
+    return luo_rng_weibull_of(luo_rng_u(r), mean, shape);
+}
+
+double luo_rng_normal(luo_rng *r)
+{
+    const double u1 = luo_rng_u(r), u2 = luo_rng_u(r);
+    return luo_rng_normal_of(u1, u2);
+}

@@ -1,0 +1,23 @@
+/* core/base/rng.h: xoshiro256** in named streams (conventions.md 9).
+ * One stream per purpose, so that adding an event changes no other draw. */
+#ifndef LUO_CORE_BASE_RNG_H
+#define LUO_CORE_BASE_RNG_H
+#include <stdint.h>
+
+typedef struct luo_rng {
+    uint64_t s[4];
+} luo_rng;
+
+luo_rng luo_rng_stream(uint64_t seed, const char *name);
+luo_rng luo_rng_seed(uint64_t seed); /* the stream named "" */
+uint64_t luo_rng_next(luo_rng *r);
+double luo_rng_u(luo_rng *r);                                  /* [0, 1) */
+int64_t luo_rng_pick(luo_rng *r, int64_t n);                   /* 0..n-1; Pre: n >= 1 */
+double luo_rng_exponential(luo_rng *r, double mean);           /* one draw */
+double luo_rng_weibull(luo_rng *r, double mean, double shape); /* one draw */
+double luo_rng_normal(luo_rng *r);                             /* two draws, none kept */
+/* The same from given uniforms, for draws made ahead of their use. */
+double luo_rng_exponential_of(double u, double mean);
+double luo_rng_weibull_of(double u, double mean, double shape);
+double luo_rng_normal_of(double u1, double u2);
+#endif

@@ -1,0 +1,251 @@
+#include "core/base/str.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool room(luo_str *s, size_t more)
+{
+    if (s->failed) return false;
+    if (s->cap - s->len > more) return true;
+    size_t cap = s->cap ? s->cap : 64;
+    while (cap - s->len <= more) cap *= 2;
+    char *at = realloc(s->at, cap);
+    if (!at) {
+        s->failed = true;
+        return false;
+    }
+    s->at = at;
+    s->cap = cap;
+    return true;
+}
+
+void luo_str_addn(luo_str *s, const char *text, size_t n)
+{
+    if (!room(s, n)) return;
+    memcpy(s->at + s->len, text, n);
+    s->len += n;
+    s->at[s->len] = 0;
+}
+
+void luo_str_add(luo_str *s, const char *text)
+{
+    luo_str_addn(s, text, strlen(text));
+}
+
+void luo_str_addc(luo_str *s, char c)
+{
+    luo_str_addn(s, &c, 1);
+}
+
+void luo_str_addi(luo_str *s, int64_t v)
+{
+    char buf[24], *p = buf + sizeof buf;
+    uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    do *--p = (char)('0' + u % 10);
+    while (u /= 10);
+    if (v < 0) *--p = '-';
+    luo_str_addn(s, p, (size_t)(buf + sizeof buf - p));
+}
+
+void luo_str_addf(luo_str *s, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    const int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && room(s, (size_t)n)) {
+        vsnprintf(s->at + s->len, (size_t)n + 1, fmt, again);
+        s->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+void luo_str_clear(luo_str *s)
+{
+    s->len = 0;
+    if (s->at) s->at[0] = 0;
+}
+
+void luo_str_free(luo_str *s)
+{
+    free(s->at);
+    memset(s, 0, sizeof *s);
+}
+
+const char *luo_str_get(const luo_str *s)
+{
+    return s->at ? s->at : "";
+}
+
+static int min2(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int luo_text_distance(const char *a, const char *b, int limit)
+{
+    enum { MAX = 64 };
+    const size_t la = strlen(a), lb = strlen(b);
+    if (la >= MAX || lb >= MAX || abs((int)la - (int)lb) > limit) return limit + 1;
+    int d[MAX + 1][MAX + 1];
+    for (size_t i = 0; i <= la; i++) d[i][0] = (int)i;
+    for (size_t j = 0; j <= lb; j++) d[0][j] = (int)j;
+    for (size_t i = 1; i <= la; i++)
+        for (size_t j = 1; j <= lb; j++) {
+            int best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            best = min2(best, min2(d[i - 1][j], d[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                best = min2(best, d[i - 2][j - 2] + 1);
+            d[i][j] = best;
+        }
+    return min2(d[la][lb], limit + 1);
+}
+
+/* Length of the name without its unit: "bandwidth" of "bandwidth_gbps". */
+static size_t stem(const char *name)
+{
+    const char *end = strchr(name, '_');
+    return end ? (size_t)(end - name) : strlen(name);
+}
+
+const char *luo_text_nearest(const char *word, const char *const *names, int n)
+{
+    const char *best = NULL;
+    int least = 3;
+    for (int i = 0; i < n; i++) {
+        const int d = luo_text_distance(word, names[i], 2);
+        if (d < least) {
+            least = d;
+            best = names[i];
+        }
+    }
+    if (best) return best;
+    for (int i = 0; i < n; i++)
+        if (stem(word) >= 4 && stem(word) == stem(names[i]) &&
+            strncmp(word, names[i], stem(word)) == 0 && strchr(word, '_'))
+            return names[i];
+    return NULL;
+}
+
+void luo_devset_print(luo_str *s, const int32_t *dev, int32_t n)
+{
+    luo_str_addc(s, '[');
+    for (int32_t i = 0; i < n;) {
+        int32_t run = 1;
+        while (i + run < n && dev[i + run] == dev[i] + run) run++;
+        if (i) luo_str_addc(s, ',');
+        luo_str_addi(s, dev[i]);
+        if (run >= 3) {
+            luo_str_addc(s, '-');
+            luo_str_addi(s, dev[i + run - 1]);
+            i += run;
+        } else {
+            i++;
+        }
+    }
+    luo_str_addc(s, ']');
+}
+
+typedef struct scan {
+    const char *text, *at;
+    luo_err *err;
+} scan;
+
+static void blanks(scan *s)
+{
+    while (*s->at == ' ' || *s->at == '\t') s->at++;
+}
+
+static luo_status expected(scan *s, const char *what)
+{
+    return luo_err_set(s->err, LUO_EPARSE, "device set `%s`, column %d: %s is expected.", s->text,
+                       (int)(s->at - s->text) + 1, what);
+}
+
+static luo_status number(scan *s, int32_t limit, int32_t *out)
+{
+    blanks(s);
+    if (*s->at < '0' || *s->at > '9') return expected(s, "a device id");
+    int64_t v = 0;
+    for (; *s->at >= '0' && *s->at <= '9'; s->at++)
+        if (v <= INT_MAX) v = 10 * v + (*s->at - '0');
+    if (v >= limit)
+        return luo_err_set(s->err, LUO_EINPUT, "device set `%s`: devices are 0 to %d.", s->text,
+                           limit - 1);
+    *out = (int32_t)v;
+    blanks(s);
+    return LUO_OK;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static luo_status no_twice(luo_arena *arena, scan *s, const int32_t *dev, int32_t n)
+{
+    int32_t *copy = luo_arena_alloc(arena, (size_t)n * sizeof *copy);
+    if (!copy) return luo_err_nomem(s->err);
+    if (n) memcpy(copy, dev, (size_t)n * sizeof *copy);
+    qsort(copy, (size_t)n, sizeof *copy, by_id);
+    for (int32_t i = 1; i < n; i++)
+        if (copy[i] == copy[i - 1])
+            return luo_err_set(s->err, LUO_EINPUT, "device set `%s`: device %d is given twice.",
+                               s->text, copy[i]);
+    return LUO_OK;
+}
+
+luo_status luo_devset_parse(luo_arena *arena, const char *text, bool bare, int32_t limit,
+                            int32_t **dev, int32_t *n, luo_err *err)
+{
+    scan s = {text, text, err};
+    int32_t *list = NULL, count = 0, cap = 0;
+    blanks(&s);
+    const bool open = *s.at == '[';
+    if (open) s.at++;
+    else if (!bare) return expected(&s, "`[`");
+    blanks(&s);
+    while (*s.at && *s.at != ']') {
+        int32_t lo = 0, hi;
+        LUO_TRY(number(&s, limit, &lo));
+        hi = lo;
+        if (*s.at == '-') {
+            s.at++;
+            LUO_TRY(number(&s, limit, &hi));
+            if (hi < lo)
+                return luo_err_set(err, LUO_EINPUT,
+                                   "device set `%s`: range %d-%d goes down; write the ids one by "
+                                   "one.",
+                                   text, lo, hi);
+        }
+        for (; lo <= hi; lo++) {
+            if (count == cap) {
+                const int32_t more = cap ? 2 * cap : 16;
+                list = luo_arena_grow(arena, list, (size_t)cap * sizeof *list,
+                                      (size_t)more * sizeof *list);
+                if (!list) return luo_err_nomem(err);
+                cap = more;
+            }
+            list[count++] = lo;
+        }
+        if (*s.at != ',') break;
+        s.at++;
+        blanks(&s);
+        if (*s.at == ']' || !*s.at) return expected(&s, "a device id");
+    }
+    if (open) {
+        if (*s.at != ']') return expected(&s, "`]`");
+        s.at++;
+    }
+    blanks(&s);
+    if (*s.at) return expected(&s, "the end");
+    LUO_TRY(no_twice(arena, &s, list, count));
+    *dev = list;
+    *n = count;
+    return LUO_OK;
+}

@@ -1,0 +1,40 @@
+/* core/base/str.h: a string that grows, and small helpers over text. */
+#ifndef LUO_CORE_BASE_STR_H
+#define LUO_CORE_BASE_STR_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+/* {0} is an empty string. at is always ended by 0 once something was added. Memory from malloc.
+ * After out of memory `failed` is set and further additions do nothing. */
+typedef struct luo_str {
+    char *at;
+    size_t len, cap;
+    bool failed;
+} luo_str;
+
+void luo_str_add(luo_str *s, const char *text);
+void luo_str_addn(luo_str *s, const char *text, size_t n);
+void luo_str_addc(luo_str *s, char c);
+void luo_str_addi(luo_str *s, int64_t v); /* decimal; faster than addf */
+void luo_str_addf(luo_str *s, const char *fmt, ...) LUO_PRINTF(2, 3);
+void luo_str_clear(luo_str *s); /* keeps the memory */
+void luo_str_free(luo_str *s);
+const char *luo_str_get(const luo_str *s); /* "" when empty */
+
+/* Damerau-Levenshtein distance (restricted), at most `limit` + 1. */
+int luo_text_distance(const char *a, const char *b, int limit);
+/* The nearest of names[0..n) at distance <= 2, the first on ties; else the one with the same stem
+ * before a unit suffix; else NULL (conventions.md 3.5). */
+const char *luo_text_nearest(const char *word, const char *const *names, int n);
+
+/* Device set "[0-3,7]" (conventions.md 2). Print: runs of 3 or more ascending ids as a-b. */
+void luo_devset_print(luo_str *s, const int32_t *dev, int32_t n);
+/* Parses; brackets may be left out when `bare` is true. Ids are checked against < limit, order is
+ * kept, an id given twice is an error. Errors: LUO_EPARSE, LUO_EINPUT, LUO_ENOMEM.
+ * Owner: *dev belongs to the arena. */
+luo_status luo_devset_parse(luo_arena *arena, const char *text, bool bare, int32_t limit,
+                            int32_t **dev, int32_t *n, luo_err *err);
+#endif
