@@ -1,0 +1,87 @@
+/* core/hspmd/ann.h: annotations, i.e. how one tensor lies on devices (specs: HSPMD, section 2).
+ *
+ * Notation (Hetu v2 / HSPMD): U subgroups ("members"), h = how the tensor is cut across members,
+ * G[u] = ordered devices of member u, S[u] = ordered entries key:n, first outermost.
+ * Annotations are immutable and live in an arena.
+ */
+#ifndef LUO_CORE_HSPMD_ANN_H
+#define LUO_CORE_HSPMD_ANN_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+#include "core/base/str.h"
+
+enum { LUO_H_NONE = -3, LUO_PARTIAL = -2, LUO_DUP = -1 };
+enum {
+    LUO_RANK_MAX = 8,
+    LUO_DEVICE_LIMIT = 1 << 20, /* ids are below it */
+    LUO_ENTRIES_MAX = 10
+};
+#define LUO_DIM_LIMIT (INT64_C(1) << 40) /* dimension sizes are below it */
+
+typedef struct luo_ent {
+    int32_t key, n;
+    const uint32_t *share; /* NULL: even; else n values */
+} luo_ent;
+
+typedef struct luo_grp {
+    int32_t ndev;
+    const int32_t *dev;
+    int32_t nent;
+    const luo_ent *ent;
+} luo_grp;
+
+typedef struct luo_ann {
+    int32_t u, h; /* h = LUO_H_NONE if and only if u = 1 */
+    bool inner;
+    const uint32_t *hshare; /* NULL: even; else u values (only with h >= 0, not inner) */
+    const luo_grp *grp;     /* grp[0..u) */
+} luo_ann;
+
+/* Sizes of a tensor. member_len: lengths of the members along dimension h of an outer-cut tensor
+ * without top shares (section 10, symbols with one value per member), u values whose sum is
+ * dim[h]; NULL in all other cases. */
+typedef struct luo_shape {
+    int32_t rank;
+    int64_t dim[LUO_RANK_MAX];
+    const int64_t *member_len;
+} luo_shape;
+
+typedef enum luo_bind_mode { LUO_BIND_ROUND, LUO_BIND_EXACT } luo_bind_mode;
+
+/* Reads the text form (2.2) and checks it (2.4, in that order); the result is canonical (2.3).
+ * Errors: LUO_EPARSE, LUO_E2BIG, LUO_EINPUT with the sentences of 2.4; LUO_ENOMEM. */
+luo_status luo_ann_parse(luo_arena *arena, const char *text, const luo_ann **out, luo_err *err);
+/* Checks 2.4 RANGE..HSHARES on a structure built by hand. */
+luo_status luo_ann_check(const luo_ann *a, luo_err *err);
+/* Canonical copy (2.3): count-1 entries dropped, shares divided by their gcd, even shares NULL.
+ * Pre: luo_ann_check passed. NULL: out of memory. */
+const luo_ann *luo_ann_canonical(luo_arena *arena, const luo_ann *a);
+/* Appends the canonical text. Pre: a is canonical. */
+void luo_ann_print(luo_str *s, const luo_ann *a);
+/* Same canonical text. Pre: both canonical. */
+bool luo_ann_equal(const luo_ann *a, const luo_ann *b);
+/* 64-bit hash of the canonical structure, for interning. */
+uint64_t luo_ann_hash(const luo_ann *a);
+/* RANK and EXACT of 2.4. name: of the tensor, for the sentence. */
+luo_status luo_ann_bind(const luo_ann *a, const luo_shape *shape, luo_bind_mode mode,
+                        const char *name, luo_err *err);
+/* Reads "8x4" (or "" for rank 0) into shape. */
+luo_status luo_shape_parse(const char *text, luo_shape *shape, luo_err *err);
+
+/* Count of key in g (1 if absent), and its shares (NULL: even). */
+int32_t luo_grp_count(const luo_grp *g, int32_t key);
+const uint32_t *luo_grp_share(const luo_grp *g, int32_t key);
+/* Coordinate of index i of g on key (3.2); 0 if absent. */
+int32_t luo_grp_coord(const luo_grp *g, int32_t i, int32_t key);
+/* List distance of neighbours on key (product of the counts behind it); 0 if absent. */
+int32_t luo_grp_stride(const luo_grp *g, int32_t key);
+/* Same entries in the same order; the devices may differ. Pre: both canonical. */
+bool luo_grp_same_cut(const luo_grp *a, const luo_grp *b);
+/* True if -2 stands anywhere (h or an entry). */
+bool luo_ann_has_partial(const luo_ann *a);
+/* Number of devices over all members. */
+int32_t luo_ann_ndev(const luo_ann *a);
+#endif

@@ -1,0 +1,218 @@
+/* core/hspmd/ann_check.c: validity of annotations (HSPMD 2.4). One function per row of the table,
+ * each over the whole annotation, because the order of the rows decides what is reported. */
+#include "core/hspmd/ann_check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static luo_status bad(luo_err *err, const char *fmt, ...) LUO_PRINTF(2, 3);
+
+static luo_status bad(luo_err *err, const char *fmt, ...)
+{
+    char text[LUO_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return luo_err_set(err, LUO_EINPUT, "annotation: %s", text);
+}
+
+static luo_status check_nodev(const luo_ann *a, luo_err *err)
+{
+    if (a->u < 1) return bad(err, "it has no subgroups");
+    for (int32_t u = 0; u < a->u; u++)
+        if (a->grp[u].ndev < 1) return bad(err, "subgroup %d has no devices", u);
+    return LUO_OK;
+}
+
+static luo_status check_ids(const luo_ann *a, int32_t *max, luo_err *err)
+{
+    *max = 0;
+    for (int32_t u = 0; u < a->u; u++)
+        for (int32_t i = 0; i < a->grp[u].ndev; i++) {
+            const int32_t dev = a->grp[u].dev[i];
+            if (dev < 0 || dev >= LUO_DEVICE_LIMIT)
+                return luo_err_set(err, LUO_E2BIG, "annotation: device id %d is %s the limit %d",
+                                   dev, dev < 0 ? "below" : "above",
+                                   dev < 0 ? 0 : LUO_DEVICE_LIMIT - 1);
+            if (dev > *max) *max = dev;
+        }
+    return LUO_OK;
+}
+
+/* Sentence for the second appearance of dev, in member `second`. */
+static luo_status twice(const luo_ann *a, int32_t dev, int32_t second, luo_err *err)
+{
+    int32_t first = 0;
+    for (int32_t i = 0; a->grp[first].dev[i] != dev;)
+        if (++i == a->grp[first].ndev) {
+            first++;
+            i = 0;
+        }
+    if (first == second) return bad(err, "device %d is listed twice (subgroup %d)", dev, first);
+    return bad(err, "device %d is listed twice (subgroups %d and %d)", dev, first, second);
+}
+
+static luo_status check_dupdev(const luo_ann *a, luo_err *err)
+{
+    int32_t max;
+    LUO_TRY(check_ids(a, &max, err));
+    const size_t words = (size_t)max / 64 + 1;
+    luo_arena *scratch = luo_arena_new(words * 8);
+    uint64_t *seen = scratch ? LUO_NEW_N(scratch, uint64_t, words) : NULL;
+    luo_status st = seen ? LUO_OK : luo_err_nomem(err);
+    for (int32_t u = 0; st == LUO_OK && u < a->u; u++)
+        for (int32_t i = 0; st == LUO_OK && i < a->grp[u].ndev; i++) {
+            const int32_t dev = a->grp[u].dev[i];
+            const uint64_t bit = UINT64_C(1) << (dev % 64);
+            if (seen[dev / 64] & bit) st = twice(a, dev, u, err);
+            seen[dev / 64] |= bit;
+        }
+    luo_arena_free(scratch);
+    return st;
+}
+
+static luo_status wrong_key(int32_t key, luo_err *err)
+{
+    return bad(err, "%d is neither a dimension nor -1 (duplicate) nor -2 (partial)", key);
+}
+
+static luo_status check_key(const luo_ann *a, bool h_given, luo_err *err)
+{
+    if (h_given && a->h < LUO_PARTIAL) return wrong_key(a->h, err);
+    if (h_given && a->h >= LUO_RANK_MAX)
+        return luo_err_set(err, LUO_E2BIG, "annotation: h %d is above the limit %d", a->h,
+                           LUO_RANK_MAX - 1);
+    for (int32_t u = 0; u < a->u; u++)
+        for (int32_t e = 0; e < a->grp[u].nent; e++) {
+            const int32_t key = a->grp[u].ent[e].key;
+            if (key < LUO_PARTIAL) return wrong_key(key, err);
+            if (key >= LUO_RANK_MAX)
+                return luo_err_set(err, LUO_E2BIG, "annotation: key %d is above the limit %d", key,
+                                   LUO_RANK_MAX - 1);
+        }
+    return LUO_OK;
+}
+
+static luo_status check_dupkey(const luo_ann *a, luo_err *err)
+{
+    for (int32_t u = 0; u < a->u; u++) {
+        uint32_t seen = 0;
+        for (int32_t e = 0; e < a->grp[u].nent; e++) {
+            const int32_t key = a->grp[u].ent[e].key;
+            const uint32_t bit = 1u << (key - LUO_PARTIAL);
+            if (seen & bit)
+                return bad(err,
+                           "key %d appears twice in subgroup %d; merge the entries or permute the "
+                           "device list",
+                           key, u);
+            seen |= bit;
+        }
+    }
+    return LUO_OK;
+}
+
+static luo_status check_zero(const luo_ann *a, luo_err *err)
+{
+    for (int32_t u = 0; u < a->u; u++)
+        for (int32_t e = 0; e < a->grp[u].nent; e++)
+            if (a->grp[u].ent[e].n < 1)
+                return bad(err, "key %d in subgroup %d has count %d", a->grp[u].ent[e].key, u,
+                           a->grp[u].ent[e].n);
+    return LUO_OK;
+}
+
+static luo_status check_sharekey(const luo_ann *a, luo_err *err)
+{
+    for (int32_t u = 0; u < a->u; u++)
+        for (int32_t e = 0; e < a->grp[u].nent; e++)
+            if (a->grp[u].ent[e].share && a->grp[u].ent[e].key < 0)
+                return bad(err, "shares are allowed on a split dimension only, not on %d",
+                           a->grp[u].ent[e].key);
+    return LUO_OK;
+}
+
+/* Largest share; 0: all zero. */
+static uint32_t largest(const uint32_t *share, int32_t n)
+{
+    uint32_t max = 0;
+    for (int32_t k = 0; k < n; k++)
+        if (share[k] > max) max = share[k];
+    return max;
+}
+
+static luo_status share_limit(uint32_t max, luo_err *err)
+{
+    if (max <= INT32_MAX) return LUO_OK;
+    return luo_err_set(err, LUO_E2BIG, "annotation: share %" PRIu32 " is above the limit %d", max,
+                       INT32_MAX);
+}
+
+static luo_status check_shares(const luo_ann *a, luo_err *err)
+{
+    for (int32_t u = 0; u < a->u; u++)
+        for (int32_t e = 0; e < a->grp[u].nent; e++) {
+            const luo_ent *x = &a->grp[u].ent[e];
+            if (!x->share) continue;
+            const uint32_t max = largest(x->share, x->n);
+            LUO_TRY(share_limit(max, err));
+            if (!max)
+                return bad(err, "shares of key %d in subgroup %d are all zero", x->key, u);
+        }
+    return LUO_OK;
+}
+
+static luo_status check_count(const luo_ann *a, luo_err *err)
+{
+    for (int32_t u = 0; u < a->u; u++) {
+        int64_t product = 1;
+        for (int32_t e = 0; e < a->grp[u].nent; e++) {
+            product *= a->grp[u].ent[e].n; /* both factors are below 2^31 */
+            if (product > INT32_MAX)
+                return bad(err, "subgroup %d lists %d devices but its counts multiply to above %d",
+                           u, a->grp[u].ndev, INT32_MAX);
+        }
+        if (product != a->grp[u].ndev)
+            return bad(err, "subgroup %d lists %d devices but its counts multiply to %" PRId64, u,
+                       a->grp[u].ndev, product);
+    }
+    return LUO_OK;
+}
+
+static luo_status check_top(const luo_ann *a, bool h_given, int64_t n_hshare, luo_err *err)
+{
+    if (a->u > 1 && !h_given) return bad(err, "%d subgroups need h=", a->u);
+    if (a->u == 1 && h_given) return bad(err, "h=%d with a single subgroup; drop h", a->h);
+    if (a->inner && (a->h < 0 || n_hshare))
+        return bad(err, "the inner pattern needs h >= 0 and no top shares");
+    if (!n_hshare) return LUO_OK;
+    if (n_hshare != a->u)
+        return bad(err, "%" PRId64 " top shares for %d subgroups", n_hshare, a->u);
+    if (a->h < 0) return bad(err, "top shares need h >= 0, not h=%d", a->h);
+    const uint32_t max = largest(a->hshare, a->u);
+    LUO_TRY(share_limit(max, err));
+    return max ? LUO_OK : bad(err, "the top shares are all zero");
+}
+
+luo_status luo_ann_check_as(const luo_ann *a, bool h_given, int64_t n_hshare, luo_err *err)
+{
+    LUO_TRY(check_nodev(a, err));
+    for (int32_t u = 0; u < a->u; u++)
+        if (a->grp[u].nent > LUO_ENTRIES_MAX)
+            return luo_err_set(err, LUO_E2BIG,
+                               "annotation: %d entries in subgroup %d are above the limit %d",
+                               a->grp[u].nent, u, LUO_ENTRIES_MAX);
+    LUO_TRY(check_dupdev(a, err));
+    LUO_TRY(check_key(a, h_given, err));
+    LUO_TRY(check_dupkey(a, err));
+    LUO_TRY(check_zero(a, err));
+    LUO_TRY(check_sharekey(a, err));
+    LUO_TRY(check_shares(a, err));
+    LUO_TRY(check_count(a, err));
+    return check_top(a, h_given, n_hshare, err);
+}
+
+luo_status luo_ann_check(const luo_ann *a, luo_err *err)
+{
+    return luo_ann_check_as(a, a->h != LUO_H_NONE, a->hshare ? a->u : 0, err);
+}

@@ -1,0 +1,299 @@
+/* core/hspmd/holdings.c: the region of each device of an annotation (HSPMD 3.2 to 3.6).
+ *
+ * A thousand members usually differ in their devices only, so tables are made per distinct cut
+ * (entry list) and shared: coordinates always, span lists on all dimensions but h. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hspmd/region.h"
+
+typedef struct span_list {
+    int32_t n;
+    const luo_span *at;
+} span_list;
+
+typedef struct layout {
+    luo_arena *arena;
+    const luo_ann *a;
+    const luo_shape *shape;
+    int64_t *top;  /* outer cut: T_0..T_U of 3.3; NULL otherwise */
+    const int64_t *fine; /* inner pattern: P_0..P_nfine of 3.4; NULL otherwise */
+    int32_t nfine;
+} layout;
+
+typedef struct member_table {
+    const luo_grp *g;                 /* first member with this cut */
+    span_list *part[LUO_RANK_MAX];    /* part[d][c] */
+    int32_t *coord[LUO_RANK_MAX + 1]; /* coord[d][i], NULL: all 0; the last one is Partial's */
+} member_table;
+
+enum { RECENT = 8 }; /* distinct cuts remembered: bounds the search whatever U is */
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bool same_cut_of(const luo_grp *a, const luo_grp *b, int32_t key)
+{
+    const int32_t n = luo_grp_count(a, key);
+    const uint32_t *p = luo_grp_share(a, key), *q = luo_grp_share(b, key);
+    if (n != luo_grp_count(b, key) || !p != !q) return false;
+    return !p || memcmp(p, q, (size_t)n * sizeof *p) == 0;
+}
+
+/* Members whose cut of key is not among the last few distinct ones; returns their number. */
+static int32_t distinct_cuts(const luo_ann *a, int32_t key, const luo_grp **rep)
+{
+    int32_t n = 0;
+    for (int32_t u = 0; u < a->u; u++) {
+        bool known = false;
+        for (int32_t k = n; k-- > 0 && k >= n - RECENT && !known;)
+            known = same_cut_of(rep[k], &a->grp[u], key);
+        if (!known) rep[n++] = &a->grp[u];
+    }
+    return n;
+}
+
+luo_status luo_inner_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
+                            const int64_t **out, int32_t *nout, luo_err *err)
+{
+    const luo_grp **rep = luo_arena_alloc(arena, (size_t)a->u * sizeof *rep);
+    if (!rep) return luo_err_nomem(err);
+    const int32_t nrep = distinct_cuts(a, a->h, rep);
+    int64_t total = 0;
+    for (int32_t k = 0; k < nrep; k++) total += luo_grp_count(rep[k], a->h) + 1;
+    int64_t *p = luo_arena_alloc(arena, (size_t)total * sizeof *p);
+    if (!p) return luo_err_nomem(err);
+    total = 0;
+    for (int32_t k = 0; k < nrep; k++) {
+        const int32_t n = luo_grp_count(rep[k], a->h);
+        luo_bounds_cut(shape->dim[a->h], n, luo_grp_share(rep[k], a->h), p + total);
+        total += n + 1;
+    }
+    if (nrep > 1) qsort(p, (size_t)total, sizeof *p, by_value);
+    int32_t n = 1;
+    for (int64_t k = 1; k < total; k++)
+        if (p[k] != p[n - 1]) p[n++] = p[k];
+    *out = p;
+    *nout = n - 1;
+    return LUO_OK;
+}
+
+luo_status luo_top_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
+                          int64_t **out, luo_err *err)
+{
+    assert(a->h >= 0 && !a->inner);
+    int64_t *top = luo_arena_alloc(arena, ((size_t)a->u + 1) * sizeof *top);
+    if (!top) return luo_err_nomem(err);
+    if (shape->member_len) {
+        top[0] = 0;
+        for (int32_t u = 0; u < a->u; u++) top[u + 1] = top[u] + shape->member_len[u];
+    } else {
+        luo_bounds_cut(shape->dim[a->h], a->u, a->hshare, top);
+    }
+    *out = top;
+    return LUO_OK;
+}
+
+static luo_status layout_make(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
+                              layout *l, luo_err *err)
+{
+    *l = (layout){.arena = arena, .a = a, .shape = shape};
+    if (a->h < 0) return LUO_OK;
+    assert(a->h < shape->rank);
+    if (a->inner) return luo_inner_bounds(arena, a, shape, &l->fine, &l->nfine, err);
+    return luo_top_bounds(arena, a, shape, &l->top, err);
+}
+
+/* Piece u of each fine interval inside [lo:hi), touching ones merged. */
+static luo_status inner_pieces(const layout *l, int32_t u, int64_t lo, int64_t hi, span_list *out,
+                               luo_err *err)
+{
+    int32_t from = 0, to = l->nfine; /* first fine bound >= lo */
+    while (from < to) {
+        const int32_t mid = from + (to - from) / 2;
+        if (l->fine[mid] < lo) from = mid + 1;
+        else to = mid;
+    }
+    for (to = from; to < l->nfine && l->fine[to] < hi;) to++;
+    luo_span *at = luo_arena_alloc(l->arena, (size_t)(to - from) * sizeof *at);
+    if (!at) return luo_err_nomem(err);
+    int32_t n = 0;
+    for (int32_t j = from; j < to; j++) {
+        const int64_t len = l->fine[j + 1] - l->fine[j], q = len / l->a->u, m = len % l->a->u;
+        const int64_t a = l->fine[j] + u * q + (u < m ? u : m), b = a + q + (u < m);
+        if (a == b) continue;
+        if (n && at[n - 1].hi == a) at[n - 1].hi = b;
+        else at[n++] = (luo_span){a, b};
+    }
+    *out = (span_list){n, at};
+    return LUO_OK;
+}
+
+/* The span lists of all parts of dimension d in member u. */
+static luo_status cut_dim(const layout *l, int32_t u, int32_t d, span_list **out, luo_err *err)
+{
+    const luo_grp *g = &l->a->grp[u];
+    const int32_t n = luo_grp_count(g, d);
+    const bool outer = l->top && d == l->a->h;
+    const int64_t lo = outer ? l->top[u] : 0;
+    const int64_t len = outer ? l->top[u + 1] - lo : l->shape->dim[d];
+    span_list *part = luo_arena_alloc(l->arena, (size_t)n * sizeof *part);
+    luo_span *span = luo_arena_alloc(l->arena, (size_t)n * sizeof *span);
+    int64_t *b = luo_arena_alloc(l->arena, ((size_t)n + 1) * sizeof *b);
+    if (!part || !span || !b) return luo_err_nomem(err);
+    luo_bounds_cut(len, n, luo_grp_share(g, d), b);
+    for (int32_t c = 0; c < n; c++) {
+        if (l->fine && d == l->a->h) {
+            LUO_TRY(inner_pieces(l, u, b[c], b[c + 1], &part[c], err));
+            continue;
+        }
+        span[c] = (luo_span){lo + b[c], lo + b[c + 1]};
+        part[c] = (span_list){b[c] < b[c + 1], &span[c]};
+    }
+    *out = part;
+    return LUO_OK;
+}
+
+static luo_status coordinates(luo_arena *arena, const luo_grp *g, int32_t key, int32_t **out,
+                              luo_err *err)
+{
+    const int32_t n = luo_grp_count(g, key), stride = luo_grp_stride(g, key);
+    *out = NULL;
+    if (n == 1) return LUO_OK;
+    int32_t *c = luo_arena_alloc(arena, (size_t)g->ndev * sizeof *c);
+    if (!c) return luo_err_nomem(err);
+    for (int32_t i = 0; i < g->ndev; i++) c[i] = i / stride % n;
+    *out = c;
+    return LUO_OK;
+}
+
+/* Fills t for member u; what an equal cut in `known` already has is taken over. */
+static luo_status table_make(const layout *l, int32_t u, const member_table *known,
+                             member_table *t, luo_err *err)
+{
+    const luo_grp *g = &l->a->grp[u];
+    if (known) *t = *known;
+    else *t = (member_table){.g = g};
+    for (int32_t d = 0; d < l->shape->rank; d++) {
+        if (!known) LUO_TRY(coordinates(l->arena, g, d, &t->coord[d], err));
+        if (!known || d == l->a->h) LUO_TRY(cut_dim(l, u, d, &t->part[d], err));
+    }
+    if (!known)
+        LUO_TRY(coordinates(l->arena, g, LUO_PARTIAL, &t->coord[LUO_RANK_MAX], err));
+    return LUO_OK;
+}
+
+static luo_region region_at(const layout *l, const member_table *t, int32_t i)
+{
+    luo_region r = {.rank = l->shape->rank};
+    for (int32_t d = 0; d < r.rank; d++) {
+        const span_list *part = &t->part[d][t->coord[d] ? t->coord[d][i] : 0];
+        if (!part->n) return (luo_region){.rank = r.rank, .empty = true};
+        r.dim[d].n = part->n;
+        r.dim[d].at = part->at;
+    }
+    return r;
+}
+
+static void fill_member(const layout *l, const member_table *t, int32_t u, luo_holding *at)
+{
+    const luo_grp *g = &l->a->grp[u];
+    const int32_t parts = luo_grp_count(g, LUO_PARTIAL);
+    const int32_t *part = t->coord[LUO_RANK_MAX];
+    for (int32_t i = 0; i < g->ndev; i++)
+        at[i] = (luo_holding){.dev = g->dev[i],
+                              .u = u,
+                              .i = i,
+                              .part = part ? part[i] : 0,
+                              .parts = parts,
+                              .region = region_at(l, t, i)};
+}
+
+static const member_table *find_table(const member_table *recent, int32_t n, const luo_grp *g)
+{
+    for (int32_t k = 0; k < n; k++)
+        if (luo_grp_same_cut(recent[k].g, g)) return &recent[k];
+    return NULL;
+}
+
+luo_status luo_holdings_make(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
+                             luo_holdings *out, luo_err *err)
+{
+    luo_status st = LUO_OK;
+    const size_t mark = luo_arena_mark(arena);
+    member_table recent[RECENT];
+    int32_t nrecent = 0, next = 0, n = 0;
+    layout l;
+    luo_holding *at = LUO_NEW_N(arena, luo_holding, luo_ann_ndev(a));
+    if (!at) return luo_err_nomem(err);
+    LUO_TRY_OUT(layout_make(arena, a, shape, &l, err));
+    for (int32_t u = 0; u < a->u; u++) {
+        member_table t;
+        const member_table *known = find_table(recent, nrecent, &a->grp[u]);
+        LUO_TRY_OUT(table_make(&l, u, known, &t, err));
+        fill_member(&l, &t, u, at + n);
+        n += a->grp[u].ndev;
+        if (known) continue;
+        recent[next] = t;
+        next = (next + 1) % RECENT;
+        if (nrecent < RECENT) nrecent++;
+    }
+    *out = (luo_holdings){n, at};
+out:
+    if (st != LUO_OK) luo_arena_reset(arena, mark);
+    return st;
+}
+
+luo_status luo_region_of(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int32_t u,
+                         int32_t i, luo_region *out, luo_err *err)
+{
+    assert(u >= 0 && u < a->u && i >= 0 && i < a->grp[u].ndev);
+    luo_status st = LUO_OK;
+    const size_t mark = luo_arena_mark(arena);
+    layout l;
+    luo_region r = {.rank = shape->rank};
+    LUO_TRY_OUT(layout_make(arena, a, shape, &l, err));
+    for (int32_t d = 0; d < r.rank; d++) {
+        span_list *part;
+        LUO_TRY_OUT(cut_dim(&l, u, d, &part, err));
+        const span_list *mine = &part[luo_grp_coord(&a->grp[u], i, d)];
+        r.dim[d].n = mine->n;
+        r.dim[d].at = mine->at;
+        r.empty = r.empty || !mine->n;
+    }
+    *out = r.empty ? (luo_region){.rank = shape->rank, .empty = true} : r;
+out:
+    if (st != LUO_OK) luo_arena_reset(arena, mark);
+    return st;
+}
+
+luo_status luo_footprint_of(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int32_t u,
+                            luo_region *out, luo_err *err)
+{
+    assert(u >= 0 && u < a->u);
+    luo_status st = LUO_OK;
+    const size_t mark = luo_arena_mark(arena);
+    layout l;
+    luo_region r = {.rank = shape->rank};
+    luo_span *whole = luo_arena_alloc(arena, (size_t)shape->rank * sizeof *whole);
+    if (!whole) return luo_err_nomem(err);
+    LUO_TRY_OUT(layout_make(arena, a, shape, &l, err));
+    for (int32_t d = 0; d < r.rank; d++) {
+        whole[d] = (luo_span){0, shape->dim[d]};
+        if (d == a->h && l.top) whole[d] = (luo_span){l.top[u], l.top[u + 1]};
+        span_list list = {whole[d].lo < whole[d].hi, &whole[d]};
+        if (d == a->h && l.fine)
+            LUO_TRY_OUT(inner_pieces(&l, u, 0, shape->dim[d], &list, err));
+        r.dim[d].n = list.n;
+        r.dim[d].at = list.at;
+        r.empty = r.empty || !list.n;
+    }
+    *out = r.empty ? (luo_region){.rank = shape->rank, .empty = true} : r;
+out:
+    if (st != LUO_OK) luo_arena_reset(arena, mark);
+    return st;
+}

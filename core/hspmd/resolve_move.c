@@ -1,0 +1,182 @@
+/* core/hspmd/resolve_move.c: movement of complete values between holdings (HSPMD 5.3). */
+#include <stdlib.h>
+
+#include "core/hspmd/moves.h"
+#include "core/hspmd/resolve_build.h"
+
+static bool holds(const luo_side *s, const luo_holding *d)
+{
+    const luo_holding *h = luo_side_find(s, d->dev);
+    return h && luo_region_contains(&h->region, &d->region);
+}
+
+/* Positions pair up. Dead senders leave the pairing to bsr, which may find another owner. */
+static bool is_sendrecv(const luo_build *b, const luo_side *s, const luo_side *d)
+{
+    if (s->h.n != d->h.n) return false;
+    for (int32_t i = 0; i < d->h.n; i++) {
+        const luo_holding *x = &s->h.at[i], *y = &d->h.at[i];
+        if (!luo_region_equal(&x->region, &y->region)) return false;
+        if (!y->region.empty && luo_planner_dead(b->planner, x->dev) && !holds(s, y)) return false;
+    }
+    return true;
+}
+
+static luo_status emit_sendrecv(luo_build *b, const luo_side *s, const luo_side *d, int32_t step)
+{
+    for (int32_t i = 0; i < d->h.n; i++) {
+        const luo_holding *x = &s->h.at[i], *y = &d->h.at[i];
+        if (y->region.empty) continue;
+        if (holds(s, y))
+            LUO_TRY(luo_moves_copy(b->arena, b->out, step, y->dev, &y->region, b->err));
+        else
+            LUO_TRY(luo_moves_send(b->arena, b->out, step, x->dev, y->dev, &y->region, b->err));
+    }
+    return LUO_OK;
+}
+
+typedef struct target { /* a device and what it wants; later also what it has */
+    int32_t at;         /* index in dst */
+    int32_t class_of;   /* by equal wants, in order of first appearance */
+    int64_t first;      /* lower bound of what it has on the dimension tried */
+    const luo_region *wants, *has;
+} target;
+
+static int by_wants(const void *a, const void *b)
+{
+    const target *x = a, *y = b;
+    const int c = luo_region_order(x->wants, y->wants);
+    return c ? c : (x->at > y->at) - (x->at < y->at);
+}
+
+static int by_class(const void *a, const void *b)
+{
+    const target *x = a, *y = b;
+    if (x->class_of != y->class_of) return x->class_of < y->class_of ? -1 : 1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    const int c = luo_region_order(x->has, y->has);
+    return c ? c : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Targets of equal wants get the index of their first one as class. */
+static luo_status classify(luo_build *b, const luo_side *s, const luo_side *d, target **out)
+{
+    const int32_t n = d->h.n;
+    target *t = luo_arena_alloc(b->arena, (size_t)n * sizeof *t);
+    if (!t) return luo_err_nomem(b->err);
+    for (int32_t i = 0; i < n; i++)
+        t[i] = (target){.at = i, .wants = &d->h.at[i].region,
+                        .has = &luo_side_find(s, d->h.at[i].dev)->region};
+    qsort(t, (size_t)n, sizeof *t, by_wants);
+    for (int32_t i = 0; i < n; i++) {
+        const bool again = i && luo_region_equal(t[i].wants, t[i - 1].wants);
+        t[i].class_of = again ? t[i - 1].class_of : t[i].at;
+    }
+    *out = t;
+    return LUO_OK;
+}
+
+/* One class t[0..n), sorted by by_class: distinct parts, each with equally many holders. */
+static luo_status gather_class(luo_build *b, const luo_side *d, const target *t, int32_t n,
+                               int32_t k, luo_gather *g, bool *works)
+{
+    int32_t npart = 1;
+    for (int32_t i = 1; i < n; i++) npart += !luo_region_equal(t[i].has, t[i - 1].has);
+    *works = npart >= 2 && n % npart == 0;
+    if (!*works) return LUO_OK;
+    const int32_t each = n / npart;
+    *g = (luo_gather){npart, each, luo_arena_alloc(b->arena, (size_t)n * sizeof *g->dev),
+                      luo_arena_alloc(b->arena, (size_t)npart * sizeof *g->part)};
+    if (!g->dev || !g->part) return luo_err_nomem(b->err);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t part = i / each, group = i % each;
+        if (group && !luo_region_equal(t[i].has, t[i - 1].has)) *works = false;
+        g->dev[group * npart + part] = d->h.at[t[i].at].dev;
+        g->part[part] = *t[i].has;
+    }
+    *works = *works && luo_tiles(g->part, npart, t[0].wants, k);
+    return LUO_OK;
+}
+
+static luo_status gather_along(luo_build *b, const luo_side *d, target *t, luo_movement *m,
+                               bool *works)
+{
+    const int32_t n = d->h.n;
+    for (int32_t i = 0; i < n; i++) t[i].first = t[i].has->dim[m->dim].at[0].lo;
+    qsort(t, (size_t)n, sizeof *t, by_class);
+    m->ngather = 0;
+    *works = true;
+    for (int32_t i = 0, end; i < n && *works; i = end) {
+        for (end = i + 1; end < n && t[end].class_of == t[i].class_of;) end++;
+        LUO_TRY(gather_class(b, d, t + i, end - i, m->dim, &m->gather[m->ngather++], works));
+    }
+    return LUO_OK;
+}
+
+/* Smallest dimension along which the devices of every class gather what they want. */
+static luo_status find_allgather(luo_build *b, const luo_side *s, const luo_side *d,
+                                 luo_movement *m, bool *works)
+{
+    target *t = NULL;
+    *works = d->h.n > 0 && luo_same_devices(s, d);
+    for (int32_t i = 0; i < d->h.n && *works; i++)
+        *works = !s->h.at[i].region.empty && !d->h.at[i].region.empty;
+    if (!*works) return LUO_OK;
+    LUO_TRY(classify(b, s, d, &t));
+    m->gather = luo_arena_alloc(b->arena, (size_t)d->h.n * sizeof *m->gather);
+    if (!m->gather) return luo_err_nomem(b->err);
+    *works = false;
+    for (m->dim = 0; m->dim < b->shape->rank; m->dim++) {
+        LUO_TRY(gather_along(b, d, t, m, works));
+        if (*works) return LUO_OK;
+    }
+    return LUO_OK;
+}
+
+static luo_status emit_allgather(luo_build *b, const luo_movement *m, int32_t step)
+{
+    for (int32_t c = 0; c < m->ngather; c++) {
+        const luo_gather *g = &m->gather[c];
+        for (int32_t j = 0; j < g->ngroup; j++)
+            LUO_TRY(luo_moves_group(b->arena, b->out, LUO_MOVE_AG, step, m->dim,
+                                    g->dev + j * g->npart, g->npart, g->part, b->err));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_emit_bsr(luo_build *b, const luo_side *s, const luo_side *d, int32_t step)
+{
+    const luo_status st = luo_bsr_plan(b->arena, b->planner, &s->h, &d->h, b->shape,
+                                       b->elem_bytes, step, b->name, b->out, b->err);
+    b->lost = b->lost || st == LUO_ELOST;
+    return st == LUO_ELOST ? LUO_OK : st;
+}
+
+luo_status luo_movement_find(luo_build *b, const luo_side *s, const luo_side *d,
+                             luo_movement *out)
+{
+    bool works;
+    luo_movement m = {.s = s, .d = d};
+    if (luo_same_regions(s, d)) {
+        m.kind = LUO_MEMBER_IDENTITY;
+    } else if (luo_is_slice(s, d)) {
+        m.kind = LUO_MEMBER_SLICE;
+    } else if (is_sendrecv(b, s, d)) {
+        m.kind = LUO_MEMBER_SENDRECV;
+    } else {
+        LUO_TRY(find_allgather(b, s, d, &m, &works));
+        m.kind = works ? LUO_MEMBER_ALLGATHER : LUO_MEMBER_BSR;
+    }
+    *out = m;
+    return LUO_OK;
+}
+
+luo_status luo_movement_emit(luo_build *b, const luo_movement *m, int32_t step)
+{
+    switch (m->kind) {
+    case LUO_MEMBER_SENDRECV: return emit_sendrecv(b, m->s, m->d, step);
+    case LUO_MEMBER_ALLGATHER: return emit_allgather(b, m, step);
+    case LUO_MEMBER_BSR: return luo_emit_bsr(b, m->s, m->d, step);
+    default: return luo_emit_copies(b, m->d, step); /* identity, slice */
+    }
+}

@@ -1,0 +1,274 @@
+/* core/hspmd/resolve_top.c: collectives across members: SplitAR, SplitRS, SplitAG (HSPMD 5.5). */
+#include <string.h>
+
+#include "core/hspmd/grid.h"
+#include "core/hspmd/moves.h"
+#include "core/hspmd/resolve_build.h"
+
+/* The slices of some holdings, and who holds each in every member. */
+typedef struct slices {
+    const luo_holdings *h;
+    luo_grid grid;
+    luo_cover cover;
+    int32_t u;      /* members */
+    int32_t *first; /* of the slice looked at: first[u]..first[u + 1] index into cover.at */
+    int32_t most;   /* longest list */
+    bool even, all; /* all lists equally long; none empty */
+} slices;
+
+static luo_status slices_make(luo_build *b, const luo_holdings *h, int32_t u, slices *s)
+{
+    *s = (slices){.h = h, .u = u,
+                  .first = luo_arena_alloc(b->arena, ((size_t)u + 1) * sizeof *s->first)};
+    if (!s->first) return luo_err_nomem(b->err);
+    LUO_TRY(luo_grid_make(b->arena, h, NULL, b->shape->rank, b->name, &s->grid, b->err));
+    return luo_grid_cover(b->arena, &s->grid, h, NULL, b->name, &s->cover, b->err);
+}
+
+static void look_at(slices *s, int64_t slice)
+{
+    int64_t k = s->cover.start[slice];
+    const int64_t end = s->cover.start[slice + 1];
+    s->most = 0;
+    s->even = s->all = true;
+    for (int32_t u = 0; u < s->u; u++) {
+        s->first[u] = (int32_t)k;
+        while (k < end && s->h->at[s->cover.at[k]].u == u) k++;
+        const int32_t len = (int32_t)k - s->first[u];
+        s->even = s->even && (u == 0 || len == s->most);
+        s->all = s->all && len > 0;
+        if (len > s->most) s->most = len;
+    }
+    s->first[s->u] = (int32_t)k;
+}
+
+/* Index of the j-th holder in member u, short lists starting over. */
+static int32_t holder(const slices *s, int32_t u, int32_t j)
+{
+    return s->cover.at[s->first[u] + j % (s->first[u + 1] - s->first[u])];
+}
+
+static luo_status group_of(luo_build *b, const slices *s, int32_t j, int32_t **dev)
+{
+    *dev = luo_arena_alloc(b->arena, (size_t)s->u * sizeof **dev);
+    if (!*dev) return luo_err_nomem(b->err);
+    for (int32_t u = 0; u < s->u; u++) (*dev)[u] = s->h->at[holder(s, u, j)].dev;
+    return LUO_OK;
+}
+
+luo_status luo_emit_split_ar(luo_build *b, const luo_sides *s, int32_t u, int32_t step)
+{
+    slices sl;
+    LUO_TRY(slices_make(b, &s->whole.h, u, &sl));
+    for (int64_t c = 0; c < sl.grid.cells; c++) {
+        luo_region *slice = luo_arena_alloc(b->arena, sizeof *slice);
+        if (!slice) return luo_err_nomem(b->err);
+        LUO_TRY(luo_grid_cell(b->arena, &sl.grid, c, slice, b->err));
+        look_at(&sl, c);
+        for (int32_t j = 0; j < sl.most; j++) {
+            int32_t *dev;
+            LUO_TRY(group_of(b, &sl, j, &dev));
+            LUO_TRY(luo_moves_group(b->arena, b->out, LUO_MOVE_AR, step, 0, dev, u, slice,
+                                    b->err));
+        }
+    }
+    return LUO_OK;
+}
+
+typedef struct split { /* SplitRS or SplitAG along dim */
+    luo_move_kind kind;
+    int32_t dim, step;
+    const luo_holdings *piece; /* what each rank keeps or gives; listed like the slices' */
+} split;
+
+static luo_status split_group(luo_build *b, const slices *s, int32_t j, const split *x,
+                              const luo_region *slice, bool *works)
+{
+    int32_t *dev;
+    luo_region *part = luo_arena_alloc(b->arena, (size_t)s->u * sizeof *part);
+    if (!part) return luo_err_nomem(b->err);
+    for (int32_t u = 0; u < s->u; u++)
+        LUO_TRY(luo_region_intersect(b->arena, &x->piece->at[holder(s, u, j)].region, slice,
+                                     &part[u], b->err));
+    *works = luo_tiles(part, s->u, slice, x->dim);
+    if (!*works) return LUO_OK;
+    LUO_TRY(group_of(b, s, j, &dev));
+    return luo_moves_group(b->arena, b->out, x->kind, x->step, x->dim, dev, s->u, part, b->err);
+}
+
+/* Slices of h; nothing is emitted unless all of them work. */
+static luo_status emit_split(luo_build *b, const luo_holdings *h, int32_t u, const split *x,
+                             bool *works)
+{
+    slices s;
+    const int32_t n = b->out->n;
+    LUO_TRY(slices_make(b, h, u, &s));
+    *works = true;
+    for (int64_t c = 0; c < s.grid.cells && *works; c++) {
+        luo_region slice;
+        LUO_TRY(luo_grid_cell(b->arena, &s.grid, c, &slice, b->err));
+        look_at(&s, c);
+        /* Unequal lists of a gather: data would arrive twice. */
+        *works = s.all && (x->kind == LUO_MOVE_RS || s.even);
+        for (int32_t j = 0; j < s.most && *works; j++)
+            LUO_TRY(split_group(b, &s, j, x, &slice, works));
+    }
+    if (!*works) b->out->n = n;
+    return LUO_OK;
+}
+
+typedef struct top {
+    luo_build *b;
+    const luo_sides *s, *d;
+    luo_ann mid; /* I: top level of src, members of dst */
+    luo_sides hi;
+    luo_member_kind *kinds; /* step 0 brings src to I; NULL: no step is needed */
+    bool out_of_reach;      /* src can not be brought to I inside the members */
+    int32_t step;
+} top;
+
+static bool same_members(const luo_ann *a, const luo_ann *b)
+{
+    for (int32_t u = 0; u < a->u; u++) {
+        const luo_grp *x = &a->grp[u], *y = &b->grp[u];
+        if (x->ndev != y->ndev || !luo_grp_same_cut(x, y)) return false;
+        if (memcmp(x->dev, y->dev, (size_t)x->ndev * sizeof *x->dev) != 0) return false;
+    }
+    return true;
+}
+
+static bool same_holdings(const luo_side *s, const luo_side *d)
+{
+    if (!luo_same_regions(s, d)) return false;
+    for (int32_t i = 0; i < s->h.n; i++)
+        if (s->by_dev[i]->part != d->by_dev[i]->part || s->by_dev[i]->parts != d->by_dev[i]->parts)
+            return false;
+    return true;
+}
+
+/* 5.5.1 */
+static luo_status make_pre(top *t)
+{
+    luo_build *b = t->b;
+    bool works;
+    t->mid = *b->src;
+    t->mid.grp = b->dst->grp;
+    t->hi = *t->s;
+    if (same_members(b->src, b->dst)) return LUO_OK;
+    LUO_TRY(luo_sides_make(b, &t->mid, &t->hi));
+    if (same_holdings(&t->s->whole, &t->hi.whole)) return LUO_OK;
+    t->out_of_reach = true;
+    if (!luo_ann_has_partial(b->src)) return LUO_OK;
+    luo_member_kind *kinds = LUO_NEW_N(b->arena, luo_member_kind, b->src->u);
+    if (!kinds) return luo_err_nomem(b->err);
+    LUO_TRY(luo_resolve_bottom(b, b->src, &t->mid, t->s, &t->hi, 0, kinds, &works));
+    if (!works) return LUO_OK;
+    t->out_of_reach = false;
+    t->kinds = kinds;
+    t->step = 1;
+    return LUO_OK;
+}
+
+static luo_status named(top *t, luo_resolve_kind kind, const char *head, luo_resolution *out)
+{
+    out->kind = kind;
+    out->text = head;
+    if (!t->kinds) return LUO_OK;
+    const char *with = luo_arena_printf(t->b->arena, "%s pre", head);
+    if (!with) return luo_err_nomem(t->b->err);
+    return luo_kinds_text(t->b, with, t->kinds, t->b->src->u, &out->text);
+}
+
+/* Last step of the mirror form: members of K -> dst by identity, slice or allgather. */
+static luo_status gather_inside(top *t, const luo_sides *hk, luo_member_kind *kinds, bool *works)
+{
+    luo_build *b = t->b;
+    const int32_t n = b->out->n;
+    *works = true;
+    for (int32_t u = 0; u < b->src->u && *works; u++) {
+        luo_movement m;
+        LUO_TRY(luo_movement_find(b, &hk->member[u], &t->d->member[u], &m));
+        kinds[u] = m.kind;
+        *works = m.kind == LUO_MEMBER_IDENTITY || m.kind == LUO_MEMBER_SLICE ||
+                 m.kind == LUO_MEMBER_ALLGATHER;
+        if (*works) LUO_TRY(luo_movement_emit(b, &m, 1));
+    }
+    if (!*works) b->out->n = n;
+    return LUO_OK;
+}
+
+/* 5.5.6: gather inside the members only after the members have gathered across. */
+static luo_status mirror(top *t, luo_resolution *out, bool *works)
+{
+    luo_build *b = t->b;
+    luo_ann k = *b->src;
+    luo_sides hk;
+    const int32_t n = b->out->n;
+    k.h = LUO_DUP;
+    k.inner = false;
+    k.hshare = NULL;
+    luo_member_kind *kinds = LUO_NEW_N(b->arena, luo_member_kind, k.u);
+    if (!kinds) return luo_err_nomem(b->err);
+    LUO_TRY(luo_sides_make(b, &k, &hk));
+    const split x = {LUO_MOVE_AG, b->src->h, 0, &t->s->whole.h};
+    LUO_TRY(emit_split(b, &hk.whole.h, k.u, &x, works));
+    if (*works) LUO_TRY(gather_inside(t, &hk, kinds, works));
+    if (!*works) {
+        b->out->n = n;
+        return LUO_OK;
+    }
+    out->kind = LUO_RESOLVE_SPLIT_AG;
+    return luo_kinds_text(b, "split_ag post", kinds, k.u, &out->text);
+}
+
+static luo_status split_ag(top *t, luo_resolution *out, bool *works)
+{
+    luo_build *b = t->b;
+    const split x = {LUO_MOVE_AG, b->src->h, t->step, &t->hi.whole.h};
+    *works = false;
+    if (!t->out_of_reach)
+        LUO_TRY(emit_split(b, &t->d->whole.h, b->src->u, &x, works));
+    if (*works) return named(t, LUO_RESOLVE_SPLIT_AG, "split_ag", out);
+    if (!luo_ann_has_partial(b->src)) return mirror(t, out, works);
+    if (t->out_of_reach) return LUO_OK;
+    *works = true; /* 5.5.7: src has Partial, so step 0 was made */
+    LUO_TRY(luo_emit_bsr(b, &t->hi.whole, &t->d->whole, 1));
+    return named(t, LUO_RESOLVE_BOTTOM_BSR, "bottom+bsr", out);
+}
+
+static luo_status split_rs(top *t, luo_resolution *out, bool *works)
+{
+    luo_build *b = t->b;
+    const split x = {LUO_MOVE_RS, b->dst->h, t->step, &t->d->whole.h};
+    LUO_TRY(emit_split(b, &t->hi.whole.h, b->src->u, &x, works));
+    if (!*works) return luo_refuse(b, LUO_UNSUP_OUTER_SAME_DIM);
+    return named(t, LUO_RESOLVE_SPLIT_RS, "split_rs", out);
+}
+
+static bool applies(const luo_build *b, const luo_sides *s, const luo_sides *d)
+{
+    const luo_ann *x = b->src, *y = b->dst;
+    if (x->u != y->u || x->u < 2) return false;
+    const bool sum = x->h == LUO_PARTIAL && (y->h == LUO_DUP || y->h >= 0);
+    if (!sum && !(x->h >= 0 && y->h == LUO_DUP)) return false;
+    for (int32_t u = 0; u < x->u; u++) {
+        if (luo_grp_count(&y->grp[u], LUO_PARTIAL) > 1) return false;
+        if (!luo_same_devices(&s->member[u], &d->member[u])) return false;
+    }
+    return true;
+}
+
+luo_status luo_resolve_top(luo_build *b, const luo_sides *s, const luo_sides *d,
+                           luo_resolution *out, bool *works)
+{
+    top t = {.b = b, .s = s, .d = d};
+    *works = applies(b, s, d);
+    if (!*works) return LUO_OK;
+    LUO_TRY(make_pre(&t));
+    if (b->src->h >= 0) return split_ag(&t, out, works);
+    *works = !t.out_of_reach;
+    if (!*works) return LUO_OK;
+    if (b->dst->h >= 0) return split_rs(&t, out, works);
+    LUO_TRY(luo_emit_split_ar(b, &t.hi, b->src->u, t.step));
+    return named(&t, LUO_RESOLVE_SPLIT_AR, "split_ar", out);
+}
