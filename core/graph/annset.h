@@ -1,0 +1,38 @@
+/* core/graph/annset.h: annotations by id, and everything that is derived from them once.
+ *
+ * Progressive specialization rests on this: annotations are added at any time, equal ones get the
+ * same id, and a deduction is made once per (rule, operand ids). */
+#ifndef LUO_CORE_GRAPH_ANNSET_H
+#define LUO_CORE_GRAPH_ANNSET_H
+#include "core/graph/deduce.h"
+
+typedef struct luo_annset luo_annset;
+/* NULL: out of memory. Owner: arena, but luo_annset_free must be called. */
+luo_annset *luo_annset_new(luo_arena *arena);
+void luo_annset_free(luo_annset *s); /* gives scratch memory back; ids and texts stay valid */
+
+/* Id of a; it is copied. Pre: a is canonical. Errors: LUO_ENOMEM. */
+luo_status luo_annset_add(luo_annset *s, const luo_ann *a, int32_t *id, luo_err *err);
+const luo_ann *luo_annset_get(const luo_annset *s, int32_t id);
+int32_t luo_annset_count(const luo_annset *s);
+/* Canonical text, made once. NULL: out of memory. */
+const char *luo_annset_text(luo_annset *s, int32_t id);
+
+typedef struct luo_term {
+    int32_t ann;
+    const char *letters, *name;
+    bool label_only;
+} luo_term;
+/* luo_deduce_einsum by id. */
+luo_status luo_annset_einsum(luo_annset *s, const luo_term *terms, int32_t n, const char *out,
+                             const char *op, int32_t *res, luo_err *err);
+/* luo_ann_complete by id. */
+luo_status luo_annset_complete(luo_annset *s, int32_t id, int32_t *res, luo_err *err);
+/* luo_zero_fold by id. */
+luo_status luo_annset_fold(luo_annset *s, int32_t id, const luo_shape *shape, int32_t *res,
+                           luo_err *err);
+/* The annotation without the members that `keep` leaves out: keep[p] for p < parts, where member
+ * u belongs to part u * parts / U. Pre: U is a multiple of parts; one is kept. */
+luo_status luo_annset_members(luo_annset *s, int32_t id, const bool *keep, int32_t parts,
+                              int32_t *res, luo_err *err);
+#endif

@@ -1,0 +1,376 @@
+/* core/graph/autodiff.c: gradients as ordinary operations (HSPMD 9).
+ *
+ * dX and dW are separate operations and dX comes first: the previous stage waits for it. The
+ * synchronisation of gradients is nowhere written down: the Reshard between a parameter's state
+ * and its working copy has a Reshard as its gradient, and that is an all-reduce, a
+ * reduce-scatter or a split of one. Each operation is annotated as soon as it is made, because
+ * what a Reshard's gradient and a sum look like depends on the annotations.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "core/graph/graph.h"
+
+typedef struct part { /* one contribution to the gradient of a tensor, by consumer id ascending */
+    int32_t tensor;
+    struct part *next;
+} part;
+
+typedef struct diff {
+    luo_graph *g;
+    int32_t forward_tensors;
+    part **parts;      /* by forward tensor */
+    int32_t *consumers; /* gradient-carrying consumers of a forward tensor */
+    int32_t at;        /* forward operation whose gradient is being made */
+    int32_t *state, *grad; /* pairs for the update */
+    int32_t npairs;
+    luo_override_fn override;
+    void *ctx;
+    luo_err *err;
+} diff;
+
+static const luo_op *here(const diff *d)
+{
+    return &d->g->op[d->at];
+}
+
+static luo_status contribute(diff *d, int32_t x, int32_t tensor)
+{
+    part *p = LUO_NEW(d->g->arena, part);
+    if (!p) return luo_err_nomem(d->err);
+    *p = (part){tensor, d->parts[x]};
+    d->parts[x] = p;
+    return LUO_OK;
+}
+
+/* Tensor for a contribution to the gradient of x: `d.x`, or `d.x@OP` if there are several. */
+static int32_t grad_tensor(diff *d, int32_t x)
+{
+    luo_graph *g = d->g;
+    const luo_tensor *t = &g->tensor[x];
+    const bool whole = d->consumers[x] <= 1 && t->kind == LUO_TENSOR_VALUE;
+    const char *name = whole ? luo_arena_printf(g->arena, "d.%s", t->name)
+                             : luo_arena_printf(g->arena, "d.%s@%s", t->name, here(d)->name);
+    const int32_t y = luo_graph_tensor(g, name, t->letters, LUO_TENSOR_VALUE, here(d)->layer);
+    if (!g->failed && t->kind == LUO_TENSOR_VALUE) g->tensor[y].elem_bytes = t->elem_bytes;
+    return y;
+}
+
+/* Adds the operation, finds its phase and annotates what it makes. */
+static luo_status emit(diff *d, luo_op_kind kind, const char *name, const int32_t *in, int32_t nin,
+                       const int32_t *out, int32_t nout)
+{
+    luo_graph *g = d->g;
+    const int32_t layer = g->failed ? -1 : here(d)->layer;
+    const int32_t o = luo_graph_op(g, kind, name, layer, in, nin, out, nout);
+    if (g->failed) return luo_err_nomem(d->err);
+    g->op[o].forward = d->at;
+    luo_graph_segment(g, o);
+    return luo_graph_deduce(g, o, d->err);
+}
+
+static luo_status emit_reshard(diff *d, const char *name, int32_t x, int32_t kind, int32_t ann,
+                               int32_t *res)
+{
+    luo_graph *g = d->g;
+    const luo_tensor from = g->tensor[x];
+    *res = luo_graph_tensor(g, name, from.letters, kind, from.layer);
+    if (g->failed) return luo_err_nomem(d->err);
+    const int32_t raw = d->override(d->ctx, name);
+    g->tensor[*res].ann = raw >= 0 ? raw : ann;
+    g->tensor[*res].elem_bytes = from.elem_bytes;
+    return emit(d, LUO_OP_RESHARD, name, &x, 1, res, 1);
+}
+
+static const luo_ann *ann_of(const diff *d, int32_t x)
+{
+    return luo_annset_get(d->g->set, d->g->tensor[x].ann);
+}
+
+/* ---- sums of contributions (9.3) ---- */
+
+static luo_status sum_parts(diff *d, int32_t x, const int32_t *at, int32_t n, int32_t *res)
+{
+    luo_graph *g = d->g;
+    bool equal = true;
+    for (int32_t i = 1; i < n; i++) equal &= g->tensor[at[i]].ann == g->tensor[at[0]].ann;
+    int32_t *in = LUO_NEW_N(g->arena, int32_t, n);
+    if (!in) return luo_err_nomem(d->err);
+    memcpy(in, at, (size_t)n * sizeof *in);
+    for (int32_t i = 0; i < n && !equal; i++) {
+        int32_t full;
+        LUO_TRY(luo_annset_complete(g->set, g->tensor[x].ann, &full, d->err));
+        if (g->tensor[at[i]].ann == full) continue;
+        const char *name = luo_arena_printf(g->arena, "%s.whole", g->tensor[at[i]].name);
+        LUO_TRY(emit_reshard(d, name, at[i], g->tensor[at[i]].kind, full, &in[i]));
+    }
+    const char *name = luo_arena_printf(g->arena, "d.%s.sum", g->tensor[x].name);
+    const luo_tensor first = g->tensor[in[0]];
+    *res = luo_graph_tensor(g, name, first.letters, first.kind, first.layer);
+    if (g->failed) return luo_err_nomem(d->err);
+    g->tensor[*res].elem_bytes = first.elem_bytes;
+    return emit(d, LUO_OP_ADD, name, in, n, res, 1);
+}
+
+static bool made_per_micro_batch(const luo_graph *g, int32_t x)
+{
+    const luo_op *op = &g->op[g->tensor[x].op];
+    return op->phase == LUO_PHASE_B && op->kind != LUO_OP_ACCUMULATE;
+}
+
+/* Running sum over the micro-batches of those contributions to x that have annotation `ann`. */
+static luo_status accumulate(diff *d, int32_t x, const int32_t *at, int32_t n, int32_t *res)
+{
+    luo_graph *g = d->g;
+    const luo_tensor t = g->tensor[x];
+    const char *name = luo_arena_printf(g->arena, "d.%s", t.name);
+    *res = luo_graph_tensor(g, name, t.letters, LUO_TENSOR_GRAD, t.layer);
+    return emit(d, LUO_OP_ACCUMULATE, name, at, n, res, 1);
+}
+
+/* Contributions to a parameter: those of a micro-batch are accumulated, by annotation. */
+static luo_status accumulate_parts(diff *d, int32_t x, int32_t *at, int32_t *n)
+{
+    luo_graph *g = d->g;
+    int32_t *same = LUO_NEW_N(g->arena, int32_t, *n);
+    if (!same) return luo_err_nomem(d->err);
+    int32_t kept = 0;
+    for (int32_t i = 0; i < *n; i++) {
+        if (at[i] < 0) continue;
+        if (!made_per_micro_batch(g, at[i])) {
+            at[kept++] = at[i];
+            continue;
+        }
+        int32_t m = 0;
+        for (int32_t j = i; j < *n; j++) {
+            if (at[j] < 0 || !made_per_micro_batch(g, at[j])) continue;
+            if (g->tensor[at[j]].ann != g->tensor[at[i]].ann) continue;
+            same[m++] = at[j];
+            if (j > i) at[j] = -1;
+        }
+        LUO_TRY(accumulate(d, x, same, m, &at[kept++]));
+    }
+    *n = kept;
+    return LUO_OK;
+}
+
+/* Gradient of forward tensor x; -1: it has none. */
+static luo_status gradient(diff *d, int32_t x, int32_t *res)
+{
+    int32_t n = 0;
+    for (const part *p = d->parts[x]; p; p = p->next) n++;
+    *res = -1;
+    if (n == 0) return LUO_OK;
+    int32_t *at = LUO_NEW_N(d->g->arena, int32_t, n);
+    if (!at) return luo_err_nomem(d->err);
+    n = 0;
+    for (const part *p = d->parts[x]; p; p = p->next) at[n++] = p->tensor;
+    if (here(d)->phase == LUO_PHASE_PRE) LUO_TRY(accumulate_parts(d, x, at, &n));
+    if (n > 1) return sum_parts(d, x, at, n, res);
+    *res = at[0];
+    return LUO_OK;
+}
+
+/* ---- one rule per operation kind ---- */
+
+/* One result for operand number i. */
+static luo_status emit_one(diff *d, luo_op_kind kind, int32_t i, const int32_t *in, int32_t nin)
+{
+    const int32_t x = here(d)->in[i];
+    const int32_t y = grad_tensor(d, x);
+    if (d->g->failed) return luo_err_nomem(d->err);
+    LUO_TRY(emit(d, kind, d->g->tensor[y].name, in, nin, &y, 1));
+    return contribute(d, x, y);
+}
+
+/* Results for operands first..first+n-1, by one operation called `d.NAME` + tail. */
+static luo_status emit_many(diff *d, luo_op_kind kind, const char *tail, int32_t first, int32_t n,
+                            const int32_t *in, int32_t nin)
+{
+    int32_t y[4];
+    assert(n <= 4);
+    for (int32_t j = 0; j < n; j++) y[j] = grad_tensor(d, here(d)->in[first + j]);
+    if (d->g->failed) return luo_err_nomem(d->err);
+    const char *name = luo_arena_printf(d->g->arena, "d.%s%s", here(d)->name, tail);
+    LUO_TRY(emit(d, kind, name, in, nin, y, n));
+    for (int32_t j = 0; j < n; j++) LUO_TRY(contribute(d, here(d)->in[first + j], y[j]));
+    return LUO_OK;
+}
+
+static luo_status diff_matmul(diff *d, const int32_t *dy)
+{
+    const int32_t n = here(d)->nout;
+    int32_t pairs[8], dw[5] = {here(d)->in[0]};
+    assert(n <= 4);
+    for (int32_t j = 0; j < n; j++) {
+        pairs[2 * j] = dw[1 + j] = dy[j];
+        pairs[2 * j + 1] = here(d)->in[1 + j];
+    }
+    LUO_TRY(emit_one(d, LUO_OP_MATMUL_DX, 0, pairs, 2 * n));
+    return emit_many(d, LUO_OP_MATMUL_DW, ".weight", 1, n, dw, 1 + n);
+}
+
+static luo_status diff_norm(diff *d, int32_t dy)
+{
+    const int32_t x = here(d)->in[0], w = here(d)->in[1];
+    const int32_t in[3] = {dy, x, w};
+    LUO_TRY(emit_one(d, LUO_OP_NORM_DX, 0, in, 3));
+    return emit_many(d, LUO_OP_NORM_DW, ".weight", 1, here(d)->nin - 1, in, 2);
+}
+
+static luo_status diff_attention(diff *d, int32_t dy)
+{
+    const luo_op *op = here(d);
+    const int32_t in[6] = {dy, op->out[0], op->out[1], op->in[0], op->in[1], op->in[2]};
+    return emit_many(d, LUO_OP_ATTENTION_DX, "", 0, 3, in, 6);
+}
+
+static luo_status diff_activation(diff *d, int32_t dy)
+{
+    const luo_op *op = here(d);
+    int32_t in[4] = {dy, op->in[0]};
+    if (op->nin == 1) return emit_one(d, LUO_OP_ACTIVATION_DX, 0, in, 2);
+    in[2] = op->in[1];
+    in[3] = op->out[1];
+    return emit_many(d, LUO_OP_ACTIVATION_DX, "", 0, 2, in, 4);
+}
+
+static bool same_devices(const luo_ann *a, const luo_ann *b)
+{
+    if (luo_ann_ndev(a) != luo_ann_ndev(b)) return false;
+    if (a->u != b->u) return true; /* of one place: only the tiers differ */
+    for (int32_t u = 0; u < a->u; u++) {
+        if (a->grp[u].ndev != b->grp[u].ndev) return false;
+        for (int32_t i = 0; i < a->grp[u].ndev; i++) {
+            bool found = false;
+            for (int32_t j = 0; j < b->grp[u].ndev && !found; j++)
+                found = b->grp[u].dev[(i + j) % b->grp[u].ndev] == a->grp[u].dev[i];
+            if (!found) return false;
+        }
+    }
+    return true;
+}
+
+/* A Reshard of dY to the complete form of the source (9.2). A sum that is still Partial cannot
+ * also change devices: it is completed where it is first. */
+static luo_status diff_reshard(diff *d, int32_t dy)
+{
+    luo_graph *g = d->g;
+    const int32_t x = here(d)->in[0], layer = here(d)->layer;
+    int32_t full;
+    LUO_TRY(luo_annset_complete(g->set, g->tensor[x].ann, &full, d->err));
+    const int32_t kind = g->tensor[dy].kind;
+    if (luo_ann_has_partial(ann_of(d, dy)) &&
+        !same_devices(ann_of(d, dy), luo_annset_get(g->set, full))) {
+        int32_t whole;
+        LUO_TRY(luo_annset_complete(g->set, g->tensor[dy].ann, &whole, d->err));
+        const char *name = luo_arena_printf(g->arena, "%s.whole", g->tensor[dy].name);
+        LUO_TRY(emit_reshard(d, name, dy, kind, whole, &dy));
+    }
+    const bool alone = d->consumers[x] <= 1;
+    const char *name = alone ? luo_arena_printf(g->arena, "d.%s", g->tensor[x].name)
+                             : luo_arena_printf(g->arena, "d.%s@%s", g->tensor[x].name,
+                                                here(d)->name);
+    int32_t res;
+    LUO_TRY(emit_reshard(d, name, dy, kind, full, &res));
+    g->tensor[res].layer = layer;
+    return contribute(d, x, res);
+}
+
+static luo_status pass_on(diff *d, int32_t dy, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) LUO_TRY(contribute(d, here(d)->in[i], dy));
+    return LUO_OK;
+}
+
+static luo_status diff_bias(diff *d, int32_t dy)
+{
+    LUO_TRY(pass_on(d, dy, 1));
+    return emit_one(d, LUO_OP_BIAS_DW, 1, &dy, 1);
+}
+
+/* The loss is known to be a sum of rows: its gradient starts at the logits. */
+static luo_status diff_loss(diff *d)
+{
+    const int32_t in[3] = {d->g->exp, d->g->row_sum, d->g->labels};
+    return emit_one(d, LUO_OP_LOSS_DX, 0, in, 3);
+}
+
+static luo_status diff_op(diff *d)
+{
+    const int32_t nout = here(d)->nout;
+    int32_t dy[4] = {-1, -1, -1, -1};
+    assert(nout <= 4);
+    if (here(d)->kind == LUO_OP_ROW_SUM) return diff_loss(d);
+    for (int32_t j = 0; j < nout; j++) LUO_TRY(gradient(d, here(d)->out[j], &dy[j]));
+    if (dy[0] < 0) return LUO_OK;
+    switch ((luo_op_kind)here(d)->kind) {
+    case LUO_OP_STATE:
+        d->state[d->npairs] = here(d)->out[0];
+        d->grad[d->npairs++] = dy[0];
+        return LUO_OK;
+    case LUO_OP_RESHARD: return diff_reshard(d, dy[0]);
+    case LUO_OP_MATMUL: return diff_matmul(d, dy);
+    case LUO_OP_BIAS: return diff_bias(d, dy[0]);
+    case LUO_OP_ADD: return pass_on(d, dy[0], here(d)->nin);
+    case LUO_OP_NORM: return diff_norm(d, dy[0]);
+    case LUO_OP_ROPE: return emit_many(d, LUO_OP_ROPE_DX, "", 0, 2, dy, 2);
+    case LUO_OP_ATTENTION: return diff_attention(d, dy[0]);
+    case LUO_OP_ACTIVATION: return diff_activation(d, dy[0]);
+    case LUO_OP_EMBEDDING: {
+        const int32_t in[3] = {here(d)->in[0], dy[0], here(d)->in[1]};
+        return emit_one(d, LUO_OP_EMBEDDING_DW, 1, in, 3);
+    }
+    default: return LUO_OK;
+    }
+}
+
+/* ---- norm and update ---- */
+
+static luo_status finish(diff *d, const luo_ann *all)
+{
+    luo_graph *g = d->g;
+    const int32_t n = d->npairs;
+    int32_t part_ann, full, sum;
+    LUO_TRY(luo_annset_add(g->set, all, &part_ann, d->err));
+    LUO_TRY(luo_annset_complete(g->set, part_ann, &full, d->err));
+    const int32_t norm = luo_graph_tensor(g, "grad_norm.part", "", LUO_TENSOR_VALUE, -1);
+    if (g->failed) return luo_err_nomem(d->err);
+    g->tensor[norm].ann = part_ann;
+    g->tensor[norm].elem_bytes = g->sum_bytes;
+    LUO_TRY(emit(d, LUO_OP_GRAD_NORM, "grad_norm.part", d->grad, n, &norm, 1));
+    LUO_TRY(emit_reshard(d, "grad_norm", norm, LUO_TENSOR_VALUE, full, &sum));
+    int32_t *in = LUO_NEW_N(g->arena, int32_t, 2 * n);
+    if (!in) return luo_err_nomem(d->err);
+    memcpy(in, d->state, (size_t)n * sizeof *in);
+    memcpy(in + n, d->grad, (size_t)n * sizeof *in);
+    return emit(d, LUO_OP_UPDATE, "update", in, 2 * n, NULL, 0);
+}
+
+static luo_status prepare(diff *d)
+{
+    luo_graph *g = d->g;
+    d->forward_tensors = g->ntensors;
+    d->parts = LUO_NEW_N(g->arena, part *, g->ntensors);
+    d->consumers = LUO_NEW_N(g->arena, int32_t, g->ntensors);
+    d->state = LUO_NEW_N(g->arena, int32_t, g->ntensors);
+    d->grad = LUO_NEW_N(g->arena, int32_t, g->ntensors);
+    if (!d->parts || !d->consumers || !d->state || !d->grad) return luo_err_nomem(d->err);
+    for (int32_t o = 0; o < g->nops; o++) {
+        luo_graph_segment(g, o);
+        for (int32_t i = 0; i < g->op[o].nin; i++) d->consumers[g->op[o].in[i]]++;
+    }
+    return LUO_OK;
+}
+
+luo_status luo_graph_differentiate(luo_graph *g, const luo_ann *all, luo_override_fn override,
+                                   void *ctx, luo_err *err)
+{
+    diff d = {.g = g, .override = override, .ctx = ctx, .err = err};
+    LUO_TRY(prepare(&d));
+    const int32_t forward = g->nops;
+    for (d.at = forward - 1; d.at >= 0; d.at--) LUO_TRY(diff_op(&d));
+    d.at = forward - 1;
+    LUO_TRY(finish(&d, all));
+    return g->failed ? luo_err_nomem(err) : LUO_OK;
+}

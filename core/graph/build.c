@@ -1,0 +1,330 @@
+/* core/graph/build.c: the forward graph of a decoder (HSPMD 15.3). llama and gpt differ only in
+ * norm, positions, activation and biases, which the model states one by one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/graph/graph.h"
+
+typedef struct builder {
+    luo_graph *g;
+    const luo_model *m;
+    const luo_build_opts *opts;
+    int32_t layer, place; /* where names and forms point at the moment */
+    const char *prefix;   /* "layers.3." */
+} builder;
+
+static const char *name_of(builder *b, const char *a, const char *tail)
+{
+    return luo_arena_printf(b->g->arena, "%s%s%s", b->prefix, a, tail);
+}
+
+static int32_t value(builder *b, const char *name, const char *letters)
+{
+    return luo_graph_tensor(b->g, name_of(b, name, ""), letters, LUO_TENSOR_VALUE, b->layer);
+}
+
+static void give(builder *b, int32_t x, luo_form form)
+{
+    if (b->g->failed) return;
+    b->g->tensor[x].form = (int32_t)form;
+    b->g->tensor[x].place = b->place;
+}
+
+static int32_t op(builder *b, luo_op_kind kind, const char *name, const int32_t *in, int32_t nin,
+                  const int32_t *out, int32_t nout)
+{
+    return luo_graph_op(b->g, kind, name_of(b, name, ""), b->layer, in, nin, out, nout);
+}
+
+/* One result, of the operation's name. */
+static int32_t op1(builder *b, luo_op_kind kind, const char *name, const char *letters,
+                   int32_t nin, const int32_t *in)
+{
+    const int32_t y = value(b, name, letters);
+    op(b, kind, name, in, nin, &y, 1);
+    return y;
+}
+
+static int32_t reshard(builder *b, const char *name, int32_t x, luo_form form)
+{
+    const char *letters = b->g->failed ? "" : b->g->tensor[x].letters;
+    const int64_t bytes = b->g->failed ? 0 : b->g->tensor[x].elem_bytes;
+    const int32_t y = op1(b, LUO_OP_RESHARD, name, letters, 1, &x);
+    give(b, y, form);
+    if (!b->g->failed) b->g->tensor[y].elem_bytes = bytes;
+    return y;
+}
+
+static int32_t held(builder *b, const char *name, const char *letters, luo_tensor_kind kind,
+                    luo_form form)
+{
+    const int32_t x = luo_graph_tensor(b->g, name, letters, (int32_t)kind, b->layer);
+    give(b, x, form);
+    return x;
+}
+
+/* State and working copy of a parameter; the Reshard between them is ZeRO's gather, or nothing. A
+ * state kept elsewhere arrives as this plan's ZeRO pieces first: sums cannot move and be reduced
+ * at once on the way back (hydraulis.md 11). */
+static int32_t param(builder *b, const char *name, const char *letters, luo_form form)
+{
+    luo_graph *g = b->g;
+    const char *full = name_of(b, name, "");
+    const char *state_name = name_of(b, name, ".state"), *shard_name = name_of(b, name, ".shard");
+    int32_t from = held(b, state_name, letters, LUO_TENSOR_STATE, LUO_FORM_STATE);
+    luo_graph_op(g, LUO_OP_STATE, state_name, b->layer, NULL, 0, &from, 1);
+    if (b->opts->state_apart) {
+        const int32_t shard = held(b, shard_name, letters, LUO_TENSOR_SHARD, LUO_FORM_SHARD);
+        luo_graph_op(g, LUO_OP_RESHARD, shard_name, b->layer, &from, 1, &shard, 1);
+        from = shard;
+    }
+    const int32_t w = held(b, full, letters, LUO_TENSOR_PARAM, form);
+    luo_graph_op(g, LUO_OP_RESHARD, full, b->layer, &from, 1, &w, 1);
+    return w;
+}
+
+static int32_t norm(builder *b, const char *name, const char *letters, int32_t x)
+{
+    char weight[64], bias[64];
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    snprintf(bias, sizeof bias, "%s.bias", name);
+    const char *last = letters + strlen(letters) - 1;
+    int32_t in[3] = {x, param(b, weight, last, LUO_FORM_DUP), 0};
+    const bool centred = b->m->norm == LUO_NORM_LAYER;
+    if (centred) in[2] = param(b, bias, last, LUO_FORM_DUP);
+    return op1(b, LUO_OP_NORM, name, letters, centred ? 3 : 2, in);
+}
+
+static int32_t add_bias(builder *b, const char *name, const char *letters, int32_t x,
+                        luo_form form)
+{
+    char full[64], sum[64];
+    snprintf(full, sizeof full, "%s.bias", name);
+    snprintf(sum, sizeof sum, "%s.biased", name);
+    const int32_t in[2] = {x, param(b, full, letters + 1, form)};
+    return op1(b, LUO_OP_BIAS, sum, letters, 2, in);
+}
+
+typedef struct projection {
+    const char *name, *weight, *out; /* letters of weight and result */
+    luo_form form, bias;             /* bias LUO_FORM_NONE: none */
+} projection;
+
+/* y_j = x w_j for several weights at once: one kernel, as every fused implementation has it. */
+static void project(builder *b, const char *name, int32_t x, const projection *p, int32_t n,
+                    int32_t *y)
+{
+    int32_t in[4] = {x};
+    char weight[64];
+    for (int32_t j = 0; j < n; j++) {
+        snprintf(weight, sizeof weight, "%s.weight", p[j].name);
+        in[1 + j] = param(b, weight, p[j].weight, p[j].form);
+    }
+    for (int32_t j = 0; j < n; j++) y[j] = value(b, p[j].name, p[j].out);
+    op(b, LUO_OP_MATMUL, name, in, 1 + n, y, n);
+    for (int32_t j = 0; j < n; j++)
+        if (p[j].bias != LUO_FORM_NONE) y[j] = add_bias(b, p[j].name, p[j].out, y[j], p[j].bias);
+}
+
+/* Keys and values of few heads stay whole: the Reshard does nothing here, but its gradient adds
+ * what the query heads of every device contribute (8.2, attention). */
+static void whole_keys(builder *b, int32_t qkv[3])
+{
+    if (!b->opts->kv_whole) return;
+    qkv[1] = reshard(b, "attn.k.whole", qkv[1], LUO_FORM_WHOLE);
+    qkv[2] = reshard(b, "attn.v.whole", qkv[2], LUO_FORM_WHOLE);
+}
+
+static int32_t core_attention(builder *b, int32_t qkv[3])
+{
+    if (b->m->qk_norm) {
+        qkv[0] = norm(b, "attn.q_norm", "tnd", qkv[0]);
+        qkv[1] = norm(b, "attn.k_norm", "tgd", qkv[1]);
+    }
+    if (b->m->position == LUO_POS_ROPE) {
+        const int32_t out[2] = {value(b, "attn.q.rope", "tnd"), value(b, "attn.k.rope", "tgd")};
+        op(b, LUO_OP_ROPE, "attn.rope", qkv, 2, out, 2);
+        qkv[0] = out[0];
+        qkv[1] = out[1];
+    }
+    whole_keys(b, qkv);
+    const int32_t out[2] = {value(b, "attn.core", "tnd"), value(b, "attn.core.rows", "tn")};
+    if (!b->g->failed) b->g->tensor[out[1]].elem_bytes = b->g->sum_bytes;
+    op(b, LUO_OP_ATTENTION, "attn.core", qkv, 3, out, 2);
+    return out[0];
+}
+
+/* Reduces a row-parallel product, adds its bias and the residual. */
+static int32_t residual(builder *b, const char *part, const char *product, int32_t y, int32_t x)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s.reduce", part);
+    y = reshard(b, text, y, LUO_FORM_X);
+    if (b->m->linear_bias) y = add_bias(b, product, "th", y, LUO_FORM_DUP);
+    snprintf(text, sizeof text, "%s.add", part);
+    const int32_t in[2] = {x, y};
+    return op1(b, LUO_OP_ADD, text, "th", 2, in);
+}
+
+static int32_t attention_block(builder *b, int32_t x)
+{
+    const luo_form kv = b->opts->kv_whole ? LUO_FORM_DUP : LUO_FORM_CUT;
+    const bool biased = b->m->qkv_bias;
+    const projection qkv[3] = {
+        {"attn.q", "ndh", "tnd", LUO_FORM_CUT, biased ? LUO_FORM_CUT : LUO_FORM_NONE},
+        {"attn.k", "gdh", "tgd", kv, biased ? kv : LUO_FORM_NONE},
+        {"attn.v", "gdh", "tgd", kv, biased ? kv : LUO_FORM_NONE}};
+    const projection out = {"attn.out", "ndh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
+    int32_t y[3];
+    const int32_t n = norm(b, "norm1", "th", x);
+    const int32_t whole = reshard(b, "attn.gather", n, LUO_FORM_WHOLE);
+    /* dX of cut and of whole weights differ in annotation: then they are two products. */
+    const int32_t together = b->opts->kv_whole ? 1 : 3;
+    project(b, together == 3 ? "attn.qkv" : "attn.q", whole, qkv, together, y);
+    if (together == 1) project(b, "attn.kv", whole, qkv + 1, 2, y + 1);
+    const int32_t o = core_attention(b, y);
+    project(b, "attn.out", o, &out, 1, y);
+    return residual(b, "attn", "attn.out", y[0], x);
+}
+
+static int32_t activate(builder *b, const int32_t *in)
+{
+    const int32_t y = value(b, "mlp.act", "tf");
+    if (b->m->activation != LUO_ACT_SWIGLU) {
+        op(b, LUO_OP_ACTIVATION, "mlp.act", in, 1, &y, 1);
+        return y;
+    }
+    const int32_t out[2] = {y, value(b, "mlp.act.silu", "tf")};
+    op(b, LUO_OP_ACTIVATION, "mlp.act", in, 2, out, 2);
+    return y;
+}
+
+static int32_t feed_forward(builder *b, int32_t x)
+{
+    const luo_form bias = b->m->linear_bias ? LUO_FORM_CUT : LUO_FORM_NONE;
+    const bool gated = b->m->activation == LUO_ACT_SWIGLU;
+    const projection in[2] = {{"mlp.gate", "fh", "tf", LUO_FORM_CUT, bias},
+                              {"mlp.up", "fh", "tf", LUO_FORM_CUT, bias}};
+    const projection down = {"mlp.down", "fh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
+    int32_t y[2];
+    const int32_t n = norm(b, "norm2", "th", x);
+    const int32_t whole = reshard(b, "mlp.gather", n, LUO_FORM_WHOLE);
+    if (gated) project(b, "mlp.gate_up", whole, in, 2, y);
+    else project(b, "mlp.up", whole, in + 1, 1, y);
+    const int32_t a = activate(b, y);
+    project(b, "mlp.down", a, &down, 1, y);
+    return residual(b, "mlp", "mlp.down", y[0], x);
+}
+
+static int32_t data(builder *b, const char *name, luo_form form)
+{
+    const int32_t x = luo_graph_tensor(b->g, name, "t", LUO_TENSOR_DATA, -1);
+    if (!b->g->failed) b->g->tensor[x].elem_bytes = 4;
+    give(b, x, form);
+    luo_graph_op(b->g, LUO_OP_PLACEHOLDER, name, -1, NULL, 0, &x, 1);
+    return x;
+}
+
+static int32_t embed(builder *b, int32_t *table)
+{
+    luo_graph *g = b->g;
+    g->ids = data(b, "ids", LUO_FORM_WHOLE);
+    *table = param(b, "wte.weight", "vh", LUO_FORM_CUT);
+    const int32_t in[2] = {g->ids, *table};
+    int32_t x = op1(b, LUO_OP_EMBEDDING, "wte", "th", 2, in);
+    x = reshard(b, "wte.reduce", x, LUO_FORM_X);
+    if (b->m->position != LUO_POS_LEARNED) return x;
+    const int32_t positions = data(b, "positions", LUO_FORM_X);
+    const int32_t at[2] = {positions, param(b, "wpe.weight", "ph", LUO_FORM_DUP)};
+    const int32_t sum[2] = {x, op1(b, LUO_OP_EMBEDDING, "wpe", "th", 2, at)};
+    return op1(b, LUO_OP_ADD, "wpe.add", "th", 2, sum);
+}
+
+/* The head's matrix: its own, the embedding's, or a copy of that on other devices. */
+static int32_t head_weight(builder *b, int32_t table)
+{
+    if (!b->m->tied_embeddings) return param(b, "lm_head.weight", "vh", LUO_FORM_CUT);
+    if (!b->opts->head_apart) return table;
+    const int32_t w = luo_graph_tensor(b->g, "wte.weight@lm_head", "vh", LUO_TENSOR_PARAM, -1);
+    give(b, w, LUO_FORM_CUT);
+    luo_graph_op(b->g, LUO_OP_RESHARD, "wte.weight@lm_head", -1, &table, 1, &w, 1);
+    return w;
+}
+
+/* A statistic per token, made of a local one by the Reshard (three internal all-reduces, 8.2). */
+static int32_t row(builder *b, luo_op_kind kind, const char *name, const int32_t *in, int32_t nin,
+                   int32_t *also)
+{
+    luo_graph *g = b->g;
+    char text[64];
+    int32_t out[2] = {value(b, name, "t"), 0};
+    if (also) *also = out[1] = value(b, "loss.exp", "tv");
+    if (!g->failed) {
+        g->tensor[out[0]].elem_bytes = g->sum_bytes;
+        if (also) g->tensor[out[1]].elem_bytes = g->sum_bytes;
+    }
+    op(b, kind, name, in, nin, out, also ? 2 : 1);
+    snprintf(text, sizeof text, "%s.reduce", name);
+    return reshard(b, text, out[0], LUO_FORM_WHOLE);
+}
+
+/* Vocabulary-parallel cross-entropy; the sum is over tokens and divided by the global count. */
+static void loss(builder *b, int32_t logits)
+{
+    luo_graph *g = b->g;
+    g->labels = data(b, "labels", LUO_FORM_WHOLE);
+    const int32_t max = row(b, LUO_OP_ROW_MAX, "loss.max", &logits, 1, NULL);
+    const int32_t two[2] = {logits, max}, target[2] = {logits, g->labels};
+    g->row_sum = row(b, LUO_OP_ROW_SUM, "loss.sum", two, 2, &g->exp);
+    const int32_t in[3] = {max, g->row_sum, row(b, LUO_OP_ROW_TARGET, "loss.target", target, 2,
+                                                NULL)};
+    const int32_t each = op1(b, LUO_OP_LOSS, "loss.rows", "t", 3, in);
+    const int32_t part = op1(b, LUO_OP_SUM, "loss.part", "", 1, &each);
+    g->loss = luo_graph_tensor(g, "loss", "", LUO_TENSOR_GRAD, -1);
+    luo_graph_op(g, LUO_OP_ACCUMULATE, "loss", -1, &part, 1, &g->loss, 1);
+    if (!g->failed) g->tensor[each].elem_bytes = g->tensor[part].elem_bytes = g->sum_bytes;
+    reshard(b, "loss.all", g->loss, LUO_FORM_SCALAR);
+}
+
+static void head(builder *b, int32_t x, int32_t table)
+{
+    x = reshard(b, "head.in", x, LUO_FORM_X);
+    x = norm(b, "norm", "th", x);
+    const int32_t in[2] = {reshard(b, "lm_head.gather", x, LUO_FORM_WHOLE),
+                           head_weight(b, table)};
+    loss(b, op1(b, LUO_OP_MATMUL, "lm_head", "tv", 2, in));
+}
+
+static luo_status check_family(const luo_model *m, luo_err *err)
+{
+    if (m->family == LUO_FAMILY_LLAMA || m->family == LUO_FAMILY_GPT) return LUO_OK;
+    static const char *const names[] = {"llama", "gpt", "bert", "vit", "vgg", "moe"};
+    return luo_err_set(err, LUO_EINPUT,
+                       "model `%s` is of family %s, for which no program is built yet; use a "
+                       "llama or gpt model.", m->name, names[m->family]);
+}
+
+luo_status luo_graph_build(luo_arena *arena, const luo_model *m, const luo_build_opts *opts,
+                           luo_graph **out, luo_err *err)
+{
+    LUO_TRY(check_family(m, err));
+    luo_graph *g = luo_graph_new(arena, m, opts->dtype);
+    if (!g) return luo_err_nomem(err);
+    builder b = {g, m, opts, -1, LUO_PLACE_EMBEDDING, ""};
+    int32_t table = 0;
+    int32_t x = embed(&b, &table);
+    for (int32_t l = 0; l < (int32_t)m->layers; l++) {
+        b.layer = b.place = l;
+        b.prefix = luo_arena_printf(arena, "layers.%d.", (int)l);
+        x = reshard(&b, "in", x, LUO_FORM_X);
+        x = feed_forward(&b, attention_block(&b, x));
+    }
+    b = (builder){g, m, opts, -1, LUO_PLACE_HEAD, ""};
+    head(&b, x, table);
+    if (g->failed) {
+        luo_annset_free(g->set);
+        return luo_err_nomem(err);
+    }
+    *out = g;
+    return LUO_OK;
+}

@@ -1,0 +1,34 @@
+/* core/graph/check_in.h: what the parts of luo_program_check share. Not for other folders.
+ *
+ *   program_check.c  what one role and one task list can be asked alone
+ *   check_expand.c   per (role, task list): the points at which a lane can wait, and for what
+ *   check_run.c      all devices on an abstract machine; the sentence when it does not finish
+ */
+#ifndef LUO_CORE_GRAPH_CHECK_IN_H
+#define LUO_CORE_GRAPH_CHECK_IN_H
+#include "core/graph/program.h"
+
+/* Waiting is all that matters: communication, and what communication waits for. */
+typedef struct check_point {
+    int32_t instr, micro_batch;
+    int32_t first_wait, nwait; /* in check_list.wait */
+} check_point;
+
+typedef struct check_wait { /* lane must have passed `count` points */
+    int32_t lane, count;
+} check_wait;
+
+typedef struct check_list { /* of one (role, task list) */
+    const luo_role *role;
+    int32_t n[LUO_LANES];
+    check_point *point[LUO_LANES];
+    check_wait *wait;
+} check_list;
+
+/* Pre: luo_check_role passed for the role. */
+luo_status luo_check_expand(luo_arena *arena, const luo_role *role, const luo_run_task *tasks,
+                            int32_t ntask, check_list *out, luo_err *err);
+/* lists: by device index. */
+luo_status luo_check_run(luo_arena *scratch, const luo_programs *set,
+                         const check_list *const *lists, luo_err *err);
+#endif

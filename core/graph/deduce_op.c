@@ -1,0 +1,241 @@
+/* core/graph/deduce_op.c: the rule of every operation kind (HSPMD 8.2), on top of the einsum
+ * rule. Results get their annotation in operation order. */
+#include <string.h>
+
+#include "core/graph/graph.h"
+
+typedef struct site {
+    luo_graph *g;
+    const luo_op *op;
+    luo_err *err;
+} site;
+
+static const luo_tensor *in_of(const site *s, int32_t i)
+{
+    return &s->g->tensor[s->op->in[i]];
+}
+
+static luo_tensor *out_of(const site *s, int32_t i)
+{
+    return &s->g->tensor[s->op->out[i]];
+}
+
+static luo_term term_of(const luo_tensor *t)
+{
+    return (luo_term){t->ann, t->letters, t->name, false};
+}
+
+/* Annotation of a tensor with the letters `out` from the einsum of these tensors. */
+static luo_status einsum(const site *s, const luo_tensor *const *x, int32_t n, const char *out,
+                         int32_t *ann)
+{
+    luo_term terms[4];
+    for (int32_t i = 0; i < n; i++) terms[i] = term_of(x[i]);
+    return luo_annset_einsum(s->g->set, terms, n, out, s->op->name, ann, s->err);
+}
+
+static luo_status disagree(const site *s, const luo_tensor *t, int32_t a, int32_t b)
+{
+    const char *have = luo_annset_text(s->g->set, a), *want = luo_annset_text(s->g->set, b);
+    return luo_err_set(s->err, LUO_EDEDUCE,
+                       "op `%s`: D_CUT: `%s` comes out as %s by one operand and as %s by another; "
+                       "insert a Reshard.", s->op->name, t->name, have ? have : "?",
+                       want ? want : "?");
+}
+
+/* All operands in one einsum, label-only ones included. */
+static luo_status rule_einsum(const site *s)
+{
+    luo_term terms[4];
+    for (int32_t i = 0; i < s->op->nin; i++) terms[i] = term_of(in_of(s, i));
+    if (s->op->kind == LUO_OP_EMBEDDING_DW) terms[2].label_only = true;
+    for (int32_t j = 0; j < s->op->nout; j++) {
+        luo_tensor *y = out_of(s, j);
+        LUO_TRY(luo_annset_einsum(s->g->set, terms, s->op->nin, y->letters, s->op->name, &y->ann,
+                                  s->err));
+    }
+    return LUO_OK;
+}
+
+/* x, w1..wn -> y1..yn: y_j of x and w_j. Also x, dy1..dyn -> dw1..dwn. */
+static luo_status rule_fan_out(const site *s)
+{
+    for (int32_t j = 0; j < s->op->nout; j++) {
+        const luo_tensor *pair[2] = {in_of(s, 0), in_of(s, 1 + j)};
+        luo_tensor *y = out_of(s, j);
+        LUO_TRY(einsum(s, pair, 2, y->letters, &y->ann));
+    }
+    return LUO_OK;
+}
+
+/* dy1, w1, .. dyn, wn -> dx: every pair must give the same. */
+static luo_status rule_fan_in(const site *s)
+{
+    luo_tensor *y = out_of(s, 0);
+    for (int32_t j = 0; j < s->op->nin; j += 2) {
+        const luo_tensor *pair[2] = {in_of(s, j), in_of(s, j + 1)};
+        int32_t ann;
+        LUO_TRY(einsum(s, pair, 2, y->letters, &ann));
+        if (j > 0 && ann != y->ann) return disagree(s, y, y->ann, ann);
+        y->ann = ann;
+    }
+    return LUO_OK;
+}
+
+static luo_status want_whole(const site *s, const luo_tensor *x, int32_t dim, const char *why)
+{
+    return luo_deduce_want_whole(luo_annset_get(s->g->set, x->ann), dim, x->name, s->op->name,
+                                 why, s->err);
+}
+
+/* y like the einsum of x and the weights; the axis (last dimension of x) is whole. */
+static luo_status rule_norm(const site *s)
+{
+    const luo_tensor *x = in_of(s, 0);
+    LUO_TRY(want_whole(s, x, x->rank - 1, "insert a Reshard that gathers the normalised axis"));
+    return rule_einsum(s);
+}
+
+/* dx of (dy, x, w). */
+static luo_status rule_norm_dx(const site *s)
+{
+    const luo_tensor *x = in_of(s, 1);
+    LUO_TRY(want_whole(s, x, x->rank - 1, "insert a Reshard that gathers the normalised axis"));
+    return rule_einsum(s);
+}
+
+/* Every result like the operand in its place. */
+static luo_status rule_like(const site *s)
+{
+    for (int32_t j = 0; j < s->op->nout; j++) {
+        const luo_tensor *x = in_of(s, j);
+        luo_tensor *y = out_of(s, j);
+        LUO_TRY(want_whole(s, x, x->rank - 1, "insert a Reshard that gathers the head"));
+        LUO_TRY(einsum(s, &x, 1, y->letters, &y->ann));
+    }
+    return LUO_OK;
+}
+
+/* A member's own cut of the tokens would part a sequence. */
+static luo_status want_sequences(const site *s, const luo_tensor *x)
+{
+    const luo_ann *a = luo_annset_get(s->g->set, x->ann);
+    for (int32_t u = 0; u < a->u; u++)
+        if (luo_grp_count(&a->grp[u], 0) > 1)
+            return luo_err_set(s->err, LUO_EDEDUCE,
+                               "op `%s`: D_UNCUT: the tokens of `%s` are cut in %d inside member "
+                               "%d; insert a Reshard that gathers the sequence.", s->op->name,
+                               x->name, (int)luo_grp_count(&a->grp[u], 0), (int)u);
+    return LUO_OK;
+}
+
+static bool head_cuts_equal(const luo_ann *q, const luo_ann *k)
+{
+    if (q->u != k->u || q->h == 1 || k->h == 1) return q->u == k->u && q->h == k->h;
+    for (int32_t u = 0; u < q->u; u++) {
+        const int32_t n = luo_grp_count(&q->grp[u], 1);
+        if (n != luo_grp_count(&k->grp[u], 1)) return false;
+        const uint32_t *a = luo_grp_share(&q->grp[u], 1), *b = luo_grp_share(&k->grp[u], 1);
+        if (!a != !b || (a && memcmp(a, b, (size_t)n * sizeof *a) != 0)) return false;
+    }
+    return true;
+}
+
+/* Key-value heads are cut exactly like the query heads (then g is n), or not at all. */
+static const char *key_letters(const site *s, const luo_tensor *q, const luo_tensor *k)
+{
+    const luo_ann *a = luo_annset_get(s->g->set, q->ann), *b = luo_annset_get(s->g->set, k->ann);
+    return head_cuts_equal(a, b) ? "tnd" : "tgd";
+}
+
+static luo_status rule_attention(const site *s)
+{
+    const luo_tensor *q = in_of(s, 0), *k = in_of(s, 1), *v = in_of(s, 2);
+    const char *letters = key_letters(s, q, k);
+    luo_term terms[3] = {term_of(q), term_of(k), term_of(v)};
+    terms[1].letters = terms[2].letters = letters;
+    for (int32_t i = 0; i < 3; i++) {
+        LUO_TRY(want_whole(s, in_of(s, i), 2, "insert a Reshard that gathers the head"));
+        LUO_TRY(want_sequences(s, in_of(s, i)));
+    }
+    for (int32_t j = 0; j < 2; j++)
+        LUO_TRY(luo_annset_einsum(s->g->set, terms, 3, out_of(s, j)->letters, s->op->name,
+                                  &out_of(s, j)->ann, s->err));
+    return LUO_OK;
+}
+
+/* do, o, rows, q, k, v -> dq, dk, dv: whole keys give gradients summed over the query heads. */
+static luo_status rule_attention_dx(const site *s)
+{
+    const luo_tensor *dy = in_of(s, 0), *q = in_of(s, 3), *k = in_of(s, 4);
+    const char *letters = key_letters(s, q, k);
+    luo_term terms[3] = {term_of(dy), term_of(q), term_of(k)};
+    terms[2].letters = letters;
+    const char *out[3] = {"tnd", letters, letters};
+    for (int32_t j = 0; j < 3; j++)
+        LUO_TRY(luo_annset_einsum(s->g->set, terms, 3, out[j], s->op->name, &out_of(s, j)->ann,
+                                  s->err));
+    return LUO_OK;
+}
+
+/* Sums accept Partial operands of one annotation; others add by the einsum rule. */
+static luo_status rule_sum(const site *s)
+{
+    bool equal = true;
+    for (int32_t i = 1; i < s->op->nin; i++) equal &= in_of(s, i)->ann == in_of(s, 0)->ann;
+    if (!equal) return rule_einsum(s);
+    out_of(s, 0)->ann = in_of(s, 0)->ann;
+    return LUO_OK;
+}
+
+/* Results of (dy, operands ..): all have the letters of dy. */
+static luo_status rule_activation_dx(const site *s)
+{
+    const luo_tensor *pair[2] = {in_of(s, 0), in_of(s, 1)};
+    for (int32_t j = 0; j < s->op->nout; j++)
+        LUO_TRY(einsum(s, pair, 2, out_of(s, j)->letters, &out_of(s, j)->ann));
+    return LUO_OK;
+}
+
+static luo_status rule_update(const site *s)
+{
+    const int32_t n = s->op->nin / 2;
+    for (int32_t i = 0; i < n; i++) {
+        const luo_tensor *state = in_of(s, i), *grad = in_of(s, n + i);
+        if (state->ann != grad->ann) return disagree(s, grad, grad->ann, state->ann);
+    }
+    return LUO_OK;
+}
+
+static luo_status deduce(const site *s)
+{
+    switch ((luo_op_kind)s->op->kind) {
+    case LUO_OP_PLACEHOLDER:
+    case LUO_OP_STATE:
+    case LUO_OP_RESHARD:
+    case LUO_OP_GRAD_NORM: return LUO_OK;
+    case LUO_OP_MATMUL:
+    case LUO_OP_MATMUL_DW: return rule_fan_out(s);
+    case LUO_OP_MATMUL_DX: return rule_fan_in(s);
+    case LUO_OP_NORM: return rule_norm(s);
+    case LUO_OP_NORM_DX: return rule_norm_dx(s);
+    case LUO_OP_ROPE:
+    case LUO_OP_ROPE_DX: return rule_like(s);
+    case LUO_OP_ATTENTION: return rule_attention(s);
+    case LUO_OP_ATTENTION_DX: return rule_attention_dx(s);
+    case LUO_OP_ACTIVATION_DX: return rule_activation_dx(s);
+    case LUO_OP_ADD:
+    case LUO_OP_ACCUMULATE: return rule_sum(s);
+    case LUO_OP_UPDATE: return rule_update(s);
+    default: return rule_einsum(s);
+    }
+}
+
+luo_status luo_graph_deduce(luo_graph *g, int32_t first, luo_err *err)
+{
+    for (int32_t o = first; o < g->nops; o++) {
+        const site s = {g, &g->op[o], err};
+        LUO_TRY(deduce(&s));
+    }
+    return LUO_OK;
+}

@@ -1,0 +1,109 @@
+/* core/graph/deduce_unary.c: rules with one operand: permute, the complete form and the demand for
+ * an uncut dimension (HSPMD 8.2, 9.2). */
+#include <string.h>
+
+#include "core/graph/deduce.h"
+#include "core/graph/deduce_order.h"
+
+/* Entries of g with keys mapped by to[key + 2]; room for g->nent. */
+static void map_entries(const luo_grp *g, const int32_t *to, luo_ent *ent)
+{
+    for (int32_t e = 0; e < g->nent; e++) {
+        ent[e] = g->ent[e];
+        ent[e].key = to[ent[e].key - LUO_PARTIAL];
+    }
+}
+
+luo_status luo_deduce_permute(luo_arena *arena, const luo_ann *a, const int32_t *perm,
+                              int32_t rank, const luo_ann **res, luo_err *err)
+{
+    int32_t to[LUO_RANK_MAX - LUO_PARTIAL] = {LUO_PARTIAL, LUO_DUP};
+    const luo_shape shape = {.rank = rank};
+    LUO_TRY(luo_ann_bind(a, &shape, LUO_BIND_ROUND, "operand of permute", err));
+    for (int32_t j = 0; j < rank; j++) to[perm[j] - LUO_PARTIAL] = j;
+    luo_grp *grp = LUO_NEW_N(arena, luo_grp, a->u);
+    if (!grp) return luo_err_nomem(err);
+    for (int32_t u = 0; u < a->u; u++) {
+        luo_ent *ent = LUO_NEW_N(arena, luo_ent, a->grp[u].nent);
+        if (!ent) return luo_err_nomem(err);
+        map_entries(&a->grp[u], to, ent);
+        grp[u] = a->grp[u];
+        grp[u].ent = ent;
+    }
+    luo_ann out = *a;
+    if (a->h >= 0) out.h = to[a->h - LUO_PARTIAL];
+    out.grp = grp;
+    const luo_ann *canonical = luo_ann_canonical(arena, &out);
+    if (!canonical) return luo_err_nomem(err);
+    *res = canonical;
+    return LUO_OK;
+}
+
+/* Both -1 and -2: equal split coordinates become duplicates numbered in list order. */
+static luo_status merge_copies(luo_arena *arena, const luo_grp *g, luo_grp *out, luo_err *err)
+{
+    luo_coords c = {.ndev = g->ndev};
+    int32_t fewest, most, *at;
+    for (int32_t d = 0; d < LUO_RANK_MAX; d++) {
+        const int32_t n = luo_grp_count(g, d), stride = luo_grp_stride(g, d);
+        if (n == 1) continue;
+        c.key[c.n] = (luo_ent){d, n, luo_grp_share(g, d)};
+        c.coord[c.n] = LUO_NEW_N(arena, int32_t, g->ndev);
+        if (!c.coord[c.n]) return luo_err_nomem(err);
+        for (int32_t i = 0; i < g->ndev; i++) c.coord[c.n][i] = i / stride % n;
+        c.n++;
+    }
+    luo_ent *ent = LUO_NEW_N(arena, luo_ent, c.n + 1);
+    int32_t *dev = LUO_NEW_N(arena, int32_t, g->ndev);
+    if (!ent || !dev || !luo_coords_duplicates(arena, &c, &fewest, &most) ||
+        !luo_coords_order(arena, &c, ent, &at))
+        return luo_err_nomem(err);
+    for (int32_t i = 0; i < g->ndev; i++) dev[at ? at[i] : i] = g->dev[i];
+    *out = (luo_grp){.ndev = g->ndev, .dev = dev, .nent = c.n, .ent = ent};
+    return LUO_OK;
+}
+
+static luo_status complete_group(luo_arena *arena, const luo_grp *g, luo_grp *out, luo_err *err)
+{
+    static const int32_t to[] = {LUO_DUP, LUO_DUP, 0, 1, 2, 3, 4, 5, 6, 7};
+    *out = *g;
+    if (luo_grp_count(g, LUO_PARTIAL) == 1) return LUO_OK;
+    if (luo_grp_count(g, LUO_DUP) > 1) return merge_copies(arena, g, out, err);
+    luo_ent *ent = LUO_NEW_N(arena, luo_ent, g->nent);
+    if (!ent) return luo_err_nomem(err);
+    map_entries(g, to, ent);
+    out->ent = ent;
+    return LUO_OK;
+}
+
+luo_status luo_ann_complete(luo_arena *arena, const luo_ann *a, const luo_ann **res, luo_err *err)
+{
+    if (!luo_ann_has_partial(a)) {
+        *res = a;
+        return LUO_OK;
+    }
+    luo_ann out = *a;
+    luo_grp *grp = LUO_NEW_N(arena, luo_grp, a->u);
+    if (!grp) return luo_err_nomem(err);
+    for (int32_t u = 0; u < a->u; u++)
+        LUO_TRY(complete_group(arena, &a->grp[u], &grp[u], err));
+    out.grp = grp;
+    if (a->h == LUO_PARTIAL) out.h = LUO_DUP;
+    const luo_ann *canonical = luo_ann_canonical(arena, &out);
+    if (!canonical) return luo_err_nomem(err);
+    *res = canonical;
+    return LUO_OK;
+}
+
+luo_status luo_deduce_want_whole(const luo_ann *a, int32_t d, const char *tensor, const char *op,
+                                 const char *why, luo_err *err)
+{
+    if (luo_ann_has_partial(a))
+        return luo_err_set(err, LUO_EDEDUCE, "op '%s': D_PARTIAL: '%s' is Partial; %s", op, tensor,
+                           why);
+    bool cut = a->h == d;
+    for (int32_t u = 0; u < a->u && !cut; u++) cut = luo_grp_count(&a->grp[u], d) > 1;
+    if (!cut) return LUO_OK;
+    return luo_err_set(err, LUO_EDEDUCE, "op '%s': D_UNCUT: dimension %d of '%s' is cut; %s", op, d,
+                       tensor, why);
+}

@@ -1,0 +1,153 @@
+/* core/graph/graph.h: the logical graph of a model: tensors, operations, their annotations.
+ *
+ * Letters name dimensions and mean the same in every tensor of a graph: t tokens of a
+ * micro-batch, h hidden, n query heads, g key-value heads, d head size, f feed-forward, v
+ * vocabulary, p positions. An operation is the einsum of its tensors' letters unless its kind
+ * says otherwise. The size of t is bound per micro-batch (HSPMD 10); every other is fixed.
+ */
+#ifndef LUO_CORE_GRAPH_GRAPH_H
+#define LUO_CORE_GRAPH_GRAPH_H
+#include "core/graph/annset.h"
+#include "core/graph/program.h"
+
+/* X(kind, name). Kinds up to RESHARD have their annotation given; the rest is deduced. */
+#define LUO_OP_LIST(X)                                                                     \
+    X(PLACEHOLDER, "placeholder") /* ids, labels, positions */                             \
+    X(STATE, "state")             /* master weight and optimizer moments of a parameter */ \
+    X(RESHARD, "reshard")                                                                  \
+    X(MATMUL, "matmul")       /* x, w1..wn -> y1..yn */                                    \
+    X(MATMUL_DX, "matmul_dx") /* dy1, w1, .. dyn, wn -> dx */                              \
+    X(MATMUL_DW, "matmul_dw") /* x, dy1..dyn -> dw1..dwn */                                \
+    X(BIAS, "bias")           /* x, b -> y */                                              \
+    X(BIAS_DW, "bias_dw")     /* dy -> db */                                               \
+    X(EMBEDDING, "embedding") /* ids, table -> y */                                        \
+    X(EMBEDDING_DW, "embedding_dw") /* ids, dy, table (label only) -> dtable */            \
+    X(NORM, "norm")           /* x, w [, b] -> y, over the last dimension */               \
+    X(NORM_DX, "norm_dx")     /* dy, x, w -> dx */                                         \
+    X(NORM_DW, "norm_dw")     /* dy, x -> dw [, db] */                                     \
+    X(ROPE, "rope")           /* q, k -> q', k' */                                         \
+    X(ROPE_DX, "rope_dx")                                                                  \
+    X(ATTENTION, "attention") /* q, k, v -> o, row statistics */                           \
+    X(ATTENTION_DX, "attention_dx") /* do, o, statistics, q, k, v -> dq, dk, dv */         \
+    X(ACTIVATION, "activation")     /* gate, up -> y, silu(gate); or x -> y */             \
+    X(ACTIVATION_DX, "activation_dx") /* dy, gate, up, silu -> dgate, dup; dy, x -> dx */  \
+    X(ADD, "add")             /* n summands -> sum */                                      \
+    X(ROW_MAX, "row_max")     /* logits -> largest per row (of the local columns) */       \
+    X(ROW_SUM, "row_sum")     /* logits, max -> sum of exp, exp */                         \
+    X(ROW_TARGET, "row_target") /* logits, labels -> the label's logit */                  \
+    X(LOSS, "loss")           /* max, sum, target -> loss per token */                     \
+    X(LOSS_DX, "loss_dx")     /* exp, sum, labels -> dlogits */                            \
+    X(SUM, "sum")             /* t -> scalar */                                            \
+    X(ACCUMULATE, "accumulate") /* n values of one micro-batch -> their running sum */     \
+    X(GRAD_NORM, "grad_norm") /* all gradients -> sum of squares, each cell once */        \
+    X(UPDATE, "update")       /* states, then their gradients; nothing else is made */
+typedef enum luo_op_kind {
+#define LUO_OP_ENUM(kind, name) LUO_OP_##kind,
+    LUO_OP_LIST(LUO_OP_ENUM)
+#undef LUO_OP_ENUM
+        LUO_OP_KINDS
+} luo_op_kind;
+const char *luo_op_kind_name(luo_op_kind k);
+
+typedef enum luo_tensor_kind {
+    LUO_TENSOR_DATA,  /* placeholder */
+    LUO_TENSOR_STATE, /* what the optimizer keeps; 12 bytes an element in mixed precision */
+    LUO_TENSOR_SHARD, /* piece of the working copy that arrives from a state kept elsewhere */
+    LUO_TENSOR_PARAM, /* working copy, made in Pre */
+    LUO_TENSOR_GRAD,  /* running sum over the micro-batches */
+    LUO_TENSOR_VALUE
+} luo_tensor_kind;
+
+/* What a plan gives to the output of a Leaf or a Reshard (HSPMD 15.3), at a place: block number,
+ * LUO_PLACE_EMBEDDING or LUO_PLACE_HEAD. */
+typedef enum luo_form {
+    LUO_FORM_NONE,
+    LUO_FORM_X,      /* activations between operations: {0:t} with sequence parallelism */
+    LUO_FORM_WHOLE,  /* {-1:t}, members cut the tokens */
+    LUO_FORM_CUT,    /* weight {0:t} */
+    LUO_FORM_DUP,    /* weight {-1:t} */
+    LUO_FORM_STATE,  /* state of the parameter that the next operation makes */
+    LUO_FORM_SHARD,  /* the ZeRO-1 cut of it */
+    LUO_FORM_SCALAR, /* complete scalar on the place's devices */
+    LUO_FORM_ALL     /* complete scalar on all devices; the operand is one summand a device */
+} luo_form;
+enum { LUO_PLACE_EMBEDDING = -1, LUO_PLACE_HEAD = INT32_MAX };
+enum { LUO_DIM_TOKENS = -1 };
+
+typedef struct luo_tensor {
+    const char *name, *letters;
+    int32_t kind, layer; /* layer -1: none */
+    int32_t op;          /* that makes it */
+    int32_t form, place;
+    int32_t ann;         /* id in the graph's annset, -1: not known yet */
+    int64_t elem_bytes;
+    int32_t rank;
+    int64_t dim[LUO_RANK_MAX]; /* LUO_DIM_TOKENS where the letter is t */
+} luo_tensor;
+
+typedef struct luo_op {
+    const char *name;
+    int32_t kind, layer;
+    int32_t forward; /* operation whose gradient this is part of; -1: none */
+    int32_t phase;   /* luo_phase, set by luo_graph_segment */
+    int32_t nin, nout;
+    const int32_t *in, *out;
+} luo_op;
+
+typedef struct luo_graph {
+    luo_arena *arena;
+    luo_annset *set;
+    int32_t ntensors, nops, cap_tensors, cap_ops;
+    luo_tensor *tensor;
+    luo_op *op;
+    int64_t size[26];    /* by letter */
+    int64_t elem_bytes;  /* of activations and working weights */
+    int64_t sum_bytes;   /* of an element of an accumulated gradient or a statistic */
+    int64_t state_bytes; /* of the optimizer's state of one element */
+    int32_t ids, labels, exp, row_sum, loss; /* tensors; loss: its running sum */
+    bool causal;
+    bool failed; /* out of memory; further additions do nothing */
+} luo_graph;
+
+/* Empty graph of one precision. NULL: out of memory. */
+luo_graph *luo_graph_new(luo_arena *arena, const luo_model *model, luo_dtype dtype);
+/* Adds a tensor or an operation; the id. Names and letters are kept, not copied. */
+int32_t luo_graph_tensor(luo_graph *g, const char *name, const char *letters, int32_t kind,
+                         int32_t layer);
+int32_t luo_graph_op(luo_graph *g, luo_op_kind kind, const char *name, int32_t layer,
+                     const int32_t *in, int32_t nin, const int32_t *out, int32_t nout);
+/* Tensor of that name, -1: none. Cost: O(tensors). */
+int32_t luo_graph_find(const luo_graph *g, const char *name);
+/* Puts a Reshard of operand i in front of operation o, read by it alone; the new tensor, called
+ * `NAME@OP`. Operation ids from o on move up by one. */
+int32_t luo_graph_insert_reshard(luo_graph *g, int32_t o, int32_t i);
+/* Sizes of tensor x for a micro-batch of `tokens` in each of `members` members. */
+luo_shape luo_graph_shape(const luo_graph *g, int32_t x, int64_t tokens, int32_t members);
+
+typedef struct luo_build_opts {
+    luo_dtype dtype;
+    bool head_apart; /* some pipeline keeps head and embedding on different devices */
+    bool kv_whole;   /* key-value heads are not cut: too few of them */
+    bool state_apart; /* the optimizer has a layout of its own (hydraulis.md 11) */
+} luo_build_opts;
+/* Forward graph of a decoder (llama, gpt), HSPMD 15.3. Annotations are not set.
+ * Errors: LUO_EINPUT for other families; LUO_ENOMEM. */
+luo_status luo_graph_build(luo_arena *arena, const luo_model *m, const luo_build_opts *opts,
+                           luo_graph **out, luo_err *err);
+
+/* Annotations of the results of operations first..nops-1 (HSPMD 8.2). Pre: the outputs of Leaf and
+ * Reshard are annotated. Errors: LUO_EDEDUCE; LUO_ENOMEM. */
+luo_status luo_graph_deduce(luo_graph *g, int32_t first, luo_err *err);
+
+/* Raw annotation for the output of a Reshard that differentiation makes; -1: none. */
+typedef int32_t (*luo_override_fn)(void *ctx, const char *tensor);
+/* Adds gradients, their accumulation, norm and update (HSPMD 9), with annotations and phases. Pre:
+ * the forward part is annotated. all: annotation {-2:n} of one summand per device, for the norm.
+ * Errors: LUO_EDEDUCE, LUO_ENOMEM. */
+luo_status luo_graph_differentiate(luo_graph *g, const luo_ann *all, luo_override_fn override,
+                                   void *ctx, luo_err *err);
+/* Sets the phase of operation o from those of the makers of its operands (HSPMD 11.1). */
+void luo_graph_segment(luo_graph *g, int32_t o);
+/* One line per operation with its annotations, for people and tests. */
+void luo_graph_print(luo_str *s, const luo_graph *g);
+#endif

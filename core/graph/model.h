@@ -1,0 +1,58 @@
+/* core/graph/model.h: dimensions of a network (conventions.md 5, `luoshu.model/1`). */
+#ifndef LUO_CORE_GRAPH_MODEL_H
+#define LUO_CORE_GRAPH_MODEL_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+typedef enum luo_family {
+    LUO_FAMILY_LLAMA,
+    LUO_FAMILY_GPT,
+    LUO_FAMILY_BERT,
+    LUO_FAMILY_VIT,
+    LUO_FAMILY_VGG,
+    LUO_FAMILY_MOE
+} luo_family;
+
+typedef enum luo_dtype { LUO_BF16, LUO_F32, LUO_F64 } luo_dtype;
+int64_t luo_dtype_bytes(luo_dtype t);
+const char *luo_dtype_name(luo_dtype t); /* "bf16" */
+
+typedef enum luo_norm { LUO_NORM_RMS, LUO_NORM_LAYER } luo_norm;
+typedef enum luo_activation { LUO_ACT_SWIGLU, LUO_ACT_GELU } luo_activation;
+typedef enum luo_position { LUO_POS_ROPE, LUO_POS_LEARNED } luo_position;
+
+typedef struct luo_moe { /* experts = 0: no mixture of experts */
+    int64_t experts, experts_per_token, expert_ffn_hidden, shared_experts, shared_ffn_hidden;
+    int64_t first_dense_layers, every_layers;
+    double capacity_factor; /* 0: nothing is dropped */
+    bool top1;
+} luo_moe;
+
+typedef struct luo_image {
+    int64_t height_px, width_px, channels, patch_px;
+} luo_image;
+
+/* All defaults of the table in conventions.md 5 are filled in by the reader. */
+typedef struct luo_model {
+    const char *name;
+    luo_family family;
+    int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, max_sequence_tokens;
+    int64_t token_types, classes, variant; /* bert; vit and vgg; vgg */
+    bool tied_embeddings, linear_bias, qkv_bias, qk_norm, causal;
+    luo_norm norm;
+    luo_activation activation;
+    luo_position position;
+    double norm_eps, rope_base;
+    luo_moe moe;
+    luo_image image;
+    luo_dtype dtype;
+} luo_model;
+
+/* Parameters of the whole network (V-C1, V-C2). Errors: LUO_EINPUT for vgg. */
+luo_status luo_model_parameters(const luo_model *m, int64_t *out, luo_err *err);
+/* Model FLOP of one token, forward and backward, no recompute: 6 per matrix parameter plus the
+ * attention square counted in full (accuracy.md 14.3), for a sequence of `tokens`. */
+double luo_model_flops_per_token(const luo_model *m, int64_t tokens);
+#endif

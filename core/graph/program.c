@@ -1,0 +1,52 @@
+/* core/graph/program.c: names, lanes and look-up. */
+#include "core/graph/program.h"
+
+#include <assert.h>
+
+const char *luo_stream_name(luo_stream s)
+{
+    static const char *const names[LUO_STREAMS] = {"compute", "tp", "pp", "dp", "move", "io"};
+    assert(s < LUO_STREAMS);
+    return names[s];
+}
+
+const char *luo_phase_name(luo_phase p)
+{
+    static const char *const names[] = {"pre", "F", "B", "post", "switch"};
+    assert(p <= LUO_PHASE_SWITCH);
+    return names[p];
+}
+
+const char *luo_instr_kind_name(luo_instr_kind k)
+{
+    static const char *const names[] = {"COMPUTE", "COLLECTIVE", "P2P", "LOCAL", "IO"};
+    assert(k <= LUO_INSTR_IO);
+    return names[k];
+}
+
+const char *luo_coll_name(luo_coll c)
+{
+    static const char *const names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                        "broadcast"};
+    assert(c <= LUO_COLL_BCAST);
+    return names[c];
+}
+
+int32_t luo_instr_lane(const luo_instr *i)
+{
+    if (i->stream != LUO_STREAM_PP) return i->stream;
+    const bool send = i->bytes > 0;
+    if (i->phase == LUO_PHASE_B) return send ? LUO_LANE_PP_B_SEND : LUO_LANE_PP_B_RECV;
+    return send ? LUO_STREAM_PP : LUO_LANE_PP_F_RECV;
+}
+
+const luo_program *luo_programs_find(const luo_programs *set, int32_t device)
+{
+    int32_t lo = 0, hi = set->n;
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo) / 2;
+        if (set->at[mid].device < device) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < set->n && set->at[lo].device == device ? &set->at[lo] : NULL;
+}

@@ -1,0 +1,209 @@
+/* core/graph/program.h: the instruction list of every device for one step under one plan.
+ *
+ * Devices whose programs differ only in who their peers are share one role; what differs stands
+ * in the device's own slots. A program is: role (segments of instructions), tasks (which segment
+ * for which micro-batch, in order), slots (groups and peers). One segment is run by many tasks.
+ * Everything is immutable once compiled.
+ */
+#ifndef LUO_CORE_GRAPH_PROGRAM_H
+#define LUO_CORE_GRAPH_PROGRAM_H
+#include "core/graph/model.h"
+#include "core/graph/sched.h"
+#include "core/hspmd/resolve.h"
+
+typedef enum luo_stream {
+    LUO_STREAM_COMPUTE,
+    LUO_STREAM_TP,
+    LUO_STREAM_PP,
+    LUO_STREAM_DP,
+    LUO_STREAM_MOVE,
+    LUO_STREAM_IO,
+    LUO_STREAMS
+} luo_stream;
+const char *luo_stream_name(luo_stream s); /* "compute tp pp dp move io" */
+
+typedef enum luo_phase {
+    LUO_PHASE_PRE,
+    LUO_PHASE_F,
+    LUO_PHASE_B,
+    LUO_PHASE_POST,
+    LUO_PHASE_SWITCH
+} luo_phase;
+const char *luo_phase_name(luo_phase p); /* "pre F B post switch" */
+
+typedef enum luo_instr_kind {
+    LUO_INSTR_COMPUTE,
+    LUO_INSTR_COLLECTIVE,
+    LUO_INSTR_P2P,
+    LUO_INSTR_LOCAL,
+    LUO_INSTR_IO
+} luo_instr_kind;
+const char *luo_instr_kind_name(luo_instr_kind k); /* "COMPUTE COLLECTIVE P2P LOCAL IO" */
+
+typedef enum luo_coll {
+    LUO_COLL_AR,
+    LUO_COLL_RS,
+    LUO_COLL_AG,
+    LUO_COLL_A2A,
+    LUO_COLL_BCAST
+} luo_coll;
+/* "all_reduce reduce_scatter all_gather all_to_all broadcast" */
+const char *luo_coll_name(luo_coll c);
+
+/* What a COMPUTE or LOCAL instruction costs; core/cost turns it into seconds of a GPU type. */
+typedef enum luo_cost_kind {
+    LUO_COST_NONE,
+    LUO_COST_GEMM,       /* a: m, n, k, batch, element bytes, misaligned (0/1) */
+    LUO_COST_ATTENTION_F, /* a: query heads here, head_dim, tokens, sequence tokens, causal, -; the
+                             micro-batch is tokens / sequence tokens sequences of that length */
+    LUO_COST_ATTENTION_B,
+    LUO_COST_STREAM,     /* a: bytes moved; one kernel */
+    LUO_COST_OPTIMIZER   /* a: parameters updated here, bytes per parameter */
+} luo_cost_kind;
+typedef struct luo_cost_key {
+    int32_t kind;
+    int64_t a[6];
+} luo_cost_key;
+
+typedef enum luo_buffer_class {
+    LUO_BUFFER_WEIGHT,
+    LUO_BUFFER_GRADIENT,
+    LUO_BUFFER_OPTIMIZER,
+    LUO_BUFFER_STASH, /* made in F, read in B: one per micro-batch in flight */
+    LUO_BUFFER_WORK,  /* lives inside one task */
+    LUO_BUFFER_COMM   /* packed messages */
+} luo_buffer_class;
+
+typedef struct luo_buffer {
+    const char *tensor; /* name, as in plans and logs */
+    int32_t rank;
+    int64_t dim[LUO_RANK_MAX]; /* local shape */
+    int64_t elem_bytes, bytes;
+    int32_t buffer_class;
+} luo_buffer;
+
+typedef struct luo_instr {
+    int32_t id; /* position in the role */
+    uint8_t kind, stream, phase, coll;
+    bool recompute; /* a forward op run again in B */
+    bool v;         /* collective with per-rank counts */
+    int32_t op;     /* index in luo_programs.ops */
+    int32_t exchange; /* (Reshard, step): equal on all devices that take part; -1: none */
+    int32_t layer;    /* -1: none */
+    int32_t slot;     /* COLLECTIVE, P2P: index in luo_program.slots; -1: none */
+    int64_t bytes;    /* COLLECTIVE: of the full tensor (accuracy.md 5.1); P2P: sent by this device;
+                         LOCAL, IO: moved */
+    int64_t flops;
+    luo_cost_key cost;
+    int32_t nin, nout;
+    const int32_t *in, *out; /* buffer ids of the role */
+    int32_t ndep;
+    const int32_t *dep; /* instruction ids, smaller than id unless in another segment; in another
+                           segment: its latest run for the same micro-batch (F of this B), or its
+                           latest run at all (B of Post, Pre of F) */
+} luo_instr;
+
+typedef struct luo_segment {
+    int32_t phase, chunk;
+    int64_t tokens; /* of the micro-batch; segments of other lengths are other segments */
+    int32_t first, n; /* instructions first..first+n-1 */
+} luo_segment;
+
+typedef struct luo_role {
+    int32_t ninstr, nseg, nbuf, nslot;
+    const luo_instr *instr;
+    const luo_segment *seg;
+    const luo_buffer *buf;
+} luo_role;
+
+typedef struct luo_run_task {
+    int32_t seg, micro_batch; /* micro_batch -1: Pre, Post */
+} luo_run_task;
+
+typedef struct luo_message {
+    int32_t peer;
+    bool send;
+    int64_t elements, bytes;
+} luo_message;
+
+typedef struct luo_slot { /* who takes part, as this device sees it */
+    int32_t group;          /* COLLECTIVE: index in luo_programs.groups; own rank = position */
+    const int64_t *counts;  /* v: elements per rank of the group */
+    int32_t nmessage;       /* P2P: sends first, then receives, each by peer */
+    const luo_message *message;
+} luo_slot;
+
+typedef struct luo_program {
+    int32_t device, pipeline, stage;
+    int32_t role; /* index in luo_programs.roles */
+    int32_t ntask;
+    const luo_run_task *tasks; /* shared by the devices of a stage */
+    const luo_slot *slots;     /* nslot of the role */
+} luo_program;
+
+typedef struct luo_group {
+    int32_t n;
+    const int32_t *dev;
+    int32_t stream; /* communicators are cached by (stream, ordered devices) */
+} luo_group;
+
+typedef struct luo_exchange { /* one step of one resolved Reshard: what data moves where */
+    int32_t op;
+    int32_t step;
+    const luo_resolution *resolution;
+    const char *src, *dst; /* annotation texts */
+    luo_shape shape;
+    int64_t elem_bytes;
+} luo_exchange;
+
+typedef struct luo_op_info {
+    const char *name; /* "layers.3.attn.q", "d.layers.3.attn.q.weight" */
+    const char *kind; /* "matmul", "norm", "reshard" ..: the op table's name */
+    int32_t layer;
+} luo_op_info;
+
+typedef struct luo_programs {
+    int32_t n; /* devices of the plan, ascending */
+    const luo_program *at;
+    int32_t nroles, ngroups, nops, nexchanges;
+    const luo_role *roles;
+    const luo_group *groups;
+    const luo_op_info *ops;
+    const luo_exchange *exchanges;
+    int32_t npipelines;
+    luo_sched_kind schedule;
+    uint64_t hash; /* of the text form of the whole set */
+} luo_programs;
+
+/* A device runs the instructions of one lane in issue order. Every stream is one lane, but pp has
+ * four: forward and backward apart (HSPMD 11.3), and receives, which are posted at task start,
+ * apart from sends. Lanes 0..LUO_STREAMS-1 are the streams (pp: forward sends). */
+enum { LUO_LANE_PP_F_RECV = LUO_STREAMS, LUO_LANE_PP_B_SEND, LUO_LANE_PP_B_RECV, LUO_LANES };
+int32_t luo_instr_lane(const luo_instr *instr);
+
+/* Program of a device, NULL if it has none. */
+const luo_program *luo_programs_find(const luo_programs *set, int32_t device);
+
+/* Text form (grammar: ARCHITECTURE.md). device -1: all of the set, roles first; else that device
+ * with its role. Print-parse-print is the identity. */
+void luo_program_print(luo_str *s, const luo_programs *set, int32_t device);
+/* Errors: LUO_EPARSE with line and column. Exchanges are not part of the text. */
+luo_status luo_program_parse(luo_arena *arena, const char *text, luo_programs **out, luo_err *err);
+
+/* Sets set->hash: FNV-1a over the text form, without holding it. Errors: LUO_ENOMEM. */
+luo_status luo_programs_hash(luo_programs *set, luo_err *err);
+
+/* Proves for the set: matching order and sizes per group, every receive has its send, each F one
+ * B, buffers written before read, and that the lists finish on an abstract machine with
+ * rendezvous semantics (HSPMD 11.4).
+ * Errors: LUO_EINPUT with the cycle or mismatch of (device, instruction); LUO_ENOMEM. */
+luo_status luo_program_check(luo_arena *scratch, const luo_programs *set, luo_err *err);
+
+typedef struct luo_memory {
+    int64_t weights, gradients, optimizer, activations, buffers, peak; /* bytes */
+    int32_t peak_instruction;
+} luo_memory;
+/* Memory of one device from buffer lifetimes; without `reserved`. Cost: O(tasks + instructions). */
+luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32_t device,
+                              luo_memory *out, luo_err *err);
+#endif

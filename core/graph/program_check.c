@@ -1,0 +1,278 @@
+/* core/graph/program_check.c: luo_program_check, and what can be asked without running anything:
+ * ranges, writes before reads, one backward for each forward, groups and their users. */
+#include <string.h>
+
+#include "core/graph/check_in.h"
+#include "core/graph/intern.h"
+
+typedef struct checker {
+    const luo_programs *set;
+    luo_arena *scratch;
+    luo_err *err;
+} checker;
+
+static luo_status broken(const checker *c, int32_t role, int32_t instr, const char *what)
+{
+    return luo_err_set(c->err, LUO_EINPUT, "role %d, instruction %d: %s.", (int)role, (int)instr,
+                       what);
+}
+
+/* ---- roles ---- */
+
+static bool in_range(const int32_t *at, int32_t n, int32_t limit)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (at[i] < 0 || at[i] >= limit) return false;
+    return true;
+}
+
+static luo_status check_instr(const checker *c, int32_t role, const luo_segment *seg, int32_t i)
+{
+    const luo_role *r = &c->set->roles[role];
+    const luo_instr *in = &r->instr[i];
+    const bool comm = in->kind == LUO_INSTR_COLLECTIVE || in->kind == LUO_INSTR_P2P;
+    if (in->id != i) return broken(c, role, i, "its id is not its position");
+    if (in->kind > LUO_INSTR_IO || in->stream >= LUO_STREAMS || in->coll > LUO_COLL_BCAST)
+        return broken(c, role, i, "its kind is not known");
+    if (in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_PP)
+        return broken(c, role, i, "stream pp carries messages only");
+    if (in->phase != seg->phase) return broken(c, role, i, "its phase is not its segment's");
+    if (in->op < 0 || in->op >= c->set->nops) return broken(c, role, i, "its op is not listed");
+    if (!in_range(in->in, in->nin, r->nbuf) || !in_range(in->out, in->nout, r->nbuf))
+        return broken(c, role, i, "it names a buffer that the role does not have");
+    if (!in_range(in->dep, in->ndep, r->ninstr))
+        return broken(c, role, i, "it waits for an instruction that the role does not have");
+    if (comm ? in->slot < 0 || in->slot >= r->nslot : in->slot >= 0)
+        return broken(c, role, i, "communication needs a slot of the role, nothing else has one");
+    for (int32_t k = 0; k < in->ndep; k++)
+        if (in->dep[k] >= i && in->dep[k] < seg->first + seg->n)
+            return broken(c, role, i, "it waits for a later instruction of its own segment");
+    return LUO_OK;
+}
+
+/* A buffer is written before it is read: in its segment, or by F if B reads what is kept. State
+ * and running sums hold values when the step begins. */
+static luo_status check_reads(const checker *c, int32_t role, int32_t s, int32_t *written,
+                              bool *by_forward)
+{
+    const luo_role *r = &c->set->roles[role];
+    const luo_segment *seg = &r->seg[s];
+    for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
+        const luo_instr *in = &r->instr[i];
+        for (int32_t k = 0; k < in->nin; k++) {
+            const int32_t b = in->in[k], kind = r->buf[b].buffer_class;
+            if (kind <= LUO_BUFFER_OPTIMIZER || written[b] == s + 1) continue;
+            if (kind == LUO_BUFFER_STASH && seg->phase == LUO_PHASE_B && by_forward[b]) continue;
+            return luo_err_set(c->err, LUO_EINPUT,
+                               "role %d, instruction %d (`%s`) reads `%s` before anything has "
+                               "written it.", (int)role, (int)i, c->set->ops[in->op].name,
+                               r->buf[b].tensor);
+        }
+        for (int32_t k = 0; k < in->nout; k++) {
+            written[in->out[k]] = s + 1;
+            if (seg->phase == LUO_PHASE_F) by_forward[in->out[k]] = true;
+        }
+    }
+    return LUO_OK;
+}
+
+static luo_status check_role(const checker *c, int32_t role)
+{
+    const luo_role *r = &c->set->roles[role];
+    const size_t mark = luo_arena_mark(c->scratch);
+    int32_t *written = LUO_NEW_N(c->scratch, int32_t, r->nbuf);
+    bool *by_forward = LUO_NEW_N(c->scratch, bool, r->nbuf);
+    if (!written || !by_forward) return luo_err_nomem(c->err);
+    int32_t next = 0;
+    for (int32_t s = 0; s < r->nseg; s++) {
+        const luo_segment *seg = &r->seg[s];
+        if (seg->first != next || seg->n < 0 || seg->n > r->ninstr - seg->first)
+            return broken(c, role, next, "segments do not follow each other");
+        next = seg->first + seg->n;
+        for (int32_t i = seg->first; i < next; i++) LUO_TRY(check_instr(c, role, seg, i));
+        LUO_TRY(check_reads(c, role, s, written, by_forward));
+    }
+    luo_arena_reset(c->scratch, mark);
+    return next == r->ninstr ? LUO_OK : broken(c, role, next, "it is in no segment");
+}
+
+/* ---- tasks ---- */
+
+typedef struct pairing { /* of one (micro-batch, chunk) */
+    int32_t forward, backward;
+    int64_t tokens;
+} pairing;
+
+static luo_status pair_task(const checker *c, const luo_program *p, int32_t t, pairing *at,
+                            int32_t chunks)
+{
+    const luo_run_task *task = &p->tasks[t];
+    const luo_segment *seg = &c->set->roles[p->role].seg[task->seg];
+    if (seg->phase != LUO_PHASE_F && seg->phase != LUO_PHASE_B) return LUO_OK;
+    pairing *q = &at[(int64_t)task->micro_batch * chunks + seg->chunk];
+    if (seg->phase == LUO_PHASE_F) {
+        q->forward++;
+        q->tokens = seg->tokens;
+        return LUO_OK;
+    }
+    q->backward++;
+    if (q->forward == q->backward && q->tokens == seg->tokens) return LUO_OK;
+    return luo_err_set(c->err, LUO_EINPUT,
+                       "device %d: backward of micro-batch %d (chunk %d, %lld tokens) does not "
+                       "follow one forward of as many tokens.", (int)p->device,
+                       (int)task->micro_batch, (int)seg->chunk, (long long)seg->tokens);
+}
+
+static luo_status check_tasks(const checker *c, const luo_program *p)
+{
+    const luo_role *r = &c->set->roles[p->role];
+    int32_t batches = 0, chunks = 1;
+    for (int32_t t = 0; t < p->ntask; t++) {
+        const luo_run_task *k = &p->tasks[t];
+        if (k->seg < 0 || k->seg >= r->nseg)
+            return luo_err_set(c->err, LUO_EINPUT, "device %d: task %d names segment %d of %d.",
+                               (int)p->device, (int)t, (int)k->seg, (int)r->nseg);
+        const int32_t phase = r->seg[k->seg].phase;
+        const bool per_batch = phase == LUO_PHASE_F || phase == LUO_PHASE_B;
+        if (per_batch != (k->micro_batch >= 0) || k->micro_batch >= p->ntask ||
+            r->seg[k->seg].chunk < 0 || r->seg[k->seg].chunk >= r->nseg)
+            return luo_err_set(c->err, LUO_EINPUT, "device %d: task %d of segment %d has micro-"
+                               "batch %d.", (int)p->device, (int)t, (int)k->seg,
+                               (int)k->micro_batch);
+        if (k->micro_batch >= batches) batches = k->micro_batch + 1;
+        if (r->seg[k->seg].chunk >= chunks) chunks = r->seg[k->seg].chunk + 1;
+    }
+    if ((int64_t)batches * chunks > p->ntask + 1) /* each pair has two tasks */
+        return luo_err_set(c->err, LUO_EINPUT, "device %d: %d tasks are too few for %d micro-"
+                           "batches in %d chunks.", (int)p->device, (int)p->ntask, (int)batches,
+                           (int)chunks);
+    const size_t mark = luo_arena_mark(c->scratch);
+    pairing *at = LUO_NEW_N(c->scratch, pairing, (int64_t)batches * chunks);
+    if (!at) return luo_err_nomem(c->err);
+    for (int32_t t = 0; t < p->ntask; t++) LUO_TRY(pair_task(c, p, t, at, chunks));
+    for (int64_t i = 0; i < (int64_t)batches * chunks; i++)
+        if (at[i].forward != at[i].backward || at[i].forward > 1)
+            return luo_err_set(c->err, LUO_EINPUT,
+                               "device %d: micro-batch %d (chunk %d) runs forward %d times and "
+                               "backward %d times; each once is right.", (int)p->device,
+                               (int)(i / chunks), (int)(i % chunks), (int)at[i].forward,
+                               (int)at[i].backward);
+    luo_arena_reset(c->scratch, mark);
+    return LUO_OK;
+}
+
+/* ---- slots and groups ---- */
+
+static luo_status check_slot(const checker *c, const luo_program *p, int32_t k, int32_t *users)
+{
+    const luo_slot *s = &p->slots[k];
+    if (s->group < 0) {
+        for (int32_t i = 0; i < s->nmessage; i++)
+            if (s->message[i].peer == p->device || !luo_programs_find(c->set, s->message[i].peer))
+                return luo_err_set(c->err, LUO_EINPUT, "device %d exchanges messages with device "
+                                   "%d, which has no program.", (int)p->device,
+                                   (int)s->message[i].peer);
+        return LUO_OK;
+    }
+    if (s->group >= c->set->ngroups)
+        return luo_err_set(c->err, LUO_EINPUT, "device %d, slot %d: group %d is not listed.",
+                           (int)p->device, (int)k, (int)s->group);
+    for (int32_t i = 0; i < k; i++)
+        if (p->slots[i].group == s->group) return LUO_OK;
+    users[s->group]++;
+    return LUO_OK;
+}
+
+static bool uses(const luo_programs *set, int32_t device, int32_t group)
+{
+    const luo_program *p = luo_programs_find(set, device);
+    for (int32_t k = 0; p && k < set->roles[p->role].nslot; k++)
+        if (p->slots[k].group == group) return true;
+    return false;
+}
+
+/* Members of a group are exactly the devices that use it. */
+static luo_status check_groups(const checker *c)
+{
+    int32_t *users = LUO_NEW_N(c->scratch, int32_t, c->set->ngroups);
+    if (!users) return luo_err_nomem(c->err);
+    for (int32_t i = 0; i < c->set->n; i++)
+        for (int32_t k = 0; k < c->set->roles[c->set->at[i].role].nslot; k++)
+            LUO_TRY(check_slot(c, &c->set->at[i], k, users));
+    for (int32_t g = 0; g < c->set->ngroups; g++) {
+        const luo_group *q = &c->set->groups[g];
+        for (int32_t i = 0; i < q->n; i++)
+            if (!uses(c->set, q->dev[i], g))
+                return luo_err_set(c->err, LUO_EINPUT, "device %d is in group %d but never calls "
+                                   "it; device %d waits for it.", (int)q->dev[i], (int)g,
+                                   (int)q->dev[i ? 0 : q->n - 1]);
+        if (users[g] != q->n)
+            return luo_err_set(c->err, LUO_EINPUT, "group %d of %d devices is called by %d.",
+                               (int)g, (int)q->n, (int)users[g]);
+    }
+    return LUO_OK;
+}
+
+static luo_status check_kinds(const checker *c, const luo_program *p)
+{
+    const luo_role *r = &c->set->roles[p->role];
+    for (int32_t i = 0; i < r->ninstr; i++) {
+        const luo_instr *in = &r->instr[i];
+        if (in->slot < 0) continue;
+        const luo_slot *s = &p->slots[in->slot];
+        const bool collective = in->kind == LUO_INSTR_COLLECTIVE;
+        if (collective != (s->group >= 0) || s->group >= c->set->ngroups ||
+            (collective && c->set->groups[s->group].stream != in->stream))
+            return luo_err_set(c->err, LUO_EINPUT,
+                               "device %d, `%s`: slot %d is not of the instruction's kind and "
+                               "stream.", (int)p->device, c->set->ops[in->op].name,
+                               (int)in->slot);
+    }
+    return LUO_OK;
+}
+
+/* ---- the whole ---- */
+
+/* One expansion per (role, task list). */
+static luo_status expand_all(const checker *c, const check_list **lists)
+{
+    luo_intern key;
+    luo_intern_init(&key, c->scratch);
+    check_list **made = LUO_NEW_N(c->scratch, check_list *, c->set->n);
+    if (!made) return luo_err_nomem(c->err);
+    for (int32_t i = 0; i < c->set->n; i++) {
+        const luo_program *p = &c->set->at[i];
+        const uintptr_t t = (uintptr_t)p->tasks;
+        const int32_t k[4] = {p->role, (int32_t)(uint32_t)t, (int32_t)(uint32_t)(t >> 32),
+                              p->ntask};
+        bool fresh;
+        const int32_t id = luo_intern_id(&key, k, 4, &fresh);
+        if (id < 0) return luo_err_nomem(c->err);
+        if (fresh) {
+            LUO_TRY(check_tasks(c, p));
+            made[id] = LUO_NEW(c->scratch, check_list);
+            if (!made[id]) return luo_err_nomem(c->err);
+            const luo_status st = luo_check_expand(c->scratch, &c->set->roles[p->role], p->tasks,
+                                                   p->ntask, made[id], c->err);
+            if (st != LUO_OK) return luo_err_prefix(c->err, st, "device %d", (int)p->device);
+        }
+        lists[i] = made[id];
+    }
+    return LUO_OK;
+}
+
+luo_status luo_program_check(luo_arena *scratch, const luo_programs *set, luo_err *err)
+{
+    const checker c = {set, scratch, err};
+    const check_list **lists = LUO_NEW_N(scratch, const check_list *, set->n);
+    if (!lists) return luo_err_nomem(err);
+    for (int32_t r = 0; r < set->nroles; r++) LUO_TRY(check_role(&c, r));
+    for (int32_t i = 0; i < set->n; i++)
+        if (set->at[i].role < 0 || set->at[i].role >= set->nroles)
+            return luo_err_set(err, LUO_EINPUT, "device %d has role %d of %d.",
+                               (int)set->at[i].device, (int)set->at[i].role, (int)set->nroles);
+    for (int32_t i = 0; i < set->n; i++) LUO_TRY(check_kinds(&c, &set->at[i]));
+    LUO_TRY(check_groups(&c));
+    LUO_TRY(expand_all(&c, lists));
+    return luo_check_run(scratch, set, lists, err);
+}

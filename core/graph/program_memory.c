@@ -1,0 +1,150 @@
+/* core/graph/program_memory.c: memory of one device from buffer lifetimes (accuracy.md 8).
+ *
+ * A kept activation lives from the instruction of F that makes it to the last one of B that
+ * touches it, once per micro-batch in flight; work lives inside one task. One pass over the
+ * instructions gives every segment its own curve, one pass over the tasks adds them up. */
+#include <string.h>
+
+#include "core/graph/program.h"
+
+typedef struct curve { /* of a segment, relative to its start */
+    int64_t kept_after;           /* change of kept bytes when the task has ended */
+    int64_t peak, kept, work;     /* largest sum, and its two parts there */
+    int32_t at;                   /* instruction of the peak */
+} curve;
+
+typedef struct span { /* of one buffer in one segment */
+    int32_t first, last; /* instructions; -1: untouched */
+    bool written_first;
+} span;
+
+typedef struct look {
+    const luo_role *role;
+    int32_t *home;  /* by buffer: last segment of B that touches it, -1: none */
+    int64_t *kept, *work; /* by instruction of the segment: bytes that appear (or go) there */
+    span *span;     /* by buffer */
+} look;
+
+static void touch(look *l, int32_t b, int32_t i, bool write)
+{
+    span *s = &l->span[b];
+    if (s->first < 0) *s = (span){i, i, write};
+    s->last = i;
+}
+
+static void find_homes(look *l)
+{
+    const luo_role *r = l->role;
+    for (int32_t b = 0; b < r->nbuf; b++) l->home[b] = -1;
+    for (int32_t s = 0; s < r->nseg; s++) {
+        if (r->seg[s].phase != LUO_PHASE_B) continue;
+        for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++) {
+            for (int32_t k = 0; k < r->instr[i].nin; k++) l->home[r->instr[i].in[k]] = s;
+            for (int32_t k = 0; k < r->instr[i].nout; k++) l->home[r->instr[i].out[k]] = s;
+        }
+    }
+}
+
+static void place(look *l, int32_t s, int32_t b)
+{
+    const luo_segment *seg = &l->role->seg[s];
+    const luo_buffer *buf = &l->role->buf[b];
+    span *p = &l->span[b];
+    const int32_t from = p->first - seg->first, to = p->last - seg->first;
+    if (buf->buffer_class == LUO_BUFFER_STASH) {
+        if (seg->phase == LUO_PHASE_F && p->written_first) l->kept[from] += buf->bytes;
+        if (seg->phase == LUO_PHASE_B && l->home[b] == s) l->kept[to + 1] -= buf->bytes;
+    } else if (buf->buffer_class >= LUO_BUFFER_WORK) {
+        l->work[from] += buf->bytes;
+        l->work[to + 1] -= buf->bytes;
+    }
+    p->first = -1;
+}
+
+static void add_up(const look *l, const luo_segment *seg, curve *c)
+{
+    int64_t kept = 0, work = 0;
+    *c = (curve){.at = seg->first};
+    for (int32_t i = 0; i <= seg->n; i++) {
+        kept += l->kept[i];
+        work += l->work[i];
+        if (i < seg->n && kept + work > c->peak)
+            *c = (curve){0, kept + work, kept, work, seg->first + i};
+        l->kept[i] = l->work[i] = 0;
+    }
+    c->kept_after = kept;
+}
+
+static void make_curve(look *l, int32_t s, curve *c)
+{
+    const luo_role *r = l->role;
+    const luo_segment *seg = &r->seg[s];
+    const int32_t end = seg->first + seg->n;
+    for (int32_t i = seg->first; i < end; i++) {
+        for (int32_t k = 0; k < r->instr[i].nin; k++) touch(l, r->instr[i].in[k], i, false);
+        for (int32_t k = 0; k < r->instr[i].nout; k++) touch(l, r->instr[i].out[k], i, true);
+    }
+    for (int32_t i = seg->first; i < end; i++) {
+        for (int32_t k = 0; k < r->instr[i].nin + r->instr[i].nout; k++) {
+            const luo_instr *in = &r->instr[i];
+            const int32_t b = k < in->nin ? in->in[k] : in->out[k - in->nin];
+            if (l->span[b].first >= 0) place(l, s, b);
+        }
+    }
+    add_up(l, seg, c);
+}
+
+static void count_state(const luo_role *r, luo_memory *m)
+{
+    for (int32_t b = 0; b < r->nbuf; b++) {
+        const int64_t n = r->buf[b].bytes;
+        switch (r->buf[b].buffer_class) {
+        case LUO_BUFFER_WEIGHT: m->weights += n; break;
+        case LUO_BUFFER_GRADIENT: m->gradients += n; break;
+        case LUO_BUFFER_OPTIMIZER: m->optimizer += n; break;
+        default: break;
+        }
+    }
+}
+
+static void walk_tasks(const luo_program *p, const curve *curves, luo_memory *m)
+{
+    const int64_t state = m->weights + m->gradients + m->optimizer;
+    int64_t kept = 0;
+    m->peak = -1;
+    for (int32_t t = 0; t < p->ntask; t++) {
+        const curve *c = &curves[p->tasks[t].seg];
+        if (state + kept + c->peak > m->peak) {
+            m->peak = state + kept + c->peak;
+            m->activations = kept + c->kept;
+            m->buffers = c->work;
+            m->peak_instruction = c->at;
+        }
+        kept += c->kept_after;
+    }
+    if (m->peak < 0) m->peak = state;
+}
+
+luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32_t device,
+                              luo_memory *out, luo_err *err)
+{
+    const luo_program *p = luo_programs_find(set, device);
+    if (!p)
+        return luo_err_set(err, LUO_EINPUT, "device %d has no program; name a device of the plan.",
+                           (int)device);
+    const luo_role *r = &set->roles[p->role];
+    const size_t mark = luo_arena_mark(scratch);
+    look l = {r, LUO_NEW_N(scratch, int32_t, r->nbuf), LUO_NEW_N(scratch, int64_t, r->ninstr + 1),
+              LUO_NEW_N(scratch, int64_t, r->ninstr + 1), LUO_NEW_N(scratch, span, r->nbuf)};
+    curve *curves = LUO_NEW_N(scratch, curve, r->nseg);
+    if (!l.home || !l.kept || !l.work || !l.span || !curves) return luo_err_nomem(err);
+    luo_memory m = {0};
+    for (int32_t b = 0; b < r->nbuf; b++) l.span[b].first = -1;
+    find_homes(&l);
+    for (int32_t s = 0; s < r->nseg; s++) make_curve(&l, s, &curves[s]);
+    count_state(r, &m);
+    walk_tasks(p, curves, &m);
+    luo_arena_reset(scratch, mark);
+    *out = m;
+    return LUO_OK;
+}

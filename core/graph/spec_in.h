@@ -1,0 +1,139 @@
+/* core/graph/spec_in.h: what the parts of specialization share. Not for other folders.
+ *
+ *   spec_stages.c  pipelines, stages, classes of equal pipelines, virtual stages of operations
+ *   spec_tables.c  local sizes of every tensor on every device
+ *   spec_moves.c   resolutions; spec_steps.c: what each device does in them
+ *   spec_roles.c   devices of equal structure, their tasks and slots
+ *   spec_emit.c    instructions of one role; spec_write.c: buffers and wait edges;
+ *                  spec_cost.c: what each costs
+ */
+#ifndef LUO_CORE_GRAPH_SPEC_IN_H
+#define LUO_CORE_GRAPH_SPEC_IN_H
+#include "core/graph/intern.h"
+#include "core/graph/specialize.h"
+
+typedef struct spec_class { /* pipelines with the same stages for every operation */
+    int32_t pipeline;       /* the first of them */
+    int32_t S, v;
+    const int32_t *vs_in, *vs_out; /* virtual stage c*S+s by operation of F and B; else -1 */
+    const bool *full;              /* as in luo_pipe */
+} spec_class;
+
+typedef struct spec_table { /* a tensor's local sizes, by device ascending */
+    int32_t n;
+    const int32_t *dev, *dims; /* dims: index in spec.dims */
+} spec_table;
+
+typedef struct spec_dims {
+    int64_t dim[LUO_RANK_MAX], volume;
+} spec_dims;
+
+typedef struct spec_item { /* what one device does in one step: becomes one instruction */
+    uint8_t kind, stream, coll;
+    bool v;
+    int64_t bytes;
+    luo_slot slot; /* COLLECTIVE, P2P */
+} spec_item;
+
+typedef struct spec_step {
+    int32_t id; /* counts all steps of all moves */
+    int32_t n;  /* devices, ascending */
+    const int32_t *dev, *first, *structure; /* items first[i]..first[i+1]-1 */
+    const spec_item *item;
+} spec_step;
+
+typedef struct spec_move { /* one resolution; nsteps = 0: identity */
+    const luo_resolution *resolution;
+    int32_t src, dst; /* annotation ids */
+    const spec_table *from; /* sizes at the source */
+    const char *name;       /* of the first Reshard that needs it */
+    bool per_micro_batch, has_messages;
+    luo_shape shape;
+    int64_t elem_bytes;
+    int32_t nsteps;
+    spec_step *step;
+} spec_move;
+
+typedef struct spec {
+    const luo_spec *in;
+    luo_graph *g;
+    luo_arena *arena, *scratch; /* result; thrown away */
+    luo_err *err;
+    int32_t ndev;       /* devices of all stages, and of states kept elsewhere; ascending */
+    int32_t *dev;
+    int32_t max_device; /* arrays by device id have max_device + 1 entries */
+    int32_t *index_of, *pipe_of, *stage_of; /* by device id; -1: in no stage */
+    int32_t nclasses;
+    spec_class *cls;
+    int32_t *class_of;  /* by pipeline */
+    int32_t *stage_of_ann; /* [ann * P + p]; -2: not looked at, -1: not on that pipeline */
+    int32_t nlayers;
+    int32_t *first_of_layer; /* forward operation */
+    int32_t *sum_of;         /* by tensor: running sum its maker adds to; -1: none */
+    int32_t *weight_of;      /* by state or shard: the working copy made of it */
+    int32_t norm;            /* tensor: the gradients' norm on every device */
+    /* local sizes */
+    luo_intern dims_key, table_key;
+    spec_dims *dims;
+    spec_table *table;
+    int32_t cap_dims, cap_table;
+    int32_t *table_of; /* [tensor * nlengths + length] */
+    int32_t *cut_ann;  /* [tensor * nlengths + length]: annotation of the pipelines of a length */
+    bool *has_length;  /* [length * P + p] */
+    /* resolutions */
+    luo_intern move_key, group_key, structure_key;
+    spec_move *move;
+    int32_t cap_move, nsteps;
+    int32_t *move_of;     /* [op * nlengths + length]; -1: no Reshard */
+    int32_t *exchange_of; /* the same: first exchange id (one per step); -1: none */
+    luo_exchange *exchange;
+    int32_t nexchanges;
+    luo_group *group;
+    int32_t cap_group;
+} spec;
+
+luo_status luo_spec_find_stages(spec *s);
+/* Stage of pipeline p that holds annotation `ann`; error when it is on several. */
+luo_status luo_spec_stage(spec *s, int32_t ann, int32_t p, const char *tensor, int32_t *stage);
+
+luo_status luo_spec_make_tables(spec *s);
+/* Sizes on a device; NULL: it holds nothing of the tensor. */
+const spec_dims *luo_spec_find(const spec *s, const spec_table *t, int32_t dev);
+static inline const spec_table *spec_table_of(const spec *s, int32_t tensor, int32_t length)
+{
+    return &s->table[s->table_of[(int64_t)tensor * s->in->nlengths + length]];
+}
+static inline const spec_dims *spec_local(const spec *s, int32_t tensor, int32_t length,
+                                          int32_t dev)
+{
+    return luo_spec_find(s, spec_table_of(s, tensor, length), dev);
+}
+
+luo_status luo_spec_make_moves(spec *s);
+/* Steps of a resolved move. */
+luo_status luo_spec_make_steps(spec *s, spec_move *m);
+/* Position of a device in a step, -1: it takes no part. */
+int32_t luo_spec_take_part(const spec_step *t, int32_t dev);
+static inline const spec_move *spec_move_of(const spec *s, int32_t op, int32_t length)
+{
+    return &s->move[s->move_of[(int64_t)op * s->in->nlengths + length]];
+}
+static inline bool spec_crosses(const spec_class *c, int32_t op)
+{
+    return c->vs_in[op] != c->vs_out[op];
+}
+
+/* Cost key and flops of operation o with the local sizes of `dev`. */
+void luo_spec_cost(const spec *s, int32_t o, int32_t length, int32_t dev, luo_instr *i);
+
+typedef struct spec_slot_ref { /* slot of a role: item k of the device in a step */
+    const spec_step *step;
+    int32_t item;
+} spec_slot_ref;
+/* Instructions, buffers and segments of the role of device dev. lengths: those of its pipeline,
+ * ascending. refs: what its slots are, role->nslot of them. */
+luo_status luo_spec_emit_role(spec *s, int32_t dev, const int32_t *lengths, int32_t n,
+                              luo_role *role, const spec_slot_ref **refs);
+
+luo_status luo_spec_make_roles(spec *s, luo_programs *out);
+#endif

@@ -1,0 +1,347 @@
+/* tests/prop/prop_deadlock.c: programs of random plans finish (hspmd.md 11.4), and the check agrees
+ * with a slow twin about programs in which something was planted. */
+#include "core/base/hash.h"
+#include "tests/plan_make.h"
+#include "tests/prop/prop.h"
+
+/* ---- random plans ---- */
+
+typedef struct tally {
+    int pipelines, uneven, interleaved, zero, full, gpt, lengths, apart, broken, finished;
+} tally;
+
+static void random_stage(luo_str *s, luo_rng *r, int *next, int chunks, tally *t)
+{
+    const int tp = 1 << luo_rng_pick(r, 3);
+    luo_str_addf(s, " [%d-%d]", *next, *next + tp - 1);
+    if (tp == 2 && luo_rng_pick(r, 3) == 0) {
+        luo_str_add(s, luo_rng_pick(r, 2) ? ":(3,1)" : ":(1,3)");
+        t->uneven++;
+    }
+    *next += tp;
+    for (int c = 0; c < chunks; c++) luo_str_add(s, c ? "+1" : "*1");
+}
+
+/* Pipelines have as many layers as the first: those that are missing go to the last stage. */
+static luo_plan *random_plan(luo_arena *a, luo_rng *r, tally *t)
+{
+    const int pipes = 1 + (int)luo_rng_pick(r, 4), chunks = 1 + (luo_rng_pick(r, 4) == 0);
+    luo_str line = {0};
+    int next = 0;
+    for (int p = 0; p < pipes; p++) {
+        const int stages = 1 + (int)luo_rng_pick(r, 4);
+        int m = 1 + (int)luo_rng_pick(r, 8);
+        if (chunks > 1) m = stages * (1 + (m > 4));
+        luo_str_addf(&line, "%s%d:", p ? " || " : "", m);
+        for (int s = 0; s < stages; s++) random_stage(&line, r, &next, chunks, t);
+    }
+    luo_plan *plan = luo_test_plan(a, luo_str_get(&line));
+    luo_str_free(&line);
+    t->pipelines += pipes > 1;
+    t->interleaved += chunks > 1;
+    return plan;
+}
+
+static void even_layers(luo_plan *p)
+{
+    int32_t most = 0;
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const luo_stage *last = &p->pipelines[i].stages[p->pipelines[i].nstages - 1];
+        const int32_t n = last->layers[last->nlayers - 1].hi;
+        if (n > most) most = n;
+    }
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const luo_stage *last = &p->pipelines[i].stages[p->pipelines[i].nstages - 1];
+        ((luo_range *)last->layers)[last->nlayers - 1].hi = most;
+    }
+    p->layers = most;
+}
+
+static void random_lengths(luo_arena *a, luo_rng *r, luo_plan *p, tally *t)
+{
+    luo_pipeline *pipes = (luo_pipeline *)p->pipelines;
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        if (luo_rng_pick(r, 3)) continue;
+        int64_t *tokens = LUO_NEW_N(a, int64_t, pipes[i].micro_batches);
+        for (int32_t k = 0; k < pipes[i].micro_batches; k++) tokens[k] = 8 + 8 * luo_rng_pick(r, 3);
+        pipes[i].micro_batch_tokens = tokens;
+        t->lengths++;
+    }
+}
+
+/* The optimizer in a layout of its own, on these devices and some more. */
+static void random_state(luo_arena *a, luo_rng *r, luo_plan *p, tally *t)
+{
+    luo_state_layout l = {1 + (int32_t)luo_rng_pick(r, 3), 1 << luo_rng_pick(r, 3),
+                          1 + (int32_t)luo_rng_pick(r, 3), 0, NULL};
+    l.ndev = l.data * l.tensor * l.pipeline;
+    int32_t *dev = LUO_NEW_N(a, int32_t, l.ndev);
+    for (int32_t i = 0; i < l.ndev; i++) dev[i] = l.ndev - 1 - i;
+    l.dev = dev;
+    p->state_layout = l;
+    t->apart++;
+}
+
+static void random_options(luo_arena *a, luo_rng *r, luo_plan *p, tally *t)
+{
+    p->sequence_tokens = 16;
+    p->zero = (int32_t)luo_rng_pick(r, 2);
+    p->sequence_parallel = luo_rng_pick(r, 2);
+    if (p->chunks == 1 && luo_rng_pick(r, 2)) p->schedule = LUO_SCHED_GPIPE;
+    t->zero += p->zero;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
+            luo_stage *stage = (luo_stage *)&p->pipelines[i].stages[s];
+            stage->recompute = (luo_recompute)luo_rng_pick(r, 3);
+            t->full += stage->recompute == LUO_RECOMPUTE_FULL;
+        }
+    random_lengths(a, r, p, t);
+    if (luo_rng_pick(r, 4) == 0) random_state(a, r, p, t);
+}
+
+/* ---- the slow twin: every instruction of every lane, looked at again and again ---- */
+
+typedef struct twin {
+    luo_arena *arena;
+    const luo_programs *set;
+    int32_t *at;     /* [device * LUO_LANES + lane]: position in the lane's list */
+    int64_t **list;  /* the same: task << 32 | instruction */
+    int32_t *n;
+    bool **done;     /* [device][task * ninstr + instruction] */
+    luo_map posted;  /* message -> bytes */
+    bool wrong;      /* sizes differ */
+} twin;
+
+static uint64_t message_key(int32_t from, int32_t to, int32_t exchange, int32_t batch)
+{
+    return (uint64_t)from << 50 | (uint64_t)to << 40 | (uint64_t)exchange << 16 |
+           (uint64_t)(batch + 1);
+}
+
+static int32_t segment_of(const luo_role *r, int32_t instr)
+{
+    int32_t s = 0;
+    while (instr >= r->seg[s].first + r->seg[s].n) s++;
+    return s;
+}
+
+/* Latest task before or at t in which instruction `dep` runs for this task; -1: none. */
+static int32_t dep_task(const luo_program *p, const luo_role *r, int32_t t, int32_t dep)
+{
+    const int32_t s = segment_of(r, dep);
+    const bool same = s != p->tasks[t].seg && p->tasks[t].micro_batch >= 0 &&
+                      (r->seg[s].phase == LUO_PHASE_F || r->seg[s].phase == LUO_PHASE_B);
+    for (int32_t k = t; k >= 0; k--)
+        if (p->tasks[k].seg == s &&
+            (!same || p->tasks[k].micro_batch == p->tasks[t].micro_batch))
+            return k;
+    return -1;
+}
+
+static void open_twin(twin *w, luo_arena *a, const luo_programs *set)
+{
+    *w = (twin){.arena = a, .set = set};
+    w->at = LUO_NEW_N(a, int32_t, set->n * LUO_LANES);
+    w->n = LUO_NEW_N(a, int32_t, set->n * LUO_LANES);
+    w->list = LUO_NEW_N(a, int64_t *, set->n * LUO_LANES);
+    w->done = LUO_NEW_N(a, bool *, set->n);
+    for (int32_t d = 0; d < set->n; d++) {
+        const luo_program *p = &set->at[d];
+        const luo_role *r = &set->roles[p->role];
+        w->done[d] = LUO_NEW_N(a, bool, (int64_t)p->ntask * r->ninstr);
+        for (int32_t l = 0; l < LUO_LANES; l++)
+            w->list[d * LUO_LANES + l] = LUO_NEW_N(a, int64_t, (int64_t)p->ntask * r->ninstr);
+        for (int32_t t = 0; t < p->ntask; t++) {
+            const luo_segment *s = &r->seg[p->tasks[t].seg];
+            for (int32_t i = s->first; i < s->first + s->n; i++) {
+                const int32_t k = d * LUO_LANES + luo_instr_lane(&r->instr[i]);
+                w->list[k][w->n[k]++] = (int64_t)t << 32 | i;
+            }
+        }
+    }
+}
+
+static int32_t index_of(const twin *w, int32_t device)
+{
+    for (int32_t d = 0; d < w->set->n; d++)
+        if (w->set->at[d].device == device) return d;
+    return -1;
+}
+
+/* Head of a lane if its dependencies have run; NULL: not, or the lane is empty. */
+static const luo_instr *ready_head(const twin *w, int32_t d, int32_t lane, int32_t *task)
+{
+    const int32_t k = d * LUO_LANES + lane;
+    if (d < 0 || w->at[k] == w->n[k]) return NULL;
+    const luo_program *p = &w->set->at[d];
+    const luo_role *r = &w->set->roles[p->role];
+    *task = (int32_t)(w->list[k][w->at[k]] >> 32);
+    const luo_instr *in = &r->instr[(int32_t)w->list[k][w->at[k]]];
+    for (int32_t i = 0; i < in->ndep; i++) {
+        const int32_t t = dep_task(p, r, *task, in->dep[i]);
+        if (t >= 0 && !w->done[d][(int64_t)t * r->ninstr + in->dep[i]]) return NULL;
+    }
+    return in;
+}
+
+static void complete(twin *w, int32_t d, int32_t lane, int32_t task, const luo_instr *in)
+{
+    const luo_role *r = &w->set->roles[w->set->at[d].role];
+    w->done[d][(int64_t)task * r->ninstr + in->id] = true;
+    w->at[d * LUO_LANES + lane]++;
+}
+
+static bool meets(twin *w, int32_t d, int32_t lane, int32_t task, const luo_instr *in)
+{
+    const luo_slot *slot = &w->set->at[d].slots[in->slot];
+    const luo_group *g = &w->set->groups[slot->group];
+    const int32_t batch = w->set->at[d].tasks[task].micro_batch;
+    for (int32_t i = 0; i < g->n; i++) {
+        int32_t t;
+        const int32_t o = index_of(w, g->dev[i]);
+        const luo_instr *x = ready_head(w, o, lane, &t);
+        if (!x || x->kind != LUO_INSTR_COLLECTIVE || x->coll != in->coll ||
+            x->bytes != in->bytes || x->exchange != in->exchange ||
+            w->set->at[o].slots[x->slot].group != slot->group ||
+            w->set->at[o].tasks[t].micro_batch != batch)
+            return false;
+    }
+    for (int32_t i = 0; i < g->n; i++) {
+        int32_t t;
+        const int32_t o = index_of(w, g->dev[i]);
+        const luo_instr *x = ready_head(w, o, lane, &t);
+        complete(w, o, lane, t, x);
+    }
+    return true;
+}
+
+static bool exchanges(twin *w, int32_t d, int32_t lane, int32_t task, const luo_instr *in)
+{
+    const luo_program *p = &w->set->at[d];
+    const luo_slot *slot = &p->slots[in->slot];
+    const int32_t batch = p->tasks[task].micro_batch;
+    bool all = true;
+    for (int32_t i = 0; i < slot->nmessage; i++) {
+        const luo_message *m = &slot->message[i];
+        const int32_t from = m->send ? p->device : m->peer, to = m->send ? m->peer : p->device;
+        const uint64_t key = message_key(from, to, in->exchange, batch);
+        *luo_map_at(&w->posted, 2 * key + m->send, 0) = m->bytes;
+        const int64_t other = luo_map_get(&w->posted, 2 * key + !m->send, -1);
+        if (other >= 0 && other != m->bytes) w->wrong = true;
+        all &= other >= 0;
+    }
+    if (all) complete(w, d, lane, task, in);
+    return all;
+}
+
+static bool step_lane(twin *w, int32_t d, int32_t lane)
+{
+    int32_t task;
+    const luo_instr *in = ready_head(w, d, lane, &task);
+    if (!in) return false;
+    if (in->kind == LUO_INSTR_COLLECTIVE) return meets(w, d, lane, task, in);
+    if (in->kind == LUO_INSTR_P2P) return exchanges(w, d, lane, task, in);
+    complete(w, d, lane, task, in);
+    return true;
+}
+
+static bool twin_finishes(luo_arena *a, const luo_programs *set)
+{
+    twin w;
+    open_twin(&w, a, set);
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int32_t d = 0; d < set->n; d++)
+            for (int32_t l = 0; l < LUO_LANES; l++)
+                while (step_lane(&w, d, l)) moved = true;
+    }
+    bool all = !w.wrong;
+    for (int32_t k = 0; k < set->n * LUO_LANES; k++) all &= w.at[k] == w.n[k];
+    luo_map_free(&w.posted);
+    return all;
+}
+
+/* ---- planted changes ---- */
+
+/* Swaps two communications of one stream and segment on one device (role of its own). */
+static void plant(luo_arena *a, luo_rng *r, luo_programs *set)
+{
+    luo_program *p = (luo_program *)&set->at[luo_rng_pick(r, set->n)];
+    luo_role *roles = LUO_NEW_N(a, luo_role, set->nroles + 1);
+    memcpy(roles, set->roles, (size_t)set->nroles * sizeof *roles);
+    luo_role *role = &roles[set->nroles];
+    *role = roles[p->role];
+    luo_instr *in = LUO_NEW_N(a, luo_instr, role->ninstr);
+    memcpy(in, role->instr, (size_t)role->ninstr * sizeof *in);
+    for (int tries = 0; tries < 50 && role->ninstr > 1; tries++) {
+        const int64_t i = luo_rng_pick(r, role->ninstr), j = luo_rng_pick(r, role->ninstr);
+        if (i == j || in[i].stream != in[j].stream || in[i].kind != LUO_INSTR_COLLECTIVE ||
+            in[j].kind != LUO_INSTR_COLLECTIVE || in[i].phase != in[j].phase)
+            continue;
+        const luo_instr x = in[i];
+        in[i].coll = in[j].coll, in[i].bytes = in[j].bytes, in[i].slot = in[j].slot;
+        in[i].exchange = in[j].exchange, in[i].v = in[j].v;
+        in[j].coll = x.coll, in[j].bytes = x.bytes, in[j].slot = x.slot;
+        in[j].exchange = x.exchange, in[j].v = x.v;
+        break;
+    }
+    role->instr = in;
+    p->role = set->nroles++;
+    set->roles = roles;
+}
+
+static bool one_case(uint64_t seed, tally *t)
+{
+    luo_rng r = luo_rng_seed(seed);
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_plan *p = random_plan(a, &r, t);
+    even_layers(p);
+    random_options(a, &r, p, t);
+    const bool gpt = luo_rng_pick(&r, 3) == 0;
+    t->gpt += gpt;
+    const luo_model m = gpt ? luo_test_gpt(p->layers, 64, 8, 120)
+                            : luo_test_llama(p->layers, 64, 96, 8, 120);
+    const luo_compile_opts opts = {.check = true};
+    luo_programs *set;
+    luo_err err = {0};
+    bool good = luo_plan_compile(a, p, &m, NULL, &opts, &set, &err) == LUO_OK;
+    if (!good) printf("seed %llu: %s\n", (unsigned long long)seed, err.text);
+    if (good && !twin_finishes(a, set)) {
+        good = false;
+        printf("seed %llu: the twin does not finish\n", (unsigned long long)seed);
+    }
+    for (int k = 0; good && k < 3; k++) {
+        plant(a, &r, set);
+        const bool check = luo_program_check(a, set, &err) == LUO_OK;
+        const bool slow = twin_finishes(a, set);
+        if (check) t->finished++;
+        else t->broken++;
+        if (check == slow) continue;
+        good = false;
+        printf("seed %llu: check says %s, the twin %s\n", (unsigned long long)seed,
+               check ? "fine" : err.text, slow ? "finishes" : "does not finish");
+    }
+    luo_arena_free(a);
+    return good;
+}
+
+int main(void)
+{
+    tally t = {0};
+    int failed = 0, cases = 0;
+    LUO_PROP_FOR(seed, 150) {
+        failed += !one_case(seed, &t);
+        cases++;
+    }
+    printf("%d cases: %d of several pipelines, %d uneven stages, %d interleaved, %d zero-1, %d "
+           "stages run again, %d gpt, %d pipelines of own lengths, %d states apart; planted: %d "
+           "broken, %d not\n", cases, t.pipelines, t.uneven, t.interleaved, t.zero, t.full, t.gpt,
+           t.lengths, t.apart, t.broken, t.finished);
+    if (cases >= 100 && (t.pipelines < 10 || t.uneven < 10 || t.interleaved < 10 || t.zero < 10 ||
+                         t.full < 10 || t.gpt < 10 || t.lengths < 10 || t.apart < 10 ||
+                         t.broken < 10)) {
+        printf("the generator misses interesting cases\n");
+        failed++;
+    }
+    return failed ? 1 : 0;
+}

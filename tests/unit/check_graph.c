@@ -1,0 +1,495 @@
+/* tests/unit/check_graph.c: sizes of models, the annotated layer of hspmd.md 19.6, the pairs of
+ * 9.4, raw annotations, and every sentence of what cannot be compiled. */
+#include "core/plan/annotate.h"
+#include "tests/check_main.h"
+#include "tests/plan_make.h"
+
+/* ---- parameters: conventions.md 16, V-C1 and V-C2 ---- */
+
+static luo_model qwen3_moe(void)
+{
+    luo_model m = luo_test_llama(94, 4096, 1, 64, 151936);
+    m.family = LUO_FAMILY_MOE;
+    m.kv_heads = 4;
+    m.head_dim = 128;
+    m.qk_norm = true;
+    m.moe = (luo_moe){.experts = 128, .experts_per_token = 8, .expert_ffn_hidden = 1536,
+                      .every_layers = 1};
+    return m;
+}
+
+static luo_model vit_base(void)
+{
+    luo_model m = luo_test_gpt(12, 768, 12, 0);
+    m.family = LUO_FAMILY_VIT;
+    m.classes = 1000;
+    m.image = (luo_image){224, 224, 3, 16};
+    return m;
+}
+
+static luo_model gpt2(void)
+{
+    luo_model m = luo_test_gpt(12, 768, 12, 50257);
+    m.max_sequence_tokens = 1024;
+    return m;
+}
+
+START_TEST(parameters)
+{
+    const struct {
+        luo_model m;
+        int64_t n;
+    } rows[] = {
+        {luo_test_llama(32, 4096, 11008, 32, 32000), 6738415616},
+        {gpt2(), 124439808},
+        {qwen3_moe(), 235093634560},
+        {luo_test_llama(60, 6656, 17920, 64, 30592), 32510200320},
+        {vit_base(), 86567656},
+    };
+    for (int i = 0; i < LUO_ROWS(rows); i++) {
+        int64_t n = 0;
+        ck_assert_int_eq(luo_model_parameters(&rows[i].m, &n, NULL), LUO_OK);
+        ck_assert_int_eq(n, rows[i].n);
+    }
+    luo_model vgg = vit_base();
+    vgg.family = LUO_FAMILY_VGG;
+    luo_err err = {0};
+    ck_assert_int_eq(luo_model_parameters(&vgg, &(int64_t){0}, &err), LUO_EINPUT);
+}
+END_TEST
+
+/* 6 per matrix parameter and the attention square in full: 72 B s L h^2 (1 + s/6h + V/12Lh). */
+START_TEST(flops)
+{
+    const luo_model m = gpt2();
+    const double h = 768, L = 12, V = 50257, s = 1024;
+    const double form = 72 * L * h * h * (1 + s / (6 * h) + V / (12 * L * h));
+    ck_assert_double_eq_tol(luo_model_flops_per_token(&m, 1024), form, form * 1e-12);
+}
+END_TEST
+
+/* ---- one annotated graph ---- */
+
+typedef struct world {
+    luo_arena *arena;
+    luo_plan *plan;
+    luo_model model;
+    luo_graph *g;
+    luo_err err;
+} world;
+
+static luo_status annotate_plan(world *w)
+{
+    luo_build_opts build;
+    luo_annotate_raw raw;
+    LUO_TRY(luo_plan_build_opts(w->plan, &w->model, &build, &w->err));
+    LUO_TRY(luo_graph_build(w->arena, &w->model, &build, &w->g, &w->err));
+    LUO_TRY(luo_plan_annotate(w->g, w->plan, &w->err));
+    raw = (luo_annotate_raw){.g = w->g, .plan = w->plan};
+    const luo_ann *all;
+    LUO_TRY(luo_ann_parse(w->arena, "[0-2]{-2:3}", &all, &w->err));
+    return luo_graph_differentiate(w->g, all, luo_plan_override, &raw, &w->err);
+}
+
+static void open_world(world *w, const char *line, int32_t zero)
+{
+    memset(w, 0, sizeof *w);
+    w->arena = luo_arena_new(0);
+    w->plan = luo_test_plan(w->arena, line);
+    w->plan->zero = zero;
+    w->model = luo_test_llama(w->plan->layers, 4, 8, 2, 8);
+}
+
+static void close_world(world *w)
+{
+    if (w->g) luo_annset_free(w->g->set);
+    luo_arena_free(w->arena);
+}
+
+static int32_t tensor(const world *w, const char *name)
+{
+    const int32_t x = luo_graph_find(w->g, name);
+    ck_assert_msg(x >= 0, "no tensor %s", name);
+    return x;
+}
+
+static const char *ann_text(world *w, const char *name)
+{
+    return luo_annset_text(w->g->set, w->g->tensor[tensor(w, name)].ann);
+}
+
+/* Kind of the Reshard that makes `name`. */
+static const char *kind_text(world *w, const char *name)
+{
+    const int32_t y = tensor(w, name);
+    const luo_op *op = &w->g->op[w->g->tensor[y].op];
+    ck_assert_int_eq(op->kind, LUO_OP_RESHARD);
+    const luo_shape shape = luo_graph_shape(w->g, op->in[0], 4, 2); /* 8 tokens in two members */
+    const luo_resolve_opts opts = {.name = name};
+    luo_resolution *r = LUO_NEW(w->arena, luo_resolution);
+    const luo_status st =
+        luo_resolve(w->arena, luo_annset_get(w->g->set, w->g->tensor[op->in[0]].ann),
+                    luo_annset_get(w->g->set, w->g->tensor[y].ann), &shape, &opts, r, &w->err);
+    ck_assert_msg(st == LUO_OK, "%s", w->err.text);
+    return r->text;
+}
+
+/* 19.6: U = 2, tensor-parallel 2 and 1. kind "": not a Reshard. */
+static const struct {
+    int32_t zero; /* -1: both */
+    const char *tensor, *ann, *kind;
+} layer_rows[] = {
+    {-1, "layers.0.attn.add", "h=0 [0,1]{0:2} | [2]{}", ""},
+    {-1, "layers.0.norm2", "h=0 [0,1]{0:2} | [2]{}", ""},
+    {-1, "layers.0.norm2.weight", "h=-1 [0,1]{-1:2} | [2]{}", ""},
+    {-1, "layers.0.mlp.gather", "h=0 [0,1]{-1:2} | [2]{}", "bottom allgather,identity"},
+    {-1, "layers.0.mlp.gate.weight", "h=-1 [0,1]{0:2} | [2]{}", ""},
+    {-1, "layers.0.mlp.down.weight", "h=-1 [0,1]{0:2} | [2]{}", ""},
+    {-1, "layers.0.mlp.gate", "h=0 [0,1]{1:2} | [2]{}", ""},
+    {-1, "layers.0.mlp.down", "h=0 [0,1]{-2:2} | [2]{}", ""},
+    {-1, "layers.0.mlp.reduce", "h=0 [0,1]{0:2} | [2]{}", "bottom reducescatter,identity"},
+    {-1, "d.layers.0.mlp.down", "h=0 [0,1]{-1:2} | [2]{}", "bottom allgather,identity"},
+    {-1, "d.layers.0.mlp.act", "h=0 [0,1]{1:2} | [2]{}", ""},
+    {-1, "d.layers.0.mlp.down.weight", "h=-2 [0,1]{0:2} | [2]{}", ""},
+    {-1, "d.layers.0.mlp.gate.weight", "h=-2 [0,1]{0:2} | [2]{}", ""},
+    {-1, "d.layers.0.mlp.gather", "h=0 [0,1]{-2:2} | [2]{}", ""},
+    {-1, "d.layers.0.norm2", "h=0 [0,1]{0:2} | [2]{}", "bottom reducescatter,identity"},
+    {-1, "d.layers.0.norm2.weight", "h=-2 [0,1]{-2:2} | [2]{}", ""},
+    {0, "d.layers.0.mlp.down.weight.state", "h=-1 [0,1]{0:2} | [2]{}", "split_ar"},
+    {0, "d.layers.0.norm2.weight.state", "h=-1 [0,1]{-1:2} | [2]{}",
+     "split_ar pre allreduce,identity"},
+    {0, "layers.0.mlp.down.weight", "h=-1 [0,1]{0:2} | [2]{}", "identity"},
+    {1, "d.layers.0.mlp.down.weight.state", "h=0i [0,1]{0:2} | [2]{}", "split_rs"},
+    {1, "layers.0.mlp.down.weight", "h=-1 [0,1]{0:2} | [2]{}", "split_ag"},
+    {1, "d.layers.0.norm2.weight.state", "h=0i [0,1]{0:2} | [2]{}",
+     "split_rs pre reducescatter,identity"},
+    {1, "layers.0.norm2.weight", "h=-1 [0,1]{-1:2} | [2]{}",
+     "split_ag post allgather,identity"},
+};
+
+START_TEST(layer)
+{
+    world w;
+    open_world(&w, "1: [0,1]*1 || 1: [2]*1", _i);
+    ck_assert_msg(annotate_plan(&w) == LUO_OK, "%s", w.err.text);
+    for (int i = 0; i < LUO_ROWS(layer_rows); i++) {
+        if (layer_rows[i].zero >= 0 && layer_rows[i].zero != _i) continue;
+        ck_assert_str_eq(ann_text(&w, layer_rows[i].tensor), layer_rows[i].ann);
+        if (layer_rows[i].kind[0])
+            ck_assert_str_eq(kind_text(&w, layer_rows[i].tensor), layer_rows[i].kind);
+    }
+    close_world(&w);
+}
+END_TEST
+
+/* Groups of the gradient sums of 19.6. */
+START_TEST(layer_groups)
+{
+    world w;
+    open_world(&w, "1: [0,1]*1 || 1: [2]*1", 0);
+    const luo_compile_opts opts = {.check = true};
+    luo_programs *set;
+    const luo_status st =
+        luo_plan_compile(w.arena, w.plan, &w.model, NULL, &opts, &set, &w.err);
+    ck_assert_msg(st == LUO_OK, "%s", w.err.text);
+    luo_str s = {0};
+    for (int32_t i = 0; i < set->ngroups; i++) {
+        if (set->groups[i].stream != LUO_STREAM_DP) continue;
+        luo_devset_print(&s, set->groups[i].dev, set->groups[i].n);
+    }
+    ck_assert_str_eq(luo_str_get(&s), "[0,2][1,2][0,1][0-2]"); /* the last: norm of all */
+    luo_str_free(&s);
+    close_world(&w);
+}
+END_TEST
+
+/* ---- phases and ops ---- */
+
+static const struct {
+    const char *op;
+    luo_op_kind kind;
+    luo_phase phase;
+} phase_rows[] = {
+    {"layers.0.attn.q.weight", LUO_OP_RESHARD, LUO_PHASE_PRE},
+    {"layers.0.attn.qkv", LUO_OP_MATMUL, LUO_PHASE_F},
+    {"layers.0.mlp.act", LUO_OP_ACTIVATION, LUO_PHASE_F},
+    {"loss", LUO_OP_ACCUMULATE, LUO_PHASE_F},
+    {"loss.all", LUO_OP_RESHARD, LUO_PHASE_POST},
+    {"d.layers.0.attn.gather", LUO_OP_MATMUL_DX, LUO_PHASE_B},
+    {"d.layers.0.attn.qkv.weight", LUO_OP_MATMUL_DW, LUO_PHASE_B},
+    {"d.layers.0.attn.q.weight", LUO_OP_ACCUMULATE, LUO_PHASE_B},
+    {"d.layers.0.attn.q.weight.state", LUO_OP_RESHARD, LUO_PHASE_POST},
+    {"grad_norm", LUO_OP_RESHARD, LUO_PHASE_POST},
+    {"update", LUO_OP_UPDATE, LUO_PHASE_POST},
+};
+
+static int32_t find_op(const luo_graph *g, const char *name)
+{
+    for (int32_t o = 0; o < g->nops; o++)
+        if (strcmp(g->op[o].name, name) == 0 && g->op[o].kind != LUO_OP_STATE) return o;
+    return -1;
+}
+
+START_TEST(phases)
+{
+    world w;
+    open_world(&w, "1: [0,1]*2", 1);
+    ck_assert_msg(annotate_plan(&w) == LUO_OK, "%s", w.err.text);
+    for (int i = 0; i < LUO_ROWS(phase_rows); i++) {
+        const int32_t o = find_op(w.g, phase_rows[i].op);
+        ck_assert_msg(o >= 0, "no operation %s", phase_rows[i].op);
+        ck_assert_int_eq(w.g->op[o].kind, (int32_t)phase_rows[i].kind);
+        ck_assert_msg(w.g->op[o].phase == (int32_t)phase_rows[i].phase, "%s in phase %s",
+                      phase_rows[i].op, luo_phase_name((luo_phase)w.g->op[o].phase));
+    }
+    const int32_t dx = find_op(w.g, "d.layers.0.mlp.gather");
+    const int32_t dw = find_op(w.g, "d.layers.0.mlp.gate_up.weight");
+    ck_assert_int_lt(dx, dw); /* the previous operation waits for dX */
+    luo_str s = {0};
+    luo_graph_print(&s, w.g);
+    ck_assert_ptr_nonnull(strstr(luo_str_get(&s), "B matmul_dx d.layers.0.mlp.gather: "));
+    luo_str_free(&s);
+    close_world(&w);
+}
+END_TEST
+
+/* ---- 9.4: what the gradient of a Reshard resolves to ---- */
+
+static const struct {
+    const char *src, *dst, *dy, *forward, *backward;
+} pair_rows[] = {
+    {"[0,1]{0:2}", "[0,1]{-1:2}", "[0,1]{-2:2}", "bottom allgather", "bottom reducescatter"},
+    {"[0,1]{-2:2}", "[0,1]{0:2}", "[0,1]{0:2}", "bottom reducescatter", "bottom allgather"},
+    {"[0,1]{-2:2}", "[0,1]{-1:2}", "[0,1]{-1:2}", "bottom allreduce", "identity"},
+    {"[0,1]{-1:2}", "[0,1]{-1:2}", "[0,1]{-2:2}", "identity", "bottom allreduce"},
+    {"[0,1]{-1:2}", "[0,1]{0:2}", "[0,1]{0:2}", "slice", "bottom allgather"},
+    {"[0,1]{0:2}", "[2,3]{0:2}", "[2,3]{0:2}", "bottom sendrecv", "bottom sendrecv"},
+    {"[0-3]{0:4}", "[4,5]{0:2}", "[4,5]{0:2}", "bottom bsr", "bottom bsr"},
+    {"h=0i [0]{} | [1]{}", "h=-1 [0]{} | [1]{}", "h=-2 [0]{} | [1]{}", "split_ag", "split_rs"},
+    {"h=-2 [0]{} | [1]{}", "h=-1 [0]{} | [1]{}", "h=-1 [0]{} | [1]{}", "split_ar", "identity"},
+    {"[0,1]{1:2}", "[0,1]{1:2}", "[0,1]{1:2}", "identity", "identity"}, /* G_d <-> G_d */
+};
+
+static const char *resolved(luo_arena *a, const luo_ann *src, const luo_ann *dst)
+{
+    const luo_shape shape = {.rank = 2, .dim = {8, 8}};
+    const luo_resolve_opts opts = {.name = "x"};
+    luo_resolution *r = LUO_NEW(a, luo_resolution);
+    luo_err err = {0};
+    ck_assert_msg(luo_resolve(a, src, dst, &shape, &opts, r, &err) == LUO_OK, "%s", err.text);
+    return r->text;
+}
+
+START_TEST(pairs)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_ann *src, *dst, *dy, *to;
+    luo_err err = {0};
+    ck_assert_int_eq(luo_ann_parse(a, pair_rows[_i].src, &src, &err), LUO_OK);
+    ck_assert_int_eq(luo_ann_parse(a, pair_rows[_i].dst, &dst, &err), LUO_OK);
+    ck_assert_int_eq(luo_ann_parse(a, pair_rows[_i].dy, &dy, &err), LUO_OK);
+    ck_assert_int_eq(luo_ann_complete(a, src, &to, &err), LUO_OK);
+    ck_assert_str_eq(resolved(a, src, dst), pair_rows[_i].forward);
+    ck_assert_str_eq(resolved(a, dy, to), pair_rows[_i].backward);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* ---- raw annotations (8.4) and refusals ---- */
+
+static const struct {
+    const char *tensor, *ann, *at, *variant;
+    const char *says; /* NULL: accepted */
+} raw_rows[] = {
+    {"layers.0.attn.out.weight", "h=-1 [0,1]{0:2} | [2]{}", "", "auto", NULL},
+    {"layers.0.mlp.gate", "h=0 [0,1]{1:2} | [2]{}", "", "auto", NULL},
+    {"d.layers.0.mlp.act", "h=0 [0,1]{1:2} | [2]{}", "", "auto", NULL},
+    {"layers.0.mlp.act", "h=0 [0,1]{1:2} | [2]{}", "layers.0.mlp.down", "auto", NULL},
+    {"layers.0.mlp.gate", "h=0 [0,1]{0:2} | [2]{}", "", "auto",
+     "op `layers.0.mlp.gate_up`: `layers.0.mlp.gate` is deduced as h=0 [0,1]{1:2} | [2]{}, the "
+     "plan says h=0 [0,1]{0:2} | [2]{}."},
+    {"layers.0.mlp.gate.weight", "h=-1 [0,1]{1:2} | [2]{}", "", "auto", "D_CUT"},
+    {"layers.0.mlp.gaet", "[0]{}", "", "auto",
+     "the plan annotates `layers.0.mlp.gaet`, but no tensor is called so; `luoshu explain` lists "
+     "them."},
+    {"layers.0.mlp.act", "h=0 [0,1]{1:2} | [2]{}", "layers.9.mlp", "auto",
+     "annotation of `layers.0.mlp.act`: no operation is called `layers.9.mlp`; `luoshu explain` "
+     "lists them."},
+    {"layers.0.mlp.act", "h=0 [0,1]{1:2} | [2]{}", "layers.0.attn.out", "auto",
+     "annotation of `layers.0.mlp.act`: operation `layers.0.attn.out` does not read it."},
+    {"layers.0.mlp.down", "h=0 [0,1]{1:2} | [2]{}", "layers.0.mlp.reduce", "auto",
+     "annotation of `layers.0.mlp.down`: operation `layers.0.mlp.reduce` is a Reshard itself; "
+     "annotate its result."},
+    {"layers.0.attn.out.weight", "h=-1 [0,1]{0:2} | [2]{}", "", "padded",
+     "annotation of `layers.0.attn.out.weight`: variant `padded` is not compiled; use `auto`."},
+    {"layers.0.attn.out.weight", "h=-1 [0,1]{0:2", "", "auto", "`layers.0.attn.out.weight`: "},
+    {"layers.0.attn.out.weight", "h=-1 [0,1]{0:2} | [7]{}", "", "auto", "D_DEVICES"},
+    {"d.layers.0.mlp.down.weight.state", "h=-1 [0,1]{-1:2} | [2]{}", "", "auto",
+     "op `update`: D_CUT: `d.layers.0.mlp.down.weight.state` comes out as h=-1 [0,1]{-1:2} | "},
+    {"layers.0.norm2.weight", "h=-1 [0,1]{7:2} | [2]{}", "", "auto", "key 7"},
+};
+
+static luo_status compile_world(world *w, luo_programs **set)
+{
+    const luo_compile_opts opts = {.check = true};
+    return luo_plan_compile(w->arena, w->plan, &w->model, NULL, &opts, set, &w->err);
+}
+
+START_TEST(raw)
+{
+    world w;
+    luo_programs *set;
+    open_world(&w, "1: [0,1]*1 || 1: [2]*1", 0);
+    const luo_plan_annotation r = {raw_rows[_i].tensor, raw_rows[_i].ann, raw_rows[_i].at,
+                                   raw_rows[_i].variant};
+    w.plan->annotations = &r;
+    w.plan->nannotations = 1;
+    const luo_status st = compile_world(&w, &set);
+    if (!raw_rows[_i].says) {
+        ck_assert_msg(st == LUO_OK, "%s", w.err.text);
+    } else {
+        ck_assert_int_ne(st, LUO_OK);
+        ck_assert_msg(strstr(w.err.text, raw_rows[_i].says) != NULL, "%s", w.err.text);
+    }
+    close_world(&w);
+}
+END_TEST
+
+/* A weight held on one device of the stage only becomes communication before its use. */
+START_TEST(raw_reshard)
+{
+    world w;
+    luo_programs *set;
+    open_world(&w, "1: [0,1]*1", 0);
+    const luo_plan_annotation r[2] = {
+        {"layers.0.norm1.weight", "[0]{}", "", "auto"},
+        {"layers.0.norm1.weight", "[0,1]{-1:2}", "layers.0.norm1", "auto"}};
+    w.plan->annotations = r;
+    w.plan->nannotations = 2;
+    const luo_status st = compile_world(&w, &set);
+    ck_assert_msg(st == LUO_OK, "%s", w.err.text);
+    luo_str s = {0};
+    luo_program_print(&s, set, 0);
+    ck_assert_ptr_nonnull(strstr(luo_str_get(&s), "P2P dp pre"));
+    ck_assert_ptr_nonnull(strstr(luo_str_get(&s), "# layers.0.norm1.weight@layers.0.norm1"));
+    luo_str_free(&s);
+    close_world(&w);
+}
+END_TEST
+
+typedef struct edit { /* what is wrong with the plan or the model */
+    const char *says;
+    int32_t zero, cp, layers;
+    luo_family family;
+    luo_sched_kind schedule;
+} edit;
+
+static const edit refused[] = {
+    {.says = "zero 2 is not compiled", .zero = 2},
+    {.says = "zero 3 is not compiled", .zero = 3},
+    {.says = "pipeline 0, stage 0: context_parallel 2 is not compiled yet", .cp = 2},
+    {.says = "the plan has 2 layers, the model `test-llama` 3.", .layers = 1},
+    {.says = "is of family bert, for which no program is built yet", .family = LUO_FAMILY_BERT},
+    {.says = "is of family moe, for which no program is built yet", .family = LUO_FAMILY_MOE},
+    {.says = "interleaved schedule: 3 micro-batches are not a multiple of 2 stages",
+     .schedule = LUO_SCHED_INTERLEAVED},
+};
+
+START_TEST(refusals)
+{
+    const edit *e = &refused[_i];
+    world w;
+    luo_programs *set;
+    open_world(&w, "3: [0]*1 [1]*1", e->zero);
+    luo_stage *first = (luo_stage *)&w.plan->pipelines[0].stages[0];
+    if (e->cp) first->context_parallel = e->cp;
+    if (e->schedule) w.plan->schedule = e->schedule;
+    if (e->family) w.model.family = e->family;
+    w.model.layers += e->layers;
+    ck_assert_int_eq(compile_world(&w, &set), LUO_EINPUT);
+    ck_assert_msg(strstr(w.err.text, e->says) != NULL, "%s", w.err.text);
+    close_world(&w);
+}
+END_TEST
+
+/* ---- the optimizer in a layout of its own (hydraulis.md 11) ---- */
+
+static const struct {
+    const char *tensor, *ann, *kind;
+} apart_rows[] = {
+    {"layers.0.mlp.down.weight.state", "h=0i [0,1]{0:2} | [2,3]{0:2}", ""},
+    {"layers.0.mlp.down.weight.shard", "h=0i [0,1]{0:2} | [2]{}", "bottom identity,bsr"},
+    {"layers.0.mlp.down.weight", "h=-1 [0,1]{0:2} | [2]{}", "split_ag"},
+    {"d.layers.0.mlp.down.weight.shard", "h=0i [0,1]{0:2} | [2]{}", "split_rs"},
+    {"d.layers.0.mlp.down.weight.state", "h=0i [0,1]{0:2} | [2,3]{0:2}",
+     "bottom identity,bsr"},
+};
+
+START_TEST(state_apart)
+{
+    static const int32_t dev[4] = {0, 1, 2, 3};
+    world w;
+    luo_programs *set;
+    open_world(&w, "1: [0,1]*1 || 1: [2]*1", 0);
+    w.plan->state_layout = (luo_state_layout){2, 2, 1, 4, dev};
+    ck_assert_msg(annotate_plan(&w) == LUO_OK, "%s", w.err.text);
+    for (int i = 0; i < LUO_ROWS(apart_rows); i++) {
+        ck_assert_str_eq(ann_text(&w, apart_rows[i].tensor), apart_rows[i].ann);
+        if (apart_rows[i].kind[0])
+            ck_assert_str_eq(kind_text(&w, apart_rows[i].tensor), apart_rows[i].kind);
+    }
+    const luo_status st = compile_world(&w, &set);
+    ck_assert_msg(st == LUO_OK, "%s", w.err.text);
+    const luo_program *p = luo_programs_find(set, 3); /* in no stage: state only */
+    ck_assert_ptr_nonnull(p);
+    ck_assert_int_eq(p->pipeline, -1);
+    ck_assert_int_eq(p->ntask, 2);
+    int64_t sum = 0, all = 0;
+    for (int32_t d = 0; d < 4; d++) {
+        luo_memory m;
+        ck_assert_int_eq(luo_program_memory(w.arena, set, d, &m, &w.err), LUO_OK);
+        ck_assert_int_eq(m.weights == 0, d == 3);
+        ck_assert_int_gt(m.optimizer, 0);
+        sum += m.optimizer;
+    }
+    luo_model_parameters(&w.model, &all, NULL);
+    ck_assert_int_eq(sum, 12 * all); /* once, whatever the plan */
+    w.plan->state_layout.data = 3;
+    ck_assert_int_eq(compile_world(&w, &set), LUO_EINPUT);
+    ck_assert_str_eq(w.err.text, "state layout 3 x 2 x 1 does not fit 4 devices.");
+    close_world(&w);
+}
+END_TEST
+
+/* ---- parameters of a plan ---- */
+
+START_TEST(params)
+{
+    world w;
+    luo_param *p;
+    int32_t n;
+    open_world(&w, "1: [0,1]*1 || 1: [2]*1", 1);
+    ck_assert_int_eq(luo_plan_params(w.arena, w.plan, &w.model, &p, &n, &w.err), LUO_OK);
+    ck_assert_int_eq(n, 12);
+    ck_assert_str_eq(p[0].name, "wte.weight");
+    ck_assert_str_eq(p[2].name, "layers.0.attn.q.weight");
+    ck_assert_int_eq(p[2].layer, 0);
+    ck_assert_int_eq(p[2].shape.rank, 3);
+    int64_t sum = 0, want = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int64_t volume = 1;
+        for (int32_t d = 0; d < p[i].shape.rank; d++) volume *= p[i].shape.dim[d];
+        sum += volume;
+        ck_assert_int_eq(p[i].state->h, 0);
+        ck_assert(p[i].state->inner);
+    }
+    luo_model_parameters(&w.model, &want, NULL);
+    ck_assert_int_eq(sum, want);
+    close_world(&w);
+}
+END_TEST
+
+LUO_SUITE("graph", LUO_T(parameters), LUO_T(flops), LUO_T_N(layer, 2), LUO_T(layer_groups),
+          LUO_T(phases), LUO_T_N(pairs, LUO_ROWS(pair_rows)), LUO_T_N(raw, LUO_ROWS(raw_rows)),
+          LUO_T(raw_reshard), LUO_T_N(refusals, LUO_ROWS(refused)), LUO_T(state_apart),
+          LUO_T(params))

@@ -1,0 +1,548 @@
+/* tests/unit/check_program.c: text form, task orders, planted faults, memory. */
+#include "core/hspmd/switch.h"
+#include "tests/check_main.h"
+#include "tests/plan_make.h"
+
+typedef struct world {
+    luo_arena *arena;
+    luo_plan *plan;
+    luo_model model;
+    luo_programs *set;
+    luo_err err;
+} world;
+
+static void open_world(world *w, const char *line)
+{
+    memset(w, 0, sizeof *w);
+    w->arena = luo_arena_new(0);
+    w->plan = luo_test_plan(w->arena, line);
+    w->plan->sequence_tokens = 64;
+    w->model = luo_test_llama(w->plan->layers, 64, 128, 4, 256);
+}
+
+static void compile_world(world *w)
+{
+    const luo_compile_opts opts = {.check = true};
+    const luo_status st =
+        luo_plan_compile(w->arena, w->plan, &w->model, NULL, &opts, &w->set, &w->err);
+    ck_assert_msg(st == LUO_OK, "%s", w->err.text);
+}
+
+static void close_world(world *w)
+{
+    luo_arena_free(w->arena);
+}
+
+/* ---- text ---- */
+
+static const struct {
+    const char *line;
+    int32_t zero;
+    bool gpt, full;
+} text_rows[] = {
+    {"1: [0]*1", 0, false, false},
+    {"3: [0]*1 [1]*1", 0, false, false},
+    {"2: [0,1]*2 || 3: [2]*1 [3]*1", 1, false, true},
+    {"2: [0,1]:(3,1)*1 [4]*1 || 2: [2,3]*2", 1, true, false},
+    {"4: [0,1]*1+1 [2,3]*1+1", 1, true, true},
+};
+
+static void build_row(world *w, int i)
+{
+    open_world(w, text_rows[i].line);
+    w->plan->zero = text_rows[i].zero;
+    if (text_rows[i].gpt) w->model = luo_test_gpt(w->plan->layers, 64, 4, 256);
+    for (int32_t p = 0; p < w->plan->npipelines && text_rows[i].full; p++)
+        ((luo_stage *)w->plan->pipelines[p].stages)[0].recompute = LUO_RECOMPUTE_FULL;
+    compile_world(w);
+}
+
+START_TEST(text_identity)
+{
+    world w;
+    luo_str a = {0}, b = {0};
+    luo_programs *again = NULL;
+    build_row(&w, _i);
+    luo_program_print(&a, w.set, -1);
+    const luo_status st = luo_program_parse(w.arena, luo_str_get(&a), &again, &w.err);
+    ck_assert_msg(st == LUO_OK, "%d:%d %s", w.err.line, w.err.col, w.err.text);
+    luo_program_print(&b, again, -1);
+    ck_assert_str_eq(luo_str_get(&a), luo_str_get(&b));
+    ck_assert_uint_eq(w.set->hash, again->hash);
+    ck_assert_int_eq(luo_program_check(w.arena, again, &w.err), LUO_OK);
+    luo_str_free(&a);
+    luo_str_free(&b);
+    close_world(&w);
+}
+END_TEST
+
+/* Cutting the text anywhere is an error at a place, never a crash. */
+START_TEST(text_cut)
+{
+    world w;
+    luo_str a = {0};
+    build_row(&w, 1);
+    luo_program_print(&a, w.set, -1);
+    luo_arena *scratch = luo_arena_new(0);
+    for (size_t n = 0; n + 1 < a.len; n += n < 400 ? 1 : 97) {
+        const size_t mark = luo_arena_mark(scratch);
+        luo_programs *set;
+        char *cut = luo_arena_strndup(scratch, a.at, n);
+        ck_assert_int_eq(luo_program_parse(scratch, cut, &set, &w.err), LUO_EPARSE);
+        ck_assert_int_gt(w.err.line, 0);
+        luo_arena_reset(scratch, mark);
+    }
+    luo_arena_free(scratch);
+    luo_str_free(&a);
+    close_world(&w);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    int line, col;
+    const char *says;
+} parse_rows[] = {
+    {"luoshu.program/2\n", 1, 1, "program text: expected `luoshu.program/1`."},
+    {"# a comment\n\nluoshu.program/1\nschedule 2f2b\n", 4, 14,
+     "program text: expected gpipe, 1f1b or interleaved_1f1b."},
+    {"luoshu.program/1\nschedule 1f1b\npipelines x\n", 3, 11, "program text: expected a number."},
+    {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 99999\n", 4, 10,
+     "program text: expected a count that the text can hold."},
+    {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 0\ngroups 1\ngroup 0 tp [0-\n", 6, 12,
+     "program text: expected a device set such as `[0-3,7]`."},
+    {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 0\ngroups 1\ngroup 1 tp [0]\n", 6, 8,
+     "program text: expected ids that count up from 0."},
+    {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 0\ngroups 1\ngroup 0 cp [0]\n", 6, 9,
+     "program text: expected compute or tp or pp or dp or move or io."},
+};
+
+START_TEST(parse_errors)
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_err err = {0};
+    luo_programs *set;
+    ck_assert_int_eq(luo_program_parse(a, parse_rows[_i].text, &set, &err), LUO_EPARSE);
+    ck_assert_str_eq(err.text, parse_rows[_i].says);
+    ck_assert_int_eq(err.line, parse_rows[_i].line);
+    ck_assert_int_eq(err.col, parse_rows[_i].col);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* tests/golden/two_stages.program; LUO_BLESS=1 writes it anew. */
+START_TEST(golden)
+{
+    static const char path[] = "tests/golden/two_stages.program";
+    world w;
+    luo_str a = {0};
+    open_world(&w, "2: [0]*1 [1]*1");
+    compile_world(&w);
+    luo_program_print(&a, w.set, -1);
+    const char *bless = getenv("LUO_BLESS");
+    FILE *f = fopen(path, bless ? "w" : "r");
+    ck_assert_msg(f != NULL, "cannot open %s", path);
+    if (bless) {
+        fputs(luo_str_get(&a), f);
+    } else {
+        char *old = calloc(1, a.len + 2);
+        old[fread(old, 1, a.len + 1, f)] = 0;
+        ck_assert_msg(strcmp(old, luo_str_get(&a)) == 0,
+                      "the program of two stages has changed; if that is meant, run with "
+                      "LUO_BLESS=1 and read the difference");
+        free(old);
+    }
+    fclose(f);
+    luo_str_free(&a);
+    close_world(&w);
+}
+END_TEST
+
+/* ---- task orders: hspmd.md 19.7 ---- */
+
+static const struct {
+    const char *line;
+    luo_sched_kind kind;
+    int32_t device;
+    const char *order;
+} order_rows[] = {
+    {"3: [0]*1 [1]*1", LUO_SCHED_1F1B, 0, "F0 F1 B0 F2 B1 B2"},
+    {"3: [0]*1 [1]*1", LUO_SCHED_1F1B, 1, "F0 B0 F1 B1 F2 B2"},
+    {"4: [0]*1 [1]*1 [2]*1", LUO_SCHED_1F1B, 0, "F0 F1 F2 B0 F3 B1 B2 B3"},
+    {"2: [0]*1 [1]*1", LUO_SCHED_GPIPE, 1, "F0 F1 B0 B1"},
+    {"4: [0]*1+1 [1]*1+1", LUO_SCHED_INTERLEAVED, 0,
+     "F0.0 F1.0 F0.1 F1.1 F2.0 B0.1 F3.0 B1.1 F2.1 B0.0 F3.1 B1.0 B2.1 B3.1 B2.0 B3.0"},
+    {"4: [0]*1+1 [1]*1+1", LUO_SCHED_INTERLEAVED, 1,
+     "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 F2.0 B0.0 F3.0 B1.0 F2.1 B2.1 F3.1 B3.1 B2.0 B3.0"},
+};
+
+START_TEST(orders)
+{
+    world w;
+    luo_str s = {0};
+    open_world(&w, order_rows[_i].line);
+    w.plan->schedule = order_rows[_i].kind;
+    compile_world(&w);
+    const luo_program *p = luo_programs_find(w.set, order_rows[_i].device);
+    for (int32_t t = 1; t + 1 < p->ntask; t++) {
+        const luo_segment *seg = &w.set->roles[p->role].seg[p->tasks[t].seg];
+        luo_str_addf(&s, "%s%s%d", t > 1 ? " " : "", luo_phase_name((luo_phase)seg->phase),
+                     (int)p->tasks[t].micro_batch);
+        if (w.plan->chunks > 1) luo_str_addf(&s, ".%d", (int)seg->chunk);
+    }
+    ck_assert_str_eq(luo_str_get(&s), order_rows[_i].order);
+    luo_str_free(&s);
+    close_world(&w);
+}
+END_TEST
+
+/* Receives come first in their task; every lane of pp carries one direction only. */
+START_TEST(lanes)
+{
+    world w;
+    open_world(&w, "4: [0]*1+1 [1]*1+1");
+    compile_world(&w);
+    int32_t seen[LUO_LANES] = {0};
+    for (int32_t i = 0; i < w.set->n; i++) {
+        const luo_program *p = &w.set->at[i];
+        const luo_role *r = &w.set->roles[p->role];
+        for (int32_t k = 0; k < r->ninstr; k++) {
+            const luo_instr *in = &r->instr[k];
+            if (in->stream != LUO_STREAM_PP) continue;
+            const int32_t lane = luo_instr_lane(in);
+            const bool recv = lane == LUO_LANE_PP_F_RECV || lane == LUO_LANE_PP_B_RECV;
+            seen[lane]++;
+            ck_assert_int_eq(p->slots[in->slot].message[0].send, !recv);
+            ck_assert_int_eq(in->ndep, recv ? 0 : 1);
+            ck_assert_int_eq(in->nout, recv);
+        }
+    }
+    ck_assert_int_eq(seen[LUO_STREAM_PP], 3); /* 0.0 -> 1.0 -> 0.1 -> 1.1 */
+    ck_assert_int_eq(seen[LUO_LANE_PP_F_RECV], 3);
+    ck_assert_int_eq(seen[LUO_LANE_PP_B_SEND], 3);
+    ck_assert_int_eq(seen[LUO_LANE_PP_B_RECV], 3);
+    close_world(&w);
+}
+END_TEST
+
+/* ---- planted faults ---- */
+
+/* A role of its own for a device, so that a fault hits it alone. */
+static luo_role *own_role(world *w, int32_t device)
+{
+    luo_program *p = (luo_program *)luo_programs_find(w->set, device);
+    luo_role *roles = LUO_NEW_N(w->arena, luo_role, w->set->nroles + 1);
+    memcpy(roles, w->set->roles, (size_t)w->set->nroles * sizeof *roles);
+    luo_role *r = &roles[w->set->nroles];
+    *r = roles[p->role];
+    luo_instr *instr = LUO_NEW_N(w->arena, luo_instr, r->ninstr);
+    memcpy(instr, r->instr, (size_t)r->ninstr * sizeof *instr);
+    r->instr = instr;
+    p->role = w->set->nroles++;
+    w->set->roles = roles;
+    return r;
+}
+
+/* n-th instruction of a kind, stream and phase. */
+static luo_instr *nth(const luo_role *r, luo_instr_kind kind, luo_stream stream, luo_phase phase,
+                      int n)
+{
+    for (int32_t i = 0; i < r->ninstr; i++) {
+        const luo_instr *in = &r->instr[i];
+        if (in->kind != kind || in->stream != stream || in->phase != phase) continue;
+        if (n-- == 0) return (luo_instr *)in;
+    }
+    ck_abort_msg("no such instruction");
+    return NULL;
+}
+
+static luo_run_task *own_tasks(world *w, int32_t device)
+{
+    luo_program *p = (luo_program *)luo_programs_find(w->set, device);
+    luo_run_task *t = LUO_NEW_N(w->arena, luo_run_task, p->ntask);
+    memcpy(t, p->tasks, (size_t)p->ntask * sizeof *t);
+    p->tasks = t;
+    return t;
+}
+
+static void lose_send(world *w)
+{
+    luo_instr *i = nth(own_role(w, 0), LUO_INSTR_P2P, LUO_STREAM_PP, LUO_PHASE_F, 0);
+    i->kind = LUO_INSTR_LOCAL;
+    i->stream = LUO_STREAM_COMPUTE;
+    i->slot = -1;
+}
+
+static void lose_receive(world *w)
+{
+    luo_instr *i = nth(own_role(w, 2), LUO_INSTR_P2P, LUO_STREAM_PP, LUO_PHASE_F, 0);
+    i->kind = LUO_INSTR_LOCAL;
+    i->stream = LUO_STREAM_COMPUTE;
+    i->slot = -1;
+}
+
+static void change_size(world *w)
+{
+    const luo_program *p = luo_programs_find(w->set, 2);
+    const luo_instr *i = nth(&w->set->roles[p->role], LUO_INSTR_P2P, LUO_STREAM_PP, LUO_PHASE_F, 0);
+    luo_slot *s = (luo_slot *)&p->slots[i->slot];
+    ((luo_message *)s->message)->bytes += 2;
+}
+
+static void swap(luo_instr *a, luo_instr *b)
+{
+    const luo_instr t = *a;
+    a->coll = b->coll, a->bytes = b->bytes, a->exchange = b->exchange, a->slot = b->slot;
+    a->op = b->op;
+    b->coll = t.coll, b->bytes = t.bytes, b->exchange = t.exchange, b->slot = t.slot;
+    b->op = t.op;
+}
+
+static void swap_in_group(world *w)
+{
+    luo_role *r = own_role(w, 1);
+    swap(nth(r, LUO_INSTR_COLLECTIVE, LUO_STREAM_TP, LUO_PHASE_F, 0),
+         nth(r, LUO_INSTR_COLLECTIVE, LUO_STREAM_TP, LUO_PHASE_F, 1));
+}
+
+/* The first two neighbours in Post that call different groups. */
+static void swap_neighbours(world *w, int32_t device)
+{
+    luo_role *r = own_role(w, device);
+    const luo_slot *slots = luo_programs_find(w->set, device)->slots;
+    for (int32_t i = 0; i + 1 < r->ninstr; i++) {
+        luo_instr *a = (luo_instr *)&r->instr[i], *b = a + 1;
+        if (a->phase != LUO_PHASE_POST || a->kind != LUO_INSTR_COLLECTIVE ||
+            b->kind != LUO_INSTR_COLLECTIVE || slots[a->slot].group == slots[b->slot].group)
+            continue;
+        swap(a, b);
+        return;
+    }
+    ck_abort_msg("no neighbours");
+}
+
+/* 4 waits for 5, which waits for 1, which waits for 0, which waits for 4. */
+static void swap_between_groups(world *w)
+{
+    swap_neighbours(w, 1);
+    swap_neighbours(w, 4);
+}
+
+static void lose_backward(world *w)
+{
+    luo_run_task *t = own_tasks(w, 0);
+    luo_program *p = (luo_program *)luo_programs_find(w->set, 0);
+    t[p->ntask - 2] = t[p->ntask - 1];
+    p->ntask--;
+}
+
+static void repeat_backward(world *w)
+{
+    luo_run_task *t = own_tasks(w, 0);
+    const luo_program *p = luo_programs_find(w->set, 0);
+    t[p->ntask - 2].micro_batch--;
+}
+
+static void reverse_micro_batches(world *w)
+{
+    for (int32_t d = 2; d <= 3; d++) {
+        luo_run_task *t = own_tasks(w, d);
+        const luo_program *p = luo_programs_find(w->set, d);
+        for (int32_t i = 0; i < p->ntask; i++)
+            if (t[i].micro_batch >= 0) t[i].micro_batch = 2 - t[i].micro_batch;
+    }
+}
+
+static void read_early(world *w)
+{
+    luo_role *r = own_role(w, 0);
+    luo_instr *first = nth(r, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE, LUO_PHASE_F, 0);
+    const luo_instr *last = nth(r, LUO_INSTR_P2P, LUO_STREAM_PP, LUO_PHASE_F, 0);
+    first->in = last->in;
+    first->nin = 1;
+}
+
+static void leave_group(world *w)
+{
+    luo_program *p = (luo_program *)luo_programs_find(w->set, 1);
+    luo_slot *s = LUO_NEW_N(w->arena, luo_slot, w->set->roles[p->role].nslot);
+    memcpy(s, p->slots, (size_t)w->set->roles[p->role].nslot * sizeof *s);
+    int32_t other = 0;
+    while (w->set->groups[other].stream != LUO_STREAM_TP || w->set->groups[other].dev[0] < 2)
+        other++;
+    for (int32_t k = 0; k < w->set->roles[p->role].nslot; k++)
+        if (s[k].group >= 0 && w->set->groups[s[k].group].stream == LUO_STREAM_TP)
+            s[k].group = other;
+    p->slots = s;
+}
+
+static void wait_for_later(world *w)
+{
+    luo_role *r = own_role(w, 0);
+    luo_instr *i = nth(r, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE, LUO_PHASE_F, 0);
+    int32_t *dep = LUO_NEW(w->arena, int32_t);
+    *dep = i->id + 1;
+    i->dep = dep;
+    i->ndep = 1;
+}
+
+static const struct {
+    void (*plant)(world *);
+    const char *says;
+} fault_rows[] = {
+    {lose_send, "device 2 waits in `layers.1.in` (micro-batch 0) for device 0, which never sends "
+                "it."},
+    {lose_receive, "device 0 waits in `layers.1.in` (micro-batch 0) for device 2, which never "
+                   "receives it."},
+    {change_size, "device 0 sends 4096 bytes to device 2 in `layers.1.in` (micro-batch 0), which "
+                  "expects 4098."},
+    {swap_in_group,
+     "devices 0 and 1 meet in group [0,1] with different calls: reduce_scatter of 8192 bytes in "
+     "`wte.reduce` (micro-batch 0) and all_gather of 8192 bytes in `layers.0.attn.gather` "
+     "(micro-batch 0)."},
+    {swap_between_groups, "the programs wait for each other for ever: device "},
+    {swap_between_groups, "(micro-batch -1) for device 1"},
+    {lose_backward, "device 0: micro-batch 2 (chunk 0) runs forward 1 times and backward 0 times; "
+                    "each once is right."},
+    {repeat_backward, "device 0: backward of micro-batch 1 (chunk 0, 64 tokens) does not follow "
+                      "one forward of as many tokens."},
+    {reverse_micro_batches, "for device 2"},
+    {read_early, "reads `layers.0.mlp.add` before anything has written it."},
+    {leave_group, "device 1 is in group "},
+    {wait_for_later, "it waits for a later instruction of its own segment."},
+};
+
+START_TEST(faults)
+{
+    world w;
+    open_world(&w, "3: [0,1]*1 [2,3]*1 || 3: [4,5]*1 [6,7]*1");
+    compile_world(&w);
+    fault_rows[_i].plant(&w);
+    ck_assert_int_eq(luo_program_check(w.arena, w.set, &w.err), LUO_EINPUT);
+    ck_assert_msg(strstr(w.err.text, fault_rows[_i].says) != NULL, "%s", w.err.text);
+    close_world(&w);
+}
+END_TEST
+
+/* ---- lengths ---- */
+
+/* Own micro-batch size per pipeline, own tokens per micro-batch; segments by length. */
+START_TEST(lengths)
+{
+    world w;
+    open_world(&w, "3: [0]*1 [1]*1 || 2: [2]*2");
+    static const int64_t tokens[3] = {64, 32, 64};
+    luo_pipeline *pipes = (luo_pipeline *)w.plan->pipelines;
+    pipes[0].micro_batch_tokens = tokens;
+    pipes[1].micro_batch_sequences = 2;
+    compile_world(&w);
+    const luo_program *a = luo_programs_find(w.set, 0), *b = luo_programs_find(w.set, 2);
+    ck_assert_int_eq(w.set->roles[a->role].nseg, 6); /* pre, two lengths of F and B, post */
+    ck_assert_int_eq(w.set->roles[b->role].nseg, 4);
+    ck_assert_int_eq(w.set->roles[b->role].seg[1].tokens, 128);
+    int64_t sum = 0;
+    for (int32_t t = 0; t < a->ntask; t++) {
+        const luo_segment *seg = &w.set->roles[a->role].seg[a->tasks[t].seg];
+        if (seg->phase == LUO_PHASE_F) sum += seg->tokens;
+    }
+    ck_assert_int_eq(sum, 160);
+    close_world(&w);
+}
+END_TEST
+
+/* Sequences of 48 and 16 tokens cost the attention of 64 tokens in sequences of 40. */
+START_TEST(assigned_lengths)
+{
+    world w;
+    open_world(&w, "1: [0]*1");
+    static const luo_assignment assignment[2] = {{0, 48, 0, 0}, {1, 16, 0, 0}};
+    w.plan->assignment = assignment;
+    w.plan->nassignment = 2;
+    compile_world(&w);
+    const luo_role *r = &w.set->roles[0];
+    for (int32_t i = 0; i < r->ninstr; i++) {
+        if (r->instr[i].cost.kind != LUO_COST_ATTENTION_F) continue;
+        ck_assert_int_eq(r->instr[i].cost.a[2], 64);
+        ck_assert_int_eq(r->instr[i].cost.a[3], 40);
+        ck_assert_int_eq(r->instr[i].flops, 2 * 64 * (48 * 48 + 16 * 16));
+    }
+    close_world(&w);
+}
+END_TEST
+
+/* ---- what moves with a switch, what a checkpoint holds ---- */
+
+static luo_switch_tensor *switch_tensors(world *w, const luo_plan *from, const luo_plan *to,
+                                         int32_t *n)
+{
+    luo_param *a, *b;
+    ck_assert_int_eq(luo_plan_params(w->arena, from, &w->model, &a, n, &w->err), LUO_OK);
+    ck_assert_int_eq(luo_plan_params(w->arena, to, &w->model, &b, n, &w->err), LUO_OK);
+    luo_switch_tensor *t = LUO_NEW_N(w->arena, luo_switch_tensor, *n);
+    for (int32_t i = 0; i < *n; i++)
+        t[i] = (luo_switch_tensor){a[i].name, a[i].state, b[i].state, a[i].shape, 12, 0};
+    return t;
+}
+
+START_TEST(switch_program)
+{
+    world w;
+    int32_t n;
+    luo_switch sw = {0};
+    luo_programs *set;
+    open_world(&w, "3: [0,1]*1 [2,3]*1 || 3: [4,5]*1 [6,7]*1");
+    const luo_plan *to = luo_test_plan(w.arena, "3: [0,1]*1 [2,3]*1 || 3: [4,5]*2");
+    const luo_switch_tensor *t = switch_tensors(&w, w.plan, to, &n);
+    const luo_switch_opts opts = {0};
+    ck_assert_int_eq(luo_switch_plan(w.arena, t, n, &opts, &sw, &w.err), LUO_OK);
+    ck_assert_int_eq(luo_switch_compile(w.arena, t, n, &sw, &set, &w.err), LUO_OK);
+    const luo_status st = luo_program_check(w.arena, set, &w.err);
+    ck_assert_msg(st == LUO_OK, "%s", w.err.text);
+    int64_t sent = 0, pairs = 0;
+    for (int32_t i = 0; i < sw.npair; i++) pairs += sw.pair[i].bytes;
+    for (int32_t i = 0; i < set->n; i++) {
+        const luo_role *r = &set->roles[set->at[i].role];
+        for (int32_t k = 0; k < r->ninstr; k++)
+            if (r->instr[k].kind == LUO_INSTR_P2P) sent += r->instr[k].bytes;
+    }
+    ck_assert_int_gt(sent, 0);
+    ck_assert_int_eq(sent, pairs);
+    close_world(&w);
+}
+END_TEST
+
+static int64_t io_bytes(world *w, bool write)
+{
+    luo_programs *set;
+    int64_t sum = 0;
+    const luo_status st =
+        luo_checkpoint_compile(w->arena, w->plan, &w->model, write, &set, &w->err);
+    ck_assert_msg(st == LUO_OK, "%s", w->err.text);
+    ck_assert_int_eq(luo_program_check(w->arena, set, &w->err), LUO_OK);
+    for (int32_t i = 0; i < set->n; i++) {
+        const luo_role *r = &set->roles[set->at[i].role];
+        for (int32_t k = 0; k < r->ninstr; k++) sum += r->instr[k].bytes;
+    }
+    return sum;
+}
+
+/* A checkpoint holds every parameter once, whoever has copies; reading gives each its own. */
+START_TEST(checkpoint)
+{
+    world w;
+    int64_t n;
+    open_world(&w, "3: [0,1]*1 [2,3]*1 || 3: [4]*1 [5]*1");
+    luo_model_parameters(&w.model, &n, NULL);
+    w.plan->zero = _i;
+    ck_assert_int_eq(io_bytes(&w, true), 12 * n);
+    if (_i) ck_assert_int_eq(io_bytes(&w, false), 12 * n);
+    else ck_assert_int_gt(io_bytes(&w, false), 24 * n);
+    close_world(&w);
+}
+END_TEST
+
+LUO_SUITE("program", LUO_T_N(text_identity, LUO_ROWS(text_rows)), LUO_T(text_cut),
+          LUO_T_N(parse_errors, LUO_ROWS(parse_rows)), LUO_T(golden),
+          LUO_T_N(orders, LUO_ROWS(order_rows)), LUO_T(lanes),
+          LUO_T_N(faults, LUO_ROWS(fault_rows)), LUO_T(lengths), LUO_T(assigned_lengths),
+          LUO_T(switch_program), LUO_T_N(checkpoint, 2))
