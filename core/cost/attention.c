@@ -1,0 +1,76 @@
+/* Attention, fused and unfused (accuracy.md 4.2). */
+#include <math.h>
+
+#include "core/cost/op.h"
+
+/* Sum of squared lengths: work is quadratic in each packed sequence. */
+static double squares(const luo_attention *a)
+{
+    double sum = 0;
+    if (!a->lengths)
+        return (double)a->sequences * (double)a->tokens * (double)a->tokens +
+               (double)a->rest * (double)a->rest;
+    for (int64_t i = 0; i < a->sequences; i++)
+        sum += (double)a->lengths[i] * (double)a->lengths[i];
+    return sum;
+}
+
+static bool measured(const luo_profile *p, luo_dtype dtype, const luo_attention *a, bool backward,
+                     double *seconds)
+{
+    return a->sequences == 1 && a->rest == 0 && a->causal &&
+           luo_op_time_find(p, backward ? "attention_backward" : "attention_forward", dtype,
+                            a->lengths ? a->lengths[0] : a->tokens, a->heads, a->head_dim, seconds);
+}
+
+luo_status luo_cost_attention(const luo_profile *p, luo_dtype dtype, const luo_attention *a,
+                              bool backward, double *seconds, luo_err *err)
+{
+    double peak = 0;
+    const double flops =
+        4.0 * (double)a->heads * (double)a->head_dim * squares(a) * (a->causal ? 0.5 : 1.0);
+    *seconds = 0;
+    if (flops <= 0 || measured(p, dtype, a, backward, seconds)) return LUO_OK;
+    LUO_TRY(luo_profile_peak(p, dtype, &peak, err));
+    *seconds = (backward ? 2.5 * flops / (peak * p->attention_backward_ratio)
+                         : flops / (peak * p->attention_forward_ratio)) +
+               p->launch_s;
+    return LUO_OK;
+}
+
+/* `sequences` sequences of s tokens at once: q = sequences*heads products. */
+static luo_status unfused(const luo_profile *p, luo_dtype dtype, const luo_attention *a,
+                          int64_t sequences, int64_t s, bool backward, double *seconds,
+                          luo_err *err)
+{
+    const int64_t e = luo_dtype_bytes(dtype), q = sequences * a->heads;
+    const bool mis = a->head_dim % 8 != 0 && e == 2;
+    const luo_gemm scores = {s, s, a->head_dim, q, e, mis};
+    const luo_gemm values = {s, a->head_dim, s, q, e, mis};
+    const double bytes = (double)((backward ? 5 : 4) * e + 1) * (double)q * (double)s * (double)s;
+    double t1 = 0, t2 = 0, t3 = 0;
+    LUO_TRY(luo_cost_gemm(p, dtype, &scores, &t1, err));
+    LUO_TRY(luo_cost_gemm(p, dtype, &values, &t2, err));
+    LUO_TRY(luo_cost_stream(p, bytes, &t3, err));
+    *seconds += (backward ? 2 : 1) * (t1 + t2) + t3;
+    return LUO_OK;
+}
+
+luo_status luo_cost_attention_unfused(const luo_profile *p, luo_dtype dtype,
+                                      const luo_attention *a, bool backward, double *seconds,
+                                      luo_err *err)
+{
+    *seconds = 0;
+    if (!a->lengths) {
+        LUO_TRY(unfused(p, dtype, a, a->sequences, a->tokens, backward, seconds, err));
+        return a->rest ? unfused(p, dtype, a, 1, a->rest, backward, seconds, err) : LUO_OK;
+    }
+    for (int64_t i = 0; i < a->sequences; i++)
+        LUO_TRY(unfused(p, dtype, a, 1, a->lengths[i], backward, seconds, err));
+    return LUO_OK;
+}
+
+double luo_cost_ring_exposed(int32_t c, double hop_seconds, double block_seconds)
+{
+    return c > 1 ? (c - 1) * fmax(0, hop_seconds - block_seconds) : 0;
+}

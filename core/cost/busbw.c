@@ -1,0 +1,156 @@
+/* Bus bandwidth inside one node: measured curves, fallbacks, alpha-beta (accuracy.md 5.2). */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/cost/collective.h"
+
+_Static_assert((int)LUO_COLL_AR == (int)LUO_ALL_REDUCE &&
+                   (int)LUO_COLL_RS == (int)LUO_REDUCE_SCATTER &&
+                   (int)LUO_COLL_AG == (int)LUO_ALL_GATHER &&
+                   (int)LUO_COLL_A2A == (int)LUO_ALL_TO_ALL &&
+                   (int)LUO_COLL_BCAST == (int)LUO_BROADCAST,
+               "both enums stand for one list");
+
+double luo_cost_volume(int coll, int32_t n)
+{
+    if (n < 2) return 0;
+    if (coll == LUO_BROADCAST) return 1;
+    return (coll == LUO_ALL_REDUCE ? 2.0 : 1.0) * (n - 1) / n;
+}
+
+/* Linear in log2(bytes); below the first point the time is constant. Between far points, or in a
+ * noisy table, that line can promise a larger message in less time than a smaller point took; no
+ * size is faster than a smaller point, so that time grows with S (accuracy.md 17). */
+static double curve_at(const luo_curve *c, double bytes)
+{
+    const luo_curve_point *p = c->at;
+    double slowest = p[0].busbw_bytes_per_s / p[0].bytes; /* bandwidth per byte: 1 / time */
+    int32_t i = 0;
+    if (bytes <= p[0].bytes) return slowest * bytes;
+    for (; i + 1 < c->n && p[i + 1].bytes <= bytes; i++)
+        slowest = fmin(slowest, p[i + 1].busbw_bytes_per_s / p[i + 1].bytes);
+    double b = p[i].busbw_bytes_per_s;
+    if (i + 1 < c->n)
+        b += log2(bytes / p[i].bytes) / log2(p[i + 1].bytes / p[i].bytes) *
+             (p[i + 1].busbw_bytes_per_s - b);
+    return fmin(b, slowest * bytes);
+}
+
+static luo_busbw of_curve(const luo_curve *c, double bytes)
+{
+    luo_busbw b = {curve_at(c, bytes), 0};
+    for (int32_t i = 0; i < c->n; i++) b.largest = fmax(b.largest, c->at[i].busbw_bytes_per_s);
+    return b;
+}
+
+/* Nearest tables of op at or below and at or above n. */
+static void neighbours(const luo_profile *p, luo_collective op, int32_t n, const luo_curve **below,
+                       const luo_curve **above)
+{
+    *below = *above = NULL;
+    for (int32_t i = 0; i < p->ncurves; i++) {
+        const luo_curve *c = &p->curves[i];
+        if (c->op != op) continue;
+        if (c->devices <= n && (!*below || c->devices > (*below)->devices)) *below = c;
+        if (c->devices >= n && (!*above || c->devices < (*above)->devices)) *above = c;
+    }
+}
+
+/* The op itself, else what stands for it: a ring moves the same blocks whatever is done to them. */
+static bool find_curves(const luo_profile *p, int coll, int32_t n, const luo_curve **below,
+                        const luo_curve **above, luo_collective *op)
+{
+    static const luo_collective order[LUO_COLLECTIVES][4] = {
+        [LUO_ALL_REDUCE] = {LUO_ALL_REDUCE, LUO_ALL_GATHER, LUO_REDUCE_SCATTER, LUO_COLLECTIVES},
+        [LUO_REDUCE_SCATTER] = {LUO_REDUCE_SCATTER, LUO_ALL_REDUCE, LUO_ALL_GATHER,
+                                LUO_COLLECTIVES},
+        [LUO_ALL_GATHER] = {LUO_ALL_GATHER, LUO_ALL_REDUCE, LUO_REDUCE_SCATTER, LUO_COLLECTIVES},
+        [LUO_ALL_TO_ALL] = {LUO_ALL_TO_ALL, LUO_ALL_GATHER, LUO_ALL_REDUCE, LUO_REDUCE_SCATTER},
+        [LUO_BROADCAST] = {LUO_BROADCAST, LUO_ALL_GATHER, LUO_ALL_REDUCE, LUO_REDUCE_SCATTER},
+    };
+    for (int i = 0; i < 4 && order[coll][i] != LUO_COLLECTIVES; i++) {
+        neighbours(p, order[coll][i], n, below, above);
+        *op = order[coll][i];
+        if (*below || *above) return true;
+    }
+    return false;
+}
+
+static luo_status mesh_without(const luo_profile *p, luo_collective op, int32_t n, luo_err *err)
+{
+    char list[256] = "";
+    size_t len = 0;
+    for (int32_t d = 2; d <= 64; d++)
+        for (int32_t i = 0; i < p->ncurves; i++)
+            if (p->curves[i].op == op && p->curves[i].devices == d && len < sizeof list - 8)
+                len += (size_t)snprintf(list + len, sizeof list - len, "%s%d", len ? ", " : "", d);
+    return luo_err_set(err, LUO_EINPUT,
+                       "profile `%s` is a mesh and has no %s table for %d devices; tables exist "
+                       "for %s.",
+                       p->name, luo_collective_name(op), n, list);
+}
+
+/* Narrowest link of the ring over the members, and whether it leaves NVLink. */
+static double ring_link(const luo_cluster *c, const luo_members *m, bool *pcie)
+{
+    const luo_node_group *g = &c->groups[c->nodes[m->node].group];
+    luo_hop hops[LUO_PATH_MAX];
+    double least = HUGE_VAL;
+    *pcie = g->scale_up != LUO_SCALE_UP_NVSWITCH;
+    if (!*pcie) return g->scale_up_bytes_per_s;
+    *pcie = false;
+    int32_t prev = luo_members_device(c, m, m->n - 1);
+    for (int32_t i = 0; i < m->n; i++) {
+        const int32_t dev = luo_members_device(c, m, i);
+        const int32_t n = luo_cluster_path(c, prev, dev, hops);
+        for (int32_t k = 0; k < n; k++) {
+            least = fmin(least, c->links[hops[k].link].bytes_per_s);
+            *pcie |= c->links[hops[k].link].kind != LUO_LINK_NVLINK;
+        }
+        prev = dev;
+    }
+    return least;
+}
+
+/* No table: steps*alpha + VOL*S/(0.8*link) + once, the best of three protocols. Latencies of NCCL's
+ * own tuner (nccl src/graph/tuning.cc, public code); it is used for nothing else. */
+static double ring_seconds(int coll, int32_t n, double bytes, double link, bool pcie)
+{
+    static const double alpha[2][3] = {{0.6e-6, 1.9e-6, 3.4e-6}, {1.0e-6, 2.5e-6, 5.7e-6}};
+    static const double once[3] = {6.6e-6, 14e-6, 8.4e-6}, factor[3] = {0.5, 0.92, 1};
+    const double volume = luo_cost_volume(coll, n);
+    double best = HUGE_VAL;
+    for (int i = 0; i < 3; i++)
+        best = fmin(best, once[i] + n * volume * alpha[pcie][i] +
+                              volume * bytes / (0.8 * link * factor[i]));
+    return best;
+}
+
+luo_status luo_node_busbw(const luo_cost_ctx *ctx, int coll, const luo_members *m, int32_t n,
+                          double bytes, luo_busbw *out, luo_err *err)
+{
+    const luo_cluster *c = ctx->cluster;
+    const luo_node_group *g = &c->groups[c->nodes[m->node].group];
+    const luo_curve *below, *above;
+    luo_collective op;
+    if (!find_curves(g->profile, coll, n, &below, &above, &op)) {
+        bool pcie;
+        const double link = ring_link(c, m, &pcie);
+        const double volume = luo_cost_volume(coll, n);
+        *out = (luo_busbw){volume * bytes / ring_seconds(coll, n, bytes, link, pcie), 0.8 * link};
+        return LUO_OK;
+    }
+    if (below != above && g->scale_up == LUO_SCALE_UP_MESH)
+        return mesh_without(g->profile, op, n, err);
+    if (!below) below = above;
+    luo_busbw b = of_curve(below, bytes);
+    if (above && below != above) {
+        const luo_busbw hi = of_curve(above, bytes);
+        const double x = (double)(n - below->devices) / (above->devices - below->devices);
+        b.at_size += x * (hi.at_size - b.at_size);
+        b.largest += x * (hi.largest - b.largest);
+    }
+    out->at_size = b.at_size * ctx->stack->busbw_factor;
+    out->largest = b.largest * ctx->stack->busbw_factor;
+    return LUO_OK;
+}

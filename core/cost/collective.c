@@ -1,0 +1,150 @@
+/* Collectives in closed form (accuracy.md 5.1 to 5.3). */
+#include "core/cost/collective.h"
+
+#include <math.h>
+#include <string.h>
+
+static int32_t node_of(const luo_member_walk *w, int32_t i)
+{
+    return w->cluster->devices[w->dev[i]].node;
+}
+
+luo_member_walk luo_members_of(const luo_cluster *c, const int32_t *dev, int32_t n)
+{
+    luo_member_walk w = {c, dev, n, 0, false};
+    for (int32_t i = 1; i < n; i++)
+        if (node_of(&w, i) < node_of(&w, i - 1)) w.scattered = true;
+    return w;
+}
+
+static bool seen_before(const luo_member_walk *w, int32_t at)
+{
+    for (int32_t i = 0; i < at; i++)
+        if (node_of(w, i) == node_of(w, at)) return true;
+    return false;
+}
+
+bool luo_members_next(luo_member_walk *w, luo_members *out)
+{
+    while (w->scattered && w->at < w->n && seen_before(w, w->at)) w->at++;
+    if (w->at >= w->n) return false;
+    *out = (luo_members){.node = node_of(w, w->at)};
+    for (int32_t i = w->at; i < w->n; i++) {
+        if (node_of(w, i) == out->node) {
+            out->slots |= UINT64_C(1) << w->cluster->devices[w->dev[i]].slot;
+            out->n++;
+            if (i == w->at) w->at++;
+        } else if (!w->scattered) {
+            break;
+        }
+    }
+    return true;
+}
+
+int32_t luo_members_device(const luo_cluster *c, const luo_members *m, int32_t i)
+{
+    uint64_t slots = m->slots;
+    for (; i > 0; i--) slots &= slots - 1;
+    int32_t slot = 0;
+    while (!(slots >> slot & 1)) slot++;
+    return c->nodes[m->node].first_device + slot;
+}
+
+double luo_cost_node_bytes_per_s(const luo_node_group *g)
+{
+    const double nics = g->nics * g->nic_bytes_per_s;
+    return g->has_pcie ? fmin(nics, g->devices_per_node * g->pcie_bytes_per_s) : nics;
+}
+
+double luo_lane_bytes_per_s(const luo_node_group *g)
+{
+    const double nic = g->nic_bytes_per_s * fmin(1, (double)g->nics / g->devices_per_node);
+    return g->has_pcie ? fmin(nic, g->pcie_bytes_per_s) : nic;
+}
+
+/* Lines from the site of node a to that of node b. */
+static void see_lines(const luo_cluster *c, int32_t a, int32_t b, luo_spread *s)
+{
+    const int32_t to = c->nodes[b].site;
+    double latency = 0;
+    for (int32_t at = c->nodes[a].site; at != to;) {
+        const luo_site_link *l = &c->site_links[c->site_routes[at * c->nsites + to]];
+        const char *next = strcmp(l->a, c->sites[at]) == 0 ? l->b : l->a;
+        latency += l->latency_s;
+        s->bytes_per_s = fmin(s->bytes_per_s, l->bytes_per_s);
+        for (at = 0; strcmp(c->sites[at], next) != 0;) at++;
+    }
+    s->step_latency_s = fmax(s->step_latency_s, latency);
+}
+
+static void see_edge(const luo_cluster *c, int32_t a, int32_t b, luo_spread *s)
+{
+    if (c->nodes[a].rack != c->nodes[b].rack && c->uplinks[c->nodes[a].rack] >= 0)
+        s->bytes_per_s = fmin(s->bytes_per_s, c->rack_uplink_bytes_per_s);
+    if (c->nodes[a].site != c->nodes[b].site) see_lines(c, a, b, s);
+}
+
+luo_spread luo_group_spread(const luo_cluster *c, const int32_t *dev, int32_t n)
+{
+    luo_spread s = {0, INT32_MAX, HUGE_VAL, 0};
+    luo_members m;
+    int32_t first = -1, prev = -1;
+    for (luo_member_walk w = luo_members_of(c, dev, n); luo_members_next(&w, &m); prev = m.node) {
+        s.nodes++;
+        if (m.n < s.least) s.least = m.n;
+        if (prev >= 0) see_edge(c, prev, m.node, &s);
+        else first = m.node;
+    }
+    if (s.nodes > 1) see_edge(c, prev, first, &s);
+    return s;
+}
+
+luo_net luo_node_net(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
+                     double bytes)
+{
+    const luo_node_group *g = &ctx->cluster->groups[ctx->cluster->nodes[node].group];
+    const double ratio = g->profile->net_ratio, bw = luo_cost_node_bytes_per_s(g);
+    const double volume = luo_cost_volume(coll, s->nodes), steps = s->nodes * volume;
+    /* accuracy.md 5.3: the half-size point of all-to-all is 0.075 of the others' */
+    const double half = g->profile->net_half_bytes * (coll == LUO_ALL_TO_ALL ? 0.075 : 1);
+    return (luo_net){steps * (half / (ratio * bw) + s->step_latency_s),
+                     volume * bytes / (ratio * fmin(bw, s->bytes_per_s))};
+}
+
+static double default_share(const luo_cost_ctx *ctx, const luo_spread *s, int32_t node)
+{
+    const luo_cluster *c = ctx->cluster;
+    return (double)s->least / c->groups[c->nodes[node].group].devices_per_node;
+}
+
+luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
+                          int64_t bytes, double share, double *seconds, luo_err *err)
+{
+    *seconds = 0;
+    if (n < 2 || bytes <= 0) return LUO_OK;
+    const luo_spread s = luo_group_spread(ctx->cluster, dev, n);
+    const double size = (double)bytes;
+    const double volume = luo_cost_volume(coll, s.nodes > 1 ? s.nodes * s.least : n);
+    const bool regular = s.nodes > 1; /* nodes of one group then differ in nothing that counts */
+    double worst = 0;
+    int32_t last = -1;
+    luo_members m;
+    for (luo_member_walk w = luo_members_of(ctx->cluster, dev, n); luo_members_next(&w, &m);) {
+        const int32_t group = ctx->cluster->nodes[m.node].group;
+        const luo_scale_up up = ctx->cluster->groups[group].scale_up;
+        if (regular && group == last && (s.least == 1 || up == LUO_SCALE_UP_NVSWITCH)) continue;
+        last = group;
+        if (s.least > 1) {
+            luo_busbw b;
+            LUO_TRY(luo_node_busbw(ctx, coll, &m, s.least, size, &b, err));
+            worst = fmax(worst, volume * size / b.at_size);
+        }
+        if (s.nodes > 1) {
+            const luo_net net = luo_node_net(ctx, coll, &s, m.node, size);
+            const double part = share > 0 ? share : default_share(ctx, &s, m.node);
+            worst = fmax(worst, net.seconds / part + net.delay_s);
+        }
+    }
+    *seconds = worst;
+    return LUO_OK;
+}

@@ -1,0 +1,134 @@
+/* core/cost/cost.h: seconds of one instruction and of one collective (accuracy.md 4 and 5).
+ *
+ * Notation of accuracy.md 2. All results are seconds on a device or a group that nothing else
+ * disturbs; slowdowns of health and events are the caller's. 0 work is 0 seconds. A number that
+ * is not known is LUO_EINPUT (E1, E2, E4), never a guess.
+ */
+#ifndef LUO_CORE_COST_COST_H
+#define LUO_CORE_COST_COST_H
+#include "core/cost/cluster.h"
+#include "core/graph/program.h"
+
+typedef struct luo_cost_ctx {
+    const luo_cluster *cluster;
+    const luo_stack *stack;
+    luo_dtype dtype; /* of activations and weights, where a function has no own dtype */
+} luo_cost_ctx;
+
+/* One batched product of (m x k) by (k x n). */
+typedef struct luo_gemm {
+    int64_t m, n, k, batch, elem_bytes;
+    bool misaligned; /* batched, and a size is no multiple of 8 (2-byte types; accuracy.md 3.1) */
+} luo_gemm;
+/* Cost: 50 ns. Errors: E1, E2. Source: accuracy.md 4.1. */
+luo_status luo_cost_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
+                         luo_err *err);
+
+/* Kernel that moves `bytes`: ew of accuracy.md 4.3. Errors: E1. */
+luo_status luo_cost_stream(const luo_profile *p, double bytes, double *seconds, luo_err *err);
+
+typedef struct luo_attention {
+    int64_t heads, head_dim; /* query heads on this device */
+    int64_t sequences, tokens; /* so many sequences of that length .. */
+    int64_t rest;              /* .. and one of this length (0: none) */
+    const int64_t *lengths;    /* not NULL: `sequences` lengths instead of tokens and rest */
+    bool causal;
+} luo_attention;
+/* Fused attention (4.2). Errors: E2. */
+luo_status luo_cost_attention(const luo_profile *p, luo_dtype dtype, const luo_attention *a,
+                              bool backward, double *seconds, luo_err *err);
+/* Unfused (4.2): two batched products per sequence length, softmax and dropout; the full square,
+ * causal or not. */
+luo_status luo_cost_attention_unfused(const luo_profile *p, luo_dtype dtype,
+                                      const luo_attention *a, bool backward, double *seconds,
+                                      luo_err *err);
+/* Context parallel (4.2): seconds of the key-value ring that stay visible when each of its c - 1
+ * hops runs beside a block of attention. */
+double luo_cost_ring_exposed(int32_t c, double hop_seconds, double block_seconds);
+
+/* Seconds of `kernels` kernels that need `gpu_seconds` on the device when the host takes
+ * host_launch_s for each: (t^rho + (kernels*chi)^rho)^(1/rho); 0 if gpu_seconds is 0 (4.5). */
+double luo_cost_host(const luo_stack *s, double gpu_seconds, double kernels);
+
+/* Seconds of a COMPUTE or LOCAL instruction on `device`: the formula for its GPU type with the
+ * host's floor of 4.5 taken per instruction (luo_cost_kernels each), times base_slowdown. Taken
+ * so, the floor is never below that of a layer, since the p-norm is convex, and under 1 % above it
+ * unless small and large kernels mix near host_launch_s; luo_cost_role has it per layer.
+ * Attention is fused or not as the stack has it. LUO_COST_OPTIMIZER: a[0]*a[1] bytes streamed,
+ * scaled by the stack's optimizer_bytes over the default 34; the 40 launches of 4.6 belong to the
+ * step, not to an instruction: see luo_cost_role.
+ * Shapes: `dtype` selects the peak; element bytes are the key's own. Errors: E1, E2. */
+luo_status luo_cost_instr(const luo_cost_ctx *ctx, int32_t device, const luo_cost_key *key,
+                          luo_dtype dtype, double *seconds, luo_err *err);
+/* The same without host floor and base_slowdown. */
+luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
+                                const luo_cost_key *key, luo_dtype dtype, double *seconds,
+                                luo_err *err);
+/* Kernels that the host launches for it: 1, for unfused attention 3 forward and 5 backward. */
+int32_t luo_cost_kernels(const luo_stack *stack, const luo_cost_key *key);
+/* All instructions of a role on `device`, host floor per layer (4.5): in each segment, the
+ * instructions of one layer (forward, backward and recompute apart) share the factor that makes
+ * them, with the layer's communication comm[i], last t_layer. Instructions of no layer have their
+ * own floor; the OPTIMIZER instructions of a segment share 40 launches.
+ * comm: closed-form seconds of instruction i where it is a COLLECTIVE; NULL: none counted.
+ * Out: seconds[i] for COMPUTE and LOCAL, 0 for others. */
+luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t device,
+                         const luo_role *role, const double *comm, double *seconds, luo_err *err);
+
+/* VOL of accuracy.md 5.1: busbw = VOL(n)*S/t. coll: luo_collective or luo_coll (same order). */
+double luo_cost_volume(int coll, int32_t n);
+/* Bandwidth of a node of this group to the fabric: the sum of its NICs, or of the PCIe links of its
+ * devices if that is less (their traffic to the NICs passes them). 0: no NIC. */
+double luo_cost_node_bytes_per_s(const luo_node_group *g);
+
+/* A collective of `bytes` (5.1: of the full tensor; all-to-all: of what one device holds) over
+ * dev[0..n) (5.2, 5.3). One node: measured curves with stack.busbw_factor, missing ops from
+ * others, without any table alpha-beta of the ring. Several nodes: max(inside, network), slowest
+ * node; where the group leaves a rack or a site, its uplink or line bounds the node's bandwidth,
+ * and a ring step waits for the line's latency. share: part of a node's NICs that this group has,
+ * 0 = n/G (5.3). Order of dev does not matter, but of a broadcast dev[0] is the root.
+ * Errors: LUO_EINPUT E4. Cost: O(n), O(n^2) if devices of one node are scattered in dev. */
+luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
+                          int64_t bytes, double share, double *seconds, luo_err *err);
+
+/* One message (5.4): max(p2p_s, latency of the path) + bytes / bandwidth. Same node: measured
+ * transfers, else the curve of 2 devices, else the path's narrowest link. Other node: bandwidth of
+ * the node (as for collectives) * net_ratio * share, share 0 = 1/G: all devices of the node send at
+ * once. src = dst is 0. */
+luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
+                        double share, double *seconds, luo_err *err);
+
+/* Flow form of a collective (5.5): flows that all start delay_s after the collective does and then
+ * carry `bytes` over luo_cluster_path(src, dst); the collective ends with the last of them.
+ *
+ * Inside a node: a ring over the members in slot order (all ordered pairs for all-to-all; a chain
+ * from the root for a broadcast). The closed form's time t is split in the part that large
+ * messages need, t_inf = VOL*S/(largest busbw of the curve), and the rest, which becomes delay.
+ * bytes = t_inf / (seconds that the most loaded link needs per byte when each flow carries one
+ * byte): a flow occupies its links for t_inf, whether the curve is above or below the link's
+ * bandwidth.
+ * Between nodes: n flows (n = least members of a node) from each node to the next in the order
+ * (site, rack, node), member i to member i (all ordered pairs of nodes for all-to-all; NICs chosen
+ * by both slots: to the member that loads them least). Each carries what its share of the NICs
+ * moves in VOL(N)*S/(e_n*node_bw*share), i.e. VOL(N)*S/(n*e_n) bytes when a node has no more NICs
+ * than devices, and waits VOL(N)*N*x0/(e_n*node_bw); an edge between unlike nodes takes the slower
+ * of both. `share` itself does not appear: contention with other groups takes its place.
+ * The latency of a flow's own path is taken out of its delay, then out of its bytes.
+ * Equality: with links as in the cluster file and max-min sharing, the last flow ends at
+ * luo_cost_group(.., share) when the devices of a node with NICs in common all take part (in this
+ * group or in G/n - 1 groups like it at the same time) and inside and network share no link.
+ * Owner: arena. */
+typedef struct luo_flow {
+    int32_t src, dst;
+    double bytes, delay_s;
+} luo_flow;
+luo_status luo_cost_flow(luo_arena *arena, const luo_cost_ctx *ctx, int coll, const int32_t *dev,
+                         int32_t n, int64_t bytes, luo_flow **flows, int32_t *nflows,
+                         luo_err *err);
+/* The same for one message; not for src = dst. */
+luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
+                             luo_flow *flow, luo_err *err);
+
+/* Step times grow by this factor with the number of devices: 1 + j*max(0, log2(N/256)) (5.6). */
+double luo_cost_jitter(const luo_stack *s, int32_t devices);
+#endif

@@ -1,0 +1,60 @@
+/* Matrix products (accuracy.md 4.1) and measured times that replace formulas. */
+#include <math.h>
+#include <string.h>
+
+#include "core/cost/op.h"
+
+static const struct {
+    int64_t m, n;
+    double efficiency;
+} tiles[] = {{256, 128, 1.00}, {128, 256, 1.00}, {128, 128, 0.95},
+             {128, 64, 0.80},  {64, 128, 0.80},  {64, 64, 0.60}};
+
+bool luo_op_time_find(const luo_profile *p, const char *op, luo_dtype dtype, int64_t m, int64_t n,
+                      int64_t k, double *seconds)
+{
+    for (int32_t i = 0; i < p->nop_times; i++) {
+        const luo_op_time *t = &p->op_times[i];
+        if (t->dtype != dtype || t->m != m || t->n != n || t->k != k || strcmp(t->op, op) != 0)
+            continue;
+        *seconds = t->seconds;
+        return true;
+    }
+    return false;
+}
+
+static double ceil_div(int64_t x, int64_t y)
+{
+    return (double)(x / y + (x % y != 0));
+}
+
+/* Whole waves of tiles over the SMs; k0 elements of k fill and drain a tile. */
+static double tile_seconds(const luo_profile *p, double peak, const luo_gemm *g, size_t i)
+{
+    const double count =
+        (double)g->batch * ceil_div(g->m, tiles[i].m) * ceil_div(g->n, tiles[i].n);
+    const double units = p->sm_count > 0 ? ceil(count / p->sm_count) * p->sm_count : count;
+    const double flops = 2.0 * (double)(tiles[i].m * tiles[i].n) * ((double)g->k + p->gemm_depth);
+    return units * flops / (peak * p->gemm_ratio * tiles[i].efficiency);
+}
+
+luo_status luo_cost_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
+                         luo_err *err)
+{
+    const double m = (double)g->m, n = (double)g->n, k = (double)g->k;
+    double peak = 0, bandwidth = 0, compute = HUGE_VAL;
+    *seconds = 0;
+    if (g->m <= 0 || g->n <= 0 || g->k <= 0 || g->batch <= 0) return LUO_OK;
+    if (g->batch == 1 && !g->misaligned &&
+        luo_op_time_find(p, "gemm", dtype, g->m, g->n, g->k, seconds))
+        return LUO_OK;
+    LUO_TRY(luo_profile_peak(p, dtype, &peak, err));
+    LUO_TRY(luo_stream_bytes_per_s(p, &bandwidth, err));
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
+        compute = fmin(compute, tile_seconds(p, peak, g, i));
+    if (g->misaligned) compute *= p->misaligned_factor;
+    const double memory =
+        (double)g->elem_bytes * (double)g->batch * (m * k + k * n + m * n) / bandwidth;
+    *seconds = fmax(compute, memory) + p->launch_s;
+    return LUO_OK;
+}

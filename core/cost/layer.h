@@ -1,0 +1,52 @@
+/* core/cost/layer.h: one transformer layer, embedding, head and optimizer in closed form
+ * (accuracy.md 4.4 to 4.7). Notation: T tokens of the micro-batch, t tensor, c context parallel. */
+#ifndef LUO_CORE_COST_LAYER_H
+#define LUO_CORE_COST_LAYER_H
+#include "core/cost/cost.h"
+
+typedef struct luo_layer_shape {
+    const luo_model *model;
+    int64_t layer; /* number of the layer: dense or experts */
+    int64_t tokens, sequence_tokens; /* T; tokens / sequence_tokens sequences */
+    int32_t tp, cp;                  /* cp 0: 1 */
+    bool sequence_parallel;
+    /* Sizes on the device when shares are uneven; 0: cd(heads, t), cd(kv_heads, t), cd(ffn, t). */
+    int64_t local_heads, local_kv_heads, local_ffn;
+} luo_layer_shape;
+
+/* GPU seconds without communication and without the host's floor. */
+typedef struct luo_layer_gpu {
+    double forward, backward;
+    double core;       /* attention core forward, run again by selective recompute; 0 if fused */
+    double block;      /* attention forward of this device, for the context ring */
+    double kernels;    /* of forward; backward has 1.75 as many (3.1) */
+} luo_layer_gpu;
+/* Errors: E1, E2; LUO_EINPUT for vgg. Source: 4.2 to 4.4; experts: one batched product each. */
+luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
+                              const luo_layer_shape *s, luo_layer_gpu *out, luo_err *err);
+
+/* Seconds of a layer on a device group. */
+typedef struct luo_layer_cost {
+    double forward, backward; /* with communication and host floor; recompute within backward */
+    double forward_comm, backward_comm; /* exposed part of them */
+} luo_layer_cost;
+/* dev[0..t*c): context-parallel index outermost. The slowest device decides. Forward: two
+ * all-reduces of T*h*e over each tensor group (with sequence parallelism all-gather and
+ * reduce-scatter, the same volume) times tp_exposed_factor; backward the same; full recompute runs
+ * the forward with its two collectives again, selective only the unfused attention core (4.7).
+ * recompute: 0 none, 1 selective, 2 full. */
+luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *s, const int32_t *dev,
+                          int recompute, luo_layer_cost *out, luo_err *err);
+
+typedef struct luo_pair_cost {
+    double forward, backward;
+} luo_pair_cost;
+/* Head with its loss; embedding with its all-reduce over dev (4.6). */
+luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *s, const int32_t *dev,
+                         luo_pair_cost *out, luo_err *err);
+luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *s,
+                              const int32_t *dev, luo_pair_cost *out, luo_err *err);
+/* `parameters` updated by `device`: streaming + 40 host launches (4.6). */
+luo_status luo_cost_optimizer(const luo_cost_ctx *ctx, int32_t device, double parameters,
+                              double *seconds, luo_err *err);
+#endif

@@ -1,0 +1,43 @@
+/* core/cost/memory.h: closed forms of device memory (accuracy.md 8), for planners and `validate`.
+ * What a program needs is decided by its buffers (luo_program_memory), not here. */
+#ifndef LUO_CORE_COST_MEMORY_H
+#define LUO_CORE_COST_MEMORY_H
+#include "core/graph/model.h"
+#include "core/graph/sched.h"
+
+/* One device of stage `stage` of `stages`. Notation: t tensor parallel, D replicas. */
+typedef struct luo_mem_spec {
+    const luo_model *model;
+    double layers;            /* of the stage, all its chunks */
+    double recompute_layers;  /* of these, with `recompute`; < 0: all */
+    int recompute;            /* 0 none, 1 selective, 2 full (luo_recompute of core/plan) */
+    int64_t micro_batch_tokens, sequence_tokens;
+    int32_t tp, stage, stages, chunks, micro_batches, replicas, zero;
+    luo_sched_kind schedule;
+    bool embedding, head, sequence_parallel, attention_fused;
+    double gradient_bytes; /* per parameter; 0: 4 */
+    double buffer_bytes;   /* communication buffers: bucket cap * bytes */
+    double factor;         /* 0: 1.05 */
+    double reserved_bytes;
+} luo_mem_spec;
+
+typedef struct luo_mem { /* bytes, rounded up; peak = ceil(sum * factor + reserved) */
+    int64_t weights, gradients, optimizer, activations, buffers, peak;
+} luo_mem;
+
+/* State of `parameters` local parameters (8.1). weight_bytes 2 (bf16) or 4: master copy and two
+ * moments are 12, or 8 when the weights are f32 (4.8); f64: 16. */
+void luo_mem_state(double parameters, int64_t weight_bytes, double gradient_bytes, int32_t zero,
+                   int32_t replicas, luo_mem *out);
+/* Parameters of one layer on one device of t: products of 4.4, biases and norms, all over t
+ * (8.1). layer tells dense from expert layers. */
+double luo_mem_layer_parameters(const luo_model *m, int64_t layer, int32_t tp);
+/* Vocabulary padded to a multiple of 128*t (section 2); classes of a vit as they are. */
+int64_t luo_mem_vocab(const luo_model *m, int32_t tp);
+/* Activations that one layer keeps for one micro-batch (8.2), bytes. recompute as above. */
+double luo_mem_layer_activations(const luo_mem_spec *s, int recompute);
+/* Chunk activations in flight on the stage (8.3). */
+int64_t luo_mem_in_flight(const luo_mem_spec *s);
+/* All of it (8.1 to 8.5). Pre: model is no vgg; tp, stages, chunks, replicas >= 1. */
+void luo_mem_stage(const luo_mem_spec *s, luo_mem *out);
+#endif

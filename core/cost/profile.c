@@ -1,0 +1,188 @@
+#include "core/cost/profile.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/base/str.h"
+
+/* accuracy.md 3.1: name, unit in SI, default, and the range in which the number makes sense
+ * (wider than the bounds of a fit: W may be an achieved value with memory_ratio 1). */
+typedef struct param {
+    const char *name;
+    size_t at; /* field of luo_profile, or NOWHERE */
+    double unit, otherwise, lo, hi;
+} param;
+
+#define NOWHERE SIZE_MAX
+#define PEAK(t) offsetof(luo_profile, peak_flops) + (t) * sizeof(double)
+#define F(field) offsetof(luo_profile, field)
+#define GIB 1073741824.0
+#define ANY 1e18 /* largest number taken for anything */
+#define SMALL 1e-9
+
+static const param params[] = {
+    {"peak_bf16_tflop_per_s", PEAK(LUO_BF16), 1e12, 0, SMALL, 1e9},
+    {"peak_f32_tflop_per_s", PEAK(LUO_F32), 1e12, 0, SMALL, 1e9},
+    {"peak_f64_tflop_per_s", PEAK(LUO_F64), 1e12, 0, SMALL, 1e9},
+    {"peak_f16_tflop_per_s", NOWHERE, 1e12, 0, SMALL, 1e9},
+    {"peak_tf32_tflop_per_s", NOWHERE, 1e12, 0, SMALL, 1e9},
+    {"peak_fp8_tflop_per_s", NOWHERE, 1e12, 0, SMALL, 1e9},
+    {"memory_gbytes_per_s", F(memory_bytes_per_s), 1e9, 0, SMALL, 1e9},
+    {"memory_gib", F(memory_bytes), GIB, 0, SMALL, 1e9},
+    {"reserved_gib", F(reserved_bytes), GIB, 1.86, 0, 1e9},
+    {"sm_count", F(sm_count), 1, 0, 1, 1e6},
+    {"launch_us", F(launch_s), 1e-6, 4, 0, 1e6},
+    {"gemm_ratio", F(gemm_ratio), 1, 0.80, SMALL, 1},
+    {"gemm_depth", F(gemm_depth), 1, 64, 0, 1e6},
+    {"memory_ratio", F(memory_ratio), 1, 0.72, SMALL, 1},
+    {"attention_forward_ratio", F(attention_forward_ratio), 1, 0.30, SMALL, 1},
+    {"attention_backward_ratio", F(attention_backward_ratio), 1, 0.33, SMALL, 1},
+    {"misaligned_factor", F(misaligned_factor), 1, 12, 1, 1e6},
+    {"net_ratio", F(net_ratio), 1, 0.90, SMALL, 1},
+    {"net_half_bytes", F(net_half_bytes), 1, 13450000, 0, ANY},
+    {"p2p_us", F(p2p_s), 1e-6, 10, 0, 1e9},
+    {"overlap_loss_nvlink_ratio", F(overlap_loss_nvlink_ratio), 1, 0.15, 0, 0.99},
+    {"overlap_loss_net_ratio", F(overlap_loss_net_ratio), 1, 0.02, 0, 0.99},
+};
+enum { PARAMS = sizeof params / sizeof *params };
+
+static double *field(luo_profile *p, const param *m)
+{
+    return (double *)(void *)((char *)p + m->at); /* aligned: an offset of a double */
+}
+
+const char *luo_collective_name(luo_collective c)
+{
+    static const char *const names[LUO_COLLECTIVES] = {"all_reduce", "reduce_scatter",
+                                                       "all_gather", "all_to_all", "broadcast"};
+    return names[c];
+}
+
+bool luo_profile_value(const luo_profile *p, const char *name, double *value)
+{
+    for (int32_t i = 0; i < p->nvalues; i++)
+        if (strcmp(p->values[i].name, name) == 0) {
+            *value = p->values[i].value;
+            return true;
+        }
+    return false;
+}
+
+static luo_status unknown_value(const luo_profile *p, const luo_value *v, luo_err *err)
+{
+    const char *names[PARAMS];
+    for (int i = 0; i < PARAMS; i++) names[i] = params[i].name;
+    const char *near = luo_text_nearest(v->name, names, PARAMS);
+    if (near)
+        return luo_err_set(err, LUO_EINPUT,
+                           "profile `%s` has an unknown value `%s`; did you mean `%s`?", p->name,
+                           v->name, near);
+    return luo_err_set(err, LUO_EINPUT,
+                       "profile `%s` has an unknown value `%s`; the names are listed in "
+                       "accuracy.md 3.1.",
+                       p->name, v->name);
+}
+
+static luo_status take_value(luo_profile *p, int32_t i, luo_err *err)
+{
+    const luo_value *v = &p->values[i];
+    for (int32_t k = 0; k < i; k++)
+        if (strcmp(p->values[k].name, v->name) == 0)
+            return luo_err_set(err, LUO_EINPUT, "profile `%s` gives `%s` twice; give it once.",
+                               p->name, v->name);
+    for (int k = 0; k < PARAMS; k++) {
+        const param *m = &params[k];
+        if (strcmp(m->name, v->name) != 0) continue;
+        if (!(v->value >= m->lo && v->value <= m->hi))
+            return luo_err_set(err, LUO_EINPUT,
+                               "`%s` of profile `%s` is %g; a number from %g to %g is expected.",
+                               v->name, p->name, v->value, m->lo, m->hi);
+        if (m->at != NOWHERE) *field(p, m) = v->value * m->unit;
+        return LUO_OK;
+    }
+    return unknown_value(p, v, err);
+}
+
+/* Ascending sizes: the interpolation looks between neighbours. */
+static luo_status check_curves(const luo_profile *p, luo_err *err)
+{
+    for (int32_t i = 0; i < p->ncurves; i++) {
+        const luo_curve *c = &p->curves[i];
+        bool ok = c->devices >= 2 && c->n >= 1;
+        for (int32_t k = 0; ok && k < c->n; k++)
+            ok = c->at[k].bytes > 0 && c->at[k].busbw_bytes_per_s > 0 &&
+                 (k == 0 || c->at[k].bytes > c->at[k - 1].bytes);
+        for (int32_t k = 0; ok && k < i; k++)
+            ok = p->curves[k].op != c->op || p->curves[k].devices != c->devices;
+        if (!ok)
+            return luo_err_set(err, LUO_EINPUT,
+                               "profile `%s` has a bad %s table for %d devices; one table per "
+                               "number of devices (2 or more), ascending sizes and bandwidths "
+                               "above 0 are expected.",
+                               p->name, luo_collective_name(c->op), c->devices);
+    }
+    for (int32_t i = 0; i < p->nop_times; i++)
+        if (!(p->op_times[i].seconds >= 0))
+            return luo_err_set(err, LUO_EINPUT,
+                               "profile `%s` has a time below 0 for `%s`; a measured time is "
+                               "expected.",
+                               p->name, p->op_times[i].op);
+    return LUO_OK;
+}
+
+static luo_status check_required(const luo_profile *p, luo_err *err)
+{
+    if (p->peak_flops[LUO_BF16] <= 0 && p->peak_flops[LUO_F32] <= 0 && p->peak_flops[LUO_F64] <= 0)
+        return luo_err_set(err, LUO_EINPUT,
+                           "profile `%s` has no value `peak_bf16_tflop_per_s` (not known in any "
+                           "source); measure it with `luoshu calibrate`.",
+                           p->name);
+    if (p->memory_bytes_per_s <= 0 && p->nop_times == 0)
+        return luo_err_set(err, LUO_EINPUT,
+                           "profile `%s` has no value `memory_gbytes_per_s`; give it or an "
+                           "op_times table.",
+                           p->name);
+    if (p->memory_bytes <= 0)
+        return luo_err_set(err, LUO_EINPUT, "profile `%s` has no value `memory_gib`; give it.",
+                           p->name);
+    return LUO_OK;
+}
+
+luo_status luo_profile_finish(luo_profile *p, luo_err *err)
+{
+    for (int i = 0; i < PARAMS; i++)
+        if (params[i].at != NOWHERE) *field(p, &params[i]) = params[i].otherwise * params[i].unit;
+    for (int32_t i = 0; i < p->nvalues; i++) {
+        const luo_status st = take_value(p, i, err);
+        if (st != LUO_OK) return luo_err_at(err, st, NULL, p->values[i].line, p->values[i].col);
+    }
+    double f16 = 0; /* accuracy.md 20.2: costed as bf16 with the type's f16 peak */
+    if (p->peak_flops[LUO_BF16] <= 0 && luo_profile_value(p, "peak_f16_tflop_per_s", &f16))
+        p->peak_flops[LUO_BF16] = f16 * 1e12;
+    LUO_TRY(check_required(p, err));
+    return check_curves(p, err);
+}
+
+luo_status luo_profile_peak(const luo_profile *p, luo_dtype dtype, double *flops, luo_err *err)
+{
+    if (p->peak_flops[dtype] > 0) {
+        *flops = p->peak_flops[dtype];
+        return LUO_OK;
+    }
+    luo_str lists = {0};
+    for (int i = 0; i < PARAMS; i++) {
+        double v;
+        if (strncmp(params[i].name, "peak_", 5) != 0 || !luo_profile_value(p, params[i].name, &v))
+            continue;
+        const char *dt = params[i].name + 5;
+        luo_str_addf(&lists, "%s%.*s", lists.len ? ", " : "", (int)strcspn(dt, "_"), dt);
+    }
+    const luo_status st =
+        lists.failed ? luo_err_nomem(err)
+                     : luo_err_set(err, LUO_EINPUT,
+                                   "profile `%s` has no peak for dtype `%s`; it lists %s.", p->name,
+                                   luo_dtype_name(dtype), luo_str_get(&lists));
+    luo_str_free(&lists);
+    return st;
+}

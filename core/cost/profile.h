@@ -1,0 +1,117 @@
+/* core/cost/profile.h: what one GPU type can do, with the source of each number
+ * (conventions.md 5, accuracy.md 3). */
+#ifndef LUO_CORE_COST_PROFILE_H
+#define LUO_CORE_COST_PROFILE_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+#include "core/graph/model.h"
+
+typedef enum luo_provenance {
+    LUO_FROM_PAPER,
+    LUO_FROM_DATASHEET,
+    LUO_FROM_PUBLIC_CODE,
+    LUO_FROM_REPORTED,
+    LUO_FROM_MEASURED,
+    LUO_FROM_FITTED,
+    LUO_FROM_CHOSEN
+} luo_provenance;
+
+typedef struct luo_value {
+    const char *name, *source;
+    double value;
+    luo_provenance provenance;
+    int line, col; /* in the file */
+} luo_value;
+
+typedef enum luo_collective {
+    LUO_ALL_REDUCE,
+    LUO_REDUCE_SCATTER,
+    LUO_ALL_GATHER,
+    LUO_ALL_TO_ALL,
+    LUO_BROADCAST,
+    LUO_COLLECTIVES
+} luo_collective;
+const char *luo_collective_name(luo_collective c); /* "all_reduce" */
+
+typedef struct luo_curve_point {
+    double bytes, busbw_bytes_per_s;
+} luo_curve_point;
+/* Measured bus bandwidth of one collective on n devices of one node; points ascend in bytes. */
+typedef struct luo_curve {
+    luo_collective op;
+    int32_t devices, n;
+    const luo_curve_point *at;
+} luo_curve;
+/* A measured op; wins over the formula at exactly these sizes. op: `gemm` (m, n, k; one product),
+ * `attention_forward` and `attention_backward` (m = tokens of the one sequence, n = query heads,
+ * k = head size, causal). */
+typedef struct luo_op_time {
+    const char *op;
+    luo_dtype dtype;
+    int64_t m, n, k;
+    double seconds;
+} luo_op_time;
+/* Measured transfers between two devices; link_class as luo_link_kind_name ("nvlink", "nic", ..).
+ * Points of one class ascend in bytes. */
+typedef struct luo_p2p_time {
+    const char *link_class;
+    double bytes, seconds;
+} luo_p2p_time;
+
+/* Where measured values and tables come from (`calibrated`); "" and 0: not given. For reports. */
+typedef struct luo_calibrated {
+    const char *date, *device, *driver, *cuda, *nccl;
+    int64_t rows, validation_rows;
+} luo_calibrated;
+
+/* Numbers used by the formulas, SI units, defaults of accuracy.md 3.1 filled in.
+ * 0 means not known for: peak, memory, sm_count. */
+typedef struct luo_profile {
+    const char *name;
+    bool cpu; /* kind: cpu */
+    int32_t nvalues;
+    const luo_value *values; /* as given, for reports */
+    luo_calibrated calibrated;
+    double peak_flops[3];    /* by luo_dtype, per second; a GPU without bf16 lists f16 instead */
+    double memory_bytes, reserved_bytes, memory_bytes_per_s;
+    double sm_count, launch_s, gemm_ratio, gemm_depth, memory_ratio;
+    double attention_forward_ratio, attention_backward_ratio, misaligned_factor;
+    double net_ratio, net_half_bytes, p2p_s;
+    double overlap_loss_nvlink_ratio, overlap_loss_net_ratio;
+    int32_t ncurves, nop_times, np2p_times;
+    const luo_curve *curves;
+    const luo_op_time *op_times;
+    const luo_p2p_time *p2p_times;
+} luo_profile;
+
+typedef struct luo_stack { /* accuracy.md 3.1, second table */
+    const char *name;
+    double host_launch_s, host_exponent, busbw_factor, dp_overlap, tp_exposed_factor, scale_jitter;
+    double grad_comm_bytes, optimizer_bytes;
+    bool attention_fused, p2p_blocking, scatter_gather;
+} luo_stack;
+
+/* Fills the numbers of p from p->values: defaults, unit conversion. Required names are
+ * memory_gib, memory_gbytes_per_s (unless there are op_times) and one peak.
+ * Pre: p->name, values and tables are set. Errors: LUO_EINPUT, sentences E1 and E3 of accuracy.md
+ * 15 for what is missing, and unknown names, doubles and numbers out of range (ratios in (0, 1],
+ * counts and times >= 0, ..); err->line and col of the value if it is one value's fault. */
+luo_status luo_profile_finish(luo_profile *p, luo_err *err);
+/* Value `name` as given in the file (its own unit); false: not given. */
+bool luo_profile_value(const luo_profile *p, const char *name, double *value);
+/* Peak for dtype in flop/s. Errors: LUO_EINPUT E2. */
+luo_status luo_profile_peak(const luo_profile *p, luo_dtype dtype, double *flops, luo_err *err);
+enum { LUO_OPTIMIZER_BYTES = 34 }; /* optimizer_bytes of that stack: grad 4+2, state 12 + 12, .. */
+/* The stack `luoshu-cuda` of accuracy.md 3.1. */
+void luo_stack_default(luo_stack *s);
+/* Sets the value or switch `name`; switches take 0 or 1: `attention` 1 = fused, `p2p` 1 =
+ * blocking, `scatter_gather`. Values are in the unit of the name (`host_launch_us` in us).
+ * Errors: LUO_EINPUT unknown name or out of bounds. */
+luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *err);
+/* A switch by its word: attention fused|unfused, p2p async|blocking, scatter_gather on|off.
+ * Errors: LUO_EINPUT unknown switch or word. */
+luo_status luo_stack_switch(luo_stack *s, const char *name, const char *word, luo_err *err);
+#endif

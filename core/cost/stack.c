@@ -1,0 +1,99 @@
+/* Constants of a software stack (accuracy.md 3.1, second table). */
+#include <stddef.h>
+#include <string.h>
+
+#include "core/base/str.h"
+#include "core/cost/profile.h"
+
+#define F(field) offsetof(luo_stack, field)
+
+static const struct {
+    const char *name;
+    size_t at;
+    double unit, otherwise, lo, hi; /* in the unit of the name */
+} values[] = {
+    {"host_launch_us", F(host_launch_s), 1e-6, 15, 0, 1e6},
+    {"host_exponent", F(host_exponent), 1, 3, 1, 64},
+    {"busbw_factor", F(busbw_factor), 1, 1, 0.01, 100},
+    {"dp_overlap", F(dp_overlap), 1, 0, 0, 1},
+    {"grad_comm_bytes", F(grad_comm_bytes), 1, 2, 0.125, 64},
+    {"optimizer_bytes", F(optimizer_bytes), 1, LUO_OPTIMIZER_BYTES, 0, 1024},
+    {"tp_exposed_factor", F(tp_exposed_factor), 1, 1, 0, 1},
+    {"scale_jitter", F(scale_jitter), 1, 0.01, 0, 10},
+};
+enum { VALUES = sizeof values / sizeof *values };
+
+static const struct {
+    const char *name, *off, *on;
+    size_t at;
+    bool otherwise;
+} switches[] = {
+    {"attention", "unfused", "fused", F(attention_fused), true},
+    {"p2p", "async", "blocking", F(p2p_blocking), false},
+    {"scatter_gather", "off", "on", F(scatter_gather), false},
+};
+enum { SWITCHES = sizeof switches / sizeof *switches };
+
+static double *number(luo_stack *s, int i)
+{
+    return (double *)(void *)((char *)s + values[i].at); /* aligned: an offset of a double */
+}
+
+static bool *flag(luo_stack *s, int i)
+{
+    return (bool *)((char *)s + switches[i].at);
+}
+
+void luo_stack_default(luo_stack *s)
+{
+    *s = (luo_stack){.name = "luoshu-cuda"};
+    for (int i = 0; i < VALUES; i++) *number(s, i) = values[i].otherwise * values[i].unit;
+    for (int i = 0; i < SWITCHES; i++) *flag(s, i) = switches[i].otherwise;
+}
+
+static luo_status unknown(const char *name, luo_err *err)
+{
+    const char *names[VALUES + SWITCHES];
+    for (int i = 0; i < VALUES; i++) names[i] = values[i].name;
+    for (int i = 0; i < SWITCHES; i++) names[VALUES + i] = switches[i].name;
+    const char *near = luo_text_nearest(name, names, VALUES + SWITCHES);
+    if (near)
+        return luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; did you mean `%s`?", name, near);
+    return luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; the names are listed in accuracy.md "
+                                        "3.1.", name);
+}
+
+luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *err)
+{
+    for (int i = 0; i < VALUES; i++) {
+        if (strcmp(values[i].name, name) != 0) continue;
+        if (!(value >= values[i].lo && value <= values[i].hi))
+            return luo_err_set(err, LUO_EINPUT,
+                               "`%s` is %g; a number from %g to %g is expected.", name, value,
+                               values[i].lo, values[i].hi);
+        *number(s, i) = value * values[i].unit;
+        return LUO_OK;
+    }
+    for (int i = 0; i < SWITCHES; i++) {
+        if (strcmp(switches[i].name, name) != 0) continue;
+        if (value != 0 && value != 1)
+            return luo_err_set(err, LUO_EINPUT, "`%s` is %g; 0 (%s) or 1 (%s) is expected.", name,
+                               value, switches[i].off, switches[i].on);
+        *flag(s, i) = value == 1;
+        return LUO_OK;
+    }
+    return unknown(name, err);
+}
+
+luo_status luo_stack_switch(luo_stack *s, const char *name, const char *word, luo_err *err)
+{
+    for (int i = 0; i < SWITCHES; i++) {
+        if (strcmp(switches[i].name, name) != 0) continue;
+        if (strcmp(word, switches[i].on) != 0 && strcmp(word, switches[i].off) != 0)
+            return luo_err_set(err, LUO_EINPUT, "`%s` is `%s`; `%s` or `%s` is expected.", name,
+                               word, switches[i].off, switches[i].on);
+        *flag(s, i) = strcmp(word, switches[i].on) == 0;
+        return LUO_OK;
+    }
+    return unknown(name, err);
+}

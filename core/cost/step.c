@@ -1,0 +1,314 @@
+#include "core/cost/step.h"
+
+#include <math.h>
+
+#include "core/cost/memory.h"
+#include "core/cost/overlap.h"
+
+/* A form is c*B*s*L*h^2 + (c/6)*B*s^2*L*h + 6*B*s*h*V; 128 bits hold it for any real network. */
+static double flops(int64_t c, int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
+{
+    const __int128 tokens = (__int128)B * s;
+    const __int128 square = (__int128)c * h + c / 6 * s;
+    return (double)(tokens * h * (square * L + (__int128)6 * V));
+}
+
+double luo_flops_72(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
+{
+    return flops(72, B, s, L, h, V);
+}
+
+double luo_flops_96(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
+{
+    return flops(96, B, s, L, h, V);
+}
+
+typedef struct stepper {
+    luo_arena *scratch;
+    const luo_cost_ctx *ctx;
+    const luo_step_spec *s;
+    luo_err *err;
+    double *forward, *backward, *transfer; /* per stage (and chunk), of one pipeline */
+    int32_t *group;                        /* replicas of one device */
+    double slowest;
+} stepper;
+
+static const int32_t *stage_devices(const stepper *w, int32_t pipeline, int32_t stage)
+{
+    return w->s->dev + ((int64_t)pipeline * w->s->pp + stage) * w->s->tp;
+}
+
+static int64_t stage_layers(const luo_step_spec *s, int32_t stage)
+{
+    if (s->layers) return s->layers[stage];
+    return s->model->layers / s->pp + (stage < s->model->layers % s->pp);
+}
+
+static int64_t first_layer(const luo_step_spec *s, int32_t stage)
+{
+    int64_t first = 0;
+    for (int32_t k = 0; k < stage; k++) first += stage_layers(s, k);
+    return first;
+}
+
+static luo_layer_shape shape_of(const luo_step_spec *s, int64_t layer)
+{
+    return (luo_layer_shape){.model = s->model, .layer = layer,
+                             .tokens = s->micro_batch_sequences * s->sequence_tokens,
+                             .sequence_tokens = s->sequence_tokens, .tp = s->tp, .cp = 1,
+                             .sequence_parallel = s->sequence_parallel};
+}
+
+/* Parameters of a stage on one device. */
+static double stage_parameters(const luo_step_spec *s, int32_t stage)
+{
+    const int64_t first = first_layer(s, stage), n = stage_layers(s, stage);
+    const double table =
+        (double)luo_mem_vocab(s->model, s->tp) * (double)s->model->hidden / s->tp;
+    double sum = (stage == 0 ? table : 0) + (stage == s->pp - 1 ? table : 0);
+    if (stage == 0 && s->pp == 1 && s->model->tied_embeddings) sum -= table;
+    for (int64_t l = first; l < first + n; l++) sum += luo_mem_layer_parameters(s->model, l, s->tp);
+    return sum;
+}
+
+/* Do two layers cost the same? Only experts make a difference. */
+static bool alike(const luo_model *m, int64_t a, int64_t b)
+{
+    return m->moe.experts == 0 ||
+           luo_mem_layer_parameters(m, a, 1) == luo_mem_layer_parameters(m, b, 1);
+}
+
+/* The same device and stage of every pipeline. */
+static const int32_t *replicas(const stepper *w, int32_t stage, int32_t i)
+{
+    for (int32_t d = 0; d < w->s->dp; d++) w->group[d] = stage_devices(w, d, stage)[i];
+    return w->group;
+}
+
+static luo_status layer_list(const stepper *w, int32_t pipeline, int32_t stage, double *forward,
+                             double *backward)
+{
+    const int64_t first = first_layer(w->s, stage), n = stage_layers(w->s, stage);
+    luo_layer_cost cost = {0, 0, 0, 0};
+    for (int64_t i = 0; i < n; i++) {
+        const luo_layer_shape l = shape_of(w->s, first + i);
+        if (i == 0 || !alike(w->s->model, first + i, first + i - 1))
+            LUO_TRY(luo_cost_layer(w->ctx, &l, stage_devices(w, pipeline, stage), w->s->recompute,
+                                   &cost, w->err));
+        forward[i] = cost.forward;
+        backward[i] = cost.backward;
+    }
+    return LUO_OK;
+}
+
+/* ZeRO 3: gathers of weights and scatters of gradients beside the layers (6.4). */
+static luo_status fsdp(const stepper *w, int32_t stage, int64_t n, const double *forward,
+                       const double *backward, double *f, double *b)
+{
+    const luo_step_spec *s = w->s;
+    double *gather = LUO_NEW_N(w->scratch, double, 2 * n);
+    if (!gather) return luo_err_nomem(w->err);
+    double *scatter = gather + n;
+    const int32_t *group = replicas(w, stage, 0);
+    const int64_t first = first_layer(s, stage);
+    for (int64_t i = 0; i < n; i++) {
+        const double params = luo_mem_layer_parameters(s->model, first + i, s->tp);
+        if (i > 0 && alike(s->model, first + i, first + i - 1)) {
+            gather[i] = gather[i - 1];
+            scatter[i] = scatter[i - 1];
+            continue;
+        }
+        const double e = (double)luo_dtype_bytes(w->ctx->dtype);
+        LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AG, group, s->dp, (int64_t)(params * e), 0,
+                               &gather[i], w->err));
+        LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, group, s->dp,
+                               (int64_t)(params * w->ctx->stack->grad_comm_bytes), 0, &scatter[i],
+                               w->err));
+    }
+    luo_fsdp r;
+    luo_cost_fsdp((int32_t)n, forward, backward, gather, scatter, 1, &r);
+    *f = r.forward_end;
+    *b = r.end - r.forward_end;
+    return LUO_OK;
+}
+
+/* Embedding and head, where the stage has them. */
+static luo_status cost_ends(const stepper *w, int32_t pipeline, int32_t stage,
+                            luo_pair_cost *embedding, luo_pair_cost *head)
+{
+    const luo_layer_shape l = shape_of(w->s, 0);
+    const int32_t *dev = stage_devices(w, pipeline, stage);
+    *embedding = *head = (luo_pair_cost){0, 0};
+    if (stage == 0) LUO_TRY(luo_cost_embedding(w->ctx, &l, dev, embedding, w->err));
+    return stage == w->s->pp - 1 ? luo_cost_head(w->ctx, &l, dev, head, w->err) : LUO_OK;
+}
+
+/* Seconds of one micro-batch on a stage; chunks share its layers evenly, its ends go to the first
+ * or last chunk. */
+static luo_status cost_stage(const stepper *w, int32_t pipeline, int32_t stage)
+{
+    const luo_step_spec *s = w->s;
+    const size_t mark = luo_arena_mark(w->scratch);
+    const int64_t n = stage_layers(s, stage);
+    double *forward = LUO_NEW_N(w->scratch, double, 2 * n + 2);
+    double f = 0, b = 0;
+    luo_pair_cost embedding, head;
+    if (!forward) return luo_err_nomem(w->err);
+    double *backward = forward + n;
+    LUO_TRY(layer_list(w, pipeline, stage, forward, backward));
+    for (int64_t i = 0; i < n; i++) {
+        f += forward[i];
+        b += backward[i];
+    }
+    if (s->zero >= 3 && s->dp > 1) LUO_TRY(fsdp(w, stage, n, forward, backward, &f, &b));
+    LUO_TRY(cost_ends(w, pipeline, stage, &embedding, &head));
+    const int32_t first = stage * s->chunks, last = first + s->chunks - 1;
+    for (int32_t c = first; c <= last; c++) {
+        w->forward[c] = f / s->chunks;
+        w->backward[c] = b / s->chunks;
+    }
+    w->forward[first] += embedding.forward;
+    w->backward[first] += embedding.backward;
+    w->forward[last] += head.forward;
+    w->backward[last] += head.backward;
+    luo_arena_reset(w->scratch, mark);
+    return LUO_OK;
+}
+
+/* Transfer from stage k to the next; the last link joins stage p-1 to 0 (interleaved). */
+static luo_status cost_transfer(const stepper *w, int32_t pipeline, int32_t k)
+{
+    const luo_step_spec *s = w->s;
+    const luo_cluster *c = w->ctx->cluster;
+    const int32_t *a = stage_devices(w, pipeline, k);
+    const int32_t *b = stage_devices(w, pipeline, (k + 1) % s->pp);
+    double worst = 0;
+    for (int32_t i = 0; i < s->tp; i++) {
+        const bool same = c->devices[a[i]].node == c->devices[b[i]].node;
+        int64_t bytes = s->micro_batch_sequences * s->sequence_tokens * s->model->hidden *
+                        luo_dtype_bytes(w->ctx->dtype);
+        if (s->sequence_parallel || (w->ctx->stack->scatter_gather && !same)) bytes /= s->tp;
+        double t = 0;
+        LUO_TRY(luo_cost_p2p(w->ctx, a[i], b[i], bytes, 0, &t, w->err));
+        worst = fmax(worst, t);
+    }
+    w->transfer[k] = worst;
+    return LUO_OK;
+}
+
+/* Does pipeline d cost what d - 1 cost? Same GPU types and the same neighbours on a node. */
+static bool same_as_before(const stepper *w, int32_t d)
+{
+    const luo_cluster *c = w->ctx->cluster;
+    const int32_t n = w->s->pp * w->s->tp;
+    const int32_t *x = stage_devices(w, d - 1, 0), *y = stage_devices(w, d, 0);
+    for (int32_t i = 0; i < n; i++) {
+        const luo_device *p = &c->devices[x[i]], *q = &c->devices[y[i]];
+        if (p->group != q->group || (c->groups[p->group].scale_up != LUO_SCALE_UP_NVSWITCH &&
+                                     p->slot != q->slot))
+            return false;
+        if (i == 0) continue;
+        if (luo_cluster_link_class(c, x[i - 1], x[i]) != luo_cluster_link_class(c, y[i - 1], y[i]))
+            return false;
+    }
+    return true;
+}
+
+static luo_status cost_pipelines(stepper *w, luo_step_cost *out)
+{
+    const luo_step_spec *s = w->s;
+    for (int32_t d = 0; d < s->dp; d++) {
+        double makespan = 0, ideal = 0;
+        if (d > 0 && same_as_before(w, d)) continue;
+        for (int32_t k = 0; k < s->pp; k++) {
+            double both = 0;
+            LUO_TRY(cost_stage(w, d, k));
+            if (s->pp > 1) LUO_TRY(cost_transfer(w, d, k));
+            for (int32_t c = 0; c < s->chunks; c++)
+                both += w->forward[k * s->chunks + c] + w->backward[k * s->chunks + c];
+            ideal = fmax(ideal, both * s->micro_batches);
+        }
+        LUO_TRY(luo_sched_makespan(w->scratch, s->schedule, s->pp, s->micro_batches, s->chunks,
+                                   w->forward, w->backward, s->pp > 1 ? w->transfer : NULL,
+                                   w->ctx->stack->p2p_blocking, &makespan, w->err));
+        out->pipeline = fmax(out->pipeline, makespan);
+        out->ideal = fmax(out->ideal, ideal);
+    }
+    return LUO_OK;
+}
+
+/* Gradients and weights of one stage between the replicas, what stays visible (6.3, 6.5). */
+static luo_status cost_replicas(const stepper *w, int32_t stage, double *seconds)
+{
+    const luo_step_spec *s = w->s;
+    const luo_stack *stack = w->ctx->stack;
+    const double params = stage_parameters(s, stage);
+    const int64_t grads = (int64_t)(params * stack->grad_comm_bytes);
+    const int64_t weights = (int64_t)(params * (double)luo_dtype_bytes(w->ctx->dtype));
+    double worst = 0;
+    for (int32_t i = 0; i < s->tp; i++) {
+        double a = 0, b = 0;
+        const int32_t *group = replicas(w, stage, i);
+        if (i > 0 && luo_cluster_link_class(w->ctx->cluster, group[0],
+                                            stage_devices(w, 0, stage)[0]) == 1)
+            continue; /* the lanes of a tensor group within nodes cost alike */
+        if (s->zero == 0) {
+            LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AR, group, s->dp, grads, 0, &a, w->err));
+        } else {
+            LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, group, s->dp, grads, 0, &a, w->err));
+            LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AG, group, s->dp, weights, 0, &b, w->err));
+        }
+        worst = fmax(worst, a + b);
+    }
+    *seconds = worst * (1 - stack->dp_overlap);
+    return LUO_OK;
+}
+
+static luo_status cost_rest(const stepper *w, luo_step_cost *out)
+{
+    const luo_step_spec *s = w->s;
+    for (int32_t k = 0; k < s->pp; k++) {
+        double dp = 0, opt = 0;
+        const double params = stage_parameters(s, k) / (s->zero >= 1 ? s->dp : 1);
+        if (s->dp > 1 && s->zero < 3) LUO_TRY(cost_replicas(w, k, &dp));
+        for (int32_t d = 0; d < s->dp; d++) {
+            if (d > 0 && same_as_before(w, d)) continue;
+            LUO_TRY(luo_cost_optimizer(w->ctx, stage_devices(w, d, k)[0], params, &opt, w->err));
+            out->optimizer = fmax(out->optimizer, opt);
+        }
+        out->dp = fmax(out->dp, dp);
+    }
+    if (s->pp > 1 && s->model->tied_embeddings) {
+        const double table =
+            (double)luo_mem_vocab(s->model, s->tp) * (double)s->model->hidden / s->tp;
+        const int32_t ends[2] = {stage_devices(w, 0, 0)[0], stage_devices(w, 0, s->pp - 1)[0]};
+        LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AR, ends, 2,
+                               (int64_t)(table * w->ctx->stack->grad_comm_bytes), 0, &out->tied,
+                               w->err));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_step_spec *s,
+                         luo_step_cost *out, luo_err *err)
+{
+    luo_status st = LUO_OK;
+    const size_t mark = luo_arena_mark(scratch);
+    luo_step_cost cost = {.jitter = luo_cost_jitter(ctx->stack, s->tp * s->pp * s->dp)};
+    stepper w = {.scratch = scratch, .ctx = ctx, .s = s, .err = err,
+                 .forward = LUO_NEW_N(scratch, double, s->pp * s->chunks),
+                 .backward = LUO_NEW_N(scratch, double, s->pp * s->chunks),
+                 .transfer = LUO_NEW_N(scratch, double, s->pp),
+                 .group = LUO_NEW_N(scratch, int32_t, s->dp)};
+    if (!w.forward || !w.backward || !w.transfer || !w.group) {
+        st = luo_err_nomem(err);
+        goto out;
+    }
+    LUO_TRY_OUT(cost_pipelines(&w, &cost));
+    LUO_TRY_OUT(cost_rest(&w, &cost));
+    cost.step = (cost.pipeline + cost.dp + cost.tied + cost.optimizer) * cost.jitter;
+    *out = cost;
+out:
+    luo_arena_reset(scratch, mark);
+    return st;
+}

@@ -1,0 +1,43 @@
+/* core/cost/step.h: a whole training step of a uniform plan in closed form (accuracy.md 9). */
+#ifndef LUO_CORE_COST_STEP_H
+#define LUO_CORE_COST_STEP_H
+#include "core/cost/layer.h"
+#include "core/graph/sched.h"
+
+typedef struct luo_step_spec {
+    const luo_model *model;
+    int64_t sequence_tokens, micro_batch_sequences; /* s, b */
+    int32_t micro_batches;                          /* m, of each pipeline */
+    int32_t tp, pp, dp, chunks; /* t, p, D, v (1 unless interleaved) */
+    luo_sched_kind schedule;
+    int recompute; /* 0 none, 1 selective, 2 full; all layers */
+    int32_t zero;
+    bool sequence_parallel;
+    const int64_t *layers; /* per stage, pp of them; NULL: the first layers % pp stages have one
+                              more */
+    const int32_t *dev;    /* [(pipeline*pp + stage)*tp + i] */
+} luo_step_spec;
+
+typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimizer) * jitter */
+    double step, pipeline, dp, tied, optimizer;
+    double jitter;      /* the factor */
+    double ideal;       /* busiest stage without waiting: m * (F + B) of the slowest stage */
+} luo_step_cost;
+
+/* F_k, B_k = layers of the stage by luo_cost_layer + embedding or head; transfers between stages
+ * by luo_cost_p2p of b*s*h*e bytes (over t with sequence parallelism, or scatter_gather between
+ * nodes); pipelines one by one, the slowest counts (alike neighbours are costed once).
+ * Gradients: all-reduce of grad_comm_bytes a parameter over the replicas of each stage, less
+ * dp_overlap; with ZeRO 1 and 2 a reduce-scatter and the gather of weights, the latter also less
+ * dp_overlap; the slowest stage counts. ZeRO 3: the stage's layers by luo_cost_fsdp (depth 1),
+ * which replaces this. Tied embedding: first and last stage (6.6). Optimizer: slowest stage.
+ * Pre: sizes >= 1; interleaved: pp*chunks divides layers, pp divides micro_batches.
+ * Errors: E1, E2, E4; LUO_EINPUT of luo_sched_makespan; LUO_ENOMEM. */
+luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_step_spec *s,
+                         luo_step_cost *out, luo_err *err);
+
+/* FLOP of one step of B sequences of s tokens (14.1, SC'21 eq. 3): 72 form without recompute,
+ * 96 form with full recompute; attention in full, the head once. Exact but for one rounding. */
+double luo_flops_72(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V);
+double luo_flops_96(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V);
+#endif

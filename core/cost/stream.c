@@ -1,0 +1,91 @@
+/* Streaming kernels, host floor, and the seconds of an instruction (accuracy.md 4.3, 4.5). */
+#include <math.h>
+
+#include "core/cost/op.h"
+
+luo_status luo_stream_bytes_per_s(const luo_profile *p, double *out, luo_err *err)
+{
+    if (p->memory_bytes_per_s <= 0)
+        return luo_err_set(err, LUO_EINPUT,
+                           "profile `%s` has no value `memory_gbytes_per_s`; give it or an "
+                           "op_times table.",
+                           p->name);
+    *out = p->memory_ratio * p->memory_bytes_per_s;
+    return LUO_OK;
+}
+
+luo_status luo_cost_stream(const luo_profile *p, double bytes, double *seconds, luo_err *err)
+{
+    double bandwidth = 0;
+    *seconds = 0;
+    if (bytes <= 0) return LUO_OK;
+    LUO_TRY(luo_stream_bytes_per_s(p, &bandwidth, err));
+    *seconds = bytes / bandwidth + p->launch_s;
+    return LUO_OK;
+}
+
+double luo_cost_host(const luo_stack *s, double gpu_seconds, double kernels)
+{
+    const double host = kernels * s->host_launch_s;
+    const double large = fmax(gpu_seconds, host), small = fmin(gpu_seconds, host);
+    if (gpu_seconds <= 0) return 0;
+    if (small <= 0) return large;
+    /* scaled by the larger, so that neither power leaves the range of a double */
+    return large * pow(1 + pow(small / large, s->host_exponent), 1 / s->host_exponent);
+}
+
+double luo_cost_jitter(const luo_stack *s, int32_t devices)
+{
+    return 1 + s->scale_jitter * fmax(0, log2(devices / 256.0));
+}
+
+static luo_status attention_key(const luo_profile *p, const luo_stack *stack,
+                                const luo_cost_key *key, luo_dtype dtype, double *seconds,
+                                luo_err *err)
+{
+    const int64_t each = key->a[3] > 0 ? key->a[3] : key->a[2];
+    const luo_attention a = {.heads = key->a[0], .head_dim = key->a[1],
+                             .sequences = each > 0 ? key->a[2] / each : 0, .tokens = each,
+                             .rest = each > 0 ? key->a[2] % each : 0, .causal = key->a[4] != 0};
+    const bool backward = key->kind == LUO_COST_ATTENTION_B;
+    if (stack->attention_fused) return luo_cost_attention(p, dtype, &a, backward, seconds, err);
+    return luo_cost_attention_unfused(p, dtype, &a, backward, seconds, err);
+}
+
+int32_t luo_cost_kernels(const luo_stack *stack, const luo_cost_key *key)
+{
+    if (stack->attention_fused) return 1;
+    return key->kind == LUO_COST_ATTENTION_F ? 3 : key->kind == LUO_COST_ATTENTION_B ? 5 : 1;
+}
+
+luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
+                                const luo_cost_key *key, luo_dtype dtype, double *seconds,
+                                luo_err *err)
+{
+    /* keys count the bytes of the default stack; another one moves more or less of them */
+    const double update = stack->optimizer_bytes / LUO_OPTIMIZER_BYTES;
+    const int64_t *a = key->a;
+    const luo_gemm g = {a[0], a[1], a[2], a[3], a[4], a[5] != 0};
+    switch (key->kind) {
+    case LUO_COST_NONE: *seconds = 0; return LUO_OK;
+    case LUO_COST_GEMM: return luo_cost_gemm(p, dtype, &g, seconds, err);
+    case LUO_COST_ATTENTION_F:
+    case LUO_COST_ATTENTION_B: return attention_key(p, stack, key, dtype, seconds, err);
+    case LUO_COST_STREAM: return luo_cost_stream(p, (double)a[0], seconds, err);
+    case LUO_COST_OPTIMIZER:
+        return luo_cost_stream(p, (double)a[0] * (double)a[1] * update, seconds, err);
+    default:
+        return luo_err_set(err, LUO_EBUG, "cost key of unknown kind %d; report it.", key->kind);
+    }
+}
+
+luo_status luo_cost_instr(const luo_cost_ctx *ctx, int32_t device, const luo_cost_key *key,
+                          luo_dtype dtype, double *seconds, luo_err *err)
+{
+    double gpu = 0;
+    LUO_TRY(luo_cost_key_seconds(luo_cluster_profile(ctx->cluster, device), ctx->stack, key, dtype,
+                                 &gpu, err));
+    *seconds = luo_cost_host(ctx->stack, gpu, luo_cost_kernels(ctx->stack, key)) *
+               luo_cluster_base_slowdown(ctx->cluster, device);
+    return LUO_OK;
+}

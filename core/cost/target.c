@@ -1,0 +1,383 @@
+/* Targets of events and health (conventions.md 2). */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/str.h"
+#include "core/cost/cluster.h"
+
+typedef struct parser {
+    luo_arena *arena;
+    const luo_cluster *c;
+    const char *text; /* all of it, for sentences */
+    luo_err *err;
+} parser;
+
+#define WRONG(p, st, fmt, ...) \
+    luo_err_set((p)->err, (st), "`target` is `%s`; " fmt, (p)->text, __VA_ARGS__)
+
+static luo_status unexpected(const parser *p, const char *what)
+{
+    return WRONG(p, LUO_EINPUT, "%s.", what);
+}
+
+/* A decimal number without sign or leading zeros that fills all of text; -1 if it is none. */
+static int32_t whole_number(const char *text)
+{
+    int64_t v = 0;
+    if (!*text || strlen(text) > 9 || (text[0] == '0' && text[1])) return -1;
+    for (; *text >= '0' && *text <= '9'; text++) v = 10 * v + (*text - '0');
+    return *text ? -1 : (int32_t)v;
+}
+
+static int32_t find_group(const luo_cluster *c, const char *name, size_t len)
+{
+    for (int32_t i = 0; i < c->ngroups; i++)
+        if (strlen(c->groups[i].name) == len && strncmp(c->groups[i].name, name, len) == 0)
+            return i;
+    return -1;
+}
+
+static luo_status unknown_group(const parser *p, const char *name, size_t len)
+{
+    luo_str known = {0};
+    for (int32_t i = 0; i < p->c->ngroups; i++)
+        luo_str_addf(&known, "%s`%s`", i ? ", " : "", p->c->groups[i].name);
+    const luo_status st =
+        known.failed ? luo_err_nomem(p->err)
+                     : WRONG(p, LUO_EINPUT, "no group is named `%.*s`, there is %s.", (int)len,
+                             name, luo_str_get(&known));
+    luo_str_free(&known);
+    return st;
+}
+
+/* "h20-1" -> node number; names of groups hold no `-`. */
+static luo_status read_node(const parser *p, const char *name, size_t len, int32_t *out)
+{
+    const char *dash = memchr(name, '-', len);
+    if (!dash) return unexpected(p, "a node is named GROUP-I, as `h20-1`");
+    const int32_t g = find_group(p->c, name, (size_t)(dash - name));
+    if (g < 0) return unknown_group(p, name, (size_t)(dash - name));
+    char digits[16] = "x";
+    const size_t n = len - (size_t)(dash + 1 - name);
+    if (n > 0 && n < sizeof digits) snprintf(digits, sizeof digits, "%.*s", (int)n, dash + 1);
+    const int32_t i = whole_number(digits);
+    if (i < 0 || i >= p->c->groups[g].nodes) {
+        if (p->c->groups[g].nodes == 1)
+            return WRONG(p, LUO_EINPUT, "group `%s` has node 0 only.", p->c->groups[g].name);
+        return WRONG(p, LUO_EINPUT, "group `%s` has nodes 0 to %d.", p->c->groups[g].name,
+                     p->c->groups[g].nodes - 1);
+    }
+    int32_t first = 0;
+    for (int32_t k = 0; k < g; k++) first += p->c->groups[k].nodes;
+    *out = first + i;
+    return LUO_OK;
+}
+
+/* "12", "[0-3,7]" or "h20-1/3". Pre of the caller: at least one device comes out. */
+static luo_status read_devices(const parser *p, const char *text, int32_t **dev, int32_t *n)
+{
+    const char *slash = strchr(text, '/');
+    if (slash) {
+        int32_t node = 0;
+        LUO_TRY(read_node(p, text, (size_t)(slash - text), &node));
+        const int32_t slots = p->c->groups[p->c->nodes[node].group].devices_per_node;
+        const int32_t slot = whole_number(slash + 1);
+        if (slot < 0 || slot >= slots)
+            return WRONG(p, LUO_EINPUT, "node `%s` has slots 0 to %d.", p->c->nodes[node].name,
+                         slots - 1);
+        *dev = LUO_NEW_N(p->arena, int32_t, 1);
+        if (!*dev) return luo_err_nomem(p->err);
+        (*dev)[0] = p->c->nodes[node].first_device + slot;
+        *n = 1;
+        return LUO_OK;
+    }
+    if (text[0] != '[' && whole_number(text) < 0)
+        return WRONG(p, LUO_EPARSE, "%s.", "a device id, a device set `[0-3]` or an alias "
+                                           "`h20-1/3` is expected");
+    luo_err inner = {0};
+    const luo_status st =
+        luo_devset_parse(p->arena, text, true, p->c->ndevices, dev, n, &inner);
+    if (st != LUO_OK) return WRONG(p, st, "%s", inner.text);
+    if (*n == 0) return unexpected(p, "at least one device is expected");
+    return LUO_OK;
+}
+
+typedef struct luo_target_choice choice;
+
+/* Links of a node of one kind follow each other from `first`; appends them, returns how many. */
+static int32_t add_run(const luo_cluster *c, int32_t node, int32_t first, int32_t *out)
+{
+    if (first < 0) return 0;
+    int32_t n = 0;
+    const luo_link *l = &c->links[first];
+    for (; first + n < c->nlinks && l[n].kind == l->kind && l[n].node == node; n++)
+        if (out) out[n] = first + n;
+    return n;
+}
+
+static int32_t add_links(const luo_cluster *c, int32_t node, int32_t *out)
+{
+    const luo_node *at = &c->nodes[node];
+    const int32_t first[] = {at->nvlink, at->pcie, at->pcie_switch, at->socket, at->nic};
+    int32_t n = 0;
+    for (int i = 0; i < 5; i++) n += add_run(c, node, first[i], out ? out + n : NULL);
+    return n;
+}
+
+/* Devices and links of whole nodes. */
+static luo_status take_nodes(const parser *p, const int32_t *nodes, int32_t n, choice *out)
+{
+    const luo_cluster *c = p->c;
+    int32_t ndev = 0, nlink = 0;
+    for (int32_t i = 0; i < n; i++) {
+        ndev += c->groups[c->nodes[nodes[i]].group].devices_per_node;
+        nlink += add_links(c, nodes[i], NULL);
+    }
+    int32_t *dev = LUO_NEW_N(p->arena, int32_t, ndev), *link = LUO_NEW_N(p->arena, int32_t, nlink);
+    if (!dev || !link) return luo_err_nomem(p->err);
+    ndev = nlink = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const luo_node *node = &c->nodes[nodes[i]];
+        for (int32_t s = 0; s < c->groups[node->group].devices_per_node; s++)
+            dev[ndev++] = node->first_device + s;
+        nlink += add_links(c, nodes[i], link + nlink);
+    }
+    *out = (choice){out->name, ndev, nlink, dev, link};
+    return LUO_OK;
+}
+
+typedef bool (*link_test)(const luo_cluster *c, const luo_link *l, int32_t a, int32_t b);
+
+static luo_status take_links(const parser *p, link_test on, int32_t a, int32_t b, choice *out)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->c->nlinks; i++) n += on(p->c, &p->c->links[i], a, b);
+    int32_t *link = LUO_NEW_N(p->arena, int32_t, n);
+    if (!link) return luo_err_nomem(p->err);
+    n = 0;
+    for (int32_t i = 0; i < p->c->nlinks; i++)
+        if (on(p->c, &p->c->links[i], a, b)) link[n++] = i;
+    *out = (choice){out->name, 0, n, NULL, link};
+    return LUO_OK;
+}
+
+/* a: rack; b: rail or -1 */
+static bool on_leaf(const luo_cluster *c, const luo_link *l, int32_t a, int32_t b)
+{
+    if (b >= 0 && l->index != b) return false;
+    return (l->kind == LUO_LINK_UPLINK && l->rack == a) ||
+           (l->kind == LUO_LINK_NIC && c->nodes[l->node].rack == a);
+}
+
+static bool on_spine(const luo_cluster *c, const luo_link *l, int32_t a, int32_t b)
+{
+    (void)a, (void)b;
+    return l->kind == LUO_LINK_LINE ||
+           l->kind == (c->fabric == LUO_FABRIC_SINGLE ? LUO_LINK_NIC : LUO_LINK_UPLINK);
+}
+
+static bool on_nvswitch(const luo_cluster *c, const luo_link *l, int32_t a, int32_t b)
+{
+    (void)c, (void)b;
+    return l->kind == LUO_LINK_NVLINK && l->node == a;
+}
+
+static int32_t find_rack(const luo_cluster *c, const char *name, size_t len)
+{
+    for (int32_t i = 0; i < c->nracks; i++)
+        if (strlen(c->racks[i]) == len && strncmp(c->racks[i], name, len) == 0) return i;
+    return -1;
+}
+
+static luo_status unknown_rack(const parser *p, const char *name, size_t len)
+{
+    return WRONG(p, LUO_EINPUT, "no rack is named `%.*s`, the first is `%s`.", (int)len, name,
+                 p->c->racks[0]);
+}
+
+static luo_status read_leaf(const parser *p, const char *name, const char *slash, choice *out)
+{
+    const luo_cluster *c = p->c;
+    const int32_t rack = find_rack(c, name, (size_t)(slash - name));
+    if (rack < 0) return unknown_rack(p, name, (size_t)(slash - name));
+    if (c->fabric == LUO_FABRIC_SINGLE)
+        return unexpected(p, "a `single` fabric has no leaves, its one switch is `spine`");
+    int32_t rail = -1;
+    if (c->fabric == LUO_FABRIC_RAIL) {
+        rail = whole_number(slash + 5);
+        if (rail < 0 || rail >= c->groups[0].nics)
+            return WRONG(p, LUO_EINPUT, "rack `%s` has switches `leaf0` to `leaf%d`.",
+                         c->racks[rack], c->groups[0].nics - 1);
+    } else if (slash[5]) {
+        return WRONG(p, LUO_EINPUT, "rack `%s` has one switch, `leaf`.", c->racks[rack]);
+    }
+    return take_links(p, on_leaf, rack, rail, out);
+}
+
+static luo_status read_switch(const parser *p, const char *name, choice *out)
+{
+    const char *slash = strrchr(name, '/');
+    if (strcmp(name, "spine") == 0) {
+        if (p->c->nnodes < 2) return unexpected(p, "a single node has no spine");
+        return take_links(p, on_spine, 0, 0, out);
+    }
+    if (slash && strcmp(slash, "/nvswitch") == 0) {
+        int32_t node = 0;
+        LUO_TRY(read_node(p, name, (size_t)(slash - name), &node));
+        if (p->c->groups[p->c->nodes[node].group].scale_up != LUO_SCALE_UP_NVSWITCH)
+            return WRONG(p, LUO_EINPUT, "node `%s` has no nvswitch.", p->c->nodes[node].name);
+        return take_links(p, on_nvswitch, node, 0, out);
+    }
+    if (slash && strncmp(slash, "/leaf", 5) == 0) return read_leaf(p, name, slash, out);
+    return unexpected(p, "a switch is `NODE/nvswitch`, `RACK/leaf` (`RACK/leafK` with rails) or "
+                         "`spine`");
+}
+
+static luo_status read_link(const parser *p, const char *name, choice *out)
+{
+    const int32_t i = luo_cluster_find_link(p->c, name);
+    if (i < 0)
+        return unexpected(p, "no link has that name, names are as `h20-1/nic3`, `r0/up` or "
+                             "`storage`");
+    int32_t *link = LUO_NEW_N(p->arena, int32_t, 1);
+    if (!link) return luo_err_nomem(p->err);
+    link[0] = i;
+    *out = (choice){out->name, 0, 1, NULL, link};
+    return LUO_OK;
+}
+
+static luo_status read_nodes_of(const parser *p, int32_t group, int32_t rack, choice *out)
+{
+    int32_t *nodes = LUO_NEW_N(p->arena, int32_t, p->c->nnodes), n = 0;
+    if (!nodes) return luo_err_nomem(p->err);
+    for (int32_t i = 0; i < p->c->nnodes; i++)
+        if (group >= 0 ? p->c->nodes[i].group == group : p->c->nodes[i].rack == rack)
+            nodes[n++] = i;
+    return take_nodes(p, nodes, n, out);
+}
+
+enum { DEVICE, NODE, GROUP, RACK, SWITCH, LINK, KINDS };
+static const char *const kinds[KINDS] = {"device", "node", "group", "rack", "switch", "link"};
+
+static luo_status read_one(const parser *p, int kind, const char *name, choice *out)
+{
+    const size_t len = strlen(name);
+    int32_t i = 0, *dev = NULL;
+    out->name = p->text;
+    switch (kind) {
+    case DEVICE:
+        LUO_TRY(read_devices(p, name, &dev, &i));
+        *out = (choice){out->name, i, 0, dev, NULL};
+        return LUO_OK;
+    case NODE:
+        LUO_TRY(read_node(p, name, len, &i));
+        return take_nodes(p, &i, 1, out);
+    case GROUP:
+        i = find_group(p->c, name, len);
+        return i < 0 ? unknown_group(p, name, len) : read_nodes_of(p, i, -1, out);
+    case RACK:
+        i = find_rack(p->c, name, len);
+        return i < 0 ? unknown_rack(p, name, len) : read_nodes_of(p, -1, i, out);
+    case SWITCH: return read_switch(p, name, out);
+    default: return read_link(p, name, out);
+    }
+}
+
+static luo_status name_choice(const parser *p, const char *kind, const char *name, choice *out)
+{
+    out->name = luo_arena_printf(p->arena, "%s:%s", kind, name);
+    return out->name ? LUO_OK : luo_err_nomem(p->err);
+}
+
+static luo_status any_device(const parser *p, const char *name, luo_target *t)
+{
+    int32_t *dev = NULL, n = 0;
+    LUO_TRY(read_devices(p, name, &dev, &n));
+    t->choices = LUO_NEW_N(p->arena, choice, n);
+    if (!t->choices) return luo_err_nomem(p->err);
+    t->nchoices = n;
+    for (int32_t i = 0; i < n; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "%d", dev[i]);
+        t->choices[i] = (choice){NULL, 1, 0, &dev[i], NULL};
+        LUO_TRY(name_choice(p, "device", id, &t->choices[i]));
+    }
+    return LUO_OK;
+}
+
+static luo_status any_node(const parser *p, int32_t g, luo_target *t)
+{
+    const int32_t n = p->c->groups[g].nodes;
+    t->choices = LUO_NEW_N(p->arena, choice, n);
+    if (!t->choices) return luo_err_nomem(p->err);
+    for (int32_t i = 0; i < p->c->nnodes; i++) {
+        if (p->c->nodes[i].group != g) continue;
+        choice *at = &t->choices[t->nchoices++];
+        LUO_TRY(name_choice(p, "node", p->c->nodes[i].name, at));
+        LUO_TRY(take_nodes(p, &i, 1, at));
+    }
+    return LUO_OK;
+}
+
+static luo_status any_link(const parser *p, int32_t g, luo_target *t)
+{
+    const luo_node_group *group = &p->c->groups[g];
+    const int32_t n = group->nodes * group->nics;
+    if (n == 0) return WRONG(p, LUO_EINPUT, "group `%s` has no NICs to draw from.", group->name);
+    t->choices = LUO_NEW_N(p->arena, choice, n);
+    int32_t *ids = LUO_NEW_N(p->arena, int32_t, n);
+    if (!t->choices || !ids) return luo_err_nomem(p->err);
+    for (int32_t i = 0; i < p->c->nlinks; i++) {
+        const luo_link *l = &p->c->links[i];
+        if (l->kind != LUO_LINK_NIC || p->c->nodes[l->node].group != g) continue;
+        choice *at = &t->choices[t->nchoices];
+        ids[t->nchoices] = i;
+        *at = (choice){NULL, 0, 1, NULL, &ids[t->nchoices++]};
+        LUO_TRY(name_choice(p, "link", l->name, at));
+    }
+    return LUO_OK;
+}
+
+static luo_status read_any(const parser *p, int kind, const char *name, luo_target *t)
+{
+    t->any = true;
+    if (kind == DEVICE) return any_device(p, name, t);
+    const int32_t g = find_group(p->c, name, strlen(name));
+    if (kind == NODE && g >= 0) return any_node(p, g, t);
+    if (kind == LINK && g >= 0) return any_link(p, g, t);
+    if (kind == NODE || kind == LINK) return unknown_group(p, name, strlen(name));
+    return unexpected(p, "`any` draws a device of a set, a node or a link of a group");
+}
+
+luo_status luo_target_parse(luo_arena *arena, const luo_cluster *c, const char *text,
+                            luo_target *out, luo_err *err)
+{
+    luo_status st = LUO_OK;
+    const size_t mark = luo_arena_mark(arena);
+    luo_target t = {0};
+    parser p = {arena, c, luo_arena_strdup(arena, text), err};
+    if (!p.text) return luo_err_nomem(err);
+    const bool any = strncmp(p.text, "any ", 4) == 0;
+    const char *word = any ? p.text + 4 : p.text, *colon = strchr(word, ':');
+    int kind = KINDS;
+    for (int i = 0; colon && i < KINDS; i++)
+        if (strlen(kinds[i]) == (size_t)(colon - word) &&
+            strncmp(kinds[i], word, strlen(kinds[i])) == 0)
+            kind = i;
+    if (kind == KINDS)
+        LUO_TRY_OUT(WRONG(&p, LUO_EPARSE, "%s.", "`device:`, `node:`, `group:`, `rack:`, `switch:` "
+                                                 "or `link:` and a name is expected"));
+    t.kind = kind == SWITCH || kind == LINK ? LUO_TARGET_LINKS : LUO_TARGET_DEVICES;
+    if (any) {
+        LUO_TRY_OUT(read_any(&p, kind, colon + 1, &t));
+    } else {
+        t.nchoices = 1;
+        t.choices = LUO_NEW(arena, choice);
+        if (!t.choices) LUO_TRY_OUT(luo_err_nomem(err));
+        LUO_TRY_OUT(read_one(&p, kind, colon + 1, t.choices));
+    }
+    *out = t;
+out:
+    if (st != LUO_OK) luo_arena_reset(arena, mark);
+    return st;
+}

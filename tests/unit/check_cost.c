@@ -1,0 +1,448 @@
+/* tests/unit/check_cost.c: products, attention, host floor, collectives (accuracy.md 17). */
+#include "core/cost/cost.h"
+
+#include <math.h>
+
+#include "tests/cost_fixture.h"
+
+static const struct {
+    const char *id;
+    luo_gemm g;
+    bool no_sm;
+    double seconds;
+} gemms[] = {
+    {"ACC-G1", {8192, 3072, 1024, 1, 2, false}, false, 2.4757104453e-4},
+    {"ACC-G3", {2048, 6912, 2304, 1, 2, false}, false, 2.7259677538e-4},
+    {"ACC-G4", {128, 13824, 4096, 1, 2, false}, false, 8.5828977778e-5},
+    {"ACC-G5", {128, 13952, 4096, 1, 2, false}, false, 1.14592e-4},
+    {"ACC-G9", {128, 13952, 4096, 1, 2, false}, true, 8.6579911111e-5},
+    {"ACC-G6", {16, 4096, 4096, 1, 2, false}, false, 2.8576e-5},
+    {"ACC-G8", {1000, 1000, 1000, 1, 4, false}, false, 1.9879876923e-5},
+    {"ACC-G10", {2048, 2048, 108, 64, 2, true}, false, 4.4521803815e-3},
+    {"ACC-G11", {4096, 0, 128, 1, 2, false}, false, 0},
+};
+
+START_TEST(gemm)
+{
+    luo_profile p = luo_ref_profile();
+    double s = -1;
+    if (gemms[_i].no_sm) p.sm_count = 0;
+    ck_assert_int_eq(luo_cost_gemm(&p, LUO_BF16, &gemms[_i].g, &s, NULL), LUO_OK);
+    luo_near(s, gemms[_i].seconds, 1e-9, gemms[_i].id);
+}
+END_TEST
+
+static const struct {
+    const char *id;
+    luo_attention a;
+    bool fused;
+    double forward, backward;
+} attentions[] = {
+    /* ACC-A1 is printed as 1.4723648849e-3; A2, which is (A1 - kappa)*1.5 + kappa, and the formula
+     * both give 1.4723648875e-3. */
+    {"ACC-A1", {32, 128, 4, 2048, 0, NULL, true}, true, 1.4723648875e-3, 3.3411929262e-3},
+    {"ACC-A2", {32, 128, 3, 0, 0, (const int64_t[]){4096, 2048, 2048}, true}, true,
+     2.2065473313e-3, 5.0097893894e-3},
+    {"ACC-A4", {12, 128, 1, 2048, 0, NULL, true}, false, 4.8688393846e-4, 7.2510014359e-4},
+};
+
+START_TEST(attention)
+{
+    const luo_profile p = luo_ref_profile();
+    for (int back = 0; back < 2; back++) {
+        double s = 0;
+        ck_assert_int_eq((attentions[_i].fused ? luo_cost_attention : luo_cost_attention_unfused)(
+                             &p, LUO_BF16, &attentions[_i].a, back, &s, NULL),
+                         LUO_OK);
+        luo_near(s, back ? attentions[_i].backward : attentions[_i].forward, 1e-9,
+                 attentions[_i].id);
+    }
+}
+END_TEST
+
+/* A micro-batch that is no multiple of the length: the rest is one shorter sequence. */
+START_TEST(attention_rest)
+{
+    const luo_profile p = luo_ref_profile();
+    const luo_attention packed = {8, 64, 3, 0, 0, (const int64_t[]){512, 512, 100}, true};
+    const luo_attention even = {8, 64, 2, 512, 100, NULL, true};
+    const luo_cost_key key = {LUO_COST_ATTENTION_F, {8, 64, 1124, 512, 1, 0}};
+    double a, b, c;
+    luo_cost_attention(&p, LUO_BF16, &packed, false, &a, NULL);
+    luo_cost_attention(&p, LUO_BF16, &even, false, &b, NULL);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &c, NULL);
+    ck_assert_double_eq(a, b);
+    ck_assert_double_eq(a, c);
+    luo_cost_attention_unfused(&p, LUO_BF16, &packed, false, &a, NULL);
+    luo_cost_attention_unfused(&p, LUO_BF16, &even, false, &b, NULL);
+    ck_assert_double_ge(a, b); /* two of one length go as one batch */
+}
+END_TEST
+
+START_TEST(host)
+{
+    luo_stack s;
+    luo_stack_default(&s);
+    ck_assert_double_eq_tol(s.host_launch_s, 15e-6, 1e-18);
+    s.host_launch_s = 5e-5;
+    luo_near(luo_cost_host(&s, 3e-4, 18), 9.1097669156e-4, 1e-9, "ACC-H1");
+    luo_near(luo_cost_host(&s, 3e-2, 18), 3.0000269998e-2, 1e-9, "ACC-H2");
+    luo_near(luo_cost_host(&s, 0, 18), 0, 0, "nothing to do");
+    luo_near(luo_cost_jitter(&s, 256), 1, 0, "up to 256 devices");
+    luo_near(luo_cost_jitter(&s, 1024), 1.02, 1e-12, "jitter");
+    luo_near(luo_cost_ring_exposed(4, 3e-3, 1e-3), 6e-3, 1e-12, "ring");
+    luo_near(luo_cost_ring_exposed(4, 1e-3, 3e-3), 0, 0, "hidden ring");
+    luo_near(luo_cost_ring_exposed(1, 1e-3, 0), 0, 0, "no ring");
+}
+END_TEST
+
+enum { MIB = 1 << 20 };
+static const luo_curve_point at2[] = {{MIB, 24e9}, {64.0 * MIB, 160e9}, {1024.0 * MIB, 200e9}};
+static const luo_curve_point at8[] = {{MIB, 20e9}, {64.0 * MIB, 200e9}, {1024.0 * MIB, 230e9}};
+static const luo_curve curves[] = {{LUO_ALL_REDUCE, 2, 3, at2}, {LUO_ALL_REDUCE, 8, 3, at8}};
+
+static const struct {
+    const char *id;
+    int coll;
+    int32_t n;
+    int64_t bytes;
+    double seconds;
+} one_node[] = {
+    {"ACC-C1", LUO_COLL_AR, 8, 64 * MIB, 5.8720256e-4},
+    {"ACC-C2", LUO_COLL_AR, 5, 16 * MIB, 2.1081318534e-4},
+    {"ACC-C3", LUO_COLL_AR, 8, 64 * 1024, 9.17504e-5},
+    {"ACC-C4", LUO_COLL_RS, 8, 64 * MIB, 2.9360128e-4},
+    {"all-gather from all-reduce", LUO_COLL_AG, 8, 64 * MIB, 2.9360128e-4},
+    {"all-to-all from all-gather", LUO_COLL_A2A, 8, 64 * MIB, 2.9360128e-4},
+    {"broadcast", LUO_COLL_BCAST, 8, 64 * MIB, 3.3554432e-4},
+    {"ACC-C6", LUO_COLL_AR, 1, 64 * MIB, 0},
+    {"no bytes", LUO_COLL_AR, 8, 0, 0},
+    {"ACC-C7", LUO_COLL_AR, 16, 64 * MIB, 6.291456e-4},
+};
+
+static const int32_t ids[256] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+START_TEST(collective_one_node)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_profile p = luo_ref_profile();
+    p.ncurves = 2;
+    p.curves = curves;
+    luo_node_group g = luo_test_group("a", 1, 16, &p);
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    double s = -1;
+    ck_assert_int_eq(luo_cost_group(&ctx, one_node[_i].coll, ids, one_node[_i].n,
+                                    one_node[_i].bytes, 0, &s, NULL),
+                     LUO_OK);
+    luo_near(s, one_node[_i].seconds, 1e-9, one_node[_i].id);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* `nodes` nodes of 8, all of them or one device of each. */
+static void several(const char *id, int32_t nodes, int32_t each, double nics, double busbw,
+                    int64_t bytes, double share, double want)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_profile p = luo_ref_profile();
+    const luo_curve_point point = {1, busbw};
+    const luo_curve curve = {LUO_ALL_REDUCE, 8, 1, &point};
+    p.net_ratio = 0.965;
+    p.ncurves = 1;
+    p.curves = &curve;
+    luo_node_group g = luo_test_group("a", nodes, 8, &p);
+    g.nic_bytes_per_s = nics / 8;
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    int32_t dev[256], n = 0;
+    for (int32_t i = 0; i < nodes; i++)
+        for (int32_t k = 0; k < each; k++) dev[n++] = 8 * i + k;
+    double s = -1;
+    ck_assert_int_eq(luo_cost_group(&ctx, LUO_COLL_AR, dev, n, bytes, share, &s, NULL), LUO_OK);
+    luo_near(s, want, 1e-9, id);
+    for (int32_t i = 0; i < n / 2; i++) { /* order does not matter */
+        const int32_t t = dev[i];
+        dev[i] = dev[n - 1 - i];
+        dev[n - 1 - i] = t;
+    }
+    for (int32_t i = 0; i + 9 < n; i += 9) {
+        const int32_t t = dev[i];
+        dev[i] = dev[i + 9];
+        dev[i + 9] = t;
+    }
+    double again = -1;
+    luo_cost_group(&ctx, LUO_COLL_AR, dev, n, bytes, share, &again, NULL);
+    ck_assert_double_eq(s, again);
+    luo_arena_free(arena);
+}
+
+START_TEST(collective_several_nodes)
+{
+    several("ACC-C8", 4, 8, 200e9, 200e9, (int64_t)256 * MIB, 1, 2.60046848e-3);
+    several("C8 by its own share", 4, 8, 200e9, 200e9, (int64_t)256 * MIB, 0, 2.60046848e-3);
+    several("ACC-C9", 32, 1, 100e9, 200e9, (int64_t)1024 * MIB, 0.125, 1.8110775411e-1);
+    several("C9 by its own share", 32, 1, 100e9, 200e9, (int64_t)1024 * MIB, 0, 1.8110775411e-1);
+}
+END_TEST
+
+/* E4, and a mesh whose table exists. */
+START_TEST(mesh_tables)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_profile p = luo_ref_profile();
+    const luo_curve mesh_curves[] = {{LUO_ALL_REDUCE, 8, 3, at8}, {LUO_ALL_REDUCE, 2, 3, at2},
+                                     {LUO_ALL_REDUCE, 4, 3, at2}};
+    p.name = "v100";
+    p.ncurves = 3;
+    p.curves = mesh_curves;
+    luo_node_group g = luo_test_group("a", 1, 8, &p);
+    const luo_mesh_link pairs[] = {{0, 1, 2}};
+    g.scale_up = LUO_SCALE_UP_MESH;
+    g.nmesh = 1;
+    g.mesh = pairs;
+    g.has_pcie = true;
+    g.pcie_bytes_per_s = 16e9;
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    luo_err err = {0};
+    double s = -1;
+    ck_assert_int_eq(luo_cost_group(&ctx, LUO_COLL_AR, ids, 5, MIB, 0, &s, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "profile `v100` is a mesh and has no all_reduce table for 5 "
+                               "devices; tables exist for 2, 4, 8.");
+    ck_assert_int_eq(luo_cost_group(&ctx, LUO_COLL_AG, ids, 5, MIB, 0, &s, &err), LUO_EINPUT);
+    ck_assert_int_eq(luo_cost_group(&ctx, LUO_COLL_AG, ids, 4, MIB, 0, &s, &err), LUO_OK);
+    luo_near(s, 0.75 * MIB / 24e9, 1e-12, "mesh, 4 devices");
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Without any table: the best protocol of the ring (5.2), by hand for two sizes. */
+START_TEST(no_table)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const luo_profile p = luo_ref_profile();
+    luo_node_group g[2] = {luo_test_group("a", 1, 8, &p), luo_test_group("b", 1, 4, &p)};
+    g[1].scale_up = LUO_SCALE_UP_NONE;
+    g[1].has_pcie = true;
+    g[1].pcie_bytes_per_s = 16e9;
+    const luo_cluster c = luo_test_cluster(arena, g, 2);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    double s = -1;
+    luo_cost_group(&ctx, LUO_COLL_AR, ids, 8, 1000, 0, &s, NULL); /* LL: 14 steps of 0.6 us */
+    luo_near(s, 6.6e-6 + 14 * 0.6e-6 + 1.75 * 1000 / (0.8 * 300e9 * 0.5), 1e-12, "LL");
+    luo_cost_group(&ctx, LUO_COLL_AR, ids, 8, 1 << 30, 0, &s, NULL); /* Simple */
+    luo_near(s, 8.4e-6 + 14 * 3.4e-6 + 1.75 * (1 << 30) / (0.8 * 300e9), 1e-12, "Simple");
+    luo_cost_group(&ctx, LUO_COLL_RS, ids + 8, 4, 1 << 30, 0, &s, NULL);
+    luo_near(s, 8.4e-6 + 3 * 5.7e-6 + 0.75 * (1 << 30) / (0.8 * 16e9), 1e-12, "PCIe");
+    luo_arena_free(arena);
+}
+END_TEST
+
+START_TEST(p2p)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_profile p = luo_ref_profile();
+    luo_node_group g = luo_test_group("a", 2, 8, &p);
+    luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    double s = -1;
+    luo_cost_p2p(&ctx, 0, 0, MIB, 0, &s, NULL);
+    luo_near(s, 0, 0, "to itself");
+    luo_cost_p2p(&ctx, 0, 1, MIB, 0, &s, NULL);
+    luo_near(s, 10e-6 + MIB / 300e9, 1e-12, "link");
+    luo_cost_p2p(&ctx, 0, 8, MIB, 0, &s, NULL);
+    luo_near(s, 10e-6 + MIB / (0.9 * 200e9 / 8), 1e-12, "all of the node send");
+    luo_cost_p2p(&ctx, 0, 8, MIB, 1, &s, NULL);
+    luo_near(s, 10e-6 + MIB / (0.9 * 200e9), 1e-12, "alone");
+    p.ncurves = 2;
+    p.curves = curves;
+    luo_cost_p2p(&ctx, 0, 1, 64 * MIB, 0, &s, NULL);
+    luo_near(s, 10e-6 + 64.0 * MIB / 160e9, 1e-12, "curve of 2 devices");
+    const luo_p2p_time times[] = {{"nic", MIB, 1e-4}, {"nic", 4.0 * MIB, 2e-4}};
+    p.np2p_times = 2;
+    p.p2p_times = times;
+    luo_cost_p2p(&ctx, 0, 8, 1000, 0, &s, NULL);
+    luo_near(s, 1e-4, 1e-12, "measured, below");
+    luo_cost_p2p(&ctx, 0, 8, 2 * MIB, 0, &s, NULL); /* half way in log2: mean bandwidth */
+    luo_near(s, 2.0 * MIB / ((MIB / 1e-4 + 4.0 * MIB / 2e-4) / 2), 1e-12, "measured, between");
+    luo_cost_p2p(&ctx, 0, 8, 8 * MIB, 0, &s, NULL);
+    luo_near(s, 4e-4, 1e-12, "measured, above");
+    luo_arena_free(arena);
+}
+END_TEST
+
+START_TEST(instructions)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_profile p = luo_ref_profile();
+    const luo_op_time times[] = {{"gemm", LUO_BF16, 64, 64, 64, 1e-3}};
+    luo_node_group g = luo_test_group("a", 1, 2, &p);
+    g.base_slowdown = 2;
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    stack.host_launch_s = 0;
+    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_key gemm_key = {LUO_COST_GEMM, {8192, 3072, 1024, 1, 2, 0}};
+    const luo_cost_key small = {LUO_COST_GEMM, {64, 64, 64, 1, 2, 0}};
+    const luo_cost_key adam = {LUO_COST_OPTIMIZER, {1000000, 34}};
+    const luo_cost_key bad = {99, {0}};
+    double s = -1;
+    ck_assert_int_eq(luo_cost_instr(&ctx, 1, &gemm_key, LUO_BF16, &s, NULL), LUO_OK);
+    luo_near(s, 2 * 2.4757104453e-4, 1e-9, "base_slowdown");
+    luo_cost_instr(&ctx, 1, &adam, LUO_BF16, &s, NULL);
+    luo_near(s, 2 * (34e6 / (0.72 * 2e12) + 4e-6), 1e-12, "optimizer");
+    stack.optimizer_bytes = 17;
+    luo_cost_instr(&ctx, 1, &adam, LUO_BF16, &s, NULL);
+    luo_near(s, 2 * (17e6 / (0.72 * 2e12) + 4e-6), 1e-12, "another stack's optimizer");
+    const luo_cost_key att = {LUO_COST_ATTENTION_F, {12, 128, 2048, 2048, 1, 0}};
+    stack.attention_fused = false;
+    luo_cost_instr(&ctx, 1, &att, LUO_BF16, &s, NULL);
+    luo_near(s, 2 * 4.8688393846e-4, 1e-9, "ACC-A4 by its key");
+    ck_assert_int_eq(luo_cost_instr(&ctx, 1, &bad, LUO_BF16, &s, NULL), LUO_EBUG);
+    p.nop_times = 1;
+    p.op_times = times;
+    luo_cost_instr(&ctx, 0, &small, LUO_BF16, &s, NULL);
+    luo_near(s, 2e-3, 1e-12, "measured op");
+    stack.host_launch_s = 1;
+    luo_cost_instr(&ctx, 0, &small, LUO_BF16, &s, NULL);
+    luo_near(s, 2 * luo_cost_host(&stack, 1e-3, 1), 1e-12, "host floor");
+    luo_err err = {0};
+    ck_assert_int_eq(luo_cost_instr(&ctx, 0, &gemm_key, LUO_F64, &s, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "profile `ref` has no peak for dtype `f64`; it lists bf16, f32.");
+    p.memory_bytes_per_s = 0;
+    ck_assert_int_eq(luo_cost_instr(&ctx, 0, &gemm_key, LUO_BF16, &s, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "profile `ref` has no value `memory_gbytes_per_s`; give it or an "
+                               "op_times table.");
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* luo_cost_role: the instructions of a layer sum to t_layer less its communication. */
+START_TEST(role_floor)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const luo_profile p = luo_ref_profile();
+    luo_node_group g = luo_test_group("a", 1, 2, &p);
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    stack.host_launch_s = 5e-5;
+    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_key key = {LUO_COST_GEMM, {1024, 1024, 1024, 1, 2, 0}};
+    const luo_cost_key adam = {LUO_COST_OPTIMIZER, {1000000, 34}};
+    const luo_instr instr[] = {
+        {.kind = LUO_INSTR_COMPUTE, .layer = 3, .cost = key},
+        {.kind = LUO_INSTR_COMPUTE, .layer = 3, .cost = key},
+        {.kind = LUO_INSTR_COLLECTIVE, .stream = LUO_STREAM_TP, .layer = 3},
+        {.kind = LUO_INSTR_COMPUTE, .layer = 3, .recompute = true, .cost = key},
+        {.kind = LUO_INSTR_COMPUTE, .layer = -1, .cost = key},
+        {.kind = LUO_INSTR_COMPUTE, .layer = -1, .cost = adam},
+        {.kind = LUO_INSTR_COMPUTE, .layer = 3, .cost = adam},
+    };
+    const luo_segment seg[] = {{LUO_PHASE_F, 0, 1, 0, 5}, {LUO_PHASE_POST, 0, 0, 5, 2}};
+    const luo_role role = {.ninstr = 7, .nseg = 2, .instr = instr, .seg = seg};
+    const double comm[7] = {[2] = 1e-4};
+    double s[7], one;
+    ck_assert_int_eq(luo_cost_role(arena, &ctx, 0, &role, comm, s, NULL), LUO_OK);
+    luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &one, NULL);
+    luo_near(s[0] + s[1], luo_cost_host(&stack, 2 * one + 1e-4, 2) - 1e-4, 1e-12, "layer");
+    luo_near(s[3], luo_cost_host(&stack, one, 1), 1e-12, "recompute apart");
+    luo_near(s[4], luo_cost_host(&stack, one, 1), 1e-12, "no layer");
+    luo_near(s[2], 0, 0, "communication is not compute");
+    luo_near(s[5] + s[6], 2 * (34e6 / (0.72 * 2e12) + 4e-6) + 40 * 5e-5, 1e-12, "40 launches");
+    luo_arena_free(arena);
+}
+END_TEST
+
+static const struct {
+    luo_value value;
+    bool without_peak, without_w, without_memory;
+    const char *says;
+} profiles[] = {
+    {LUO_VALUE("gemm_ratio", 0.5), false, false, false, ""},
+    {LUO_VALUE("gemm_ratio", 0.5), true, false, false,
+     "profile `x` has no value `peak_bf16_tflop_per_s` (not known in any source); measure it with "
+     "`luoshu calibrate`."},
+    {LUO_VALUE("gemm_ratio", 0.5), false, true, false,
+     "profile `x` has no value `memory_gbytes_per_s`; give it or an op_times table."},
+    {LUO_VALUE("gemm_ratio", 0.5), false, false, true,
+     "profile `x` has no value `memory_gib`; give it."},
+    {LUO_VALUE("gemm_ratio", 1.5), false, false, false,
+     "`gemm_ratio` of profile `x` is 1.5; a number from 1e-09 to 1 is expected."},
+    {LUO_VALUE("gemm_rati", 1), false, false, false,
+     "profile `x` has an unknown value `gemm_rati`; did you mean `gemm_ratio`?"},
+    {LUO_VALUE("zzz", 1), false, false, false,
+     "profile `x` has an unknown value `zzz`; the names are listed in accuracy.md 3.1."},
+    {LUO_VALUE("memory_gib", 80), false, false, false,
+     "profile `x` gives `memory_gib` twice; give it once."},
+    {LUO_VALUE("launch_us", NAN), false, false, false,
+     "`launch_us` of profile `x` is nan; a number from 0 to 1e+06 is expected."},
+};
+
+START_TEST(profile)
+{
+    luo_value v[4];
+    int32_t n = 0;
+    if (!profiles[_i].without_peak) v[n++] = (luo_value)LUO_VALUE("peak_f16_tflop_per_s", 125);
+    if (!profiles[_i].without_w) v[n++] = (luo_value)LUO_VALUE("memory_gbytes_per_s", 900);
+    if (!profiles[_i].without_memory) v[n++] = (luo_value)LUO_VALUE("memory_gib", 16);
+    v[n++] = profiles[_i].value;
+    v[n - 1].line = 7;
+    v[n - 1].col = 3;
+    luo_profile p = {.name = "x", .nvalues = n, .values = v};
+    luo_err err = {0};
+    const luo_status st = luo_profile_finish(&p, &err);
+    ck_assert_int_eq(st, *profiles[_i].says ? LUO_EINPUT : LUO_OK);
+    ck_assert_str_eq(err.text, profiles[_i].says);
+    if (st != LUO_OK) {
+        ck_assert_int_eq(err.line, strstr(err.text, "has no value") ? 0 : 7);
+        return;
+    }
+    ck_assert_double_eq(p.peak_flops[LUO_BF16], 125e12); /* accuracy.md 20.2 */
+    ck_assert_double_eq(p.gemm_ratio, 0.5);
+    ck_assert_double_eq_tol(p.p2p_s, 10e-6, 1e-18);
+    ck_assert_double_eq_tol(p.reserved_bytes, 1.86 * 1073741824, 1);
+    ck_assert_double_eq(p.net_half_bytes, 13450000);
+}
+END_TEST
+
+START_TEST(stack_values)
+{
+    luo_stack s;
+    luo_err err = {0};
+    luo_stack_default(&s);
+    ck_assert(s.attention_fused && !s.p2p_blocking && !s.scatter_gather);
+    ck_assert_int_eq(luo_stack_set(&s, "host_launch_us", 50, &err), LUO_OK);
+    ck_assert_double_eq_tol(s.host_launch_s, 50e-6, 1e-18);
+    ck_assert_int_eq(luo_stack_set(&s, "dp_overlap", 1.5, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "`dp_overlap` is 1.5; a number from 0 to 1 is expected.");
+    ck_assert_int_eq(luo_stack_set(&s, "p2p", 1, &err), LUO_OK);
+    ck_assert(s.p2p_blocking);
+    ck_assert_int_eq(luo_stack_switch(&s, "attention", "unfused", &err), LUO_OK);
+    ck_assert(!s.attention_fused);
+    ck_assert_int_eq(luo_stack_switch(&s, "attention", "flash", &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "`attention` is `flash`; `unfused` or `fused` is expected.");
+    ck_assert_int_eq(luo_stack_set(&s, "dp_overlop", 1, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "a stack has no `dp_overlop`; did you mean `dp_overlap`?");
+}
+END_TEST
+
+LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T_N(attention, LUO_ROWS(attentions)),
+          LUO_T(attention_rest), LUO_T(host), LUO_T_N(collective_one_node, LUO_ROWS(one_node)),
+          LUO_T(collective_several_nodes), LUO_T(mesh_tables), LUO_T(no_table), LUO_T(p2p),
+          LUO_T(instructions), LUO_T(role_floor), LUO_T_N(profile, LUO_ROWS(profiles)),
+          LUO_T(stack_values))

@@ -1,0 +1,340 @@
+/* tests/unit/check_layer.c: layers, overlap, memory, FLOP and the step (accuracy.md 17). */
+#include "core/cost/layer.h"
+
+#include <math.h>
+
+#include "core/cost/memory.h"
+#include "core/cost/overlap.h"
+#include "core/cost/step.h"
+#include "tests/cost_fixture.h"
+
+static luo_model gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t vocab)
+{
+    return (luo_model){.name = "gpt", .family = LUO_FAMILY_GPT, .layers = layers, .hidden = hidden,
+                       .ffn_hidden = 4 * hidden, .heads = heads, .kv_heads = heads,
+                       .head_dim = hidden / heads, .vocab = vocab, .linear_bias = true,
+                       .qkv_bias = true, .tied_embeddings = true, .causal = true,
+                       .norm = LUO_NORM_LAYER, .activation = LUO_ACT_GELU,
+                       .position = LUO_POS_LEARNED, .max_sequence_tokens = 2048};
+}
+
+static luo_model llama(int64_t layers, int64_t hidden, int64_t heads, int64_t kv, int64_t ffn)
+{
+    return (luo_model){.name = "llama", .family = LUO_FAMILY_LLAMA, .layers = layers,
+                       .hidden = hidden, .ffn_hidden = ffn, .heads = heads, .kv_heads = kv,
+                       .head_dim = hidden / heads, .vocab = 32000, .causal = true,
+                       .max_sequence_tokens = 8192};
+}
+
+static const struct {
+    const char *id;
+    int64_t b, s, h, a, kv, f;
+    bool gated, fused;
+    int32_t t;
+    double forward, backward;
+} layers[] = {
+    {"ACC-L1", 1, 2048, 12288, 96, 96, 49152, false, false, 8, 5.1421477726e-3, 9.4110657296e-3},
+    {"ACC-L3", 4, 1024, 1024, 16, 16, 4096, false, false, 1, 1.2980263822e-3, 2.2241320018e-3},
+    {"ACC-L4", 1, 8192, 4096, 32, 8, 14336, true, true, 4, 5.9635805867e-3, 1.2111027714e-2},
+};
+
+START_TEST(layer_row)
+{
+    const luo_profile p = luo_ref_profile();
+    luo_stack stack;
+    luo_stack_default(&stack);
+    stack.attention_fused = layers[_i].fused;
+    const int64_t h = layers[_i].h, a = layers[_i].a;
+    luo_model m = layers[_i].gated ? llama(2, h, a, layers[_i].kv, layers[_i].f)
+                                   : gpt(2, h, a, 1000);
+    const luo_layer_shape l = {.model = &m, .tokens = layers[_i].b * layers[_i].s,
+                               .sequence_tokens = layers[_i].s, .tp = layers[_i].t};
+    luo_layer_gpu g;
+    ck_assert_int_eq(luo_cost_layer_gpu(&p, &stack, LUO_BF16, &l, &g, NULL), LUO_OK);
+    luo_near(g.forward, layers[_i].forward, 1e-9, layers[_i].id);
+    luo_near(g.backward, layers[_i].backward, 1e-9, layers[_i].id);
+    ck_assert_double_eq(g.kernels, (layers[_i].fused ? 14 : 16) + (layers[_i].t > 1 ? 2 : 0));
+}
+END_TEST
+
+START_TEST(flop_forms)
+{
+    /* ACC-F1, F2, F3 */
+    ck_assert_double_eq(luo_flops_96(2304, 2048, 80, 12288, 51200), 5641682123048878080.0);
+    ck_assert_double_eq(luo_flops_72(384, 4096, 84, 8192, 131072), 701717116939665408.0);
+    luo_near(luo_flops_96(2304, 2048, 80, 12288, 51200) / (148e12 * 1536), 24.817365758, 1e-9,
+             "ACC-F3");
+}
+END_TEST
+
+static double link_seconds(const void *ctx, double bytes)
+{
+    (void)ctx;
+    return 1e-4 + bytes / 40e9;
+}
+
+START_TEST(ddp)
+{
+    double seconds[24], bytes[24];
+    for (int i = 0; i < 24; i++) seconds[i] = 2e-3, bytes[i] = 25e6;
+    luo_overlap o;
+    luo_cost_ddp_overlap(24, seconds, bytes, 100e6, link_seconds, NULL, &o);
+    luo_near(o.exposed, 2.6e-3, 1e-9, "ACC-O1 exposed");
+    luo_near(o.total, 1.56e-2, 1e-9, "ACC-O1 total");
+    ck_assert_int_eq(o.buckets, 6);
+    luo_cost_ddp_overlap(24, seconds, bytes, 1, link_seconds, NULL, &o); /* one layer is too much */
+    ck_assert_int_eq(o.buckets, 24);
+    luo_cost_ddp_overlap(24, seconds, bytes, 1e12, link_seconds, NULL, &o);
+    ck_assert_int_eq(o.buckets, 1);
+    luo_near(o.exposed, o.total, 1e-12, "one bucket hides nothing");
+    luo_cost_ddp_overlap(0, seconds, bytes, 1, link_seconds, NULL, &o);
+    ck_assert(o.buckets == 0 && o.exposed == 0);
+}
+END_TEST
+
+static const struct {
+    const char *id;
+    double gather, scatter, forward_end, end;
+} fsdps[] = {{"ACC-O3", 0.5, 0.5, 4.5, 13.5}, {"ACC-O4", 1.5, 1.0, 7, 18.5}};
+
+START_TEST(fsdp)
+{
+    const double f[4] = {1, 1, 1, 1}, b[4] = {2, 2, 2, 2};
+    double g[4], r[4];
+    for (int i = 0; i < 4; i++) g[i] = fsdps[_i].gather, r[i] = fsdps[_i].scatter;
+    luo_fsdp out;
+    luo_cost_fsdp(4, f, b, g, r, 1, &out);
+    luo_near(out.forward_end, fsdps[_i].forward_end, 1e-12, fsdps[_i].id);
+    luo_near(out.end, fsdps[_i].end, 1e-12, fsdps[_i].id);
+}
+END_TEST
+
+static const struct {
+    const char *id;
+    int64_t L, h, a, b;
+    int32_t t, p, v;
+    int recompute;
+    bool sp;
+    double bytes;
+} activations[] = {
+    {"ACC-M1", 48, 6144, 64, 4, 8, 1, 1, 0, false, 63619203072.0},
+    {"ACC-M2", 48, 6144, 64, 4, 8, 1, 1, 1, true, 10267656192.0},
+    {"ACC-M3", 96, 12288, 96, 1, 8, 8, 3, 0, false, 71772930048.0},
+    {"ACC-M5", 105, 20480, 128, 1, 8, 35, 3, 0, false, 122431733760.0},
+    {"ACC-M6", 128, 25600, 160, 1, 8, 64, 1, 2, false, 13421772800.0},
+};
+
+START_TEST(memory_activations)
+{
+    const luo_model m = gpt(activations[_i].L, activations[_i].h, activations[_i].a, 51200);
+    const luo_mem_spec s = {.model = &m, .recompute = activations[_i].recompute,
+                            .layers = (double)activations[_i].L / activations[_i].p,
+                            .recompute_layers = -1, .sequence_tokens = 2048,
+                            .micro_batch_tokens = 2048 * activations[_i].b, .tp = activations[_i].t,
+                            .stages = activations[_i].p, .chunks = activations[_i].v,
+                            .micro_batches = 1024, .replicas = 1,
+                            .schedule = activations[_i].v > 1 ? LUO_SCHED_INTERLEAVED
+                                                              : LUO_SCHED_1F1B,
+                            .sequence_parallel = activations[_i].sp};
+    const double stored = luo_mem_layer_activations(&s, s.recompute) * s.layers / s.chunks *
+                          (double)luo_mem_in_flight(&s);
+    luo_near(stored, activations[_i].bytes, 1e-12, activations[_i].id);
+}
+END_TEST
+
+static const struct {
+    const char *id;
+    int32_t zero;
+    int64_t weights, gradients, optimizer;
+} states[] = {
+    {"ACC-M7", 0, 2000000000, 4000000000, 12000000000},
+    {"ACC-M8", 1, 2000000000, 4000000000, 1500000000},
+    {"ZeRO 2", 2, 2000000000, 500000000, 1500000000},
+    {"ACC-M10", 3, 250000000, 500000000, 1500000000},
+};
+
+START_TEST(memory_state)
+{
+    luo_mem m = {0};
+    luo_mem_state(1e9, 2, 4, states[_i].zero, 8, &m);
+    ck_assert_int_eq(m.weights, states[_i].weights);
+    ck_assert_int_eq(m.gradients, states[_i].gradients);
+    ck_assert_int_eq(m.optimizer, states[_i].optimizer);
+}
+END_TEST
+
+START_TEST(memory_bloom)
+{
+    const luo_model m = gpt(72, 14336, 64, 250880);
+    luo_mem_spec s = {.model = &m, .layers = 6, .recompute = 2, .recompute_layers = -1,
+                      .micro_batch_tokens = 2048, .sequence_tokens = 2048, .tp = 8, .stages = 12,
+                      .chunks = 1, .micro_batches = 512, .replicas = 4, .zero = 1,
+                      .schedule = LUO_SCHED_1F1B, .embedding = true, .reserved_bytes = 2.0e9};
+    luo_mem out;
+    luo_mem_stage(&s, &out);
+    ck_assert_msg(llabs(out.peak - 28745553229) <= 1, "ACC-M11: %lld", (long long)out.peak);
+    ck_assert_int_eq(out.buffers, 0);
+    s.head = true; /* logits of T*V/t at 2 + 4 + 4 bytes and the table once more */
+    luo_mem with;
+    luo_mem_stage(&s, &with);
+    ck_assert_int_eq(with.activations - out.activations, (int64_t)2048 * 250880 / 8 * 10);
+    ck_assert_int_eq(with.weights - out.weights, (int64_t)2 * 250880 * 14336 / 8);
+    s.zero = 3;
+    luo_mem_stage(&s, &with);
+    const double layer = luo_mem_layer_parameters(&m, 0, 8);
+    ck_assert_int_eq(with.buffers, (int64_t)(8 * layer)); /* two of 2 bytes, one of 4 */
+    ck_assert_double_eq(layer * 8, 12.0 * 14336 * 14336 + 13.0 * 14336);
+}
+END_TEST
+
+/* Llama: the count of 8.2 by hand, with kv heads; all of it over t with sequence parallelism. */
+START_TEST(memory_llama)
+{
+    const luo_model m = llama(32, 4096, 32, 8, 14336);
+    luo_mem_spec s = {.model = &m, .layers = 1, .recompute_layers = -1, .micro_batch_tokens = 4096,
+                      .sequence_tokens = 4096, .tp = 4, .stages = 1, .chunks = 1,
+                      .micro_batches = 1, .replicas = 1, .attention_fused = true};
+    const double all = 4096.0 * 4096, cut = 4 + 4 * 8.0 / 32 + 8 * 14336.0 / 4096;
+    luo_near(luo_mem_layer_activations(&s, 0), all * (8 + cut / 4), 1e-12, "llama");
+    s.sequence_parallel = true;
+    luo_near(luo_mem_layer_activations(&s, 0), all * (8 + cut) / 4, 1e-12, "llama, sequence");
+    luo_near(luo_mem_layer_activations(&s, 2), all * 2 / 4, 1e-12, "full");
+    int64_t params = 0;
+    luo_model_parameters(&m, &params, NULL);
+    luo_near(32 * luo_mem_layer_parameters(&m, 0, 1) + 2.0 * 32000 * 4096 + 4096, (double)params,
+             1e-12, "parameters agree with the model's");
+}
+END_TEST
+
+/* One device, one stage: the step is the sum of its parts, by hand. */
+START_TEST(step_of_one)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const luo_profile p = luo_ref_profile();
+    luo_node_group g = luo_test_group("a", 1, 8, &p);
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_model m = llama(4, 1024, 16, 16, 4096);
+    const int32_t dev[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    luo_step_spec s = {.model = &m, .sequence_tokens = 1024, .micro_batch_sequences = 2,
+                       .micro_batches = 5, .tp = 1, .pp = 1, .dp = 1, .chunks = 1,
+                       .schedule = LUO_SCHED_1F1B, .dev = dev};
+    luo_step_cost one, two;
+    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &one, NULL), LUO_OK);
+    const luo_layer_shape l = {.model = &m, .tokens = 2048, .sequence_tokens = 1024, .tp = 1};
+    luo_layer_cost layer_s;
+    luo_pair_cost head, embedding;
+    double opt;
+    luo_cost_layer(&ctx, &l, dev, 0, &layer_s, NULL);
+    luo_cost_head(&ctx, &l, dev, &head, NULL);
+    luo_cost_embedding(&ctx, &l, dev, &embedding, NULL);
+    luo_cost_optimizer(&ctx, 0,
+                       4 * luo_mem_layer_parameters(&m, 0, 1) + 2.0 * 32000 * 1024, &opt, NULL);
+    const double micro = 4 * (layer_s.forward + layer_s.backward) + head.forward + head.backward +
+                         embedding.forward + embedding.backward;
+    luo_near(one.pipeline, 5 * micro, 1e-12, "pipeline of one");
+    luo_near(one.step, 5 * micro + opt, 1e-12, "step of one");
+    ck_assert(one.dp == 0 && one.tied == 0);
+    s.dp = 2;
+    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &two, NULL), LUO_OK);
+    double reduce;
+    const double params = 4 * luo_mem_layer_parameters(&m, 0, 1) + 2.0 * 32000 * 1024;
+    luo_cost_group(&ctx, LUO_COLL_AR, dev, 2, (int64_t)(2 * params), 0, &reduce, NULL);
+    luo_near(two.dp, reduce, 1e-12, "gradients");
+    s.zero = 1;
+    luo_cost_step(arena, &ctx, &s, &two, NULL);
+    luo_near(two.optimizer, 34 * params / 2 / (0.72 * 2e12) + 4e-6 + 40 * 15e-6, 1e-9, "ZeRO 1");
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Directions that any step must have. */
+START_TEST(step_directions)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const luo_profile p = luo_ref_profile();
+    luo_node_group g = luo_test_group("a", 4, 8, &p);
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_model m = gpt(16, 4096, 32, 50304);
+    int32_t dev[32];
+    for (int32_t i = 0; i < 32; i++) dev[i] = i;
+    luo_step_spec s = {.model = &m, .sequence_tokens = 2048, .micro_batch_sequences = 1,
+                       .micro_batches = 8, .tp = 4, .pp = 4, .dp = 2, .chunks = 1,
+                       .schedule = LUO_SCHED_1F1B, .dev = dev};
+    luo_step_cost base, other;
+    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &base, NULL), LUO_OK);
+    ck_assert_double_gt(base.tied, 0);
+    ck_assert_double_gt(base.pipeline, base.ideal);
+    s.recompute = 2;
+    luo_cost_step(arena, &ctx, &s, &other, NULL);
+    ck_assert_double_gt(other.pipeline, base.pipeline * 1.2);
+    ck_assert_double_lt(other.pipeline, base.pipeline * 1.4);
+    s.recompute = 0;
+    s.micro_batches = 16;
+    luo_cost_step(arena, &ctx, &s, &other, NULL);
+    ck_assert_double_lt(other.pipeline, base.pipeline * 2);
+    s.micro_batches = 8;
+    s.chunks = 2;
+    s.schedule = LUO_SCHED_INTERLEAVED;
+    luo_cost_step(arena, &ctx, &s, &other, NULL);
+    ck_assert_double_lt(other.pipeline, base.pipeline);
+    s.chunks = 1;
+    s.schedule = LUO_SCHED_1F1B;
+    g.nic_bytes_per_s /= 2;
+    luo_cost_step(arena, &ctx, &s, &other, NULL);
+    ck_assert_double_gt(other.step, base.step);
+    s.zero = 3;
+    s.pp = 1;
+    s.dp = 8;
+    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &other, NULL), LUO_OK);
+    ck_assert_double_eq(other.dp, 0);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* A context ring, uneven shares and experts change a layer in the direction they must. */
+START_TEST(layer_variants)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const luo_profile p = luo_ref_profile();
+    luo_node_group g = luo_test_group("a", 1, 8, &p);
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    luo_model m = llama(4, 4096, 32, 8, 14336);
+    const int32_t dev[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    luo_layer_shape l = {.model = &m, .tokens = 32768, .sequence_tokens = 32768, .tp = 2};
+    luo_layer_cost whole, ring, uneven, sparse;
+    ck_assert_int_eq(luo_cost_layer(&ctx, &l, dev, 0, &whole, NULL), LUO_OK);
+    l.cp = 4;
+    luo_cost_layer(&ctx, &l, dev, 0, &ring, NULL);
+    ck_assert_double_lt(ring.forward, whole.forward / 3);
+    l.cp = 1;
+    l.local_heads = 24;
+    l.local_kv_heads = 6;
+    l.local_ffn = 3 * 14336 / 4;
+    luo_cost_layer(&ctx, &l, dev, 0, &uneven, NULL);
+    ck_assert_double_gt(uneven.forward, whole.forward * 1.3);
+    m.moe = (luo_moe){.experts = 8, .experts_per_token = 1, .expert_ffn_hidden = 14336};
+    l.local_heads = l.local_kv_heads = l.local_ffn = 0;
+    luo_cost_layer(&ctx, &l, dev, 0, &sparse, NULL);
+    luo_near(sparse.forward, whole.forward, 0.02, "8 experts of which one works per token");
+    m.family = LUO_FAMILY_VGG;
+    luo_err err = {0};
+    ck_assert_int_eq(luo_cost_layer(&ctx, &l, dev, 0, &sparse, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "model `llama` is a vgg, which has no transformer layers to cost; "
+                               "use another family.");
+    luo_arena_free(arena);
+}
+END_TEST
+
+LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_T(ddp),
+          LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(memory_activations, LUO_ROWS(activations)),
+          LUO_T_N(memory_state, LUO_ROWS(states)), LUO_T(memory_bloom), LUO_T(memory_llama),
+          LUO_T(step_of_one), LUO_T(step_directions), LUO_T(layer_variants))
