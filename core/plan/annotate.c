@@ -1,0 +1,392 @@
+/* core/plan/annotate.c: derived annotations. Members are pipelines; a place is a block, the
+ * embedding or the head, and lies on one stage of every pipeline. */
+#include "core/plan/annotate.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/graph/intern.h"
+
+enum { FORMS = LUO_FORM_ALL + 1 };
+
+typedef struct placing {
+    luo_graph *g;
+    const luo_plan *p;
+    luo_err *err;
+    luo_arena *scratch;
+    luo_intern stages; /* stage per pipeline -> set of stages */
+    int32_t cap;
+    int32_t *ann;      /* [set * FORMS + form], -1: not made */
+    int32_t *set_of;   /* by place + 1; the head is last */
+} placing;
+
+static int32_t embedding_stage(const luo_pipeline *pipe)
+{
+    for (int32_t s = 0; s < pipe->nstages; s++)
+        if (pipe->stages[s].embedding) return s;
+    return 0;
+}
+
+static int32_t head_stage(const luo_pipeline *pipe)
+{
+    for (int32_t s = 0; s < pipe->nstages; s++)
+        if (pipe->stages[s].head) return s;
+    return pipe->nstages - 1;
+}
+
+static int32_t stage_of_block(const luo_pipeline *pipe, int32_t block)
+{
+    for (int32_t s = 0; s < pipe->nstages; s++)
+        for (int32_t r = 0; r < pipe->stages[s].nlayers; r++)
+            if (block >= pipe->stages[s].layers[r].lo && block < pipe->stages[s].layers[r].hi)
+                return s;
+    return -1;
+}
+
+static int32_t stage_of_place(const luo_pipeline *pipe, int32_t place)
+{
+    if (place == LUO_PLACE_EMBEDDING) return embedding_stage(pipe);
+    if (place == LUO_PLACE_HEAD) return head_stage(pipe);
+    return stage_of_block(pipe, place);
+}
+
+/* ---- what the builder has to know ---- */
+
+/* Query and key-value heads are cut at the same place: exactly, by the shares. */
+static bool heads_fit(const luo_stage *s, int64_t heads)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < s->ndev; i++) sum += s->shares ? s->shares[i] : 1;
+    for (int32_t i = 0; i < s->ndev && sum; i++)
+        if (heads * (int64_t)(s->shares ? s->shares[i] : 1) % sum != 0) return false;
+    return sum > 0;
+}
+
+static luo_status check_stage(const luo_plan *p, const luo_model *m, int32_t i, int32_t k,
+                              luo_build_opts *out, luo_err *err)
+{
+    const luo_stage *s = &p->pipelines[i].stages[k];
+    if (s->context_parallel > 1)
+        return luo_err_part(
+            err,
+            luo_err_set(err, LUO_EINPUT,
+                        "pipeline %d, stage %d: context_parallel %d is not compiled yet; use 1 and "
+                        "a larger tensor-parallel group.",
+                        (int)i, (int)k, (int)s->context_parallel),
+            "/pipelines/%d/stages/%d/context_parallel", (int)i, (int)k);
+    if (m->kv_heads == m->heads || heads_fit(s, m->kv_heads)) return LUO_OK;
+    out->kv_whole = true;
+    return LUO_OK;
+}
+
+luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_opts *out,
+                               luo_err *err)
+{
+    *out = (luo_build_opts){.dtype = p->dtype};
+    if (p->zero > 1)
+        return luo_err_part(err,
+                            luo_err_set(err, LUO_EINPUT,
+                                        "zero %d is not compiled: gradients or weights would be "
+                                        "cut per layer; use zero 0 or 1.", (int)p->zero), "/zero");
+    const luo_state_layout *l = &p->state_layout;
+    out->state_apart = l->ndev > 0;
+    if (out->state_apart && (l->data < 1 || l->tensor < 1 || l->pipeline < 1 ||
+                             (int64_t)l->data * l->tensor * l->pipeline != l->ndev))
+        return luo_err_part(err,
+                            luo_err_set(err, LUO_EINPUT,
+                                        "state layout %d x %d x %d does not fit %d devices.",
+                                        (int)l->data, (int)l->tensor, (int)l->pipeline,
+                                        (int)l->ndev), "/state_layout");
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const luo_pipeline *pipe = &p->pipelines[i];
+        if (embedding_stage(pipe) != head_stage(pipe)) out->head_apart = true;
+        for (int32_t k = 0; k < pipe->nstages; k++)
+            LUO_TRY(check_stage(p, m, i, k, out, err));
+    }
+    return LUO_OK;
+}
+
+/* ---- one annotation per (stages, form) ---- */
+
+static luo_status set_of_place(placing *c, int32_t place, int32_t layers, int32_t *set)
+{
+    int32_t *memo = &c->set_of[place == LUO_PLACE_HEAD ? layers + 1 : place + 1];
+    *set = *memo;
+    if (*memo >= 0) return LUO_OK;
+    const int32_t P = c->p->npipelines;
+    int32_t *key = LUO_NEW_N(c->scratch, int32_t, P);
+    if (!key) return luo_err_nomem(c->err);
+    for (int32_t i = 0; i < P; i++) {
+        key[i] = stage_of_place(&c->p->pipelines[i], place);
+        if (key[i] < 0)
+            return luo_err_set(c->err, LUO_EINPUT,
+                               "pipeline %d has no stage for layer %d; cover every layer once.",
+                               (int)i, (int)place);
+    }
+    *set = *memo = luo_intern_id(&c->stages, key, P, NULL);
+    if (*set < 0) return luo_err_nomem(c->err);
+    if (*set < c->cap) return LUO_OK;
+    const size_t old = (size_t)c->cap * FORMS, want = 2 * old + 64 * FORMS;
+    int32_t *ann = luo_arena_grow(c->scratch, c->ann, old * sizeof *ann, want * sizeof *ann);
+    if (!ann) return luo_err_nomem(c->err);
+    for (size_t i = old; i < want; i++) ann[i] = -1;
+    c->ann = ann;
+    c->cap = (int32_t)(want / FORMS);
+    return LUO_OK;
+}
+
+/* Cut on dimension 0 or whole inside each member, and how members share the tensor. */
+static bool form_cuts(const placing *c, luo_form form)
+{
+    return form == LUO_FORM_CUT || (form == LUO_FORM_X && c->p->sequence_parallel);
+}
+
+static int32_t form_top(luo_form form)
+{
+    return form == LUO_FORM_X || form == LUO_FORM_WHOLE ? 0 : LUO_DUP;
+}
+
+static luo_status make_ann(placing *c, int32_t set, luo_form form, int32_t *id)
+{
+    const int32_t P = c->p->npipelines, *stage = c->stages.key[set].at;
+    luo_grp *grp = LUO_NEW_N(c->scratch, luo_grp, P);
+    luo_ent *ent = LUO_NEW_N(c->scratch, luo_ent, P);
+    if (!grp || !ent) return luo_err_nomem(c->err);
+    for (int32_t i = 0; i < P; i++) {
+        const luo_stage *s = &c->p->pipelines[i].stages[stage[i]];
+        const bool cut = form_cuts(c, form);
+        ent[i] = (luo_ent){cut ? 0 : LUO_DUP, s->ndev, cut ? s->shares : NULL};
+        grp[i] = (luo_grp){s->ndev, s->dev, s->ndev > 0, &ent[i]};
+    }
+    const luo_ann a = {P, P > 1 ? form_top(form) : LUO_H_NONE, false, NULL, grp};
+    LUO_TRY(luo_ann_check(&a, c->err));
+    const luo_ann *canonical = luo_ann_canonical(c->scratch, &a);
+    if (!canonical) return luo_err_nomem(c->err);
+    return luo_annset_add(c->g->set, canonical, id, c->err);
+}
+
+static luo_status derive(placing *c, int32_t place, luo_form form, int32_t layers, int32_t *id)
+{
+    int32_t set;
+    LUO_TRY(set_of_place(c, place, layers, &set));
+    if (c->ann[set * FORMS + (int32_t)form] < 0) {
+        int32_t made;
+        LUO_TRY(make_ann(c, set, form, &made));
+        c->ann[set * FORMS + (int32_t)form] = made;
+    }
+    *id = c->ann[set * FORMS + (int32_t)form];
+    return LUO_OK;
+}
+
+/* ---- raw annotations ---- */
+
+static const luo_plan_annotation *raw_of(const luo_plan *p, const char *tensor)
+{
+    for (int32_t i = 0; i < p->nannotations; i++)
+        if (!p->annotations[i].at[0] && strcmp(p->annotations[i].tensor, tensor) == 0)
+            return &p->annotations[i];
+    return NULL;
+}
+
+/* Names the raw annotation in an error. */
+static luo_status in_raw(const luo_plan *p, const luo_plan_annotation *r, luo_status st,
+                         luo_err *err)
+{
+    return luo_err_part(err, st, "/annotations/%d", (int)(r - p->annotations));
+}
+
+static luo_status read_raw(luo_graph *g, const luo_plan_annotation *r, int32_t *id, luo_err *err)
+{
+    if (strcmp(r->variant, "auto") != 0)
+        return luo_err_set(err, LUO_EINPUT,
+                           "annotation of `%s`: variant `%s` is not compiled; use `auto`.",
+                           r->tensor, r->variant);
+    const luo_ann *a;
+    const luo_status st = luo_ann_parse(g->arena, r->annotation, &a, err);
+    if (st != LUO_OK) return luo_err_prefix(err, st, "`%s`", r->tensor);
+    return luo_annset_add(g->set, a, id, err);
+}
+
+int32_t luo_plan_override(void *ctx, const char *tensor)
+{
+    luo_annotate_raw *o = ctx;
+    const luo_plan_annotation *r = o->plan->nannotations ? raw_of(o->plan, tensor) : NULL;
+    int32_t id = -1;
+    if (!r || in_raw(o->plan, r, read_raw(o->g, r, &id, &o->err), &o->err) != LUO_OK) return -1;
+    return id;
+}
+
+/* A raw annotation `at` an operation: a Reshard in front of it, read by it alone. */
+static luo_status insert_reshard(luo_graph *g, const luo_plan_annotation *r, luo_err *err)
+{
+    int32_t o = 0;
+    while (o < g->nops && strcmp(g->op[o].name, r->at) != 0) o++;
+    if (o == g->nops)
+        return luo_err_set(err, LUO_EINPUT, "annotation of `%s`: no operation is called `%s`; "
+                           "`luoshu explain` lists them.", r->tensor, r->at);
+    if (g->op[o].kind == LUO_OP_RESHARD)
+        return luo_err_set(err, LUO_EINPUT, "annotation of `%s`: operation `%s` is a Reshard "
+                           "itself; annotate its result.", r->tensor, r->at);
+    for (int32_t i = 0; i < g->op[o].nin; i++) {
+        if (strcmp(g->tensor[g->op[o].in[i]].name, r->tensor) != 0) continue;
+        int32_t ann;
+        LUO_TRY(read_raw(g, r, &ann, err));
+        const int32_t y = luo_graph_insert_reshard(g, o, i);
+        if (g->failed) return luo_err_nomem(err);
+        g->tensor[y].ann = ann;
+        return LUO_OK;
+    }
+    return luo_err_set(err, LUO_EINPUT, "annotation of `%s`: operation `%s` does not read it.",
+                       r->tensor, r->at);
+}
+
+static luo_status insert_reshards(luo_graph *g, const luo_plan *p, luo_err *err)
+{
+    for (int32_t i = 0; i < p->nannotations; i++) {
+        const luo_plan_annotation *r = &p->annotations[i];
+        if (r->at[0]) LUO_TRY(in_raw(p, r, insert_reshard(g, r, err), err));
+    }
+    return LUO_OK;
+}
+
+static bool is_given(const luo_graph *g, const luo_tensor *t)
+{
+    return g->op[t->op].kind <= LUO_OP_RESHARD;
+}
+
+/* Same device, region, Partial coordinate and count everywhere. */
+static luo_status compare(luo_graph *g, int32_t x, int32_t want, const luo_plan *p, luo_err *err)
+{
+    const luo_tensor *t = &g->tensor[x];
+    const int64_t tokens = p->sequence_tokens * p->micro_batch_sequences;
+    const luo_shape shape = luo_graph_shape(g, x, tokens, p->npipelines);
+    luo_holdings a, b;
+    LUO_TRY(luo_ann_bind(luo_annset_get(g->set, want), &shape, LUO_BIND_ROUND, t->name, err));
+    LUO_TRY(luo_holdings_make(g->arena, luo_annset_get(g->set, t->ann), &shape, &a, err));
+    LUO_TRY(luo_holdings_make(g->arena, luo_annset_get(g->set, want), &shape, &b, err));
+    bool equal = a.n == b.n;
+    for (int32_t i = 0; i < a.n && equal; i++) {
+        int32_t j = 0;
+        while (j < b.n && b.at[j].dev != a.at[i].dev) j++;
+        equal = j < b.n && a.at[i].part == b.at[j].part && a.at[i].parts == b.at[j].parts &&
+                luo_region_equal(&a.at[i].region, &b.at[j].region);
+    }
+    if (equal) return LUO_OK;
+    return luo_err_set(err, LUO_EDEDUCE, "op `%s`: `%s` is deduced as %s, the plan says %s.",
+                       g->op[t->op].name, t->name, luo_annset_text(g->set, t->ann),
+                       luo_annset_text(g->set, want));
+}
+
+static luo_status check_raw(luo_graph *g, const luo_plan *p, const luo_plan_annotation *r,
+                            luo_err *err)
+{
+    const int32_t x = luo_graph_find(g, r->tensor);
+    if (x < 0)
+        return luo_err_set(err, LUO_EINPUT, "the plan annotates `%s`, but no tensor is called so; "
+                           "`luoshu explain` lists them.", r->tensor);
+    int32_t want;
+    LUO_TRY(read_raw(g, r, &want, err));
+    if (g->tensor[x].ann == want || is_given(g, &g->tensor[x])) return LUO_OK;
+    return compare(g, x, want, p, err);
+}
+
+luo_status luo_plan_check_raw(luo_graph *g, const luo_plan *p, luo_err *err)
+{
+    for (int32_t i = 0; i < p->nannotations; i++) {
+        const luo_plan_annotation *r = &p->annotations[i];
+        if (!r->at[0]) LUO_TRY(in_raw(p, r, check_raw(g, p, r, err), err));
+    }
+    return LUO_OK;
+}
+
+/* ---- all leaves and Reshards ---- */
+
+static luo_status annotate_one(placing *c, int32_t x, int32_t layers)
+{
+    luo_tensor *t = &c->g->tensor[x];
+    if (t->ann >= 0 || t->form == LUO_FORM_NONE || t->form == LUO_FORM_STATE ||
+        t->form == LUO_FORM_SHARD)
+        return LUO_OK;
+    const luo_plan_annotation *r = c->p->nannotations ? raw_of(c->p, t->name) : NULL;
+    if (!r) return derive(c, t->place, (luo_form)t->form, layers, &t->ann);
+    LUO_TRY(in_raw(c->p, r, read_raw(c->g, r, &t->ann, c->err), c->err));
+    const luo_shape shape = luo_graph_shape(c->g, x, c->p->sequence_tokens, c->p->npipelines);
+    return in_raw(c->p, r, luo_ann_bind(luo_annset_get(c->g->set, t->ann), &shape, LUO_BIND_ROUND,
+                                        t->name, c->err), c->err);
+}
+
+/* The optimizer's own layout: data x tensor x pipeline stages, uniform; device order of
+ * conventions.md 13.2 (t + T * (d + D * p)). The annotation a weight would have there. */
+static luo_status layout_ann(placing *c, const luo_tensor *w, int32_t layers, int32_t *id)
+{
+    const luo_state_layout *l = &c->p->state_layout;
+    const int32_t D = l->data, T = l->tensor;
+    const int64_t block = w->layer < 0 ? 0 : w->layer;
+    int32_t stage = layers > 0 ? (int32_t)(block * l->pipeline / layers) : 0;
+    if (w->place == LUO_PLACE_HEAD) stage = l->pipeline - 1;
+    luo_grp *grp = LUO_NEW_N(c->scratch, luo_grp, D);
+    if (!grp) return luo_err_nomem(c->err);
+    const luo_ent ent = {w->form == LUO_FORM_CUT ? 0 : LUO_DUP, T, NULL};
+    for (int32_t d = 0; d < D; d++)
+        grp[d] = (luo_grp){T, l->dev + (int64_t)T * (d + (int64_t)D * stage), 1, &ent};
+    const luo_ann a = {D, D > 1 ? LUO_DUP : LUO_H_NONE, false, NULL, grp};
+    LUO_TRY(luo_ann_check(&a, c->err));
+    const luo_ann *canonical = luo_ann_canonical(c->scratch, &a);
+    if (!canonical) return luo_err_nomem(c->err);
+    return luo_annset_add(c->g->set, canonical, id, c->err);
+}
+
+static luo_status annotate_piece(placing *c, luo_tensor *t, const luo_shape *shape, int32_t from,
+                                 bool cut)
+{
+    const luo_plan_annotation *r = c->p->nannotations ? raw_of(c->p, t->name) : NULL;
+    if (r) return in_raw(c->p, r, read_raw(c->g, r, &t->ann, c->err), c->err);
+    t->ann = from;
+    return cut ? luo_annset_fold(c->g->set, from, shape, &t->ann, c->err) : LUO_OK;
+}
+
+/* The state of a parameter: its annotation, that cut over all copies (section 13), or the same in
+ * a layout of its own; then the plan's own cut stands between them. */
+static luo_status annotate_state(placing *c, const luo_op *op, int32_t layers)
+{
+    luo_graph *g = c->g;
+    luo_tensor *from = &g->tensor[op->in[0]];
+    const luo_tensor *w = &g->tensor[op->out[0]];
+    const luo_shape shape = luo_graph_shape(g, op->out[0], 0, 1);
+    if (w->kind != LUO_TENSOR_PARAM || from->ann >= 0) return LUO_OK;
+    if (from->kind == LUO_TENSOR_STATE)
+        return annotate_piece(c, from, &shape, w->ann, c->p->zero > 0);
+    if (from->kind != LUO_TENSOR_SHARD) return LUO_OK;
+    int32_t apart;
+    LUO_TRY(annotate_piece(c, from, &shape, w->ann, true));
+    LUO_TRY(layout_ann(c, w, layers, &apart));
+    return annotate_piece(c, &g->tensor[g->op[from->op].in[0]], &shape, apart, true);
+}
+
+static luo_status annotate(placing *c)
+{
+    luo_graph *g = c->g;
+    int32_t layers = 0;
+    for (int32_t o = 0; o < g->nops; o++)
+        if (g->op[o].layer >= layers) layers = g->op[o].layer + 1;
+    c->set_of = LUO_NEW_N(c->scratch, int32_t, layers + 2);
+    if (!c->set_of) return luo_err_nomem(c->err);
+    for (int32_t i = 0; i < layers + 2; i++) c->set_of[i] = -1;
+    LUO_TRY(insert_reshards(g, c->p, c->err));
+    for (int32_t o = 0; o < g->nops; o++) {
+        if (g->op[o].kind > LUO_OP_RESHARD) continue;
+        LUO_TRY(annotate_one(c, g->op[o].out[0], layers));
+        if (g->op[o].kind == LUO_OP_RESHARD) LUO_TRY(annotate_state(c, &g->op[o], layers));
+    }
+    return luo_graph_deduce(g, 0, c->err);
+}
+
+luo_status luo_plan_annotate(luo_graph *g, const luo_plan *p, luo_err *err)
+{
+    placing c = {.g = g, .p = p, .err = err, .scratch = luo_arena_new(1 << 16)};
+    if (!c.scratch) return luo_err_nomem(err);
+    luo_intern_init(&c.stages, c.scratch);
+    const luo_status st = annotate(&c);
+    luo_arena_free(c.scratch);
+    return st;
+}

@@ -1,0 +1,24 @@
+/* core/plan/annotate.h: from a plan to annotations (HSPMD 15.3). */
+#ifndef LUO_CORE_PLAN_ANNOTATE_H
+#define LUO_CORE_PLAN_ANNOTATE_H
+#include "core/graph/graph.h"
+#include "core/plan/plan.h"
+
+/* What the builder has to know of the plan: key-value heads cut or whole, head apart or not.
+ * Errors: LUO_EINPUT for what cannot be compiled (zero 2 and 3, context_parallel). */
+luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_opts *out,
+                               luo_err *err);
+/* Annotates leaves and Reshards, raw annotations of the plan included, and deduces the forward
+ * part. Errors: LUO_EINPUT, LUO_EDEDUCE, LUO_EPARSE; LUO_ENOMEM. */
+luo_status luo_plan_annotate(luo_graph *g, const luo_plan *p, luo_err *err);
+/* Raw annotation of a Reshard made by differentiation; ctx: luo_annotate_raw. */
+typedef struct luo_annotate_raw {
+    luo_graph *g;
+    const luo_plan *plan;
+    luo_err err; /* of a raw annotation that cannot be read */
+} luo_annotate_raw;
+int32_t luo_plan_override(void *ctx, const char *tensor);
+/* After differentiation: every raw annotation names a tensor, and where the tensor is deduced it
+ * agrees (HSPMD 8.4 item 3). */
+luo_status luo_plan_check_raw(luo_graph *g, const luo_plan *p, luo_err *err);
+#endif

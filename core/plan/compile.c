@@ -1,0 +1,219 @@
+/* core/plan/compile.c: (model, cluster, plan) -> programs. */
+#include "core/plan/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/graph/intern.h"
+#include "core/graph/specialize.h"
+#include "core/plan/annotate.h"
+
+typedef struct compiler {
+    luo_arena *arena;
+    const luo_plan *p;
+    const luo_model *m;
+    const luo_compile_opts *opts;
+    luo_err *err;
+    luo_intern length_key;
+    luo_length *lengths;
+    int32_t cap_lengths;
+} compiler;
+
+/* ---- lengths of micro-batches ---- */
+
+/* Tokens and sum of squares of the sequences that the plan assigns to one micro-batch. */
+static void assigned(const luo_plan *p, int32_t pipeline, int32_t micro_batch, int64_t *tokens,
+                     double *squares)
+{
+    *tokens = 0;
+    *squares = 0;
+    for (int32_t i = 0; i < p->nassignment; i++) {
+        const luo_assignment *a = &p->assignment[i];
+        if (a->pipeline != pipeline || a->micro_batch != micro_batch) continue;
+        *tokens += a->length_tokens;
+        *squares += (double)a->length_tokens * (double)a->length_tokens;
+    }
+}
+
+/* Sequences of unequal length cost as much attention as equal ones of sum s^2 / sum s tokens. */
+static luo_length length_of(const compiler *c, int32_t pipeline, int32_t micro_batch)
+{
+    const luo_pipeline *pipe = &c->p->pipelines[pipeline];
+    const int64_t fixed = c->opts->sequence_tokens ? c->opts->sequence_tokens
+                                                   : c->p->sequence_tokens;
+    luo_length l = {fixed * pipe->micro_batch_sequences, fixed};
+    int64_t sum;
+    double squares;
+    assigned(c->p, pipeline, micro_batch, &sum, &squares);
+    if (sum > 0) l = (luo_length){sum, (int64_t)(squares / (double)sum + 0.5)};
+    if (pipe->micro_batch_tokens) l.tokens = pipe->micro_batch_tokens[micro_batch];
+    if (l.sequence_tokens > l.tokens) l.sequence_tokens = l.tokens;
+    return l;
+}
+
+static luo_status length_id(compiler *c, luo_length l, int32_t *id)
+{
+    const int32_t key[4] = {(int32_t)(uint32_t)l.tokens, (int32_t)(l.tokens >> 32),
+                            (int32_t)(uint32_t)l.sequence_tokens,
+                            (int32_t)(l.sequence_tokens >> 32)};
+    bool fresh;
+    *id = luo_intern_id(&c->length_key, key, 4, &fresh);
+    if (*id < 0) return luo_err_nomem(c->err);
+    if (!fresh) return LUO_OK;
+    if (*id == c->cap_lengths) {
+        const size_t old = (size_t)c->cap_lengths, cap = old ? 2 * old : 16;
+        luo_length *at = luo_arena_grow(c->arena, c->lengths, old * sizeof *at, cap * sizeof *at);
+        if (!at) return luo_err_nomem(c->err);
+        c->lengths = at;
+        c->cap_lengths = (int32_t)cap;
+    }
+    c->lengths[*id] = l;
+    return LUO_OK;
+}
+
+/* ---- recompute ---- */
+
+static void mark_recompute(const luo_stage *s, bool *full)
+{
+    if (s->recompute != LUO_RECOMPUTE_FULL) return; /* fused attention: selective keeps as much */
+    const luo_range *r = s->nrecompute ? s->recompute_layers : s->layers;
+    const int32_t n = s->nrecompute ? s->nrecompute : s->nlayers;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t l = r[i].lo; l < r[i].hi; l++) full[l] = true;
+}
+
+static luo_status make_pipe(compiler *c, int32_t i, luo_pipe *pipe)
+{
+    const luo_pipeline *p = &c->p->pipelines[i];
+    int32_t *length = LUO_NEW_N(c->arena, int32_t, p->micro_batches);
+    bool *full = LUO_NEW_N(c->arena, bool, c->m->layers);
+    if (!length || !full) return luo_err_nomem(c->err);
+    for (int32_t k = 0; k < p->micro_batches; k++)
+        LUO_TRY(length_id(c, length_of(c, i, k), &length[k]));
+    for (int32_t s = 0; s < p->nstages; s++) mark_recompute(&p->stages[s], full);
+    *pipe = (luo_pipe){p->micro_batches, length, full};
+    return LUO_OK;
+}
+
+/* ---- the way through ---- */
+
+static bool is_empty(const luo_stage *s)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->nlayers; i++) n += s->layers[i].hi - s->layers[i].lo;
+    return n == 0 && !s->embedding && !s->head;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* {-2:n} on every device that has work. */
+static luo_status all_devices(compiler *c, luo_ann *all, luo_grp *grp, luo_ent *ent)
+{
+    const luo_state_layout *l = &c->p->state_layout;
+    int32_t n = l->ndev;
+    for (int32_t i = 0; i < c->p->npipelines; i++)
+        for (int32_t k = 0; k < c->p->pipelines[i].nstages; k++)
+            n += c->p->pipelines[i].stages[k].ndev;
+    int32_t *dev = LUO_NEW_N(c->arena, int32_t, n);
+    if (!dev) return luo_err_nomem(c->err);
+    n = l->ndev;
+    if (n) memcpy(dev, l->dev, (size_t)n * sizeof *dev);
+    for (int32_t i = 0; i < c->p->npipelines; i++)
+        for (int32_t k = 0; k < c->p->pipelines[i].nstages; k++) {
+            const luo_stage *s = &c->p->pipelines[i].stages[k];
+            if (is_empty(s)) continue;
+            memcpy(dev + n, s->dev, (size_t)s->ndev * sizeof *dev);
+            n += s->ndev;
+        }
+    qsort(dev, (size_t)n, sizeof *dev, compare_ids);
+    int32_t kept = 0; /* the state may lie on devices of the pipelines */
+    for (int32_t i = 0; i < n; i++)
+        if (i == 0 || dev[i] != dev[i - 1]) dev[kept++] = dev[i];
+    n = kept;
+    *ent = (luo_ent){LUO_PARTIAL, n, NULL};
+    *grp = (luo_grp){n, dev, n > 1, ent};
+    *all = (luo_ann){1, LUO_H_NONE, false, NULL, grp};
+    return luo_ann_check(all, c->err);
+}
+
+static luo_status annotate(compiler *c, luo_graph *g)
+{
+    luo_annotate_raw raw = {.g = g, .plan = c->p};
+    luo_ann all;
+    luo_grp grp;
+    luo_ent ent;
+    LUO_TRY(luo_plan_annotate(g, c->p, c->err));
+    LUO_TRY(all_devices(c, &all, &grp, &ent));
+    LUO_TRY(luo_graph_differentiate(g, &all, luo_plan_override, &raw, c->err));
+    if (raw.err.st != LUO_OK) {
+        if (c->err) *c->err = raw.err;
+        return raw.err.st;
+    }
+    return luo_plan_check_raw(g, c->p, c->err);
+}
+
+static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *cluster,
+                             luo_programs **out)
+{
+    luo_pipe *pipes = LUO_NEW_N(c->arena, luo_pipe, c->p->npipelines);
+    if (!pipes) return luo_err_nomem(c->err);
+    luo_intern_init(&c->length_key, c->arena);
+    for (int32_t i = 0; i < c->p->npipelines; i++) LUO_TRY(make_pipe(c, i, &pipes[i]));
+    luo_spec spec = {.graph = g, .npipelines = c->p->npipelines, .nlengths = c->length_key.n,
+                     .pipes = pipes, .lengths = c->lengths, .schedule = c->p->schedule};
+    if (cluster) {
+        spec.planner.link_class = luo_cluster_link_class;
+        spec.planner.link_ctx = cluster;
+    }
+    return luo_graph_specialize(c->arena, &spec, out, c->err);
+}
+
+static luo_status check(const luo_programs *set, luo_err *err)
+{
+    luo_arena *scratch = luo_arena_new(1 << 16);
+    if (!scratch) return luo_err_nomem(err);
+    const luo_status st = luo_program_check(scratch, set, err);
+    luo_arena_free(scratch);
+    return st;
+}
+
+/* Derived annotations always fit each other; so what does not, comes from raw ones. A given plan
+ * that needs an impossible re-shard is an impossible plan, not a negative answer (conventions.md
+ * 17, decision 13). */
+static luo_status blame(const luo_plan *p, luo_status st, luo_err *err)
+{
+    if (st == LUO_EUNSUP) {
+        st = LUO_EINPUT;
+        if (err) err->st = st;
+    }
+    if (luo_status_exit(st) == 3 && p->nannotations > 0)
+        luo_err_part(err, st, p->nannotations == 1 ? "/annotations/0" : "/annotations");
+    return st;
+}
+
+luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model *model,
+                            const luo_cluster *cluster, const luo_compile_opts *opts,
+                            luo_programs **out, luo_err *err)
+{
+    static const luo_compile_opts none = {0};
+    compiler c = {.arena = arena, .p = p, .m = model, .opts = opts ? opts : &none, .err = err};
+    luo_build_opts build;
+    luo_graph *g;
+    luo_programs *set = NULL;
+    if (p->layers != model->layers)
+        return luo_err_set(err, LUO_EINPUT, "the plan has %d layers, the model `%s` %lld.",
+                           (int)p->layers, model->name, (long long)model->layers);
+    LUO_TRY(luo_plan_build_opts(p, model, &build, err));
+    LUO_TRY(luo_graph_build(arena, model, &build, &g, err));
+    luo_status st = annotate(&c, g);
+    if (st == LUO_OK) st = specialize(&c, g, cluster, &set);
+    luo_annset_free(g->set);
+    if (st == LUO_OK) st = luo_programs_hash(set, err);
+    if (st == LUO_OK && c.opts->check) st = check(set, err);
+    if (st == LUO_OK) *out = set;
+    return blame(p, st, err);
+}

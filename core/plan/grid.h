@@ -1,0 +1,22 @@
+/* core/plan/grid.h: a plan of equal pipelines from its shape. */
+#ifndef LUO_CORE_PLAN_GRID_H
+#define LUO_CORE_PLAN_GRID_H
+#include "core/plan/plan.h"
+
+typedef struct luo_grid {
+    const char *name;
+    const luo_model *model;
+    const luo_cluster *cluster;
+    luo_dtype dtype;
+    int64_t sequence_tokens, micro_batches; /* per pipeline */
+    int32_t micro_batch_sequences, zero, pipelines, stages, tp;
+    bool sequence_parallel;
+    luo_recompute recompute;
+    const int32_t *dev;    /* [(pipeline*stages + stage)*tp + i] */
+    const int64_t *layers; /* per stage; NULL: equal */
+} luo_grid;
+
+/* 1F1B, embedding first, head last. Pre: layers sum to the model's; NULL: stages divide them.
+ * Errors: LUO_ENOMEM. Owner: arena, devices are copied. */
+luo_status luo_plan_grid(luo_arena *arena, const luo_grid *g, luo_plan **out, luo_err *err);
+#endif

@@ -1,0 +1,293 @@
+#include "core/plan/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+
+const char *luo_recompute_name(luo_recompute r)
+{
+    static const char *const names[] = {"none", "selective", "full"};
+    return names[r];
+}
+
+int32_t luo_stage_tp(const luo_stage *st)
+{
+    return st->ndev / st->context_parallel;
+}
+
+/* ---- canonical text: keys sorted, no blanks, every default written out ---- */
+
+typedef struct sink { /* into s, or into the hash alone when s is NULL */
+    luo_str *s;
+    uint64_t hash;
+} sink;
+
+static void put(sink *o, const char *text)
+{
+    if (o->s) luo_str_add(o->s, text);
+    else o->hash = luo_hash_str(o->hash, text);
+}
+
+static void put_int(sink *o, int64_t v)
+{
+    char buf[24];
+    snprintf(buf, sizeof buf, "%" PRId64, v);
+    put(o, buf);
+}
+
+static void put_bool(sink *o, bool v)
+{
+    put(o, v ? "true" : "false");
+}
+
+/* As jansson writes it: the reader allows printable ASCII only, so two escapes are enough. */
+static void put_text(sink *o, const char *text)
+{
+    put(o, "\"");
+    for (const char *p = text; *p; p++) {
+        const char c[3] = {'\\', *p, 0};
+        put(o, *p == '"' || *p == '\\' ? c : c + 1);
+    }
+    put(o, "\"");
+}
+
+static void put_ids(sink *o, const int32_t *v, int32_t n)
+{
+    put(o, "[");
+    for (int32_t i = 0; i < n; i++) {
+        if (i) put(o, ",");
+        put_int(o, v[i]);
+    }
+    put(o, "]");
+}
+
+static void put_ranges(sink *o, const luo_range *v, int32_t n)
+{
+    put(o, "[");
+    for (int32_t i = 0; i < n; i++) {
+        put(o, i ? ",[" : "[");
+        put_int(o, v[i].lo);
+        put(o, ",");
+        put_int(o, v[i].hi);
+        put(o, "]");
+    }
+    put(o, "]");
+}
+
+static void put_shares(sink *o, const luo_stage *st)
+{
+    const int32_t tp = luo_stage_tp(st);
+    put(o, ",\"shares\":[");
+    for (int32_t i = 0; i < tp; i++) {
+        if (i) put(o, ",");
+        put_int(o, st->shares ? st->shares[i] : 1);
+    }
+    put(o, "]}");
+}
+
+static void put_stage(sink *o, const luo_stage *st)
+{
+    put(o, "{\"context_parallel\":");
+    put_int(o, st->context_parallel);
+    put(o, ",\"devices\":");
+    put_ids(o, st->dev, st->ndev);
+    put(o, ",\"embedding\":");
+    put_bool(o, st->embedding);
+    put(o, st->experts_dealt ? ",\"experts\":\"expert\",\"head\":"
+                             : ",\"experts\":\"tensor\",\"head\":");
+    put_bool(o, st->head);
+    put(o, ",\"layers\":");
+    put_ranges(o, st->layers, st->nlayers);
+    put(o, ",\"recompute\":{\"layers\":");
+    put_ranges(o, st->recompute_layers, st->nrecompute);
+    put(o, ",\"mode\":");
+    put_text(o, luo_recompute_name(st->recompute));
+    put(o, "}");
+    put_shares(o, st);
+}
+
+static void put_pipeline(sink *o, const luo_pipeline *pl)
+{
+    put(o, "{\"micro_batch_sequences\":");
+    put_int(o, pl->micro_batch_sequences);
+    put(o, ",\"micro_batch_tokens\":[");
+    for (int32_t i = 0; pl->micro_batch_tokens && i < pl->micro_batches; i++) {
+        if (i) put(o, ",");
+        put_int(o, pl->micro_batch_tokens[i]);
+    }
+    put(o, "],\"micro_batches\":");
+    put_int(o, pl->micro_batches);
+    put(o, ",\"stages\":[");
+    for (int32_t i = 0; i < pl->nstages; i++) {
+        if (i) put(o, ",");
+        put_stage(o, &pl->stages[i]);
+    }
+    put(o, "]}");
+}
+
+static void put_annotations(sink *o, const luo_plan *p)
+{
+    put(o, "{\"annotations\":[");
+    for (int32_t i = 0; i < p->nannotations; i++) {
+        const luo_plan_annotation *a = &p->annotations[i];
+        put(o, i ? ",{\"annotation\":" : "{\"annotation\":");
+        put_text(o, a->annotation);
+        put(o, ",\"at\":");
+        put_text(o, a->at);
+        put(o, ",\"tensor\":");
+        put_text(o, a->tensor);
+        put(o, ",\"variant\":");
+        put_text(o, a->variant);
+        put(o, "}");
+    }
+    put(o, "]");
+}
+
+static void put_assignment(sink *o, const luo_plan *p)
+{
+    put(o, ",\"assignment\":[");
+    for (int32_t i = 0; i < p->nassignment; i++) {
+        const luo_assignment *a = &p->assignment[i];
+        put(o, i ? ",{\"length_tokens\":" : "{\"length_tokens\":");
+        put_int(o, a->length_tokens);
+        put(o, ",\"micro_batch\":");
+        put_int(o, a->micro_batch);
+        put(o, ",\"pipeline\":");
+        put_int(o, a->pipeline);
+        put(o, ",\"sequence\":");
+        put_int(o, a->sequence);
+        put(o, "}");
+    }
+    put(o, "]");
+}
+
+static void put_state_layout(sink *o, const luo_state_layout *l)
+{
+    put(o, ",\"state_layout\":");
+    if (!l->ndev) {
+        put(o, "null");
+        return;
+    }
+    put(o, "{\"data\":");
+    put_int(o, l->data);
+    put(o, ",\"devices\":");
+    put_ids(o, l->dev, l->ndev);
+    put(o, ",\"pipeline\":");
+    put_int(o, l->pipeline);
+    put(o, ",\"tensor\":");
+    put_int(o, l->tensor);
+    put(o, "}");
+}
+
+static void put_groups(sink *o, const luo_plan *p)
+{
+    put(o, ",\"expert_groups\":[");
+    for (int32_t i = 0; i < p->ngroups; i++) {
+        if (i) put(o, ",");
+        put_ids(o, p->expert_groups[i].pipeline, p->expert_groups[i].n);
+    }
+    put(o, "],\"layers\":");
+    put_int(o, p->layers);
+}
+
+static void put_plan(sink *o, const luo_plan *p)
+{
+    put_annotations(o, p);
+    put_assignment(o, p);
+    put(o, ",\"devices\":");
+    put_int(o, p->devices);
+    put(o, ",\"dtype\":");
+    put_text(o, luo_dtype_name(p->dtype));
+    put_groups(o, p);
+    put(o, ",\"micro_batch_sequences\":");
+    put_int(o, p->micro_batch_sequences);
+    put(o, ",\"pipelines\":[");
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        if (i) put(o, ",");
+        put_pipeline(o, &p->pipelines[i]);
+    }
+    put(o, "],\"schedule\":{\"chunks\":");
+    put_int(o, p->chunks);
+    put(o, ",\"kind\":");
+    put_text(o, luo_sched_name(p->schedule));
+    put(o, "},\"schema\":\"luoshu.plan/1\",\"sequence_parallel\":");
+    put_bool(o, p->sequence_parallel);
+    put(o, ",\"sequence_tokens\":");
+    put_int(o, p->sequence_tokens);
+    put_state_layout(o, &p->state_layout);
+    put(o, ",\"zero\":");
+    put_int(o, p->zero);
+    put(o, "}");
+}
+
+void luo_plan_canonical(luo_str *s, const luo_plan *p)
+{
+    sink o = {.s = s};
+    put_plan(&o, p);
+}
+
+uint64_t luo_plan_hash(const luo_plan *p)
+{
+    sink o = {.hash = LUO_HASH_EMPTY};
+    put_plan(&o, p);
+    return o.hash;
+}
+
+/* ---- sums ---- */
+
+int64_t luo_plan_sequences(const luo_plan *p)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        n += (int64_t)p->pipelines[i].micro_batches * p->pipelines[i].micro_batch_sequences;
+    return n;
+}
+
+static int64_t plus(int64_t a, int64_t b)
+{
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+int64_t luo_plan_tokens(const luo_plan *p)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const luo_pipeline *pl = &p->pipelines[i];
+        const int64_t sequences = (int64_t)pl->micro_batches * pl->micro_batch_sequences;
+        if (!pl->micro_batch_tokens)
+            n = sequences > INT64_MAX / p->sequence_tokens
+                    ? INT64_MAX : plus(n, sequences * p->sequence_tokens);
+        for (int32_t k = 0; pl->micro_batch_tokens && k < pl->micro_batches; k++)
+            n = plus(n, pl->micro_batch_tokens[k]);
+    }
+    return n;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+luo_status luo_plan_devices(luo_arena *arena, const luo_plan *p, int32_t **dev, int32_t *n,
+                            luo_err *err)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t j = 0; j < p->pipelines[i].nstages; j++)
+            count += p->pipelines[i].stages[j].ndev;
+    int32_t *all = LUO_NEW_N(arena, int32_t, count), at = 0;
+    if (!all) return luo_err_nomem(err);
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t j = 0; j < p->pipelines[i].nstages; j++) {
+            const luo_stage *st = &p->pipelines[i].stages[j];
+            for (int32_t k = 0; k < st->ndev; k++) all[at++] = st->dev[k];
+        }
+    qsort(all, (size_t)count, sizeof *all, by_id);
+    *dev = all;
+    *n = count;
+    return LUO_OK;
+}

@@ -1,0 +1,109 @@
+/* core/plan/plan.h: one way to place a model on a cluster (conventions.md 6, `luoshu.plan/1`). */
+#ifndef LUO_CORE_PLAN_PLAN_H
+#define LUO_CORE_PLAN_PLAN_H
+#include "core/base/str.h"
+#include "core/cost/cluster.h"
+#include "core/graph/sched.h"
+
+typedef enum luo_recompute {
+    LUO_RECOMPUTE_NONE,
+    LUO_RECOMPUTE_SELECTIVE,
+    LUO_RECOMPUTE_FULL
+} luo_recompute;
+
+typedef struct luo_range {
+    int32_t lo, hi; /* layers lo <= l < hi */
+} luo_range;
+
+typedef struct luo_stage {
+    int32_t nlayers; /* number of ranges: one per chunk */
+    const luo_range *layers;
+    int32_t ndev;
+    const int32_t *dev; /* context-parallel index outermost, then tensor-parallel index */
+    int32_t context_parallel;
+    const uint32_t *shares; /* tp values; NULL: all 1. tp = ndev / context_parallel */
+    luo_recompute recompute;
+    int32_t nrecompute; /* ranges; 0: the whole stage */
+    const luo_range *recompute_layers;
+    bool embedding, head;
+    bool experts_dealt; /* experts: expert */
+} luo_stage;
+
+typedef struct luo_pipeline {
+    int32_t micro_batches;
+    int32_t micro_batch_sequences;     /* resolved: own or the plan's */
+    const int64_t *micro_batch_tokens; /* NULL or micro_batches values */
+    int32_t nstages;
+    const luo_stage *stages;
+} luo_pipeline;
+
+typedef struct luo_plan_annotation {
+    const char *tensor, *annotation, *at, *variant; /* at "" and variant "auto" by default */
+} luo_plan_annotation;
+
+typedef struct luo_assignment {
+    int64_t sequence, length_tokens;
+    int32_t pipeline, micro_batch;
+} luo_assignment;
+
+typedef struct luo_state_layout { /* all 0: null */
+    int32_t data, tensor, pipeline, ndev;
+    const int32_t *dev;
+} luo_state_layout;
+
+typedef struct luo_plan {
+    const char *name, *model, *cluster; /* names only, not part of the hash */
+    int32_t layers, devices;
+    luo_dtype dtype;
+    int64_t sequence_tokens;
+    int32_t micro_batch_sequences, zero;
+    bool sequence_parallel;
+    luo_sched_kind schedule;
+    int32_t chunks;
+    int32_t npipelines;
+    const luo_pipeline *pipelines;
+    int32_t nannotations, nassignment, ngroups, npinned;
+    const luo_plan_annotation *annotations;
+    const luo_assignment *assignment;
+    const struct luo_expert_group {
+        int32_t n;
+        const int32_t *pipeline;
+    } *expert_groups;
+    luo_state_layout state_layout;
+    const char *const *pinned;
+    const char *meta_json; /* canonical JSON of `meta`, NULL: none */
+} luo_plan;
+
+/* "none" "selective" "full". */
+const char *luo_recompute_name(luo_recompute r);
+/* Tensor-parallel width of a stage. Pre: context_parallel >= 1. */
+int32_t luo_stage_tp(const luo_stage *st);
+
+/* Canonical text (conventions.md 6) appended to s; the hash is FNV-1a over it, made without
+ * memory. Names, meta and pinned pointers are no part of it. */
+void luo_plan_canonical(luo_str *s, const luo_plan *p);
+uint64_t luo_plan_hash(const luo_plan *p);
+
+/* Where a finding stands in the file: a JSON pointer such as "/pipelines/1/stages/0/devices". */
+typedef struct luo_plan_finding {
+    luo_status st;
+    char pointer[128];
+    char text[LUO_ERR_TEXT];
+} luo_plan_finding;
+/* Checks of conventions.md 6 that need no program, in that order, all of them reported: layer
+ * coverage; devices known, up, used once; share divisibility; pipelines agree; schedule and
+ * chunks; form of the annotations. cluster or model NULL: only what the plan says itself.
+ * Pre: the cluster is finished. Errors: LUO_EINPUT when there is any finding; LUO_ENOMEM.
+ * Owner: *out belongs to arena. Cost: O(plan + layers * pipelines).
+ * Source: conventions.md 6. See: tests/unit/check_plan.c. */
+luo_status luo_plan_check(luo_arena *arena, const luo_plan *p, const luo_model *model,
+                          const luo_cluster *cluster, luo_plan_finding **out, int32_t *n);
+/* Devices of the plan, ascending. */
+luo_status luo_plan_devices(luo_arena *arena, const luo_plan *p, int32_t **dev, int32_t *n,
+                            luo_err *err);
+/* Sequences and tokens of one step; INT64_MAX when the tokens do not fit. */
+int64_t luo_plan_sequences(const luo_plan *p);
+int64_t luo_plan_tokens(const luo_plan *p);
+/* Deep copy into another arena. */
+luo_status luo_plan_copy(luo_arena *arena, const luo_plan *p, luo_plan **out, luo_err *err);
+#endif

@@ -1,0 +1,66 @@
+/* core/plan/planners.h: pure functions that make plans, and the exact routines they share. */
+#ifndef LUO_CORE_PLAN_PLANNERS_H
+#define LUO_CORE_PLAN_PLANNERS_H
+#include "core/graph/program.h"
+#include "core/plan/plan.h"
+
+/* Minimises max_j (w[j]*n[j] + off[j]) with sum n = total, lo <= n <= hi, exactly (Malleus 10.1):
+ * one more to the smallest w*(n+1)+off, smallest j on ties. lo NULL: 0; hi NULL: no upper bound.
+ * Pre:    n >= 1; w finite, not negative. best NULL: not wanted.
+ * Errors: LUO_EINFEASIBLE, out is then untouched. Cost: 60 passes over the rows, then O(n) for
+ * each of the last few units. See: tests/diff/diff_minmax.c. */
+luo_status luo_alloc_minmax(int32_t n, const double *w, const double *off, int64_t total,
+                            const int64_t *lo, const int64_t *hi, int64_t *out, double *best,
+                            luo_err *err);
+/* Canonical layer split of one pipeline (Malleus 10.2): y[j] = seconds per layer and micro-batch,
+ * cap[j] = most layers (NULL: no cap). */
+luo_status luo_split_layers(luo_arena *scratch, int32_t stages, const double *y, int64_t layers,
+                            const int64_t *cap, int64_t *out, luo_err *err);
+/* Micro-batches of the pipelines (Malleus 10.4) for M in all: o[i] = slowest stage, fill[i] = sum
+ * of stage times; `filled` chooses the offsets. lo[i]: least (stages of pipeline i, or 1). */
+luo_status luo_split_micro_batches(int32_t pipelines, const double *o, const double *fill,
+                                   bool filled, int64_t M, const int64_t *lo, int64_t *out,
+                                   luo_err *err);
+
+typedef struct luo_uniform_opts {
+    int64_t batch_sequences; /* per step; required */
+    int64_t sequence_tokens;
+    int32_t top;             /* how many to keep; 0: 1 */
+    int32_t tp, pp, dp, micro_batch_sequences, zero; /* 0 or -1 (zero): search */
+    int32_t recompute;       /* -1: search, else luo_recompute */
+    bool sequence_parallel;
+    bool tp_pp_dp;           /* --use-tp-pp-dp-mapping */
+    const int32_t *devices;  /* usable, ascending; NULL: all that are up and not standby */
+    int32_t ndevices;
+    const luo_stack *stack;
+} luo_uniform_opts;
+
+typedef struct luo_uniform_result {
+    luo_plan *plan;
+    double objective_s;    /* closed-form step (accuracy.md 9) */
+    double bound_s;        /* lower bound: model FLOP over the sum of achievable peaks */
+    double memory_ratio;   /* worst device, closed form */
+} luo_uniform_result;
+
+/* Every TP x PP x DP x micro-batch x recompute x ZeRO that divides and fits, ranked by cost: the
+ * Megatron user's baseline. Searched: tp powers of two within a node; pp that divides the layers;
+ * dp the largest that divides the batch (devices left over stay idle); micro-batches of 1, 2, 4 ..
+ * 16 sequences; recompute none and full; ZeRO 0 and 1. What opts gives is taken as it is (zero, and
+ * recompute selective, included). Equal layers per stage. Ties: the smaller tp, pp, micro-batch.
+ * Device order: conventions.md 13.2. *n: how many of the `top` best there are. The memory of the
+ * closed form filters; the compiled plan decides (luo_plan_fits), so callers try them in order.
+ * Errors: LUO_EINFEASIBLE with the tightest case; LUO_EINPUT a size that opts gives does not
+ * divide; LUO_ENOMEM. Owner: arena. */
+luo_status luo_plan_uniform(luo_arena *arena, const luo_model *model, const luo_cluster *cluster,
+                            const luo_uniform_opts *opts, luo_uniform_result **out, int32_t *n,
+                            luo_err *err);
+
+/* Memory of every device of a compiled plan, in the set's order: out[set->n]. */
+luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memory *out,
+                           luo_err *err);
+/* The last word on memory: peak from buffer lifetimes and what the profile reserves against the
+ * capacity, worst device. Out, also with LUO_EOOM: *ratio, *device.
+ * Errors: LUO_EOOM with the sentence of conventions.md 3.5. */
+luo_status luo_plan_fits(uint64_t plan_hash, const luo_cluster *c, const luo_programs *set,
+                         const luo_memory *memory, double *ratio, int32_t *device, luo_err *err);
+#endif

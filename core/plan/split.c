@@ -1,0 +1,69 @@
+/* The canonical layer split of one pipeline (Malleus, section 10.2): keeps the smallest possible
+ * slowest stage and, under it, gives the fast stages as many layers as they take, which makes the
+ * sum of stage times small and the split unique. */
+#include <assert.h>
+#include <math.h>
+
+#include "core/plan/planners.h"
+
+/* Layers that stage j can run without being slower than `slowest`, within its cap. The slack
+ * absorbs the rounding of slowest = y*n, nothing more (10.2). */
+static int64_t room(double y, double slowest, const int64_t *cap, int32_t j, int64_t layers)
+{
+    const double q = floor(slowest / y * (1 + 1e-12));
+    int64_t n = q >= (double)layers ? layers : (int64_t)q;
+    if (cap && cap[j] < n) n = cap[j];
+    return n < 0 ? 0 : n;
+}
+
+/* Next class after y in rising order; INFINITY when there is none. */
+static double next_class(int32_t stages, const double *y, double after)
+{
+    double next = INFINITY;
+    for (int32_t j = 0; j < stages; j++)
+        if (y[j] > after && y[j] < next) next = y[j];
+    return next;
+}
+
+/* Deals `layers` evenly over the stages of class y, the larger shares to later stages. */
+static void deal(int32_t stages, const double *y, double of, const int64_t *most, int64_t layers,
+                 int64_t *out)
+{
+    for (; layers > 0; layers--) {
+        int32_t to = -1;
+        for (int32_t j = stages - 1; j >= 0; j--)
+            if (y[j] == of && out[j] < most[j] && (to < 0 || out[j] < out[to])) to = j;
+        assert(to >= 0);
+        out[to]++;
+    }
+}
+
+luo_status luo_split_layers(luo_arena *scratch, int32_t stages, const double *y, int64_t layers,
+                            const int64_t *cap, int64_t *out, luo_err *err)
+{
+    assert(stages >= 1);
+    luo_status st = LUO_OK;
+    const size_t mark = luo_arena_mark(scratch);
+    int64_t *most = LUO_NEW_N(scratch, int64_t, stages);
+    double slowest = 0;
+    int64_t left = layers;
+
+    if (!most) return luo_err_nomem(err);
+    LUO_TRY_OUT(luo_alloc_minmax(stages, y, NULL, layers, NULL, cap, most, &slowest, err));
+    for (int32_t j = 0; j < stages; j++) {
+        most[j] = room(y[j], slowest, cap, j, layers);
+        out[j] = 0;
+    }
+    for (double of = next_class(stages, y, 0); left > 0 && of < INFINITY;
+         of = next_class(stages, y, of)) {
+        int64_t sum = 0;
+        for (int32_t j = 0; j < stages; j++) sum += y[j] == of ? most[j] : 0;
+        const int64_t give = sum < left ? sum : left;
+        deal(stages, y, of, most, give, out);
+        left -= give;
+    }
+    assert(left == 0);
+out:
+    luo_arena_reset(scratch, mark);
+    return st;
+}

@@ -1,0 +1,232 @@
+/* tests/unit/check_compile.c: the fourteen published plans (hspmd.md 15.2) compiled and proved, and
+ * memory from lifetimes against the closed forms of accuracy.md 8. */
+#include "core/io/io.h"
+#include "tests/check_main.h"
+#include "tests/plan_make.h"
+
+/* ---- published plans ---- */
+
+/* Distinct ordered groups that sum gradients of layer weights, and stage groups of more than one
+ * device: the last paragraph of 15.2. -1: not printed there. */
+static const struct {
+    int32_t plan, split, stages;
+} published[] = {{1, 12, 12}, {2, 16, 8},   {3, 16, 8},   {4, 20, 10},  {5, -1, 10},
+                 {6, -1, 10}, {7, 24, 6},   {8, 0, 5},    {9, 0, 4},    {10, 0, 4},
+                 {11, 24, 12}, {12, 16, 8}, {13, 32, 8},  {14, -1, 6}};
+
+static bool sums_matrix(const luo_programs *set, const luo_instr *i)
+{
+    const char *name = set->ops[i->op].name;
+    const bool sum = i->kind == LUO_INSTR_COLLECTIVE && i->stream == LUO_STREAM_DP &&
+                     i->phase == LUO_PHASE_POST;
+    return sum && i->layer >= 0 && !strstr(name, ".norm") && strstr(name, ".weight.state");
+}
+
+static int32_t count_split(luo_arena *a, const luo_programs *set)
+{
+    bool *seen = LUO_NEW_N(a, bool, set->ngroups);
+    int32_t n = 0;
+    for (int32_t d = 0; d < set->n; d++) {
+        const luo_role *r = &set->roles[set->at[d].role];
+        for (int32_t i = 0; i < r->ninstr; i++) {
+            if (!sums_matrix(set, &r->instr[i])) continue;
+            const int32_t g = set->at[d].slots[r->instr[i].slot].group;
+            if (!seen[g]) n++;
+            seen[g] = true;
+        }
+    }
+    return n;
+}
+
+static int32_t count_stream(const luo_programs *set, luo_stream stream)
+{
+    int32_t n = 0;
+    for (int32_t g = 0; g < set->ngroups; g++) n += set->groups[g].stream == (int32_t)stream;
+    return n;
+}
+
+START_TEST(published_plans)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_diags diags;
+    luo_diags_init(&diags, a);
+    luo_plan *plan;
+    luo_model *model;
+    char path[128];
+    snprintf(path, sizeof path, "scenarios/plans/published/plan-%02d.json",
+             (int)published[_i].plan);
+    ck_assert_int_eq(luo_read_plan(a, path, &plan, NULL, &diags), LUO_OK);
+    snprintf(path, sizeof path, "scenarios/models/%s.yaml", plan->model);
+    ck_assert_int_eq(luo_read_model(a, path, &model, &diags), LUO_OK);
+    for (plan->zero = 0; plan->zero <= 1; plan->zero++) {
+        luo_err err = {0};
+        luo_programs *set;
+        const luo_compile_opts opts = {.check = true};
+        const luo_status st = luo_plan_compile(a, plan, model, NULL, &opts, &set, &err);
+        ck_assert_msg(st == LUO_OK, "plan %d: %s", (int)published[_i].plan, err.text);
+        if (published[_i].split >= 0)
+            ck_assert_int_eq(count_split(a, set), published[_i].split);
+        ck_assert_int_eq(count_stream(set, LUO_STREAM_TP), published[_i].stages);
+        ck_assert_int_le(set->nroles, 16); /* structure, not devices */
+    }
+    luo_arena_free(a);
+}
+END_TEST
+
+/* ---- memory ---- */
+
+enum { H = 4096, F = 11008, HEADS = 32, V = 32000, T = 4096 };
+
+/* Activations of one layer and micro-batch, accuracy.md 8.2 (llama, e = 2), plus the statistics
+ * of the attention rows (4 bytes per token and head), which the closed form leaves out. */
+static double layer_bytes(double t, double kv, bool sequence_parallel)
+{
+    const double cut = (4 + 4 * kv / HEADS + 8.0 * F / H) / t, rows = 4.0 * T * HEADS / t;
+    if (sequence_parallel) return (double)T * H * (8 / t + cut) + rows;
+    return (double)T * H * (8 + cut) + rows;
+}
+
+static double layer_parameters(double t, double kv)
+{
+    return ((2.0 + 2 * kv / HEADS) * H * H + 3.0 * H * F) / t + 2.0 * H;
+}
+
+static const struct {
+    const char *line;
+    luo_sched_kind schedule;
+    bool whole_sequence; /* no sequence parallelism */
+    int32_t kv, device;
+    double t, layers, kept; /* of the device's stage: layers of one micro-batch alive at the peak */
+} kept_rows[] = {
+    {"8: [0-7]*4 [8-15]*4 [16-23]*4 [24-31]*4", LUO_SCHED_1F1B, false, 32, 0, 8, 4, 4 * 4},
+    {"8: [0-7]*4 [8-15]*4 [16-23]*4 [24-31]*4", LUO_SCHED_1F1B, true, 32, 0, 8, 4, 4 * 4},
+    {"8: [0-7]*4 [8-15]*4 [16-23]*4 [24-31]*4", LUO_SCHED_1F1B, false, 8, 8, 8, 4, 3 * 4},
+    {"3: [0-7]*4 [8-15]*4 [16-23]*4 [24-31]*4", LUO_SCHED_1F1B, false, 32, 0, 8, 4, 3 * 4},
+    {"6: [0-3]*2 [4-7]*2", LUO_SCHED_GPIPE, false, 32, 0, 4, 2, 6 * 2},
+    {"4: [0-3]*1+1 [4-7]*1+1", LUO_SCHED_INTERLEAVED, false, 32, 0, 4, 2, 5 * 1},
+};
+
+static void compile(luo_arena *a, const luo_plan *p, int32_t kv, luo_programs **set)
+{
+    luo_model m = luo_test_llama(p->layers, H, F, HEADS, V);
+    luo_err err = {0};
+    m.kv_heads = kv;
+    const luo_status st = luo_plan_compile(a, p, &m, NULL, NULL, set, &err);
+    ck_assert_msg(st == LUO_OK, "%s", err.text);
+}
+
+static luo_memory memory_of(luo_arena *a, const luo_programs *set, int32_t device)
+{
+    luo_memory m;
+    luo_err err = {0};
+    ck_assert_int_eq(luo_program_memory(a, set, device, &m, &err), LUO_OK);
+    ck_assert_int_eq(m.peak,
+                     m.weights + m.gradients + m.optimizer + m.activations + m.buffers);
+    return m;
+}
+
+/* Within 3 %: a peak inside a backward task has already given back part of one micro-batch. */
+START_TEST(kept_activations)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_plan *p = luo_test_plan(a, kept_rows[_i].line);
+    luo_programs *set;
+    p->schedule = kept_rows[_i].schedule;
+    p->sequence_parallel = !kept_rows[_i].whole_sequence;
+    compile(a, p, kept_rows[_i].kv, &set);
+    const luo_memory m = memory_of(a, set, kept_rows[_i].device);
+    const double t = kept_rows[_i].t;
+    const double want = kept_rows[_i].kept *
+                        layer_bytes(t, kept_rows[_i].kv, p->sequence_parallel);
+    ck_assert_double_eq_tol((double)m.activations, want, 0.03 * want);
+    double phi = kept_rows[_i].layers * layer_parameters(t, kept_rows[_i].kv);
+    if (kept_rows[_i].device == 0) phi += (double)V * H / t; /* the embedding */
+    ck_assert_double_eq_tol((double)m.weights, 2 * phi, 1);
+    ck_assert_double_eq_tol((double)m.gradients, 4 * phi, 1);
+    ck_assert_double_eq_tol((double)m.optimizer, 12 * phi, 1);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* Full recompute keeps 2*T*h/t a layer; the layer that runs again is work. */
+START_TEST(recompute)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_plan *p = luo_test_plan(a, "8: [0-7]*8 [8-15]*8");
+    luo_programs *set;
+    for (int32_t s = 0; s < 2; s++)
+        ((luo_stage *)p->pipelines[0].stages)[s].recompute = LUO_RECOMPUTE_FULL;
+    compile(a, p, HEADS, &set);
+    const luo_memory m = memory_of(a, set, 0);
+    const double kept = 2 * 8 * 2.0 * T * H / 8, one = layer_bytes(8, HEADS, true);
+    ck_assert_double_eq_tol((double)m.activations, kept, 0.03 * kept);
+    ck_assert_double_ge((double)m.buffers, one);
+    ck_assert_double_le((double)m.buffers, one + 4.0 * T * H * 2); /* and gathered inputs */
+    luo_arena_free(a);
+}
+END_TEST
+
+/* Selective recompute keeps as much as none: fused attention has no square to throw away. */
+START_TEST(selective)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_plan *p = luo_test_plan(a, "4: [0,1]*1 [2,3]*1");
+    luo_programs *none, *set;
+    compile(a, p, HEADS, &none);
+    for (int32_t s = 0; s < 2; s++)
+        ((luo_stage *)p->pipelines[0].stages)[s].recompute = LUO_RECOMPUTE_SELECTIVE;
+    compile(a, p, HEADS, &set);
+    ck_assert_uint_eq(none->hash, set->hash);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* ZeRO-1: 12 bytes a parameter spread over the replicas, everything else as before. */
+START_TEST(zero)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_plan *p = luo_test_plan(a, "2: [0,1]*2 || 2: [2,3]*2 || 2: [4,5]*2 || 2: [6,7]*2");
+    luo_programs *off, *on;
+    compile(a, p, HEADS, &off);
+    p->zero = 1;
+    compile(a, p, HEADS, &on);
+    const luo_memory x = memory_of(a, off, 0), y = memory_of(a, on, 0);
+    ck_assert_int_eq(x.weights, y.weights);
+    ck_assert_int_eq(x.gradients, y.gradients);
+    /* Norm weights are copied inside a stage as well: they are cut in 8, all else in 4. */
+    const int64_t norms = 12 * 5 * H;
+    ck_assert_int_eq(y.optimizer, (x.optimizer - norms) / 4 + norms / 8);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* Logits on the last stage: T*V/t elements in bf16 and in f32. */
+START_TEST(logits)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_plan *p = luo_test_plan(a, "4: [0,1]*1 [2,3]*1");
+    luo_programs *set;
+    compile(a, p, HEADS, &set);
+    const luo_memory m = memory_of(a, set, 2);
+    ck_assert_double_ge((double)(m.activations + m.buffers), (double)T * V / 2 * 6);
+    luo_arena_free(a);
+}
+END_TEST
+
+START_TEST(unknown_device)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_plan *p = luo_test_plan(a, "1: [0]*1");
+    luo_programs *set;
+    luo_memory m;
+    luo_err err = {0};
+    compile(a, p, HEADS, &set);
+    ck_assert_int_eq(luo_program_memory(a, set, 9, &m, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "device 9 has no program; name a device of the plan.");
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("compile", LUO_T_N(published_plans, LUO_ROWS(published)),
+          LUO_T_N(kept_activations, LUO_ROWS(kept_rows)), LUO_T(recompute), LUO_T(selective),
+          LUO_T(zero), LUO_T(logits), LUO_T(unknown_device))

@@ -1,0 +1,297 @@
+/* tests/unit/check_plan.c: canonical text and hash (V-P1), reading and writing again, and one row
+ * for each finding of luo_plan_check. */
+#include "core/base/hash.h"
+#include "core/io/io.h"
+#include "tests/check_main.h"
+
+static luo_arena *arena;
+static luo_diags diags;
+
+static void fresh(void)
+{
+    arena = luo_arena_new(0);
+    luo_diags_init(&diags, arena);
+}
+
+static luo_plan *read_file(const char *path, luo_source *src)
+{
+    luo_plan *p = NULL;
+    const luo_status st = luo_read_plan(arena, path, &p, src, &diags);
+    ck_assert_msg(st == LUO_OK, "%s: %s", path, diags.first ? diags.first->err.text : "?");
+    return p;
+}
+
+static const struct {
+    const char *path, *hash;
+    size_t bytes;
+} known[] = {
+    {"tests/golden/plans/case-13.json", "863e0d93438341c9", 2076},
+    {"tests/golden/plans/smallest.json", "b6caf1c235821968", 661},
+};
+
+START_TEST(hash_row) /* V-P1 */
+{
+    fresh();
+    char hash[17];
+    luo_str s = {0};
+    luo_plan *p = read_file(known[_i].path, NULL);
+    luo_plan_canonical(&s, p);
+    ck_assert_uint_eq(s.len, known[_i].bytes);
+    ck_assert_str_eq(luo_hash_print(luo_plan_hash(p), hash), known[_i].hash);
+    ck_assert_uint_eq(luo_hash_bytes(LUO_HASH_EMPTY, s.at, s.len), luo_plan_hash(p));
+    const uint64_t before = luo_plan_hash(p);
+    p->name = "another";
+    p->meta_json = "{\"x\":1}";
+    p->pinned = (const char *const[]){"/schedule"};
+    p->npinned = 1;
+    ck_assert_uint_eq(luo_plan_hash(p), before);
+    luo_str_free(&s);
+    luo_arena_free(arena);
+}
+END_TEST
+
+START_TEST(smallest_is_canonical)
+{
+    fresh();
+    luo_source src;
+    luo_str s = {0};
+    luo_plan *p = read_file("tests/golden/plans/smallest.json", &src);
+    luo_plan_canonical(&s, p);
+    luo_str_addc(&s, '\n');
+    ck_assert_str_eq(s.at, src.text);
+    luo_str_free(&s);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* A plan that uses every key of the schema. */
+static const char everything[] =
+    "{\"schema\":\"luoshu.plan/1\",\"name\":\"n\\u00e4me \\\"q\\\"\",\"model\":\"m\","
+    "\"cluster\":\"c\",\"layers\":6,\"devices\":9,\"dtype\":\"f64\",\"sequence_tokens\":32,"
+    "\"micro_batch_sequences\":2,\"zero\":3,\"sequence_parallel\":true,"
+    "\"schedule\":{\"kind\":\"interleaved_1f1b\",\"chunks\":2},\"pipelines\":["
+    "{\"micro_batches\":2,\"micro_batch_tokens\":[64,63],\"stages\":["
+    "{\"layers\":[[0,2],[3,4]],\"devices\":[3,1,2,0],\"context_parallel\":2,\"shares\":[3,1],"
+    "\"recompute\":{\"mode\":\"full\",\"layers\":[[0,1]]},\"experts\":\"expert\"},"
+    "{\"layers\":[[2,3],[4,6]],\"devices\":[4],\"recompute\":{\"mode\":\"selective\"},"
+    "\"experts\":\"expert\"}]},"
+    "{\"micro_batches\":4,\"micro_batch_sequences\":1,\"stages\":["
+    "{\"layers\":[[0,0],[3,3]],\"devices\":[5],\"embedding\":false},"
+    "{\"layers\":[[0,3],[3,6]],\"devices\":[7,6],\"embedding\":true,\"head\":true,"
+    "\"experts\":\"expert\"}]}],"
+    "\"annotations\":[{\"tensor\":\"t\",\"annotation\":\"[0-3]{0:4}\",\"at\":\"op\","
+    "\"variant\":\"2d\"},{\"tensor\":\"u\",\"annotation\":\"[0]{}\"}],"
+    "\"assignment\":[{\"sequence\":7,\"length_tokens\":5,\"pipeline\":1,\"micro_batch\":3}],"
+    "\"expert_groups\":[[0],[1]],\"state_layout\":{\"data\":2,\"tensor\":2,\"pipeline\":1,"
+    "\"devices\":[0,1,2,8]},\"pinned\":[\"/pipelines/0/stages/1\",\"\"],"
+    "\"meta\":{\"s\":0.25,\"a\":[1,{\"b\":null}]}}";
+
+START_TEST(write_then_read)
+{
+    fresh();
+    const char *path = "build/check_plan.json";
+    luo_plan *p = NULL, *q = NULL, *r = NULL;
+    luo_err err;
+    const luo_source src = {"all.json", everything, sizeof everything - 1};
+    const luo_status st = luo_read_plan_text(arena, &src, &p, &diags);
+    ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
+    ck_assert_int_eq(luo_write_plan(path, p, &err), LUO_OK);
+    q = read_file(path, NULL);
+    ck_assert_uint_eq(luo_plan_hash(q), luo_plan_hash(p));
+    ck_assert_str_eq(q->name, "n\xc3\xa4me \"q\"");
+    ck_assert_str_eq(q->meta_json, "{\"a\":[1,{\"b\":null}],\"s\":0.25}");
+    ck_assert_int_eq(q->npinned, 2);
+    ck_assert(!q->pipelines[1].stages[0].embedding && q->pipelines[1].stages[1].embedding);
+    luo_arena *other = luo_arena_new(0);
+    ck_assert_int_eq(luo_plan_copy(other, q, &r, &err), LUO_OK);
+    const uint64_t hash = luo_plan_hash(p);
+    luo_arena_free(arena);
+    ck_assert_uint_eq(luo_plan_hash(r), hash);
+    ck_assert_str_eq(r->pinned[0], "/pipelines/0/stages/1");
+    ck_assert_int_eq(luo_plan_sequences(r), 2 * 2 + 4);
+    ck_assert_int_eq(luo_plan_tokens(r), 64 + 63 + 4 * 32);
+    luo_arena_free(other);
+    remove(path);
+}
+END_TEST
+
+START_TEST(published_row)
+{
+    static const int64_t devices[] = {48, 32, 32, 40, 39, 39, 48, 40, 32, 32, 48, 32, 31, 24};
+    static const int64_t pipelines[] = {4, 2, 2, 2, 3, 2, 2, 1, 1, 1, 2, 2, 2, 2};
+    fresh();
+    char path[64];
+    snprintf(path, sizeof path, "scenarios/plans/published/plan-%02d.json", _i + 1);
+    luo_plan_finding *f;
+    int32_t n, *dev;
+    const luo_plan *p = read_file(path, NULL);
+    ck_assert_int_eq(luo_plan_check(arena, p, NULL, NULL, &f, &n), LUO_OK);
+    ck_assert_int_eq(luo_plan_sequences(p), 64);
+    ck_assert_int_eq(luo_plan_tokens(p), 64 * 4096);
+    ck_assert_int_eq(luo_plan_devices(arena, p, &dev, &n, NULL), LUO_OK);
+    ck_assert_int_eq(n, devices[_i]);
+    for (int32_t k = 1; k < n; k++) ck_assert_int_lt(dev[k - 1], dev[k]);
+    ck_assert_int_eq(p->npipelines, pipelines[_i]);
+    ck_assert_int_eq(p->zero, _i < 10);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* ---- findings: the base plan with one part replaced ---- */
+
+static const char base[] =
+    "{\"schema\":\"luoshu.plan/1\",\"layers\":8,\"devices\":8,\"sequence_tokens\":16,\n"
+    "\"schedule\":{\"kind\":\"1f1b\",\"chunks\":1},\n"
+    "\"pipelines\":[\n"
+    "{\"micro_batches\":3,\"stages\":[{\"layers\":[[0,4]],\"devices\":[0,1]},\n"
+    " {\"layers\":[[4,8]],\"devices\":[2,3]}]},\n"
+    "{\"micro_batches\":3,\"stages\":[{\"layers\":[[0,5]],\"devices\":[4,5]},\n"
+    " {\"layers\":[[5,8]],\"devices\":[6,7]}]}]\n"
+    "}\n";
+
+static const struct {
+    const char *from, *to;
+    int line, col;
+    const char *says;
+} rows[] = {
+    {"[[5,8]]", "[[6,8]]", 6, 29,
+     "pipeline 1 holds 7 of 8 layers; layer 5 is in no stage."},
+    {"[[5,8]]", "[[5,5]]", 6, 29,
+     "pipeline 1 holds 5 of 8 layers; layers 5 to 7 are in no stage."},
+    {"[[4,8]]", "[[3,8]]", 5, 13,
+     "layer 3 of pipeline 0 is held twice; each layer stands in one stage."},
+    {"[[0,4]]", "[[4,8]]", 5, 13,
+     "layer 4 of pipeline 0 is held twice; each layer stands in one stage."},
+    {"[[4,8]]", "[[4,9]]", 5, 13,
+     "layers [4,9] are no range within 0 to 8; `lo` up to, not including, `hi` is expected."},
+    {"\"devices\":[6,7]", "\"devices\":[6,8]", 7, 33,
+     "device 8 is not among the 8 devices of the plan; ids are 0 to 7."},
+    {"\"devices\":[6,7]", "\"devices\":[6,4]", 7, 33,
+     "device 4 is used twice; it already stands in a stage of pipeline 1."},
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"context_parallel\":3", 5, 55,
+     "`context_parallel` is 3; it must divide the 2 devices of the stage."},
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"embedding\":true", 5, 48,
+     "stage 1 has the embedding, but a stage before it holds layers; the embedding comes first."},
+    {"\"devices\":[0,1]", "\"devices\":[0,1],\"head\":true", 4, 71,
+     "stage 0 has the head, but a stage after it holds layers; the head comes last."},
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"head\":false", 4, 29,
+     "pipeline 0 has 0 stages with `head`; exactly one is expected."},
+    {"\"kind\":\"1f1b\",\"chunks\":1", "\"kind\":\"gpipe\",\"chunks\":2", 2, 37,
+     "`chunks` is 2 with schedule `gpipe`; more than 1 needs `interleaved_1f1b`."},
+    {"\"kind\":\"1f1b\"", "\"kind\":\"interleaved_1f1b\"", 4, 18,
+     "interleaved schedule: 3 micro-batches are not a multiple of 2 stages; choose a multiple."},
+    {"[[5,8]]", "[[5,6],[6,8]]", 7, 12,
+     "stage 1 has 2 layer ranges; `chunks` 1 asks for as many."},
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"recompute\":{\"mode\":\"full\",\"layers\":[[3,5]]}",
+     5, 73, "recompute of layers [3,5] is not within the layers of stage 1; give ranges of this "
+     "stage, or none for all of it."},
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"recompute\":{\"mode\":\"none\",\"layers\":[[4,5]]}",
+     5, 72, "recompute `none` has layers; leave them out or choose `selective` or `full`."},
+    {"\n}\n", ",\n\"expert_groups\":[[0,1]]}\n", 8, 21,
+     "pipelines 0 and 1 share experts but cut the layers differently; equal stage layers are "
+     "required."},
+    {"\n}\n", ",\n\"expert_groups\":[[0],[0,2]]}\n", 8, 23,
+     "pipeline 0 is in two expert groups; one is allowed."},
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"experts\":\"expert\"", 6, 29,
+     "layer 4 has `experts` `tensor` in pipeline 1 and `expert` in pipeline 0; they must agree."},
+    {"\n}\n", ",\n\"assignment\":[{\"sequence\":0,\"length_tokens\":4,\"pipeline\":2,"
+     "\"micro_batch\":0}]}\n", 8, 58, "pipeline 2 does not exist; pipelines are 0 to 1."},
+    {"\n}\n", ",\n\"assignment\":[{\"sequence\":0,\"length_tokens\":4,\"pipeline\":1,"
+     "\"micro_batch\":3}]}\n",
+     8, 74, "micro-batch 3 does not exist in pipeline 1; its ids are 0 to 2."},
+    {"\n}\n", ",\n\"state_layout\":{\"data\":2,\"tensor\":2,\"pipeline\":1,\"devices\":[0,1]}}\n",
+     8, 16, "state layout 2 x 2 x 1 needs 4 devices; 2 are listed."},
+    {"\n}\n", ",\n\"state_layout\":{\"data\":2,\"tensor\":1,\"pipeline\":1,\"devices\":[1,1]}}\n",
+     8, 63, "device 1 is listed twice; each device holds one part."},
+    {"\n}\n", ",\n\"annotations\":[{\"tensor\":\"t\",\"annotation\":\"[0]{}\"},"
+     "{\"tensor\":\"t\",\"annotation\":\"[1]{}\"}]}\n",
+     8, 52, "tensor `t` is annotated twice at ``; one annotation is allowed."},
+    {"\n}\n", ",\n\"annotations\":[{\"tensor\":\"t\",\"annotation\":\"\"}]}\n", 8, 43, NULL},
+};
+
+static char *replaced(const char *from, const char *to)
+{
+    const char *at = strstr(base, from);
+    ck_assert_msg(at && !strstr(at + 1, from), "row `%s` must occur once", from);
+    return luo_arena_printf(arena, "%.*s%s%s", (int)(at - base), base, to, at + strlen(from));
+}
+
+START_TEST(finding_row)
+{
+    fresh();
+    const char *text = replaced(rows[_i].from, rows[_i].to);
+    const luo_source src = {"p.json", text, strlen(text)};
+    luo_plan *p = NULL;
+    luo_plan_finding *f;
+    int32_t n;
+    const luo_status st = luo_read_plan_text(arena, &src, &p, &diags);
+    ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
+    ck_assert_int_eq(luo_plan_check(arena, p, NULL, NULL, &f, &n), LUO_EINPUT);
+    luo_report_plan(&src, f, n, &diags);
+    const luo_diag *d = diags.first;
+    while (d && rows[_i].says && strcmp(d->err.text, rows[_i].says) != 0) d = d->next;
+    ck_assert_msg(d != NULL, "first finding: %s", diags.first->err.text);
+    ck_assert_msg(d->err.line == rows[_i].line && d->err.col == rows[_i].col, "%d:%d %s",
+                  d->err.line, d->err.col, d->err.text);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* ---- against a model and a cluster ---- */
+
+static const luo_model model = {.name = "m", .family = LUO_FAMILY_LLAMA, .layers = 8, .hidden = 96,
+                                .ffn_hidden = 40, .heads = 12, .kv_heads = 6, .vocab = 100,
+                                .max_sequence_tokens = 16};
+
+static const struct {
+    const char *from, *to, *says;
+} cuts[] = {
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[3,1]",
+     "`shares` [3,1] would cut 6 key-value heads into 4.5 and 1.5; shares must give whole heads."},
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[2,1]",
+     "`shares` [2,1] would cut 40 feed-forward columns into 26.6667 and 13.3333; shares must give "
+     "whole columns."},
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[2,1]",
+     "`shares` [2,1] would cut 100 vocabulary rows into 66.6667 and 33.3333; shares must give "
+     "whole rows (pad `vocab`)."},
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[4,1]",
+     "`shares` [4,1] would cut 12 heads into 9.6 and 2.4; shares must give whole heads."},
+    {"\"sequence_tokens\":16", "\"sequence_tokens\":17",
+     "`sequence_tokens` is 17; model `m` takes up to 16."},
+    {"\"layers\":8", "\"layers\":9", "`layers` is 9; model `m` has 8."},
+};
+
+START_TEST(cut_row)
+{
+    fresh();
+    const char *text = replaced(cuts[_i].from, cuts[_i].to);
+    const luo_source src = {"p.json", text, strlen(text)};
+    luo_plan *p = NULL;
+    luo_plan_finding *f;
+    int32_t n, k = 0;
+    const luo_status st = luo_read_plan_text(arena, &src, &p, &diags);
+    ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
+    ck_assert_int_eq(luo_plan_check(arena, p, &model, NULL, &f, &n), LUO_EINPUT);
+    while (k < n && strcmp(f[k].text, cuts[_i].says) != 0) k++;
+    ck_assert_msg(k < n, "first of %d: %s", n, f[0].text);
+    luo_arena_free(arena);
+}
+END_TEST
+
+START_TEST(good_base)
+{
+    fresh();
+    const luo_source src = {"p.json", base, sizeof base - 1};
+    luo_plan *p = NULL;
+    luo_plan_finding *f;
+    int32_t n;
+    ck_assert_int_eq(luo_read_plan_text(arena, &src, &p, &diags), LUO_OK);
+    ck_assert_int_eq(luo_plan_check(arena, p, &model, NULL, &f, &n), LUO_OK);
+    ck_assert_int_eq(n, 0);
+    luo_arena_free(arena);
+}
+END_TEST
+
+LUO_SUITE("plan.plan", LUO_T_N(hash_row, LUO_ROWS(known)), LUO_T(smallest_is_canonical),
+          LUO_T(write_then_read), LUO_T_N(published_row, 14), LUO_T_N(finding_row, LUO_ROWS(rows)),
+          LUO_T_N(cut_row, LUO_ROWS(cuts)), LUO_T(good_base))

@@ -1,0 +1,156 @@
+/* tests/unit/check_uniform.c: what the uniform planner offers is valid, ordered and not worse than
+ * any of its own choices made by hand; devices, order and sentences. */
+#include <math.h>
+
+#include "core/plan/planners.h"
+#include "tests/cluster_fixture.h"
+
+static const luo_model llama = {.name = "llama-test", .family = LUO_FAMILY_LLAMA, .layers = 24,
+                                .hidden = 4096, .ffn_hidden = 11008, .heads = 32, .kv_heads = 32,
+                                .head_dim = 128, .vocab = 32000, .max_sequence_tokens = 4096,
+                                .causal = true, .rope_base = 10000, .norm_eps = 1e-6,
+                                .dtype = LUO_BF16};
+
+static luo_uniform_opts search_all(int64_t batch)
+{
+    return (luo_uniform_opts){.batch_sequences = batch, .sequence_tokens = 2048, .top = 12,
+                              .zero = -1, .recompute = -1};
+}
+
+static luo_uniform_result *plan(luo_arena *a, const luo_cluster *c, const luo_uniform_opts *o,
+                                int32_t *n)
+{
+    luo_uniform_result *r = NULL;
+    luo_err err = {0};
+    ck_assert_msg(luo_plan_uniform(a, &llama, c, o, &r, n, &err) == LUO_OK, "%s", err.text);
+    return r;
+}
+
+START_TEST(offers_are_valid_and_ordered)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    const luo_cluster *c = fixture_cluster(a, 1, 2, 8);
+    const luo_uniform_opts o = search_all(64);
+    int32_t n;
+    const luo_uniform_result *r = plan(a, c, &o, &n);
+    ck_assert_int_eq(n, 12);
+    for (int32_t i = 0; i < n; i++) {
+        luo_plan_finding *f;
+        int32_t nf;
+        ck_assert_msg(luo_plan_check(a, r[i].plan, &llama, c, &f, &nf) == LUO_OK, "%s", f[0].text);
+        ck_assert_int_eq(luo_plan_sequences(r[i].plan), 64);
+        ck_assert_double_le(r[i].memory_ratio, 1);
+        ck_assert_double_ge(r[i].objective_s, r[i].bound_s);
+        if (i > 0) ck_assert_double_ge(r[i].objective_s, r[i - 1].objective_s);
+    }
+    luo_arena_free(a);
+}
+END_TEST
+
+/* Sizes fixed by hand are never better than the search. */
+START_TEST(search_beats_every_choice)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    const luo_cluster *c = fixture_cluster(a, 2, 1, 8);
+    const luo_uniform_opts all = search_all(32);
+    int32_t n, tried = 0;
+    const double best = plan(a, c, &all, &n)->objective_s;
+    for (int32_t tp = 1; tp <= 8; tp *= 2)
+        for (int32_t pp = 1; pp <= 8; pp *= 2)
+            for (int32_t b = 1; b <= 4; b *= 2) {
+                luo_uniform_opts o = all;
+                luo_uniform_result *r;
+                o.tp = tp;
+                o.pp = pp;
+                o.micro_batch_sequences = b;
+                if (luo_plan_uniform(a, &llama, c, &o, &r, &n, NULL) != LUO_OK) continue;
+                ck_assert_double_ge(r->objective_s, best);
+                ck_assert_int_eq(r->plan->pipelines[0].nstages, pp);
+                ck_assert_int_eq(r->plan->pipelines[0].stages[0].ndev, tp);
+                tried++;
+            }
+    ck_assert_int_gt(tried, 10);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* conventions.md 16, V-M1: 8 devices, tp 2, pp 2. */
+START_TEST(device_order)
+{
+    static const int32_t want[2][2][2][2] = {{{{0, 1}, {4, 5}}, {{2, 3}, {6, 7}}},
+                                             {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}};
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_uniform_opts o = search_all(8);
+    int32_t n;
+    o.tp = o.pp = 2;
+    o.tp_pp_dp = _i == 1;
+    const luo_plan *p = plan(a, fixture_cluster(a, 1, 2, 4), &o, &n)->plan;
+    ck_assert_int_eq(p->npipelines, 2);
+    for (int d = 0; d < 2; d++)
+        for (int s = 0; s < 2; s++)
+            for (int i = 0; i < 2; i++)
+                ck_assert_int_eq(p->pipelines[d].stages[s].dev[i], want[_i][d][s][i]);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* Standby, dead and left-over devices stay out; a group never crosses nodes. */
+START_TEST(who_takes_part)
+{
+    static const int32_t standby[] = {15};
+    static const luo_health down = {.target = "device:1", .down = true};
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_cluster *c = fixture_cluster(a, 1, 2, 8);
+    c->standby = standby;
+    c->nstandby = 1;
+    c->health = &down;
+    c->nhealth = 1;
+    luo_uniform_opts o = search_all(12);
+    o.tp = 2;
+    o.pp = 2;
+    int32_t n, ndev, *dev;
+    const luo_plan *p = plan(a, c, &o, &n)->plan;
+    ck_assert_int_eq(luo_plan_devices(a, p, &dev, &ndev, NULL), LUO_OK);
+    ck_assert_int_eq(p->npipelines, 3); /* 0,2|3,4|5,6|8,9|10,11|12,13: 7 and 14 left over */
+    for (int32_t i = 0; i < ndev; i++)
+        ck_assert(dev[i] != 1 && dev[i] != 15 && dev[i] != 7 && dev[i] != 14);
+    luo_arena_free(a);
+}
+END_TEST
+
+static const struct {
+    luo_uniform_opts o;
+    luo_status st;
+    const char *says;
+} bad[] = {
+    {{.batch_sequences = 0, .sequence_tokens = 4}, LUO_EINPUT,
+     "the batch holds 0 sequences of 4 tokens; at least one of each is expected."},
+    {{.batch_sequences = 8, .sequence_tokens = 4, .tp = 3}, LUO_EINPUT,
+     "tensor parallelism of 3 does not divide the heads, columns or vocabulary of `llama-test`; "
+     "another size is needed."},
+    {{.batch_sequences = 8, .sequence_tokens = 4, .pp = 5}, LUO_EINPUT,
+     "5 stages do not divide 24 layers; stages of a uniform plan hold equally many."},
+    {{.batch_sequences = 3, .sequence_tokens = 4, .dp = 2}, LUO_EINFEASIBLE,
+     "no tensor, pipeline and data parallelism divides 24 layers and 3 sequences over 4 devices; "
+     "another batch or other sizes are needed."},
+    {{.batch_sequences = 64, .sequence_tokens = 4096, .tp = 1, .pp = 1,
+      .micro_batch_sequences = 16},
+     LUO_EINFEASIBLE, NULL},
+};
+
+START_TEST(bad_row)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_uniform_result *r = NULL;
+    luo_err err = {0};
+    int32_t n = -1;
+    ck_assert_int_eq(luo_plan_uniform(a, &llama, fixture_cluster(a, 1, 1, 4), &bad[_i].o, &r, &n,
+                                      &err), bad[_i].st);
+    if (bad[_i].says) ck_assert_str_eq(err.text, bad[_i].says);
+    else ck_assert_ptr_nonnull(strstr(err.text, "no plan fits in memory; the tightest stage"));
+    ck_assert_int_eq(n, -1);
+    luo_arena_free(a);
+}
+END_TEST
+LUO_SUITE("plan.uniform", LUO_T(offers_are_valid_and_ordered), LUO_T(search_beats_every_choice),
+          LUO_T_N(device_order, 2), LUO_T(who_takes_part), LUO_T_N(bad_row, LUO_ROWS(bad)))
