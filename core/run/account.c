@@ -1,0 +1,223 @@
+/* Where the time of a run went (conventions.md 10, `time`): parts of the steps that stay, steps
+ * that were lost or redone, and blocking periods. They sum to the run's length.
+ *
+ * A step stays for good once a checkpoint behind it is valid. Until then it stands in `open`, or in
+ * `fresh` while a checkpoint in front of it is still being written; going back empties both. */
+#include <math.h>
+#include <string.h>
+
+#include "core/run/run.h"
+
+static void add_parts(luo_parts *to, const luo_parts *p, double factor)
+{
+    to->compute_s += factor * p->compute_s;
+    to->recompute_s += factor * p->recompute_s;
+    to->tp_s += factor * p->tp_s;
+    to->ep_s += factor * p->ep_s;
+    to->cp_s += factor * p->cp_s;
+    to->pp_s += factor * p->pp_s;
+    to->dp_s += factor * p->dp_s;
+    to->move_s += factor * p->move_s;
+    to->io_s += factor * p->io_s;
+    to->bubble_s += factor * p->bubble_s;
+}
+
+double luo_parts_sum(const luo_parts *p)
+{
+    return p->compute_s + p->recompute_s + p->tp_s + p->ep_s + p->cp_s + p->pp_s + p->dp_s +
+           p->move_s + p->io_s + p->bubble_s;
+}
+
+static void add_share(luo_share *to, luo_share *from)
+{
+    add_parts(&to->parts, &from->parts, 1);
+    to->seconds += from->seconds;
+    to->flops += from->flops;
+    to->peak += from->peak;
+    to->steps += from->steps;
+    to->tokens += from->tokens;
+    *from = (luo_share){0};
+}
+
+luo_status luo_account_init(luo_run *r, luo_err *err)
+{
+    luo_account *a = &r->account;
+    const int32_t n = r->sc->cluster->ndevices;
+    a->parts = LUO_NEW_N(r->arena, luo_parts, n);
+    a->used_s = LUO_NEW_N(r->arena, double, n);
+    a->compute_s = LUO_NEW_N(r->arena, double, n);
+    a->predicted_s = LUO_NEW_N(r->arena, double, n);
+    a->up_s = LUO_NEW_N(r->arena, double, n);
+    a->up_since = LUO_NEW_N(r->arena, double, n);
+    if (!a->parts || !a->used_s || !a->compute_s || !a->predicted_s || !a->up_s || !a->up_since)
+        return luo_err_nomem(err);
+    for (int32_t d = 0; d < n; d++)
+        a->up_since[d] = luo_events_world(r->events)->up[d] ? 0 : NAN;
+    return LUO_OK;
+}
+
+void luo_account_changes(luo_run *r)
+{
+    luo_account *a = &r->account;
+    int32_t n;
+    const luo_change *c = luo_events_changes(r->events, &n);
+    for (int32_t i = 0; i < n; i++) {
+        double *since = &a->up_since[c[i].target];
+        if (c[i].kind == LUO_CHANGE_DOWN) {
+            if (!isnan(*since)) a->up_s[c[i].target] += c[i].at_s - *since;
+            *since = NAN;
+        } else if (c[i].kind == LUO_CHANGE_UP && isnan(*since)) {
+            *since = c[i].at_s;
+        }
+    }
+}
+
+luo_status luo_account_attempt(luo_run *r, int32_t *attempt, luo_err *err)
+{
+    const int64_t k = r->step - r->attempts_base;
+    if (k >= r->cap_attempts) {
+        const int32_t more = r->cap_attempts ? 2 * r->cap_attempts : 256;
+        int32_t *at = luo_arena_grow(r->arena, r->attempts,
+                                     (size_t)r->cap_attempts * sizeof *at,
+                                     (size_t)more * sizeof *at);
+        if (!at) return luo_err_nomem(err);
+        r->attempts = at;
+        r->cap_attempts = more;
+    }
+    if (k >= r->nattempts) {
+        r->attempts[k] = r->step < r->done_before ? 1 : 0;
+        r->nattempts = (int32_t)k + 1;
+    }
+    *attempt = r->attempts[k]++;
+    return LUO_OK;
+}
+
+/* The time of every step that stays, for the quantiles: 8 bytes a step. */
+static luo_status keep_seconds(luo_run *r, double seconds, luo_err *err)
+{
+    luo_account *a = &r->account;
+    if (r->step >= a->cap_steps) {
+        const int64_t more = a->cap_steps ? 2 * a->cap_steps : 1024;
+        double *at = luo_arena_grow(r->arena, a->step_s, (size_t)a->cap_steps * sizeof *at,
+                                    (size_t)more * sizeof *at);
+        if (!at) return luo_err_nomem(err);
+        a->step_s = at;
+        a->cap_steps = more;
+    }
+    a->step_s[r->step] = seconds;
+    return LUO_OK;
+}
+
+static void add_devices(luo_run *r, const luo_step_result *result, double seconds)
+{
+    luo_account *a = &r->account;
+    const luo_used_plan *u = luo_run_plan(r);
+    for (int32_t i = 0; i < u->ndev; i++) {
+        const int32_t d = u->dev[i];
+        add_parts(&a->parts[d], &result->parts[i], 1);
+        a->used_s[d] += seconds;
+        a->compute_s[d] += result->compute_s[i];
+        a->predicted_s[d] += result->predicted_s[i];
+    }
+}
+
+static void add_links(luo_run *r, const luo_step_result *result)
+{
+    for (int32_t i = 0; result->links && i < result->nlinks && i < r->nlinks; i++) {
+        r->links[i].bytes_up += result->links[i].bytes_up;
+        r->links[i].bytes_down += result->links[i].bytes_down;
+        r->links[i].busy_up_s += result->links[i].busy_up_s;
+        r->links[i].busy_down_s += result->links[i].busy_down_s;
+    }
+}
+
+/* Backends list the groups of one program set in one order; another length starts a new list. */
+static luo_status add_comm(luo_run *r, const luo_step_result *result, luo_err *err)
+{
+    luo_used_plan *u = luo_run_plan(r);
+    if (!u->comm && result->ncomm > 0) {
+        u->comm = LUO_NEW_N(r->arena, luo_comm_use, result->ncomm);
+        if (!u->comm) return luo_err_nomem(err);
+        u->ncomm = result->ncomm;
+        for (int32_t i = 0; i < u->ncomm; i++) {
+            u->comm[i] = result->comm[i];
+            u->comm[i].calls = u->comm[i].bytes = 0;
+            u->comm[i].busy_s = u->comm[i].exposed_s = 0;
+        }
+    }
+    for (int32_t i = 0; i < result->ncomm && i < u->ncomm; i++) {
+        const luo_comm_use *c = &result->comm[i];
+        u->comm[i].calls += c->calls;
+        u->comm[i].bytes += c->bytes;
+        u->comm[i].busy_s += c->busy_s;
+        u->comm[i].exposed_s += c->exposed_s;
+    }
+    return LUO_OK;
+}
+
+void luo_account_mean(const luo_run *r, const luo_step_result *result, double seconds,
+                      luo_parts *out)
+{
+    const int32_t n = luo_run_plan(r)->ndev;
+    *out = (luo_parts){0};
+    for (int32_t i = 0; i < n; i++) add_parts(out, &result->parts[i], 1.0 / n);
+    out->bubble_s += seconds - luo_parts_sum(out); /* the rounding of the mean */
+}
+
+luo_status luo_account_step(luo_run *r, const luo_step_result *result, double start_s,
+                            double end_s, luo_err *err)
+{
+    luo_account *a = &r->account;
+    luo_used_plan *u = luo_run_plan(r);
+    luo_share *to = r->ckpt.writing ? &a->fresh : &a->open;
+    const double seconds = end_s - start_s;
+    luo_parts mean;
+    luo_account_mean(r, result, seconds, &mean);
+    for (int32_t i = 0; i < u->ndev; i++)
+        if (fabs(luo_parts_sum(&result->parts[i]) - seconds) > 1e-6 * seconds)
+            return luo_err_set(err, LUO_EBUG, "the parts of device %d make %.9g s of a step of "
+                               "%.9g s.", u->dev[i], luo_parts_sum(&result->parts[i]), seconds);
+    add_parts(&to->parts, &mean, 1);
+    to->seconds += seconds;
+    to->flops += u->flops;
+    to->peak += u->peak_flops * seconds;
+    to->steps++;
+    to->tokens += u->tokens;
+    a->tokens += u->tokens;
+    u->steps++;
+    u->step_s = seconds;
+    add_devices(r, result, seconds);
+    add_links(r, result);
+    LUO_TRY(add_comm(r, result, err));
+    return keep_seconds(r, seconds, err);
+}
+
+void luo_account_rollback(luo_run *r, int64_t step)
+{
+    luo_account *a = &r->account;
+    if (step < r->attempts_base) { /* even the checkpoint is gone */
+        add_share(&a->open, &a->safe);
+        if (r->attempts_base + r->nattempts > r->done_before)
+            r->done_before = r->attempts_base + r->nattempts;
+        r->attempts_base = step;
+        r->nattempts = 0;
+    }
+    a->span[LUO_SPAN_STEP] += a->open.seconds + a->fresh.seconds;
+    a->redone += a->open.steps + a->fresh.steps;
+    a->open = a->fresh = (luo_share){0};
+    r->step = step;
+}
+
+/* What lies before the checkpoint that has just become valid stays; its attempts are forgotten. */
+void luo_account_safe(luo_run *r)
+{
+    luo_account *a = &r->account;
+    add_share(&a->safe, &a->open);
+    a->open = a->fresh;
+    a->fresh = (luo_share){0};
+    const int64_t gone = r->ckpt.valid_step - r->attempts_base;
+    if (gone <= 0 || gone > r->nattempts) return;
+    r->nattempts -= (int32_t)gone;
+    memmove(r->attempts, r->attempts + gone, (size_t)r->nattempts * sizeof *r->attempts);
+    r->attempts_base += gone;
+}

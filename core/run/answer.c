@@ -1,0 +1,324 @@
+/* Failures, decisions and how they are carried out (design.md 3.5; Malleus 13).
+ *
+ * A failure is known detect_fail_s after the attempt that it broke; then the policy is asked while
+ * all devices wait. Anything else (a new rate, a device that came back, an announcement) is
+ * planned beside the training: the answer is carried out at the first boundary after planner_s. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/run/reach.h"
+#include "core/run/run.h"
+
+/* ---- what is new ---- */
+
+static void look_at_devices(luo_run *r)
+{
+    const bool *member = luo_run_plan(r)->member;
+    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) {
+        if (r->usable[d] == r->was_usable[d]) continue;
+        if (!r->usable[d] && member[d]) r->news |= LUO_NEWS_FAIL;
+        if (r->usable[d] && !member[d]) r->news |= LUO_NEWS_JOIN;
+        if (r->usable[d]) luo_detect_accept(&r->detect, d, 1);
+    }
+}
+
+void luo_run_news(luo_run *r)
+{
+    int32_t n;
+    luo_events_changes(r->events, &n);
+    luo_account_changes(r);
+    luo_score_new(r);
+    const bool *leaving = luo_events_leaving(r->events);
+    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) {
+        if (leaving[d] && !r->was_leaving[d] && luo_run_plan(r)->member[d])
+            r->news |= LUO_NEWS_NOTICE;
+        r->was_leaving[d] = leaving[d];
+    }
+    if (n == 0) return;
+    memcpy(r->was_usable, r->usable, (size_t)r->sc->cluster->ndevices * sizeof *r->usable);
+    luo_reach(r->sc->cluster, luo_events_world(r->events), r->usable);
+    look_at_devices(r);
+}
+
+static bool all_usable(const luo_run *r, const luo_plan *p)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
+                if (!r->usable[p->pipelines[i].stages[s].dev[k]]) return false;
+    return true;
+}
+
+/* ---- asking the policy ---- */
+
+static double restart_cost(const luo_run *r)
+{
+    if (r->spec->restart_s >= 0) return r->spec->restart_s;
+    const double read = r->sc->cluster->storage_read_bytes_per_s;
+    return r->sc->process_start_s + (read > 0 ? (double)luo_run_plan(r)->state_bytes / read : 0);
+}
+
+/* *seconds: what planning costs the run, fixed or measured (conventions.md 7, `planner_time`). */
+static luo_status ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err)
+{
+    const double began = r->spec->planner_measured ? r->opts->clock() : 0;
+    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++)
+        r->rate[d] = r->usable[d] ? fmax(1, r->detect.accepted[d]) : INFINITY;
+    const luo_used_plan *u = luo_run_plan(r);
+    const luo_picture now = {
+        .scenario = r->sc, .spec = r->spec, .base = r->plans[0]->plan, .plan = u->plan,
+        .news = news, .rate = r->rate, .leaving = luo_events_leaving(r->events),
+        .predicted_s = r->has_predicted ? r->predicted : NULL, .micro_batches = u->micro_batches,
+        .sequence_tokens = u->sequence_tokens, .restart_cost_s = restart_cost(r),
+        .memory_factor = r->memory_factor};
+    LUO_TRY(r->policy->decide(r->scratch, &now, out, err));
+    *seconds = r->spec->planner_measured ? r->opts->clock() - began : r->spec->planner_s;
+    if (!r->policy->plans || out->verb == LUO_LOSE) *seconds = 0; /* nothing was planned */
+    return luo_run_event(r, "decided", r->cause, r->policy->name, "", out->new_s >= 0, out->new_s,
+                         out->why, err);
+}
+
+/* ---- carrying it out ---- */
+
+static luo_status switched_row(luo_run *r, int32_t from, const char *source,
+                               const luo_row_switch *times, luo_err *err)
+{
+    if (!r->sink->switched) return LUO_OK;
+    luo_row_switch row = *times;
+    row.t_s = r->t_s;
+    row.from_plan = from;
+    row.to_plan = r->plan;
+    row.event = r->cause;
+    row.source = source;
+    row.total_s = row.detect_s + row.plan_s + row.specialize_s + row.move_s;
+    return r->sink->switched(r->sink->ctx, &row, err);
+}
+
+static luo_status start_plan(luo_run *r, int32_t plan, luo_err *err)
+{
+    const luo_used_plan *was = luo_run_plan(r), *now = r->plans[plan];
+    bool fresh = false;
+    for (int32_t i = 0; i < now->ndev; i++) fresh |= !was->member[now->dev[i]];
+    r->plan = plan;
+    r->has_predicted = false;
+    r->discard = true;
+    luo_detect_forget(&r->detect);
+    luo_events_set_job(r->events, now->dev, now->ndev);
+    return fresh ? luo_run_span(r, LUO_SPAN_WAIT, r->sc->replacement_s, 0, err) : LUO_OK;
+}
+
+/* Nobody's state moves: the same devices hold the same layers, only micro-batches differ. */
+static bool same_places(const luo_plan *a, const luo_plan *b)
+{
+    if (a->npipelines != b->npipelines || a->zero != b->zero) return false;
+    for (int32_t i = 0; i < a->npipelines; i++) {
+        const luo_pipeline *x = &a->pipelines[i], *y = &b->pipelines[i];
+        if (x->nstages != y->nstages) return false;
+        for (int32_t s = 0; s < x->nstages; s++) {
+            const luo_stage *p = &x->stages[s], *q = &y->stages[s];
+            if (p->nlayers != q->nlayers || p->ndev != q->ndev) return false;
+            if (memcmp(p->layers, q->layers, (size_t)p->nlayers * sizeof *p->layers) ||
+                memcmp(p->dev, q->dev, (size_t)p->ndev * sizeof *p->dev))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Communicators first, then the moves (hspmd.md 14). A device that fails during the moves undoes
+ * them: sources are freed only after all is received. */
+static luo_status switch_to(luo_run *r, int32_t plan, double detected_s, double planned_s,
+                            luo_err *err)
+{
+    const int32_t from = r->plan;
+    int32_t communicators;
+    bool broken = false;
+    luo_row_switch row = {.detect_s = detected_s, .plan_s = planned_s, .max_sender = -1};
+    LUO_TRY(luo_run_communicators(r, plan, &communicators, err));
+    row.specialize_s = communicators * r->sc->communicator_s;
+    LUO_TRY(luo_run_span(r, LUO_SPAN_SPECIALIZE, row.specialize_s, 0, err));
+    if (!same_places(luo_run_plan(r)->plan, r->plans[plan]->plan))
+        LUO_TRY(luo_run_move(r, from, plan, &row, &broken, err));
+    if (broken) {
+        r->news |= LUO_NEWS_FAIL;
+        r->failed_since_s = r->t_s;
+        return LUO_OK;
+    }
+    LUO_TRY(start_plan(r, plan, err));
+    r->switches++;
+    LUO_TRY(luo_run_event(r, "switched", r->cause, r->policy->name, "", false, 0, "", err));
+    return switched_row(r, from, "devices", &row, err);
+}
+
+/* All processes start again: communicators anew, state read, steps since the checkpoint redone. */
+static luo_status restart_with(luo_run *r, int32_t plan, double detected_s, double planned_s,
+                               luo_err *err)
+{
+    const int32_t from = r->plan;
+    int32_t communicators;
+    luo_row_switch row = {.detect_s = detected_s, .plan_s = planned_s, .max_sender = -1};
+    LUO_TRY(start_plan(r, plan, err));
+    luo_map_clear(&r->communicators);
+    LUO_TRY(luo_run_communicators(r, plan, &communicators, err));
+    const int64_t step = luo_ckpt_restore(r, &row.move_s);
+    double seconds = r->spec->restart_s;
+    if (seconds >= 0) {
+        row.move_s = seconds;
+    } else {
+        row.specialize_s = r->sc->process_start_s + communicators * r->sc->communicator_s;
+        seconds = row.specialize_s + row.move_s;
+    }
+    LUO_TRY(luo_run_span(r, LUO_SPAN_RESTART, seconds, luo_run_plan(r)->state_bytes, err));
+    luo_account_rollback(r, step);
+    r->restarts++;
+    LUO_TRY(luo_run_event(r, "restarted", r->cause, r->policy->name, "", false, 0, "", err));
+    return switched_row(r, from, "checkpoint", &row, err);
+}
+
+/* Time that going back to the last checkpoint would waste. */
+static double open_seconds(const luo_run *r)
+{
+    return r->account.open.seconds + r->account.fresh.seconds;
+}
+
+static luo_status carry_out(luo_run *r, const luo_decision *d, bool failed, double detected_s,
+                            double planned_s, luo_err *err)
+{
+    int32_t plan;
+    LUO_TRY(luo_run_use_plan(r, d->plan, luo_run_tokens(r, d->plan), &plan, err));
+    if (d->verb == LUO_SWITCH) {
+        const luo_status st = switch_to(r, plan, detected_s, planned_s, err);
+        if (st != LUO_ELOST) return st;
+        LUO_TRY(luo_run_warn(r, err, "state was lost with its devices; policy `%s` went back to a "
+                             "checkpoint", r->policy->name)); /* Malleus 12 */
+        failed = true;
+    }
+    /* nothing is lost yet: state is saved first when that is cheaper than redoing */
+    if (!failed && luo_run_plan(r)->write_s < open_seconds(r)) LUO_TRY(luo_ckpt_write(r, err));
+    return restart_with(r, plan, detected_s, planned_s, err);
+}
+
+static luo_status give_up(luo_run *r, const char *why, luo_err *err)
+{
+    r->state = LUO_LOST;
+    return luo_run_event(r, "lost", r->cause, r->policy->name, "", false, 0, why, err);
+}
+
+enum { SHRINKS = 4 };
+
+/* Asks, and carries the answer out. A plan that the closed form of memory let through and that does
+ * not fit is planned again with less memory. *planned_s < 0: all devices wait for the planner, and
+ * are charged once; a device may fail meanwhile, then the policy is asked again. */
+static luo_status decide_and_do(luo_run *r, int news, bool failed, double detected_s,
+                                double *planned_s, luo_decision *d, luo_err *err)
+{
+    r->memory_factor = 1;
+    for (int i = 0; i <= SHRINKS;) {
+        luo_err why = {0};
+        double seconds;
+        LUO_TRY(ask(r, news, d, &seconds, err));
+        if (*planned_s < 0) {
+            *planned_s = seconds;
+            LUO_TRY(luo_run_span(r, LUO_SPAN_PLAN, seconds, 0, err));
+            if (d->plan && !all_usable(r, d->plan)) continue;
+        }
+        if (d->verb != LUO_SWITCH && d->verb != LUO_RESTART) return LUO_OK;
+        const luo_status st = carry_out(r, d, failed, detected_s, *planned_s, &why);
+        if (st == LUO_OK) return LUO_OK;
+        if (st != LUO_EOOM) return luo_err_set(err, st, "%s", why.text);
+        if (i++ == SHRINKS)
+            LUO_TRY(luo_run_warn(r, err, "no plan of policy `%s` fits: %s", r->policy->name,
+                                 why.text));
+        r->memory_factor *= 0.9;
+    }
+    d->verb = failed ? LUO_WAIT : LUO_KEEP;
+    return LUO_OK;
+}
+
+/* Waits for the next change of the world, or for the end of a run of given length; false: nothing
+ * will change any more. */
+static luo_status wait_for_change(luo_run *r, bool *changed, luo_err *err)
+{
+    double next = luo_events_next(r->events);
+    if (r->sc->duration_s > 0) next = fmin(next, r->sc->duration_s);
+    *changed = next < INFINITY;
+    return *changed ? luo_run_span_until(r, LUO_SPAN_WAIT, next, 0, err) : LUO_OK;
+}
+
+static luo_status answer_failure(luo_run *r, luo_err *err)
+{
+    luo_decision d = {.verb = LUO_WAIT};
+    const double since = r->failed_since_s, asked = r->t_s;
+    double planned_s = -1;
+    r->pending.on = false;
+    LUO_TRY(luo_run_span(r, LUO_SPAN_DETECT, r->sc->detect_fail_s, 0, err));
+    LUO_TRY(luo_score_failure(r, since, err));
+    const double detected_s = r->t_s - asked;
+    while (d.verb == LUO_WAIT && !luo_run_is_over(r)) {
+        bool changed;
+        r->news = 0;
+        LUO_TRY(decide_and_do(r, LUO_NEWS_FAIL, true, detected_s, &planned_s, &d, err));
+        if (d.verb == LUO_LOSE) return give_up(r, d.why, err);
+        if (d.verb == LUO_KEEP) return luo_err_set(err, LUO_EBUG, "policy `%s` keeps a plan that "
+                                                   "has failed.", r->policy->name);
+        if (d.verb != LUO_WAIT) break;
+        LUO_TRY(wait_for_change(r, &changed, err));
+        if (!changed) return give_up(r, "no plan is possible, and nothing comes back", err);
+    }
+    return LUO_OK;
+}
+
+static luo_status ask_beside(luo_run *r, luo_err *err)
+{
+    luo_decision d;
+    double seconds;
+    const int news = r->news;
+    r->news = 0;
+    r->memory_factor = 1;
+    LUO_TRY(ask(r, news, &d, &seconds, err));
+    if (d.verb != LUO_SWITCH && d.verb != LUO_RESTART) return LUO_OK;
+    luo_plan *copy;
+    LUO_TRY(luo_plan_copy(r->arena, d.plan, &copy, err));
+    d.plan = copy;
+    r->pending.on = true;
+    r->pending.d = d;
+    r->pending.news = news;
+    r->pending.asked_s = r->t_s;
+    r->pending.ready_s = r->t_s + seconds;
+    return luo_run_timeline(r, LUO_SPAN_PLAN, r->t_s, r->pending.ready_s, false, false, 0, err);
+}
+
+/* The plan that is ready now; when the world has changed under it, the policy is asked again. */
+static luo_status finish_pending(luo_run *r, luo_err *err)
+{
+    luo_err why = {0};
+    r->pending.on = false;
+    if (!all_usable(r, r->pending.d.plan)) {
+        r->news |= r->pending.news;
+        return LUO_OK;
+    }
+    double planned_s = r->pending.ready_s - r->pending.asked_s;
+    const luo_status st = carry_out(r, &r->pending.d, false, 0, planned_s, &why);
+    if (st != LUO_EOOM) return st == LUO_OK ? LUO_OK : luo_err_set(err, st, "%s", why.text);
+    luo_decision d;
+    return decide_and_do(r, r->pending.news, false, 0, &planned_s, &d, err);
+}
+
+luo_status luo_run_answer(luo_run *r, luo_err *err)
+{
+    while (r->state == LUO_RUNNING && !luo_run_is_over(r)) {
+        if (!all_usable(r, luo_run_plan(r)->plan)) {
+            if (!(r->news & LUO_NEWS_FAIL)) r->failed_since_s = r->t_s;
+            r->news |= LUO_NEWS_FAIL;
+        }
+        if (r->news & LUO_NEWS_FAIL) LUO_TRY(answer_failure(r, err));
+        else if (r->pending.on && r->pending.ready_s <= r->t_s) LUO_TRY(finish_pending(r, err));
+        else if (r->news && !r->policy->plans) r->news = 0;
+        else if (r->news && !r->pending.on) LUO_TRY(ask_beside(r, err));
+        else break;
+        if (r->pending.on && r->pending.ready_s > r->t_s && !(r->news & LUO_NEWS_FAIL)) break;
+    }
+    luo_arena_reset(r->scratch, 0);
+    return LUO_OK;
+}

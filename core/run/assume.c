@@ -1,0 +1,106 @@
+/* What a run takes for granted: every cost that was chosen and not measured, every profile value
+ * that is only reported, every rule of ours that moves the result (conventions.md 7 and 10). */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/run/run.h"
+
+typedef struct list {
+    luo_arena *arena;
+    const char **at;
+    int32_t n, cap;
+    luo_status st;
+} list;
+
+static void say(list *l, const char *fmt, ...) LUO_PRINTF(2, 3);
+static void say(list *l, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (l->st != LUO_OK) return;
+    if (l->n == l->cap) {
+        const int32_t more = l->cap ? 2 * l->cap : 32;
+        l->at = luo_arena_grow(l->arena, l->at, (size_t)l->cap * sizeof *l->at,
+                               (size_t)more * sizeof *l->at);
+        l->cap = more;
+    }
+    const char *copy = l->at ? luo_arena_strdup(l->arena, text) : NULL;
+    if (copy) l->at[l->n++] = copy;
+    else l->st = LUO_ENOMEM;
+}
+
+static void costs(list *l, const luo_run *r)
+{
+    const luo_scenario *sc = r->sc;
+    say(l, "costs: detect_fail_s %g, process_start_s %g, communicator_s %g, replacement_s %g "
+        "(chosen)", sc->detect_fail_s, sc->process_start_s, sc->communicator_s, sc->replacement_s);
+    say(l, "communicators of the first plan exist before the run; later ones are counted on the "
+        "busiest device");
+    if (sc->compute_sigma > 0 || sc->comm_sigma > 0)
+        say(l, "noise: compute_sigma %g, comm_sigma %g", sc->compute_sigma, sc->comm_sigma);
+}
+
+static void policy(list *l, const luo_run *r)
+{
+    const luo_policy_spec *p = r->spec;
+    if (!r->policy->plans) return;
+    say(l, "policy %s: planner_s %g (%s), threshold_slowdown %g, replan_gap %g, window_steps %d, "
+        "payback_steps %g (chosen)", p->name, p->planner_s,
+        p->planner_measured ? "measured" : "fixed", p->threshold_slowdown, p->replan_gap,
+        p->window_steps, p->payback_steps);
+    if (r->policy == &luo_policy_restart) {
+        if (p->restart_s >= 0)
+            say(l, "policy restart: a restart takes %g s (chosen)", p->restart_s);
+        else
+            say(l, "policy restart: process start + communicators + reading the state; steps since "
+                "the last checkpoint are redone");
+        say(l, "policy restart: when nothing has failed, state is saved first if that is cheaper "
+            "than redoing; nodes come back when %g steps pay for it", p->payback_steps);
+    }
+}
+
+static void checkpoints(list *l, const luo_run *r)
+{
+    const luo_used_plan *u = r->plans[0];
+    if (!r->ckpt.on) {
+        say(l, "no checkpoints: a restart goes back to the first step");
+        return;
+    }
+    say(l, "checkpoint: %lld bytes to %s in %.6g s by closed form (bytes over bandwidth), %s",
+        (long long)u->state_bytes, r->sc->checkpoint.disk ? "disk" : "storage", u->write_s,
+        r->sc->checkpoint.blocking ? "blocking" : "in the background at no cost to the step");
+}
+
+static void profiles(list *l, const luo_run *r)
+{
+    const luo_cluster *c = r->sc->cluster;
+    for (int32_t g = 0; g < c->ngroups; g++) {
+        const luo_profile *p = c->groups[g].profile;
+        bool seen = false;
+        for (int32_t k = 0; k < g; k++) seen |= c->groups[k].profile == p;
+        for (int32_t i = 0; !seen && i < p->nvalues; i++) {
+            const luo_value *v = &p->values[i];
+            if (v->provenance != LUO_FROM_REPORTED && v->provenance != LUO_FROM_CHOSEN) continue;
+            say(l, "profile %s: %s %g (%s; %s)", p->name, v->name, v->value,
+                v->provenance == LUO_FROM_CHOSEN ? "chosen" : "reported", v->source);
+        }
+    }
+}
+
+luo_status luo_report_assumptions(luo_run *r, const char *const **out, int32_t *n, luo_err *err)
+{
+    list l = {.arena = r->arena};
+    costs(&l, r);
+    policy(&l, r);
+    checkpoints(&l, r);
+    profiles(&l, r);
+    say(&l, "mfu_ratio: model FLOP without recompute, causal attention counted in full, over the "
+        "peaks of the devices in use during the steps that stay");
+    if (l.st != LUO_OK) return luo_err_nomem(err);
+    *out = l.at;
+    *n = l.n;
+    return LUO_OK;
+}

@@ -1,0 +1,123 @@
+/* core/run/backend.h: what a backend is: one table of functions, chosen at run time.
+ *
+ * Time is in seconds of the backend's clock (virtual or wall), sizes in bytes. Every call returns
+ * a status; a failed peer arrives as LUO_EPEER, in the simulator exactly as from a real library.
+ * The interpreter (interp.h) is the only caller of submit and wait; the driver of the rest.
+ */
+#ifndef LUO_CORE_RUN_BACKEND_H
+#define LUO_CORE_RUN_BACKEND_H
+#include "core/graph/program.h"
+#include "core/run/world.h"
+
+enum { LUO_BACKEND_ABI = 1 };
+enum { LUO_CAP_VIRTUAL_TIME = 1, LUO_CAP_DATA = 2, LUO_CAP_LINK_EVENTS = 4 };
+
+typedef enum luo_comm_mode { LUO_COMM_MODEL, LUO_COMM_FLOW, LUO_COMM_MESSAGE } luo_comm_mode;
+
+typedef struct luo_backend_config {
+    const luo_cluster *cluster;
+    const luo_stack *stack;
+    luo_dtype dtype;
+    luo_comm_mode comm;
+    bool fold;            /* lane folding (design.md 4) */
+    bool one_comm_stream; /* --comm-streams 1 */
+    double compute_sigma, comm_sigma; /* noise; 0: none */
+    uint64_t seed;
+} luo_backend_config;
+
+/* One instruction of one task as the interpreter submits it. */
+typedef struct luo_issue {
+    const luo_instr *instr;
+    const luo_slot *slot;  /* NULL: none */
+    int32_t task, micro_batch, chunk;
+    int32_t ndep;
+    const int64_t *dep;    /* tickets of cross-stream dependencies */
+} luo_issue;
+
+/* Shares of a step on one device: at each instant the first that is busy, in this order, else
+ * bubble (conventions.md 10). They sum to the step. */
+typedef struct luo_parts {
+    double compute_s, recompute_s, tp_s, ep_s, cp_s, pp_s, dp_s, move_s, io_s, bubble_s;
+} luo_parts;
+
+typedef struct luo_op_record { /* one issued instruction, when traced */
+    int32_t device, task, instr;
+    double start_s, end_s; /* since the start of the step */
+    luo_status status;
+} luo_op_record;
+
+typedef struct luo_link_use {
+    double bytes_up, bytes_down, busy_up_s, busy_down_s; /* `>` away from devices, `<` towards */
+} luo_link_use;
+
+typedef struct luo_comm_use { /* per group, or per exchange of P2P */
+    int32_t group;    /* index in programs->groups; -1: P2P */
+    int32_t exchange; /* P2P: which */
+    int32_t coll, stream, devices;
+    int64_t calls, bytes;
+    double busy_s, exposed_s;
+} luo_comm_use;
+
+typedef struct luo_step_request {
+    const luo_programs *programs;
+    const luo_world *world;     /* at the start of the step */
+    const luo_change *changes;  /* dated after it, ascending; at_s is backend time */
+    int32_t nchanges;
+    int64_t step;
+    int32_t attempt;
+    bool trace;
+} luo_step_request;
+
+typedef struct luo_step_result {
+    luo_status status; /* LUO_OK, LUO_EPEER (a device or link failed), LUO_ESTUCK .. */
+    char text[LUO_ERR_TEXT]; /* sentence unless LUO_OK */
+    double start_s, end_s;   /* backend time; end_s = when it ended or failed */
+    int32_t failed_device, failed_link; /* -1: none */
+    bool reused;             /* memoised: nothing was simulated */
+    const char *note;        /* what the backend simplified so far, for a warning; NULL: nothing */
+    int32_t n;               /* devices of the programs, in their order */
+    const luo_parts *parts;
+    const double *compute_s;   /* own compute stream busy, collectives excluded (Malleus 3.1) */
+    const double *predicted_s; /* the same on a nominal device of the type (Malleus 3.2) */
+    int32_t nrecords, nlinks, ncomm;
+    const luo_op_record *records; /* all devices, when traced; by device, then issue order */
+    const luo_link_use *links;    /* per cluster link; NULL: not known */
+    const luo_comm_use *comm;
+} luo_step_result;
+
+typedef struct luo_backend_state luo_backend_state; /* of the backend */
+typedef struct luo_rank luo_rank;                   /* of the backend: one interpreter's context */
+
+typedef struct luo_backend {
+    const char *name; /* "sim" "host" "cuda" */
+    int32_t abi;
+    uint32_t caps;
+    /* One line: versions, device, precision. */
+    luo_status (*describe)(char *text, size_t size);
+    luo_status (*open)(const luo_backend_config *config, luo_backend_state **out, luo_err *err);
+    void (*close)(luo_backend_state *b);
+    /* Runs one step of all programs, i.e. luo_interpret for every rank. The result lives until
+     * the next call. A failure inside the step is LUO_OK here and told in result->status. */
+    luo_status (*run_ranks)(luo_backend_state *b, const luo_step_request *request,
+                            luo_step_result *result, luo_err *err);
+    /* Data, NULL without LUO_CAP_DATA. */
+    luo_status (*buf_alloc)(luo_rank *rank, const luo_role *role, luo_err *err);
+    void (*buf_free)(luo_rank *rank);
+    luo_status (*buf_put)(luo_rank *rank, int32_t buffer, const void *data, int64_t bytes);
+    luo_status (*buf_get)(luo_rank *rank, int32_t buffer, void *data, int64_t bytes);
+    /* Starts one instruction in its stream; ticket >= 0 names its completion. */
+    luo_status (*submit)(luo_rank *rank, const luo_issue *issue, int64_t *ticket);
+    /* Waits for tickets; n = 0: for everything submitted by this rank. */
+    luo_status (*wait)(luo_rank *rank, const int64_t *tickets, int32_t n);
+    /* Communicators, NULL where groups cost nothing to make (sim: their cost is the scenario's
+     * costs.communicator_s, charged by the driver). */
+    luo_status (*group_open)(luo_backend_state *b, const luo_group *group, luo_err *err);
+    luo_status (*group_close)(luo_backend_state *b, const luo_group *group);
+    luo_status (*abort)(luo_backend_state *b); /* ends all in flight; NULL: nothing can be */
+    double (*now)(const luo_backend_state *b);
+    luo_status (*sleep_until)(luo_backend_state *b, double at_s);
+} luo_backend;
+
+/* Rows known to this build; cli fills the table. NULL if there is none of that name. */
+const luo_backend *luo_backend_find(const luo_backend *const *table, int32_t n, const char *name);
+#endif

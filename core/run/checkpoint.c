@@ -1,0 +1,177 @@
+/* When checkpoints are written, what they cost, and where a restart goes back to
+ * (conventions.md 7, `checkpoint`).
+ *
+ * Cost, in closed form: every parameter's weight and optimizer state is written once (14 bytes a
+ * bf16 parameter), spread evenly over the devices of the plan. Target storage: all bytes over the
+ * storage's bandwidth, and each node's share over its NICs; target disk: the largest share of a
+ * node over its disk. What is not given is unlimited. Choices of ours:
+ * - a write in the background costs the run no time and is valid when it has ended; the next one
+ *   waits for it;
+ * - a checkpoint on disks is lost when all devices of one of its nodes are down; the run then
+ *   goes back to its start;
+ * - the initial state can always be had again, at the cost of reading a checkpoint. */
+#include <math.h>
+
+#include "core/run/run.h"
+
+/* Largest number of the plan's devices on one node of group g; 0: none. */
+static int32_t most_on_node(const luo_cluster *c, const luo_used_plan *u, int32_t g)
+{
+    int32_t most = 0, n = 0, last = -1;
+    for (int32_t i = 0; i < u->ndev; i++) {
+        const luo_device *d = &c->devices[u->dev[i]];
+        if (d->group != g) continue;
+        n = d->node == last ? n + 1 : 1;
+        last = d->node;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u)
+{
+    const luo_cluster *c = sc->cluster;
+    const double bytes = (double)u->state_bytes, each = bytes / u->ndev;
+    const double storage = c->storage_write_bytes_per_s;
+    double t = !sc->checkpoint.disk && storage > 0 ? bytes / storage : 0;
+    for (int32_t g = 0; g < c->ngroups; g++) {
+        const luo_node_group *group = &c->groups[g];
+        const double way = sc->checkpoint.disk ? group->disk_write_bytes_per_s
+                                               : group->nics * group->nic_bytes_per_s;
+        if (way > 0) t = fmax(t, each * most_on_node(c, u, g) / way);
+    }
+    return t;
+}
+
+/* Failures per second on the devices of the plan, from the random processes of the scenario. */
+static double failure_rate(const luo_run *r)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    double rate = 0;
+    for (int32_t i = 0; i < r->sc->nprocesses; i++) {
+        const luo_process *p = &r->sc->processes[i];
+        luo_target t;
+        double each = p->kind == LUO_EVENT_FAIL || p->kind == LUO_EVENT_LEAVE ? 1 / p->mean_s : 0;
+        for (int32_t k = 0; k < p->ncauses; k++)
+            if (p->causes[k].kind == LUO_EVENT_FAIL)
+                each += (double)p->causes[k].count / (p->observed_devices * p->observed_s);
+        const size_t mark = luo_arena_mark(r->scratch);
+        if (luo_target_parse(r->scratch, r->sc->cluster, p->target, &t, NULL) != LUO_OK) continue;
+        for (int32_t k = 0; k < t.choices->ndev; k++)
+            if (u->member[t.choices->dev[k]]) rate += each;
+        luo_arena_reset(r->scratch, mark);
+    }
+    return rate;
+}
+
+luo_status luo_ckpt_init(luo_run *r, luo_err *err)
+{
+    luo_ckpt *k = &r->ckpt;
+    *k = (luo_ckpt){.valid_plan = -1, .every_s = INFINITY};
+    if (r->sc->checkpoint.kind == LUO_CHECKPOINT_STEPS)
+        k->every_steps = r->sc->checkpoint.every_steps;
+    if (r->sc->checkpoint.kind == LUO_CHECKPOINT_S) k->every_s = r->sc->checkpoint.every_s;
+    if (r->sc->checkpoint.kind == LUO_CHECKPOINT_AUTO) {
+        const double rate = failure_rate(r);
+        if (rate > 0) k->every_s = sqrt(2 * luo_run_plan(r)->write_s / rate);
+        else LUO_TRY(luo_run_warn(r, err, "checkpoint `auto` writes none: no random process of the "
+                                  "scenario makes devices fail"));
+    }
+    k->on = k->every_steps > 0 || k->every_s < INFINITY;
+    k->next_step = k->every_steps;
+    k->next_s = k->every_s;
+    return LUO_OK;
+}
+
+static void become_valid(luo_run *r, int64_t step, int32_t plan)
+{
+    r->ckpt.valid_step = step;
+    r->ckpt.valid_plan = plan;
+    r->ckpt.writing = false;
+    luo_account_safe(r);
+}
+
+static void set_next(luo_run *r)
+{
+    if (r->ckpt.every_steps > 0) r->ckpt.next_step = r->step + r->ckpt.every_steps;
+    r->ckpt.next_s = r->t_s + r->ckpt.every_s;
+}
+
+luo_status luo_ckpt_write(luo_run *r, luo_err *err)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    LUO_TRY(luo_run_span(r, LUO_SPAN_CHECKPOINT, u->write_s, u->state_bytes, err));
+    if (r->ckpt.writing) become_valid(r, r->ckpt.valid_step, r->ckpt.valid_plan); /* overtaken */
+    become_valid(r, r->step, r->plan);
+    set_next(r);
+    return LUO_OK;
+}
+
+static luo_status start_write(luo_run *r, luo_err *err)
+{
+    luo_ckpt *k = &r->ckpt;
+    const luo_used_plan *u = luo_run_plan(r);
+    if (r->sc->checkpoint.blocking) return luo_ckpt_write(r, err);
+    set_next(r);
+    k->writing = true;
+    k->writing_step = r->step;
+    k->writing_plan = r->plan;
+    k->done_s = r->t_s + u->write_s;
+    return luo_run_timeline(r, LUO_SPAN_CHECKPOINT, r->t_s, k->done_s, false, false,
+                            u->state_bytes, err);
+}
+
+luo_status luo_ckpt_boundary(luo_run *r, luo_err *err)
+{
+    luo_ckpt *k = &r->ckpt;
+    if (!k->on) return LUO_OK;
+    if (k->writing && k->done_s <= r->t_s) become_valid(r, k->writing_step, k->writing_plan);
+    if (k->writing || r->step == k->valid_step) return LUO_OK;
+    const bool due = (k->every_steps > 0 && r->step >= k->next_step) || r->t_s >= k->next_s;
+    return due ? start_write(r, err) : LUO_OK;
+}
+
+/* Does every node that wrote it still have a device? */
+static bool disks_alive(const luo_run *r)
+{
+    const luo_cluster *c = r->sc->cluster;
+    const luo_used_plan *u = r->plans[r->ckpt.valid_plan];
+    const bool *up = luo_events_world(r->events)->up;
+    for (int32_t n = 0; n < c->nnodes; n++) {
+        bool wrote = false, alive = false;
+        for (int32_t s = 0; s < c->groups[c->nodes[n].group].devices_per_node; s++) {
+            wrote |= u->member[c->nodes[n].first_device + s];
+            alive |= up[c->nodes[n].first_device + s];
+        }
+        if (wrote && !alive) return false;
+    }
+    return true;
+}
+
+/* As the write: all bytes through the storage, or shares from the disks of the slowest node. */
+static double read_seconds(const luo_run *r)
+{
+    const luo_cluster *c = r->sc->cluster;
+    const luo_used_plan *u = luo_run_plan(r);
+    if (!r->sc->checkpoint.disk)
+        return c->storage_read_bytes_per_s > 0
+                   ? (double)u->state_bytes / c->storage_read_bytes_per_s : 0;
+    double t = 0;
+    for (int32_t g = 0; g < c->ngroups; g++)
+        if (c->groups[g].disk_read_bytes_per_s > 0)
+            t = fmax(t, (double)u->state_bytes / u->ndev * most_on_node(c, u, g) /
+                            c->groups[g].disk_read_bytes_per_s);
+    return t;
+}
+
+int64_t luo_ckpt_restore(luo_run *r, double *read_s)
+{
+    luo_ckpt *k = &r->ckpt;
+    k->writing = false;
+    if (k->valid_plan >= 0 && r->sc->checkpoint.disk && !disks_alive(r)) {
+        k->valid_plan = -1;
+        k->valid_step = 0;
+    }
+    *read_s = read_seconds(r);
+    return k->valid_step;
+}

@@ -1,0 +1,247 @@
+/* The step loop (design.md 3.5). */
+#include "core/run/driver.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/run/run.h"
+#include "core/run/reach.h"
+
+/* ---- helpers of all files ---- */
+
+luo_status luo_run_timeline(luo_run *r, luo_span_kind kind, double start_s, double end_s,
+                            bool blocking, bool redone, int64_t bytes, luo_err *err)
+{
+    if (!r->sink->timeline) return LUO_OK;
+    const luo_row_timeline row = {.start_s = start_s, .end_s = end_s, .kind = kind,
+                                  .blocking = blocking, .redone = redone, .step = r->step,
+                                  .bytes = bytes, .plan = r->plan,
+                                  .event = kind == LUO_SPAN_STEP || kind == LUO_SPAN_CHECKPOINT
+                                               ? "" : r->cause};
+    return r->sink->timeline(r->sink->ctx, &row, err);
+}
+
+luo_status luo_run_event(luo_run *r, const char *phase, const char *id, const char *kind,
+                         const char *target, bool has, double value, const char *detail,
+                         luo_err *err)
+{
+    if (!r->sink->event) return LUO_OK;
+    const luo_row_event row = {.t_s = r->t_s, .value = value, .step = r->step, .has_value = has,
+                               .id = id, .phase = phase, .kind = kind, .target = target,
+                               .detail = detail};
+    return r->sink->event(r->sink->ctx, &row, err);
+}
+
+luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
+{
+    char text[LUO_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (int32_t i = 0; i < r->nwarnings; i++)
+        if (strcmp(r->warnings[i], text) == 0) return LUO_OK;
+    if (r->nwarnings == r->cap_warnings) {
+        const int32_t more = r->cap_warnings ? 2 * r->cap_warnings : 16;
+        const char **at = luo_arena_grow(r->arena, r->warnings,
+                                         (size_t)r->cap_warnings * sizeof *at,
+                                         (size_t)more * sizeof *at);
+        if (!at) return luo_err_nomem(err);
+        r->warnings = at;
+        r->cap_warnings = more;
+    }
+    const char *copy = luo_arena_strdup(r->arena, text);
+    if (!copy) return luo_err_nomem(err);
+    r->warnings[r->nwarnings++] = copy;
+    return LUO_OK;
+}
+
+luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err)
+{
+    LUO_TRY(luo_events_advance(r->events, t_s, r->step, err));
+    luo_run_news(r);
+    return LUO_OK;
+}
+
+luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int64_t bytes,
+                              luo_err *err)
+{
+    const double start_s = r->t_s;
+    if (end_s <= start_s) return LUO_OK;
+    r->t_s = end_s;
+    if (r->backend->sleep_until) {
+        LUO_TRY(r->backend->sleep_until(r->b, r->t0 + end_s));
+        if (r->backend->now) r->t_s = fmax(end_s, r->backend->now(r->b) - r->t0);
+    }
+    r->account.span[kind] += r->t_s - start_s;
+    LUO_TRY(luo_run_timeline(r, kind, start_s, r->t_s, true, false, bytes, err));
+    return luo_run_advance(r, r->t_s, err);
+}
+
+luo_status luo_run_span(luo_run *r, luo_span_kind kind, double seconds, int64_t bytes,
+                        luo_err *err)
+{
+    return luo_run_span_until(r, kind, r->t_s + seconds, bytes, err);
+}
+
+/* ---- setting up ---- */
+
+static luo_status log_event(void *ctx, const luo_row_event *row, luo_err *err)
+{
+    luo_run *r = ctx;
+    return r->sink->event ? r->sink->event(r->sink->ctx, row, err) : LUO_OK;
+}
+
+static luo_status check_options(luo_run *r, luo_err *err)
+{
+    const luo_policy_spec *p = r->spec;
+    const bool steps = r->sc->steps > 0, seconds = r->sc->duration_s > 0;
+    r->policy = luo_policy_find(p->name);
+    if (!r->policy)
+        return luo_err_set(err, LUO_EINPUT, "policy `%s` can not run here; `static`, `restart` or "
+                           "`rebalance` is expected.", p->name);
+    if (steps == seconds)
+        return luo_err_set(err, LUO_EINPUT, "`extent` has %s; exactly one of `steps` and "
+                           "`duration_s` is expected.", steps ? "both" : "neither");
+    if (p->planner_measured && !r->opts->clock)
+        return luo_err_set(err, LUO_EINPUT, "policy `%s` has `planner_time` `measured`, and there "
+                           "is no clock here; use `fixed`.", p->name);
+    if (p->window_steps < 1 || p->window_steps > LUO_WINDOW_MAX)
+        return luo_err_set(err, LUO_EINPUT, "policy `%s` has `window_steps` %d; 1 to %d is "
+                           "expected.", p->name, p->window_steps, LUO_WINDOW_MAX);
+    return LUO_OK;
+}
+
+static luo_status open_backend(luo_run *r, luo_err *err)
+{
+    const luo_scenario *sc = r->sc;
+    const luo_backend_config config = {
+        .cluster = sc->cluster, .stack = &sc->stack, .dtype = luo_run_plan(r)->plan->dtype,
+        .comm = r->opts->comm, .fold = r->opts->fold, .one_comm_stream = r->opts->one_comm_stream,
+        .compute_sigma = sc->compute_sigma, .comm_sigma = sc->comm_sigma, .seed = sc->seed};
+    LUO_TRY(r->backend->open(&config, &r->b, err));
+    r->t0 = r->backend->now ? r->backend->now(r->b) : 0;
+    return LUO_OK;
+}
+
+static luo_status make_arrays(luo_run *r, luo_err *err)
+{
+    const int32_t n = r->sc->cluster->ndevices;
+    r->usable = LUO_NEW_N(r->arena, bool, n);
+    r->was_usable = LUO_NEW_N(r->arena, bool, n);
+    r->was_leaving = LUO_NEW_N(r->arena, bool, n);
+    r->rate = LUO_NEW_N(r->arena, double, n);
+    r->predicted = LUO_NEW_N(r->arena, double, n);
+    r->nlinks = r->sc->cluster->nlinks;
+    r->links = LUO_NEW_N(r->arena, luo_link_use, r->nlinks);
+    if (!r->usable || !r->was_usable || !r->was_leaving || !r->rate || !r->predicted || !r->links)
+        return luo_err_nomem(err);
+    luo_reach(r->sc->cluster, luo_events_world(r->events), r->usable);
+    return LUO_OK;
+}
+
+static luo_status warn_of_links(luo_run *r, luo_err *err)
+{
+    bool links = false;
+    for (int32_t i = 0; i < r->sc->nevents; i++)
+        links |= r->sc->events[i].kind == LUO_EVENT_LINK || r->sc->events[i].kind == LUO_EVENT_FLAP;
+    if (!links || r->backend->caps & LUO_CAP_LINK_EVENTS) return LUO_OK;
+    return luo_run_warn(r, err, "backend `%s` does not slow links down; link events only break "
+                        "them", r->backend->name);
+}
+
+/* The plan first, so that nothing is started for one that does not fit. */
+static luo_status set_up(luo_run *r, luo_err *err)
+{
+    int32_t ignored;
+    LUO_TRY(check_options(r, err));
+    LUO_TRY(luo_events_new(r->arena, r->sc, (luo_event_log){r, log_event}, &r->events, err));
+    LUO_TRY(luo_run_first_plan(r, err));
+    LUO_TRY(luo_detect_init(r->arena, r->sc->cluster->ndevices, r->spec->window_steps,
+                            r->spec->replan_gap, &r->detect, err));
+    LUO_TRY(make_arrays(r, err));
+    LUO_TRY(luo_account_init(r, err));
+    LUO_TRY(luo_ckpt_init(r, err));
+    LUO_TRY(luo_run_communicators(r, r->plan, &ignored, err)); /* made before the run begins */
+    const luo_used_plan *u = luo_run_plan(r);
+    luo_events_set_job(r->events, u->dev, u->ndev);
+    LUO_TRY(warn_of_links(r, err));
+    return open_backend(r, err);
+}
+
+/* ---- the loop ---- */
+
+bool luo_run_is_over(const luo_run *r)
+{
+    if (r->sc->steps > 0) return r->step >= r->sc->steps;
+    return r->t_s >= r->sc->duration_s;
+}
+
+/* A change of lengths takes another program of the same plan; state stays where it is. */
+static luo_status bind_lengths(luo_run *r, luo_err *err)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    const int64_t tokens = luo_run_tokens(r, u->plan);
+    if (tokens == u->sequence_tokens) return LUO_OK;
+    LUO_TRY(luo_run_use_plan(r, u->plan, tokens, &r->plan, err));
+    r->has_predicted = false;
+    return LUO_OK;
+}
+
+static luo_status boundary(luo_run *r, luo_err *err)
+{
+    const double before = r->t_s;
+    LUO_TRY(luo_events_step(r->events, r->step, r->t_s, err));
+    luo_run_news(r);
+    LUO_TRY(luo_run_answer(r, err));
+    if (r->state != LUO_RUNNING || luo_run_is_over(r)) return LUO_OK;
+    LUO_TRY(bind_lengths(r, err));
+    LUO_TRY(luo_ckpt_boundary(r, err));
+    if (r->t_s > before) LUO_TRY(luo_run_answer(r, err)); /* the world moved on meanwhile */
+    return LUO_OK;
+}
+
+static luo_status loop(luo_run *r, luo_err *err)
+{
+    while (!luo_run_is_over(r)) {
+        if (r->opts->interrupted && *r->opts->interrupted) {
+            r->state = LUO_INTERRUPTED;
+            return LUO_OK;
+        }
+        LUO_TRY(boundary(r, err));
+        if (r->state != LUO_RUNNING) return LUO_OK;
+        if (luo_run_is_over(r)) break;
+        LUO_TRY(luo_run_step(r, err));
+        if (r->sink->boundary)
+            LUO_TRY(r->sink->boundary(r->sink->ctx, r->step, r->sc->steps, r->t_s,
+                                      luo_events_fired(r->events), err));
+    }
+    r->state = LUO_COMPLETE;
+    return LUO_OK;
+}
+
+static const int64_t PROGRAM_BYTES = INT64_C(2) << 30; /* compiled plans kept at once */
+
+luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
+                          const luo_sink *sink, luo_err *err)
+{
+    luo_run r = {.arena = luo_arena_new(1 << 20), .scratch = luo_arena_new(1 << 16),
+                 .sc = scenario, .spec = &scenario->policies[policy], .opts = opts, .sink = sink,
+                 .backend = opts->backend, .cause = "", .last_event_step = -1, .memory_factor = 1,
+                 .program_bytes = PROGRAM_BYTES};
+    luo_status st = r.arena && r.scratch ? LUO_OK : luo_err_nomem(err);
+    if (st == LUO_OK) st = set_up(&r, err);
+    if (st == LUO_OK) st = loop(&r, err);
+    if (r.b && st == LUO_OK) st = luo_report_end(&r, err);
+    if (r.b) r.backend->close(r.b);
+    if (st == LUO_OK && r.state == LUO_LOST)
+        st = luo_err_set(err, LUO_ENO, "policy `%s` lost the run in step %" PRId64 " at %.3f s; a "
+                         "policy that survives failures is needed.", r.spec->name, r.step, r.t_s);
+    luo_run_free_plans(&r);
+    luo_arena_free(r.scratch);
+    luo_arena_free(r.arena);
+    return st;
+}

@@ -1,0 +1,34 @@
+/* core/run/driver.h: the step loop: events, steps, detection, policy, switch, log
+ * (design.md 3.5). The same for all backends. */
+#ifndef LUO_CORE_RUN_DRIVER_H
+#define LUO_CORE_RUN_DRIVER_H
+#include "core/run/rows.h"
+#include "core/run/scenario.h"
+
+typedef struct luo_trace_steps { /* --trace-steps */
+    enum { LUO_TRACE_AUTO, LUO_TRACE_NONE, LUO_TRACE_ALL, LUO_TRACE_LIST } kind;
+    int32_t nranges;
+    const luo_range *ranges; /* steps lo <= s < hi */
+} luo_trace_steps;
+
+typedef struct luo_run_opts {
+    const luo_backend *backend;
+    luo_comm_mode comm;
+    bool fold, one_comm_stream;
+    luo_trace_steps trace;
+    double limit_s;             /* wall clock; 0: none. Checked through `interrupted` only */
+    const volatile int *interrupted; /* not 0: finish the row and end with state interrupted */
+    double (*clock)(void); /* wall seconds, for `planner_time: measured`; NULL: that is refused */
+} luo_run_opts;
+
+/* Runs scenario under policy number `policy`; rows go to sink as they arise. An event that no
+ * policy survives ends the run with state `lost` and LUO_ENO.
+ * Errors: LUO_EINFEASIBLE no plan; LUO_EOOM the plan does not fit (before anything runs);
+ *         LUO_ESTUCK; LUO_EBACKEND; LUO_EINPUT; LUO_EIO from the sink; LUO_ENOMEM.
+ * Memory: constant in the number of steps but for 8 bytes a step (quantiles). */
+luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
+                          const luo_sink *sink, luo_err *err);
+
+/* Names of the policies of this build, in the order of the documentation. */
+const char *const *luo_policy_names(int32_t *n);
+#endif

@@ -1,0 +1,303 @@
+/* The event engine: dated actions and clocks, committed in order of time. */
+#include "core/run/events.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/run/events_state.h"
+
+luo_status luo_event_room(luo_events *e, void *array, int32_t n, int32_t *cap, size_t bytes,
+                          luo_err *err)
+{
+    if (n < *cap) return LUO_OK;
+    void *at;
+    memcpy(&at, array, sizeof at);
+    const int32_t more = *cap > 0 ? 2 * *cap : 16;
+    at = luo_arena_grow(e->arena, at, (size_t)*cap * bytes, (size_t)more * bytes);
+    if (!at) return luo_err_nomem(err);
+    memcpy(array, &at, sizeof at);
+    *cap = more;
+    return LUO_OK;
+}
+
+luo_status luo_event_emit(luo_events *e, luo_event_state *s, const luo_occurrence *o,
+                          const char *phase, luo_err *err)
+{
+    if (s->quiet || !e->log.row) return LUO_OK;
+    const luo_row_event row = {.t_s = s->now_s, .value = o->value, .step = s->step,
+                               .has_value = o->kind == LUO_EVENT_STRAGGLER ||
+                                            o->kind == LUO_EVENT_LINK ||
+                                            o->kind == LUO_EVENT_LENGTHS,
+                               .id = o->id, .phase = phase, .kind = luo_event_kind_name(o->kind),
+                               .target = o->target, .detail = o->detail};
+    return e->log.row(e->log.ctx, &row, err);
+}
+
+static bool action_before(const luo_action *a, const luo_action *b)
+{
+    if (a->at_s != b->at_s) return a->at_s < b->at_s;
+    if (a->kind != b->kind) return a->kind < b->kind;
+    return a->seq < b->seq;
+}
+
+luo_status luo_action_push(luo_events *e, luo_event_state *s, luo_action a, luo_err *err)
+{
+    LUO_TRY(luo_event_room(e, &s->actions, s->nactions, &s->cap_actions, sizeof *s->actions, err));
+    a.seq = s->seq++;
+    int32_t at = s->nactions++;
+    for (; at > 0 && action_before(&a, &s->actions[(at - 1) / 2]); at = (at - 1) / 2)
+        s->actions[at] = s->actions[(at - 1) / 2];
+    s->actions[at] = a;
+    return LUO_OK;
+}
+
+static luo_action pop(luo_event_state *s)
+{
+    const luo_action top = s->actions[0], last = s->actions[--s->nactions];
+    int32_t at = 0;
+    for (;;) {
+        int32_t next = 2 * at + 1;
+        if (next >= s->nactions) break;
+        if (next + 1 < s->nactions && action_before(&s->actions[next + 1], &s->actions[next]))
+            next++;
+        if (!action_before(&s->actions[next], &last)) break;
+        s->actions[at] = s->actions[next];
+        at = next;
+    }
+    s->actions[at] = last;
+    return top;
+}
+
+static const luo_choice *chosen(const luo_event_source *src, const luo_draws *d)
+{
+    if (src->kind == LUO_EVENT_LENGTHS) return NULL;
+    return &src->target.choices[(int32_t)floor(d->pick * (double)src->target.nchoices)];
+}
+
+static luo_status start_event(luo_events *e, luo_event_state *s, int32_t source,
+                              const luo_draws *d, luo_err *err)
+{
+    const luo_event_source *src = &e->sources[source];
+    return luo_effect_start(e, s, source, chosen(src, d), src->id, d, err);
+}
+
+static luo_status announce(luo_events *e, luo_event_state *s, int32_t source, luo_err *err)
+{
+    const luo_event_source *src = &e->sources[source];
+    const luo_choice *c = chosen(src, &src->draws);
+    for (int32_t i = 0; i < c->ndev; i++) s->leaving[c->dev[i]] = s->world->up[c->dev[i]];
+    const luo_occurrence o = {.id = src->id, .target = c->name, .kind = src->kind, .value = 1,
+                              .detail = "announced"};
+    return luo_event_emit(e, s, &o, "detected", err);
+}
+
+static luo_status act(luo_events *e, luo_event_state *s, const luo_action *a, luo_err *err)
+{
+    if (a->kind == LUO_ACTION_START)
+        return start_event(e, s, a->ref, &e->sources[a->ref].draws, err);
+    if (a->kind == LUO_ACTION_NOTICE) return announce(e, s, a->ref, err);
+    if (s->effects[a->ref].serial != a->serial) return LUO_OK; /* ended by a join */
+    if (a->kind == LUO_ACTION_END) return luo_effect_end(e, s, a->ref, err);
+    if (a->kind == LUO_ACTION_RAMP) return luo_effect_ramp(e, s, a->ref, a->k, err);
+    return luo_effect_toggle(e, s, a->ref, err);
+}
+
+static luo_status tick(luo_events *e, luo_event_state *s, luo_err *err)
+{
+    luo_draws d;
+    const luo_choice *choice;
+    const luo_clock *c = &s->clocks[luo_clocks_take(e, s, &d)];
+    const luo_event_source *src = &e->sources[c->source];
+    const int32_t source = c->source, device = c->device;
+    LUO_TRY(luo_scope_choice(e, src, device, &d, &choice, err));
+    const char *id = s->quiet ? "" : luo_arena_printf(e->arena, "%s#%d", src->id, device);
+    if (!id) return luo_err_nomem(err);
+    return luo_effect_start(e, s, source, choice, id, &d, err);
+}
+
+/* After `most` happenings it ends at the date of the last, all of that date included. */
+static luo_status run_until(luo_events *e, luo_event_state *s, double to_s, int64_t most,
+                            luo_err *err)
+{
+    for (int64_t k = 0;; k++) {
+        const double action = s->nactions > 0 ? s->actions[0].at_s : INFINITY;
+        const double clock = luo_clocks_next(s), next = fmin(action, clock);
+        if (next > to_s) break;
+        if (k >= most && next > s->now_s) return LUO_OK;
+        s->now_s = next;
+        if (action <= clock) {
+            const luo_action a = pop(s);
+            LUO_TRY(act(e, s, &a, err));
+        } else {
+            LUO_TRY(tick(e, s, err));
+        }
+    }
+    if (to_s > s->now_s) s->now_s = to_s;
+    return LUO_OK;
+}
+
+double luo_events_next(const luo_events *e)
+{
+    const double action = e->state.nactions > 0 ? e->state.actions[0].at_s : INFINITY;
+    return fmin(action, luo_clocks_next(&e->state));
+}
+
+luo_status luo_events_advance(luo_events *e, double to_s, int64_t step, luo_err *err)
+{
+    e->state.step = step;
+    e->state.nchanges = 0;
+    return run_until(e, &e->state, to_s, INT64_MAX, err);
+}
+
+/* ahead = state, with room of its own. */
+static luo_status copy_state(luo_events *e, luo_err *err)
+{
+    const luo_event_state *s = &e->state;
+    luo_event_state *a = &e->ahead, was = *a;
+    while (was.cap_actions <= s->nactions)
+        LUO_TRY(luo_event_room(e, &was.actions, was.cap_actions, &was.cap_actions,
+                               sizeof *was.actions, err));
+    while (was.cap_effects <= s->neffects)
+        LUO_TRY(luo_event_room(e, &was.effects, was.cap_effects, &was.cap_effects,
+                               sizeof *was.effects, err));
+    while (was.cap_holds <= s->nholds)
+        LUO_TRY(luo_event_room(e, &was.holds, was.cap_holds, &was.cap_holds, sizeof *was.holds,
+                               err));
+    *a = *s;
+#define KEEP(field, n)                                             \
+    a->field = was.field;                                          \
+    if ((n) > 0) memcpy(a->field, s->field, (size_t)(n) * sizeof *a->field)
+    const int32_t ndevices = s->world->ndevices, nlinks = s->world->nlinks;
+    KEEP(actions, s->nactions);
+    KEEP(effects, s->neffects);
+    KEEP(holds, s->nholds);
+    KEEP(leaving, ndevices);
+    KEEP(base_down, ndevices);
+    KEEP(base_cut, nlinks);
+    KEEP(dev_holds, ndevices);
+    KEEP(link_holds, nlinks);
+    KEEP(lives, e->nsources);
+    KEEP(fires, e->nsources);
+    KEEP(clocks, s->nclocks);
+    KEEP(heap, s->nclocks);
+    KEEP(pos, s->nclocks);
+#undef KEEP
+    a->world = was.world;
+    luo_world_copy(a->world, s->world);
+    a->cap_actions = was.cap_actions;
+    a->cap_effects = was.cap_effects;
+    a->cap_holds = was.cap_holds;
+    a->changes = was.changes;
+    a->cap_changes = was.cap_changes;
+    for (int32_t i = 0; i < a->neffects; i++) a->effects[i].occurrence = -1;
+    return LUO_OK;
+}
+
+luo_status luo_events_peek(luo_events *e, double *until_s, const luo_change **changes, int32_t *n,
+                           luo_err *err)
+{
+    *n = 0;
+    *changes = NULL;
+    if (luo_events_next(e) > *until_s) return LUO_OK;
+    LUO_TRY(copy_state(e, err));
+    e->ahead.quiet = true;
+    e->ahead.nchanges = 0;
+    LUO_TRY(run_until(e, &e->ahead, *until_s, LUO_AHEAD_MAX, err));
+    *until_s = e->ahead.now_s;
+    *n = e->ahead.nchanges;
+    *changes = e->ahead.changes;
+    return LUO_OK;
+}
+
+static luo_status start_at_step(luo_events *e, int32_t source, luo_err *err)
+{
+    luo_event_state *s = &e->state;
+    const luo_event_source *src = &e->sources[source];
+    const double notice_s = src->event->notice_s;
+    if (src->kind != LUO_EVENT_LEAVE || notice_s <= 0)
+        return start_event(e, s, source, &src->draws, err);
+    LUO_TRY(announce(e, s, source, err));
+    return luo_action_push(e, s, (luo_action){.at_s = s->now_s + notice_s, .ref = source,
+                                              .kind = LUO_ACTION_START}, err);
+}
+
+luo_status luo_events_step(luo_events *e, int64_t step, double t_s, luo_err *err)
+{
+    luo_event_state *s = &e->state;
+    LUO_TRY(luo_events_advance(e, t_s, step, err));
+    if (step < s->next_step) return LUO_OK;
+    assert(step == s->next_step);
+    s->next_step = step + 1;
+    for (int32_t i = 0; i < e->nsources; i++) {
+        luo_event_source *src = &e->sources[i];
+        if (src->at_step == step) LUO_TRY(start_at_step(e, i, err));
+        if (!src->event || src->event->trigger != LUO_PER_STEP_PROBABILITY) continue;
+        luo_draw_all(&src->rng, &src->life, &src->draws);
+        if (s->lives[i] == 0 && src->draws.time < src->event->at[0])
+            LUO_TRY(start_at_step(e, i, err));
+    }
+    return LUO_OK;
+}
+
+const luo_world *luo_events_world(const luo_events *e)
+{
+    return e->state.world;
+}
+
+void luo_events_set_job(luo_events *e, const int32_t *dev, int32_t n)
+{
+    e->job = dev;
+    e->njob = n;
+}
+
+bool luo_events_take_crash(luo_events *e)
+{
+    const bool crash = e->state.crash;
+    e->state.crash = false;
+    return crash;
+}
+
+const bool *luo_events_leaving(const luo_events *e)
+{
+    return e->state.leaving;
+}
+
+int64_t luo_events_tokens(const luo_events *e)
+{
+    return e->state.tokens;
+}
+
+int32_t luo_events_fired(const luo_events *e)
+{
+    return e->state.fired;
+}
+
+const luo_change *luo_events_changes(const luo_events *e, int32_t *n)
+{
+    *n = e->state.nchanges;
+    return e->state.changes;
+}
+
+luo_occurrence *luo_events_occurrences(luo_events *e, int32_t *n)
+{
+    *n = e->noccurrences;
+    return e->occurrences;
+}
+
+luo_status luo_events_never(luo_events *e, luo_arena *arena, const char *const **out, int32_t *n,
+                            luo_err *err)
+{
+    const luo_scenario *sc = e->scenario;
+    const int32_t entries = sc->nevents + sc->nprocesses;
+    const char **ids = LUO_NEW_N(arena, const char *, entries);
+    int32_t *fires = LUO_NEW_N(arena, int32_t, entries);
+    if (!ids || !fires) return luo_err_nomem(err);
+    for (int32_t i = 0; i < e->nsources; i++) fires[e->sources[i].entry] += e->state.fires[i];
+    *n = 0;
+    for (int32_t i = 0; i < entries; i++)
+        if (fires[i] == 0)
+            ids[(*n)++] = i < sc->nevents ? sc->events[i].id : sc->processes[i - sc->nevents].id;
+    *out = ids;
+    return LUO_OK;
+}

@@ -1,0 +1,172 @@
+/* core/run/parts.c: intervals by part; the sweep gives an instant to the first busy part. */
+#include "core/run/parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct busy {
+    double start, end;
+    int32_t tag;
+} busy;
+
+enum { CHUNK = 42 }; /* a chunk is then about 1 KiB */
+struct luo_busy_chunk {
+    struct luo_busy_chunk *next;
+    int32_t n;
+    busy at[CHUNK];
+};
+
+luo_part luo_part_of(const luo_instr *in)
+{
+    switch (in->stream) {
+    case LUO_STREAM_COMPUTE: return in->recompute ? LUO_PART_RECOMPUTE : LUO_PART_COMPUTE;
+    case LUO_STREAM_PP: return LUO_PART_PP;
+    case LUO_STREAM_DP: return LUO_PART_DP;
+    case LUO_STREAM_MOVE: return LUO_PART_MOVE;
+    case LUO_STREAM_IO: return LUO_PART_IO;
+    default: break;
+    }
+    if (in->kind == LUO_INSTR_P2P) return LUO_PART_CP;
+    const bool experts = in->kind == LUO_INSTR_COLLECTIVE && in->coll == LUO_COLL_A2A;
+    return experts ? LUO_PART_EP : LUO_PART_TP;
+}
+
+luo_status luo_ledger_add(luo_ledger *l, luo_part part, double start_s, double end_s, int32_t tag)
+{
+    if (!(end_s > start_s)) return LUO_OK;
+    struct luo_busy_list *list = &l->part[part];
+    luo_busy_chunk *c = list->last;
+    if (c && c->n > 0) {
+        busy *last = &c->at[c->n - 1];
+        if (last->end == start_s && last->tag == tag) {
+            last->end = end_s;
+            return LUO_OK;
+        }
+        if (start_s < last->start) list->unsorted = true;
+    }
+    if (!c || c->n == CHUNK) {
+        c = luo_arena_alloc(l->arena, sizeof *c);
+        if (!c) return LUO_ENOMEM;
+        c->next = NULL;
+        c->n = 0;
+        if (list->last) list->last->next = c;
+        else list->first = c;
+        list->last = c;
+    }
+    c->at[c->n++] = (busy){start_s, end_s, tag};
+    list->n++;
+    return LUO_OK;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const busy *x = a, *y = b;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    if (x->end != y->end) return x->end < y->end ? -1 : 1;
+    return (x->tag > y->tag) - (x->tag < y->tag);
+}
+
+/* The intervals of a list in order of start, cut at end_s. */
+static busy *flatten(const struct luo_busy_list *list, luo_arena *scratch, double end_s, int32_t *n)
+{
+    busy *out = luo_arena_alloc(scratch, (size_t)list->n * sizeof *out);
+    *n = 0;
+    if (!out) return NULL;
+    for (const luo_busy_chunk *c = list->first; c; c = c->next)
+        for (int32_t i = 0; i < c->n; i++) {
+            const busy b = {fmax(0, c->at[i].start), fmin(end_s, c->at[i].end), c->at[i].tag};
+            if (b.start < b.end) out[(*n)++] = b;
+        }
+    if (list->unsorted) qsort(out, (size_t)*n, sizeof *out, by_start);
+    return out;
+}
+
+/* Time of a[0..n) not covered by cover[0..m), per tag. cover is ascending and disjoint. */
+static void add_exposed(const busy *a, int32_t n, const busy *cover, int32_t m, double *exposed)
+{
+    int32_t from = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (a[i].tag < 0) continue;
+        while (from < m && cover[from].end <= a[i].start) from++;
+        double hidden = 0;
+        for (int32_t k = from; k < m && cover[k].start < a[i].end; k++)
+            hidden += fmin(a[i].end, cover[k].end) - fmax(a[i].start, cover[k].start);
+        exposed[a[i].tag] += fmax(0, a[i].end - a[i].start - hidden);
+    }
+}
+
+/* Appends [start, end) to the disjoint ascending list out[0..n). */
+static int32_t cover_add(busy *out, int32_t n, const busy *b)
+{
+    if (n > 0 && b->start <= out[n - 1].end) {
+        if (b->end > out[n - 1].end) out[n - 1].end = b->end;
+        return n;
+    }
+    out[n] = *b;
+    return n + 1;
+}
+
+static int32_t cover_union(const busy *a, int32_t n, const busy *b, int32_t m, busy *out)
+{
+    int32_t count = 0, j = 0;
+    for (int32_t i = 0; i < n || j < m;) {
+        const bool first = j >= m || (i < n && a[i].start <= b[j].start);
+        count = cover_add(out, count, first ? &a[i++] : &b[j++]);
+    }
+    return count;
+}
+
+static double cover_total(const busy *a, int32_t n)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++) sum += a[i].end - a[i].start;
+    return sum;
+}
+
+static double *part_of(luo_parts *p, luo_part part)
+{
+    double *const at[LUO_PARTS] = {&p->compute_s, &p->recompute_s, &p->tp_s, &p->ep_s, &p->cp_s,
+                                   &p->pp_s, &p->dp_s, &p->move_s, &p->io_s};
+    return at[part];
+}
+
+luo_status luo_ledger_close(const luo_ledger *l, luo_arena *scratch, double end_s, luo_parts *out,
+                            double *exposed)
+{
+    const size_t mark = luo_arena_mark(scratch);
+    luo_parts parts = {0};
+    busy *cover = NULL;
+    const busy *work = NULL; /* compute and recompute only */
+    int32_t ncover = 0, nwork = 0;
+    double covered = 0;
+    for (luo_part p = 0; p < LUO_PARTS; p++) {
+        if (l->part[p].n == 0) continue;
+        int32_t n = 0;
+        busy *list = flatten(&l->part[p], scratch, end_s, &n);
+        busy *merged = luo_arena_alloc(scratch, (size_t)(n + ncover) * sizeof *merged);
+        if (!list || !merged) {
+            luo_arena_reset(scratch, mark);
+            return LUO_ENOMEM;
+        }
+        if (p > LUO_PART_RECOMPUTE && exposed) add_exposed(list, n, work, nwork, exposed);
+        ncover = cover_union(cover, ncover, list, n, merged);
+        cover = merged;
+        if (p <= LUO_PART_RECOMPUTE) {
+            work = cover;
+            nwork = ncover;
+        }
+        const double total = cover_total(cover, ncover);
+        *part_of(&parts, p) = fmax(0, total - covered);
+        covered = total;
+    }
+    parts.bubble_s = fmax(0, end_s - covered);
+    *out = parts;
+    luo_arena_reset(scratch, mark);
+    return LUO_OK;
+}
+
+double luo_parts_total(const luo_parts *p)
+{
+    return p->compute_s + p->recompute_s + p->tp_s + p->ep_s + p->cp_s + p->pp_s + p->dp_s +
+           p->move_s + p->io_s + p->bubble_s;
+}

@@ -1,0 +1,301 @@
+/* Plans of a run: checked, compiled once per length of sequence, weighed, and what running them
+ * needs (conventions.md 6; design.md 3.4). */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/run/run.h"
+
+int64_t luo_run_tokens(const luo_run *r, const luo_plan *p)
+{
+    const int64_t tokens = luo_events_tokens(r->events);
+    if (tokens > 0) return tokens;
+    return r->sc->length_tokens > 0 ? r->sc->length_tokens : p->sequence_tokens;
+}
+
+static luo_status check_plan(luo_run *r, const luo_plan *p, luo_err *err)
+{
+    luo_plan_finding *f;
+    int32_t n = 0;
+    const luo_status st = luo_plan_check(r->scratch, p, r->sc->model, r->sc->cluster, &f, &n);
+    if (st == LUO_OK) return LUO_OK;
+    return n > 0 ? luo_err_set(err, f[0].st, "plan `%s` %s: %s", p->name, f[0].pointer, f[0].text)
+                 : luo_err_nomem(err);
+}
+
+static luo_status describe(luo_run *r, luo_used_plan *u, luo_err *err)
+{
+    const luo_cluster *c = r->sc->cluster;
+    u->dev = LUO_NEW_N(r->arena, int32_t, u->set->n);
+    u->member = LUO_NEW_N(r->arena, bool, c->ndevices);
+    u->ndev = u->set->n;
+    u->program_hash = u->set->hash;
+    if (!u->dev || !u->member) return luo_err_nomem(err);
+    for (int32_t i = 0; i < u->set->n; i++) {
+        u->dev[i] = u->set->at[i].device;
+        u->member[u->dev[i]] = true;
+        u->peak_flops += luo_cluster_profile(c, u->dev[i])->peak_flops[u->plan->dtype];
+    }
+    for (int32_t i = 0; i < u->plan->npipelines; i++)
+        u->micro_batches += u->plan->pipelines[i].micro_batches;
+    u->sequences = luo_plan_sequences(u->plan);
+    u->tokens = u->sequence_tokens == u->plan->sequence_tokens
+                    ? luo_plan_tokens(u->plan) : u->sequences * u->sequence_tokens;
+    u->flops = (double)u->tokens * luo_model_flops_per_token(r->sc->model, u->sequence_tokens);
+    int64_t parameters = 0;
+    LUO_TRY(luo_model_parameters(r->sc->model, &parameters, err));
+    static const int64_t state[] = {14, 12, 24}; /* weight and two moments; bf16: and a master */
+    u->state_bytes = parameters * state[u->plan->dtype];
+    u->write_s = luo_ckpt_write_seconds(r->sc, u);
+    u->step_s = -1;
+    return LUO_OK;
+}
+
+static luo_status memory_rows(luo_run *r, const luo_used_plan *u, int32_t index,
+                              const luo_memory *m, luo_err *err)
+{
+    for (int32_t i = 0; r->sink->memory && i < u->set->n; i++) {
+        const luo_program *p = &u->set->at[i];
+        const luo_profile *prof = luo_cluster_profile(r->sc->cluster, p->device);
+        const luo_row_memory row = {.plan = index, .device = p->device, .pipeline = p->pipeline,
+                                    .stage = p->stage, .memory = m[i],
+                                    .capacity_bytes = (int64_t)prof->memory_bytes,
+                                    .reserved_bytes = (int64_t)prof->reserved_bytes};
+        LUO_TRY(r->sink->memory(r->sink->ctx, &row, err));
+    }
+    return LUO_OK;
+}
+
+static luo_status weigh(luo_run *r, luo_used_plan *u, int32_t index, luo_err *err)
+{
+    luo_memory *m = LUO_NEW_N(r->scratch, luo_memory, u->set->n);
+    if (!m) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(r->scratch, u->set, m, err));
+    LUO_TRY(luo_plan_fits(u->hash, r->sc->cluster, u->set, m, &u->memory_ratio, &u->memory_device,
+                          err));
+    if (r->sink->plan) LUO_TRY(r->sink->plan(r->sink->ctx, index, u->plan, u->set, err));
+    return memory_rows(r, u, index, m, err);
+}
+
+luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err)
+{
+    const luo_compile_opts opts = {.sequence_tokens = u->sequence_tokens, .check = true};
+    u->last_use = ++r->uses;
+    if (u->set) return LUO_OK;
+    u->arena = luo_arena_new(1 << 16);
+    if (!u->arena) return luo_err_nomem(err);
+    return luo_plan_compile(u->arena, u->plan, r->sc->model, r->sc->cluster, &opts, &u->set, err);
+}
+
+static luo_status compile(luo_run *r, luo_used_plan *u, int32_t index, luo_err *err)
+{
+    LUO_TRY(luo_run_recompile(r, u, err));
+    LUO_TRY(describe(r, u, err));
+    return weigh(r, u, index, err);
+}
+
+void luo_run_give_back(luo_used_plan *u)
+{
+    luo_arena_free(u->arena);
+    u->arena = NULL;
+    u->set = NULL;
+}
+
+static void keep_within_limit(luo_run *r, const luo_used_plan *keep)
+{
+    for (;;) {
+        luo_used_plan *oldest = NULL;
+        int64_t bytes = 0;
+        for (int32_t i = 0; i < r->nplans; i++) {
+            luo_used_plan *u = r->plans[i];
+            if (!u->set) continue;
+            bytes += (int64_t)luo_arena_used(u->arena);
+            if (u != keep && i != r->plan && (!oldest || u->last_use < oldest->last_use))
+                oldest = u;
+        }
+        if (bytes <= r->program_bytes || !oldest) return;
+        luo_run_give_back(oldest);
+    }
+}
+
+static luo_status remember(luo_run *r, luo_used_plan *u, luo_err *err)
+{
+    if (r->nplans == r->cap_plans) {
+        const int32_t more = r->cap_plans ? 2 * r->cap_plans : 16;
+        luo_used_plan **at = luo_arena_grow(r->arena, r->plans,
+                                            (size_t)r->cap_plans * sizeof *at,
+                                            (size_t)more * sizeof *at);
+        if (!at) return luo_err_nomem(err);
+        r->plans = at;
+        r->cap_plans = more;
+    }
+    r->plans[r->nplans++] = u;
+    if (u->memory_ratio > r->memory_ratio) {
+        r->memory_ratio = u->memory_ratio;
+        r->memory_device = u->memory_device;
+    }
+    return LUO_OK;
+}
+
+luo_status luo_run_use_plan(luo_run *r, const luo_plan *p, int64_t tokens, int32_t *index,
+                            luo_err *err)
+{
+    const uint64_t hash = luo_plan_hash(p);
+    for (int32_t i = 0; i < r->nplans; i++)
+        if (r->plans[i]->hash == hash && r->plans[i]->sequence_tokens == tokens) {
+            LUO_TRY(luo_run_recompile(r, r->plans[i], err));
+            keep_within_limit(r, r->plans[i]);
+            *index = i;
+            return LUO_OK;
+        }
+    const size_t mark = luo_arena_mark(r->scratch);
+    luo_used_plan *u = LUO_NEW(r->arena, luo_used_plan);
+    luo_plan *copy;
+    luo_status st = u ? luo_plan_copy(r->arena, p, &copy, err) : luo_err_nomem(err);
+    if (st == LUO_OK) *u = (luo_used_plan){.hash = hash, .sequence_tokens = tokens};
+    if (st == LUO_OK) {
+        u->plan = copy;
+        st = check_plan(r, copy, err);
+    }
+    if (st == LUO_OK) st = compile(r, u, r->nplans, err);
+    if (st == LUO_OK) st = remember(r, u, err);
+    if (st == LUO_OK) {
+        *index = r->nplans - 1;
+        keep_within_limit(r, u);
+    } else if (u) {
+        luo_arena_free(u->arena);
+    }
+    luo_arena_reset(r->scratch, mark);
+    return st;
+}
+
+void luo_run_free_plans(luo_run *r)
+{
+    for (int32_t i = 0; i < r->nplans; i++) luo_arena_free(r->plans[i]->arena);
+    luo_map_free(&r->communicators);
+}
+
+/* ---- the first plan ---- */
+
+/* Micro-batches of a given plan for the batch of the scenario: in proportion, largest remainder,
+ * ties to the smaller index (hspmd.md 3.1); exact when the batch is the plan's own. */
+static luo_status deal_batch(luo_run *r, const luo_plan *p, luo_plan *out, luo_err *err)
+{
+    const int32_t n = p->npipelines, size = p->pipelines[0].micro_batch_sequences;
+    int64_t was = 0, given = 0;
+    for (int32_t i = 0; i < n; i++) {
+        was += p->pipelines[i].micro_batches;
+        if (p->pipelines[i].micro_batch_sequences != size || p->pipelines[i].micro_batch_tokens)
+            return luo_err_set(err, LUO_EINPUT, "plan `%s` has pipelines with different "
+                               "micro-batches; leave `batch` to the plan.", p->name);
+    }
+    if (r->sc->batch_sequences % size)
+        return luo_err_set(err, LUO_EINPUT, "a batch of %" PRId64 " sequences is not a multiple of "
+                           "the plan's micro-batches of %d; another batch is needed.",
+                           r->sc->batch_sequences, size);
+    const int64_t M = r->sc->batch_sequences / size;
+    if (M < n)
+        return luo_err_set(err, LUO_EINPUT, "the batch gives %" PRId64 " micro-batches for %d "
+                           "pipelines; at least one each is needed.", M, n);
+    luo_pipeline *pl = LUO_NEW_N(r->arena, luo_pipeline, n);
+    int64_t *rest = LUO_NEW_N(r->arena, int64_t, n);
+    if (!pl || !rest) return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) {
+        pl[i] = p->pipelines[i];
+        const int64_t share = M * pl[i].micro_batches;
+        rest[i] = share % was;
+        pl[i].micro_batches = (int32_t)(share / was);
+        if (pl[i].micro_batches == 0) { /* each needs one */
+            pl[i].micro_batches = 1;
+            rest[i] = -1;
+        }
+        given += pl[i].micro_batches;
+    }
+    for (; given < M; given++) {
+        int32_t to = 0;
+        for (int32_t i = 1; i < n; i++)
+            if (rest[i] > rest[to]) to = i;
+        pl[to].micro_batches++;
+        rest[to] = -1;
+    }
+    for (; given > M; given--) {
+        int32_t from = 0;
+        for (int32_t i = 1; i < n; i++)
+            if (pl[i].micro_batches > pl[from].micro_batches) from = i;
+        pl[from].micro_batches--;
+    }
+    *out = *p;
+    out->pipelines = pl;
+    return LUO_OK;
+}
+
+static luo_status use_given(luo_run *r, const luo_plan *given, luo_err *err)
+{
+    luo_plan dealt = *given;
+    if (r->sc->batch_sequences > 0 && luo_plan_sequences(given) != r->sc->batch_sequences)
+        LUO_TRY(deal_batch(r, given, &dealt, err));
+    return luo_run_use_plan(r, &dealt, luo_run_tokens(r, &dealt), &r->plan, err);
+}
+
+enum { OFFERS = 8 };
+
+/* The best offer of the uniform planner whose compiled form fits. */
+static luo_status plan_uniform(luo_run *r, luo_err *err)
+{
+    const luo_scenario *sc = r->sc;
+    luo_uniform_result *offer;
+    int32_t n;
+    if (sc->batch_sequences < 1)
+        return luo_err_set(err, LUO_EINPUT, "planner `uniform` needs to know the batch; give "
+                           "`data.batch.sequences` or a plan.");
+    const luo_uniform_opts o = {
+        .batch_sequences = sc->batch_sequences, .top = OFFERS, .zero = -1, .recompute = -1,
+        .sequence_tokens = sc->length_tokens > 0 ? sc->length_tokens
+                                                 : sc->model->max_sequence_tokens,
+        .sequence_parallel = true, .stack = &sc->stack};
+    LUO_TRY(luo_plan_uniform(r->arena, sc->model, sc->cluster, &o, &offer, &n, err));
+    luo_status st = LUO_EOOM;
+    for (int32_t i = 0; i < n && st == LUO_EOOM; i++)
+        st = luo_run_use_plan(r, offer[i].plan, luo_run_tokens(r, offer[i].plan), &r->plan, err);
+    if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;
+    return st;
+}
+
+luo_status luo_run_first_plan(luo_run *r, luo_err *err)
+{
+    if (r->spec->plan) return use_given(r, r->spec->plan, err);
+    if (r->sc->plan) return use_given(r, r->sc->plan, err);
+    if (!r->sc->planner || strcmp(r->sc->planner, "uniform") == 0) return plan_uniform(r, err);
+    return luo_err_set(err, LUO_EINPUT, "planner `%s` can not start a run; `uniform` or a plan "
+                       "file is expected.", r->sc->planner);
+}
+
+/* ---- communicators ---- */
+
+static uint64_t group_key(const luo_group *g)
+{
+    uint64_t h = luo_hash_bytes(LUO_HASH_EMPTY, &g->stream, sizeof g->stream);
+    h = luo_hash_bytes(h, g->dev, (size_t)g->n * sizeof *g->dev);
+    return h ? h : 1;
+}
+
+luo_status luo_run_communicators(luo_run *r, int32_t plan, int32_t *n, luo_err *err)
+{
+    const luo_programs *set = r->plans[plan]->set;
+    const size_t mark = luo_arena_mark(r->scratch);
+    int32_t *count = LUO_NEW_N(r->scratch, int32_t, r->sc->cluster->ndevices);
+    if (!count) return luo_err_nomem(err);
+    *n = 0;
+    for (int32_t i = 0; i < set->ngroups; i++) {
+        const luo_group *g = &set->groups[i];
+        if (g->n < 2) continue;
+        int64_t *known = luo_map_at(&r->communicators, group_key(g), 0);
+        if (!known) return luo_err_nomem(err);
+        if (*known) continue;
+        *known = 1;
+        for (int32_t k = 0; k < g->n; k++)
+            if (++count[g->dev[k]] > *n) *n = count[g->dev[k]];
+    }
+    luo_arena_reset(r->scratch, mark);
+    return LUO_OK;
+}

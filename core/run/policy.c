@@ -1,0 +1,24 @@
+#include "core/run/policy.h"
+
+#include <string.h>
+
+#include "core/run/driver.h"
+
+/* In the order of the documentation (conventions.md 7). */
+static const luo_policy *const table[] = {&luo_policy_static, &luo_policy_restart,
+                                          &luo_policy_rebalance};
+enum { NPOLICIES = sizeof table / sizeof *table };
+
+const luo_policy *luo_policy_find(const char *name)
+{
+    for (int32_t i = 0; i < NPOLICIES; i++)
+        if (strcmp(table[i]->name, name) == 0) return table[i];
+    return NULL;
+}
+
+const char *const *luo_policy_names(int32_t *n)
+{
+    static const char *const names[NPOLICIES] = {"static", "restart", "rebalance"};
+    *n = NPOLICIES;
+    return names;
+}

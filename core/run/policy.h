@@ -1,0 +1,58 @@
+/* core/run/policy.h: what a training run does when the world changes (design.md 1; Malleus 14).
+ *
+ * A policy is a row of a table: a name and one function from a picture of the run to a decision.
+ * The driver measures, decides when to ask, charges time and carries decisions out. */
+#ifndef LUO_CORE_RUN_POLICY_H
+#define LUO_CORE_RUN_POLICY_H
+#include "core/run/scenario.h"
+
+enum { /* news: why the policy is asked; a mask */
+    LUO_NEWS_FAIL = 1,   /* the plan has lost a device or a link, or the job crashed */
+    LUO_NEWS_RATE = 2,   /* the detector accepted a new rate */
+    LUO_NEWS_JOIN = 4,   /* a device outside the plan became usable */
+    LUO_NEWS_NOTICE = 8  /* a device of the plan was announced to leave */
+};
+
+typedef struct luo_picture {
+    const luo_scenario *scenario;
+    const luo_policy_spec *spec;
+    const luo_plan *base; /* of the start of the run */
+    const luo_plan *plan; /* the running one */
+    int news;
+    const double *rate;        /* per device: accepted slowdown, INFINITY when not usable */
+    const bool *leaving;       /* per device */
+    const double *predicted_s; /* per device: compute of the last step on a nominal device of its
+                                  type; 0: not in the plan; NULL: no step yet */
+    int64_t micro_batches;     /* of a step, all pipelines */
+    int64_t sequence_tokens;
+    double restart_cost_s;     /* of a restart now, without communicators and redone steps */
+    double memory_factor;      /* plan with this share of the memory: a plan did not fit */
+} luo_picture;
+
+typedef enum luo_verb {
+    LUO_KEEP,    /* go on with the running plan */
+    LUO_SWITCH,  /* to `plan`, state moves between devices */
+    LUO_RESTART, /* of all processes from a checkpoint, with `plan` */
+    LUO_WAIT,    /* until the world changes */
+    LUO_LOSE     /* give up */
+} luo_verb;
+
+typedef struct luo_decision {
+    luo_verb verb;
+    const luo_plan *plan;
+    double old_s, new_s; /* event times of the running and the new plan; < 0: not computed */
+    char why[160];       /* for events.csv */
+} luo_decision;
+
+typedef struct luo_policy {
+    const char *name;
+    bool plans; /* costs planner_s each time it is asked */
+    luo_status (*decide)(luo_arena *arena, const luo_picture *now, luo_decision *out,
+                         luo_err *err);
+} luo_policy;
+
+/* NULL: not in this build. */
+const luo_policy *luo_policy_find(const char *name);
+
+extern const luo_policy luo_policy_static, luo_policy_restart, luo_policy_rebalance;
+#endif

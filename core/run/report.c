@@ -1,0 +1,179 @@
+/* The rows of the end: truth, devices, links, communication, and the summary. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/run/run.h"
+
+static luo_status truth_rows(luo_run *r, luo_err *err)
+{
+    int32_t n;
+    const luo_occurrence *o = luo_events_occurrences(r->events, &n);
+    for (int32_t i = 0; r->sink->truth && r->sc->truth && i < n; i++) {
+        const luo_row_truth row = {
+            .id = o[i].id, .kind = luo_event_kind_name(o[i].kind), .target = o[i].target,
+            .value = o[i].value, .start_s = o[i].start_s, .end_s = o[i].end_s,
+            .detected_s = o[i].detected_s, .first_step = o[i].first_step,
+            .last_step = o[i].last_step < 0 ? r->step : o[i].last_step};
+        LUO_TRY(r->sink->truth(r->sink->ctx, &row, err));
+    }
+    return LUO_OK;
+}
+
+static luo_status never_rows(luo_run *r, luo_run_summary *s, luo_err *err)
+{
+    LUO_TRY(luo_events_never(r->events, r->arena, &s->never, &s->nnever, err));
+    for (int32_t i = 0; i < s->nnever; i++)
+        LUO_TRY(luo_run_event(r, "never", s->never[i], "", "", false, 0, "", err));
+    return LUO_OK;
+}
+
+static luo_status device_rows(luo_run *r, luo_err *err)
+{
+    const luo_account *a = &r->account;
+    for (int32_t d = 0; r->sink->device && d < r->sc->cluster->ndevices; d++) {
+        const luo_row_device row = {
+            .device = d, .parts = a->parts[d], .used_s = a->used_s[d], .caused_slowdown = -1,
+            .up_s = a->up_s[d] + (isnan(a->up_since[d]) ? 0 : r->t_s - a->up_since[d]),
+            .mean_slowdown = a->predicted_s[d] > 0 ? a->compute_s[d] / a->predicted_s[d] : 1};
+        LUO_TRY(r->sink->device(r->sink->ctx, &row, err));
+    }
+    return LUO_OK;
+}
+
+static luo_status traffic_rows(luo_run *r, luo_err *err)
+{
+    if (r->sink->links)
+        LUO_TRY(r->sink->links(r->sink->ctx, r->links, r->nlinks, r->t_s, err));
+    for (int32_t i = 0; r->sink->comm && i < r->nplans; i++) {
+        luo_used_plan *u = r->plans[i];
+        const bool kept = u->set != NULL;
+        if (u->ncomm == 0) continue;
+        LUO_TRY(luo_run_recompile(r, u, err));
+        LUO_TRY(r->sink->comm(r->sink->ctx, i, u->set, u->comm, u->ncomm, err));
+        if (!kept) luo_run_give_back(u);
+    }
+    return LUO_OK;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Linear interpolation at (n-1)p (conventions.md 10). */
+static double quantile(const double *at, int64_t n, double p)
+{
+    const double x = (double)(n - 1) * p;
+    const int64_t i = (int64_t)x;
+    return i + 1 < n ? at[i] + (x - (double)i) * (at[i + 1] - at[i]) : at[n - 1];
+}
+
+static void step_figures(luo_run *r, luo_run_summary *s)
+{
+    const int64_t n = r->step;
+    double *at = r->account.step_s, sum = 0;
+    if (n == 0) return;
+    for (int64_t i = 0; i < n; i++) sum += at[i];
+    qsort(at, (size_t)n, sizeof *at, ascending);
+    s->step_mean_s = sum / (double)n;
+    s->step_p50_s = quantile(at, n, 0.5);
+    s->step_p90_s = quantile(at, n, 0.9);
+    s->step_p99_s = quantile(at, n, 0.99);
+    s->step_max_s = at[n - 1];
+}
+
+static void add_kept(luo_run_summary *s, const luo_share *x, double *flops, double *peak)
+{
+    const luo_parts *p = &x->parts;
+    s->steps_done += x->steps;
+    s->kept_tokens += x->tokens;
+    s->time.compute_s += p->compute_s;
+    s->time.recompute_s += p->recompute_s;
+    s->time.tp_s += p->tp_s;
+    s->time.ep_s += p->ep_s;
+    s->time.cp_s += p->cp_s;
+    s->time.pp_s += p->pp_s;
+    s->time.dp_s += p->dp_s;
+    s->time.move_s += p->move_s;
+    s->time.io_s += p->io_s;
+    s->time.bubble_s += p->bubble_s;
+    *flops += x->flops;
+    *peak += x->peak;
+}
+
+static void time_figures(luo_run *r, luo_run_summary *s)
+{
+    const luo_account *a = &r->account;
+    double flops = 0, peak = 0;
+    add_kept(s, &a->safe, &flops, &peak);
+    add_kept(s, &a->open, &flops, &peak);
+    add_kept(s, &a->fresh, &flops, &peak);
+    s->steps_redone = a->redone;
+    s->tokens = a->tokens;
+    s->total_s = r->t_s;
+    s->redone_s = a->span[LUO_SPAN_STEP];
+    s->detect_s = a->span[LUO_SPAN_DETECT];
+    s->plan_s = a->span[LUO_SPAN_PLAN];
+    s->specialize_s = a->span[LUO_SPAN_SPECIALIZE];
+    s->switch_s = a->span[LUO_SPAN_SWITCH];
+    s->checkpoint_s = a->span[LUO_SPAN_CHECKPOINT];
+    s->restart_s = a->span[LUO_SPAN_RESTART];
+    s->wait_s = a->span[LUO_SPAN_WAIT];
+    s->mfu_ratio = peak > 0 ? flops / peak : 0;
+    s->tokens_per_s = s->total_s > 0 ? (double)s->tokens / s->total_s : 0;
+    s->goodput_tokens_per_s = s->total_s > 0 ? (double)s->kept_tokens / s->total_s : 0;
+}
+
+/* Missed: what hit the plan, is worth seeing, and was not seen. */
+static void detection(luo_run *r, luo_run_summary *s)
+{
+    int32_t n;
+    const luo_occurrence *o = luo_events_occurrences(r->events, &n);
+    for (int32_t i = 0; i < n; i++) {
+        if (!o[i].touched || o[i].detected_s >= 0 || !o[i].choice) continue;
+        if (o[i].kind == LUO_EVENT_STRAGGLER && o[i].value >= r->spec->threshold_slowdown)
+            s->detect_missed++;
+        if (o[i].kind == LUO_EVENT_FAIL || o[i].kind == LUO_EVENT_LEAVE) s->detect_missed++;
+    }
+    s->detect_true = r->detect_true;
+    s->detect_false = r->detect_false;
+    s->detect_mean_delay_s = r->detect_true > 0 ? r->detect_delay_s / r->detect_true : 0;
+}
+
+static luo_status plan_uses(luo_run *r, luo_run_summary *s, luo_err *err)
+{
+    struct luo_plan_use *use = LUO_NEW_N(r->arena, struct luo_plan_use, r->nplans);
+    if (!use) return luo_err_nomem(err);
+    for (int32_t i = 0; i < r->nplans; i++)
+        use[i] = (struct luo_plan_use){r->plans[i]->hash, r->plans[i]->program_hash,
+                                       r->plans[i]->steps};
+    s->plans = use;
+    s->nplans = r->nplans;
+    return LUO_OK;
+}
+
+luo_status luo_report_end(luo_run *r, luo_err *err)
+{
+    static const char *const states[] = {"running", "complete", "interrupted", "lost"};
+    luo_run_summary s = {.policy = r->spec->label ? r->spec->label : r->spec->name,
+                         .backend = r->backend->name, .state = states[r->state],
+                         .peak_memory_ratio = r->memory_ratio,
+                         .peak_memory_device = r->memory_device, .switches = r->switches,
+                         .restarts = r->restarts};
+    LUO_TRY(truth_rows(r, err));
+    LUO_TRY(never_rows(r, &s, err));
+    LUO_TRY(device_rows(r, err));
+    LUO_TRY(traffic_rows(r, err));
+    if (!r->sink->summary) return LUO_OK;
+    time_figures(r, &s);
+    step_figures(r, &s);
+    detection(r, &s);
+    LUO_TRY(plan_uses(r, &s, err));
+    LUO_TRY(luo_report_assumptions(r, &s.assumptions, &s.nassumptions, err));
+    s.warnings = r->warnings;
+    s.nwarnings = r->nwarnings;
+    return r->sink->summary(r->sink->ctx, &s, err);
+}

@@ -1,0 +1,222 @@
+/* core/run/run.h: one run in progress, shared by the files of the driver; nobody else includes it.
+ *
+ * Files: driver.c (the loop), attempt.c (one attempt of a step), answer.c (failures, decisions,
+ * how they are carried out), move.c (state between devices), plans.c (compiled plans), account.c
+ * (where the time went), checkpoint.c, score.c (what the detector saw), report.c and assume.c (rows
+ * of the end).
+ * Times are run time; the backend's clock is run time + t0. */
+#ifndef LUO_CORE_RUN_RUN_H
+#define LUO_CORE_RUN_RUN_H
+#include "core/base/hash.h"
+#include "core/plan/compile.h"
+#include "core/plan/planners.h"
+#include "core/run/detect.h"
+#include "core/run/driver.h"
+#include "core/run/events.h"
+#include "core/run/policy.h"
+
+/* ---- plans.c ---- */
+
+typedef struct luo_used_plan { /* a plan of this run, compiled for one length of sequence */
+    luo_arena *arena;          /* of the programs; NULL: given back, see luo_run_use_plan */
+    const luo_plan *plan;
+    luo_programs *set;         /* NULL with it */
+    uint64_t hash, program_hash;
+    int64_t last_use;
+    int32_t ndev;
+    int64_t sequence_tokens, sequences, tokens, micro_batches;
+    double flops;       /* model FLOP of a step (accuracy.md 14.3) */
+    double peak_flops;  /* per second, sum over its devices */
+    double memory_ratio;
+    int32_t memory_device;
+    bool *member;       /* per device of the cluster */
+    int32_t *dev;       /* ascending */
+    int64_t state_bytes;
+    double write_s;     /* of a checkpoint */
+    int64_t steps;      /* attempts that ended well */
+    double step_s;      /* the last of them; < 0: none yet */
+    int32_t ncomm;
+    luo_comm_use *comm; /* totals */
+} luo_used_plan;
+
+/* ---- account.c ---- */
+
+typedef struct luo_share { /* steps between two checkpoints */
+    luo_parts parts;
+    double seconds, flops, peak; /* peak: FLOP that the devices could have done meanwhile */
+    int64_t steps, tokens;
+} luo_share;
+
+typedef struct luo_account {
+    luo_share safe, open, fresh; /* behind the valid checkpoint; after it; after one that is being
+                                    written */
+    double span[LUO_SPAN_KINDS]; /* blocking time; LUO_SPAN_STEP: lost and redone */
+    int64_t tokens, redone;
+    double *step_s; /* of steps that stay, by step */
+    int64_t cap_steps;
+    luo_parts *parts; /* per device, all attempts that ended well */
+    double *used_s, *compute_s, *predicted_s, *up_s, *up_since;
+} luo_account;
+
+/* ---- checkpoint.c ---- */
+
+typedef struct luo_ckpt {
+    bool on, writing;
+    int64_t every_steps, next_step;
+    double every_s, next_s;
+    int64_t valid_step;  /* the run can go back to the start of this step */
+    int32_t valid_plan;  /* that wrote it; -1: the initial state */
+    int64_t writing_step;
+    int32_t writing_plan;
+    double done_s;
+} luo_ckpt;
+
+typedef enum luo_run_state { LUO_RUNNING, LUO_COMPLETE, LUO_INTERRUPTED, LUO_LOST } luo_run_state;
+
+typedef struct luo_run {
+    luo_arena *arena, *scratch;
+    const luo_scenario *sc;
+    const luo_policy_spec *spec;
+    const luo_policy *policy;
+    const luo_run_opts *opts;
+    const luo_sink *sink;
+    const luo_backend *backend;
+    luo_backend_state *b;
+    double t0;
+    luo_events *events;
+    luo_detect detect;
+    luo_account account;
+    luo_ckpt ckpt;
+    luo_run_state state;
+    double t_s;
+    int64_t step;
+    int64_t attempts_base; /* attempts[k]: of step attempts_base + k */
+    int64_t done_before;   /* steps below were tried in a time whose attempts are forgotten */
+    int32_t nattempts, cap_attempts;
+    int32_t *attempts;
+    /* plans */
+    luo_used_plan **plans;
+    int32_t nplans, cap_plans, plan; /* plan: the running one */
+    int64_t uses;                    /* a clock for last_use */
+    int64_t program_bytes;           /* limit of luo_run_use_plan */
+    luo_map communicators;           /* that exist */
+    double memory_ratio;
+    int32_t memory_device;
+    /* news */
+    bool *usable, *was_usable, *was_leaving; /* per device */
+    double *rate;              /* per device, for pictures */
+    double *predicted;         /* per device, of the last step under the running plan */
+    double ahead_s;            /* changes up to here were given to the backend */
+    bool has_predicted, discard; /* discard: the samples of the next step */
+    int news;
+    int32_t failures;          /* since a step last ended well */
+    double failed_since_s;     /* start of the attempt that failed, or of the outage */
+    const char *cause;         /* id of what the news is about; "" */
+    int32_t seen;              /* occurrences looked at */
+    int64_t last_event_step;
+    struct {
+        bool on;
+        double ready_s, asked_s;
+        int news;
+        luo_decision d;
+    } pending;                 /* a decision of a planner that still runs */
+    double memory_factor;
+    /* rows of the end */
+    int32_t nlinks;
+    luo_link_use *links;
+    int32_t switches, restarts, nwarnings, cap_warnings;
+    const char **warnings;
+    int32_t detect_true, detect_false;
+    double detect_delay_s;
+} luo_run;
+
+static inline luo_used_plan *luo_run_plan(const luo_run *r)
+{
+    return r->plans[r->plan];
+}
+
+/* plans.c */
+/* Compiled form of p for sequences of so many tokens, from the cache if it was used before. When
+ * the programs of all plans take more than program_bytes, those of the plan used longest ago are
+ * given back, and compiled again when it comes back.
+ * Errors: those of luo_plan_check, luo_plan_compile, luo_program_check; LUO_EOOM. */
+luo_status luo_run_use_plan(luo_run *r, const luo_plan *p, int64_t tokens, int32_t *index,
+                            luo_err *err);
+luo_status luo_run_first_plan(luo_run *r, luo_err *err);
+/* Programs of a plan that were given back. */
+luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err);
+void luo_run_give_back(luo_used_plan *u);
+/* Communicators of the plan that do not exist, counted on the busiest device; they exist then. */
+luo_status luo_run_communicators(luo_run *r, int32_t plan, int32_t *n, luo_err *err);
+/* Length of sequences now: event, scenario, plan. */
+int64_t luo_run_tokens(const luo_run *r, const luo_plan *p);
+void luo_run_free_plans(luo_run *r);
+
+/* account.c */
+luo_status luo_account_init(luo_run *r, luo_err *err);
+/* Parts of a step as means over the devices of the plan; they sum to `seconds`. */
+void luo_account_mean(const luo_run *r, const luo_step_result *result, double seconds,
+                      luo_parts *out);
+luo_status luo_account_step(luo_run *r, const luo_step_result *result, double start_s,
+                            double end_s, luo_err *err);
+/* The share after the valid checkpoint is lost: back to `step`. */
+void luo_account_rollback(luo_run *r, int64_t step);
+void luo_account_safe(luo_run *r); /* a checkpoint at ckpt.valid_step has become valid */
+luo_status luo_account_attempt(luo_run *r, int32_t *attempt, luo_err *err);
+void luo_account_changes(luo_run *r); /* up times, from the last changes of the engine */
+double luo_parts_sum(const luo_parts *p);
+
+/* checkpoint.c */
+luo_status luo_ckpt_init(luo_run *r, luo_err *err);
+/* Ends a write that is done, starts one that is due; called at each boundary. */
+luo_status luo_ckpt_boundary(luo_run *r, luo_err *err);
+/* Writes now and waits for it. */
+luo_status luo_ckpt_write(luo_run *r, luo_err *err);
+/* Forgets a write in flight; returns the step to go back to, and what reading it costs. */
+int64_t luo_ckpt_restore(luo_run *r, double *read_s);
+double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u);
+
+/* answer.c */
+void luo_run_news(luo_run *r); /* looks at what the last changes did */
+luo_status luo_run_answer(luo_run *r, luo_err *err); /* decides and acts; at a boundary */
+
+/* move.c */
+/* Moves state from one plan to the other; row: traffic and seconds. *broken: a device or link
+ * failed meanwhile, nothing has moved. Errors: LUO_ELOST no living owner of some state. */
+luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
+                        luo_err *err);
+
+/* attempt.c */
+/* Changes that can fall into the step that starts now, dated in the backend's clock. */
+luo_status luo_run_look_ahead(luo_run *r, const luo_change **out, int32_t *n, luo_err *err);
+/* After the step that ended at r->t_s: tells if changes fell into it that were not looked at. */
+luo_status luo_run_warn_ahead(luo_run *r, luo_err *err);
+luo_status luo_run_step(luo_run *r, luo_err *err);
+
+/* score.c */
+void luo_score_new(luo_run *r); /* looks at new occurrences */
+luo_status luo_score_rate(luo_run *r, int32_t device, double was, double now, luo_err *err);
+luo_status luo_score_failure(luo_run *r, double since_s, luo_err *err);
+
+/* report.c */
+luo_status luo_report_end(luo_run *r, luo_err *err);
+/* assume.c */
+luo_status luo_report_assumptions(luo_run *r, const char *const **out, int32_t *n, luo_err *err);
+
+/* driver.c: helpers of all */
+bool luo_run_is_over(const luo_run *r);
+/* A blocking period of `seconds`: the backend sleeps, events go on, a timeline row is written. */
+luo_status luo_run_span(luo_run *r, luo_span_kind kind, double seconds, int64_t bytes,
+                        luo_err *err);
+luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int64_t bytes,
+                              luo_err *err);
+luo_status luo_run_timeline(luo_run *r, luo_span_kind kind, double start_s, double end_s,
+                            bool blocking, bool redone, int64_t bytes, luo_err *err);
+/* A row of events.csv; id "" and target "" where there is none. has: value is written. */
+luo_status luo_run_event(luo_run *r, const char *phase, const char *id, const char *kind,
+                         const char *target, bool has, double value, const char *detail,
+                         luo_err *err);
+luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
+/* Brings the event engine to t_s of the run. */
+luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err);
+#endif

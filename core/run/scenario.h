@@ -1,0 +1,118 @@
+/* core/run/scenario.h: what is to be run (conventions.md 7, `luoshu.scenario/1`). */
+#ifndef LUO_CORE_RUN_SCENARIO_H
+#define LUO_CORE_RUN_SCENARIO_H
+#include "core/cost/cluster.h"
+#include "core/plan/plan.h"
+
+typedef enum luo_dist {
+    LUO_DIST_NONE,
+    LUO_DIST_EXPONENTIAL,
+    LUO_DIST_WEIBULL,
+    LUO_DIST_LOGNORMAL
+} luo_dist;
+
+typedef struct luo_life { /* how long: fixed, drawn, or for ever (all 0) */
+    double duration_s;
+    luo_dist dist;
+    double mean_s, shape, median_s, sigma;
+} luo_life;
+
+typedef enum luo_event_kind {
+    LUO_EVENT_STRAGGLER,
+    LUO_EVENT_FAIL,
+    LUO_EVENT_LEAVE,
+    LUO_EVENT_JOIN,
+    LUO_EVENT_LINK,
+    LUO_EVENT_FLAP,
+    LUO_EVENT_LENGTHS,
+    LUO_EVENT_CAUSES /* processes only */
+} luo_event_kind;
+const char *luo_event_kind_name(luo_event_kind k);
+
+typedef enum luo_trigger {
+    LUO_AT_S,
+    LUO_AT_STEP,
+    LUO_BETWEEN_S,
+    LUO_BETWEEN_STEPS,
+    LUO_PER_STEP_PROBABILITY
+} luo_trigger;
+
+typedef struct luo_event {
+    const char *id, *target, *cause; /* cause "" when not given */
+    luo_event_kind kind;
+    luo_trigger trigger;
+    double at[2]; /* seconds or steps; the probability in at[0] */
+    double slowdown, slowdown_between[2]; /* one of them; 0: not given */
+    double ramp_s, notice_s, down_s, up_s, bandwidth_factor, extra_latency_s;
+    luo_life life;
+    int64_t tokens; /* LENGTHS of kind fixed */
+    bool hard;      /* on real backends: the rank kills itself */
+    int line, col;
+} luo_event;
+
+typedef struct luo_cause { /* a row of causes.csv */
+    const char *cause;
+    luo_event_kind kind;
+    enum { LUO_SCOPE_DEVICE, LUO_SCOPE_NODE, LUO_SCOPE_LINK, LUO_SCOPE_JOB } scope;
+    int64_t count;
+    double life_median_s, life_sigma, value; /* 0: not given */
+} luo_cause;
+
+typedef struct luo_process { /* random arrivals, one clock per device */
+    const char *id, *target;
+    luo_event_kind kind;
+    luo_dist dist;
+    double mean_s, shape;
+    luo_life life;
+    double slowdown, slowdown_between[2], bandwidth_factor, extra_latency_s;
+    int32_t ncauses; /* kind causes */
+    const luo_cause *causes;
+    double observed_devices, observed_s;
+    int line, col;
+} luo_process;
+
+typedef struct luo_policy_spec {
+    const char *name, *label; /* label = name unless given */
+    const luo_plan *plan;     /* own plan, or NULL */
+    double restart_s;         /* < 0: from costs */
+    double threshold_slowdown, replan_gap, payback_steps, planner_s;
+    int32_t window_steps, top_k;
+    bool planner_measured, always_switch, strict_uniform;
+    int line, col;
+} luo_policy_spec;
+
+typedef enum luo_checkpoint_kind {
+    LUO_CHECKPOINT_NONE,
+    LUO_CHECKPOINT_STEPS,
+    LUO_CHECKPOINT_S,
+    LUO_CHECKPOINT_AUTO
+} luo_checkpoint_kind;
+
+typedef struct luo_scenario {
+    const char *name;
+    uint64_t seed;
+    const luo_cluster *cluster;
+    const luo_model *model;
+    const luo_plan *plan;  /* NULL: made by `planner` */
+    const char *planner;   /* "uniform" */
+    int64_t steps;         /* 0: by duration */
+    double duration_s;
+    int64_t batch_sequences; /* 0: the plan's own micro-batches */
+    int64_t length_tokens;   /* data.lengths of kind fixed; 0: the plan's */
+    int32_t npolicies, nevents, nprocesses;
+    const luo_policy_spec *policies;
+    const luo_event *events; /* of the file and of its traces, in that order */
+    const luo_process *processes;
+    double compute_sigma, comm_sigma;
+    struct {
+        luo_checkpoint_kind kind;
+        int64_t every_steps;
+        double every_s;
+        bool blocking, disk;
+    } checkpoint;
+    double detect_fail_s, process_start_s, communicator_s, replacement_s;
+    bool truth;
+    luo_stack stack;
+    uint64_t hash; /* of the canonical JSON of all values with defaults */
+} luo_scenario;
+#endif

@@ -1,0 +1,92 @@
+/* What the detector saw, held against what was injected (conventions.md 10, `truth.csv` and
+ * `detection`). */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/run/reach.h"
+#include "core/run/run.h"
+
+static bool takes_down(luo_event_kind k)
+{
+    return k == LUO_EVENT_FAIL || k == LUO_EVENT_LEAVE || k == LUO_EVENT_FLAP;
+}
+
+static bool has_device(const luo_occurrence *o, int32_t device)
+{
+    for (int32_t i = 0; o->choice && i < o->choice->ndev; i++)
+        if (o->choice->dev[i] == device) return true;
+    return false;
+}
+
+static bool touches_plan(const luo_run *r, const luo_occurrence *o)
+{
+    const bool *member = luo_run_plan(r)->member;
+    if (!o->choice) return o->kind != LUO_EVENT_LENGTHS; /* the whole job */
+    for (int32_t i = 0; i < o->choice->ndev; i++)
+        if (member[o->choice->dev[i]]) return true;
+    for (int32_t i = 0; i < o->choice->nlink; i++)
+        if (luo_reach_link_touches(r->sc->cluster, o->choice->link[i], member)) return true;
+    return false;
+}
+
+void luo_score_new(luo_run *r)
+{
+    int32_t n;
+    luo_occurrence *o = luo_events_occurrences(r->events, &n);
+    for (; r->seen < n; r->seen++) {
+        o[r->seen].touched = touches_plan(r, &o[r->seen]);
+        r->cause = o[r->seen].id;
+        r->last_event_step = r->step;
+    }
+}
+
+static void seen_now(luo_run *r, luo_occurrence *o)
+{
+    if (o->detected_s >= 0) return;
+    o->detected_s = r->t_s;
+    r->detect_true++;
+    r->detect_delay_s += r->t_s - o->start_s;
+}
+
+/* The newest straggler on the device that is on, or ended within the detector's window; if it got
+ * faster: the newest at all. */
+static luo_occurrence *straggler_on(luo_run *r, int32_t device, bool faster)
+{
+    int32_t n;
+    luo_occurrence *o = luo_events_occurrences(r->events, &n);
+    for (int32_t i = n - 1; i >= 0; i--) {
+        if (o[i].kind != LUO_EVENT_STRAGGLER || !has_device(&o[i], device)) continue;
+        if (faster || o[i].end_s < 0 || r->step - o[i].last_step <= r->detect.window) return &o[i];
+    }
+    return NULL;
+}
+
+luo_status luo_score_rate(luo_run *r, int32_t device, double was, double now, luo_err *err)
+{
+    luo_occurrence *o = straggler_on(r, device, now < was);
+    char target[32], detail[96];
+    snprintf(target, sizeof target, "device:%d", device);
+    snprintf(detail, sizeof detail, "rate %.6f -> %.6f%s", was, now, o ? "" : "; nothing injected");
+    r->cause = o ? o->id : "";
+    if (now > was) {
+        if (o) seen_now(r, o);
+        else r->detect_false++;
+    }
+    return luo_run_event(r, "detected", r->cause, "straggler", target, true, now, detail, err);
+}
+
+luo_status luo_score_failure(luo_run *r, double since_s, luo_err *err)
+{
+    int32_t n;
+    luo_occurrence *o = luo_events_occurrences(r->events, &n);
+    for (int32_t i = 0; i < n; i++) {
+        const bool on = o[i].end_s < 0 || o[i].end_s >= since_s;
+        if (!takes_down(o[i].kind) || !on || o[i].detected_s >= 0 || !o[i].touched) continue;
+        seen_now(r, &o[i]);
+        r->cause = o[i].id;
+        LUO_TRY(luo_run_event(r, "detected", o[i].id, luo_event_kind_name(o[i].kind), o[i].target,
+                              false, 0, "failure", err));
+    }
+    return LUO_OK;
+}

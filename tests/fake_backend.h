@@ -1,0 +1,284 @@
+/* tests/fake_backend.h: a backend that answers from a formula, and a sink that keeps rows, for
+ * tests of the driver without a simulator.
+ *
+ * A layer takes 10 ms for one micro-batch on a nominal device; pipelines run 1F1B, transfers are
+ * free; nothing else takes time. A change in the middle of a step changes the speed at which the
+ * rest of the step goes by; a failure of a device of the plan, or a dead link of one of its
+ * nodes, ends it at once. */
+#ifndef LUO_TESTS_FAKE_BACKEND_H
+#define LUO_TESTS_FAKE_BACKEND_H
+#include <math.h>
+
+#include "core/plan/replan.h"
+#include "core/run/driver.h"
+#include "core/run/policy.h"
+#include "tests/cluster_fixture.h"
+
+enum { FAKE_ROWS = 4096, FAKE_PLANS = 32 };
+
+static struct fake {
+    luo_arena *arena, *scratch;
+    double now_s, start_s; /* clock; where it starts */
+    const luo_cluster *cluster;
+    luo_world *world;
+    luo_parts *parts;
+    double *compute_s, *predicted_s;
+    int32_t nplans;
+    struct {
+        const luo_programs *set;
+        const luo_plan *plan;
+    } plans[FAKE_PLANS];
+    int64_t runs;
+    bool quiet; /* keep no rows */
+    int32_t ntime, nsteps, nevents, nswitches, ntruth;
+    luo_row_timeline time[FAKE_ROWS];
+    luo_row_step steps[FAKE_ROWS];
+    luo_row_event events[FAKE_ROWS];
+    luo_row_switch switches[64];
+    luo_row_truth truth[64];
+    luo_run_summary summary;
+    double up_s[64], used_s[64], mean_slowdown[64];
+    int32_t nnever, nassumptions, nwarnings;
+} fake;
+
+static inline const luo_plan *fake_plan(const luo_programs *set)
+{
+    for (int32_t i = 0; i < fake.nplans; i++)
+        if (fake.plans[i].set == set) return fake.plans[i].plan;
+    return NULL;
+}
+
+/* A set of moves: every device sends what it sends at 1 GB/s, all at once. */
+static inline double fake_moves(const luo_programs *set)
+{
+    double most = 0;
+    for (int32_t i = 0; i < set->n; i++) {
+        const luo_role *role = &set->roles[set->at[i].role];
+        double bytes = 0;
+        for (int32_t k = 0; k < role->ninstr; k++)
+            if (role->instr[k].kind == LUO_INSTR_P2P) bytes += (double)role->instr[k].bytes;
+        most = fmax(most, bytes / 1e9);
+    }
+    return most;
+}
+
+static inline double fake_stage(const luo_stage *st, const luo_world *w)
+{
+    double t = 0;
+    int32_t layers = 0;
+    for (int32_t i = 0; i < st->nlayers; i++) layers += st->layers[i].hi - st->layers[i].lo;
+    for (int32_t k = 0; k < st->ndev; k++) t = fmax(t, 0.01 * layers * w->slowdown[st->dev[k]]);
+    return t;
+}
+
+/* Seconds of a whole step in this world. */
+static inline double fake_seconds(const luo_plan *p, const luo_world *w)
+{
+    luo_pipe_time *pipes = LUO_NEW_N(fake.scratch, luo_pipe_time, p->npipelines);
+    double seconds = 0;
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const luo_pipeline *pl = &p->pipelines[i];
+        double *t = LUO_NEW_N(fake.scratch, double, pl->nstages);
+        for (int32_t s = 0; s < pl->nstages; s++) t[s] = fake_stage(&pl->stages[s], w);
+        pipes[i] = (luo_pipe_time){pl->nstages, t, pl->micro_batches};
+    }
+    ck_assert_int_eq(luo_event_time(fake.scratch, pipes, p->npipelines, false, &seconds, NULL),
+                     LUO_OK);
+    luo_arena_reset(fake.scratch, 0);
+    return seconds;
+}
+
+static inline luo_status fake_open(const luo_backend_config *config, luo_backend_state **out,
+                                   luo_err *err)
+{
+    const int32_t n = config->cluster->ndevices;
+    fake.cluster = config->cluster;
+    fake.now_s = fake.start_s;
+    LUO_TRY(luo_world_new(fake.arena, config->cluster, &fake.world, err));
+    fake.parts = LUO_NEW_N(fake.arena, luo_parts, n);
+    fake.compute_s = LUO_NEW_N(fake.arena, double, n);
+    fake.predicted_s = LUO_NEW_N(fake.arena, double, n);
+    *out = (luo_backend_state *)&fake;
+    return LUO_OK;
+}
+
+static inline void fake_close(luo_backend_state *b)
+{
+    (void)b;
+}
+
+static inline bool fake_broken(const luo_programs *set, const luo_world *w, int32_t *device,
+                               int32_t *link)
+{
+    *device = *link = -1;
+    for (int32_t i = 0; i < set->n; i++)
+        if (!w->up[set->at[i].device]) *device = set->at[i].device;
+    for (int32_t i = 0; i < w->nlinks; i++)
+        for (int32_t k = 0; k < set->n && w->link_factor[i] == 0; k++)
+            if (fake.cluster->devices[set->at[k].device].node == fake.cluster->links[i].node)
+                *link = i;
+    return *device >= 0 || *link >= 0;
+}
+
+/* Shares of the work done at each speed. */
+static inline void fake_devices(const luo_plan *p, const luo_world *w, double share)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
+            const luo_stage *st = &p->pipelines[i].stages[s];
+            for (int32_t k = 0; k < st->ndev; k++) {
+                int32_t layers = 0;
+                for (int32_t j = 0; j < st->nlayers; j++)
+                    layers += st->layers[j].hi - st->layers[j].lo;
+                const double nominal = 0.01 * layers * p->pipelines[i].micro_batches * share;
+                fake.predicted_s[st->dev[k]] += nominal;
+                fake.compute_s[st->dev[k]] += nominal * w->slowdown[st->dev[k]];
+            }
+        }
+}
+
+static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *q,
+                                  luo_step_result *out, luo_err *err)
+{
+    (void)b;
+    (void)err;
+    const luo_plan *p = fake_plan(q->programs);
+    double left = p ? 1 : 0;
+    *out = (luo_step_result){.start_s = fake.now_s, .failed_device = -1, .failed_link = -1,
+                             .n = q->programs->n};
+    fake.runs++;
+    if (!p) fake.now_s += fake_moves(q->programs);
+    luo_world_copy(fake.world, q->world);
+    memset(fake.compute_s, 0, (size_t)fake.cluster->ndevices * sizeof(double));
+    memset(fake.predicted_s, 0, (size_t)fake.cluster->ndevices * sizeof(double));
+    for (int32_t i = 0; left > 0; i++) {
+        if (fake_broken(q->programs, fake.world, &out->failed_device, &out->failed_link)) {
+            out->status = LUO_EPEER;
+            snprintf(out->text, sizeof out->text, "a device or a link failed");
+            break;
+        }
+        const double whole = fake_seconds(p, fake.world), rest = left * whole;
+        const bool change = i < q->nchanges && q->changes[i].at_s < fake.now_s + rest;
+        const double run = change ? fmax(0, q->changes[i].at_s - fake.now_s) : rest;
+        fake_devices(p, fake.world, run / whole);
+        left = change ? left - run / whole : 0;
+        fake.now_s = change ? fmax(fake.now_s, q->changes[i].at_s) : fake.now_s + rest;
+        if (change) luo_world_apply(fake.world, &q->changes[i]);
+    }
+    out->end_s = fake.now_s;
+    double *compute = LUO_NEW_N(fake.scratch, double, 2 * q->programs->n);
+    for (int32_t i = 0; i < q->programs->n; i++) {
+        const int32_t d = q->programs->at[i].device;
+        compute[i] = fake.compute_s[d];
+        compute[q->programs->n + i] = fake.predicted_s[d];
+        fake.parts[i] = (luo_parts){.compute_s = fake.compute_s[d],
+                                    .bubble_s = out->end_s - out->start_s - fake.compute_s[d]};
+    }
+    memcpy(fake.compute_s, compute, (size_t)q->programs->n * sizeof *compute);
+    memcpy(fake.predicted_s, compute + q->programs->n, (size_t)q->programs->n * sizeof *compute);
+    luo_arena_reset(fake.scratch, 0);
+    out->parts = fake.parts;
+    out->compute_s = fake.compute_s;
+    out->predicted_s = fake.predicted_s;
+    return LUO_OK;
+}
+
+static inline double fake_now(const luo_backend_state *b)
+{
+    (void)b;
+    return fake.now_s;
+}
+
+static inline luo_status fake_sleep(luo_backend_state *b, double at_s)
+{
+    (void)b;
+    ck_assert_double_ge(at_s, fake.now_s);
+    fake.now_s = at_s;
+    return LUO_OK;
+}
+
+static const luo_backend fake_backend = {
+    .name = "fake", .abi = LUO_BACKEND_ABI, .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS,
+    .open = fake_open, .close = fake_close, .run_ranks = fake_run, .now = fake_now,
+    .sleep_until = fake_sleep};
+
+/* ---- the sink ---- */
+
+static inline luo_status keep_plan(void *ctx, int32_t index, const luo_plan *plan,
+                                   const luo_programs *set, luo_err *err)
+{
+    (void)ctx;
+    ck_assert_int_lt(index, FAKE_PLANS);
+    ck_assert_int_eq(index, fake.nplans);
+    luo_plan *copy; /* rows and what they point to live during the call only */
+    LUO_TRY(luo_plan_copy(fake.arena, plan, &copy, err));
+    fake.plans[fake.nplans].set = set;
+    fake.plans[fake.nplans++].plan = copy;
+    return LUO_OK;
+}
+
+#define FAKE_KEEP(name, type, array, count)                                   \
+    static inline luo_status keep_##name(void *ctx, const type *row, luo_err *err) \
+    {                                                                          \
+        (void)ctx;                                                             \
+        (void)err;                                                             \
+        if (fake.quiet) return LUO_OK;                                         \
+        ck_assert_int_lt(fake.count, LUO_ROWS(fake.array));                    \
+        fake.array[fake.count++] = *row;                                       \
+        return LUO_OK;                                                         \
+    }
+FAKE_KEEP(time, luo_row_timeline, time, ntime)
+FAKE_KEEP(step, luo_row_step, steps, nsteps)
+FAKE_KEEP(switched, luo_row_switch, switches, nswitches)
+FAKE_KEEP(truth, luo_row_truth, truth, ntruth)
+
+static inline luo_status keep_event(void *ctx, const luo_row_event *row, luo_err *err)
+{
+    (void)ctx;
+    (void)err;
+    if (fake.quiet) return LUO_OK;
+    ck_assert_int_lt(fake.nevents, FAKE_ROWS);
+    luo_row_event *e = &fake.events[fake.nevents++];
+    *e = *row;
+    e->id = luo_arena_strdup(fake.arena, row->id);
+    e->target = luo_arena_strdup(fake.arena, row->target);
+    e->detail = luo_arena_strdup(fake.arena, row->detail);
+    return LUO_OK;
+}
+
+static inline luo_status keep_device(void *ctx, const luo_row_device *row, luo_err *err)
+{
+    (void)ctx;
+    (void)err;
+    if (row->device >= 64) return LUO_OK;
+    fake.up_s[row->device] = row->up_s;
+    fake.used_s[row->device] = row->used_s;
+    fake.mean_slowdown[row->device] = row->mean_slowdown;
+    return LUO_OK;
+}
+
+static inline luo_status keep_summary(void *ctx, const luo_run_summary *s, luo_err *err)
+{
+    (void)ctx;
+    (void)err;
+    fake.summary = *s;
+    fake.nnever = s->nnever;
+    fake.nassumptions = s->nassumptions;
+    fake.nwarnings = s->nwarnings;
+    return LUO_OK;
+}
+
+static const luo_sink fake_sink = {.step = keep_step, .timeline = keep_time, .event = keep_event,
+                                   .plan = keep_plan, .switched = keep_switched,
+                                   .truth = keep_truth, .device = keep_device,
+                                   .summary = keep_summary};
+
+static inline void fake_reset(void)
+{
+    if (fake.arena) luo_arena_free(fake.arena);
+    if (fake.scratch) luo_arena_free(fake.scratch);
+    memset(&fake, 0, sizeof fake);
+    fake.arena = luo_arena_new(1 << 16);
+    fake.scratch = luo_arena_new(1 << 16);
+}
+#endif

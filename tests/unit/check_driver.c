@@ -1,0 +1,559 @@
+/* tests/unit/check_driver.c: the step loop on a backend that answers from a formula.
+ *
+ * Model: 24 layers. Cluster: 4 nodes of 2 devices. Plan: 2 pipelines of 2 stages of 2 devices,
+ * 16 micro-batches; pipeline i stage s on node 2i + s. A stage of 12 layers takes 0.12 s, a
+ * pipeline with m = 8: (8 + 1) * 0.12 = 1.08 s a step. */
+#include "tests/fake_backend.h"
+
+static const double STEP = 1.08;
+static const luo_model model = {.name = "llama-test", .family = LUO_FAMILY_LLAMA, .layers = 24,
+                                .hidden = 512, .ffn_hidden = 1024, .heads = 8, .kv_heads = 8,
+                                .head_dim = 64, .vocab = 1024, .max_sequence_tokens = 256,
+                                .causal = true, .rope_base = 10000, .norm_eps = 1e-6,
+                                .dtype = LUO_BF16};
+static luo_event events[8];
+static luo_process processes[2];
+static luo_policy_spec spec;
+static luo_scenario sc;
+static luo_arena *arena;
+
+static luo_plan *base_plan(const luo_cluster *c)
+{
+    static const int32_t dev[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    static const luo_range layers[] = {{0, 12}, {12, 24}};
+    luo_plan *p = LUO_NEW(arena, luo_plan);
+    luo_pipeline *pl = LUO_NEW_N(arena, luo_pipeline, 2);
+    for (int32_t i = 0; i < 2; i++) {
+        luo_stage *st = LUO_NEW_N(arena, luo_stage, 2);
+        for (int32_t s = 0; s < 2; s++)
+            st[s] = (luo_stage){.nlayers = 1, .layers = &layers[s], .ndev = 2,
+                                .dev = dev + 4 * i + 2 * s, .context_parallel = 1,
+                                .embedding = s == 0, .head = s == 1};
+        pl[i] = (luo_pipeline){.micro_batches = 8, .micro_batch_sequences = 1, .nstages = 2,
+                               .stages = st};
+    }
+    *p = (luo_plan){.name = "base", .model = "llama-test", .cluster = "small", .layers = 24,
+                    .devices = c->ndevices, .dtype = LUO_BF16, .sequence_tokens = 256,
+                    .micro_batch_sequences = 1, .schedule = LUO_SCHED_1F1B, .chunks = 1,
+                    .npipelines = 2, .pipelines = pl};
+    return p;
+}
+
+/* A scenario of `steps` steps under one policy with nevents of `events`. */
+static void prepare(const char *policy, int64_t steps, int32_t nevents)
+{
+    if (arena) luo_arena_free(arena);
+    arena = luo_arena_new(1 << 16);
+    fake_reset();
+    luo_cluster *c = fixture_cluster(arena, 1, 4, 2);
+    c->storage_read_bytes_per_s = c->storage_write_bytes_per_s = 1e9;
+    spec = (luo_policy_spec){.name = policy, .label = policy, .restart_s = -1,
+                             .threshold_slowdown = 1.2, .replan_gap = 0.3, .payback_steps = 50,
+                             .planner_s = 2, .window_steps = 5, .top_k = 32};
+    sc = (luo_scenario){.name = "t", .seed = 7, .cluster = c, .model = &model,
+                        .plan = base_plan(c), .steps = steps, .npolicies = 1, .policies = &spec,
+                        .nevents = nevents, .events = events, .detect_fail_s = 30,
+                        .process_start_s = 60, .communicator_s = 0.05, .truth = true};
+    luo_stack_default(&sc.stack);
+}
+
+static luo_status run(luo_err *err)
+{
+    const luo_run_opts opts = {.backend = &fake_backend, .trace = {.kind = LUO_TRACE_NONE}};
+    return luo_run_policy(&sc, 0, &opts, &fake_sink, err);
+}
+
+static void run_ok(void)
+{
+    luo_err err = {0};
+    ck_assert_msg(run(&err) == LUO_OK, "%s", err.text);
+    ck_assert_str_eq(fake.summary.state, "complete");
+}
+
+/* Blocking rows tile the run, and the parts of `time` sum to it (conventions.md 10). */
+static void check_books(void)
+{
+    const luo_run_summary *s = &fake.summary;
+    double at = 0, steps = 0;
+    for (int32_t i = 0; i < fake.ntime; i++) {
+        if (!fake.time[i].blocking) continue;
+        ck_assert_double_eq_tol(fake.time[i].start_s, at, 1e-9 * (1 + at));
+        ck_assert_double_gt(fake.time[i].end_s, fake.time[i].start_s);
+        at = fake.time[i].end_s;
+    }
+    ck_assert_double_eq_tol(at, s->total_s, 1e-9 * s->total_s);
+    const luo_parts *p = &s->time;
+    const double parts = p->compute_s + p->recompute_s + p->tp_s + p->ep_s + p->cp_s + p->pp_s +
+                         p->dp_s + p->move_s + p->io_s + p->bubble_s;
+    const double sum = parts + s->redone_s + s->detect_s + s->plan_s + s->specialize_s +
+                       s->switch_s + s->checkpoint_s + s->restart_s + s->wait_s;
+    ck_assert_double_eq_tol(sum, s->total_s, 1e-9 * s->total_s);
+    for (int32_t i = 0; i < fake.nsteps; i++) {
+        const luo_row_step *r = &fake.steps[i];
+        steps += r->end_s - r->start_s;
+        ck_assert_double_eq_tol(r->parts.compute_s + r->parts.bubble_s, r->end_s - r->start_s,
+                                1e-9 * (r->end_s - r->start_s));
+    }
+    ck_assert_double_le(parts, steps * (1 + 1e-9));
+}
+
+static const luo_row_event *event_row(const char *phase, int skip)
+{
+    for (int32_t i = 0; i < fake.nevents; i++)
+        if (strcmp(fake.events[i].phase, phase) == 0 && skip-- == 0) return &fake.events[i];
+    ck_abort_msg("no event row `%s`", phase);
+}
+
+START_TEST(quiet_run)
+{
+    static const char *const names[] = {"static", "restart", "rebalance"};
+    prepare(names[_i], 10, 0);
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.nsteps, 10);
+    ck_assert_double_eq_tol(fake.summary.total_s, 10 * STEP, 1e-9);
+    ck_assert_double_eq_tol(fake.summary.step_p50_s, STEP, 1e-9);
+    ck_assert_int_eq(fake.summary.steps_done, 10);
+    ck_assert_int_eq(fake.summary.tokens, 10 * 16 * 256);
+    ck_assert_int_eq(fake.summary.switches + fake.summary.restarts, 0);
+    ck_assert_double_eq_tol(fake.summary.time.compute_s, 10 * 8 * 0.12, 1e-9);
+    ck_assert_int_eq(fake.nwarnings, 0);
+    ck_assert_double_eq_tol(fake.up_s[3], 10 * STEP, 1e-9);
+    ck_assert_double_eq_tol(fake.used_s[3], 10 * STEP, 1e-9);
+}
+END_TEST
+
+/* Slow from 5.4 s (a boundary) on, factor 2: stage 0 of pipeline 0 takes 0.24 s. */
+static void straggler(const char *policy)
+{
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 0);
+    prepare(policy, 40, 1);
+    run_ok();
+    check_books();
+}
+
+START_TEST(static_endures_a_straggler)
+{
+    straggler("static");
+    ck_assert_double_eq_tol(fake.summary.step_max_s, 8 * 0.24 + 0.04, 1e-9); /* and one forward */
+    ck_assert_int_eq(fake.summary.detect_true, 1);
+    ck_assert_int_eq(fake.summary.detect_false, 0);
+    const luo_row_event *e = event_row("detected", 0);
+    ck_assert_str_eq(e->id, "slow");
+    ck_assert_double_eq_tol(e->value, 2, 1e-12);
+    ck_assert_int_eq(e->step, 7); /* the median of 5 moves with the third slow step: 5, 6, 7 */
+    ck_assert_int_eq(fake.steps[20].slowest_device, 1);
+    ck_assert_double_eq_tol(fake.steps[20].max_slowdown, 2, 1e-12);
+    ck_assert_int_eq(fake.ntruth, 1);
+    ck_assert_double_gt(fake.truth[0].detected_s, 5.4);
+    ck_assert_double_lt(fake.truth[0].end_s, 0);
+    ck_assert_double_gt(fake.mean_slowdown[1], 1.5);
+}
+END_TEST
+
+START_TEST(rebalance_moves_micro_batches)
+{
+    straggler("rebalance");
+    ck_assert_int_eq(fake.summary.switches, 1);
+    ck_assert_int_eq(fake.nplans, 2);
+    const luo_plan *p = fake.plans[1].plan;
+    ck_assert_int_eq(p->pipelines[0].micro_batches + p->pipelines[1].micro_batches, 16);
+    ck_assert_int_lt(p->pipelines[0].micro_batches, 8);
+    ck_assert_double_lt(fake.steps[39].end_s - fake.steps[39].start_s, 8 * 0.24);
+    ck_assert_int_eq(fake.nswitches, 1);
+    ck_assert_str_eq(fake.switches[0].source, "devices");
+    ck_assert_double_eq(fake.switches[0].specialize_s, 0); /* same groups: no communicator */
+    /* planned beside the training: switched at the first boundary 2 s after the detection */
+    const luo_row_event *seen = event_row("detected", 0), *done = event_row("switched", 0);
+    ck_assert_double_ge(done->t_s, seen->t_s + 2);
+    ck_assert_double_lt(done->t_s, seen->t_s + 2 + 2 * 2.0);
+}
+END_TEST
+
+START_TEST(failure_ends_static_and_rebalance)
+{
+    static const char *const names[] = {"static", "rebalance"};
+    luo_err err = {0};
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 3, 100);
+    prepare(names[_i], 40, 1);
+    ck_assert_int_eq(run(&err), LUO_ENO);
+    ck_assert_ptr_nonnull(strstr(err.text, "lost the run in step 2"));
+    ck_assert_str_eq(fake.summary.state, "lost");
+    check_books();
+    ck_assert_str_eq(event_row("lost", 0)->id, "gpu");
+    ck_assert_int_eq(fake.summary.steps_done, 2);
+    ck_assert_int_eq(fake.summary.steps_redone, 1);
+    ck_assert_double_eq_tol(fake.summary.redone_s, 3 - 2 * STEP, 1e-9);
+    ck_assert_double_eq_tol(fake.summary.detect_s, 30, 1e-9);
+}
+END_TEST
+
+/* Device 3 dies in step 6; checkpoints every 4 steps: back to step 4, three nodes are left. */
+START_TEST(restart_survives_a_failure)
+{
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 7, 0);
+    prepare("restart", 20, 1);
+    sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;
+    sc.checkpoint.every_steps = 4;
+    sc.checkpoint.blocking = _i == 1;
+    run_ok();
+    check_books();
+    const luo_run_summary *s = &fake.summary;
+    ck_assert_int_eq(s->steps_done, 20);
+    /* 4 and 5, and the attempt that broke; a blocking write of 0.9 s makes it 4 and the attempt */
+    ck_assert_int_eq(s->steps_redone, 3 - _i);
+    ck_assert_int_eq(s->restarts, 1);
+    ck_assert_double_eq_tol(s->detect_s, 30, 1e-9);
+    ck_assert_double_eq_tol(s->plan_s, 2, 1e-9);
+    int64_t parameters;
+    luo_model_parameters(&model, &parameters, NULL);
+    const double read = 14 * (double)parameters / 1e9;
+    ck_assert_double_ge(s->restart_s, 60 + read);
+    ck_assert_double_lt(s->restart_s, 60 + read + 1);
+    if (_i == 1) ck_assert_double_gt(s->checkpoint_s, 4 * read * (1 - 1e-9));
+    else ck_assert_double_eq(s->checkpoint_s, 0);
+    ck_assert_int_eq(fake.nplans, 2);
+    const luo_plan *p = fake.plans[1].plan;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++)
+            for (int32_t d = 0; d < 2; d++)
+                ck_assert_int_ne(p->pipelines[i].stages[k].dev[d] / 2, 1); /* the whole node left */
+    int attempts = 0;
+    for (int32_t i = 0; i < fake.nsteps; i++) attempts += fake.steps[i].attempt > 0;
+    ck_assert_int_eq(attempts, 3 - _i);
+    ck_assert_int_eq(fake.summary.tokens, (22 - _i) * 16 * 256);
+    ck_assert_int_eq(fake.summary.kept_tokens, 20 * 16 * 256);
+    ck_assert_str_eq(fake.switches[0].source, "checkpoint");
+    ck_assert_int_eq(s->detect_true, 1);
+}
+END_TEST
+
+START_TEST(without_checkpoints_all_is_redone)
+{
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 7, 0);
+    prepare("restart", 10, 1);
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.steps_done, 10);
+    ck_assert_int_eq(fake.summary.steps_redone, 7);
+    ck_assert_double_eq_tol(fake.summary.redone_s, 7, 1e-9);
+}
+END_TEST
+
+/* The slow node leaves after a save; when it is fast again it comes back, since that pays. */
+START_TEST(restart_drops_and_takes_back)
+{
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 300);
+    events[0].slowdown = 3;
+    prepare("restart", 600, 1);
+    spec.payback_steps = 1e7; /* the closed form knows a small model, not this backend */
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.restarts, 2);
+    ck_assert_int_eq(fake.summary.steps_redone, 0); /* saved first: nothing had failed */
+    ck_assert_double_gt(fake.summary.checkpoint_s, 0);
+    ck_assert_int_eq(fake.nplans, 3);
+    ck_assert_int_eq(luo_plan_sequences(fake.plans[2].plan), 16);
+    int32_t n, *dev;
+    luo_plan_devices(fake.arena, fake.plans[1].plan, &dev, &n, NULL);
+    ck_assert_int_eq(dev[0], 2);
+    luo_plan_devices(fake.arena, fake.plans[2].plan, &dev, &n, NULL);
+    ck_assert_int_eq(n, 8);
+    ck_assert_double_gt(fake.summary.specialize_s + fake.summary.restart_s, 2 * 60);
+}
+END_TEST
+
+START_TEST(restart_does_not_return_for_little)
+{
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 300);
+    prepare("restart", 600, 1);
+    spec.payback_steps = 1; /* one step does not pay for a minute */
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.restarts, 1);
+}
+END_TEST
+
+/* Everything is down from 3 s to 100 s: the run waits, then goes on from the start. */
+START_TEST(waits_for_repair)
+{
+    events[0] = fixture_event("all", LUO_EVENT_FAIL, "group:g0", 3, 97);
+    prepare("restart", 10, 1);
+    run_ok();
+    check_books();
+    ck_assert_double_eq_tol(fake.summary.wait_s, 100 - 3 - 30 - 2, 1e-6);
+    ck_assert_int_eq(fake.summary.restarts, 1);
+    ck_assert_double_lt(fake.up_s[0], fake.summary.total_s - 96);
+}
+END_TEST
+
+START_TEST(nothing_comes_back)
+{
+    luo_err err = {0};
+    events[0] = fixture_event("all", LUO_EVENT_FAIL, "group:g0", 3, 0);
+    prepare("restart", 10, 1);
+    ck_assert_int_eq(run(&err), LUO_ENO);
+    ck_assert_str_eq(fake.summary.state, "lost");
+    check_books();
+}
+END_TEST
+
+/* Announced 60 s ahead: the node is gone before it goes, nothing is lost. */
+START_TEST(announced_leave_costs_no_step)
+{
+    events[0] = fixture_event("spot", LUO_EVENT_LEAVE, "node:g0-3", 100, 0);
+    events[0].notice_s = 60;
+    prepare("restart", 200, 1);
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.restarts, 1);
+    ck_assert_int_eq(fake.summary.steps_redone, 0);
+    ck_assert_double_eq(fake.summary.detect_s, 0);
+    ck_assert_double_lt(event_row("restarted", 0)->t_s, 110);
+}
+END_TEST
+
+START_TEST(dead_link_and_crash)
+{
+    static const luo_cause software = {.cause = "software", .kind = LUO_EVENT_FAIL,
+                                       .scope = LUO_SCOPE_JOB, .count = 1};
+    events[0] = fixture_event("nic", LUO_EVENT_FAIL, "link:g0-2/nic0", 7, 200);
+    prepare("restart", 30, 1);
+    if (_i == 1) {
+        processes[0] = (luo_process){.id = "c", .target = "device:[0-7]", .ncauses = 1,
+                                     .kind = LUO_EVENT_CAUSES, .causes = &software,
+                                     .observed_devices = 8, .observed_s = 20};
+        sc.processes = processes;
+        sc.nprocesses = 1;
+        sc.nevents = 0;
+        sc.steps = 60;
+        sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;
+        sc.checkpoint.every_steps = 1;
+        sc.checkpoint.blocking = true;
+        spec.restart_s = 10;
+    }
+    run_ok();
+    check_books();
+    ck_assert_int_gt(fake.summary.restarts, 0);
+    if (_i == 0) return;
+    ck_assert_double_eq_tol(fake.summary.restart_s, 10.0 * fake.summary.restarts, 1e-6);
+    ck_assert_int_eq(fake.nplans, 2); /* nobody is missing: one uniform plan */
+}
+END_TEST
+
+START_TEST(checkpoints)
+{
+    prepare("restart", 40, 0);
+    sc.checkpoint.kind = LUO_CHECKPOINT_S;
+    sc.checkpoint.every_s = 5;
+    run_ok();
+    check_books();
+    int writes = 0;
+    for (int32_t i = 0; i < fake.ntime; i++)
+        writes += fake.time[i].kind == LUO_SPAN_CHECKPOINT && !fake.time[i].blocking;
+    ck_assert_int_eq(writes, 7); /* at 5.4, 10.8, 16.2 .. 37.8; the last boundary ends the run */
+}
+END_TEST
+
+START_TEST(auto_period)
+{
+    prepare("restart", 60, 0);
+    processes[0] = (luo_process){.id = "f", .target = "device:[0-7]", .kind = LUO_EVENT_FAIL,
+                                 .dist = LUO_DIST_EXPONENTIAL, .mean_s = 1e6};
+    sc.processes = processes;
+    sc.nprocesses = 1;
+    sc.checkpoint.kind = LUO_CHECKPOINT_AUTO;
+    sc.checkpoint.blocking = true;
+    ((luo_cluster *)sc.cluster)->storage_write_bytes_per_s = 1e10;
+    run_ok();
+    check_books();
+    int64_t parameters;
+    luo_model_parameters(&model, &parameters, NULL);
+    const double write = 14 * (double)parameters / 1e10, period = sqrt(2 * write * 1e6 / 8);
+    const double writes = floor(60 * STEP / period);
+    ck_assert_double_eq_tol(fake.summary.checkpoint_s, write * writes, 2 * write);
+    prepare("restart", 5, 0);
+    sc.checkpoint.kind = LUO_CHECKPOINT_AUTO;
+    run_ok();
+    ck_assert_int_eq(fake.nwarnings, 1);
+}
+END_TEST
+
+/* The clock of the backend need not start at 0, a change in the middle of a step is felt there. */
+START_TEST(change_inside_a_step)
+{
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:[0-7]", 0.54, 0);
+    prepare("static", 1, 1);
+    fake.start_s = 1000;
+    run_ok();
+    check_books();
+    ck_assert_double_eq_tol(fake.summary.total_s, 0.54 + 2 * 0.54, 1e-9);
+    ck_assert_double_eq(fake.time[0].start_s, 0);
+}
+END_TEST
+
+START_TEST(duration_and_lengths)
+{
+    events[0] = fixture_event("long", LUO_EVENT_LENGTHS, "", 5, 0);
+    events[0].tokens = 128;
+    prepare("static", 0, 1);
+    sc.duration_s = 10;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.steps_done, 10); /* the step that runs at 10 s is finished */
+    ck_assert_int_eq(fake.nplans, 2);
+    ck_assert_int_eq(fake.steps[9].tokens, 16 * 128);
+    ck_assert_int_eq(fake.summary.tokens, 5 * 16 * 256 + 5 * 16 * 128);
+}
+END_TEST
+
+START_TEST(batch_is_dealt)
+{
+    prepare("static", 1, 0);
+    sc.batch_sequences = 25;
+    run_ok();
+    const luo_plan *p = fake.plans[0].plan;
+    ck_assert_int_eq(p->pipelines[0].micro_batches, 13); /* 12.5 each: the smaller index first */
+    ck_assert_int_eq(p->pipelines[1].micro_batches, 12);
+    ck_assert_int_eq(fake.steps[0].sequences, 25);
+}
+END_TEST
+
+START_TEST(planner_starts_the_run)
+{
+    prepare("static", 3, 0);
+    sc.plan = NULL;
+    sc.planner = "uniform";
+    sc.batch_sequences = 16;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(luo_plan_sequences(fake.plans[0].plan), 16);
+}
+END_TEST
+
+static void bad_policy(void) { spec.name = "malleux"; }
+static void bad_extent(void) { sc.duration_s = 5; }
+static void bad_clock(void) { spec.planner_measured = true; }
+static void bad_batch(void) { sc.batch_sequences = 1; }
+static void bad_window(void) { spec.window_steps = 0; }
+static void bad_planner(void)
+{
+    sc.plan = NULL;
+    sc.planner = "magic";
+}
+static void no_batch(void)
+{
+    sc.plan = NULL;
+    sc.planner = "uniform";
+}
+static void dead_device(void)
+{
+    static const luo_health h = {.target = "device:2", .down = true};
+    ((luo_cluster *)sc.cluster)->health = &h;
+    ((luo_cluster *)sc.cluster)->nhealth = 1;
+}
+static const struct {
+    void (*spoil)(void);
+    const char *says;
+} bad[] = {
+    {bad_policy,
+     "policy `malleux` can not run here; `static`, `restart` or `rebalance` is expected."},
+    {bad_extent, "`extent` has both; exactly one of `steps` and `duration_s` is expected."},
+    {bad_clock, "policy `static` has `planner_time` `measured`, and there is no clock here; use "
+                "`fixed`."},
+    {bad_batch, "the batch gives 1 micro-batches for 2 pipelines; at least one each is needed."},
+    {bad_window, "policy `static` has `window_steps` 0; 1 to 64 is expected."},
+    {bad_planner, "planner `magic` can not start a run; `uniform` or a plan file is expected."},
+    {no_batch, "planner `uniform` needs to know the batch; give `data.batch.sequences` or a plan."},
+    {dead_device,
+     "plan `base` /pipelines/0/stages/1/devices/0: device 2 is down in cluster `small`; leave it "
+     "out."},
+};
+
+START_TEST(refused)
+{
+    luo_err err = {0};
+    prepare("static", 5, 0);
+    bad[_i].spoil();
+    ck_assert_int_eq(run(&err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, bad[_i].says);
+    ck_assert_int_eq(fake.runs, 0);
+}
+END_TEST
+
+/* One device of 80 GiB cannot hold the plan: nothing is started (exit 5). */
+START_TEST(too_big)
+{
+    luo_err err = {0};
+    prepare("static", 5, 0);
+    ((luo_profile *)sc.cluster->groups[0].profile)->memory_bytes = 1e6;
+    ck_assert_int_eq(run(&err), LUO_EOOM);
+    ck_assert_ptr_nonnull(strstr(err.text, "GiB on device"));
+    ck_assert_ptr_nonnull(strstr(err.text, "try more stages, `recompute` or `zero` 1."));
+    ck_assert_int_eq(fake.runs, 0);
+}
+END_TEST
+
+START_TEST(interrupted)
+{
+    const volatile int stop = 1;
+    luo_err err = {0};
+    prepare("static", 5, 0);
+    const luo_run_opts opts = {.backend = &fake_backend, .interrupted = &stop};
+    ck_assert_int_eq(luo_run_policy(&sc, 0, &opts, &fake_sink, &err), LUO_OK);
+    ck_assert_str_eq(fake.summary.state, "interrupted");
+    ck_assert_int_eq(fake.summary.steps_done, 0);
+}
+END_TEST
+
+/* Random failures and stragglers under each policy: books balance, and the same run twice gives the
+ * same rows. */
+START_TEST(busy_runs_repeat)
+{
+    static const char *const names[] = {"static", "restart", "rebalance"};
+    static luo_row_timeline first[FAKE_ROWS];
+    luo_err err = {0};
+    int32_t n = 0;
+    for (int twice = 0; twice < 2; twice++) {
+        prepare(names[_i % 3], 400, 0);
+        processes[0] = (luo_process){.id = "slow", .target = "device:[0-7]",
+                                     .kind = LUO_EVENT_STRAGGLER, .dist = LUO_DIST_WEIBULL,
+                                     .mean_s = 900, .shape = 0.7, .slowdown_between = {1.2, 4},
+                                     .life = {.dist = LUO_DIST_EXPONENTIAL, .mean_s = 60}};
+        processes[1] = (luo_process){.id = "die", .target = "device:[0-7]", .kind = LUO_EVENT_FAIL,
+                                     .dist = LUO_DIST_EXPONENTIAL, .mean_s = 4000,
+                                     .life = {.dist = LUO_DIST_LOGNORMAL, .median_s = 100,
+                                              .sigma = 0.8}};
+        sc.seed = (uint64_t)_i / 3 + 1;
+        sc.processes = processes;
+        sc.nprocesses = _i % 3 == 1 ? 2 : 1;
+        sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;
+        sc.checkpoint.every_steps = 20;
+        const luo_status st = run(&err);
+        ck_assert_msg(st == LUO_OK || st == LUO_ENO, "%s", err.text);
+        check_books();
+        if (twice) {
+            ck_assert_int_eq(fake.ntime, n);
+            for (int32_t i = 0; i < n; i++) {
+                ck_assert_double_eq(fake.time[i].start_s, first[i].start_s);
+                ck_assert_double_eq(fake.time[i].end_s, first[i].end_s);
+                ck_assert_int_eq(fake.time[i].kind, first[i].kind);
+            }
+        }
+        n = fake.ntime;
+        memcpy(first, fake.time, sizeof first);
+    }
+    if (_i % 3 == 1) ck_assert_int_gt(fake.summary.restarts, 0);
+    if (_i % 3 == 2) ck_assert_int_gt(fake.summary.switches, 0);
+}
+END_TEST
+LUO_SUITE("run.driver", LUO_T_N(quiet_run, 3), LUO_T(static_endures_a_straggler),
+          LUO_T(rebalance_moves_micro_batches), LUO_T_N(failure_ends_static_and_rebalance, 2),
+          LUO_T_N(restart_survives_a_failure, 2), LUO_T(without_checkpoints_all_is_redone),
+          LUO_T(restart_drops_and_takes_back), LUO_T(restart_does_not_return_for_little),
+          LUO_T(waits_for_repair), LUO_T(nothing_comes_back),
+          LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2),
+          LUO_T(checkpoints), LUO_T(auto_period), LUO_T(change_inside_a_step),
+          LUO_T(duration_and_lengths), LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run),
+          LUO_T_N(refused, LUO_ROWS(bad)), LUO_T(too_big), LUO_T(interrupted),
+          LUO_T_N(busy_runs_repeat, 15))
