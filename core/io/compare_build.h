@@ -1,0 +1,36 @@
+/* core/io/compare_build.h: what the files that make up compare share; not for others. */
+#ifndef LUO_CORE_IO_COMPARE_BUILD_H
+#define LUO_CORE_IO_COMPARE_BUILD_H
+#include "core/io/compare.h"
+#include "core/io/table.h"
+
+typedef struct luo_pair_errors { /* of one pair of runs */
+    int64_t steps;
+    double median, largest; /* of |error| of steps; NAN: no common step */
+} luo_pair_errors;
+
+/* Opens OUT/compare_X-SUFFIX.csv as a table of that definition. */
+luo_status luo_compare_open(luo_arena *arena, luo_table *t, const char *out, luo_table_id id,
+                            const char *suffix, luo_err *err);
+/* compare_steps.c. suffix: "" or "-RUN". */
+luo_status luo_compare_steps(luo_arena *arena, const char *out, const luo_result *reference,
+                             const luo_result *other, const char *suffix, luo_pair_errors *errors,
+                             luo_diags *diags);
+/* compare_ops.c: sums by op of every run; run 0 is the reference. */
+typedef struct luo_op_table luo_op_table;
+luo_op_table *luo_op_table_new(luo_arena *arena, int32_t nruns); /* NULL: out of memory */
+void luo_op_table_free(luo_op_table *t);
+luo_status luo_op_table_read(luo_op_table *t, int32_t run, const luo_result *result,
+                             luo_diags *diags);
+/* Nothing when no step was traced in both. */
+luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, const char *suffix,
+                              luo_err *err);
+/* compare_text.c */
+void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n);
+
+/* Time not spent in steps that stayed. */
+double luo_result_lost_s(const luo_result *r);
+double luo_result_speedup(const luo_result *r, const luo_result *first);
+/* NAN unless the two are on different backends. */
+double luo_result_error(const luo_result *r, const luo_result *first);
+#endif

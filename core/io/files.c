@@ -1,0 +1,42 @@
+#include "core/io/files.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void luo_errno_text(int code, char *out, size_t size)
+{
+    snprintf(out, size, "%s", strerror(code));
+    out[0] = (char)tolower((unsigned char)out[0]);
+}
+
+luo_status luo_err_io(luo_err *err, const char *what, const char *path)
+{
+    char why[128];
+    luo_errno_text(errno ? errno : EIO, why, sizeof why);
+    return luo_err_set(err, LUO_EIO, "can not %s %s: %s.", what, path, why);
+}
+
+luo_status luo_dir_make(const char *path, luo_err *err)
+{
+    luo_str s = {0};
+    luo_status st = LUO_OK;
+    luo_str_add(&s, path);
+    if (s.failed) return luo_err_nomem(err);
+    for (size_t i = 1; st == LUO_OK && i <= s.len; i++) {
+        const char c = s.at[i];
+        if (c != '/' && c != 0) continue;
+        s.at[i] = 0;
+        if (mkdir(s.at, 0777) != 0 && errno != EEXIST) st = luo_err_io(err, "make", path);
+        s.at[i] = c;
+    }
+    struct stat info;
+    if (st == LUO_OK && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))) {
+        errno = ENOTDIR;
+        st = luo_err_io(err, "make", path);
+    }
+    luo_str_free(&s);
+    return st;
+}

@@ -1,0 +1,12 @@
+/* core/io/files.h: folders, and sentences for what the system says. Whole files: io.h. */
+#ifndef LUO_CORE_IO_FILES_H
+#define LUO_CORE_IO_FILES_H
+#include "core/base/str.h"
+
+/* Text of an errno value with a small first letter: "no space left on device". */
+void luo_errno_text(int code, char *out, size_t size);
+/* LUO_EIO `can not WHAT PATH: REASON.` from errno; returns it. */
+luo_status luo_err_io(luo_err *err, const char *what, const char *path);
+/* mkdir -p. Errors: LUO_EIO `can not make DIR: ..`. */
+luo_status luo_dir_make(const char *path, luo_err *err);
+#endif

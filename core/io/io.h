@@ -1,0 +1,151 @@
+/* core/io/io.h: files in and out: the public side of every reader and writer.
+ *
+ * A reader takes a path (luo_read_X) or a text in memory with the name to show (luo_read_X_text).
+ * It appends every independent error to diags, with file, line and column (conventions.md 3.5),
+ * and sets *out only when it found none; it returns LUO_OK or the status of the first error.
+ * Owner: all that is read belongs to arena. Files are at most LUO_FILE_BYTES long.
+ * Kinds and keys: conventions.md 4 to 8. */
+#ifndef LUO_CORE_IO_IO_H
+#define LUO_CORE_IO_IO_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+#include "core/base/str.h"
+#include "core/plan/plan.h"
+#include "core/run/scenario.h"
+
+#define LUO_FILE_BYTES ((size_t)64 << 20)
+
+/* ---- whole files ---- */
+
+typedef struct luo_source { /* a file in memory */
+    const char *name;       /* shown in messages; base of the paths that the file names */
+    const char *text;       /* ended by a 0 that is not counted */
+    size_t len;
+} luo_source;
+
+/* Where files named by other files come from: a table in memory, for the embedded demo and for
+ * fuzzing. get returns LUO_EINPUT with a sentence when there is no such file. A NULL luo_files is
+ * the disk. */
+typedef struct luo_files {
+    luo_status (*get)(void *ctx, luo_arena *arena, const char *path, luo_source *out,
+                      luo_err *err);
+    void *ctx;
+} luo_files;
+
+/* `--set PATH=VALUE` arguments; they must outlive what is read. */
+typedef struct luo_overrides {
+    int32_t n;
+    const char *const *at;
+} luo_overrides;
+
+/* Errors: LUO_EINPUT missing or unreadable; LUO_E2BIG over 64 MiB; LUO_ENOMEM. */
+luo_status luo_read_text(luo_arena *arena, const char *path, luo_source *out, luo_err *err);
+/* The same through files; NULL: the disk. */
+luo_status luo_files_get(const luo_files *files, luo_arena *arena, const char *path,
+                         luo_source *out, luo_err *err);
+/* Path of `name` as written in the file `base`: relative to base's folder unless it starts with
+ * `/`; "." and "folder/.." are taken out. NULL: out of memory. */
+const char *luo_path_join(luo_arena *arena, const char *base, const char *name);
+/* Temporary file in the same folder, fsync, rename. Errors: LUO_EIO with the reason; the old file
+ * is then untouched and the temporary one is gone. */
+luo_status luo_file_write_atomic(const char *path, const char *text, size_t len, luo_err *err);
+/* FNV-1a over the bytes of the file. */
+uint64_t luo_source_hash(const luo_source *src);
+
+/* ---- plans (conventions.md 6) ---- */
+
+/* src (may be NULL): the text, kept for luo_report_plan. The plan is whole in itself; whether it
+ * is possible, luo_plan_check finds. Errors: LUO_EINPUT, LUO_EPARSE, LUO_E2BIG, LUO_ENOMEM. */
+luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, luo_source *src,
+                         luo_diags *diags);
+luo_status luo_read_plan_text(luo_arena *arena, const luo_source *src, luo_plan **out,
+                              luo_diags *diags);
+/* Appends findings of luo_plan_check as errors at their lines. src NULL: without a place. */
+void luo_report_plan(const luo_source *src, const luo_plan_finding *findings, int32_t n,
+                     luo_diags *diags);
+/* Appends err; what it calls a part of the plan (luo_err_part) becomes line and column. */
+luo_status luo_report_err(const luo_source *src, const luo_err *err, luo_diags *diags);
+/* The file text of a plan, one stage a line, defaults left out: read again it has the same hash. */
+void luo_plan_json(luo_str *s, const luo_plan *p);
+luo_status luo_write_plan(const char *path, const luo_plan *p, luo_err *err);
+
+/* ---- clusters, profiles, stacks, models (conventions.md 5) ----
+ * files (may be NULL): where the files named in src come from. */
+
+/* The cluster is finished (luo_cluster_finish), its profiles are read. */
+luo_status luo_read_cluster(luo_arena *arena, const char *path, luo_cluster **out,
+                            luo_diags *diags);
+luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const luo_files *files,
+                                 luo_cluster **out, luo_diags *diags);
+/* The profile is finished. Of tables, rows with role `calibration` enter, and of collective_times
+ * those of one node; the reason is that a measured table wins over a formula, and rows kept for
+ * validation must not. */
+luo_status luo_read_profile(luo_arena *arena, const char *path, luo_profile **out,
+                            luo_diags *diags);
+luo_status luo_read_profile_text(luo_arena *arena, const luo_source *src, const luo_files *files,
+                                 luo_profile **out, luo_diags *diags);
+luo_status luo_read_stack(luo_arena *arena, const char *path, luo_stack *out, luo_diags *diags);
+luo_status luo_read_stack_text(luo_arena *arena, const luo_source *src, luo_stack *out,
+                               luo_diags *diags);
+/* A luoshu.model/1 file or a Hugging Face config.json (a file that begins with `{` and has
+ * `model_type`; conventions.md 13.1). overrides, n: `--set KEY=VALUE` for either. */
+luo_status luo_read_model(luo_arena *arena, const char *path, luo_model **out, luo_diags *diags);
+luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
+                               const luo_overrides *overrides, luo_model **out,
+                               luo_diags *diags);
+
+/* ---- scenarios (conventions.md 7) and their tables (8) ---- */
+
+/* Files that were read, in order: for the run directory and its manifest. */
+typedef struct luo_inputs {
+    int32_t n, cap;
+    const char **path;
+    uint64_t *hash; /* of the bytes */
+} luo_inputs;
+
+/* Reads the scenario and all files it names; overrides are checked as if they stood in the file
+ * (but `stack.NAME`, which sets a value of the software stack). inputs: may be NULL.
+ * Plans are checked against model and cluster (luo_plan_check). */
+luo_status luo_read_scenario(luo_arena *arena, const char *path, const luo_overrides *overrides,
+                             luo_scenario **out, luo_inputs *inputs, luo_diags *diags);
+luo_status luo_read_scenario_text(luo_arena *arena, const luo_source *src, const luo_files *files,
+                                  const luo_overrides *overrides, luo_scenario **out,
+                                  luo_inputs *inputs, luo_diags *diags);
+/* The defaults of conventions.md 7 and Malleus 14; name, label and plan are left empty. */
+void luo_policy_defaults(luo_policy_spec *p);
+/* Events of a table: times are start_s + t_s * time_scale, durations are scaled alike. Ids that are
+ * not given are FILE:LINE. cluster NULL: targets are not checked. */
+luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src,
+                                const luo_cluster *cluster, double start_s, double time_scale,
+                                luo_event **out, int32_t *n, luo_diags *diags);
+luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **out, int32_t *n,
+                           luo_diags *diags);
+
+/* ---- any file of ours ---- */
+
+typedef enum luo_file_kind {
+    LUO_FILE_CLUSTER,
+    LUO_FILE_PROFILE,
+    LUO_FILE_STACK,
+    LUO_FILE_MODEL, /* also a Hugging Face config.json */
+    LUO_FILE_SCENARIO,
+    LUO_FILE_PLAN,
+    LUO_FILE_TABLE /* CSV, known by its header */
+} luo_file_kind;
+const char *luo_file_kind_name(luo_file_kind k); /* "cluster" */
+/* From `schema`, `model_type` or the CSV header. Errors: LUO_EINPUT what it is not. */
+luo_status luo_file_kind_of(const char *path, luo_file_kind *out, luo_diags *diags);
+luo_status luo_file_kind_of_text(const luo_source *src, luo_file_kind *out, luo_diags *diags);
+/* Reads a file of that kind and all it names, for its errors alone. */
+luo_status luo_check_file(luo_arena *arena, const char *path, luo_file_kind k, luo_diags *diags);
+
+/* Line and column (1-based, in characters) of the value that an RFC 6901 pointer names in a JSON
+ * text; `key`: of its key instead. False: there is none, and the place is that of the innermost
+ * part that exists. Cost: O(text); only called for messages. */
+bool luo_json_where(const char *text, size_t len, const char *pointer, bool key, int *line,
+                    int *col);
+#endif

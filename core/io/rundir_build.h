@@ -1,0 +1,61 @@
+/* core/io/rundir_build.h: what the files that make up rundir share; not for others. */
+#ifndef LUO_CORE_IO_RUNDIR_BUILD_H
+#define LUO_CORE_IO_RUNDIR_BUILD_H
+#include "core/io/rundir.h"
+#include "core/io/table.h"
+#include "core/io/trace.h"
+
+enum { LUO_OPS_LIMIT = 2000000 };
+
+typedef struct luo_rundir_plan {
+    uint64_t hash, program_hash;
+} luo_rundir_plan;
+
+typedef struct luo_rundir_input {
+    int64_t bytes;
+    uint64_t hash;
+    bool copied; /* not above 64 MiB */
+} luo_rundir_input;
+
+/* Steps whose operations are in ops.csv, as ranges. */
+typedef struct luo_traced {
+    luo_range *at;
+    int32_t n, cap;
+    int64_t ops;
+    bool full;                     /* a step was left out */
+    int32_t part_devices, part_of; /* the only step is held for so many devices; 0: whole */
+} luo_traced;
+
+struct luo_rundir {
+    luo_rundir_opts opts;
+    luo_sink sink;
+    char *dir;
+    luo_table table[LUO_RUN_TABLES];
+    int log_fd;
+    bool log_failed;
+    double wall_open, wall_last;
+    int64_t timeline_seq, event_seq, switch_seq, steps;
+    luo_rundir_input *inputs;
+    luo_rundir_plan *plans;
+    int32_t nplans, cap_plans;
+    luo_traced traced;
+    luo_trace *trace;
+    luo_arena *scratch;
+};
+
+/* ops.c */
+luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
+                          const luo_programs *set, const luo_step_result *result, luo_err *err);
+/* The warning of conventions.md 3.5 for traced steps; false: nothing was left out. */
+bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out);
+/* totals.c */
+luo_status luo_rundir_links(void *ctx, const luo_link_use *use, int32_t n, double total_s,
+                            luo_err *err);
+luo_status luo_rundir_comm(void *ctx, int32_t plan, const luo_programs *set,
+                           const luo_comm_use *use, int32_t n, luo_err *err);
+/* summary.c */
+luo_status luo_rundir_summary(void *ctx, const luo_run_summary *summary, luo_err *err);
+/* manifest.c */
+luo_status luo_rundir_config(luo_rundir *r, luo_err *err);
+luo_status luo_rundir_manifest(const luo_rundir *r, const char *state, int exit_code, luo_err *err);
+#endif

@@ -1,0 +1,193 @@
+#include "core/io/say.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool luo_limit_holds(const luo_limit *l, double v)
+{
+    return (l->open ? v > l->lo : v >= l->lo) && v <= l->hi;
+}
+
+const char *luo_limit_say(const luo_limit *l, bool whole, double v, char *buf, size_t size)
+{
+    const char *what = whole ? "a whole number" : "a plain number";
+    const bool low = l->lo > -INFINITY, high = l->hi < 1e6 || v > l->hi;
+    /* "above 0" is what people say for 1, 2, 3, .. */
+    const bool open = l->open || (whole && l->lo == 1);
+    const double lo = whole && l->lo == 1 ? 0 : l->lo;
+    if (low && high && (whole || !open))
+        snprintf(buf, size, "%s from %.15g to %.15g", what, l->lo, l->hi);
+    else if (low && high)
+        snprintf(buf, size, "%s above %.15g, at most %.15g", what, l->lo, l->hi);
+    else if (low && open) snprintf(buf, size, "%s above %.15g", what, lo);
+    else if (low) snprintf(buf, size, "%s of at least %.15g", what, l->lo);
+    else if (high) snprintf(buf, size, "%s of at most %.15g", what, l->hi);
+    else snprintf(buf, size, "%s", what);
+    return buf;
+}
+
+/* ---- numbers ---- */
+
+static const char *digits(const char *p, const char *end)
+{
+    while (p < end && *p >= '0' && *p <= '9') p++;
+    return p;
+}
+
+bool luo_number_form(const char *text, size_t n, bool whole)
+{
+    const char *p = text, *const end = text + n;
+    if (p < end && *p == '-') p++;
+    if (p == end || *p < '0' || *p > '9') return false;
+    p = *p == '0' ? p + 1 : digits(p, end);
+    if (whole) return p == end;
+    if (p < end && *p == '.') {
+        const char *q = digits(++p, end);
+        if (q == p) return false;
+        p = q;
+    }
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        p++;
+        if (p < end && (*p == '+' || *p == '-')) p++;
+        const char *q = digits(p, end);
+        if (q == p) return false;
+        p = q;
+    }
+    return p == end;
+}
+
+bool luo_number_whole(const char *text, size_t n, int64_t *out)
+{
+    if (!luo_number_form(text, n, true)) return false;
+    const bool minus = text[0] == '-';
+    const uint64_t most = minus ? UINT64_C(1) << 63 : (UINT64_C(1) << 63) - 1;
+    uint64_t v = 0;
+    for (size_t i = minus; i < n; i++) {
+        const uint64_t d = (uint64_t)(text[i] - '0');
+        if (v > (most - d) / 10) return false;
+        v = 10 * v + d;
+    }
+    *out = minus ? (int64_t)(0 - v) : (int64_t)v;
+    return true;
+}
+
+/* Up to 15 digits and a power of ten up to 22 are exact in a double, and so is their quotient
+ * rounded once (Clinger 1990); this is what nearly all cells of a table are. */
+static bool quick(const char *text, size_t n, double *out)
+{
+    static const double ten[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+                                 1e12, 1e13, 1e14, 1e15};
+    const bool minus = text[0] == '-';
+    uint64_t v = 0;
+    size_t seen = 0, after = 0;
+    bool point = false;
+    for (size_t i = minus; i < n; i++) {
+        if (text[i] == '.') {
+            point = true;
+            continue;
+        }
+        if (text[i] < '0' || text[i] > '9' || ++seen > 15) return false;
+        v = 10 * v + (uint64_t)(text[i] - '0');
+        after += point;
+    }
+    const double x = (double)v / ten[after];
+    *out = minus ? -x : x;
+    return true;
+}
+
+bool luo_number_float(const char *text, size_t n, double *out)
+{
+    if (!luo_number_form(text, n, false)) return false;
+    if (quick(text, n, out)) return true;
+    char buf[64], *big = n < sizeof buf ? buf : malloc(n + 1);
+    if (!big) return false;
+    memcpy(big, text, n);
+    big[n] = 0;
+    const double v = strtod(big, NULL);
+    if (big != buf) free(big);
+    if (!isfinite(v)) return false;
+    *out = v;
+    return true;
+}
+
+/* ---- words ---- */
+
+static const char *unit_of(const char *name)
+{
+    static const struct {
+        const char *suffix, *say;
+    } units[] = {
+        {"_gbytes_per_s", "10^9 bytes per second, one direction"},
+        {"_tflop_per_s", "10^12 operations per second"},
+        {"_bytes", "bytes"},
+        {"_gib", "2^30 bytes"},
+        {"_us", "microseconds"},
+        {"_tokens", "tokens"},
+        {"_ratio", "0 to 1"},
+        {"_probability", "0 to 1"},
+        {"_px", "pixels"},
+        {"_s", "seconds"},
+    };
+    const size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        const size_t k = strlen(units[i].suffix);
+        if (n > k && strcmp(name + n - k, units[i].suffix) == 0) return units[i].say;
+    }
+    return NULL;
+}
+
+void luo_say_choices(luo_str *s, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        luo_str_addf(s, "%s`%s`", i == 0 ? "" : i == n - 1 ? " or " : ", ", names[i]);
+}
+
+void luo_say_unknown(luo_str *s, const char *word, const char *const *names, int n, int *meant)
+{
+    const char *near = luo_text_nearest(word, names, n);
+    if (meant) *meant = -1;
+    for (int i = 0; meant && near && i < n; i++)
+        if (names[i] == near) *meant = i;
+    const char *unit = near ? unit_of(near) : NULL;
+    if (near && (luo_text_distance(word, near, 2) <= 2 || !unit)) {
+        luo_str_addf(s, "did you mean `%s`?", near);
+    } else if (near) {
+        const char *u = strchr(near, '_');
+        luo_str_addf(s, "%.*s is given as `%s` (%s).", (int)(u - near), near, near, unit);
+    } else {
+        luo_str_add(s, "one of ");
+        luo_say_choices(s, names, n);
+        luo_str_add(s, " is expected.");
+    }
+}
+
+/* Length of the UTF-8 sequence at p; 0: not valid. */
+static size_t sequence(const unsigned char *p, size_t n)
+{
+    if (p[0] < 0x80) return p[0] != 0;
+    if (n >= 2 && p[0] >= 0xc2 && p[0] <= 0xdf && (p[1] & 0xc0) == 0x80) return 2;
+    if (n >= 3 && (p[0] & 0xf0) == 0xe0 && (p[1] & 0xc0) == 0x80 && (p[2] & 0xc0) == 0x80) {
+        const unsigned c = (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+        return c >= 0x800 && (c < 0xd800 || c > 0xdfff) ? 3 : 0;
+    }
+    if (n >= 4 && (p[0] & 0xf8) == 0xf0 && (p[1] & 0xc0) == 0x80 && (p[2] & 0xc0) == 0x80 &&
+        (p[3] & 0xc0) == 0x80) {
+        const unsigned c = (p[0] & 7u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 |
+                           (p[3] & 0x3fu);
+        return c >= 0x10000 && c <= 0x10ffff ? 4 : 0;
+    }
+    return 0;
+}
+
+bool luo_utf8_valid(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        const size_t k = sequence((const unsigned char *)text + i, n - i);
+        if (!k) return false;
+        i += k;
+    }
+    return true;
+}

@@ -1,0 +1,40 @@
+/* core/io/say.h: limits of values, and the words that messages of all readers share. */
+#ifndef LUO_CORE_IO_SAY_H
+#define LUO_CORE_IO_SAY_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/str.h"
+
+/* lo <= x <= hi, or lo < x when open. Whole numbers are held exactly up to 2^53. */
+typedef struct luo_limit {
+    double lo, hi;
+    bool open;
+} luo_limit;
+
+#define LUO_ABOVE(x) {(x), INFINITY, true}
+#define LUO_FROM(x) {(x), INFINITY, false}
+#define LUO_WITHIN(a, b) {(a), (b), false}
+#define LUO_ABOVE_TO(a, b) {(a), (b), true}
+
+bool luo_limit_holds(const luo_limit *l, double v);
+/* "a plain number above 0", "a whole number from 0 to 3": what is expected of a value. An upper
+ * limit of a million or more, which nobody meets by intent, is named only when v is above it. */
+const char *luo_limit_say(const luo_limit *l, bool whole, double v, char *buf, size_t size);
+
+/* The JSON number grammar of conventions.md 4.2 over all of text[0..n). whole: no fraction and no
+ * exponent. */
+bool luo_number_form(const char *text, size_t n, bool whole);
+/* Value of such a text. False: wrong form, or not finite, or (whole) beyond 64 bits. */
+bool luo_number_float(const char *text, size_t n, double *out);
+bool luo_number_whole(const char *text, size_t n, int64_t *out);
+
+/* The second half of an unknown-key message: "did you mean `slowdown`?", the key with the unit, or
+ * the list of keys. *meant (may be NULL): index of the key suggested, -1 none. */
+void luo_say_unknown(luo_str *s, const char *word, const char *const *names, int n, int *meant);
+/* "`a`, `b` or `c`" */
+void luo_say_choices(luo_str *s, const char *const *names, int n);
+/* True if text[0..n) is valid UTF-8 without a 0 byte. */
+bool luo_utf8_valid(const char *text, size_t n);
+#endif

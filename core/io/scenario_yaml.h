@@ -1,0 +1,112 @@
+/* core/io/scenario_yaml.h: scenario.yaml as libcyaml fills it, and its schema (conventions.md 7).
+ * A number that is not given is 0; the tree tells whether it was given. */
+#ifndef LUO_CORE_IO_SCENARIO_YAML_H
+#define LUO_CORE_IO_SCENARIO_YAML_H
+#include "core/io/yaml_strict.h"
+#include "core/run/scenario.h"
+
+typedef struct luo_lengths_yaml {
+    int32_t kind;
+    int64_t tokens, low_tokens, high_tokens, repeat;
+    double median_tokens, sigma, weight;
+    char *file;
+    struct luo_lengths_yaml *components;
+    uint32_t components_count;
+} luo_lengths_yaml;
+
+typedef struct luo_life_yaml {
+    luo_dist distribution;
+    double mean_s, shape, median_s, sigma;
+} luo_life_yaml;
+
+/* An event, or a process: the keys of one are not those of the other (luo_event_keys). */
+typedef struct luo_event_yaml {
+    char *id, *target, *cause, *file;
+    luo_event_kind kind;
+    int64_t at_step, between_steps[2];
+    double at_s, between_s[2], per_step_probability;
+    double slowdown, slowdown_between[2], ramp_s, duration_s, notice_s, down_s, up_s;
+    double bandwidth_factor, extra_latency_us;
+    bool hard;
+    luo_lengths_yaml lengths;
+    luo_dist distribution;
+    double mean_s, shape, observed_devices, observed_s;
+    luo_life_yaml life;
+} luo_event_yaml;
+
+typedef struct luo_planner_yaml {
+    char *name;
+} luo_planner_yaml;
+
+typedef struct luo_policy_yaml {
+    char *name, *label, *plan, *rank, *grouping, *plan_mode, *dp;
+    luo_planner_yaml planner;
+    double restart_s, threshold_slowdown, replan_gap, payback_steps, planner_s;
+    int64_t window_steps, top_k, reentry_probes;
+    int32_t planner_time;
+    bool always_switch, strict_uniform;
+} luo_policy_yaml;
+
+typedef struct luo_trace_yaml {
+    char *file;
+    double start_s, time_scale;
+} luo_trace_yaml;
+
+typedef struct luo_scenario_yaml {
+    char *schema, *name, *cluster, *model, *plan, *stack;
+    int64_t seed;
+    luo_planner_yaml planner;
+    struct luo_extent_yaml {
+        int64_t steps;
+        double duration_s;
+    } extent;
+    struct luo_data_yaml {
+        struct luo_batch_yaml {
+            int64_t sequences, tokens;
+        } batch;
+        luo_lengths_yaml lengths;
+        bool truncate_last;
+    } data;
+    luo_policy_yaml *policies;
+    luo_event_yaml *events, *processes;
+    luo_trace_yaml *traces;
+    uint32_t policies_count, events_count, processes_count, traces_count;
+    struct luo_noise_yaml {
+        double compute_sigma, comm_sigma;
+    } noise;
+    struct luo_checkpoint_yaml {
+        int64_t every_steps;
+        double every_s;
+        bool automatic;
+        int32_t mode, target; /* 1: blocking; 1: disk */
+    } checkpoint;
+    struct luo_costs_yaml {
+        double detect_fail_s, process_start_s, communicator_s, replacement_s;
+    } costs;
+    struct luo_truth_yaml {
+        bool write;
+    } truth;
+} luo_scenario_yaml;
+
+extern const cyaml_schema_value_t luo_scenario_schema;
+extern const luo_yaml_rule luo_scenario_rules[];
+extern const int luo_scenario_nrules;
+
+/* Contradictions within one map (scenario_check.c). */
+luo_yaml_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,
+    luo_check_batch, luo_check_data, luo_check_lengths, luo_check_planner, luo_check_checkpoint,
+    luo_check_life;
+
+/* Is s good as the name of a folder of results? */
+bool luo_folder_name(const char *s);
+
+/* Appends canonical JSON of all values with defaults (scenario_hash.c); files enter by the hashes
+ * in files[0..n), named
+ * by their place in the scenario. own_events: events of the file, without those of traces. */
+typedef struct luo_named_hash {
+    const char *name; /* "cluster", "policies.0.plan" */
+    uint64_t hash;
+} luo_named_hash;
+luo_status luo_scenario_canonical(luo_str *s, const luo_scenario *sc, const luo_named_hash *files,
+                                  int32_t n, int32_t own_events, const luo_scenario_yaml *y);
+#endif

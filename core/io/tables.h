@@ -1,0 +1,55 @@
+/* core/io/tables.h: the columns of every input table (conventions.md 8), in one place: readers
+ * index cells by the enums, `check` reads any of them. */
+#ifndef LUO_CORE_IO_TABLES_H
+#define LUO_CORE_IO_TABLES_H
+#include "core/io/csv.h"
+
+typedef struct luo_table {
+    const char *name; /* "event_trace" */
+    const luo_csv_column *columns;
+    int n;
+} luo_table;
+
+enum { LUO_EV_T, LUO_EV_KIND, LUO_EV_TARGET, LUO_EV_VALUE, LUO_EV_DURATION, LUO_EV_ID, LUO_EV_N };
+enum {
+    LUO_CA_CAUSE,
+    LUO_CA_KIND,
+    LUO_CA_SCOPE,
+    LUO_CA_COUNT,
+    LUO_CA_MEDIAN,
+    LUO_CA_SIGMA,
+    LUO_CA_VALUE,
+    LUO_CA_N
+};
+enum {
+    LUO_OP_OP,
+    LUO_OP_DTYPE,
+    LUO_OP_M,
+    LUO_OP_N_,
+    LUO_OP_K,
+    LUO_OP_TIME,
+    LUO_OP_SAMPLES,
+    LUO_OP_ROLE,
+    LUO_OP_N
+};
+enum {
+    LUO_CO_COLLECTIVE,
+    LUO_CO_DTYPE,
+    LUO_CO_DEVICES,
+    LUO_CO_NODES,
+    LUO_CO_SIZE,
+    LUO_CO_TIME,
+    LUO_CO_ALGBW,
+    LUO_CO_BUSBW,
+    LUO_CO_ROLE,
+    LUO_CO_N
+};
+enum { LUO_RA_DEVICE, LUO_RA_RATE, LUO_RA_STATE, LUO_RA_T, LUO_RA_N };
+enum { LUO_ROLE_CALIBRATION, LUO_ROLE_VALIDATION };
+
+extern const luo_table luo_table_events, luo_table_causes, luo_table_op_times,
+    luo_table_collective_times, luo_table_p2p_times, luo_table_rates;
+
+/* Every table: known by its header. */
+const luo_table *luo_tables(int *n);
+#endif

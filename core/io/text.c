@@ -1,0 +1,157 @@
+/* core/io/text.c: whole files: read, write atomically, join paths. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/hash.h"
+#include "core/io/io.h"
+
+static luo_status fault(luo_err *err, luo_status st, const char *path, const char *verb,
+                        const char *hint)
+{
+    char why[128];
+    const char *text = strerror_r(errno, why, sizeof why);
+    char lower[128];
+    snprintf(lower, sizeof lower, "%s", text);
+    if (lower[0] >= 'A' && lower[0] <= 'Z') lower[0] = (char)(lower[0] - 'A' + 'a');
+    return luo_err_set(err, st, "can not %s `%s`: %s; %s.", verb, path, lower, hint);
+}
+
+/* Reads to the end, whatever kind of file it is; sizes of pipes are not known before. */
+static luo_status slurp(luo_arena *arena, int fd, size_t hint, const char *path, luo_source *out,
+                        luo_err *err)
+{
+    size_t cap = hint + 1, len = 0;
+    char *text = luo_arena_alloc(arena, cap);
+    while (text) {
+        const ssize_t got = read(fd, text + len, cap - len);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fault(err, LUO_EINPUT, path, "read", "a readable file is expected");
+        if (got == 0) break;
+        len += (size_t)got;
+        if (len > LUO_FILE_BYTES)
+            return luo_err_set(err, LUO_E2BIG, "`%s` is larger than 64 MiB; split it.", path);
+        if (len < cap) continue;
+        text = luo_arena_grow(arena, text, cap, 2 * cap);
+        cap *= 2;
+    }
+    if (!text) return luo_err_nomem(err);
+    text[len] = 0;
+    *out = (luo_source){path, text, len};
+    return LUO_OK;
+}
+
+luo_status luo_read_text(luo_arena *arena, const char *path, luo_source *out, luo_err *err)
+{
+    struct stat info;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fault(err, LUO_EINPUT, path, "read", "a readable file is expected");
+    const char *name = luo_arena_strdup(arena, path);
+    luo_status st = name ? LUO_OK : luo_err_nomem(err);
+    const bool sized = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
+    if (st == LUO_OK && sized && (size_t)info.st_size > LUO_FILE_BYTES)
+        st = luo_err_set(err, LUO_E2BIG, "`%s` is larger than 64 MiB; split it.", path);
+    if (st == LUO_OK)
+        st = slurp(arena, fd, sized ? (size_t)info.st_size : 4095, name, out, err);
+    close(fd);
+    return st;
+}
+
+luo_status luo_files_get(const luo_files *files, luo_arena *arena, const char *path,
+                         luo_source *out, luo_err *err)
+{
+    return files ? files->get(files->ctx, arena, path, out, err)
+                 : luo_read_text(arena, path, out, err);
+}
+
+/* "a/./b" -> "a/b", "a/b/../c" -> "a/c"; leading ".." stay. In place. */
+static void normalise(char *path)
+{
+    const bool root = path[0] == '/';
+    char *out = path + root;
+    for (char *at = path + root; *at;) {
+        char *end = strchrnul(at, '/');
+        const size_t n = (size_t)(end - at);
+        char *const next = *end ? end + 1 : end;
+        char *const base = path + root;
+        char *last = out > base ? out - 1 : base; /* start of the part before */
+        while (last > base && last[-1] != '/') last--;
+        if (n == 0 || (n == 1 && at[0] == '.')) {
+        } else if (n == 2 && at[0] == '.' && at[1] == '.' && out > base &&
+                   strncmp(last, "../", 3) != 0) {
+            out = last;
+        } else {
+            memmove(out, at, n);
+            out += n;
+            if (*end) *out++ = '/';
+        }
+        at = next;
+    }
+    *out = 0;
+}
+
+const char *luo_path_join(luo_arena *arena, const char *base, const char *name)
+{
+    const char *slash = strrchr(base, '/');
+    const size_t folder = name[0] == '/' || !slash ? 0 : (size_t)(slash - base) + 1;
+    char *path = luo_arena_alloc(arena, folder + strlen(name) + 1);
+    if (!path) return NULL;
+    memcpy(path, base, folder);
+    memcpy(path + folder, name, strlen(name) + 1);
+    normalise(path);
+    return path;
+}
+
+uint64_t luo_source_hash(const luo_source *src)
+{
+    return luo_hash_bytes(LUO_HASH_EMPTY, src->text, src->len);
+}
+
+/* ---- atomic write ---- */
+
+static luo_status put_all(int fd, const char *text, size_t len)
+{
+    while (len) {
+        const ssize_t n = write(fd, text, len);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return LUO_EIO;
+        text += n;
+        len -= (size_t)n;
+    }
+    return fsync(fd) == 0 ? LUO_OK : LUO_EIO;
+}
+
+luo_status luo_file_write_atomic(const char *path, const char *text, size_t len, luo_err *err)
+{
+    const char *hint = "choose another place or free some";
+    char *tmp;
+    if (asprintf(&tmp, "%s.tmp-%ld", path, (long)getpid()) < 0) return luo_err_nomem(err);
+    luo_status st = LUO_OK;
+    const int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        st = fault(err, LUO_EIO, path, "write", hint);
+        free(tmp);
+        return st;
+    }
+    bool good = put_all(fd, text, len) == LUO_OK;
+    int why = errno;
+    if (close(fd) != 0 && good) {
+        good = false;
+        why = errno;
+    }
+    if (good && rename(tmp, path) != 0) {
+        good = false;
+        why = errno;
+    }
+    if (!good) {
+        unlink(tmp);
+        errno = why;
+        st = fault(err, LUO_EIO, path, "write", hint);
+    }
+    free(tmp);
+    return st;
+}

@@ -1,0 +1,31 @@
+# Parts of a mean step, per run of a set or per plan of a run.
+# Reads plots/breakdown.csv.
+i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
+
+data = run.'/plots/breakdown.csv'
+all = 'compute_s recompute_s tp_s ep_s cp_s pp_s dp_s move_s io_s bubble_s'
+hues = c_forward.' '.c_recompute.' '.c_tp.' #44AA99 #117733 '.c_pp.' '.c_dp.' '.c_move.' #999933 '.c_bubble
+parts = all
+shown = ''
+do for [p in all] {
+    stats data using (column(p) / stack(10)) nooutput
+    if (STATS_max > 0.0005) { shown = shown.' '.p }
+}
+stats data using (stack(10)) name 'B' nooutput
+index_of(p) = (sum [j=1:10] (word(all, j) eq p ? j : 0))
+do for [fmt in "svg png"] {
+    eval (fmt eq 'svg' ? open_svg : open_png)
+    set lmargin at screen (small ? 0.17 : 0.10)
+    set rmargin at screen (small ? 0.66 : 0.80)
+    set tmargin at screen top_right
+    set bmargin at screen (small ? 0.24 : 0.11)
+    set xrange [0.4:B_records + 0.6]
+    set yrange [0:B_max * 1.08]
+    eval set_y('mean step (s)')
+    set xtics scale 0 noenhanced; eval small ? 'set xtics rotate by 30 right' : 'set xtics norotate center'
+    eval key_right
+    plot for [p in shown] data using ($0 + 1):(0):($0 + 0.68):($0 + 1.32):(stack(index_of(p) - 1)):(stack(index_of(p))):xtic(1) with boxxyerror fs solid 1 border rgb '#FFFFFF' lw 0.3 lc rgb word(hues, index_of(p)) title p[1:strlen(p) - 2], \
+         for [p in shown] data using ($0 + 1):(0):($0 + 0.68):($0 + 1.32):(stack(index_of(p) - 1)):(stack(index_of(p))) with boxxyerror fs transparent pattern (index_of(p) == 1 ? 0 : index_of(p) % 4 + 4) noborder lc rgb hatch lw 0.3 notitle, \
+         data using ($0 + 1):(stack(10)):(sprintf('%.2f s', stack(10))) with labels offset 0,0.6 font tiny_font notitle
+    unset output
+}

@@ -1,0 +1,45 @@
+# Predicted memory of every device of a plan (plan = number, 0 unless given), its capacity as a line;
+# what lies above it is hatched.
+# Reads memory.csv.
+no_runs = 1
+i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
+
+data = run.'/memory.csv'
+if (!exists("plan")) plan = 0
+all = 'reserved_bytes weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes'
+hues = '#999999 '.c_forward.' '.c_recompute.' '.c_tp.' '.c_backward.' '.c_pp
+gib = 2.**30
+parts = all
+mine(x) = column('plan') == plan ? x : NaN
+stats data using (mine(column('device'))) name 'D' nooutput
+stats data using (mine(stack(6))) name 'U' nooutput
+stats data using (mine(column('capacity_bytes'))) name 'C' nooutput
+over = ''
+stats data using (mine(stack(6) > column('capacity_bytes') ? (over = 'over', 1) : 0)) nooutput
+top = (U_max > C_max ? U_max : C_max) / gib * 1.06
+# The name of a node stands below its first device.
+last = ''
+nodes = ''
+firsts = ''
+first_of(node) = node eq last ? 0 : (last = node, 1)
+stats data using (mine(1) == 1 && first_of(strcol('node')) ? (nodes = nodes.' '.strcol('node'), firsts = firsts.' '.strcol('device'), 1) : 0) nooutput
+every = words(nodes) / (small ? 4 : 12) + 1
+do for [fmt in "svg png"] {
+    eval (fmt eq 'svg' ? open_svg : open_png)
+    set lmargin at screen (small ? 0.17 : 0.10)
+    set rmargin at screen (small ? 0.62 : 0.79)
+    set tmargin at screen top_right
+    set bmargin at screen (small ? 0.25 : 0.18)
+    set xrange [D_min - 0.7:D_max + 0.7]
+    set yrange [0:top]
+    eval set_y('memory (GiB)')
+    set xlabel 'device, by node' font small_font offset 0,0.3
+    set xtics () scale 0.5 noenhanced left offset (small ? -0.5 : -0.8),0 font tiny_font
+    do for [k=1:words(nodes):every] { set xtics add (word(nodes, k) real(word(firsts, k)) - 0.5) }
+    eval key_right
+    plot for [k=1:6] data using (mine(column('device'))):(0):(column('device') - 0.42):(column('device') + 0.42):(stack(k - 1) / gib):(stack(k) / gib) with boxxyerror fs solid 1 noborder lc rgb word(hues, k) title word(all, k)[1:strlen(word(all, k)) - 6], \
+         for [k=1:6] data using (mine(column('device'))):(0):(column('device') - 0.42):(column('device') + 0.42):(stack(k - 1) / gib):(stack(k) / gib) with boxxyerror fs transparent pattern (k == 2 ? 0 : k % 4 + 4) noborder lc rgb hatch lw 0.3 notitle, \
+         data using (mine(stack(6) > column('capacity_bytes') ? column('device') : NaN)):(0):(column('device') - 0.42):(column('device') + 0.42):(column('capacity_bytes') / gib):(stack(6) / gib) with boxxyerror fs transparent pattern 2 border rgb '#D00000' lc rgb '#D00000' lw 0.8 title over, \
+         data using (mine(column('device') - 0.5)):(column('capacity_bytes') / gib):(1):(0) with vectors nohead lc rgb '#000000' lw 1.4 title 'capacity'
+    unset output
+}

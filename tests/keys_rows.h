@@ -1,0 +1,491 @@
+/* tests/keys_rows.h: every key of every schema (conventions.md 5 to 7), with a change of it. For
+ * check_keys.c only. */
+#ifndef LUO_TESTS_KEYS_ROWS_H
+#define LUO_TESTS_KEYS_ROWS_H
+#include <stddef.h>
+
+/* ---- files in which each key stands ---- */
+
+static const char cluster[] =
+    "schema: luoshu.cluster/1\n"
+    "name: c\n"
+    "node_groups:\n"
+    "  - name: ga\n"
+    "    nodes: 2\n"
+    "    devices_per_node: 4\n"
+    "    profile: p.yaml\n"
+    "    base_slowdown: 1.5\n"
+    "    racks: [r0, r1]\n"
+    "    site: east\n"
+    "    hosts: [h0, h1]\n"
+    "    scale_up: {kind: nvswitch, bandwidth_gbytes_per_s: 401, latency_us: 1.25}\n"
+    "    pcie: {bandwidth_gbytes_per_s: 51, latency_us: 1.5, devices_per_switch: 2, sockets: 2, "
+    "socket_gbytes_per_s: 61}\n"
+    "    nics: {count: 4, bandwidth_gbytes_per_s: 52, latency_us: 2.5, attach: slot}\n"
+    "    host: {cores: 96, memory_gib: 1024, disk_read_gbytes_per_s: 6, "
+    "disk_write_gbytes_per_s: 3}\n"
+    "  - {name: gb, nodes: 1, devices_per_node: 3, profile: p.yaml, racks: [r2], site: east,\n"
+    "     scale_up: {kind: mesh, bandwidth_gbytes_per_s: 20},\n"
+    "     scale_up_links: [{a: 0, b: 1, lanes: 4}, {a: 1, b: 2, lanes: 1}],\n"
+    "     pcie: {bandwidth_gbytes_per_s: 50},\n"
+    "     nics: {count: 1, bandwidth_gbytes_per_s: 25}}\n"
+    "  - {name: gc, nodes: 1, devices_per_node: 1, profile: p.yaml, racks: [r3], site: west,\n"
+    "     nics: {count: 1, bandwidth_gbytes_per_s: 26}}\n"
+    "fabric:\n"
+    "  kind: two_tier\n"
+    "  hop_latency_us: 0.5\n"
+    "  rack_uplink_gbytes_per_s: 800\n"
+    "  site_links: [{a: east, b: west, bandwidth_gbytes_per_s: 1.25, latency_us: 30000}]\n"
+    "storage: {read_gbytes_per_s: 40, write_gbytes_per_s: 21}\n"
+    "standby: \"[7]\"\n"
+    "health: [{target: \"device:5\", state: slow, slowdown: 1.3}]\n";
+
+static const char profile[] =
+    "schema: luoshu.profile/1\n"
+    "name: p\n"
+    "kind: gpu\n"
+    "values:\n"
+    "  - {name: peak_bf16_tflop_per_s, value: 148, source: a page, provenance: paper}\n"
+    "  - {name: memory_gib, value: 80, source: x, provenance: chosen}\n"
+    "  - {name: memory_gbytes_per_s, value: 2000, source: x, provenance: chosen}\n"
+    "tables: [{kind: op_times, file: ops.csv}]\n"
+    "calibrated: {date: 2026-01-02, device: d0, driver: d1, cuda: c0, nccl: n0, rows: 5, "
+    "validation_rows: 6}\n";
+
+static const char stack[] =
+    "schema: luoshu.stack/1\n"
+    "name: s\n"
+    "values: [{name: host_launch_us, value: 9, source: x, provenance: chosen}]\n"
+    "switches: [{name: p2p, value: async}]\n";
+
+static const char llama[] =
+    "schema: luoshu.model/1\n"
+    "name: m\n"
+    "family: llama\n"
+    "layers: 4\n"
+    "hidden: 64\n"
+    "ffn_hidden: 160\n"
+    "heads: 8\n"
+    "kv_heads: 4\n"
+    "head_dim: 16\n"
+    "qk_norm: false\n"
+    "rope_base: 10000\n"
+    "vocab: 256\n"
+    "max_sequence_tokens: 128\n"
+    "tied_embeddings: false\n"
+    "linear_bias: false\n"
+    "qkv_bias: false\n"
+    "norm: rmsnorm\n"
+    "norm_eps: 1e-6\n"
+    "activation: swiglu\n"
+    "position: rope\n"
+    "causal: true\n"
+    "dtype: f32\n";
+
+static const char moe[] =
+    "schema: luoshu.model/1\n"
+    "name: m\n"
+    "family: moe\n"
+    "layers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\nmax_sequence_tokens: 128\n"
+    "moe: {experts: 64, experts_per_token: 2, expert_ffn_hidden: 32, shared_experts: 1, "
+    "shared_ffn_hidden: 33, first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, "
+    "gate: topk}\n";
+
+static const char bert[] =
+    "schema: luoshu.model/1\n"
+    "name: m\n"
+    "family: bert\n"
+    "layers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\nmax_sequence_tokens: 128\n"
+    "token_types: 3\n";
+
+static const char vit[] =
+    "schema: luoshu.model/1\n"
+    "name: m\n"
+    "family: vit\n"
+    "layers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\n"
+    "image: {height_px: 224, width_px: 192, channels: 3, patch_px: 16}\n"
+    "classes: 10\n";
+
+static const char vgg[] =
+    "schema: luoshu.model/1\n"
+    "name: m\n"
+    "family: vgg\n"
+    "image: {height_px: 224, width_px: 192, channels: 3}\n"
+    "classes: 10\n"
+    "variant: 16\n";
+
+static const char plan[] =
+    "{\"schema\":\"luoshu.plan/1\",\"name\":\"n\",\"model\":\"m\",\"cluster\":\"c\",\"layers\":6,"
+    "\"devices\":9,\"dtype\":\"f64\",\"sequence_tokens\":32,\"micro_batch_sequences\":2,\"zero\":3,"
+    "\"sequence_parallel\":true,\"schedule\":{\"kind\":\"interleaved_1f1b\",\"chunks\":2},"
+    "\"pipelines\":[{\"micro_batches\":2,\"micro_batch_sequences\":1,"
+    "\"micro_batch_tokens\":[64,63],\"stages\":["
+    "{\"layers\":[[0,2],[3,4]],\"devices\":[3,1,2,0],\"context_parallel\":2,\"shares\":[3,1],"
+    "\"recompute\":{\"mode\":\"full\",\"layers\":[[0,1]]},\"experts\":\"expert\","
+    "\"embedding\":true,\"head\":false},"
+    "{\"layers\":[[2,3],[4,6]],\"devices\":[4],\"head\":true}]}],"
+    "\"annotations\":[{\"tensor\":\"t\",\"annotation\":\"[0]{}\",\"at\":\"op\","
+    "\"variant\":\"2d\"}],"
+    "\"assignment\":[{\"sequence\":7,\"length_tokens\":5,\"pipeline\":0,\"micro_batch\":1}],"
+    "\"expert_groups\":[[0]],\"state_layout\":{\"data\":2,\"tensor\":1,\"pipeline\":1,"
+    "\"devices\":[0,8]},\"pinned\":[\"/zero\"],\"meta\":{\"s\":1}}";
+
+/* The scenario of conventions.md 7, in a file of its own. */
+static const char scenario[] = "tests/golden/inputs/demo-day.yaml";
+
+typedef struct row {
+    const char *base;
+    const char *key;       /* BLOCK.KEY of the schema */
+    const char *from, *to; /* in the base; `from` must occur once, NULL: `to` is added at the end */
+    const char *says;      /* NULL: the change is seen; else a part of the refusal */
+} row;
+
+/* ---- conventions.md 5 ---- */
+
+static const row cluster_rows[] = {
+    {cluster, "cluster.schema", "cluster/1", "cluster/2", "`schema` is `luoshu.cluster/2`"},
+    {cluster, "cluster.name", "name: c\n", "name: d\n", NULL},
+    {cluster, "cluster.node_groups", "  - {name: gc,", "  - {name: gd,", NULL},
+    {cluster, "cluster.fabric", "fabric:\n  kind: two_tier\n  hop_latency_us: 0.5\n"
+     "  rack_uplink_gbytes_per_s: 800\n  site_links: [{a: east, b: west, bandwidth_gbytes_per_s: "
+     "1.25, latency_us: 30000}]\n", "", "`fabric` is missing"},
+    {cluster, "cluster.storage", "storage: {", "#storage: {", NULL},
+    {cluster, "cluster.standby", "\"[7]\"", "\"[6-7]\"", NULL},
+    {cluster, "cluster.health", "health:", "#health:", NULL},
+    {cluster, "node_groups.name", "name: ga", "name: gx", NULL},
+    {cluster, "node_groups.nodes", "{name: gb, nodes: 1", "{name: gb, nodes: 2", NULL},
+    {cluster, "node_groups.devices_per_node", "devices_per_node: 4", "devices_per_node: 5", NULL},
+    {cluster, "node_groups.profile", "profile: p.yaml\n", "profile: q.yaml\n", NULL},
+    {cluster, "node_groups.base_slowdown", "1.5\n", "1.6\n", NULL},
+    {cluster, "node_groups.racks", "[r0, r1]", "[r0]", NULL},
+    {cluster, "node_groups.site", "site: west", "site: east", "names site `west`"},
+    {cluster, "node_groups.hosts", "[h0, h1]", "[h0, h2]", NULL},
+    {cluster, "node_groups.scale_up", "    scale_up: {kind: nvswitch, b", "    #{", NULL},
+    {cluster, "node_groups.scale_up_links", ", {a: 1, b: 2, lanes: 1}", "", NULL},
+    {cluster, "node_groups.pcie", "    pcie: {bandwidth_gbytes_per_s: 51", "    #", NULL},
+    {cluster, "node_groups.nics", ",\n     nics: {count: 1, bandwidth_gbytes_per_s: 26}", "",
+     "`nics` is missing"},
+    {cluster, "node_groups.host", "    host:", "    #host:", NULL},
+    {cluster, "scale_up.kind", "{kind: nvswitch, bandwidth_gbytes_per_s: 401, latency_us: 1.25}",
+     "{kind: none}", NULL},
+    {cluster, "scale_up.bandwidth_gbytes_per_s", "401", "402", NULL},
+    {cluster, "scale_up.latency_us", "1.25}\n    pcie", "1.26}\n    pcie", NULL},
+    {cluster, "scale_up_links.a", "{a: 1, b: 2", "{a: 0, b: 2", NULL},
+    {cluster, "scale_up_links.b", "{a: 0, b: 1", "{a: 0, b: 2", NULL},
+    {cluster, "scale_up_links.lanes", "lanes: 4", "lanes: 5", NULL},
+    {cluster, "pcie.bandwidth_gbytes_per_s", "51", "55", NULL},
+    {cluster, "pcie.latency_us", "1.5,", "1.7,", NULL},
+    {cluster, "pcie.devices_per_switch", "switch: 2", "switch: 4", NULL},
+    {cluster, "pcie.sockets", "sockets: 2", "sockets: 1", NULL},
+    {cluster, "pcie.socket_gbytes_per_s", "61", "62", NULL},
+    {cluster, "nics.count", "count: 4", "count: 2", NULL},
+    {cluster, "nics.bandwidth_gbytes_per_s", "52", "53", NULL},
+    {cluster, "nics.latency_us", "2.5", "2.6", NULL},
+    {cluster, "nics.attach", "slot}", "shared}", NULL},
+    {cluster, "host.cores", "96", "95", NULL},
+    {cluster, "host.memory_gib", "1024", "1025", NULL},
+    {cluster, "host.disk_read_gbytes_per_s", "disk_read_gbytes_per_s: 6",
+     "disk_read_gbytes_per_s: 7", NULL},
+    {cluster, "host.disk_write_gbytes_per_s", "disk_write_gbytes_per_s: 3",
+     "disk_write_gbytes_per_s: 4", NULL},
+    {cluster, "fabric.kind", "kind: two_tier", "kind: single", NULL},
+    {cluster, "fabric.hop_latency_us", "0.5", "0.6", NULL},
+    {cluster, "fabric.rack_uplink_gbytes_per_s", "800", "801", NULL},
+    {cluster, "fabric.site_links", "{a: east, b: west, bandwidth_gbytes_per_s: 1.25, "
+     "latency_us: 30000}", "", "joined"},
+    {cluster, "site_links.a", "{a: east,", "{a: nowhere,", "`nowhere`"},
+    {cluster, "site_links.b", "b: west,", "b: nowhere,", "`nowhere`"},
+    {cluster, "site_links.bandwidth_gbytes_per_s", "s: 1.25,", "s: 1.5,", NULL},
+    {cluster, "site_links.latency_us", "30000", "30001", NULL},
+    {cluster, "storage.read_gbytes_per_s", "40,", "41,", NULL},
+    {cluster, "storage.write_gbytes_per_s", "21}", "22}", NULL},
+    {cluster, "health.target", "device:5", "device:4", NULL},
+    {cluster, "health.state", "slow, slowdown: 1.3", "down", NULL},
+    {cluster, "health.slowdown", "1.3}", "1.4}", NULL},
+};
+
+static const row profile_rows[] = {
+    {profile, "profile.schema", "profile/1", "profile/2", "`schema` is `luoshu.profile/2`"},
+    {profile, "profile.name", "name: p\n", "name: q\n", NULL},
+    {profile, "profile.kind", "gpu", "cpu", NULL},
+    {profile, "profile.values", "  - {name: memory_gib", "  #", "no value `memory_gib`"},
+    {profile, "profile.tables", "tables:", "#", NULL},
+    {profile, "profile.calibrated", "calibrated:", "#", NULL},
+    {profile, "values.name", "memory_gbytes_per_s", "launch_us", NULL},
+    {profile, "values.value", "148", "149", NULL},
+    {profile, "values.source", "a page", "a book", NULL},
+    {profile, "values.provenance", "paper", "fitted", "`source` of a fitted value names no rows"},
+    {profile, "values.provenance", "paper", "datasheet", NULL},
+    {profile, "tables.kind", "op_times", "p2p_times", "`kind` is `p2p_times`"},
+    {profile, "tables.kind", "kind: op_times, file: ops.csv",
+     "kind: collective_times, file: coll.csv", NULL},
+    {profile, "tables.file", "ops.csv", "ops2.csv", NULL},
+    {profile, "calibrated.date", "2026-01-02", "2026-01-03", NULL},
+    {profile, "calibrated.device", "d0", "d9", NULL},
+    {profile, "calibrated.driver", "d1", "d9", NULL},
+    {profile, "calibrated.cuda", "c0", "c9", NULL},
+    {profile, "calibrated.nccl", "n0", "n9", NULL},
+    {profile, "calibrated.rows", "rows: 5", "rows: 7", NULL},
+    {profile, "calibrated.validation_rows", "6}", "7}", NULL},
+    {stack, "stack.schema", "stack/1", "stack/2", "`schema` is `luoshu.stack/2`"},
+    {stack, "stack.name", "name: s\n", "name: t\n", NULL},
+    {stack, "stack.values", "values:", "#", NULL},
+    {stack, "stack.switches", "[{name: p2p, value: async}]", "[{name: attention, value: unfused}]",
+     NULL},
+    {stack, "switches.name", "name: p2p", "name: attention", "`attention` is `async`"},
+    {stack, "switches.value", "async", "blocking", NULL},
+};
+
+static const row model_rows[] = {
+    {llama, "model.schema", "model/1", "model/2", "`schema` is `luoshu.model/2`"},
+    {llama, "model.name", "name: m\n", "name: n\n", NULL},
+    {llama, "model.family", "llama", "gpt", "does not belong to family `gpt`"},
+    {bert, "model.family", "bert\nlayers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\n"
+     "max_sequence_tokens: 128\ntoken_types: 3\n",
+     "gpt\nlayers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\n"
+     "max_sequence_tokens: 128\n", NULL},
+    {llama, "model.layers", "layers: 4", "layers: 5", NULL},
+    {llama, "model.hidden", "\nhidden: 64", "\nhidden: 128", NULL},
+    {llama, "model.ffn_hidden", "160", "161", NULL},
+    {llama, "model.heads", "\nheads: 8", "\nheads: 4", NULL},
+    {llama, "model.kv_heads", "kv_heads: 4", "kv_heads: 2", NULL},
+    {llama, "model.head_dim", "head_dim: 16", "head_dim: 8", NULL},
+    {llama, "model.qk_norm", "qk_norm: false", "qk_norm: true", NULL},
+    {llama, "model.rope_base", "10000", "10001", NULL},
+    {llama, "model.vocab", "256", "257", NULL},
+    {llama, "model.max_sequence_tokens", "128\n", "129\n", NULL},
+    {bert, "model.token_types", "token_types: 3", "token_types: 4", NULL},
+    {llama, "model.token_types", NULL, "token_types: 2\n", "`token_types` does not belong"},
+    {llama, "model.tied_embeddings", "embeddings: false", "embeddings: true", NULL},
+    {llama, "model.linear_bias", "linear_bias: false", "linear_bias: true", NULL},
+    {llama, "model.qkv_bias", "qkv_bias: false", "qkv_bias: true", NULL},
+    {llama, "model.norm", "rmsnorm", "layernorm", NULL},
+    {llama, "model.norm_eps", "1e-6", "1e-5", NULL},
+    {llama, "model.activation", "swiglu", "gelu", NULL},
+    {llama, "model.position", "position: rope", "position: learned", NULL},
+    {llama, "model.causal", "causal: true", "causal: false", NULL},
+    {llama, "model.dtype", "f32", "f64", NULL},
+    {moe, "model.moe", "moe: {", "#", "`moe` is missing"},
+    {llama, "model.moe", NULL, "moe: {experts: 2, experts_per_token: 1, expert_ffn_hidden: 8}\n",
+     "`moe` does not belong"},
+    {vit, "model.image", "image: {", "#", "`image` is missing"},
+    {vit, "model.classes", "classes: 10", "classes: 11", NULL},
+    {vgg, "model.variant", "variant: 16", "variant: 19", NULL},
+    {vgg, "model.variant", "variant: 16", "variant: 17", "`variant` is `17`"},
+    {vit, "model.variant", NULL, "variant: 16\n", "`variant` does not belong"},
+    {moe, "moe.experts", "experts: 64", "experts: 32", NULL},
+    {moe, "moe.experts_per_token", "per_token: 2", "per_token: 3", NULL},
+    {moe, "moe.expert_ffn_hidden", "ffn_hidden: 32", "ffn_hidden: 31", NULL},
+    {moe, "moe.shared_experts", "shared_experts: 1", "shared_experts: 2", NULL},
+    {moe, "moe.shared_ffn_hidden", "33", "34", NULL},
+    {moe, "moe.first_dense_layers", "first_dense_layers: 1", "first_dense_layers: 2", NULL},
+    {moe, "moe.every_layers", "every_layers: 1", "every_layers: 2", NULL},
+    {moe, "moe.capacity_factor", "1.5", "1.6", NULL},
+    {moe, "moe.gate", "2, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+     "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: topk",
+     "1, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+     "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: top1", NULL},
+    {moe, "moe.gate", "topk", "top1", "`gate` top1 gives 1"},
+    {vit, "image.height_px", "224", "240", NULL},
+    {vit, "image.width_px", "192", "208", NULL},
+    {vit, "image.channels", "channels: 3", "channels: 1", NULL},
+    {vit, "image.patch_px", "patch_px: 16", "patch_px: 32", NULL},
+    {vgg, "image.patch_px", "channels: 3", "channels: 3, patch_px: 16",
+     "`patch_px` does not belong"},
+};
+
+/* ---- conventions.md 6 ---- */
+
+static const row plan_rows[] = {
+    {plan, "plan.schema", "plan/1", "plan/2", "`schema` is `luoshu.plan/2`"},
+    {plan, "plan.name", "\"n\"", "\"o\"", NULL},
+    {plan, "plan.model", "\"m\"", "\"o\"", NULL},
+    {plan, "plan.cluster", "\"c\"", "\"o\"", NULL},
+    {plan, "plan.layers", "\"layers\":6", "\"layers\":7", NULL},
+    {plan, "plan.devices", "\"devices\":9", "\"devices\":10", NULL},
+    {plan, "plan.dtype", "f64", "f32", NULL},
+    {plan, "plan.sequence_tokens", "32,", "33,", NULL},
+    {plan, "plan.micro_batch_sequences", ":2,\"zero\"", ":3,\"zero\"", NULL},
+    {plan, "plan.zero", "\"zero\":3", "\"zero\":2", NULL},
+    {plan, "plan.sequence_parallel", "l\":true,\"schedule", "l\":false,\"schedule", NULL},
+    {plan, "plan.schedule", "\"schedule\":{\"kind\":\"interleaved_1f1b\",\"chunks\":2},", "", NULL},
+    {plan, "plan.pipelines", "\"pipelines\":", "\"pipeline\":", "`pipeline`"},
+    {plan, "plan.annotations", "{\"tensor\":\"t\",\"annotation\":\"[0]{}\",\"at\":\"op\","
+     "\"variant\":\"2d\"}", "", NULL},
+    {plan, "plan.assignment", "{\"sequence\":7,\"length_tokens\":5,\"pipeline\":0,"
+     "\"micro_batch\":1}", "", NULL},
+    {plan, "plan.expert_groups", "[[0]]", "[]", NULL},
+    {plan, "plan.state_layout", "{\"data\":2,\"tensor\":1,\"pipeline\":1,\"devices\":[0,8]}",
+     "null", NULL},
+    {plan, "plan.pinned", "\"/zero\"", "\"/layers\"", NULL},
+    {plan, "plan.meta", "\"s\":1", "\"s\":2", NULL},
+    {plan, "schedule.kind", "interleaved_1f1b", "1f1b", NULL},
+    {plan, "schedule.chunks", "\"chunks\":2", "\"chunks\":3", NULL},
+    {plan, "pipelines.micro_batches", "\"micro_batches\":2,\"micro_batch_sequences\":1,"
+     "\"micro_batch_tokens\":[64,63]", "\"micro_batches\":1,\"micro_batch_sequences\":1,"
+     "\"micro_batch_tokens\":[64]", NULL},
+    {plan, "pipelines.micro_batch_sequences", ":1,\"micro_batch_tokens", ":2,\"micro_batch_tokens",
+     NULL},
+    {plan, "pipelines.micro_batch_tokens", "63", "62", NULL},
+    {plan, "pipelines.stages", "{\"layers\":[[2,3],[4,6]],\"devices\":[4],\"head\":true}",
+     "{\"layers\":[[2,3],[4,6]],\"devices\":[4],\"head\":true},{\"layers\":[[6,6],[6,6]],"
+     "\"devices\":[5]}", NULL},
+    {plan, "stages.layers", "[[2,3],[4,6]]", "[[2,3],[4,5]]", NULL},
+    {plan, "stages.devices", "[4]", "[5]", NULL},
+    {plan, "stages.context_parallel", "\"context_parallel\":2,\"shares\":[3,1]",
+     "\"context_parallel\":1,\"shares\":[3,1,1,1]", NULL},
+    {plan, "stages.shares", "\"shares\":[3,1]", "\"shares\":[2,1]", NULL},
+    {plan, "stages.recompute", "\"recompute\":{\"mode\":\"full\",\"layers\":[[0,1]]},", "", NULL},
+    {plan, "stages.embedding", "\"embedding\":true", "\"embedding\":false", NULL},
+    {plan, "stages.head", "\"head\":true", "\"head\":false", NULL},
+    {plan, "stages.experts", "\"experts\":\"expert\"", "\"experts\":\"tensor\"", NULL},
+    {plan, "recompute.mode", "\"full\"", "\"selective\"", NULL},
+    {plan, "recompute.layers", "[[0,1]]}", "[[0,2]]}", NULL},
+    {plan, "annotations.tensor", "\"t\"", "\"u\"", NULL},
+    {plan, "annotations.annotation", "[0]{}", "[1]{}", NULL},
+    {plan, "annotations.at", "\"op\"", "\"oq\"", NULL},
+    {plan, "annotations.variant", "2d", "flat", NULL},
+    {plan, "assignment.sequence", "\"sequence\":7", "\"sequence\":8", NULL},
+    {plan, "assignment.length_tokens", "s\":5", "s\":6", NULL},
+    {plan, "assignment.pipeline", "\"pipeline\":0", "\"pipeline\":1", NULL},
+    {plan, "assignment.micro_batch", "\"micro_batch\":1", "\"micro_batch\":0", NULL},
+    {plan, "state_layout.data", "\"data\":2", "\"data\":3", NULL},
+    {plan, "state_layout.tensor", "\"tensor\":1", "\"tensor\":3", NULL},
+    {plan, "state_layout.pipeline", "\"pipeline\":1", "\"pipeline\":3", NULL},
+    {plan, "state_layout.devices", "[0,8]", "[0,7]", NULL},
+};
+
+/* ---- conventions.md 7 ---- */
+
+#define NOT_HERE "not in this build"
+static const row scenario_rows[] = {
+    {scenario, "scenario.schema", "scenario/1", "scenario/2", "`schema` is `luoshu.scenario/2`"},
+    {scenario, "scenario.name", "demo-day", "demo-night", NULL},
+    {scenario, "scenario.seed", "seed: 7", "seed: 8", NULL},
+    {scenario, "scenario.cluster", "mixed48.yaml", "mixed48b.yaml", NULL},
+    {scenario, "scenario.model", "llama-32b.yaml", "../../../scenarios/models/llama-70b.yaml",
+     NULL},
+    {scenario, "scenario.plan", "plan: \"\"", "plan: plan-64.json", NULL},
+    {scenario, "scenario.planner", "planner: {name: uniform}", "planner: {name: auto}", NOT_HERE},
+    {scenario, "scenario.extent", "extent:", "extend:", "`extent`"},
+    {scenario, "scenario.data", "data:\n  batch:", "dada:\n  batch:", "`data`"},
+    {scenario, "scenario.policies", "  - {name: static}\n", "", NULL},
+    {scenario, "scenario.events", "  - {id: longer, kind: lengths, at_step: 1000, lengths: {kind: "
+     "fixed, tokens: 8192}}\n", "", NULL},
+    {scenario, "scenario.processes", "  - {id: causes, kind: causes, target: \"device:[0-47]\", "
+     "file: causes.csv, observed_devices: 16384, observed_s: 4665600}\n", "", NULL},
+    {scenario, "scenario.traces", "traces:", "#", NULL},
+    {scenario, "scenario.noise", "noise:", "#", NULL},
+    {scenario, "scenario.checkpoint", "checkpoint:", "#", NULL},
+    {scenario, "scenario.costs", "costs: {detect_fail_s: 30,", "costs: {detect_fail_s: 29,", NULL},
+    {scenario, "scenario.truth", "{write: true}", "{write: false}", NULL},
+    {scenario, "scenario.stack", NULL, "stack: ../../../scenarios/profiles/stacks/megatron.yaml\n",
+     NULL},
+    {scenario, "planner.name", "name: uniform", "name: unified", "`uniform` is expected"},
+    {scenario, "extent.steps", "steps: 2000", "steps: 1999", NULL},
+    {scenario, "extent.duration_s", "{steps: 2000}", "{duration_s: 2000}", NULL},
+    {scenario, "data.batch", "batch: {sequences: 64}", "batch: {}", "`batch` has no size"},
+    {scenario, "data.lengths", "lengths: {kind: fixed, tokens: 4096}", "lengths: {kind: fixed}",
+     "`tokens` is missing"},
+    {scenario, "data.truncate_last", "  lengths: {", "  truncate_last: true\n  lengths: {",
+     "`truncate_last` belongs to batches by `tokens`"},
+    {scenario, "batch.sequences", "sequences: 64", "sequences: 128", NULL},
+    {scenario, "batch.tokens", "sequences: 64", "tokens: 64", NOT_HERE},
+    {scenario, "lengths.kind", "kind: fixed, tokens: 4096", "kind: histogram, file: x.csv",
+     NOT_HERE},
+    {scenario, "lengths.tokens", "4096", "2048", NULL},
+    {scenario, "lengths.low_tokens", "4096}", "4096, low_tokens: 8}",
+     "`low_tokens` does not belong"},
+    {scenario, "lengths.high_tokens", "4096}", "4096, high_tokens: 8}",
+     "`high_tokens` does not belong"},
+    {scenario, "lengths.median_tokens", "4096}", "4096, median_tokens: 8}",
+     "`median_tokens` does not belong"},
+    {scenario, "lengths.sigma", "4096}", "4096, sigma: 8}", "`sigma` does not belong"},
+    {scenario, "lengths.file", "4096}", "4096, file: x}", "`file` does not belong"},
+    {scenario, "lengths.repeat", "4096}", "4096, repeat: 2}", "`repeat` does not belong"},
+    {scenario, "lengths.components", "4096}", "4096, components: [{weight: 1, kind: fixed}]}",
+     "`components` does not belong"},
+    {scenario, "components.weight", "4096}", "4096, components: [{weight: 0, kind: fixed}]}",
+     "`weight` is `0`"},
+    {scenario, "policies.name", "name: static", "name: restart, label: x", NULL},
+    {scenario, "policies.name", "name: static", "name: malleus", NOT_HERE},
+    {scenario, "policies.label", "name: static", "name: static, label: x", NULL},
+    {scenario, "policies.plan", "name: static", "name: static, plan: plan-64.json", NULL},
+    {scenario, "policies.planner", "name: static", "name: static, planner: {name: uniform}",
+     NOT_HERE},
+    {scenario, "policies.restart_s", "restart_s: 90", "restart_s: 91", NULL},
+    {scenario, "policies.threshold_slowdown", "s: 5}", "s: 5, threshold_slowdown: 1.5}", NULL},
+    {scenario, "policies.replan_gap", "s: 5}", "s: 5, replan_gap: 0.5}", NULL},
+    {scenario, "policies.window_steps", "window_steps: 5", "window_steps: 6", NULL},
+    {scenario, "policies.planner_time", "s: 5}", "s: 5, planner_time: measured}", NULL},
+    {scenario, "policies.planner_s", "s: 5}", "s: 5, planner_s: 11}", NULL},
+    {scenario, "policies.payback_steps", "s: 90}", "s: 90, payback_steps: 9}", NULL},
+    {scenario, "policies.strict_uniform", "s: 90}", "s: 90, strict_uniform: true}", NULL},
+    {scenario, "policies.top_k", "s: 5}", "s: 5, top_k: 3}", NOT_HERE},
+    {scenario, "policies.rank", "s: 5}", "s: 5, rank: a}", NOT_HERE},
+    {scenario, "policies.grouping", "s: 5}", "s: 5, grouping: a}", NOT_HERE},
+    {scenario, "policies.plan_mode", "s: 5}", "s: 5, plan_mode: a}", NOT_HERE},
+    {scenario, "policies.always_switch", "s: 5}", "s: 5, always_switch: true}", NOT_HERE},
+    {scenario, "policies.reentry_probes", "s: 5}", "s: 5, reentry_probes: 3}", NOT_HERE},
+    {scenario, "policies.dp", "s: 5}", "s: 5, dp: a}", NOT_HERE},
+    {scenario, "events.id", "id: slow12", "id: slow13", NULL},
+    {scenario, "events.kind", "id: back, kind: join", "id: back, kind: fail", NULL},
+    {scenario, "events.target", "device:12\"", "device:13\"", NULL},
+    {scenario, "events.at_s", "at_s: 600,", "at_s: 601,", NULL},
+    {scenario, "events.at_step", "at_step: 400", "at_step: 401", NULL},
+    {scenario, "events.between_s", "[3600, 7200]", "[3600, 7201]", NULL},
+    {scenario, "events.between_steps", "between_s: [3600, 7200]", "between_steps: [3600, 7200]",
+     NULL},
+    {scenario, "events.per_step_probability", "0.001", "0.002", NULL},
+    {scenario, "events.ramp_s", "ramp_s: 30", "ramp_s: 31", NULL},
+    {scenario, "events.notice_s", "notice_s: 120", "notice_s: 121", NULL},
+    {scenario, "events.down_s", "down_s: 2", "down_s: 3", NULL},
+    {scenario, "events.up_s", "up_s: 8", "up_s: 9", NULL},
+    {scenario, "events.cause", "cause: hbm", "cause: sdc", NULL},
+    {scenario, "events.hard", "cause: hbm", "cause: hbm, hard: true", NULL},
+    {scenario, "events.lengths", "lengths: {kind: fixed, tokens: 8192}",
+     "lengths: {kind: fixed, tokens: 8191}", NULL},
+    {scenario, "what.slowdown", "2.57", "2.58", NULL},
+    {scenario, "what.slowdown_between", "[1.3, 4.0]", "[1.3, 4.1]", NULL},
+    {scenario, "what.bandwidth_factor", "0.25", "0.26", NULL},
+    {scenario, "what.extra_latency_us", "extra_latency_us: 5", "extra_latency_us: 6", NULL},
+    {scenario, "what.duration_s", "duration_s: 3600", "duration_s: 3601", NULL},
+    {scenario, "processes.id", "id: faults", "id: flaws", NULL},
+    {scenario, "processes.kind", "id: faults, kind: fail",
+     "id: faults, slowdown: 2, kind: straggler", NULL},
+    {scenario, "processes.target", "kind: fail, target: \"device:[0-47]\"",
+     "kind: fail, target: \"device:[0-46]\"", NULL},
+    {scenario, "processes.distribution", "weibull, mean_s: 900000, shape: 0.7",
+     "exponential, mean_s: 900000", NULL},
+    {scenario, "processes.mean_s", "4000000", "4000001", NULL},
+    {scenario, "processes.shape", "shape: 0.7", "shape: 0.8", NULL},
+    {scenario, "processes.life", "life: {distribution: exponential, mean_s: 900}, ", "", NULL},
+    {scenario, "processes.file", "file: causes.csv", "file: causes2.csv", NULL},
+    {scenario, "processes.observed_devices", "16384", "16385", NULL},
+    {scenario, "processes.observed_s", "4665600", "4665601", NULL},
+    {scenario, "life.distribution", "exponential, mean_s: 900}", "weibull, shape: 2, mean_s: 900}",
+     NULL},
+    {scenario, "life.mean_s", "mean_s: 900}", "mean_s: 901}", NULL},
+    {scenario, "life.shape", "exponential, mean_s: 900}", "exponential, shape: 2, mean_s: 900}",
+     "`shape` does not belong"},
+    {scenario, "life.median_s", "median_s: 3600", "median_s: 3601", NULL},
+    {scenario, "life.sigma", "sigma: 0.8", "sigma: 0.9", NULL},
+    {scenario, "traces.file", "file: spot.csv", "file: spot2.csv", NULL},
+    {scenario, "traces.start_s", "start_s: 0", "start_s: 1", NULL},
+    {scenario, "traces.time_scale", "time_scale: 1.0", "time_scale: 2", NULL},
+    {scenario, "noise.compute_sigma", "0.01,", "0.02,", NULL},
+    {scenario, "noise.comm_sigma", "0.02}", "0.03}", NULL},
+    {scenario, "checkpoint.every_steps", "every_steps: 100", "every_steps: 101", NULL},
+    {scenario, "checkpoint.every_s", "every_steps: 100", "every_s: 100", NULL},
+    {scenario, "checkpoint.auto", "every_steps: 100", "auto: true", NULL},
+    {scenario, "checkpoint.auto", "every_steps: 100", "auto: false", "`auto` is `false`"},
+    {scenario, "checkpoint.mode", "background", "blocking", NULL},
+    {scenario, "checkpoint.target", "target: storage", "target: disk", NULL},
+    {scenario, "costs.detect_fail_s", "detect_fail_s: 30", "detect_fail_s: 31", NULL},
+    {scenario, "costs.process_start_s", "process_start_s: 60", "process_start_s: 61", NULL},
+    {scenario, "costs.communicator_s", "0.05", "0.06", NULL},
+    {scenario, "costs.replacement_s", "replacement_s: 0", "replacement_s: 1", NULL},
+    {scenario, "truth.write", "{write: true}", "{write: false}", NULL},
+};
+
+#endif

@@ -1,0 +1,267 @@
+/* tests/unit/check_compare.c: runs side by side from their files: V-Q1, the tables, the rule about
+ * programs, and what is no run. */
+#include <jansson.h>
+#include <math.h>
+#include <unistd.h>
+
+#include "core/io/compare.h"
+#include "core/io/files.h"
+#include "tests/check_main.h"
+#include "tests/run_fixture.h"
+
+START_TEST(v_q1)
+{
+    static const double x[] = {1, 2, 3, 4};
+    ck_assert_double_eq_tol(luo_quantile(x, 4, 0.5), 2.5, 1e-15);
+    ck_assert_double_eq_tol(luo_quantile(x, 4, 0.9), 3.7, 1e-15);
+    ck_assert_double_eq_tol(luo_quantile(x, 4, 0.99), 3.97, 1e-15);
+    ck_assert_double_eq(luo_quantile(x, 4, 0), 1);
+    ck_assert_double_eq(luo_quantile(x, 4, 1), 4);
+    ck_assert_double_eq(luo_quantile(x, 1, 0.99), 1);
+}
+END_TEST
+
+typedef struct spec {
+    const char *name, *backend, *state;
+    uint64_t program;
+    int steps;
+    double factor; /* step time is 0.15 s times this */
+    bool traced;
+} spec;
+
+/* DIR/NAME: a run whose steps are the fixture's, longer by `factor`. The last step is tried twice
+ * and counts as redone. */
+static const char *make_run(fixture *f, const char *dir, const spec *s)
+{
+    luo_rundir_opts opts = fix_opts(f);
+    luo_rundir *r = NULL;
+    luo_err err = {0};
+    const char *run = luo_arena_printf(f->arena, "%s/%s", dir, s->name);
+    opts.policy = s->name;
+    opts.backend = s->backend;
+    f->set.hash = s->program;
+    const uint64_t hash = s->program;
+    ck_assert_msg(luo_rundir_open(run, &opts, &r, &err) == LUO_OK, "%s", err.text);
+    const luo_sink *k = luo_rundir_sink(r);
+    ck_assert_int_eq(k->plan(k->ctx, 0, &f->plan, &f->set, &err), LUO_OK);
+    const double dur = 0.15 * s->factor;
+    for (int i = 0; i <= s->steps; i++) {
+        const int step = i < s->steps ? i : s->steps - 1; /* the last one again */
+        const luo_row_step row = {.step = step,
+                                  .attempt = i == s->steps,
+                                  .tokens = 16,
+                                  .start_s = i * dur,
+                                  .end_s = (i + 1) * dur};
+        ck_assert_int_eq(k->step(k->ctx, &row, &err), LUO_OK);
+        luo_step_result result = fix_result(f);
+        for (int j = 0; j < FIX_STEP_RECORDS; j++) {
+            f->records[j].start_s *= s->factor;
+            f->records[j].end_s *= s->factor;
+        }
+        if (s->traced && i < 2)
+            ck_assert_int_eq(k->ops(k->ctx, step, 0, i * dur, 0, &f->set, &result, &err), LUO_OK);
+        for (int j = 0; j < FIX_STEP_RECORDS; j++) {
+            f->records[j].start_s /= s->factor;
+            f->records[j].end_s /= s->factor;
+        }
+        ck_assert_int_eq(k->boundary(k->ctx, i, s->steps, i * dur, 0, &err), LUO_OK);
+    }
+    const struct luo_plan_use use = {luo_plan_hash(&f->plan), hash, s->steps};
+    const double kept = s->steps * dur, total = kept + dur;
+    const luo_run_summary sum = {.policy = s->name,
+                                 .backend = s->backend,
+                                 .state = s->state,
+                                 .steps_done = s->steps,
+                                 .steps_redone = 1,
+                                 .tokens = 16 * (s->steps + 1),
+                                 .kept_tokens = 16 * s->steps,
+                                 .total_s = total,
+                                 .step_mean_s = dur,
+                                 .step_p50_s = dur,
+                                 .step_p90_s = dur,
+                                 .step_p99_s = dur,
+                                 .step_max_s = dur,
+                                 .tokens_per_s = 16 / dur,
+                                 .goodput_tokens_per_s = 16 * s->steps / total,
+                                 .mfu_ratio = 0.4 / s->factor,
+                                 .time = {.compute_s = kept},
+                                 .redone_s = dur,
+                                 .peak_memory_ratio = 0.5,
+                                 .nplans = 1,
+                                 .plans = &use};
+    ck_assert_int_eq(k->summary(k->ctx, &sum, &err), LUO_OK);
+    ck_assert_int_eq(luo_rundir_close(r, s->state, 0, &err), LUO_OK);
+    return run;
+}
+
+static const char *slurp(luo_arena *arena, const char *dir, const char *file)
+{
+    luo_source src;
+    luo_err err = {0};
+    char *path = luo_arena_printf(arena, "%s/%s", dir, file);
+    ck_assert_msg(luo_read_text(arena, path, &src, &err) == LUO_OK, "%s", err.text);
+    return src.text;
+}
+
+static luo_status compare(fixture *f, const char *const *paths, int32_t n, const char *out,
+                          bool allow, luo_str *text, luo_diags *diags)
+{
+    luo_diags_init(diags, f->arena);
+    const luo_compare_opts o = {.paths = paths, .npaths = n, .out = out, .allow_different = allow};
+    return luo_compare(f->arena, &o, text, diags);
+}
+
+static const spec fast = {"fast", "sim", "complete", 0x1234, 4, 1, true};
+static const spec slow = {"slow", "sim", "lost", 0x1234, 2, 2, true};
+static const spec real = {"real", "host", "complete", 0x1234, 4, 1.1, true};
+static const spec other = {"other", "host", "complete", 0x9999, 4, 1.1, false};
+
+START_TEST(two_runs)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "cmp2");
+    const char *const paths[] = {make_run(f, dir, &fast), make_run(f, dir, &slow)};
+    luo_diags d;
+    luo_str text = {0};
+    char *head = "run,policy,backend,seed,plan,program,steps,total_s,step_mean_s,step_p50_s,"
+                 "step_p99_s,tokens_per_s,goodput_tokens_per_s,mfu_ratio,lost_s,switches,restarts,"
+                 "peak_memory_ratio,speedup,error_ratio\n";
+    char plan[17];
+    luo_hash_print(luo_plan_hash(&f->plan), plan);
+    ck_assert_int_eq(compare(f, paths, 2, dir, false, &text, &d), LUO_OK);
+    /* 4 steps of 0.15 s and one redone: 64 tokens in 0.75 s; 2 of 0.3 s and one: 32 in 0.9 s;
+     * the speedup is that of the goodputs as printed, 35.556 / 85.333. */
+    ck_assert_str_eq(
+        slurp(f->arena, dir, "compare.csv"),
+        luo_arena_printf(f->arena,
+                         "%sfast,fast,sim,7,%s,0000000000001234,4,0.750000000,0.150000000,"
+                         "0.150000000,0.150000000,106.667,85.333,0.400000,0.150000000,0,0,0.500000,"
+                         "1.000000,\n"
+                         "slow,slow,sim,7,%s,0000000000001234,2,0.900000000,0.300000000,"
+                         "0.300000000,0.300000000,53.333,35.556,0.200000,0.300000000,0,0,0.500000,"
+                         "0.416674,\n",
+                         head, plan, plan));
+    ck_assert_str_eq(slurp(f->arena, dir, "compare_steps.csv"),
+                     "step,reference_s,other_s,error_ratio\n"
+                     "0,0.150000000,0.300000000,1.000000\n1,0.150000000,0.300000000,1.000000\n");
+    const char *ops = slurp(f->arena, dir, "compare_ops.csv");
+    /* 2 steps x 4 devices x 2 micro-batches of 10 ms */
+    ck_assert_ptr_nonnull(
+        strstr(ops, "\nlayers.0.mm,COMPUTE,16,0.160000000,0.320000000,1.000000\n"));
+    json_t *j = json_loads(slurp(f->arena, dir, "compare.json"), 0, NULL);
+    ck_assert_str_eq(json_string_value(json_object_get(j, "schema")), "luoshu.compare/1");
+    ck_assert_uint_eq(json_array_size(json_object_get(j, "runs")), 2);
+    json_decref(j);
+    ck_assert_str_eq(text.at, "run   state     steps  time   step    p99  goodput   MFU  lost  "
+                              "switches  restarts  memory  "
+                              "speedup\n"
+                              "                          h      s      s    tok/s     %     %      "
+                              "                     %\n"
+                              "fast  complete      4  0.00  0.150  0.150       85  40.0  20.0      "
+                              "   0         0    50.0  "
+                              "  1.000\n"
+                              "slow  lost          2  0.00  0.300  0.300       36  20.0  33.3      "
+                              "   0         0    50.0  "
+                              "  0.417\n"
+                              "slow: lost after 1 s; its figures end there\n");
+    luo_str_free(&text);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+/* Sim beside host: the error of the prediction; with other programs the answer is no. */
+START_TEST(sim_and_host)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "cmph");
+    const char *a = make_run(f, dir, &fast), *b = make_run(f, dir, &real);
+    const char *c = make_run(f, dir, &other);
+    const char *const good[] = {a, b}, *const bad[] = {a, c}, *const three[] = {a, b, c};
+    luo_diags d;
+    luo_str text = {0};
+    ck_assert_int_eq(compare(f, good, 2, dir, false, &text, &d), LUO_OK);
+    ck_assert_ptr_nonnull(strstr(slurp(f->arena, dir, "compare.csv"), ",0.100000\n"));
+    ck_assert_ptr_nonnull(strstr(text.at, "real against fast: step time differs by 10.00 % in the "
+                                          "median, 10.00 % at most, over 4 steps\n"));
+    luo_str_clear(&text);
+    ck_assert_int_eq(compare(f, bad, 2, dir, false, &text, &d), LUO_ENO);
+    ck_assert_str_eq(d.first->err.text,
+                     luo_arena_printf(f->arena,
+                                      "runs `%s` and `%s` ran different programs for plan 0 "
+                                      "(0000000000001234, 0000000000009999); compare equal ones or "
+                                      "pass --allow-different.",
+                                      a, c));
+    ck_assert_int_eq(compare(f, bad, 2, dir, true, &text, &d), LUO_OK);
+    ck_assert_int_eq(compare(f, three, 3, dir, true, &text, &d), LUO_OK);
+    slurp(f->arena, dir, "compare_steps-real.csv");
+    slurp(f->arena, dir, "compare_steps-other.csv");
+    slurp(f->arena, dir, "compare_ops-real.csv");
+    ck_assert(!luo_result_has(dir, "compare_ops-other.csv")); /* it was not traced */
+    luo_str_free(&text);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+START_TEST(sets)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "cmps");
+    const char *const runs[] = {make_run(f, dir, &slow), make_run(f, dir, &fast)};
+    const char *const set[] = {dir}, *const twice[] = {dir, runs[0]};
+    const char *const *out;
+    int32_t n;
+    luo_diags d;
+    luo_str text = {0};
+    luo_diags_init(&d, f->arena);
+    ck_assert_int_eq(luo_result_expand(f->arena, set, 1, &out, &n, &d), LUO_OK);
+    ck_assert_int_eq(n, 2);
+    ck_assert_str_eq(out[0], runs[1]); /* by name */
+    ck_assert_int_eq(compare(f, runs, 2, dir, false, &text, &d), LUO_OK);
+    ck_assert_int_eq(luo_result_expand(f->arena, set, 1, &out, &n, &d), LUO_OK);
+    ck_assert_str_eq(out[0], runs[0]); /* as compared */
+    ck_assert_int_eq(luo_result_expand(f->arena, twice, 2, &out, &n, &d), LUO_EINPUT);
+    ck_assert_str_eq(
+        d.first->err.text,
+        luo_arena_printf(f->arena, "run `%s` is given twice; give each once.", runs[0]));
+
+    const char *const none[] = {luo_arena_printf(f->arena, "%s/fast/config", dir)};
+    ck_assert_int_eq(compare(f, none, 1, dir, false, &text, &d), LUO_EINPUT);
+    ck_assert_str_eq(d.first->err.text,
+                     luo_arena_printf(f->arena,
+                                      "`%s` holds no run; a run directory or a result set "
+                                      "is expected.",
+                                      none[0]));
+    ck_assert_int_eq(unlink(luo_arena_printf(f->arena, "%s/summary.json", runs[0])), 0);
+    ck_assert_int_eq(compare(f, runs, 1, dir, false, &text, &d), LUO_EINPUT);
+    ck_assert_str_eq(
+        d.first->err.text,
+        luo_arena_printf(f->arena, "run `%s` has no summary.json; it was not finished.", runs[0]));
+    luo_str_free(&text);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+/* A seed that JSON readers can not keep as a number survives. */
+START_TEST(large_seed)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "seed");
+    luo_result r;
+    luo_diags d;
+    luo_diags_init(&d, f->arena);
+    f->scenario.seed = UINT64_MAX;
+    const char *run = make_run(f, dir, &fast);
+    ck_assert_int_eq(luo_result_read(f->arena, run, &r, &d), LUO_OK);
+    ck_assert_str_eq(r.seed, "18446744073709551615");
+    ck_assert_str_eq(r.name, "fast");
+    ck_assert_str_eq(r.programs[0], "0000000000001234");
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+LUO_SUITE("io.compare", LUO_T(v_q1), LUO_T(two_runs), LUO_T(sim_and_host), LUO_T(sets),
+          LUO_T(large_seed))

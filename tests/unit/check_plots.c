@@ -1,0 +1,248 @@
+/* tests/unit/check_plots.c: figures of a set and of a run, twice with equal bytes; runs with
+ * nothing to show; what is said when gnuplot is missing or fails. Run from the root of the
+ * repository. */
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/io/compare.h"
+#include "core/io/files.h"
+#include "core/io/plots.h"
+#include "tests/check_main.h"
+#include "tests/run_fixture.h"
+
+static bool skip(void)
+{
+    if (luo_plot_possible(NULL)) return false;
+    printf("skipped: gnuplot is not installed\n");
+    return true;
+}
+
+/* A run of n steps; after half of them a failure, a restart, and two steps again. bare: no events,
+ * nothing traced. */
+static void make_run(fixture *f, const char *dir, const char *name, int n, double factor, bool bare)
+{
+    luo_rundir_opts opts = fix_opts(f);
+    luo_rundir *r = NULL;
+    luo_err err = {0};
+    double t = 0;
+    opts.policy = name;
+    ck_assert_msg(
+        luo_rundir_open(luo_arena_printf(f->arena, "%s/%s", dir, name), &opts, &r, &err) == LUO_OK,
+        "%s", err.text);
+    const luo_sink *k = luo_rundir_sink(r);
+    ck_assert_int_eq(k->plan(k->ctx, 0, &f->plan, &f->set, &err), LUO_OK);
+    for (int32_t d = 0; d < FIX_DEVICES; d++) {
+        const luo_row_memory m = {.device = d,
+                                  .stage = d / 2,
+                                  .capacity_bytes = 96LL << 30,
+                                  .reserved_bytes = 6LL << 30,
+                                  .memory = {.weights = 20LL << 30,
+                                             .gradients = 20LL << 30,
+                                             .optimizer = 30LL << 30,
+                                             .activations = (d == 3 ? 40LL : 10LL) << 30,
+                                             .peak = (d == 3 ? 110LL : 80LL) << 30}};
+        ck_assert_int_eq(k->memory(k->ctx, &m, &err), LUO_OK);
+    }
+    for (int i = 0; i < n; i++) {
+        const double dur = 0.15 * factor * (1 + 0.1 * (i % 7 == 3));
+        const int step = i > n / 2 ? i - 2 : i;
+        const luo_row_step row = {
+            .step = step,
+            .attempt = i > n / 2 && i <= n / 2 + 2,
+            .tokens = 16,
+            .start_s = t,
+            .end_s = t + dur,
+            .tokens_per_s = 16 / dur,
+            .slowest_device = -1,
+            .max_slowdown = 1,
+            .parts = {.compute_s = 0.6 * dur, .tp_s = 0.2 * dur, .bubble_s = 0.2 * dur}};
+        const luo_row_timeline line = {.start_s = t,
+                                       .end_s = t + dur,
+                                       .kind = LUO_SPAN_STEP,
+                                       .blocking = true,
+                                       .step = step,
+                                       .event = ""};
+        const luo_step_result result = fix_result(f);
+        ck_assert_int_eq(k->step(k->ctx, &row, &err), LUO_OK);
+        ck_assert_int_eq(k->timeline(k->ctx, &line, &err), LUO_OK);
+        if (i == 0 && !bare)
+            ck_assert_int_eq(k->ops(k->ctx, 0, 0, 0, 0, &f->set, &result, &err), LUO_OK);
+        t += dur;
+        if (i != n / 2 || bare) continue;
+        const luo_row_event e = {.t_s = t,
+                                 .id = "gpu1",
+                                 .phase = "fired",
+                                 .kind = "fail",
+                                 .target = "device:1",
+                                 .detail = "",
+                                 .step = step};
+        const luo_row_timeline restart = {.start_s = t,
+                                          .end_s = t + 1,
+                                          .kind = LUO_SPAN_RESTART,
+                                          .blocking = true,
+                                          .step = step,
+                                          .event = "gpu1"};
+        const luo_row_switch sw = {.t_s = t,
+                                   .to_plan = 0,
+                                   .event = "gpu1",
+                                   .detect_s = 0.2,
+                                   .move_s = 0.8,
+                                   .total_s = 1,
+                                   .source = "devices"};
+        ck_assert_int_eq(k->event(k->ctx, &e, &err), LUO_OK);
+        ck_assert_int_eq(k->timeline(k->ctx, &restart, &err), LUO_OK);
+        ck_assert_int_eq(k->switched(k->ctx, &sw, &err), LUO_OK);
+        t += 1;
+    }
+    for (int32_t d = 0; d < FIX_DEVICES; d++) {
+        const luo_row_device row = {.device = d,
+                                    .up_s = t,
+                                    .used_s = t,
+                                    .mean_slowdown = 1,
+                                    .caused_slowdown = bare ? -1 : 1 + 0.1 * d};
+        ck_assert_int_eq(k->device(k->ctx, &row, &err), LUO_OK);
+    }
+    if (!bare) ck_assert_int_eq(k->links(k->ctx, f->links, f->cluster.nlinks, t, &err), LUO_OK);
+    const luo_run_summary sum = {.policy = name,
+                                 .backend = "sim",
+                                 .state = bare ? "lost" : "complete",
+                                 .steps_done = n - 2,
+                                 .steps_redone = 2,
+                                 .tokens = 16 * n,
+                                 .total_s = t,
+                                 .step_mean_s = 0.15,
+                                 .tokens_per_s = 100,
+                                 .goodput_tokens_per_s = 90,
+                                 .mfu_ratio = 0.3,
+                                 .time = {.compute_s = 0.5 * t, .bubble_s = 0.4 * t},
+                                 .redone_s = 0.1 * t};
+    ck_assert_int_eq(k->summary(k->ctx, &sum, &err), LUO_OK);
+    ck_assert_int_eq(luo_rundir_close(r, sum.state, 0, &err), LUO_OK);
+}
+
+static void no_words(const luo_diags *d)
+{
+    for (const luo_diag *x = d->first; x; x = x->next) ck_abort_msg("%s", x->err.text);
+}
+
+static luo_status plot(fixture *f, const char *dir, const char *figure, luo_str *made, luo_diags *d)
+{
+    const luo_plot_opts o = {.dir = dir, .scripts = "plots", .figure = figure};
+    luo_diags_init(d, f->arena);
+    luo_str_clear(made);
+    return luo_plot(f->arena, &o, made, d);
+}
+
+static uint64_t hash_of(const char *path)
+{
+    static char text[4 << 20];
+    FILE *file = fopen(path, "rb");
+    ck_assert_msg(file != NULL, "%s is missing", path);
+    const size_t n = fread(text, 1, sizeof text, file);
+    fclose(file);
+    ck_assert_uint_gt(n, 500);
+    ck_assert_uint_lt(n, sizeof text);
+    return luo_hash_bytes(LUO_HASH_EMPTY, text, n);
+}
+
+/* Hash over all files that were made, and their number. */
+static uint64_t hash_all(const char *made, int *n)
+{
+    uint64_t h = LUO_HASH_EMPTY;
+    char path[1024];
+    *n = 0;
+    for (const char *at = made; *at; at = strchr(at, '\n') + 1, ++*n) {
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(at, "\n"), at);
+        const uint64_t one = hash_of(path);
+        h = luo_hash_bytes(h, &one, sizeof one);
+    }
+    return h;
+}
+
+START_TEST(set)
+{
+    fixture *f = fix_new();
+    const char *top = fix_dir(f->arena, "plots");
+    const char *dir = luo_arena_printf(f->arena, "%s/it's a set", top); /* a name that needs care */
+    const char *const paths[] = {luo_arena_printf(f->arena, "%s/static", dir),
+                                 luo_arena_printf(f->arena, "%s/re_start", dir)};
+    luo_str text = {0}, made = {0};
+    luo_diags d;
+    int n, again;
+    if (skip()) return;
+    make_run(f, dir, "static", 40, 1, false);
+    make_run(f, dir, "re_start", 30, 1.5, false);
+    const luo_compare_opts o = {.paths = paths, .npaths = 2, .out = dir};
+    luo_diags_init(&d, f->arena);
+    ck_assert_int_eq(luo_compare(f->arena, &o, &text, &d), LUO_OK);
+    ck_assert_int_eq(plot(f, dir, NULL, &made, &d), LUO_OK);
+    no_words(&d);
+    const uint64_t first = hash_all(luo_str_get(&made), &n);
+    ck_assert_int_eq(n, 2 * (5 + 2 * 5)); /* SVG and PNG; five of the set, five of each run */
+    ck_assert_int_eq(plot(f, dir, NULL, &made, &d), LUO_OK);
+    ck_assert_uint_eq(hash_all(luo_str_get(&made), &again), first);
+    luo_str_free(&text);
+    luo_str_free(&made);
+    fix_remove(f->arena, top);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+/* One run alone, without events, trace, switches or traffic: figures without data are left out and
+ * no script stumbles. */
+START_TEST(bare)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "bare");
+    const char *run = luo_arena_printf(f->arena, "%s/static", dir);
+    luo_str made = {0};
+    luo_diags d;
+    int n;
+    if (skip()) return;
+    make_run(f, dir, "static", 3, 1, true);
+    ck_assert_int_eq(plot(f, run, NULL, &made, &d), LUO_OK);
+    no_words(&d);
+    hash_all(luo_str_get(&made), &n);
+    ck_assert_int_eq(n, 2 * 6);
+    ck_assert_ptr_nonnull(strstr(made.at, "/static/plots/memory.png\n"));
+    ck_assert_int_eq(plot(f, run, "memory", &made, &d), LUO_OK);
+    hash_all(luo_str_get(&made), &n);
+    ck_assert_int_eq(n, 2);
+    ck_assert_int_eq(plot(f, run, "gantt", &made, &d), LUO_EINPUT);
+    ck_assert_str_eq(d.first->err.text,
+                     luo_arena_printf(f->arena, "`%s` holds no data for figure `gantt`.", run));
+    luo_str_free(&made);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+START_TEST(faults)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "faults");
+    luo_str made = {0};
+    luo_diags d;
+    luo_plot_opts o = {.dir = dir, .scripts = "plots", .gnuplot = "no-such-gnuplot"};
+    luo_diags_init(&d, f->arena);
+    ck_assert_int_eq(luo_plot(f->arena, &o, &made, &d), LUO_EBACKEND);
+    ck_assert_str_eq(d.first->err.text,
+                     "`no-such-gnuplot` is not installed; figures need it (Debian: gnuplot-nox).");
+    o.figure = "pie";
+    luo_diags_init(&d, f->arena);
+    ck_assert_int_eq(luo_plot(f->arena, &o, &made, &d), LUO_EUSAGE);
+    if (skip()) return;
+    make_run(f, dir, "static", 3, 1, true);
+    o = (luo_plot_opts){.dir = dir, .scripts = "/nonexistent", .figure = "stepcdf"};
+    luo_diags_init(&d, f->arena);
+    ck_assert_int_eq(luo_plot(f->arena, &o, &made, &d), LUO_EBACKEND);
+    ck_assert_ptr_nonnull(strstr(d.first->err.text, "gnuplot failed on figure `stepcdf`"));
+    ck_assert_ptr_nonnull(strstr(d.first->err.text, "Cannot load input"));
+    luo_str_free(&made);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+LUO_SUITE("io.plots", LUO_T(set), LUO_T(bare), LUO_T(faults))
