@@ -1,0 +1,301 @@
+/* sim/backend.c: the backend table of the simulator. */
+#include <math.h>
+#include <simgrid/forward.h>
+#include <simgrid/version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/memo.h"
+#include "sim/sim.h"
+#include "sim/worker.h"
+
+enum { WORKERS = 4 }; /* programs of steps, checkpoints and switches take turns */
+
+struct luo_backend_state {
+    luo_backend_config config;
+    double now;
+    luo_arena *arena; /* of the state */
+    luo_arena *last;  /* of a reply that is not kept */
+    sim_worker worker[WORKERS];
+    sim_memo memo;
+    luo_world *world;    /* of this step, without what cannot matter */
+    luo_change *changes; /* the same */
+    int32_t nchanges, room_changes;
+    luo_rng *rng, *step_rng; /* per device of the cluster; per program */
+    int64_t asked, closed_instead;
+};
+
+static luo_status sim_describe(char *text, size_t size)
+{
+    snprintf(text, size, "sim: SimGrid %d.%d, virtual time, no data", SIMGRID_VERSION_MAJOR,
+             SIMGRID_VERSION_MINOR);
+    return LUO_OK;
+}
+
+static bool has_noise(const luo_backend_state *b)
+{
+    return b->config.compute_sigma > 0 || b->config.comm_sigma > 0;
+}
+
+static luo_status open_state(luo_backend_state *b, luo_err *err)
+{
+    const luo_cluster *c = b->config.cluster;
+    b->arena = luo_arena_new(0);
+    b->last = luo_arena_new(0);
+    if (!b->arena || !b->last) return luo_err_nomem(err);
+    LUO_TRY(luo_world_new(b->arena, c, &b->world, err));
+    if (!has_noise(b)) return LUO_OK;
+    b->rng = LUO_NEW_N(b->arena, luo_rng, c->ndevices);
+    b->step_rng = LUO_NEW_N(b->arena, luo_rng, c->ndevices);
+    if (!b->rng || !b->step_rng) return luo_err_nomem(err);
+    for (int32_t d = 0; d < c->ndevices; d++) {
+        char name[32];
+        snprintf(name, sizeof name, "noise#%d", d);
+        b->rng[d] = luo_rng_stream(b->config.seed, name);
+    }
+    return LUO_OK;
+}
+
+static void sim_close(luo_backend_state *b)
+{
+    if (!b) return;
+    for (int i = 0; i < WORKERS; i++) sim_worker_drop(&b->worker[i]);
+    sim_memo_free(&b->memo);
+    luo_arena_free(b->last);
+    luo_arena_free(b->arena);
+    free(b->changes);
+    free(b);
+}
+
+static luo_status sim_open(const luo_backend_config *config, luo_backend_state **out, luo_err *err)
+{
+    luo_backend_state *b = calloc(1, sizeof *b);
+    if (!b) return luo_err_nomem(err);
+    b->config = *config;
+    const luo_status st = open_state(b, err);
+    if (st == LUO_OK) *out = b;
+    else sim_close(b);
+    return st;
+}
+
+/* ---- workers ---- */
+
+static luo_status worker_for(luo_backend_state *b, const luo_programs *set, sim_worker **out,
+                             luo_err *err)
+{
+    sim_worker *oldest = &b->worker[0];
+    for (int i = 0; i < WORKERS; i++) {
+        sim_worker *w = &b->worker[i];
+        if (w->pid && w->hash == set->hash) {
+            *out = w;
+            w->used = ++b->asked;
+            return LUO_OK;
+        }
+        if (!w->pid || (oldest->pid && w->used < oldest->used)) oldest = w;
+    }
+    sim_worker_drop(oldest);
+    LUO_TRY(sim_worker_start(oldest, &b->config, set, &luo_sim_backend, b->worker, WORKERS, err));
+    oldest->used = ++b->asked;
+    *out = oldest;
+    return LUO_OK;
+}
+
+/* Draws, if there is noise, begin where those of the last step ended. */
+static luo_status simulate(luo_backend_state *b, const luo_step_request *q, int32_t nchanges,
+                           luo_arena *arena, sim_reply *reply, luo_err *err)
+{
+    const luo_programs *set = q->programs;
+    sim_worker *w = NULL;
+    sim_ask ask = {b->world, b->changes, nchanges, q->trace, NULL, set->n};
+    LUO_TRY(worker_for(b, set, &w, err));
+    if (has_noise(b)) {
+        ask.rng = b->step_rng;
+        for (int32_t i = 0; i < set->n; i++) b->step_rng[i] = b->rng[set->at[i].device];
+    }
+    LUO_TRY(sim_worker_ask(w, arena, &ask, reply, err));
+    b->closed_instead += reply->head.closed_instead;
+    return LUO_OK;
+}
+
+/* Draws made by the last simulation count. */
+static void keep_draws(luo_backend_state *b, const luo_programs *set)
+{
+    for (int32_t i = 0; b->rng && i < set->n; i++) b->rng[set->at[i].device] = b->step_rng[i];
+}
+
+/* ---- what can matter to a step ---- */
+
+static bool concerns(const luo_programs *set, const luo_change *c)
+{
+    if (c->kind == LUO_CHANGE_LINK) return true;
+    return c->kind != LUO_CHANGE_UP && luo_programs_find(set, c->target) != NULL;
+}
+
+static luo_status take_changes(luo_backend_state *b, const luo_step_request *q, luo_err *err)
+{
+    if (q->nchanges > b->room_changes) {
+        luo_change *more = realloc(b->changes, (size_t)q->nchanges * sizeof *more);
+        if (!more) return luo_err_nomem(err);
+        b->changes = more;
+        b->room_changes = q->nchanges;
+    }
+    b->nchanges = 0;
+    for (int32_t i = 0; i < q->nchanges; i++) {
+        if (!concerns(q->programs, &q->changes[i])) continue;
+        b->changes[b->nchanges] = q->changes[i];
+        b->changes[b->nchanges++].at_s = fmax(0, q->changes[i].at_s - b->now);
+    }
+    return LUO_OK;
+}
+
+/* Devices without a program cannot matter; so steps stay equal when only those change. */
+static void take_world(luo_backend_state *b, const luo_step_request *q)
+{
+    luo_world_copy(b->world, q->world);
+    for (int32_t d = 0; d < b->world->ndevices; d++) {
+        b->world->slowdown[d] = 1;
+        b->world->up[d] = true;
+    }
+    for (int32_t i = 0; i < q->programs->n; i++) {
+        const int32_t d = q->programs->at[i].device;
+        if (d < 0 || d >= b->world->ndevices) continue; /* sim_net_make says so */
+        b->world->slowdown[d] = q->world->slowdown[d];
+        b->world->up[d] = q->world->up[d];
+    }
+}
+
+/* ---- a step ---- */
+
+static void fill(const luo_backend_state *b, const sim_reply *r, bool reused, luo_step_result *out)
+{
+    *out = (luo_step_result){
+        .status = (luo_status)r->head.status, .start_s = b->now, .end_s = b->now + r->head.end_s,
+        .failed_device = r->head.failed_device, .failed_link = r->head.failed_link,
+        .reused = reused, .n = r->head.n, .parts = r->parts, .compute_s = r->compute_s,
+        .predicted_s = r->predicted_s, .nrecords = (int32_t)r->head.nrecords,
+        .nlinks = r->head.nlinks, .ncomm = r->head.ncomm, .records = r->records, .links = r->links,
+        .comm = r->comm};
+    memcpy(out->text, r->head.text, sizeof out->text);
+}
+
+/* A device that is down when the step begins ends it at once. */
+static luo_status refuse(luo_backend_state *b, const luo_step_request *q, int32_t device,
+                         luo_step_result *result, luo_err *err)
+{
+    const int32_t n = q->programs->n, links = b->world->nlinks;
+    sim_reply r = {.head = {.status = LUO_EPEER, .failed_device = device, .failed_link = -1, .n = n,
+                            .nlinks = links},
+                   .parts = LUO_NEW_N(b->last, luo_parts, n),
+                   .compute_s = LUO_NEW_N(b->last, double, n),
+                   .predicted_s = LUO_NEW_N(b->last, double, n),
+                   .links = LUO_NEW_N(b->last, luo_link_use, links)};
+    if (!r.parts || !r.compute_s || !r.predicted_s || !r.links) return luo_err_nomem(err);
+    snprintf(r.head.text, sizeof r.head.text,
+             "device %d is down when the step begins; it has to come back, or the plan to do "
+             "without it.", device);
+    fill(b, &r, false, result);
+    return LUO_OK;
+}
+
+/* The step without its changes, from the memo if it is there. */
+static luo_status quiet_step(luo_backend_state *b, const luo_step_request *q, sim_reply *reply,
+                             bool *reused, luo_err *err)
+{
+    const sim_memo_entry *known = sim_memo_find(&b->memo, q->programs->hash, b->world, q->trace);
+    *reused = known != NULL;
+    if (!known) {
+        luo_arena *arena = luo_arena_new(0);
+        if (!arena) return luo_err_nomem(err);
+        luo_status st = simulate(b, q, 0, arena, reply, err);
+        if (st != LUO_OK) {
+            luo_arena_free(arena);
+            return st;
+        }
+        /* A failure is kept as well: it depends on nothing else. */
+        known = sim_memo_put(&b->memo, arena, q->programs->hash, b->world, q->trace, reply);
+        if (!known) return luo_err_nomem(err);
+    }
+    *reply = known->reply;
+    return LUO_OK;
+}
+
+/* A link over which nothing went in the undisturbed step cannot matter, whatever it does. */
+static void drop_idle_links(luo_backend_state *b, const sim_reply *undisturbed)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < b->nchanges; i++) {
+        const luo_change c = b->changes[i];
+        if (c.kind == LUO_CHANGE_LINK && undisturbed->links[c.target].bytes_up <= 0 &&
+            undisturbed->links[c.target].bytes_down <= 0)
+            continue;
+        b->changes[n++] = c;
+    }
+    b->nchanges = n;
+}
+
+static luo_status run_step(luo_backend_state *b, const luo_step_request *q, luo_step_result *result,
+                           luo_err *err)
+{
+    sim_reply reply;
+    bool reused = false;
+    if (has_noise(b)) LUO_TRY(simulate(b, q, 0, b->last, &reply, err));
+    else LUO_TRY(quiet_step(b, q, &reply, &reused, err));
+    if (reply.head.status == LUO_OK) drop_idle_links(b, &reply);
+    if (b->nchanges > 0 && b->changes[0].at_s < reply.head.end_s) {
+        LUO_TRY(simulate(b, q, b->nchanges, b->last, &reply, err));
+        reused = false;
+    }
+    keep_draws(b, q->programs);
+    if (reply.head.nrecords > INT32_MAX)
+        return luo_err_set(err, LUO_E2BIG, "the trace of this step has more than 2,147,483,647 "
+                                           "records; trace fewer devices.");
+    fill(b, &reply, reused, result);
+    b->now = result->end_s;
+    return LUO_OK;
+}
+
+static const char closed_note[] =
+    "some transfers were done in closed form, because too many flows were under way at once; "
+    "contention among those is not seen";
+
+static luo_status sim_run_ranks(luo_backend_state *b, const luo_step_request *q,
+                                luo_step_result *result, luo_err *err)
+{
+    luo_arena_reset(b->last, 0);
+    take_world(b, q);
+    LUO_TRY(take_changes(b, q, err));
+    for (int32_t i = 0; i < q->programs->n; i++) {
+        const int32_t d = q->programs->at[i].device;
+        if (d >= 0 && d < b->world->ndevices && !b->world->up[d])
+            return refuse(b, q, d, result, err);
+    }
+    LUO_TRY(run_step(b, q, result, err));
+    if (b->closed_instead > 0) result->note = closed_note;
+    return LUO_OK;
+}
+
+static double sim_backend_now(const luo_backend_state *b)
+{
+    return b->now;
+}
+
+static luo_status sim_backend_sleep_until(luo_backend_state *b, double at_s)
+{
+    if (at_s > b->now) b->now = at_s;
+    return LUO_OK;
+}
+
+const luo_backend luo_sim_backend = {
+    .name = "sim",
+    .abi = LUO_BACKEND_ABI,
+    .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS,
+    .describe = sim_describe,
+    .open = sim_open,
+    .close = sim_close,
+    .run_ranks = sim_run_ranks,
+    .submit = sim_submit,
+    .wait = sim_wait,
+    .now = sim_backend_now,
+    .sleep_until = sim_backend_sleep_until,
+};

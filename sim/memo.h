@@ -1,0 +1,33 @@
+/* sim/memo.h: steps already simulated: equal programs in an equal world take equal time. */
+#ifndef LUO_SIM_MEMO_H
+#define LUO_SIM_MEMO_H
+#include "sim/report.h"
+
+typedef struct sim_memo_entry {
+    luo_arena *arena; /* NULL: free */
+    uint64_t programs;
+    bool trace;
+    luo_world *world;
+    sim_reply reply;
+    size_t bytes;
+    int64_t used;
+} sim_memo_entry;
+
+enum { SIM_MEMO_MAX = 64 };
+typedef struct sim_memo {
+    sim_memo_entry entry[SIM_MEMO_MAX];
+    size_t bytes; /* at most SIM_MEMO_BYTES together, but always room for one */
+    int64_t clock;
+    int last; /* place of the entry found or put last */
+} sim_memo;
+#define SIM_MEMO_BYTES ((size_t)256 << 20)
+
+/* NULL: not known. The entry stays until the next sim_memo_put. */
+const sim_memo_entry *sim_memo_find(sim_memo *m, uint64_t programs, const luo_world *world,
+                                    bool trace);
+/* Keeps a reply whose arrays live in arena, which the memo takes over (also on failure: freed).
+ * NULL: out of memory. */
+const sim_memo_entry *sim_memo_put(sim_memo *m, luo_arena *arena, uint64_t programs,
+                                   const luo_world *world, bool trace, const sim_reply *reply);
+void sim_memo_free(sim_memo *m);
+#endif

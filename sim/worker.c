@@ -1,0 +1,237 @@
+/* sim/worker.c: both sides of the socket. */
+#include "sim/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim/shim.h"
+#include "sim/talk.h"
+
+typedef struct question { /* goes first; world, changes and random states follow */
+    int32_t nchanges;
+    bool trace, noise;
+} question;
+
+/* ---- the process ---- */
+
+typedef struct server {
+    int fd;
+    luo_arena *arena, *asked; /* of the process; of one question */
+    const sim_net *net;
+    sim_grid grid;
+    sim_step step;
+    sim_unit_loads units;
+    luo_world world;
+    luo_change *changes;
+    question q;
+} server;
+
+static bool send_reply(int fd, const sim_reply *r)
+{
+    const size_t n = (size_t)r->head.n;
+    return sim_send(fd, &r->head, sizeof r->head) &&
+           sim_send(fd, r->parts, n * sizeof *r->parts) &&
+           sim_send(fd, r->compute_s, n * sizeof *r->compute_s) &&
+           sim_send(fd, r->predicted_s, n * sizeof *r->predicted_s) &&
+           sim_send(fd, r->links, (size_t)r->head.nlinks * sizeof *r->links) &&
+           sim_send(fd, r->comm, (size_t)r->head.ncomm * sizeof *r->comm) &&
+           sim_send(fd, r->records, (size_t)r->head.nrecords * sizeof *r->records) &&
+           (!r->rng || sim_send(fd, r->rng, n * sizeof *r->rng));
+}
+
+/* No actor can go on: tell why and end, since SimGrid is about to kill them all. */
+static void on_deadlock(void *ctx)
+{
+    server *v = ctx;
+    sim_reply reply;
+    v->step.st = LUO_ESTUCK;
+    v->step.end = sim_now(&v->step);
+    char text[LUO_ERR_TEXT];
+    sim_stuck_text(&v->step, text, sizeof text);
+    v->step.stopped = true;
+    if (sim_report(&v->step, &v->units, &reply) != LUO_OK) _exit(1);
+    memcpy(reply.head.text, text, sizeof text);
+    _exit(send_reply(v->fd, &reply) ? 0 : 1);
+}
+
+static luo_status prepare(server *v, const luo_backend *backend)
+{
+    const luo_cluster *c = v->net->config->cluster;
+    v->arena = luo_arena_new(1 << 20);
+    v->asked = luo_arena_new(1 << 16);
+    if (!v->arena || !v->asked) return LUO_ENOMEM;
+    v->world.ndevices = c->ndevices;
+    v->world.nlinks = c->nlinks;
+    v->world.slowdown = LUO_NEW_N(v->arena, double, c->ndevices);
+    v->world.up = LUO_NEW_N(v->arena, bool, c->ndevices);
+    v->world.link_factor = LUO_NEW_N(v->arena, double, c->nlinks);
+    v->world.link_extra_latency_s = LUO_NEW_N(v->arena, double, c->nlinks);
+    if (!v->world.slowdown || !v->world.up || !v->world.link_factor ||
+        !v->world.link_extra_latency_s)
+        return LUO_ENOMEM;
+    LUO_TRY(sim_grid_open(v->arena, v->net, &v->grid));
+    LUO_TRY(sim_unit_init(v->arena, v->net, &v->units));
+    luo_sg_on_deadlock(on_deadlock, v);
+    signal(SIGINT, SIG_IGN); /* SimGrid took it; it is the parent's to answer */
+    return sim_step_init(v->arena, &v->step, v->net, &v->grid, backend);
+}
+
+static bool hear(server *v)
+{
+    luo_arena_reset(v->asked, 0);
+    if (!sim_receive(v->fd, &v->q, sizeof v->q)) return false;
+    const size_t devices = (size_t)v->world.ndevices, links = (size_t)v->world.nlinks;
+    v->changes = LUO_NEW_N(v->asked, luo_change, v->q.nchanges);
+    v->step.rng = v->q.noise ? LUO_NEW_N(v->asked, luo_rng, v->net->set->n) : NULL;
+    if (!v->changes || (v->q.noise && !v->step.rng)) return false;
+    return sim_receive(v->fd, v->world.slowdown, devices * sizeof(double)) &&
+           sim_receive(v->fd, v->world.up, devices * sizeof(bool)) &&
+           sim_receive(v->fd, v->world.link_factor, links * sizeof(double)) &&
+           sim_receive(v->fd, v->world.link_extra_latency_s, links * sizeof(double)) &&
+           sim_receive(v->fd, v->changes, (size_t)v->q.nchanges * sizeof *v->changes) &&
+           (!v->q.noise ||
+            sim_receive(v->fd, v->step.rng, (size_t)v->net->set->n * sizeof *v->step.rng));
+}
+
+static bool answer(server *v)
+{
+    sim_reply reply = {.head = {.status = LUO_ENOMEM}};
+    luo_status st = sim_step_run(&v->step, &v->world, v->changes, v->q.nchanges, v->q.trace);
+    if (st == LUO_OK) st = sim_report(&v->step, &v->units, &reply);
+    if (st != LUO_OK) {
+        const sim_head head = {.status = (int32_t)st};
+        sim_send(v->fd, &head, sizeof head);
+        return false;
+    }
+    return send_reply(v->fd, &reply) && reply.head.status == LUO_OK;
+}
+
+static void serve(int fd, const sim_net *net, const luo_backend *backend, pid_t parent)
+{
+    server v = {.fd = fd, .net = net};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    __fpurge(stdout); /* SimGrid flushes; what the parent has not written yet is the parent's */
+    if (getppid() != parent) _exit(1);
+    if (prepare(&v, backend) != LUO_OK) _exit(1);
+    while (hear(&v) && answer(&v)) {}
+    _exit(0);
+}
+
+/* ---- the other side ---- */
+
+luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
+                            const luo_programs *set, const luo_backend *backend,
+                            const sim_worker *others, int32_t nothers, luo_err *err)
+{
+    int fd[2];
+    sim_net *net = NULL;
+    luo_arena *arena = luo_arena_new(1 << 20);
+    *w = (sim_worker){0};
+    if (!arena) return luo_err_nomem(err);
+    luo_status st = sim_net_make(arena, config, set, &net, err);
+    if (st == LUO_OK && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0)
+        st = luo_err_set(err, LUO_EBACKEND, "no socket pair for the simulator: %s; close files.",
+                         strerror(errno));
+    if (st != LUO_OK) {
+        luo_arena_free(arena);
+        return st;
+    }
+    const pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        close(fd[0]);
+        for (int32_t i = 0; i < nothers; i++)
+            if (others[i].pid) close(others[i].fd);
+        serve(fd[1], net, backend, parent);
+    }
+    close(fd[1]);
+    luo_arena_free(arena); /* the process has its own copy */
+    if (pid < 0) {
+        close(fd[0]);
+        return luo_err_set(err, LUO_EBACKEND, "no process for the simulator: %s; end others.",
+                           strerror(errno));
+    }
+    *w = (sim_worker){.pid = pid, .fd = fd[0], .hash = set->hash};
+    return LUO_OK;
+}
+
+void sim_worker_drop(sim_worker *w)
+{
+    if (!w->pid) return;
+    close(w->fd);
+    kill(w->pid, SIGKILL);
+    while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) {}
+    *w = (sim_worker){0};
+}
+
+/* The process has closed its end: say how it died. */
+static luo_status mourn(sim_worker *w, luo_err *err)
+{
+    int how = 0;
+    close(w->fd);
+    while (waitpid(w->pid, &how, 0) < 0 && errno == EINTR) {}
+    *w = (sim_worker){0};
+    if (WIFSIGNALED(how))
+        return luo_err_set(err, LUO_EBACKEND,
+                           "the simulator process was ended by signal %d (%s); it must be let run, "
+                           "and have memory enough.",
+                           WTERMSIG(how), strsignal(WTERMSIG(how)));
+    return luo_err_set(err, LUO_EBACKEND,
+                       "the simulator process ended with code %d; it must end with its answer.",
+                       WEXITSTATUS(how));
+}
+
+static bool put_question(const sim_worker *w, const sim_ask *ask)
+{
+    const question q = {ask->nchanges, ask->trace, ask->rng != NULL};
+    const luo_world *v = ask->world;
+    const size_t devices = (size_t)v->ndevices, links = (size_t)v->nlinks;
+    return sim_send(w->fd, &q, sizeof q) &&
+           sim_send(w->fd, v->slowdown, devices * sizeof(double)) &&
+           sim_send(w->fd, v->up, devices * sizeof(bool)) &&
+           sim_send(w->fd, v->link_factor, links * sizeof(double)) &&
+           sim_send(w->fd, v->link_extra_latency_s, links * sizeof(double)) &&
+           sim_send(w->fd, ask->changes, (size_t)ask->nchanges * sizeof *ask->changes) &&
+           (!ask->rng || sim_send(w->fd, ask->rng, (size_t)ask->n * sizeof *ask->rng));
+}
+
+static bool take_arrays(const sim_worker *w, luo_arena *arena, const sim_ask *ask, sim_reply *r,
+                        bool *nomem)
+{
+    const size_t n = (size_t)r->head.n, links = (size_t)r->head.nlinks;
+    const size_t comm = (size_t)r->head.ncomm, records = (size_t)r->head.nrecords;
+    r->parts = luo_arena_alloc(arena, n * sizeof *r->parts);
+    r->compute_s = luo_arena_alloc(arena, n * sizeof *r->compute_s);
+    r->predicted_s = luo_arena_alloc(arena, n * sizeof *r->predicted_s);
+    r->links = luo_arena_alloc(arena, links * sizeof *r->links);
+    r->comm = luo_arena_alloc(arena, comm * sizeof *r->comm);
+    r->records = luo_arena_alloc(arena, records * sizeof *r->records);
+    r->rng = NULL;
+    *nomem = !r->parts || !r->compute_s || !r->predicted_s || !r->links || !r->comm || !r->records;
+    if (*nomem) return false;
+    return sim_receive(w->fd, r->parts, n * sizeof *r->parts) &&
+           sim_receive(w->fd, r->compute_s, n * sizeof *r->compute_s) &&
+           sim_receive(w->fd, r->predicted_s, n * sizeof *r->predicted_s) &&
+           sim_receive(w->fd, r->links, links * sizeof *r->links) &&
+           sim_receive(w->fd, r->comm, comm * sizeof *r->comm) &&
+           sim_receive(w->fd, r->records, records * sizeof *r->records) &&
+           (!ask->rng || sim_receive(w->fd, ask->rng, n * sizeof *ask->rng));
+}
+
+luo_status sim_worker_ask(sim_worker *w, luo_arena *arena, const sim_ask *ask, sim_reply *out,
+                          luo_err *err)
+{
+    bool nomem = false;
+    if (!put_question(w, ask) || !sim_receive(w->fd, &out->head, sizeof out->head))
+        return mourn(w, err);
+    if (out->head.status == LUO_ENOMEM) nomem = true;
+    else if (!take_arrays(w, arena, ask, out, &nomem) && !nomem) return mourn(w, err);
+    if (out->head.status != LUO_OK || nomem) sim_worker_drop(w);
+    return nomem ? luo_err_nomem(err) : LUO_OK;
+}

@@ -1,0 +1,39 @@
+/* sim/worker.h: a process that simulates steps of one program set.
+ *
+ * SimGrid knows one engine per process and a platform that cannot change, so every program set gets
+ * a process of its own: forked with all it needs in memory, asked over a socket pair, dropped after
+ * a failure (its actors and links are then in no state to go on). Its end is an error here, never
+ * ours. */
+#ifndef LUO_SIM_WORKER_H
+#define LUO_SIM_WORKER_H
+#include <sys/types.h>
+
+#include "sim/report.h"
+
+typedef struct sim_worker { /* pid 0: none */
+    pid_t pid;
+    int fd;
+    uint64_t hash; /* of its programs */
+    int64_t used;  /* when it was last asked, for the choice of which to drop */
+} sim_worker;
+
+typedef struct sim_ask {
+    const luo_world *world;
+    const luo_change *changes; /* at_s since the start of the step */
+    int32_t nchanges;
+    bool trace;
+    luo_rng *rng; /* n of the programs, changed by the step; NULL: no noise */
+    int32_t n;
+} sim_ask;
+
+/* Works the net out and forks; others: workers whose sockets the new process must not keep.
+ * Errors: those of sim_net_make; LUO_EBACKEND no process. */
+luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
+                            const luo_programs *set, const luo_backend *backend,
+                            const sim_worker *others, int32_t nothers, luo_err *err);
+/* Simulates one step. The reply's arrays belong to arena. Errors: LUO_EBACKEND the process died;
+ * LUO_ENOMEM here or there. After an error, or a reply that is not LUO_OK, the worker is gone. */
+luo_status sim_worker_ask(sim_worker *w, luo_arena *arena, const sim_ask *ask, sim_reply *out,
+                          luo_err *err);
+void sim_worker_drop(sim_worker *w);
+#endif

@@ -1,0 +1,100 @@
+/* The walk over a program: order, tickets, and which runs a dependency of another segment means. */
+#include "core/run/interp.h"
+#include "tests/check_main.h"
+
+/* A backend that writes down what it is given: "task.instr(tickets)"; tickets count from 100. */
+struct luo_rank {
+    char log[2048];
+    int64_t next, fail_at;
+    int waits;
+};
+
+static luo_status record_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
+{
+    if (r->next == r->fail_at) return LUO_EPEER;
+    size_t len = strlen(r->log);
+    len += (size_t)snprintf(r->log + len, sizeof r->log - len, "%d.%d(", issue->task,
+                            issue->instr->id);
+    for (int32_t i = 0; i < issue->ndep; i++)
+        len += (size_t)snprintf(r->log + len, sizeof r->log - len, "%s%d", i ? "," : "",
+                                (int)issue->dep[i]);
+    snprintf(r->log + len, sizeof r->log - len, ") ");
+    *ticket = r->next++;
+    return LUO_OK;
+}
+
+static luo_status record_wait(luo_rank *r, const int64_t *tickets, int32_t n)
+{
+    ck_assert(tickets == NULL && n == 0);
+    r->waits++;
+    return LUO_OK;
+}
+
+static const luo_backend recorder = {
+    .name = "record", .abi = LUO_BACKEND_ABI, .submit = record_submit, .wait = record_wait};
+
+#define DEP(...) .ndep = (int32_t)(sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t)), \
+                 .dep = (const int32_t[]){__VA_ARGS__}
+#define AT(s, p) .stream = (s), .phase = (p), .exchange = -1, .slot = -1
+
+/* Pre: 0 gather. F: 1 compute, 2 tp, 3 compute. B: 4 compute, 5 tp, 6 accum.
+ * Post: 7 dp, 8 update. */
+static const luo_instr instr[] = {
+    {.id = 0, AT(LUO_STREAM_DP, LUO_PHASE_PRE)},
+    {.id = 1, AT(LUO_STREAM_COMPUTE, LUO_PHASE_F), DEP(0)},
+    {.id = 2, AT(LUO_STREAM_TP, LUO_PHASE_F), DEP(1)},
+    {.id = 3, AT(LUO_STREAM_COMPUTE, LUO_PHASE_F), DEP(1, 2)},
+    {.id = 4, AT(LUO_STREAM_COMPUTE, LUO_PHASE_B), DEP(2, 3)},
+    {.id = 5, AT(LUO_STREAM_TP, LUO_PHASE_B), DEP(2, 4)},
+    {.id = 6, AT(LUO_STREAM_COMPUTE, LUO_PHASE_B), DEP(5, 0)},
+    {.id = 7, AT(LUO_STREAM_DP, LUO_PHASE_POST), DEP(4, 6)},
+    {.id = 8, AT(LUO_STREAM_COMPUTE, LUO_PHASE_POST), DEP(7, 9)},
+    {.id = 9, AT(LUO_STREAM_TP, LUO_PHASE_F)}, /* a segment no task runs */
+};
+static const luo_segment segments[] = {
+    {.phase = LUO_PHASE_PRE, .first = 0, .n = 1}, {.phase = LUO_PHASE_F, .first = 1, .n = 3},
+    {.phase = LUO_PHASE_B, .first = 4, .n = 3},   {.phase = LUO_PHASE_POST, .first = 7, .n = 2},
+    {.phase = LUO_PHASE_F, .first = 9, .n = 1},
+};
+static const luo_run_task tasks[] = {{0, -1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}, {3, -1}};
+static const luo_role role = {.ninstr = 10, .nseg = 5, .instr = instr, .seg = segments};
+static const luo_program program = {.ntask = 6, .tasks = tasks};
+static const luo_programs set = {.n = 1, .at = &program, .nroles = 1, .roles = &role};
+
+static const char *walked = "0.0() "                      /* 100 */
+                            "1.1(100) 1.2(101) 1.3(102) " /* 101-103 */
+                            "2.1(100) 2.2(104) 2.3(105) " /* 104-106 */
+                            "3.4(102) 3.5(107) 3.6(108,100) "  /* F of this B: 102, not 105 */
+                            "4.4(105) 4.5(110) 4.6(111,100) "  /* 110-112 */
+                            "5.7(112) 5.8(113) ";              /* latest run of the accumulation */
+
+static luo_status walk(luo_rank *rank)
+{
+    luo_arena *arena = luo_arena_new(0);
+    rank->next = 100;
+    const luo_status st = luo_interpret(&recorder, rank, &set, &program, arena);
+    ck_assert_uint_eq(luo_arena_used(arena), 0);
+    luo_arena_free(arena);
+    return st;
+}
+
+START_TEST(a_walk_submits_all_with_the_right_tickets)
+{
+    luo_rank rank = {.fail_at = -1};
+    ck_assert_int_eq(walk(&rank), LUO_OK);
+    ck_assert_str_eq(rank.log, walked);
+    ck_assert_int_eq(rank.waits, 1);
+}
+END_TEST
+
+START_TEST(a_walk_ends_at_the_first_failure)
+{
+    luo_rank rank = {.fail_at = 105};
+    ck_assert_int_eq(walk(&rank), LUO_EPEER);
+    ck_assert_str_eq(rank.log, "0.0() 1.1(100) 1.2(101) 1.3(102) 2.1(100) ");
+    ck_assert_int_eq(rank.waits, 0);
+}
+END_TEST
+
+LUO_SUITE("backend.interp", LUO_T(a_walk_submits_all_with_the_right_tickets),
+          LUO_T(a_walk_ends_at_the_first_failure))

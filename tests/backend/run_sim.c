@@ -1,0 +1,195 @@
+/* tests/backend/run_sim.c: the driver on the simulator. A step's length is taken from a quiet run;
+ * events are placed by it, so that no figure of the cost model stands here. */
+#include "sim/sim.h"
+#include "tests/fake_backend.h"
+
+static const luo_model model = {.name = "llama-test", .family = LUO_FAMILY_LLAMA, .layers = 16,
+                                .hidden = 2048, .ffn_hidden = 5632, .heads = 16, .kv_heads = 16,
+                                .head_dim = 128, .vocab = 32000, .max_sequence_tokens = 2048,
+                                .causal = true, .rope_base = 10000, .norm_eps = 1e-6,
+                                .dtype = LUO_BF16};
+static luo_event events[4];
+static luo_policy_spec spec;
+static luo_scenario sc;
+static luo_arena *arena;
+
+/* 4 nodes of 2 devices; 2 pipelines of 2 stages of 2 devices, 8 micro-batches each. */
+static luo_plan *base_plan(void)
+{
+    static const int32_t dev[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    static const luo_range layers[] = {{0, 8}, {8, 16}};
+    luo_plan *p = LUO_NEW(arena, luo_plan);
+    luo_pipeline *pl = LUO_NEW_N(arena, luo_pipeline, 2);
+    for (int32_t i = 0; i < 2; i++) {
+        luo_stage *st = LUO_NEW_N(arena, luo_stage, 2);
+        for (int32_t s = 0; s < 2; s++)
+            st[s] = (luo_stage){.nlayers = 1, .layers = &layers[s], .ndev = 2,
+                                .dev = dev + 4 * i + 2 * s, .context_parallel = 1,
+                                .embedding = s == 0, .head = s == 1};
+        pl[i] = (luo_pipeline){.micro_batches = 8, .micro_batch_sequences = 1, .nstages = 2,
+                               .stages = st};
+    }
+    *p = (luo_plan){.name = "base", .model = "llama-test", .cluster = "small", .layers = 16,
+                    .devices = 8, .dtype = LUO_BF16, .sequence_tokens = 2048,
+                    .micro_batch_sequences = 1, .sequence_parallel = true,
+                    .schedule = LUO_SCHED_1F1B, .chunks = 1, .npipelines = 2, .pipelines = pl};
+    return p;
+}
+
+static void prepare(const char *policy, int64_t steps, int32_t nevents)
+{
+    if (arena) luo_arena_free(arena);
+    arena = luo_arena_new(1 << 16);
+    fake_reset();
+    luo_cluster *c = fixture_cluster(arena, 1, 4, 2);
+    c->storage_read_bytes_per_s = c->storage_write_bytes_per_s = 10e9;
+    spec = (luo_policy_spec){.name = policy, .label = policy, .restart_s = -1,
+                             .threshold_slowdown = 1.2, .replan_gap = 0.3, .payback_steps = 50,
+                             .planner_s = 0.1, .window_steps = 5, .top_k = 32};
+    sc = (luo_scenario){.name = "t", .seed = 7, .cluster = c, .model = &model,
+                        .plan = base_plan(), .steps = steps, .npolicies = 1, .policies = &spec,
+                        .nevents = nevents, .events = events, .detect_fail_s = 1,
+                        .process_start_s = 6, .communicator_s = 0.05, .truth = true,
+                        .checkpoint = {.kind = LUO_CHECKPOINT_STEPS, .every_steps = 4}};
+    luo_stack_default(&sc.stack);
+}
+
+static luo_status run(luo_err *err)
+{
+    const luo_run_opts opts = {.backend = &luo_sim_backend, .comm = LUO_COMM_FLOW, .fold = true,
+                               .trace = {.kind = LUO_TRACE_NONE}};
+    return luo_run_policy(&sc, 0, &opts, &fake_sink, err);
+}
+
+static void run_ok(void)
+{
+    luo_err err = {0};
+    ck_assert_msg(run(&err) == LUO_OK, "%s", err.text);
+    ck_assert_str_eq(fake.summary.state, "complete");
+}
+
+/* Blocking rows tile the run; the parts of `time` sum to it within 1e-9. */
+static void check_books(void)
+{
+    const luo_run_summary *s = &fake.summary;
+    const luo_parts *p = &s->time;
+    double at = 0;
+    for (int32_t i = 0; i < fake.ntime; i++) {
+        if (!fake.time[i].blocking) continue;
+        ck_assert_double_eq(fake.time[i].start_s, at);
+        at = fake.time[i].end_s;
+    }
+    ck_assert_double_eq(at, s->total_s);
+    const double sum = p->compute_s + p->recompute_s + p->tp_s + p->ep_s + p->cp_s + p->pp_s +
+                       p->dp_s + p->move_s + p->io_s + p->bubble_s + s->redone_s + s->detect_s +
+                       s->plan_s + s->specialize_s + s->switch_s + s->checkpoint_s +
+                       s->restart_s + s->wait_s;
+    ck_assert_double_eq_tol(sum, s->total_s, 1e-9 * s->total_s);
+}
+
+static double step_seconds(void)
+{
+    prepare("static", 3, 0);
+    run_ok();
+    check_books();
+    ck_assert_double_eq_tol(fake.steps[2].end_s - fake.steps[2].start_s,
+                            fake.steps[0].end_s - fake.steps[0].start_s, 1e-9);
+    return fake.steps[0].end_s - fake.steps[0].start_s;
+}
+
+START_TEST(quiet_steps)
+{
+    const double step = step_seconds();
+    const luo_row_step *r = &fake.steps[0];
+    ck_assert_double_gt(step, 0);
+    ck_assert_double_gt(r->parts.compute_s, 0.3 * step);
+    ck_assert_double_gt(r->parts.tp_s, 0);
+    ck_assert_double_gt(r->parts.dp_s, 0);
+    ck_assert_double_gt(fake.summary.mfu_ratio, 0.05);
+    ck_assert_double_lt(fake.summary.mfu_ratio, 1);
+    ck_assert_double_eq_tol(fake.steps[0].max_slowdown, 1, 1e-6);
+}
+END_TEST
+
+/* A device at 2.5 from the middle of step 6 on. */
+START_TEST(straggler)
+{
+    const double step = step_seconds();
+    double slow[2];
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 6.5 * step, 0);
+    events[0].slowdown = 2.5;
+    for (int i = 0; i < 2; i++) {
+        prepare(i ? "rebalance" : "static", 40, 1);
+        run_ok();
+        check_books();
+        ck_assert_int_eq(fake.summary.detect_true, 1);
+        ck_assert_int_eq(fake.summary.detect_false, 0);
+        ck_assert_double_eq_tol(fake.steps[30].max_slowdown, 2.5, 1e-6);
+        slow[i] = fake.steps[39].end_s - fake.steps[39].start_s;
+        const double half = fake.steps[6].end_s - fake.steps[6].start_s;
+        ck_assert_double_gt(half, 1.05 * step); /* felt inside the step it falls into */
+        ck_assert_double_lt(half, fake.steps[7].end_s - fake.steps[7].start_s);
+    }
+    ck_assert_double_gt(slow[0], 1.4 * step); /* about half of a step is compute */
+    ck_assert_double_lt(slow[1], 0.85 * slow[0]);
+    /* the half slow step can be the median of a window: then the rate is accepted in two parts */
+    ck_assert(fake.summary.switches == 1 || fake.summary.switches == 2);
+}
+END_TEST
+
+/* A node dies in step 6 and is back later: survived from the checkpoint at 4, twice the same. */
+START_TEST(failure_twice_the_same)
+{
+    static luo_row_timeline first[FAKE_ROWS];
+    static luo_row_step steps[256];
+    const double step = step_seconds();
+    int32_t n = 0, nsteps = 0;
+    events[0] = fixture_event("node", LUO_EVENT_FAIL, "node:g0-1", 6.3 * step, 20);
+    events[1] = fixture_event("nic", LUO_EVENT_LINK, "link:g0-3/nic0", 2.2 * step, 0);
+    events[1].bandwidth_factor = 0.1;
+    for (int twice = 0; twice < 2; twice++) {
+        prepare("restart", 60, 2);
+        sc.compute_sigma = 0.01;
+        spec.payback_steps = 1e6;
+        run_ok();
+        check_books();
+        ck_assert_int_ge(fake.summary.restarts, 1);
+        ck_assert_int_eq(fake.summary.steps_done, 60);
+        ck_assert_int_ge(fake.summary.steps_redone, 3);
+        ck_assert_double_eq_tol(fake.summary.detect_s, 1, 1e-9);
+        if (twice) {
+            ck_assert_int_eq(fake.ntime, n);
+            ck_assert_int_eq(fake.nsteps, nsteps);
+            for (int32_t i = 0; i < n; i++) {
+                ck_assert_double_eq(fake.time[i].start_s, first[i].start_s);
+                ck_assert_double_eq(fake.time[i].end_s, first[i].end_s);
+            }
+            for (int32_t i = 0; i < nsteps; i++) {
+                ck_assert_double_eq(fake.steps[i].parts.compute_s, steps[i].parts.compute_s);
+                ck_assert_double_eq(fake.steps[i].parts.bubble_s, steps[i].parts.bubble_s);
+                ck_assert_int_eq(fake.steps[i].attempt, steps[i].attempt);
+            }
+        }
+        n = fake.ntime;
+        nsteps = fake.nsteps;
+        memcpy(first, fake.time, sizeof first);
+        memcpy(steps, fake.steps, sizeof steps);
+    }
+}
+END_TEST
+
+START_TEST(static_is_lost)
+{
+    const double step = step_seconds();
+    luo_err err = {0};
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:6", 2.5 * step, 0);
+    prepare("static", 10, 1);
+    ck_assert_int_eq(run(&err), LUO_ENO);
+    ck_assert_str_eq(fake.summary.state, "lost");
+    check_books();
+    ck_assert_int_eq(fake.summary.steps_done, 2);
+    ck_assert_double_eq_tol(fake.summary.redone_s, 0.5 * step, 1e-6 * step);
+}
+END_TEST
+LUO_SUITE("backend.run_sim", LUO_T(quiet_steps), LUO_T(straggler), LUO_T(failure_twice_the_same),
+          LUO_T(static_is_lost))

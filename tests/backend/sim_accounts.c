@@ -1,0 +1,147 @@
+/* What the simulator tells besides time: records, links, communication. */
+#include "tests/sim_programs.h"
+
+#define LAYOUT(t, s, p, m, l) \
+    .tp = (t), .stages = (s), .pipelines = (p), .micro_batches = (m), .layers = (l)
+static const layout layouts[] = {
+    {LAYOUT(4, 1, 1, 2, 2)}, {LAYOUT(2, 2, 2, 3, 2)}, {LAYOUT(4, 2, 3, 4, 1), .nics = 2},
+    {LAYOUT(2, 4, 1, 4, 1), .stages_per_node = 2}, {LAYOUT(1, 2, 2, 2, 1)},
+};
+
+/* Between nodes: 3 of 4 equal parts leave every NIC twice. */
+START_TEST(links_of_one_collective)
+{
+    static const int32_t dev[] = {0, 1, 2, 3};
+    rig *r = rig_new(&(rig_shape){.nodes = 4});
+    const int32_t role = rig_role(r), work = rig_work(r, role, 0.1);
+    const int32_t sum = rig_collective(r, role, LUO_STREAM_DP, LUO_COLL_AR, 1000000000, 0);
+    const int32_t group = rig_group(r, LUO_STREAM_DP, 4, dev);
+    (void)work; /* beside it */
+    for (int32_t d = 0; d < 4; d++) {
+        rig_device(r, d, role, 0, 0);
+        rig_task(r, d, 0, -1);
+        rig_join(r, d, sum, group);
+    }
+    r->config.comm = (luo_comm_mode)_i;
+    const luo_step_result s = rig_step(r);
+    ck_assert_int_eq(s.nlinks, r->cluster.nlinks);
+    for (int32_t d = 0; d < 4; d++) {
+        const luo_link_use *u = &s.links[r->cluster.nodes[d].nic];
+        rig_near(u->bytes_up, 1.5e9, 1e-9, "bytes out");
+        rig_near(u->bytes_down, 1.5e9, 1e-9, "bytes in");
+        rig_near(u->busy_up_s, 0.15, 1e-6, "busy out");
+        ck_assert(s.links[r->cluster.nodes[d].nvlink].bytes_up == 0);
+    }
+    ck_assert_int_eq(s.ncomm, 1);
+    const luo_comm_use *c = &s.comm[0];
+    ck_assert(c->group == group && c->coll == LUO_COLL_AR && c->stream == LUO_STREAM_DP);
+    ck_assert(c->devices == 4 && c->calls == 1 && c->bytes == 1000000000);
+    rig_near(c->busy_s, 0.15, 1e-6, "busy");
+    rig_near(c->exposed_s, 0.05, 1e-6, "exposed");
+    rig_free(r);
+}
+END_TEST
+
+/* A message of 1 GB that leaves node 0 by a shared NIC while the device works for 60 ms. */
+START_TEST(links_of_one_message)
+{
+    rig *r = rig_new(&(rig_shape){.nodes = 2, .devices_per_node = 2, .nics = 1});
+    const int32_t sender = rig_role(r), receiver = rig_role(r);
+    rig_work(r, sender, 0.06);
+    const int32_t send = rig_p2p(r, sender, LUO_STREAM_PP, 1000000000, 0);
+    const int32_t receive = rig_p2p(r, receiver, LUO_STREAM_PP, 0, 0);
+    rig_device(r, 0, sender, 0, 0);
+    rig_device(r, 2, receiver, 0, 1);
+    rig_task(r, 0, 0, -1);
+    rig_task(r, 2, 0, -1);
+    rig_message(r, 0, send, 2, true, 1000000000);
+    rig_message(r, 2, receive, 0, false, 1000000000);
+    const luo_step_result s = rig_step(r);
+    const luo_link_use *out = &s.links[r->cluster.nodes[0].nic];
+    const luo_link_use *in = &s.links[r->cluster.nodes[1].nic];
+    ck_assert(out->bytes_up == 1e9 && out->bytes_down == 0);
+    ck_assert(in->bytes_down == 1e9 && in->bytes_up == 0);
+    rig_near(out->busy_up_s, 0.1, 1e-6, "busy");
+    ck_assert_int_eq(s.ncomm, 1);
+    ck_assert(s.comm[0].group == -1 && s.comm[0].exchange == 0 && s.comm[0].calls == 1);
+    ck_assert(s.comm[0].bytes == 1000000000 && s.comm[0].devices == 2);
+    rig_near(s.comm[0].exposed_s, 0.04, 1e-6, "exposed");
+    rig_near(s.parts[0].pp_s, 0.04, 1e-6, "shown");
+    rig_near(s.parts[1].pp_s, 0.1, 1e-6, "waited for");
+    rig_free(r);
+}
+END_TEST
+
+/* busy: the model does not see that transfers overlap, so busy seconds of shared links differ. */
+static void same_links(const rig *r, const luo_step_result *a, const luo_step_result *b, bool busy)
+{
+    for (int32_t i = 0; i < a->nlinks; i++) {
+        const luo_link_use *x = &a->links[i], *y = &b->links[i];
+        ck_assert_msg(fabs(x->bytes_up - y->bytes_up) <= 1e-9 * x->bytes_up &&
+                          fabs(x->bytes_down - y->bytes_down) <= 1e-9 * x->bytes_down,
+                      "%s: %.17g %.17g bytes, folded %.17g %.17g", r->cluster.links[i].name,
+                      x->bytes_up, x->bytes_down, y->bytes_up, y->bytes_down);
+        ck_assert_msg(!busy || fabs(x->busy_up_s - y->busy_up_s) <= 1e-3 * x->busy_up_s + 1e-9,
+                      "%s: busy %.9g, folded %.9g", r->cluster.links[i].name, x->busy_up_s,
+                      y->busy_up_s);
+    }
+}
+
+static void same_comm(const luo_step_result *a, const luo_step_result *b)
+{
+    ck_assert_int_eq(a->ncomm, b->ncomm);
+    for (int32_t i = 0; i < a->ncomm; i++) {
+        const luo_comm_use *x = &a->comm[i], *y = &b->comm[i];
+        ck_assert(x->group == y->group && x->exchange == y->exchange && x->coll == y->coll);
+        ck_assert(x->devices == y->devices && x->calls == y->calls && x->bytes == y->bytes);
+        ck_assert_msg(fabs(x->busy_s - y->busy_s) <= 1e-3 * x->busy_s &&
+                          fabs(x->exposed_s - y->exposed_s) <= 1e-3 * x->busy_s,
+                      "row %d: busy %.9g exposed %.9g, folded %.9g %.9g", i, x->busy_s,
+                      x->exposed_s, y->busy_s, y->exposed_s);
+    }
+}
+
+/* Every device's instructions in the order of its tasks; starts and ends as unfolded. */
+static void same_records(const rig *r, const luo_step_result *a, const luo_step_result *b)
+{
+    int32_t at = 0;
+    ck_assert_int_eq(a->nrecords, b->nrecords);
+    for (int32_t d = 0; d < r->set.n; d++) {
+        const luo_program *p = &r->set.at[d];
+        for (int32_t t = 0; t < p->ntask; t++) {
+            const luo_segment *seg = &r->set.roles[p->role].seg[p->tasks[t].seg];
+            for (int32_t i = seg->first; i < seg->first + seg->n; i++, at++) {
+                const luo_op_record *x = &a->records[at], *y = &b->records[at];
+                ck_assert(x->device == p->device && x->task == t && x->instr == i);
+                ck_assert(y->device == p->device && y->task == t && y->instr == i);
+                ck_assert(x->status == LUO_OK && x->start_s <= x->end_s);
+                ck_assert_msg(fabs(x->end_s - y->end_s) <= 1e-3 * x->end_s,
+                              "device %d, task %d, instruction %d ends at %.9g, folded %.9g",
+                              p->device, t, i, x->end_s, y->end_s);
+            }
+        }
+    }
+    ck_assert_int_eq(at, a->nrecords);
+}
+
+START_TEST(folding_keeps_the_accounts)
+{
+    rig *r[2];
+    luo_step_result s[2];
+    for (int k = 0; k < 2; k++) {
+        r[k] = step_rig(&layouts[_i / 3]);
+        r[k]->config.comm = (luo_comm_mode)(_i % 3);
+        r[k]->config.fold = k;
+        r[k]->trace = true;
+        s[k] = rig_step(r[k]);
+    }
+    same_links(r[0], &s[0], &s[1], _i % 3 != LUO_COMM_MODEL || layouts[_i / 3].nics == 0);
+    same_comm(&s[0], &s[1]);
+    same_records(r[0], &s[0], &s[1]);
+    rig_free(r[0]);
+    rig_free(r[1]);
+}
+END_TEST
+
+LUO_SUITE("backend.sim_accounts", LUO_T_N(links_of_one_collective, 3), LUO_T(links_of_one_message),
+          LUO_T_N(folding_keeps_the_accounts, 3 * LUO_ROWS(layouts)))
