@@ -1,0 +1,109 @@
+#include "cli/child.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/build_info.h"
+#include "cli/progress.h"
+#include "core/io/io.h"
+#include "core/io/libraries.h"
+#include "core/io/rundir.h"
+
+static volatile int stop_asked; /* set by a signal; read by the driver at step boundaries */
+
+static void on_signal(int sig)
+{
+    if (stop_asked) _exit(128 + sig);
+    stop_asked = sig;
+}
+
+const char *luo_child_dir(luo_cli *cli, const luo_session *s, int32_t index)
+{
+    return luo_arena_printf(cli->arena, "%s/%s", s->dir, s->scenario->policies[index].label);
+}
+
+static double wall(void *ctx)
+{
+    (void)ctx;
+    return luo_wall_s();
+}
+
+static void progress(void *ctx, int64_t step, int64_t steps, double t_s, int32_t events)
+{
+    luo_child_slot *slot = ctx;
+    slot->step = step;
+    slot->steps = steps;
+    slot->t_s = t_s;
+    slot->events = events;
+}
+
+static const char *state_of(luo_status st)
+{
+    if (st == LUO_OK) return stop_asked ? "interrupted" : "complete";
+    return st == LUO_ENO ? "lost" : "failed";
+}
+
+static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot,
+                      luo_diags *notes, luo_err *err)
+{
+    char start[32];
+    const time_t now = time(NULL);
+    struct tm utc;
+    strftime(start, sizeof start, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    const luo_fact facts[] = {{"git_commit", luo_build_git},
+                              {"build_flags", luo_build_flags},
+                              {"compiler", luo_build_compiler},
+                              {"wall_start", start}};
+    char sim[256];
+    s->run.backend->describe(sim, sizeof sim);
+    const luo_fact libraries[] = {{"backend", sim}, {"files", luo_io_libraries}};
+    const luo_rundir_opts opts = {
+        .scenario = s->scenario, .policy = s->scenario->policies[index].label,
+        .backend = s->run.backend->name, .version = LUO_VERSION,
+        .nfacts = (int32_t)(sizeof facts / sizeof *facts), .facts = facts,
+        .nlibraries = 2, .libraries = libraries, .argc = cli->argc,
+        .argv = (const char *const *)cli->argv, .ninputs = s->ninputs, .inputs = s->inputs,
+        .noverrides = s->noverrides, .overrides = s->overrides,
+        .keep_programs = s->keep_programs, .diags = notes,
+        .wall_s = wall, .progress = progress, .ctx = slot};
+    luo_rundir *dir;
+    luo_err late = {0};
+    LUO_TRY(luo_rundir_open(luo_child_dir(cli, s, index), &opts, &dir, err));
+    luo_run_opts how = s->run;
+    how.interrupted = &stop_asked;
+    how.clock = luo_wall_s;
+    const luo_status st = luo_run_policy(s->scenario, index, &how, luo_rundir_sink(dir), err);
+    if (st != LUO_OK) luo_rundir_log(dir, LUO_ERROR, err->text);
+    const int code = stop_asked ? 128 + stop_asked : luo_status_exit(st);
+    const luo_status closed = luo_rundir_close(dir, state_of(st), code, &late);
+    if (st != LUO_OK || closed == LUO_OK) return st;
+    *err = late;
+    return closed;
+}
+
+static void keep_notes(luo_child_slot *slot, const luo_diags *notes)
+{
+    for (const luo_diag *d = notes->first; d && slot->nnotes < LUO_NOTES_MAX; d = d->next)
+        snprintf(slot->note[slot->nnotes++], sizeof slot->note[0], "%.255s", d->err.text);
+}
+
+pid_t luo_child_start(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot)
+{
+    const pid_t parent = getpid(), pid = fork();
+    if (pid != 0) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1);
+    const struct sigaction act = {.sa_handler = on_signal};
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGTERM, &act, NULL);
+    luo_diags notes;
+    luo_diags_init(&notes, cli->arena);
+    const double begin = luo_wall_s();
+    slot->status = run(cli, s, index, slot, &notes, &slot->err);
+    slot->wall_s = luo_wall_s() - begin;
+    keep_notes(slot, &notes);
+    _exit(stop_asked ? 128 + stop_asked : luo_status_exit(slot->status));
+}

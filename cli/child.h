@@ -1,0 +1,27 @@
+/* cli/child.h: one policy in a process of its own. */
+#ifndef LUO_CLI_CHILD_H
+#define LUO_CLI_CHILD_H
+#include <sys/types.h>
+
+#include "cli/session.h"
+
+enum { LUO_NOTES_MAX = 8 };
+
+/* What a child tells its parent, in memory both share. Written by the child alone; the parent
+ * reads the counters while it runs and the rest after it has ended. */
+typedef struct luo_child_slot {
+    volatile int64_t step, steps;
+    volatile double t_s;
+    volatile int32_t events;
+    luo_status status;
+    luo_err err;
+    double wall_s;
+    int32_t nnotes; /* warnings of the run, for the terminal */
+    char note[LUO_NOTES_MAX][256];
+} luo_child_slot;
+
+/* Forks and runs policy `index` into dir/LABEL. -1: no process could be made. */
+pid_t luo_child_start(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot);
+/* dir/LABEL of a policy. Owner: cli->arena. */
+const char *luo_child_dir(luo_cli *cli, const luo_session *s, int32_t index);
+#endif

@@ -1,0 +1,10 @@
+/* cli/embed.h: the demo's inputs and the figures, built into the command. */
+#ifndef LUO_CLI_EMBED_H
+#define LUO_CLI_EMBED_H
+
+typedef struct luo_embedded {
+    const char *name, *text; /* name: path in the repository; the last row is {0, 0} */
+} luo_embedded;
+
+extern const luo_embedded luo_embedded_files[];
+#endif

@@ -1,0 +1,14 @@
+/* cli/finish.h: what follows when all policies have run. */
+#ifndef LUO_CLI_FINISH_H
+#define LUO_CLI_FINISH_H
+#include "cli/child.h"
+
+/* compare.csv, compare.json, figures; the table and the paths on stdout. slots: of the policies. */
+luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_child_slot *slots);
+/* Draws figures of a run or result set (figure NULL: all that have data); made: the paths. Errors
+ * are in cli->diags. */
+luo_status luo_cli_draw(luo_cli *cli, const char *dir, const char *figure, bool column,
+                        luo_str *made);
+/* Writes the built-in gnuplot scripts into dir/plots/gp. */
+luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, luo_err *err);
+#endif

@@ -1,0 +1,132 @@
+#include "cli/load.h"
+
+#include <string.h>
+
+#include "core/io/io.h"
+#include "core/plan/planners.h"
+#include "core/run/world.h"
+#include "sim/sim.h"
+
+const luo_backend *const luo_backends[] = {&luo_sim_backend};
+const int luo_nbackends = (int)(sizeof luo_backends / sizeof *luo_backends);
+
+luo_status luo_cli_dead(luo_cli *cli, luo_planner_opts *p, luo_err *err)
+{
+    const char *text = luo_args_get(&cli->args, "dead", NULL);
+    if (!text) return LUO_OK;
+    int32_t *dev, n;
+    LUO_TRY(luo_devset_parse(cli->arena, text, true, LUO_DEVICE_LIMIT, &dev, &n, err));
+    for (int32_t i = 1; i < n; i++) /* the planner wants them ascending; sets are small */
+        for (int32_t k = i; k > 0 && dev[k - 1] > dev[k]; k--) {
+            const int32_t t = dev[k];
+            dev[k] = dev[k - 1];
+            dev[k - 1] = t;
+        }
+    p->dead = dev;
+    p->ndead = n;
+    return LUO_OK;
+}
+
+static luo_status required(luo_cli *cli, const char *option, const char **path)
+{
+    *path = luo_args_get(&cli->args, option, NULL);
+    if (*path) return LUO_OK;
+    return luo_cli_error(cli, LUO_EUSAGE, "`--%s` is missing; name the %s file.", option, option);
+}
+
+luo_status luo_cli_model(luo_cli *cli, luo_model **out)
+{
+    const char *path;
+    LUO_TRY(required(cli, "model", &path));
+    return luo_read_model(cli->arena, path, out, &cli->diags);
+}
+
+luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out)
+{
+    const char *path;
+    LUO_TRY(required(cli, "cluster", &path));
+    return luo_read_cluster(cli->arena, path, out, &cli->diags);
+}
+
+luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
+                        const luo_cluster *cluster, luo_plan **out, luo_source *src)
+{
+    luo_source text;
+    luo_plan *p;
+    luo_plan_finding *found;
+    int32_t n = 0;
+    LUO_TRY(luo_read_plan(cli->arena, path, &p, &text, &cli->diags));
+    const luo_status st = luo_plan_check(cli->arena, p, model, cluster, &found, &n);
+    if (n > 0) luo_report_plan(&text, found, n, &cli->diags);
+    if (src) *src = text;
+    if (st == LUO_OK) *out = p;
+    return st;
+}
+
+luo_status luo_cli_stack(luo_cli *cli, luo_stack *out)
+{
+    const char *path = luo_args_get(&cli->args, "stack", NULL);
+    luo_stack_default(out);
+    return path ? luo_read_stack(cli->arena, path, out, &cli->diags) : LUO_OK;
+}
+
+double luo_cli_class_bytes_per_s(const luo_cluster *c, int link_class)
+{
+    double least = 0;
+    for (int32_t g = 0; g < c->ngroups; g++) {
+        const luo_node_group *x = &c->groups[g];
+        double rate = x->nic_bytes_per_s;
+        if (link_class == 1)
+            rate = x->scale_up != LUO_SCALE_UP_NONE ? x->scale_up_bytes_per_s : x->pcie_bytes_per_s;
+        if (rate > 0 && (least <= 0 || rate < least)) least = rate;
+    }
+    return least;
+}
+
+luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_source *src,
+                           const luo_model *model, const luo_cluster *cluster, luo_programs **out)
+{
+    luo_err err = {0};
+    const luo_compile_opts opts = {.check = true};
+    const luo_status st = luo_plan_compile(cli->arena, p, model, cluster, &opts, out, &err);
+    return st == LUO_OK ? st : luo_report_err(src, &err, &cli->diags);
+}
+
+luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *cluster,
+                        const luo_programs *set, luo_err *err)
+{
+    luo_memory *m = LUO_NEW_N(cli->arena, luo_memory, set->n);
+    double ratio;
+    int32_t device;
+    if (!m) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(cli->arena, set, m, err));
+    return luo_plan_fits(luo_plan_hash(p), cluster, set, m, &ratio, &device, err);
+}
+
+static luo_status one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
+                           const luo_stack *stack, luo_dtype dtype, double *seconds, luo_err *err)
+{
+    luo_world *world;
+    luo_backend_state *b = NULL;
+    luo_status st = LUO_OK;
+    luo_step_result r = {0};
+    const luo_backend *be = &luo_sim_backend;
+    const luo_backend_config config = {.cluster = cluster, .stack = stack, .dtype = dtype,
+                                       .comm = LUO_COMM_FLOW, .fold = true};
+    LUO_TRY(luo_world_new(cli->arena, cluster, &world, err));
+    LUO_TRY_OUT(be->open(&config, &b, err));
+    const luo_step_request q = {.programs = set, .world = world};
+    LUO_TRY_OUT(be->run_ranks(b, &q, &r, err));
+    if (r.status != LUO_OK) st = luo_err_set(err, r.status, "%s", r.text);
+    *seconds = r.end_s - r.start_s;
+out:
+    if (b) be->close(b);
+    return st;
+}
+
+luo_status luo_cli_one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
+                            const luo_stack *stack, luo_dtype dtype, double *seconds)
+{
+    luo_err err = {0};
+    return luo_cli_fail(cli, one_step(cli, set, cluster, stack, dtype, seconds, &err), &err);
+}

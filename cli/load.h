@@ -1,0 +1,35 @@
+/* cli/load.h: files named by options, the backends of this build, and common option values. */
+#ifndef LUO_CLI_LOAD_H
+#define LUO_CLI_LOAD_H
+#include "cli/cli.h"
+#include "core/hspmd/bsr.h"
+#include "core/io/io.h"
+#include "core/plan/compile.h"
+#include "core/run/backend.h"
+
+extern const luo_backend *const luo_backends[];
+extern const int luo_nbackends;
+
+/* --dead into a planner. Owner: cli->arena. */
+luo_status luo_cli_dead(luo_cli *cli, luo_planner_opts *p, luo_err *err);
+/* The file of --model or --cluster, required by the verb. Errors are in cli->diags. */
+luo_status luo_cli_model(luo_cli *cli, luo_model **out);
+luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out);
+/* Reads a plan and checks it against model and cluster (either may be NULL); findings are placed
+ * in the file. src (may be NULL): its text. */
+luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
+                        const luo_cluster *cluster, luo_plan **out, luo_source *src);
+/* Bytes per second of a link class of this cluster: the slowest node group decides; 0 unknown. */
+double luo_cli_class_bytes_per_s(const luo_cluster *c, int link_class);
+/* --stack, or the default. */
+luo_status luo_cli_stack(luo_cli *cli, luo_stack *out);
+/* luo_plan_compile with the program check, for a command; errors are placed in src. */
+luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_source *src,
+                           const luo_model *model, const luo_cluster *cluster, luo_programs **out);
+/* Device memory of a compiled plan. Errors: LUO_EOOM with its sentence; LUO_ENOMEM. */
+luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *cluster,
+                        const luo_programs *set, luo_err *err);
+/* Seconds of one undisturbed step on the simulator (flow, folded). */
+luo_status luo_cli_one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
+                            const luo_stack *stack, luo_dtype dtype, double *seconds);
+#endif

@@ -1,0 +1,133 @@
+/* cli/main.c: finds the verb, runs it, prints what went wrong, returns the exit code. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "core/base/str.h"
+
+static int usage_error(const char *fmt, const char *a, const char *b)
+{
+    fputs("luoshu: error: ", stderr);
+    fprintf(stderr, fmt, a, b); /* fmt is a literal of this file */
+    fputc('\n', stderr);
+    return luo_status_exit(LUO_EUSAGE);
+}
+
+/* Verbs of the plan for later versions: named, so that nobody looks for a spelling mistake. */
+static const char *const later[] = {"run",    "report", "validate", "calibrate",
+                                    "replay", "sweep",  "import",   "export"};
+
+static int no_such_verb(const char *word)
+{
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (strcmp(word, later[i]) == 0)
+            return usage_error("verb `%s` is not in this version; `luoshu %s` lists the verbs it "
+                               "has.", word, "help");
+    const char *names[64];
+    int n = 0;
+    while (n < luo_nverbs && n < 64) {
+        names[n] = luo_verbs[n].name;
+        n++;
+    }
+    /* `simulate` is further from `sim` than two letters, but plainly means it. */
+    const char *near = luo_text_nearest(word, names, n);
+    for (int i = 0; i < n && !near; i++)
+        if (strncmp(word, names[i], strlen(names[i])) == 0) near = names[i];
+    if (near) return usage_error("unknown verb `%s`; did you mean `%s`?", word, near);
+    return usage_error("unknown verb `%s`; `luoshu %s` lists the known ones.", word, "--help");
+}
+
+static bool color_wanted(const luo_args *a)
+{
+    const char *c = luo_args_get(a, "color", "auto"), *term = getenv("TERM");
+    if (strcmp(c, "auto") != 0) return strcmp(c, "always") == 0;
+    return isatty(2) && !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0;
+}
+
+static void open_document(luo_cli *cli, const luo_verb *v)
+{
+    cli->json = luo_jsonw_start(&cli->document);
+    luo_jsonw_open(&cli->json, NULL, '{');
+    luo_jsonw_text(&cli->json, "schema", v->json_schema);
+}
+
+static void print_document(luo_cli *cli, int code)
+{
+    luo_jsonw *j = &cli->json;
+    luo_jsonw_int(j, "exit", code);
+    luo_jsonw_open(j, "errors", '[');
+    for (const luo_diag *d = cli->diags.first; d; d = d->next) {
+        if (d->severity != LUO_ERROR) continue;
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_text(j, "file", d->err.path[0] ? d->err.path : NULL);
+        luo_jsonw_int(j, "line", d->err.line);
+        luo_jsonw_int(j, "column", d->err.col);
+        luo_jsonw_text(j, "message", d->err.text);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+    luo_jsonw_close(j);
+    puts(luo_str_get(&cli->document));
+}
+
+static luo_status check_common(luo_cli *cli, const luo_verb *v)
+{
+    static const char *const colors[] = {"auto", "always", "never"};
+    luo_err err = {0};
+    int which;
+    luo_status st = luo_args_choice(&cli->args, "color", 0, colors, 3, &which, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    if (cli->as_json && !v->json_schema)
+        return luo_cli_error(cli, LUO_EUSAGE, "`%s` has no --json form; leave it out.", v->name);
+    return LUO_OK;
+}
+
+static int run_verb(const luo_verb *v, luo_cli *cli, int argc, char **argv)
+{
+    luo_err err = {0};
+    luo_status st = luo_args_parse(argc, argv, v->options, v->noptions, luo_common_options,
+                                   luo_ncommon_options, &cli->args, &err);
+    if (st != LUO_OK) luo_cli_fail(cli, st, &err);
+    if (st == LUO_OK && luo_args_has(&cli->args, "help")) {
+        luo_verb_help(stdout, v);
+        return 0;
+    }
+    cli->as_json = luo_args_has(&cli->args, "json");
+    cli->quiet = luo_args_has(&cli->args, "quiet");
+    cli->verbose = luo_args_has(&cli->args, "verbose");
+    cli->color = color_wanted(&cli->args);
+    open_document(cli, v);
+    if (st == LUO_OK) st = check_common(cli, v);
+    if (st == LUO_OK) st = v->run(cli);
+    int code = luo_status_exit(st);
+    if (luo_status_exit(cli->diags.worst) > code) code = luo_status_exit(cli->diags.worst);
+    luo_cli_flush(cli);
+    if (cli->as_json && v->json_schema) print_document(cli, code);
+    if (fflush(stdout) != 0 && code == 0) code = luo_status_exit(LUO_EIO);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        luo_main_help(stderr);
+        return luo_status_exit(LUO_EUSAGE);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        luo_main_help(stdout);
+        return 0;
+    }
+    const char *word = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
+    const luo_verb *v = luo_verb_find(word);
+    if (!v) return no_such_verb(word);
+    luo_cli cli = {.argc = argc, .argv = argv};
+    cli.arena = luo_arena_new(1 << 16);
+    if (!cli.arena) return luo_status_exit(LUO_ENOMEM);
+    luo_diags_init(&cli.diags, cli.arena);
+    const int code = run_verb(v, &cli, argc - 2, argv + 2);
+    luo_str_free(&cli.document);
+    luo_arena_free(cli.arena);
+    return code;
+}

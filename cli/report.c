@@ -1,0 +1,84 @@
+/* cli/report.c: errors, warnings and notes on stderr (conventions.md 3.5). */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static void print_diag(const luo_cli *cli, const luo_diag *d)
+{
+    static const char *const word[] = {"note", "warning", "error"};
+    static const char *const paint[] = {"\033[36m", "\033[33m", "\033[31m"};
+    if (d->severity == LUO_NOTE && cli->quiet) return;
+    if (d->err.path[0] && d->err.line)
+        fprintf(stderr, "%s:%d:%d: ", d->err.path, d->err.line, d->err.col);
+    else if (d->err.path[0]) fprintf(stderr, "%s: ", d->err.path);
+    else fputs("luoshu: ", stderr);
+    if (cli->color) fprintf(stderr, "%s%s:\033[0m %s\n", paint[d->severity], word[d->severity],
+                            d->err.text);
+    else fprintf(stderr, "%s: %s\n", word[d->severity], d->err.text);
+}
+
+void luo_cli_flush(luo_cli *cli)
+{
+    const luo_diag *d = cli->printed ? cli->printed->next : cli->diags.first;
+    for (; d; d = d->next) {
+        print_diag(cli, d);
+        cli->printed = d;
+    }
+    if (cli->diags.n_dropped) {
+        fprintf(stderr, "luoshu: note: %d more\n", cli->diags.n_dropped);
+        cli->diags.n_dropped = 0;
+    }
+}
+
+static luo_status add(luo_cli *cli, luo_severity severity, luo_status st, const char *fmt,
+                      va_list ap)
+{
+    char text[LUO_ERR_TEXT];
+    vsnprintf(text, sizeof text, fmt, ap);
+    return luo_diags_add(&cli->diags, severity, st, NULL, 0, 0, "%s", text);
+}
+
+luo_status luo_cli_error(luo_cli *cli, luo_status st, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add(cli, LUO_ERROR, st, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+luo_status luo_cli_note(luo_cli *cli, luo_severity severity, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add(cli, severity, LUO_OK, fmt, ap);
+    va_end(ap);
+    return LUO_OK;
+}
+
+luo_status luo_cli_fail(luo_cli *cli, luo_status st, const luo_err *err)
+{
+    if (st == LUO_OK) return st;
+    if (err->text[0]) luo_diags_err(&cli->diags, err);
+    else luo_cli_error(cli, st, "%s.", luo_status_text(st));
+    return st;
+}
+
+FILE *luo_cli_out(const luo_cli *cli)
+{
+    return cli->as_json ? stderr : stdout;
+}
+
+luo_status luo_cli_files(luo_cli *cli, int least, int most, const char *what)
+{
+    const int n = cli->args.nfiles;
+    if (n < least)
+        return luo_cli_error(cli, LUO_EUSAGE, "%d argument%s given; %s expected.", n,
+                             n == 1 ? " is" : "s are", what);
+    if (n > most)
+        return luo_cli_error(cli, LUO_EUSAGE, "unexpected argument `%s`; %s expected.",
+                             cli->args.files[most], what);
+    return LUO_OK;
+}

@@ -1,0 +1,25 @@
+/* cli/session.h: runs the policies of a scenario, each in a process of its own, as many at a time
+ * as there are cores, shows progress, and makes the result set (conventions.md 10). */
+#ifndef LUO_CLI_SESSION_H
+#define LUO_CLI_SESSION_H
+#include "cli/cli.h"
+#include "core/run/driver.h"
+
+typedef struct luo_session {
+    const luo_scenario *scenario;
+    luo_run_opts run;
+    const char *dir; /* of the result set */
+    bool force, plots, keep_programs, verbose;
+    double limit_s;  /* wall clock; 0: none */
+    int32_t ninputs, noverrides;
+    const char *const *inputs; /* paths, for config/ and the manifest */
+    const char *const *overrides;
+} luo_session;
+
+/* Fills dir/POLICY/ for every policy, then compare.csv, compare.json and plots/; prints the table
+ * and the paths. Errors are in cli->diags: LUO_ENO a policy lost; LUO_ETIMEOUT --limit-s; the
+ * worst of the runs. Signals: the rows written so far stay; exit 128 + n. */
+luo_status luo_session_run(luo_cli *cli, const luo_session *s);
+/* The folder must be absent or empty unless force. Errors: LUO_EUSAGE. */
+luo_status luo_session_dir(luo_cli *cli, const char *dir, bool force);
+#endif

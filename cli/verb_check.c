@@ -1,0 +1,63 @@
+/* cli/verb_check.c: `luoshu check FILE...`: any file of ours, by its schema or CSV header. */
+#include <string.h>
+
+#include "cli/load.h"
+#include "core/io/io.h"
+
+typedef struct context { /* of plans; NULL where the option is not given */
+    luo_model *model;
+    luo_cluster *cluster;
+} context;
+
+static luo_status check_plan(luo_cli *cli, const char *path, const context *c, luo_err *err)
+{
+    luo_plan *plan;
+    luo_source src;
+    luo_programs *set;
+    LUO_TRY(luo_cli_plan(cli, path, c->model, c->cluster, &plan, &src));
+    if (!c->model || !c->cluster) return LUO_OK;
+    LUO_TRY(luo_cli_compile(cli, plan, &src, c->model, c->cluster, &set));
+    return luo_cli_fits(cli, plan, c->cluster, set, err);
+}
+
+static luo_status check_one(luo_cli *cli, const char *path, const context *c, const char **kind,
+                            luo_err *err)
+{
+    luo_file_kind k;
+    LUO_TRY(luo_file_kind_of(path, &k, &cli->diags));
+    *kind = luo_file_kind_name(k);
+    if (k == LUO_FILE_PLAN) return check_plan(cli, path, c, err);
+    return luo_check_file(cli->arena, path, k, &cli->diags);
+}
+
+static luo_status read_context(luo_cli *cli, context *c)
+{
+    if (luo_args_has(&cli->args, "model")) LUO_TRY(luo_cli_model(cli, &c->model));
+    if (luo_args_has(&cli->args, "cluster")) LUO_TRY(luo_cli_cluster(cli, &c->cluster));
+    return LUO_OK;
+}
+
+luo_status luo_verb_check_run(luo_cli *cli)
+{
+    context c = {0};
+    luo_status worst = LUO_OK;
+    LUO_TRY(luo_cli_files(cli, 1, LUO_ARGS_MAX, "at least one file is"));
+    LUO_TRY(read_context(cli, &c));
+    luo_jsonw_open(&cli->json, "files", '[');
+    for (int i = 0; i < cli->args.nfiles; i++) {
+        const char *path = cli->args.files[i], *kind = "unknown";
+        luo_err err = {0};
+        const luo_status st = check_one(cli, path, &c, &kind, &err);
+        if (err.text[0]) luo_cli_fail(cli, st, &err);
+        luo_cli_flush(cli);
+        if (st == LUO_OK) fprintf(luo_cli_out(cli), "%s: %s, good\n", path, kind);
+        luo_jsonw_open(&cli->json, NULL, '{');
+        luo_jsonw_text(&cli->json, "file", path);
+        luo_jsonw_text(&cli->json, "kind", kind);
+        luo_jsonw_bool(&cli->json, "good", st == LUO_OK);
+        luo_jsonw_close(&cli->json);
+        if (luo_status_exit(st) > luo_status_exit(worst)) worst = st;
+    }
+    luo_jsonw_close(&cli->json);
+    return worst;
+}

@@ -1,0 +1,95 @@
+/* cli/verb_resolve.c: `luoshu resolve SRC DST --shape 8x4`. */
+#include "cli/cli.h"
+#include "cli/load.h"
+#include "core/hspmd/resolve.h"
+
+static luo_status read_opts(luo_cli *cli, luo_resolve_opts *o, luo_node_racks *where, luo_err *err)
+{
+    const luo_args *a = &cli->args;
+    int64_t node, rack, elem;
+    LUO_TRY(luo_args_int(a, "node-size", 8, 1, LUO_DEVICE_LIMIT, &node, err));
+    LUO_TRY(luo_args_int(a, "rack-size", 0, 0, LUO_DEVICE_LIMIT, &rack, err));
+    LUO_TRY(luo_args_int(a, "elem", 1, 1, 1 << 20, &elem, err));
+    *where = (luo_node_racks){(int32_t)node, (int32_t)rack};
+    o->planner.link_class = luo_link_class_regular;
+    o->planner.link_ctx = where;
+    o->elem_bytes = elem;
+    o->reduce_then_move = luo_args_has(a, "reduce-then-move");
+    LUO_TRY(luo_sender_parse(luo_args_get(a, "planner", "greedy"), &o->planner.sender, err));
+    return luo_cli_dead(cli, &o->planner, err);
+}
+
+static void print_text(const luo_cli *cli, const luo_resolution *r, const int64_t *bytes)
+{
+    FILE *out = luo_cli_out(cli);
+    fprintf(out, "kind: %s\n", r->text);
+    for (int32_t i = 0; i < r->moves.n; i++) {
+        luo_str s = {0};
+        luo_str_addf(&s, "%d ", r->moves.at[i].step);
+        luo_move_print(&s, &r->moves.at[i]);
+        fprintf(out, "%s\n", luo_str_get(&s));
+        luo_str_free(&s);
+    }
+    fprintf(out, "bytes class1 %lld class2 %lld class3 %lld\n", (long long)bytes[1],
+            (long long)bytes[2], (long long)bytes[3]);
+}
+
+static void print_json(luo_cli *cli, const luo_resolution *r, const int64_t *bytes)
+{
+    luo_jsonw *j = &cli->json;
+    luo_str s = {0};
+    luo_jsonw_text(j, "kind", r->text);
+    luo_jsonw_text(j, "reason", r->reason ? luo_unsupported_name(r->reason) : NULL);
+    luo_jsonw_open(j, "ops", '[');
+    for (int32_t i = 0; i < r->moves.n; i++) {
+        luo_str_clear(&s);
+        luo_str_addf(&s, "%d ", r->moves.at[i].step);
+        luo_move_print(&s, &r->moves.at[i]);
+        luo_jsonw_text(j, NULL, luo_str_get(&s));
+    }
+    luo_jsonw_close(j);
+    luo_jsonw_open(j, "bytes", '[');
+    for (int i = 0; i < 4; i++) luo_jsonw_int(j, NULL, bytes[i]);
+    luo_jsonw_close(j);
+    luo_str_free(&s);
+}
+
+static luo_status bind(luo_cli *cli, const char *text, const luo_shape *shape,
+                       const luo_ann **out, luo_err *err)
+{
+    LUO_TRY(luo_ann_parse(cli->arena, text, out, err));
+    return luo_ann_bind(*out, shape, LUO_BIND_ROUND, "x", err);
+}
+
+static luo_status resolve(luo_cli *cli, luo_err *err)
+{
+    luo_shape shape;
+    luo_resolve_opts opts = {0};
+    luo_node_racks where;
+    const luo_ann *src, *dst;
+    luo_resolution r = {0};
+    int64_t bytes[LUO_LINK_CLASSES] = {0};
+    const char *text = luo_args_get(&cli->args, "shape", NULL);
+    if (!text)
+        return luo_err_set(err, LUO_EUSAGE, "`--shape` is missing; give the sizes of the tensor, "
+                                            "like 8x4.");
+    LUO_TRY(luo_shape_parse(text, &shape, err));
+    LUO_TRY(read_opts(cli, &opts, &where, err));
+    LUO_TRY(bind(cli, cli->args.files[0], &shape, &src, err));
+    LUO_TRY(bind(cli, cli->args.files[1], &shape, &dst, err));
+    const luo_status st = luo_resolve(cli->arena, src, dst, &shape, &opts, &r, err);
+    if (st != LUO_OK && st != LUO_EUNSUP && st != LUO_ELOST) return st;
+    luo_planner *p = luo_planner_new(cli->arena, &opts.planner);
+    if (!p) return luo_err_nomem(err);
+    luo_moves_class_bytes(p, &r.moves, opts.elem_bytes, bytes);
+    if (cli->as_json) print_json(cli, &r, bytes);
+    else print_text(cli, &r, bytes);
+    return st;
+}
+
+luo_status luo_verb_resolve_run(luo_cli *cli)
+{
+    luo_err err = {0};
+    LUO_TRY(luo_cli_files(cli, 2, 2, "two annotations are"));
+    return luo_cli_fail(cli, resolve(cli, &err), &err);
+}

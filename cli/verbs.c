@@ -1,0 +1,201 @@
+/* cli/verbs.c: the table of verbs and their options; help is printed from it alone. */
+#include <string.h>
+
+#include "cli/cli.h"
+
+#define N(t) ((int)(sizeof(t) / sizeof(t)[0]))
+
+const luo_option luo_common_options[] = {
+    {"help", NULL, "this text"},
+    {"json", NULL, "one JSON document on stdout, text on stderr"},
+    {"quiet", NULL, "no notes, no progress"},
+    {"color", "WHEN", "auto, always or never (auto)"},
+};
+const int luo_ncommon_options = N(luo_common_options);
+
+#define DEAD {"dead", "SET", "failed devices, \"[3,7]\" or 3,7 (none)"}
+#define PLANNER {"planner", "NAME", "greedy minrank rr rr-node cost exact (greedy)"}
+#define OUT {"out", "DIR", "where to write (NAME-seedN)"}
+#define FORCE {"force", NULL, "write into a folder that is not empty"}
+#define MODEL {"model", "FILE", "model.yaml or a Hugging Face config.json"}
+#define CLUSTER {"cluster", "FILE", "cluster.yaml"}
+
+static const luo_option resolve_options[] = {
+    {"shape", "4x8", "sizes of the tensor"},
+    {"node-size", "N", "devices of a node (8)"},
+    {"rack-size", "N", "devices of a rack (0: no racks)"},
+    PLANNER,
+    DEAD,
+    {"reduce-then-move", NULL, "reduce first where no other way is known"},
+    {"elem", "N", "bytes of an element (1)"},
+};
+
+static const luo_option switch_options[] = {
+    MODEL, CLUSTER, PLANNER,
+    {"reset", "WHEN", "balance counters: fused, bucket or tensor (fused)"},
+    DEAD,
+};
+
+static const luo_option check_options[] = {MODEL, CLUSTER};
+
+static const luo_option explain_options[] = {
+    MODEL, CLUSTER,
+    {"program", "DEVICE", "print the program of this device"},
+};
+
+static const luo_option plan_options[] = {
+    MODEL, CLUSTER,
+    {"out", "FILE", "the plan file; with --top, FILE-2.json .. beside it (plan.json)"},
+    {"force", NULL, "replace an existing file"},
+    {"top", "N", "how many of the best to write (1)"},
+    {"stack", "FILE", "stack file (luoshu-cuda)"},
+    {"global-batch-size", "N", "sequences of a step (64)"},
+    {"seq-length", "N", "tokens of a sequence (4096)"},
+    {"micro-batch-size", "N", "sequences of a micro-batch (search)"},
+    {"tensor-model-parallel-size", "N", "TP (search)"},
+    {"pipeline-model-parallel-size", "N", "PP (search)"},
+    {"data-parallel-size", "N", "DP (search)"},
+    {"recompute-granularity", "HOW", "none, selective or full (search)"},
+    {"use-distributed-optimizer", NULL, "ZeRO-1 only (search)"},
+    {"no-distributed-optimizer", NULL, "no ZeRO (search)"},
+    {"no-sequence-parallel", NULL, "without sequence parallelism"},
+    {"use-tp-pp-dp-mapping", NULL, "pipelines on neighbouring devices"},
+};
+
+static const luo_option sim_options[] = {
+    MODEL, CLUSTER,
+    {"steps", "N", "steps; for a bare plan 3 by default"},
+    {"policies", "A,B", "only these policies of the scenario"},
+    {"seed", "N", "instead of the scenario's seed"},
+    {"set", "PATH=VALUE", "change a value of the scenario, events[0].slowdown=3"},
+    {"stack", "FILE", "stack file (luoshu-cuda)"},
+    {"comm", "HOW", "collectives as model, flow or message (flow)"},
+    {"fold", "ON", "on or off: simulate equal lanes once (on)"},
+    {"comm-streams", "N", "1 or 3 communication streams (3)"},
+    {"trace-steps", "WHICH", "auto, none, all or 0-3,40 (auto)"},
+    {"plots", "ON", "on or off (on)"},
+    {"keep-programs", NULL, "write the program texts as well"},
+    {"limit-s", "S", "stop after this wall time, exit 6 (0: never)"},
+    OUT, FORCE,
+    {"verbose", NULL, "tell what each policy did"},
+};
+
+static const luo_option demo_options[] = {
+    OUT, FORCE,
+    {"seed", "N", "instead of the demo's seed"},
+    {"plots", "ON", "on or off (on)"},
+    {"verbose", NULL, "tell what each policy did"},
+};
+
+static const luo_option compare_options[] = {
+    {"out", "DIR", "where to write (the first run's result set)"},
+    FORCE,
+    {"allow-different", NULL, "do not fail when programs differ"},
+};
+
+static const luo_option plot_options[] = {
+    {"figure", "NAME", "only this figure (all that have data)"},
+    {"column", "N", "1: 84 mm wide, 2: 174 mm (2)"},
+};
+
+const luo_verb luo_verbs[] = {
+    {"demo", "luoshu demo [options]",
+     "Runs the built-in scenario of a mixed cluster under three policies and plots it.",
+     "see everything once, on built-in inputs", demo_options, N(demo_options),
+     "luoshu-demo/ with one folder per policy, compare.csv and plots/",
+     {"luoshu demo --force", NULL}, "0 1 2 3 4", "luoshu.demo/1", luo_verb_demo_run},
+    {"sim", "luoshu sim SCENARIO|PLAN [options]",
+     "Simulates a scenario under its policies, or a bare plan for a few steps.",
+     "simulate a scenario or a plan", sim_options, N(sim_options),
+     "a result set: one folder per policy, compare.csv, plots/",
+     {"luoshu sim scenarios/examples/small.yaml --out small --force",
+      "luoshu sim scenarios/plans/published/plan-12.json --model scenarios/models/llama-32b.yaml"
+      " --cluster scenarios/clusters/h20-32.yaml --force"},
+     "0 1 2 3 4 5 6", "luoshu.sim/1", luo_verb_sim_run},
+    {"plan", "luoshu plan uniform --model FILE --cluster FILE [options]",
+     "Makes a plan; prints objective, lower bound, simulated step and planning time.",
+     "make a plan", plan_options, N(plan_options), "plan.json",
+     {"luoshu plan uniform --model scenarios/models/llama-7b.yaml"
+      " --cluster scenarios/clusters/h20-32.yaml --force", NULL},
+     "0 1 2 3 4", "luoshu.plan.uniform/1", luo_verb_plan_run},
+    {"check", "luoshu check FILE... [options]",
+     "Checks files of any kind; plans also against --model and --cluster.",
+     "check files", check_options, N(check_options), NULL,
+     {"luoshu check scenarios/demo/demo.yaml", NULL}, "0 2 3 5", "luoshu.check/1",
+     luo_verb_check_run},
+    {"explain", "luoshu explain FILE [options]",
+     "Prints what a plan, cluster, model or profile comes down to, before anything runs.",
+     "show what a file comes down to", explain_options, N(explain_options), NULL,
+     {"luoshu explain scenarios/plans/published/plan-13.json --model"
+      " scenarios/models/llama-32b.yaml --cluster scenarios/clusters/h20-32.yaml", NULL},
+     "0 2 3 5", "luoshu.explain/1", luo_verb_explain_run},
+    {"resolve", "luoshu resolve SRC DST --shape 8x4 [options]",
+     "Prints the communication that turns one annotation into another.",
+     "derive one re-shard", resolve_options, N(resolve_options), NULL,
+     {"luoshu resolve \"[0,1]{-2:2}\" \"[0,1]{-1:2}\" --shape 4x4", NULL}, "0 1 2 3",
+     "luoshu.resolve/1", luo_verb_resolve_run},
+    {"switch", "luoshu switch PLAN_A PLAN_B --model FILE --cluster FILE [options]",
+     "Plans the move of all state from one plan to another.", "plan the move between two plans",
+     switch_options, N(switch_options), NULL,
+     {"luoshu switch scenarios/plans/published/plan-12.json scenarios/plans/published/plan-13.json"
+      " --model scenarios/models/llama-32b.yaml --cluster scenarios/clusters/h20-32.yaml --dead 31",
+      NULL},
+     "0 1 2 3", "luoshu.switch/1", luo_verb_switch_run},
+    {"compare", "luoshu compare RUN... [options]",
+     "Puts runs side by side; the first is the reference.", "put runs side by side",
+     compare_options, N(compare_options), "compare.csv, compare.json, compare_steps.csv, "
+     "compare_ops.csv", {"luoshu compare luoshu-demo/static luoshu-demo/restart --out cmp --force",
+     NULL}, "0 1 2 3 4", "luoshu.compare/1", luo_verb_compare_run},
+    {"plot", "luoshu plot RUN... [options]", "Draws the figures of a run or a result set from its"
+     " CSV files.", "draw figures", plot_options, N(plot_options),
+     "plots/ of the run: SVG and PNG files, and the scripts in plots/gp",
+     {"luoshu plot luoshu-demo --figure throughput", NULL}, "0 2 3 4", NULL, luo_verb_plot_run},
+    {"help", "luoshu help [VERB]", "Prints the list of verbs, or the help of one.",
+     "this list, or the help of one verb", NULL, 0, NULL, {"luoshu help sim", NULL}, "0 2", NULL,
+     luo_verb_help_run},
+    {"version", "luoshu version", "Prints version, backends, libraries and build flags.",
+     "version, backends, build", NULL, 0, NULL, {"luoshu version", NULL}, "0", NULL,
+     luo_verb_version_run},
+};
+const int luo_nverbs = N(luo_verbs);
+
+const luo_verb *luo_verb_find(const char *name)
+{
+    for (int i = 0; i < luo_nverbs; i++)
+        if (strcmp(luo_verbs[i].name, name) == 0) return &luo_verbs[i];
+    return NULL;
+}
+
+void luo_main_help(FILE *out)
+{
+    fputs("usage: luoshu VERB [options] [files]\n", out);
+    for (int i = 0; i < luo_nverbs; i++)
+        fprintf(out, "  %-9s %s\n", luo_verbs[i].name, luo_verbs[i].summary);
+    fputs("luoshu help VERB tells more.  Exit: 0 ok, 1 no, 2 usage, 3 input, 4 backend, 5 memory, "
+          "6 stuck\n", out);
+}
+
+static void print_options(FILE *out, const luo_option *t, int n)
+{
+    for (int i = 0; i < n; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", t[i].name, t[i].value ? " " : "",
+                 t[i].value ? t[i].value : "");
+        if (strlen(left) < 24) fprintf(out, "  %-24s%s\n", left, t[i].help);
+        else fprintf(out, "  %s\n  %-24s%s\n", left, "", t[i].help);
+    }
+}
+
+void luo_verb_help(FILE *out, const luo_verb *v)
+{
+    fprintf(out, "usage: %s\n%s\n\noptions:\n", v->usage, v->sentence);
+    print_options(out, v->options, v->noptions);
+    for (int i = 0; i < luo_ncommon_options; i++)
+        if (v->json_schema || strcmp(luo_common_options[i].name, "json") != 0)
+            print_options(out, &luo_common_options[i], 1);
+    if (v->writes) fprintf(out, "\nwrites: %s\n", v->writes);
+    fputs("\nexamples:\n", out);
+    for (int i = 0; i < 2; i++)
+        if (v->examples[i]) fprintf(out, "  %s\n", v->examples[i]);
+    fprintf(out, "\nexit: %s\n", v->exits);
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Every command of README.md in a ```console block (lines starting "$ ") and every example of the
+# help runs with exit 0; the first line printed equals the one under the command, if one is given.
+# Lines with `make` are CI's own and are left out.
+set -u
+export LUOSHU=${LUOSHU:-$PWD/luoshu}
+tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
+mkdir "$tmp/cwd"; ln -s "$PWD/scenarios" "$PWD/traces" "$PWD/plots" "$tmp/cwd/"
+ln -s "$LUOSHU" "$tmp/luoshu"; export PATH=$tmp:$PATH
+n=0; bad=0
+run() { # COMMAND FIRST_LINE
+    n=$((n + 1))
+    (cd "$tmp/cwd" && bash -c "$1" >"$tmp/out" 2>"$tmp/err" </dev/null); local rc=$?
+    if [ $rc != 0 ]; then
+        echo "FAIL exit $rc: $1"; head -n 5 "$tmp/err"; bad=$((bad + 1))
+    elif [ -n "$2" ] && [ "$(head -n 1 "$tmp/out")" != "$2" ]; then
+        echo "FAIL first line: $1"; echo "  want $2"; echo "  got  $(head -n 1 "$tmp/out")"
+        bad=$((bad + 1))
+    fi
+}
+while IFS=$'\t' read -r cmd first; do run "$cmd" "$first"; done < <(
+    awk '/^```console/{on=1; next} /^```/{if (c != "") print c "\t"; c=""; on=0}
+         on && /^\$ /{if (c != "") print c "\t"; c=substr($0, 3); next}
+         on && c != ""{print c "\t" $0; c=""}' README.md |
+    grep -vE '^(make|git|cd|sudo) ')
+for verb in $("$LUOSHU" help | awk '/^  [a-z]/{print $1}'); do
+    while read -r cmd; do run "$cmd" ""; done < <("$LUOSHU" help "$verb" |
+        awk '/^examples:/{on=1; next} /^$/{on=0} on{sub(/^ +/, ""); print}')
+done
+echo "$((100 * (n - bad) / (n ? n : 1)))%: Checks: $n, Failures: $bad, Errors: 0"
+[ $bad = 0 ] && [ $n -gt 0 ]

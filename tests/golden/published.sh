@@ -1,0 +1,1 @@
+bash "$TOP/tests/published.sh"

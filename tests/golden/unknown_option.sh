@@ -1,0 +1,1 @@
+"$LUOSHU" resolve "[0]{}" "[0]{}" --shap 4

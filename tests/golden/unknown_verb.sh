@@ -1,0 +1,1 @@
+"$LUOSHU" simulate demo.yaml
