@@ -80,6 +80,12 @@ typedef struct luo_buffer {
     int64_t dim[LUO_RANK_MAX]; /* local shape */
     int64_t elem_bytes, bytes;
     int32_t buffer_class;
+    /* What it is a piece of, for those who fill it with numbers: the region of a device is
+     * luo_region_of(ann, shape). Not part of the text: NULL in a program that was read from it,
+     * and in programs of switches and checkpoints. */
+    const char *letters; /* of its dimensions (graph.h) */
+    const luo_ann *ann;
+    luo_shape shape;     /* of the whole tensor: one micro-batch of every pipeline of that length */
 } luo_buffer;
 
 typedef struct luo_instr {

@@ -109,6 +109,10 @@ static inline const spec_dims *spec_local(const spec *s, int32_t tensor, int32_t
     return luo_spec_find(s, spec_table_of(s, tensor, length), dev);
 }
 
+/* Annotation and whole shape that the local sizes of a tensor were cut from. */
+void luo_spec_frame(const spec *s, int32_t tensor, int32_t length, const luo_ann **ann,
+                    luo_shape *shape);
+
 luo_status luo_spec_make_moves(spec *s);
 /* Steps of a resolved move. */
 luo_status luo_spec_make_steps(spec *s, spec_move *m);

@@ -127,6 +127,16 @@ static luo_status tensor_tables(spec *s, int32_t x, int32_t *memo)
     return LUO_OK;
 }
 
+void luo_spec_frame(const spec *s, int32_t tensor, int32_t length, const luo_ann **ann,
+                    luo_shape *shape)
+{
+    const int32_t P = s->in->npipelines;
+    int32_t kept = 0;
+    for (int32_t p = 0; p < P; p++) kept += s->has_length[length * P + p];
+    *ann = luo_annset_get(s->g->set, s->cut_ann[(int64_t)tensor * s->in->nlengths + length]);
+    *shape = luo_graph_shape(s->g, tensor, s->in->lengths[length].tokens, kept);
+}
+
 static void mark_lengths(spec *s)
 {
     const int32_t P = s->in->npipelines;

@@ -95,7 +95,8 @@ int32_t luo_spec_new_buffer(emitter *e, int32_t x)
     const luo_tensor *t = &e->s->g->tensor[x];
     const spec_dims *d = spec_local(e->s, x, e->length, e->dev);
     luo_buffer b = {.tensor = t->name, .rank = t->rank, .elem_bytes = t->elem_bytes,
-                    .buffer_class = class_of(t->kind)};
+                    .buffer_class = class_of(t->kind), .letters = t->letters};
+    luo_spec_frame(e->s, x, e->length, &b.ann, &b.shape);
     if (d) {
         memcpy(b.dim, d->dim, sizeof b.dim);
         b.bytes = d->volume * t->elem_bytes;
