@@ -1,0 +1,54 @@
+/* exec/data.h: training data: which tokens a micro-batch of a step holds.
+ *
+ * The global batch of a step is a list of sequences (rows) in an order that depends on the data,
+ * the seed and the step, never on the plan: a plan only says which rows a micro-batch takes, in
+ * (pipeline, micro-batch) order. Documents are packed into rows with their true lengths; a document
+ * that does not end in a row goes on in the next as one of its own.
+ */
+#ifndef LUO_EXEC_DATA_H
+#define LUO_EXEC_DATA_H
+#include "core/plan/plan.h"
+#include "exec/kernels.h"
+
+typedef struct luo_corpus luo_corpus;
+
+/* path: a text file (bytes are tokens, documents end at an empty line), or a token file whose name
+ * ends in .u16 or .u32 (little endian; the largest value ends a document). NULL: synthetic tokens
+ * drawn from stream `data` of the seed, lengths and repetitions such that a model can learn from
+ * them; labelled synthetic. The file is mapped, not read.
+ * Errors: LUO_EINPUT missing, empty, odd size, or a token that is not below vocab (with its
+ * position); LUO_ENOMEM. luo_corpus_close frees. */
+luo_status luo_corpus_open(const char *path, int64_t vocab, uint64_t seed, luo_corpus **out,
+                           luo_err *err);
+void luo_corpus_close(luo_corpus *c);
+const char *luo_corpus_name(const luo_corpus *c); /* path, or "synthetic" */
+
+typedef struct luo_batch_shape { /* of a step under a plan */
+    int32_t npipelines;
+    const int32_t *nmicro;              /* per pipeline */
+    const int64_t *const *tokens;       /* [pipeline][micro_batch]: tokens */
+    int64_t row_tokens;                 /* rows are that long; a micro-batch that is no multiple is
+                                           one row of its own length */
+    int64_t total_tokens;
+} luo_batch_shape;
+luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, int64_t sequence_tokens,
+                              luo_batch_shape *out, luo_err *err);
+
+typedef struct luo_micro_batch { /* arrays of `tokens`; labels -1: no target */
+    int64_t tokens;
+    const int32_t *ids, *labels, *positions; /* positions start at 0 in each document */
+    luo_documents docs;
+} luo_micro_batch;
+
+/* The next token of the same document is the label; the last of a document has none.
+ * Memory: the caller's, at least luo_batch_bytes(tokens). Cost: O(tokens), whatever the step. */
+size_t luo_batch_bytes(int64_t tokens);
+void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+                    int32_t pipeline, int32_t micro_batch, void *memory, luo_micro_batch *out);
+/* Targets of the whole step, over all pipelines: what the loss is divided by. */
+int64_t luo_batch_targets(const luo_corpus *c, const luo_batch_shape *shape, int64_t step);
+/* One JSON line per micro-batch of the step, in global order (conventions.md 3.2, --dump-batches):
+ * {"step":0,"micro_batch":0,"replica":0,"ids":[..],"document_starts":[..]}. */
+luo_status luo_batch_dump(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+                          luo_str *out);
+#endif

@@ -1,0 +1,80 @@
+/* exec/state.h: parameters and optimizer state of one rank by tensor name and region, and their way
+ * into and out of files. Files do not know plans: what was written under one is read under any.
+ */
+#ifndef LUO_EXEC_STATE_H
+#define LUO_EXEC_STATE_H
+#include "core/graph/model.h"
+#include "core/plan/compile.h"
+#include "exec/route.h"
+
+/* The piece of one parameter that this rank's optimizer keeps. weight, m and v are arrays of
+ * `real` in a frame each; a rank that keeps nothing of it has piece.empty. */
+typedef struct luo_piece {
+    const luo_param *param;
+    luo_region piece;                 /* of the state annotation */
+    luo_frame weight_frame, state_frame;
+    void *weight, *m, *v;
+} luo_piece;
+
+typedef struct luo_state {
+    int32_t device, n;
+    luo_piece *at;   /* in the order of luo_plan_params; all parameters of the model */
+    size_t elem;     /* bytes of a real: 4 or 8 */
+    int64_t step;    /* steps done; also what AdamW counts */
+} luo_state;
+
+/* Weights before the first step: normal draws of standard deviation 0.02 (output projections over
+ * sqrt(2 layers)), norms 1, biases 0, moments 0. Each cell is drawn by seed, name and global index,
+ * so that every plan starts from the same numbers. */
+void luo_state_init(const luo_state *s, const luo_model *model, uint64_t seed);
+
+/* How a tensor is called and laid out in a Hugging Face llama or gpt2 file. */
+typedef struct luo_hf_tensor {
+    char name[160];
+    int32_t rank;
+    int64_t dim[2]; /* of the file's tensor */
+    /* Cell (r, c) of our tensor as a matrix [rows x cols] is cell (row + r, col + c) of the file's,
+     * or (row + c, col + r) if transposed. */
+    bool transposed;
+    int64_t rows, cols, row, col;
+} luo_hf_tensor;
+/* Errors: LUO_EUNREP the name has no place there. */
+luo_status luo_hf_name(const luo_model *model, const luo_param *param, luo_hf_tensor *out,
+                       luo_err *err);
+
+/* ---- files: safetensors ---- */
+
+/* Fills weights from a Hugging Face file (F32, F64, F16 or BF16; a missing lm_head.weight is the
+ * embedding's) and zeroes the moments. Errors: LUO_EINPUT missing tensor, other shape, broken
+ * file, each named; LUO_EIO. Each rank maps the file and takes its regions. */
+luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
+                                  luo_err *err);
+
+/* Sends bytes to the rank that writes; collective over all ranks that call. exec/boot.h gives it
+ * for MPI; a test gives a loop in one process. */
+typedef struct luo_gather {
+    void *ctx;
+    bool writer; /* this rank writes the file */
+    /* Every rank's `n` bytes arrive at the writer, by rank: (*out)[r] of sizes[r], valid until the
+     * next call. */
+    luo_status (*bytes)(void *ctx, const void *mine, int64_t n, const void *const **out,
+                        const int64_t **sizes, int32_t *ranks, luo_err *err);
+} luo_gather;
+
+/* Weights alone, Hugging Face names (--save-init). Atomic: temporary file, fsync, rename. */
+luo_status luo_state_save_weights(const luo_state *s, const luo_model *model, const char *path,
+                                  const luo_gather *gather, luo_err *err);
+/* A checkpoint is a folder DIR/step-000123 with model.safetensors, optimizer.safetensors and
+ * state.json (step, seed, data, precision, model, hash of the plan that wrote it); it appears by
+ * one rename. Older ones than the newest `keep` are removed. */
+luo_status luo_checkpoint_save(const luo_state *s, const luo_model *model, const char *dir,
+                               uint64_t seed, const char *data, uint64_t plan_hash, int32_t keep,
+                               const luo_gather *gather, luo_err *err);
+/* dir: a checkpoint folder. Sets s->step. Errors: LUO_EINPUT of another model or precision. */
+luo_status luo_checkpoint_load(luo_state *s, const luo_model *model, const char *dir,
+                               luo_err *err);
+/* Newest whole checkpoint under dir, or dir itself if it is one; its step. path: PATH_MAX bytes.
+ * Errors: LUO_EINPUT there is none. */
+luo_status luo_checkpoint_find(const char *dir, char *path, size_t size, int64_t *step,
+                               luo_err *err);
+#endif
