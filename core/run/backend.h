@@ -7,6 +7,7 @@
 #ifndef LUO_CORE_RUN_BACKEND_H
 #define LUO_CORE_RUN_BACKEND_H
 #include "core/graph/program.h"
+#include "core/plan/plan.h"
 #include "core/run/world.h"
 
 enum { LUO_BACKEND_ABI = 1 };
@@ -17,7 +18,9 @@ typedef enum luo_comm_mode { LUO_COMM_MODEL, LUO_COMM_FLOW, LUO_COMM_MESSAGE } l
 typedef struct luo_backend_config {
     const luo_cluster *cluster;
     const luo_stack *stack;
+    const luo_model *model;
     luo_dtype dtype;
+    const void *options;  /* of the backend (exec/options.h); NULL: none */
     luo_comm_mode comm;
     bool fold;            /* lane folding (design.md 4) */
     bool one_comm_stream; /* --comm-streams 1 */
@@ -58,8 +61,33 @@ typedef struct luo_comm_use { /* per group, or per exchange of P2P */
     double busy_s, exposed_s;
 } luo_comm_use;
 
+/* What programs were compiled from. Ranks in other processes compile them again from this and
+ * compare the hash: the same core code, proven to have made the same program. */
+typedef struct luo_recipe {
+    const luo_plan *plan;     /* of the steps; of a switch: the plan to go to */
+    const luo_plan *from;     /* switch: the plan to leave; NULL: programs of a step */
+    int64_t sequence_tokens;  /* of the compilation of `plan` */
+    int64_t from_tokens;      /* of that of `from` */
+    int32_t ndead;            /* switch: devices that can not send */
+    const int32_t *dead;
+} luo_recipe;
+
+typedef enum luo_state_verb {
+    LUO_STATE_INIT, /* weights before the first step, from the seed or a file of the options */
+    LUO_STATE_LOAD, /* from the newest checkpoint that is whole */
+    LUO_STATE_SAVE  /* a checkpoint of the state after `step` steps */
+} luo_state_verb;
+typedef struct luo_state_request {
+    luo_state_verb verb;
+    const luo_recipe *recipe;
+    const luo_programs *programs;
+    const luo_world *world;
+    int64_t step; /* SAVE: steps done */
+} luo_state_request;
+
 typedef struct luo_step_request {
     const luo_programs *programs;
+    const luo_recipe *recipe;   /* NULL allowed without LUO_CAP_DATA */
     const luo_world *world;     /* at the start of the step */
     const luo_change *changes;  /* dated after it, ascending; at_s is backend time */
     int32_t nchanges;
@@ -73,6 +101,9 @@ typedef struct luo_step_result {
     char text[LUO_ERR_TEXT]; /* sentence unless LUO_OK */
     double start_s, end_s;   /* backend time; end_s = when it ended or failed */
     int32_t failed_device, failed_link; /* -1: none */
+    bool died;               /* its process is gone: all processes have to start again */
+    bool has_loss;           /* loss: mean over the targets; grad_norm before clipping */
+    double loss, grad_norm;
     bool reused;             /* memoised: nothing was simulated */
     const char *note;        /* what the backend simplified so far, for a warning; NULL: nothing */
     int32_t n;               /* devices of the programs, in their order */
@@ -100,6 +131,11 @@ typedef struct luo_backend {
      * the next call. A failure inside the step is LUO_OK here and told in result->status. */
     luo_status (*run_ranks)(luo_backend_state *b, const luo_step_request *request,
                             luo_step_result *result, luo_err *err);
+    /* Training state of all ranks, NULL without LUO_CAP_DATA. Starts processes that are gone. *step:
+     * LOAD: steps done by what was loaded. Errors: LUO_EINPUT no or broken file; LUO_EIO;
+     * LUO_EPEER a rank died meanwhile. */
+    luo_status (*state)(luo_backend_state *b, const luo_state_request *request, int64_t *step,
+                        luo_err *err);
     /* Data, NULL without LUO_CAP_DATA. */
     luo_status (*buf_alloc)(luo_rank *rank, const luo_role *role, luo_err *err);
     void (*buf_free)(luo_rank *rank);
