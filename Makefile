@@ -23,10 +23,18 @@ LDFLAGS += $(SANF)
 CORE_LIBS := -lcyaml -lyaml -ljansson -lcsv -lz
 SIM_LIBS := -lsimgrid -lstdc++
 LIBS := $(SIM_LIBS) $(CORE_LIBS) -lm
+# Only executors know MPI and BLAS, and only `luoshu-rank` links them: they would cost the command its
+# start-up time. OpenBLAS takes a thread per core unless told; a rank is one core, so exec/main.c says
+# openblas_set_num_threads(1) before anything else, and programs in tests/ that use CBLAS do too.
+MPI_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I ompi-c 2>/dev/null))
+BLAS_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I openblas 2>/dev/null))
+EXEC_LIBS := $(or $(shell pkg-config --libs ompi-c 2>/dev/null),-lmpi) \
+             $(or $(shell pkg-config --libs openblas 2>/dev/null),-lopenblas)
 
 CORE_SRC := $(sort $(wildcard core/*/*.c))
 SIM_SRC := $(sort $(wildcard sim/*.c))
 SIM_CXX := $(sort $(wildcard sim/*.cpp))
+EXEC_SRC := $(sort $(filter-out exec/main.c,$(wildcard exec/*.c exec/host/*.c)))
 CLI_SRC := $(sort $(filter-out cli/main.c,$(wildcard cli/*.c)))
 EMBED := $(sort $(wildcard scenarios/demo/demo.yaml scenarios/demo/plan.json scenarios/clusters/mixed48.yaml \
          scenarios/models/llama-32b.yaml scenarios/profiles/h20.yaml scenarios/profiles/h800.yaml \
@@ -36,16 +44,19 @@ obj = $(patsubst %,$(B)/%.o,$(basename $(1)))
 CORE_LIB := $(B)/libluocore.a
 SIM_LIB := $(B)/libluosim.a
 CLI_LIB := $(B)/libluocli.a
+EXEC_LIB := $(B)/libluoexec.a
 BIN := $(B)/luoshu
+RANK := $(if $(wildcard exec/main.c),$(B)/luoshu-rank)
 
-UNIT_SRC := $(sort $(wildcard tests/unit/*.c tests/prop/*.c tests/diff/*.c tests/backend/*.c))
+UNIT_SRC := $(sort $(wildcard tests/unit/*.c tests/prop/*.c tests/diff/*.c tests/backend/*.c \
+            tests/exec/*.c))
 UNIT := $(patsubst tests/%.c,$(B)/tests/%,$(UNIT_SRC))
 BENCH_SRC := $(sort $(wildcard tests/bench/*.c))
 BENCH := $(patsubst tests/%.c,$(B)/tests/%,$(BENCH_SRC))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: all help FORCE
-all: $(BIN) ## build the luoshu command (build/VARIANT/luoshu) and the link `luoshu`
+all: $(BIN) $(RANK) ## build the luoshu command (build/VARIANT/luoshu), the link `luoshu` and luoshu-rank
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +71,8 @@ $(B)/%.o: %.cpp
 	$(call SAY,CXX,$<) $(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
 $(CORE_LIB): $(call obj,$(CORE_SRC))
+	@rm -f $@; ar rcs $@ $^
+$(EXEC_LIB): $(call obj,$(EXEC_SRC))
 	@rm -f $@; ar rcs $@ $^
 $(SIM_LIB): $(call obj,$(SIM_SRC) $(SIM_CXX))
 	@rm -f $@; ar rcs $@ $^
@@ -82,9 +95,19 @@ $(BIN): $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB) $(LIBS) -o $@
 	@ln -sf $@ luoshu
 
-# Tests link everything below the command: a unit test of core pulls no sim object from its archive.
-$(B)/tests/%: $(B)/tests/%.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB)
-	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(CLI_LIB) $(SIM_LIB) $(CORE_LIB) -lcheck -lsubunit -lrt -lpthread $(LIBS) -o $@
+# One process of a real run; knows neither cli nor sim.
+$(B)/luoshu-rank: $(B)/exec/main.o $(EXEC_LIB) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) $(CORE_LIBS) -lpthread -lm -o $@
+$(B)/exec/%.o $(B)/tests/exec/%.o: CFLAGS += $(MPI_CFLAGS)
+$(B)/exec/host/%.o $(B)/tests/exec/%.o $(B)/tests/bench/%.o: CFLAGS += $(BLAS_CFLAGS)
+# Loops of kernels become vectors; no flag here lets the compiler reorder a sum (same input, same bits).
+$(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math
+
+# Tests link everything below the command: a unit test of core pulls no sim object from its archive,
+# and no MPI and BLAS either (--as-needed).
+$(B)/tests/%: $(B)/tests/%.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) \
+	    -Wl,--as-needed $(EXEC_LIBS) -lcheck -lsubunit -lrt -lpthread $(LIBS) -o $@
 .SECONDARY:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -6,7 +6,8 @@ want=()
 for set in "$@"; do
     case $set in
     build) want+=(gcc g++ make pkg-config libsimgrid-dev libcyaml-dev libyaml-dev libjansson-dev
-                  libcsv-dev check libsubunit-dev zlib1g-dev gnuplot-nox fonts-dejavu-core) ;;
+                  libcsv-dev check libsubunit-dev zlib1g-dev gnuplot-nox fonts-dejavu-core
+                  libopenmpi-dev openmpi-bin libopenblas-dev) ;;
     lint) want+=(clang cppcheck libclang-rt-14-dev clang-format) ;;
     *) echo "tests/deps.sh: unknown set $set" >&2; exit 2 ;;
     esac

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Direction of dependencies: cli -> sim -> core; inside core base, hspmd, graph, cost, plan, run,
-# each only on those before it; io may use all, none use io. From includes and from symbols.
+# Direction of dependencies: cli -> sim, exec -> core; inside core base, hspmd, graph, cost, plan, run,
+# each only on those before it; io may use all, none use io. MPI only in exec, CBLAS only in exec/host,
+# neither in the command. From includes and from symbols.
 set -u
 order=(base hspmd graph cost plan run io)
 bad=0
@@ -19,6 +20,15 @@ hits=$(grep -nE '#include <(cyaml|yaml|jansson|csv|zlib)' $(ls core/*/*.[ch] sim
 [ -z "$hits" ] || fail "a file library outside core/io:"$'\n'"$hits"
 hits=$(grep -nE '#include "(cli|exec)/' sim/*)
 [ -z "$hits" ] || fail "sim knows what is above it:"$'\n'"$hits"
+exec=$(ls exec/*.[ch] exec/*/*.[ch] exec/*/*.inc 2>/dev/null)
+hits=$(grep -nE '#include ("(sim|cli|tests)/|<(simgrid|xbt))' $exec)
+[ -z "$hits" ] || fail "exec knows more than core:"$'\n'"$hits"
+hits=$(grep -nE '#include [<"](mpi|cblas|openblas[a-z_]*)\.h' sim/* cli/*)
+[ -z "$hits" ] || fail "MPI or CBLAS outside exec:"$'\n'"$hits"
+hits=$(grep -nE '#include [<"](cblas|openblas[a-z_]*)\.h' exec/*.[ch] | grep -v '^exec/main.c:')
+[ -z "$hits" ] || fail "CBLAS outside exec/host:"$'\n'"$hits"
+hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|openblas|blas)')
+[ -z "$hits" ] || fail "the command links what only ranks need:"$'\n'"$hits"
 # Symbols: what a folder's objects need must be defined in a folder before it.
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 : >"$tmp/have"
@@ -29,6 +39,10 @@ for f in "${order[@]}"; do
     hits=$(comm -23 "$tmp/need" "$tmp/have" | tr '\n' ' ')
     [ -z "$hits" ] || fail "core/$f needs symbols of folders above it: $hits"
 done
+nm --defined-only $B/libluoexec.a 2>/dev/null | awk 'NF==3{print $3}' | sort -u - "$tmp/have" >"$tmp/have_exec"
+nm -u $B/libluoexec.a 2>/dev/null | awk '$1=="U" && $2 ~ /^luo_/{print $2}' | sort -u >"$tmp/need"
+hits=$(comm -23 "$tmp/need" "$tmp/have_exec" | tr '\n' ' ')
+[ -z "$hits" ] || fail "exec needs symbols of cli or sim: $hits"
 echo 'int main(void){return 0;}' >"$tmp/m.c"
 $CC "$tmp/m.c" -Wl,--whole-archive $B/libluocore.a -Wl,--no-whole-archive $1 -lm -o "$tmp/m" \
     2>"$tmp/log" || fail "core does not link on its own: $(head -n 3 "$tmp/log")"

@@ -6,19 +6,19 @@ deps: ## install the Debian packages that are missing
 
 demo: ## install what is missing, build, run the built-in scenario, say where the plots are
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j2 $(BIN)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK)
 	@./luoshu demo --force
 
 check: ## install what is missing, build, run every test (under 5 minutes on 2 cores)
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(UNIT)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(UNIT) \
 	    tests/golden.sh tests/results.sh tests/docs.sh
 
 FUZZ_S ?= 60
 check-all: ## check with 10 to 100 times the random cases, sanitizers, and FUZZ_S s of each fuzzer
 	@./tests/deps.sh build lint
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(UNIT)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
 	    ./tests/run.sh $(UNIT) tests/golden.sh tests/results.sh tests/docs.sh
 	@$(MAKE) --no-print-directory SAN=address,undefined check
@@ -37,10 +37,10 @@ fuzz: $(FUZZ) ## run each fuzz target for FUZZ_S seconds (default 60)
 	        -print_final_stats=1 build/fuzz/corpus/$${f##*/} $(wildcard tests/fuzz/seeds) 2>&1 \
 	        | grep -E 'executed_units|ERROR|SUMMARY' ; test $${PIPESTATUS[0]} = 0 || exit 1; done
 
-bench: $(BIN) $(BENCH) ## print `name value unit` lines: medians on this machine
+bench: $(BIN) $(RANK) $(BENCH) ## print `name value unit` lines: medians on this machine
 	@for b in $(BENCH); do $$b || exit 1; done
 
-layers: $(CORE_LIB) ## check the direction of includes and of symbols between folders
+layers: $(CORE_LIB) $(EXEC_LIB) $(BIN) ## check the direction of includes and of symbols between folders
 	@B=$(B) CC="$(CC)" ./tests/layers.sh "$(CORE_LIBS)"
 
 lint: ## cppcheck, both compilers' warnings as errors, house rules
@@ -48,7 +48,7 @@ lint: ## cppcheck, both compilers' warnings as errors, house rules
 	@./tests/lint.sh
 
 format: ## clang-format the C and C++ files in place
-	@clang-format -i $(shell git ls-files '*.c' '*.h' '*.cpp')
+	@clang-format -i $(shell git ls-files '*.c' '*.h' '*.inc' '*.cpp')
 
 bless: $(BIN) ## rewrite the expected outputs of tests/golden; review the diff like code
 	@LUOSHU=$(abspath $(BIN)) BLESS=1 ./tests/golden.sh
