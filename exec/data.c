@@ -1,0 +1,222 @@
+#include "exec/data.h"
+
+#include "exec/data_build.h"
+
+#define SYNTHETIC_TOKENS (INT64_C(1) << 40) /* no run comes round */
+
+/* ---- corpus ---- */
+
+luo_status luo_corpus_open(const char *path, int64_t vocab, uint64_t seed, luo_corpus **out,
+                           luo_err *err)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_corpus *c = arena ? LUO_NEW(arena, luo_corpus) : NULL;
+    luo_status st = LUO_OK;
+    if (c) {
+        *c = (luo_corpus){
+            .arena = arena, .seed = seed, .vocab = vocab, .tokens = path ? 0 : SYNTHETIC_TOKENS};
+        c->name = luo_arena_strdup(arena, path ? path : "synthetic");
+    }
+    if (!c || !c->name) st = luo_err_nomem(err);
+    if (st == LUO_OK && path) st = luo_corpus_map(c, path, err);
+    if (st == LUO_OK) {
+        *out = c;
+        return LUO_OK;
+    }
+    if (c) luo_corpus_unmap(c);
+    luo_arena_free(arena);
+    return st;
+}
+
+void luo_corpus_close(luo_corpus *c)
+{
+    if (!c) return;
+    luo_corpus_unmap(c);
+    luo_arena_free(c->arena);
+}
+
+const char *luo_corpus_name(const luo_corpus *c)
+{
+    return c->name;
+}
+
+/* ---- shape ---- */
+
+/* Tokens of a micro-batch as luo_plan_compile counts them. */
+static int64_t tokens_of(const luo_plan *p, int64_t row_tokens, int32_t i, int32_t k)
+{
+    const luo_pipeline *pipe = &p->pipelines[i];
+    int64_t assigned = 0;
+    if (pipe->micro_batch_tokens) return pipe->micro_batch_tokens[k];
+    for (int32_t a = 0; a < p->nassignment; a++)
+        if (p->assignment[a].pipeline == i && p->assignment[a].micro_batch == k)
+            assigned += p->assignment[a].length_tokens;
+    return assigned ? assigned : pipe->micro_batch_sequences * row_tokens;
+}
+
+luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, int64_t sequence_tokens,
+                              luo_batch_shape *out, luo_err *err)
+{
+    const int64_t row = sequence_tokens ? sequence_tokens : p->sequence_tokens;
+    int32_t *nmicro = LUO_NEW_N(arena, int32_t, p->npipelines);
+    const int64_t **tokens = LUO_NEW_N(arena, const int64_t *, p->npipelines);
+    int64_t total = 0;
+    if (!nmicro || !tokens) return luo_err_nomem(err);
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        int64_t *at = LUO_NEW_N(arena, int64_t, p->pipelines[i].micro_batches);
+        if (!at) return luo_err_nomem(err);
+        nmicro[i] = p->pipelines[i].micro_batches;
+        tokens[i] = at;
+        for (int32_t k = 0; k < nmicro[i]; k++) {
+            at[k] = tokens_of(p, row, i, k);
+            if (at[k] >= INT32_MAX)
+                return luo_err_set(err, LUO_E2BIG,
+                                   "micro-batch %d of pipeline %d has %lld tokens; below 2^31 are "
+                                   "expected.",
+                                   (int)k, (int)i, (long long)at[k]);
+            total += at[k];
+        }
+    }
+    *out = (luo_batch_shape){p->npipelines, nmicro, tokens, row, total};
+    return LUO_OK;
+}
+
+/* ---- rows of a micro-batch ---- */
+
+typedef struct rows {
+    const luo_corpus *c;
+    int64_t row_tokens;
+    bool whole;     /* shuffled rows; else one piece of the ring */
+    int64_t next;   /* whole: place in the endless list; else position on the ring */
+    int64_t tokens; /* of one */
+    int64_t left;
+} rows;
+
+static bool is_whole(const luo_batch_shape *shape, int32_t i, int32_t k)
+{
+    return shape->tokens[i][k] % shape->row_tokens == 0;
+}
+
+static rows rows_of(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+                    int32_t pipeline, int32_t micro_batch)
+{
+    const int64_t mine = shape->tokens[pipeline][micro_batch];
+    rows r = {c, shape->row_tokens, is_whole(shape, pipeline, micro_batch), 0, mine, 1};
+    int64_t before = 0, all = 0; /* tokens of micro-batches of the same sort */
+    for (int32_t i = 0; i < shape->npipelines; i++)
+        for (int32_t k = 0; k < shape->nmicro[i]; k++) {
+            if (is_whole(shape, i, k) != r.whole) continue;
+            all += shape->tokens[i][k];
+            if (i < pipeline || (i == pipeline && k < micro_batch)) before += shape->tokens[i][k];
+        }
+    if (r.whole) {
+        r.tokens = shape->row_tokens;
+        r.left = mine / shape->row_tokens;
+        r.next = step * (all / shape->row_tokens) + before / shape->row_tokens;
+    } else {
+        const unsigned __int128 at = (unsigned __int128)step * (uint64_t)all + (uint64_t)before;
+        r.next = (int64_t)(at % (uint64_t)c->tokens);
+    }
+    return r;
+}
+
+static bool rows_next(rows *r, luo_corpus_at *at)
+{
+    if (r->left == 0) return false;
+    const int64_t n = r->c->tokens / r->row_tokens;
+    int64_t start = r->next;
+    if (r->whole) start = n ? luo_corpus_shuffled(r->c->seed, n, r->next) * r->row_tokens : 0;
+    luo_corpus_seek(at, r->c, start);
+    r->next++;
+    r->left--;
+    return true;
+}
+
+/* ---- batches ---- */
+
+size_t luo_batch_bytes(int64_t tokens)
+{
+    return (size_t)(4 * tokens + 1) * sizeof(int32_t);
+}
+
+void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+                    int32_t pipeline, int32_t micro_batch, void *memory, luo_micro_batch *out)
+{
+    const int64_t t = shape->tokens[pipeline][micro_batch];
+    int32_t *ids = memory, *labels = ids + t, *positions = labels + t, *start = positions + t;
+    int32_t n = 0, docs = 0;
+    luo_corpus_at at;
+    for (rows r = rows_of(c, shape, step, pipeline, micro_batch); rows_next(&r, &at);)
+        for (int64_t j = 0; j < r.tokens; j++, n++) {
+            bool begins;
+            ids[n] = luo_corpus_next(&at, &begins);
+            if (j == 0 || positions[n - 1] + 1 == r.row_tokens) begins = true;
+            positions[n] = begins ? 0 : positions[n - 1] + 1;
+            if (begins) start[docs++] = n;
+            if (n) labels[n - 1] = begins ? -1 : ids[n];
+        }
+    if (n) labels[n - 1] = -1;
+    start[docs] = n;
+    *out = (luo_micro_batch){t, ids, labels, positions, {docs, start}};
+}
+
+static int64_t targets_of(rows r)
+{
+    int64_t targets = 0;
+    luo_corpus_at at;
+    while (rows_next(&r, &at)) {
+        int64_t length = 0; /* of the document so far */
+        for (int64_t j = 0; j < r.tokens; j++) {
+            bool begins;
+            luo_corpus_next(&at, &begins);
+            length = begins || length == r.row_tokens ? 1 : length + 1;
+            targets += j > 0 && length > 1;
+        }
+    }
+    return targets;
+}
+
+int64_t luo_batch_targets(const luo_corpus *c, const luo_batch_shape *shape, int64_t step)
+{
+    int64_t targets = 0;
+    for (int32_t i = 0; i < shape->npipelines; i++)
+        for (int32_t k = 0; k < shape->nmicro[i]; k++)
+            targets += targets_of(rows_of(c, shape, step, i, k));
+    return targets;
+}
+
+static void put_ids(luo_str *out, const char *key, const int32_t *v, int64_t n)
+{
+    luo_str_addf(out, ",\"%s\":[", key);
+    for (int64_t i = 0; i < n; i++) {
+        if (i) luo_str_addc(out, ',');
+        luo_str_addi(out, v[i]);
+    }
+    luo_str_addc(out, ']');
+}
+
+static luo_status dump_one(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+                           int32_t i, int32_t k, luo_str *out)
+{
+    luo_micro_batch b;
+    luo_arena *arena = luo_arena_new(0);
+    void *memory = arena ? luo_arena_alloc(arena, luo_batch_bytes(shape->tokens[i][k])) : NULL;
+    if (memory) {
+        luo_batch_fill(c, shape, step, i, k, memory, &b);
+        luo_str_addf(out, "{\"step\":%lld,\"micro_batch\":%d,\"replica\":%d", (long long)step,
+                     (int)k, (int)i);
+        put_ids(out, "ids", b.ids, b.tokens);
+        put_ids(out, "document_starts", b.docs.start, b.docs.n);
+        luo_str_add(out, "}\n");
+    }
+    luo_arena_free(arena);
+    return memory && !out->failed ? LUO_OK : LUO_ENOMEM;
+}
+
+luo_status luo_batch_dump(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+                          luo_str *out)
+{
+    for (int32_t i = 0; i < shape->npipelines; i++)
+        for (int32_t k = 0; k < shape->nmicro[i]; k++) LUO_TRY(dump_one(c, shape, step, i, k, out));
+    return LUO_OK;
+}
