@@ -15,6 +15,7 @@ static const char *const dtypes[] = {"bf16", "f32", "f64", NULL};
 static const char *const roles[] = {"calibration", "validation", NULL};
 static const char *const collectives[] = {"all_reduce", "reduce_scatter", "all_gather",
                                           "all_to_all", "broadcast", NULL};
+static const char *const classes[] = {"nvlink", "pcie", "socket", "nic", "uplink", "line", NULL};
 static const char *const states[] = {"used", "standby", "failed", "joining", NULL};
 
 static const luo_csv_column events[LUO_EV_N] = {
@@ -42,8 +43,9 @@ static const luo_csv_column collective_times[LUO_CO_N] = {
     ABOVE("busbw_gbytes_per_s", false),
     WORD("role", true, roles)};
 
-static const luo_csv_column p2p_times[] = {TEXT("class", true), ABOVE("size_bytes", true),
-                                           ABOVE("time_us", true), WORD("role", true, roles)};
+static const luo_csv_column p2p_times[LUO_P2_N] = {
+    WORD("class", true, classes), ABOVE("size_bytes", true), ABOVE("time_us", true),
+    WORD("role", true, roles)};
 
 static const luo_csv_column rates[LUO_RA_N] = {
     {"device", LUO_CSV_WHOLE, true, LUO_WITHIN(0, 131071), NULL, false},

@@ -40,13 +40,14 @@ static luo_status get(void *ctx, luo_arena *a, const char *name, luo_source *out
     static const char coll[] = "collective,dtype,devices,nodes,size_bytes,time_us,"
                                "algbw_gbytes_per_s,busbw_gbytes_per_s,role\n"
                                "all_reduce,bf16,2,1,1024,5,,,calibration\n";
+    static const char p2p[] = "class,size_bytes,time_us,role\npcie,1024,5,calibration\n";
     static const char spot2[] = "t_s,kind,target\n1,fail,device:3\n";
     static const char causes2[] = "cause,kind,scope,count\ngpu,fail,device,149\n";
     static const struct {
         const char *name, *text;
     } made[] = {{"p.yaml", profile}, {"q.yaml", q},         {"ops.csv", ops},
-                {"ops2.csv", ops2},  {"coll.csv", coll},    {"spot2.csv", spot2},
-                {"causes2.csv", causes2}};
+                {"ops2.csv", ops2},  {"coll.csv", coll},    {"p2p.csv", p2p},
+                {"spot2.csv", spot2}, {"causes2.csv", causes2}};
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
     (void)ctx;
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)

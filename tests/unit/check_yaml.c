@@ -336,7 +336,11 @@ static luo_status table_file(void *ctx, luo_arena *arena, const char *path, luo_
         "2097152,all_reduce,8,1,100,30.5,calibration\n1048576,all_reduce,8,1,100,,calibration\n"
         "1048576,all_reduce,4,1,100,1,calibration\n1048576,all_reduce,16,2,9,1,calibration\n"
         "4096,all_gather,8,1,100,1,validation\n";
-    if (strcmp(path, "t/ops.csv") == 0) *out = (luo_source){path, ops, sizeof ops - 1};
+    static const char hops[] = "class,size_bytes,time_us,role\npcie,4096,3,calibration\n"
+                               "nic,64,9,calibration\npcie,1024,2,calibration\n"
+                               "pcie,2048,8,validation\n";
+    if (strcmp(path, "t/p2p.csv") == 0) *out = (luo_source){path, hops, sizeof hops - 1};
+    else if (strcmp(path, "t/ops.csv") == 0) *out = (luo_source){path, ops, sizeof ops - 1};
     else if (strcmp(path, "rings.csv") == 0) *out = (luo_source){path, rings, sizeof rings - 1};
     else return luo_err_set(err, LUO_EINPUT, "can not read `%s`: none; one is expected.", path);
     return LUO_OK;
@@ -353,7 +357,8 @@ START_TEST(profile_tables) /* from memory; relative paths; roles */
         "  - {name: peak_f64_tflop_per_s, value: 0.05, source: a, provenance: measured}\n"
         "  - {name: memory_gib, value: 4, source: a, provenance: measured}\n"
         "  - {name: memory_gbytes_per_s, value: 20, source: a, provenance: measured}\n"
-        "tables: [{kind: op_times, file: ops.csv}, {kind: collective_times, file: ../rings.csv}]\n"
+        "tables: [{kind: op_times, file: ops.csv}, {kind: collective_times, file: ../rings.csv},"
+        " {kind: p2p_times, file: p2p.csv}]\n"
         "calibrated: {date: \"2025-01-01\", device: this, rows: 3}\n";
     const luo_source src = {"t/p.yaml", text, strlen(text)};
     luo_diags_init(&diags, arena);
@@ -366,6 +371,9 @@ START_TEST(profile_tables) /* from memory; relative paths; roles */
     const double busbw = 2 * 7.0 / 8 * 1048576 / 100e-6;
     ck_assert(p->curves[1].at[0].busbw_bytes_per_s / busbw - 1 < 1e-12);
     ck_assert(p->curves[1].at[1].busbw_bytes_per_s == 30.5e9);
+    ck_assert(p->np2p_times == 3 && strcmp(p->p2p_times[0].link_class, "nic") == 0);
+    ck_assert(p->p2p_times[1].bytes == 1024 && fabs(p->p2p_times[1].seconds - 2e-6) < 1e-18);
+    ck_assert(p->p2p_times[2].bytes == 4096 && p->p2p_times[2].link_class == p->p2p_times[1].link_class);
     ck_assert(diags.first && diags.first->severity == LUO_WARNING && !diags.first->next);
     luo_arena_free(arena);
 }
