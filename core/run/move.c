@@ -1,47 +1,18 @@
-/* A switch that moves state: fused plan of who sends what to whom, compiled to programs, run on
- * the backend (hspmd.md 7 and 14). Master weights and optimizer states move; working copies are
- * made again by the new plan's Pre part, gradients do not live at a boundary. */
-#include <string.h>
-
+/* A switch that moves state: fused plan of who sends what to whom, compiled to programs
+ * (core/plan/switching.h), run on the backend. */
+#include "core/plan/switching.h"
 #include "core/run/run.h"
 
-/* Master weight and two moments, each as wide as the accumulated gradient (accuracy.md 4.8). */
-static int64_t state_bytes(luo_dtype t)
+static luo_status list_dead(luo_arena *a, const luo_run *r, int32_t **dead, int32_t *n,
+                            luo_err *err)
 {
-    return t == LUO_F64 ? 24 : 12;
-}
-
-static luo_status list_tensors(luo_arena *a, const luo_run *r, const luo_plan *from,
-                               const luo_plan *to, luo_switch_tensor **out, int32_t *n,
-                               luo_err *err)
-{
-    luo_param *p, *q;
-    int32_t m;
-    LUO_TRY(luo_plan_params(a, from, r->sc->model, &p, n, err));
-    LUO_TRY(luo_plan_params(a, to, r->sc->model, &q, &m, err));
-    *out = LUO_NEW_N(a, luo_switch_tensor, *n);
-    if (!*out) return luo_err_nomem(err);
-    for (int32_t i = 0; i < *n; i++) {
-        if (m != *n || strcmp(p[i].name, q[i].name) != 0)
-            return luo_err_set(err, LUO_EBUG, "two plans of one model list other parameters.");
-        (*out)[i] = (luo_switch_tensor){.name = p[i].name, .from = p[i].state, .to = q[i].state,
-                                        .shape = p[i].shape, .bucket = 0,
-                                        .elem_bytes = state_bytes(from->dtype)};
-    }
+    const int32_t ndevices = r->sc->cluster->ndevices;
+    *n = 0;
+    *dead = LUO_NEW_N(a, int32_t, ndevices);
+    if (!*dead) return luo_err_nomem(err);
+    for (int32_t d = 0; d < ndevices; d++)
+        if (!r->usable[d]) (*dead)[(*n)++] = d;
     return LUO_OK;
-}
-
-static luo_status plan_moves(luo_arena *a, const luo_run *r, const luo_switch_tensor *tensors,
-                             int32_t n, luo_switch *out, luo_err *err)
-{
-    const luo_cluster *c = r->sc->cluster;
-    luo_switch_opts o = {.planner = {.link_class = luo_cluster_link_class, .link_ctx = c}};
-    int32_t *dead = LUO_NEW_N(a, int32_t, c->ndevices);
-    if (!dead) return luo_err_nomem(err);
-    for (int32_t d = 0; d < c->ndevices; d++)
-        if (!r->usable[d]) dead[o.planner.ndead++] = d;
-    o.planner.dead = dead;
-    return luo_switch_plan(a, tensors, n, &o, out, err);
 }
 
 /* Traffic by kind of link, and who sends most. */
@@ -96,20 +67,15 @@ luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *ro
 {
     luo_arena *a = luo_arena_new(1 << 20);
     luo_status st = a ? LUO_OK : luo_err_nomem(err);
-    luo_switch_tensor *tensors = NULL;
-    luo_switch sw = {0};
-    luo_programs *set = NULL;
-    int32_t n = 0;
+    luo_switching moves = {0};
+    int32_t *dead, ndead;
     *broken = false;
+    if (st == LUO_OK) st = list_dead(a, r, &dead, &ndead, err);
     if (st == LUO_OK)
-        st = list_tensors(a, r, r->plans[from]->plan, r->plans[to]->plan, &tensors, &n, err);
-    if (st == LUO_OK) st = plan_moves(a, r, tensors, n, &sw, err);
-    if (st == LUO_OK) st = describe(a, r, &sw, row, err);
-    if (st == LUO_OK && (sw.npair > 0 || sw.local_bytes > 0)) {
-        st = luo_switch_compile(a, tensors, n, &sw, &set, err);
-        if (st == LUO_OK) st = luo_program_check(a, set, err);
-        if (st == LUO_OK) st = run_moves(r, set, row, broken, err);
-    }
+        st = luo_switching_compile(a, r->plans[from]->plan, r->plans[to]->plan, r->sc->model,
+                                   r->sc->cluster, ndead, dead, &moves, err);
+    if (st == LUO_OK) st = describe(a, r, &moves.sw, row, err);
+    if (st == LUO_OK && moves.set) st = run_moves(r, moves.set, row, broken, err);
     luo_arena_free(a);
     return st;
 }
