@@ -114,7 +114,8 @@ static luo_status put_memory(void *ctx, const luo_row_memory *row, luo_err *err)
     luo_table_int(t, left);
     luo_table_int_opt(t, m->peak_instruction);
     luo_table_text(t, left >= 0 ? "fits" : "over");
-    luo_table_none(t); /* measured_bytes: no backend reports it yet */
+    if (row->measured_bytes < 0) luo_table_none(t);
+    else luo_table_int(t, row->measured_bytes);
     return luo_table_end(t, err);
 }
 
@@ -238,10 +239,18 @@ void luo_rundir_log(luo_rundir *r, luo_severity severity, const char *text)
     luo_str_free(&line);
 }
 
+static luo_status put_note(void *ctx, const char *text, luo_err *err)
+{
+    (void)err; /* a log that can not be written is told when the run ends */
+    luo_rundir_log(ctx, LUO_NOTE, text);
+    return LUO_OK;
+}
+
 static const luo_sink functions = {
     .step = put_step,
     .timeline = put_timeline,
     .event = put_event,
+    .note = put_note,
     .plan = put_plan,
     .memory = put_memory,
     .switched = put_switch,

@@ -74,7 +74,7 @@ typedef struct luo_recipe {
 
 typedef enum luo_state_verb {
     LUO_STATE_INIT, /* weights before the first step, from the seed or a file of the options */
-    LUO_STATE_LOAD, /* from the newest checkpoint that is whole */
+    LUO_STATE_LOAD, /* from the newest checkpoint that is whole and not after `step` */
     LUO_STATE_SAVE  /* a checkpoint of the state after `step` steps */
 } luo_state_verb;
 typedef struct luo_state_request {
@@ -82,7 +82,7 @@ typedef struct luo_state_request {
     const luo_recipe *recipe;
     const luo_programs *programs;
     const luo_world *world;
-    int64_t step; /* SAVE: steps done */
+    int64_t step; /* SAVE: steps done; LOAD: no later one, INT64_MAX: any */
 } luo_state_request;
 
 typedef struct luo_step_request {
@@ -110,6 +110,7 @@ typedef struct luo_step_result {
     const luo_parts *parts;
     const double *compute_s;   /* own compute stream busy, collectives excluded (Malleus 3.1) */
     const double *predicted_s; /* the same on a nominal device of the type (Malleus 3.2) */
+    const int64_t *memory_bytes; /* largest use so far, by device; NULL: not known */
     int32_t nrecords, nlinks, ncomm;
     const luo_op_record *records; /* all devices, when traced; by device, then issue order */
     const luo_link_use *links;    /* per cluster link; NULL: not known */
@@ -131,9 +132,11 @@ typedef struct luo_backend {
      * the next call. A failure inside the step is LUO_OK here and told in result->status. */
     luo_status (*run_ranks)(luo_backend_state *b, const luo_step_request *request,
                             luo_step_result *result, luo_err *err);
-    /* Training state of all ranks, NULL without LUO_CAP_DATA. Starts processes that are gone. *step:
-     * LOAD: steps done by what was loaded. Errors: LUO_EINPUT no or broken file; LUO_EIO;
-     * LUO_EPEER a rank died meanwhile. */
+    /* Training state of all ranks, NULL without LUO_CAP_DATA. INIT and LOAD start processes that
+     * are gone, of devices that are up in the world; whoever joins late is started with them. *step:
+     * LOAD: steps done by what was loaded. Errors: LUO_EINPUT no or broken file; LUO_EIO; LUO_EPEER
+     * a rank died meanwhile: nothing was saved or loaded, and after SAVE the next run_ranks tells
+     * which one. */
     luo_status (*state)(luo_backend_state *b, const luo_state_request *request, int64_t *step,
                         luo_err *err);
     /* Data, NULL without LUO_CAP_DATA. */

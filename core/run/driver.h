@@ -19,6 +19,13 @@ typedef struct luo_run_opts {
     double limit_s;             /* wall clock; 0: none. Checked through `interrupted` only */
     const volatile int *interrupted; /* not 0: finish the row and end with state interrupted */
     double (*clock)(void); /* wall seconds, for `planner_time: measured`; NULL: that is refused */
+    /* For backends with data: */
+    const void *options;     /* of the backend, luo_backend_config.options */
+    const char *checkpoints; /* their folder, named in sentences; NULL: none is known */
+    bool resume;             /* begin with a checkpoint, at its step */
+    bool answer_deaths;      /* policy static: a process that dies is answered by a restart on the
+                                devices that are left, with their best uniform plan */
+    int32_t max_restarts;    /* processes that may die without an event */
 } luo_run_opts;
 
 /* Runs scenario under policy number `policy`; rows go to sink as they arise. An event that no

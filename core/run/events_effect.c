@@ -24,6 +24,17 @@ static bool is_held_down(const luo_event_state *s, int32_t dev)
     return down;
 }
 
+static bool is_held_hard(const luo_events *e, const luo_event_state *s, int32_t dev)
+{
+    bool hard = false;
+    for (int32_t h = s->dev_holds[dev]; h >= 0; h = s->holds[h].next) {
+        const luo_effect *f = &s->effects[s->holds[h].effect];
+        const luo_event *ev = e->sources[f->source].event;
+        hard |= f->down && ev && ev->hard;
+    }
+    return hard;
+}
+
 static luo_status refresh_device(luo_events *e, luo_event_state *s, int32_t dev, luo_err *err)
 {
     const bool down = is_held_down(s, dev);
@@ -38,7 +49,8 @@ static luo_status refresh_device(luo_events *e, luo_event_state *s, int32_t dev,
                                           .value = slowdown}, err));
     if (down == !s->world->up[dev]) return LUO_OK;
     LUO_TRY(change(e, s, (luo_change){.kind = down ? LUO_CHANGE_DOWN : LUO_CHANGE_UP,
-                                      .target = dev}, err));
+                                      .target = dev,
+                                      .hard = down && is_held_hard(e, s, dev)}, err));
     if (down) luo_clocks_pause(e, s, dev);
     else luo_clocks_resume(e, s, dev);
     return LUO_OK;

@@ -60,7 +60,8 @@ static luo_status memory_rows(luo_run *r, const luo_used_plan *u, int32_t index,
         const luo_row_memory row = {.plan = index, .device = p->device, .pipeline = p->pipeline,
                                     .stage = p->stage, .memory = m[i],
                                     .capacity_bytes = (int64_t)prof->memory_bytes,
-                                    .reserved_bytes = (int64_t)prof->reserved_bytes};
+                                    .reserved_bytes = (int64_t)prof->reserved_bytes,
+                                    .measured_bytes = -1};
         LUO_TRY(r->sink->memory(r->sink->ctx, &row, err));
     }
     return LUO_OK;

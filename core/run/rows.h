@@ -59,7 +59,7 @@ typedef struct luo_row_truth {
 
 typedef struct luo_row_memory {
     int32_t plan, device, pipeline, stage;
-    int64_t capacity_bytes, reserved_bytes;
+    int64_t capacity_bytes, reserved_bytes, measured_bytes; /* measured < 0: not known */
     luo_memory memory;
 } luo_row_memory;
 
@@ -98,6 +98,8 @@ typedef struct luo_sink {
     luo_status (*step)(void *ctx, const luo_row_step *row, luo_err *err);
     luo_status (*timeline)(void *ctx, const luo_row_timeline *row, luo_err *err);
     luo_status (*event)(void *ctx, const luo_row_event *row, luo_err *err);
+    /* A line of log.txt: figures that were measured, which the tables of events leave out. */
+    luo_status (*note)(void *ctx, const char *text, luo_err *err);
     luo_status (*plan)(void *ctx, int32_t index, const luo_plan *plan, const luo_programs *set,
                        luo_err *err);
     luo_status (*memory)(void *ctx, const luo_row_memory *row, luo_err *err);

@@ -23,6 +23,7 @@ typedef struct luo_change {
     luo_change_kind kind;
     int32_t target; /* device or link */
     double value, latency_s;
+    bool hard; /* DOWN: the process of the device is killed, on backends that have processes */
 } luo_change;
 
 luo_status luo_world_new(luo_arena *arena, const luo_cluster *c, luo_world **out, luo_err *err);
