@@ -8,6 +8,7 @@
 #define LUO_EXEC_RANK_H
 #include <stdatomic.h>
 
+#include "core/plan/switching.h"
 #include "core/run/backend.h"
 #include "exec/data.h"
 #include "exec/state.h"
@@ -40,11 +41,17 @@ typedef struct luo_step_order {
     bool trace;
     int32_t npace;
     const luo_pace *pace;  /* ascending; pace[0].at_s is in the past */
-    double withdraw_s;     /* this device fails softly at that time; INFINITY: not in this step */
-    double kill_s;         /* .. or kills its process (events with `hard: true`) */
-    const struct luo_delay { /* link events: sends of this rank to a device wait longer */
+    /* This device fails softly at that time, INFINITY: not in this step; or it kills its process
+     * (events with `hard: true`). The agent's listener does both: at withdraw_s it tells the
+     * coordinator and sets the abort flag, at kill_s it ends the process. */
+    double withdraw_s, kill_s;
+    /* Link events: from at_s on, a message of b bytes from this rank to `device` waits
+     * b * s_per_byte + extra_s longer. Ascending by at_s; of those for one device the last that has
+     * come counts. */
+    const struct luo_delay {
+        double at_s;
         int32_t device;
-        double factor, extra_s; /* times the bytes / bandwidth of the cluster's link */
+        double s_per_byte, extra_s;
     } *delay;
     int32_t ndelay;
 } luo_step_order;
@@ -82,9 +89,10 @@ typedef struct luo_executor {
      * live until the next call. */
     luo_status (*step)(luo_job *job, const luo_step_order *order, luo_step_report *out,
                        luo_err *err);
-    /* Moves state from one job to the other by the programs of a switch; collective. The source's
-     * state stays valid until the call has succeeded everywhere. */
-    luo_status (*move)(luo_job *from, luo_job *to, const luo_programs *set,
+    /* Moves state from one job to the other by a switch (what->set NULL: no byte moves) and its
+     * recipe; collective. The source's state stays valid until the call has succeeded everywhere;
+     * a move that was aborted reports LUO_ECANCELED. */
+    luo_status (*move)(luo_job *from, luo_job *to, const luo_switching *what,
                        const luo_recipe *recipe, luo_step_report *out, luo_err *err);
     luo_status (*gather)(luo_exec *x, luo_gather *out); /* for saving state */
 } luo_executor;
