@@ -26,8 +26,7 @@ luo_status luo_get_setup(luo_arena *arena, luo_wire *w, luo_setup *out, luo_err 
     if (!luo_wire_has(w, s.nranks, 8)) return luo_wire_end(w, err);
     int32_t *dev = LUO_NEW_N(arena, int32_t, s.nranks);
     if (!dev) return luo_err_nomem(err);
-    for (int32_t i = 0; i < s.nranks; i++)
-        dev[i] = (int32_t)luo_wire_int_in(w, 0, LUO_DEVICES_MAX);
+    for (int32_t i = 0; i < s.nranks; i++) dev[i] = (int32_t)luo_wire_int_in(w, 0, LUO_DEVICES_MAX);
     s.device_of = dev;
     s.dtype = (luo_dtype)luo_wire_int_in(w, 0, LUO_F64);
     s.seed = (uint64_t)luo_wire_int(w);

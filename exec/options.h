@@ -10,19 +10,19 @@ typedef enum luo_launcher { LUO_LAUNCH_MPIRUN, LUO_LAUNCH_SRUN, LUO_LAUNCH_NONE 
 typedef struct luo_door luo_door; /* exec/launch.h */
 
 typedef struct luo_exec_options {
-    const char *program;   /* path of the rank program (luoshu-rank) */
+    const char *program; /* path of the rank program (luoshu-rank) */
     /* How a rank reads the same inputs, as arguments behind its own: `--scenario F`, or `--model F`
      * and `--cluster F`; then `--set PATH=VALUE` as often as needed. */
     int32_t ninputs;
     const char *const *inputs;
-    const char *log;       /* what the launcher and the ranks write; NULL: nowhere. Gone if empty */
+    const char *log; /* what the launcher and the ranks write; NULL: nowhere. Gone if empty */
     const char *hostfile, *data, *save_init, *load, *resume, *dump_batches;
     const char *checkpoints; /* folder for them */
     luo_launcher launcher;
-    const luo_door *door;  /* LUO_LAUNCH_NONE: from luo_launch_split */
-    int32_t ranks;         /* 0: as many as the cluster has devices */
-    int32_t max_restarts;  /* of processes that died by themselves */
-    int32_t keep;          /* checkpoints kept */
+    const luo_door *door; /* LUO_LAUNCH_NONE: from luo_launch_split */
+    int32_t ranks;        /* 0: as many as the cluster has devices */
+    int32_t max_restarts; /* of processes that died by themselves */
+    int32_t keep;         /* checkpoints kept */
     double stuck_s;
 } luo_exec_options;
 #endif

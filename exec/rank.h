@@ -16,9 +16,9 @@
 /* Where a rank is, for the watchdog. The executor's thread writes, the agent's listening thread
  * reads: it answers even when the executor hangs. */
 typedef struct luo_whereabouts {
-    _Atomic int64_t done;    /* instructions completed since the rank began */
+    _Atomic int64_t done;             /* instructions completed since the rank began */
     _Atomic int32_t job, task, instr; /* the one at hand; job -1: none */
-    _Atomic bool waiting;    /* in communication */
+    _Atomic bool waiting;             /* in communication */
 } luo_whereabouts;
 
 typedef struct luo_rank_config {
@@ -40,7 +40,7 @@ typedef struct luo_step_order {
     int64_t step;
     bool trace;
     int32_t npace;
-    const luo_pace *pace;  /* ascending; pace[0].at_s is in the past */
+    const luo_pace *pace; /* ascending; pace[0].at_s is in the past */
     /* This device fails softly at that time, INFINITY: not in this step; or it kills its process
      * (events with `hard: true`). The agent's listener does both: at withdraw_s it tells the
      * coordinator and sets the abort flag, at kill_s it ends the process. */
@@ -52,12 +52,12 @@ typedef struct luo_step_order {
         double at_s;
         int32_t device;
         double s_per_byte, extra_s;
-    } *delay;
+    } * delay;
     int32_t ndelay;
 } luo_step_order;
 
 typedef struct luo_step_report {
-    luo_status status;  /* LUO_OK: ran to its end; LUO_ECANCELED: drained, state is as before it */
+    luo_status status; /* LUO_OK: ran to its end; LUO_ECANCELED: drained, state is as before it */
     char text[LUO_ERR_TEXT];
     double start_s, end_s; /* CLOCK_MONOTONIC of this host */
     luo_parts parts;
