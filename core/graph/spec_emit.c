@@ -255,9 +255,9 @@ static int32_t emit_reshard(emitter *e, int32_t o, bool again)
     for (int32_t k = 0; k < m->nsteps; k++) {
         const spec_step *t = &m->step[k];
         const int32_t i = luo_spec_take_part(t, e->dev);
-        for (int32_t n = 0; i >= 0 && n < t->first[i + 1] - t->first[i]; n++)
-            emit_item(e, o, t, n, i, &r, again);
-        if (r.out >= 0) r.in = r.out;
+        const int32_t items = i >= 0 ? t->first[i + 1] - t->first[i] : 0;
+        for (int32_t n = 0; n < items; n++) emit_item(e, o, t, n, i, &r, again);
+        if (items > 0 && r.out >= 0) r.in = r.out; /* what is only renamed still lies in `in` */
     }
     return 0;
 }
