@@ -207,6 +207,8 @@ static void drive(sim_driver *d, sim_transfer *t)
         sim_step_fail(s, LUO_EPEER, -1, t->broken);
     } else if (t->execution) {
         drive_execution(s, t);
+    } else if (t->talk) {
+        sim_talk_drive(t);
     } else {
         drive_whole(s, t);
     }
@@ -306,16 +308,21 @@ static bool in_closed_form(sim_step *s, const sim_transfer *t)
 
 /* A transfer makes each of its wires busy once, however many of its flows share it. Others at the
  * same time are not seen here: links then are busy for the sum, at most for the step. */
-static void done_here(sim_step *s, sim_transfer *t, double end)
+void sim_wires_busy(sim_step *s, const sim_traffic *t, double seconds)
 {
     s->closed++;
-    for (int32_t i = 0; i < t->traffic->nflows; i++)
-        for (int32_t w = 0; w < t->traffic->flows[i].nwires; w++) {
-            const int32_t wire = t->traffic->flows[i].wire[w];
+    for (int32_t i = 0; i < t->nflows; i++)
+        for (int32_t w = 0; w < t->flows[i].nwires; w++) {
+            const int32_t wire = t->flows[i].wire[w];
             if (s->closed_on[wire] == s->closed) continue;
             s->closed_on[wire] = s->closed;
-            s->busy_s[wire] += end - t->start;
+            s->busy_s[wire] += seconds;
         }
+}
+
+static void done_here(sim_step *s, sim_transfer *t, double end)
+{
+    sim_wires_busy(s, t->traffic, end - t->start);
     t->moved_s = t->start;
     if (t->gather) sim_gather_done(t->gather, t->start, end);
     else sim_message_done(t, end);
@@ -334,7 +341,7 @@ void sim_break_at(sim_step *s, double at, int32_t link)
 
 void sim_transfer_begin(sim_step *s, sim_transfer *t)
 {
-    if (t->execution) {
+    if (t->execution || t->talk) {
         push_ready(s, t);
         return;
     }

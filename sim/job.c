@@ -6,8 +6,6 @@
 
 #include "sim/step.h"
 
-static void start_jobs(sim_step *s);
-
 static luo_status add_edge(sim_step *s, sim_job *from, sim_job *to)
 {
     sim_edge *e = s->free_edges;
@@ -56,6 +54,8 @@ static luo_status enqueue(luo_rank *r, sim_job *job)
     job->start = fmax(job->start, r->clock[job->op->fifo]);
     if (tail) LUO_TRY(add_edge(r->step, tail, job));
     r->tail[job->op->fifo] = job;
+    if (r->last_work) LUO_TRY(add_edge(r->step, r->last_work, job)); /* the thread comes that far */
+    if (r->lane->thread && job->op->what == SIM_WORK) r->last_work = job;
     job->before = r->last_job;
     if (r->last_job) r->last_job->after = job;
     else r->first_job = job;
@@ -89,7 +89,7 @@ const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *o
         if (depend(job, issue->dep[i]) != LUO_OK) return NULL;
     if (job->waits == 0) {
         push_todo(s, job);
-        start_jobs(s);
+        sim_jobs_start(s);
     }
     return cell;
 }
@@ -121,6 +121,7 @@ static void release(sim_job *job)
     if (job->after) job->after->before = job->before;
     else r->last_job = job->before;
     if (r->tail[job->op->fifo] == job) r->tail[job->op->fifo] = NULL;
+    if (r->last_work == job) r->last_work = NULL;
     r->open_jobs--;
     const bool room = !r->waiting_for && r->open_jobs <= r->jobs_max - r->jobs_max / 4;
     if (r->waiting_for == job || room) sim_rank_wake(r);
@@ -170,7 +171,7 @@ static void forget(sim_step *s, int32_t meeting, sim_gather *g)
     *at = g->next;
 }
 
-static void begin_transfer(sim_step *s, sim_transfer want)
+void sim_transfer_new(sim_step *s, sim_transfer want)
 {
     sim_transfer *t = s->free_transfers;
     if (t) s->free_transfers = t->next;
@@ -186,11 +187,13 @@ static void begin_transfer(sim_step *s, sim_transfer want)
 static void begin_round(sim_step *s, sim_gather *g, double start)
 {
     const sim_traffic *traffic = &s->net->traffics[g->jobs->cross->traffic[g->round]];
-    if (s->net->config->comm == LUO_COMM_MESSAGE && traffic->ring > 0 &&
+    if (traffic->nthreads > 0)
+        sim_talk_gather(s, g, traffic, start);
+    else if (s->net->config->comm == LUO_COMM_MESSAGE && traffic->ring > 0 &&
         traffic->ring <= SIM_MESSAGE_MAX)
         sim_ring_begin(s, g, traffic, start);
     else
-        begin_transfer(s, (sim_transfer){.traffic = traffic, .start = start, .factor = g->factor,
+        sim_transfer_new(s, (sim_transfer){.traffic = traffic, .start = start, .factor = g->factor,
                                          .hops = traffic->hops, .gather = g, .broken = -1});
 }
 
@@ -207,7 +210,7 @@ void sim_gather_done(sim_gather *g, double start, double end)
         job->moved_s = g->start;
         finish(job, end);
     }
-    start_jobs(s);
+    sim_jobs_start(s);
 }
 
 /* Noise of a collective: that of its first lane. */
@@ -305,7 +308,7 @@ void sim_message_done(sim_transfer *t, double end)
     sim_step *s = t->job->rank->step;
     if (t->post) deliver(s, t->job, t->post, t->moved_s, end);
     part_done(t->job, t->moved_s, end);
-    start_jobs(s);
+    sim_jobs_start(s);
 }
 
 /* ---- work ---- */
@@ -313,14 +316,19 @@ void sim_message_done(sim_transfer *t, double end)
 void sim_execution_done(sim_job *job, double end)
 {
     sim_step *s = job->rank->step;
+    if (job->rank->lane->thread) sim_thread_release(job->rank);
     finish(job, end);
-    start_jobs(s);
+    sim_jobs_start(s);
 }
 
 static void work(sim_step *s, sim_job *job)
 {
+    if (job->op->what == SIM_WORK && job->rank->lane->thread) {
+        sim_thread_work(job);
+        return;
+    }
     if (job->op->what == SIM_WORK && job->rank->lane->exec) {
-        begin_transfer(s, (sim_transfer){.execution = true, .job = job, .start = job->start,
+        sim_transfer_new(s, (sim_transfer){.execution = true, .job = job, .start = job->start,
                                          .broken = -1});
         return;
     }
@@ -337,7 +345,11 @@ static void work(sim_step *s, sim_job *job)
 static void send(sim_step *s, sim_job *job, const sim_post *post)
 {
     if (s->net->channels[post->channel].nreceive == 0 || post->traffic < 0) return;
-    begin_transfer(s, (sim_transfer){.traffic = &s->net->traffics[post->traffic],
+    if (s->net->traffics[post->traffic].nthreads > 0) {
+        sim_talk_message(s, job, post);
+        return;
+    }
+    sim_transfer_new(s, (sim_transfer){.traffic = &s->net->traffics[post->traffic],
                                      .start = job->start, .factor = job->factor, .hops = 1,
                                      .job = job, .post = post, .broken = -1});
 }
@@ -353,15 +365,13 @@ static void mail(sim_step *s, sim_job *job)
 static void store(sim_step *s, sim_job *job)
 {
     job->open = 1;
-    begin_transfer(s, (sim_transfer){.traffic = &s->net->traffics[*job->cross->traffic],
+    sim_transfer_new(s, (sim_transfer){.traffic = &s->net->traffics[*job->cross->traffic],
                                      .start = job->start, .factor = job->factor, .hops = 1,
                                      .job = job, .broken = -1});
 }
 
-static void start_jobs(sim_step *s)
+static void start_all(sim_step *s)
 {
-    if (s->pumping) return;
-    s->pumping = true;
     while (s->todo && !s->stopped) {
         sim_job *job = s->todo;
         s->todo = job->next_todo;
@@ -373,5 +383,13 @@ static void start_jobs(sim_step *s)
         else if (job->op->what == SIM_MAIL) mail(s, job);
         else store(s, job);
     }
+}
+
+void sim_jobs_start(sim_step *s)
+{
+    if (s->pumping) return;
+    s->pumping = true;
+    do start_all(s);
+    while (sim_talk_start(s)); /* others may have added to the list meanwhile */
     s->pumping = false;
 }

@@ -2,7 +2,7 @@
  *
  * Devices of one stage that run the same role and tasks in one node, with the same GPU, do the same
  * thing at the same time: what differs between them (slowdowns, noise) is kept per member at run
- * time (rank.c). CPU ranks share cores and are never folded. */
+ * time (rank.c). CPU ranks share cores and wait for each other's, so they are never folded. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,8 @@ static luo_status lay_out(luo_arena *arena, sim_net *net, place *places, int32_t
             const bool cpu = c->groups[node->group].profile->cpu;
             *lane = (sim_lane){.program = p, .role = &net->set->roles[p->role],
                                .member = member + i, .node = c->devices[p->device].node,
-                               .group = node->group, .exec = cpu || !net->config->fold};
+                               .group = node->group, .exec = cpu || !net->config->fold,
+                               .thread = cpu};
             net->nlanes++;
         } else {
             lane--;
@@ -65,6 +66,27 @@ static luo_status lay_out(luo_arena *arena, sim_net *net, place *places, int32_t
         lane->n++;
     }
     net->lane_of = lane_of;
+    return LUO_OK;
+}
+
+/* ---- what threads carry ---- */
+
+/* Work on n cores' worth of threads at once took max(1, n/cores) times as long when it was measured
+ * (calibration runs one rank a thread on the node's cores). */
+luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *lane, int32_t n,
+                           double seconds, double least, sim_traffic *t)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!net->lanes[lane[i]].thread || net->lanes[lane[i]].node != net->lanes[lane[0]].node)
+            return LUO_OK;
+    int32_t *copy = LUO_NEW_N(arena, int32_t, n);
+    if (!copy) return LUO_ENOMEM;
+    memcpy(copy, lane, (size_t)n * sizeof *copy);
+    const double cores = net->config->cluster->groups[net->lanes[lane[0]].group].host_cores;
+    t->nthreads = n;
+    t->thread = copy;
+    t->wait_s = fmin(least, seconds);
+    t->work_s = (seconds - t->wait_s) / fmax(1, n / cores);
     return LUO_OK;
 }
 

@@ -36,6 +36,9 @@ typedef struct sim_traffic {
     int32_t hops;               /* how often a delay of the path is felt: steps of a ring; else 1 */
     int32_t ring;               /* > 0: the flows are that many ring edges in ring order */
     double fixed_s, spread_s;   /* closed form: latency part, bandwidth part */
+    int32_t nthreads;           /* > 0: ranks of one CPU node carry it themselves (thread.c): .. */
+    const int32_t *thread;      /* .. these lanes, each .. */
+    double wait_s, work_s;      /* .. so long without a core and so long at one */
 } sim_traffic;
 
 typedef struct sim_post { /* a message of a P2P */
@@ -85,6 +88,7 @@ typedef struct sim_lane {
     const int32_t *member; /* .. as positions in programs->at, ascending */
     int32_t node, group;   /* of the cluster */
     bool exec;             /* compute is an execution in SimGrid, not arithmetic */
+    bool thread;           /* a CPU rank: one thread computes and communicates (thread.c) */
     int32_t ncross;
     sim_cross *cross;
     sim_op *ops; /* per instruction of the role */
@@ -136,6 +140,11 @@ typedef struct sim_message { /* from device to device */
 } sim_message;
 
 typedef struct sim_router sim_router;
+/* The traffic is carried by threads of these lanes, n > 0, if all are CPU ranks of one node; `least`
+ * seconds of `seconds` pass whatever its size. */
+luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *lane, int32_t n,
+                           double seconds, double least, sim_traffic *t);
+
 sim_router *sim_router_new(luo_arena *scratch, const sim_net *net);
 /* Adds a traffic made of messages; ids count from 0. The caller fills hops, ring and seconds. */
 luo_status sim_router_add(sim_router *r, const sim_message *m, int32_t n, int32_t *id);

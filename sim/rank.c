@@ -35,6 +35,14 @@ static double later(double a, double b)
 
 /* ---- waiting ---- */
 
+/* A thread that waits carries what it has posted. */
+static void block(luo_rank *r)
+{
+    r->blocked = true;
+    if (r->lane->thread) sim_jobs_start(r->step);
+    sg_sem_acquire(r->sem);
+}
+
 void sim_rank_wake(luo_rank *r)
 {
     if (!r->blocked) return;
@@ -47,8 +55,7 @@ static luo_status await_cell(luo_rank *r, const sim_cell *cell, double *ready)
     while (cell->job) {
         if (r->step->stopped) return sim_rank_status(r, cell->job);
         r->waiting_for = cell->job;
-        r->blocked = true;
-        sg_sem_acquire(r->sem);
+        block(r);
         r->waiting_for = NULL;
     }
     *ready = later(*ready, cell->end);
@@ -68,8 +75,7 @@ static luo_status await_room(luo_rank *r)
 {
     while (r->open_jobs >= r->jobs_max) {
         if (r->step->stopped) return sim_rank_status(r, NULL);
-        r->blocked = true;
-        sg_sem_acquire(r->sem);
+        block(r);
     }
     return LUO_OK;
 }
@@ -227,12 +233,12 @@ luo_status sim_work_here(luo_rank *r, int32_t task, const luo_instr *in, const s
 /* ---- executions: for cores that are shared, and as the slow twin of the arithmetic ---- */
 
 /* A slowdown that changes in the middle takes what is left and starts it anew. */
-static luo_status run_execution(luo_rank *r, const sim_timeline *slow, double work)
+luo_status sim_run_execution(luo_rank *r, const sim_timeline *slow, double work)
 {
     const sim_grid *g = r->step->grid;
     while (work > 0 && !r->step->stopped) {
-        const double now = sim_now(r->step), x = sim_timeline_value(slow, now);
-        const double next = sim_timeline_next(slow, now);
+        const double now = sim_now(r->step), x = slow ? sim_timeline_value(slow, now) : 1;
+        const double next = slow ? sim_timeline_next(slow, now) : HUGE_VAL;
         sg_exec_t e = sg_actor_exec_init(work * x * SIM_FLOPS);
         sg_exec_set_host(e, g->worker[r->index]);
         if (g->share[r->index] > 0) sg_exec_set_bound(e, g->share[r->index]);
@@ -254,7 +260,7 @@ luo_status sim_execute(sim_job *job, double *end)
     const bool own = job->op->fifo == LUO_STREAM_COMPUTE;
     sim_sleep_until(r->step, job->start);
     const double start = sim_now(r->step);
-    LUO_TRY(run_execution(r, &c->slow, job->op->seconds * job->factor));
+    LUO_TRY(sim_run_execution(r, &c->slow, job->op->seconds * job->factor));
     *end = sim_now(r->step);
     if (own) c->clock = *end;
     if (own) c->compute_s += *end - start;

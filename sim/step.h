@@ -90,6 +90,9 @@ struct luo_rank {
     double end, predicted_s;
     double clock[LUO_LANES]; /* compute: see the classes */
     sim_job *tail[LUO_LANES]; /* last job of the stream; NULL: done */
+    bool busy;                /* thread: it computes or carries something */
+    sim_job *last_work;       /* thread: last work issued; NULL: done */
+    sim_job *ready_work;      /* thread: work that waits for the thread */
     const sim_cell *blocking[2]; /* sends that hold up compute (stack: p2p blocking) */
     sim_job *first_job, *last_job;
     int32_t nclasses;
@@ -134,6 +137,7 @@ typedef struct sim_transfer { /* traffic on its way to a driver, or driven */
     sim_job *job; /* of a message or storage */
     const sim_post *post;
     bool execution;     /* the job's own work, no traffic */
+    struct sim_talk *talk; /* traffic that threads carry: part of lane `edge` */
     sim_gather *gather; /* of a collective */
     sim_ring *ring;     /* one edge of it only */
     int32_t edge;
@@ -142,6 +146,17 @@ typedef struct sim_transfer { /* traffic on its way to a driver, or driven */
     int32_t first, n;
     struct sim_transfer *next, *before, *after; /* queue; list of active ones */
 } sim_transfer;
+
+typedef struct sim_talk { /* traffic that threads carry */
+    sim_step *step;
+    const sim_traffic *traffic;
+    double start, factor, extra_s; /* extra_s: what the state of its links adds */
+    int32_t left;                  /* threads still at it */
+    sim_gather *gather;            /* of a collective */
+    sim_job *job;                  /* of a message .. */
+    const sim_post *post;
+    struct sim_talk *next; /* until it starts: the list of those that could but for the threads */
+} sim_talk;
 
 typedef struct sim_driver {
     sim_step *step;
@@ -177,6 +192,7 @@ struct sim_step {
     sim_edge *free_edges;
     sim_transfer *free_transfers;
     bool pumping;
+    sim_talk *talks, *talks_last;
     sim_transfer *ready, *ready_last, *active;
     int32_t nready, called; /* called: drivers on their way to a ready transfer */
     bool driver_here; /* the running actor will take a ready transfer itself */
@@ -218,7 +234,9 @@ sim_job *sim_ticket_job(int64_t ticket);     /* NULL: done */
 /* Work of the device, or communication inside the lane, from `ready` on; as arithmetic. */
 luo_status sim_work_here(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
                          double ready, double *end);
-/* The same as an execution in SimGrid, by a driver. */
+/* Seconds of a core for the lane, in SimGrid; slow NULL: at full speed. */
+luo_status sim_run_execution(luo_rank *r, const sim_timeline *slow, double seconds);
+/* Work of a job as an execution in SimGrid, by a driver. */
 luo_status sim_execute(sim_job *job, double *end);
 sim_record *sim_record_new(luo_rank *r, sim_class *c, int32_t task, int32_t instr);
 
@@ -227,12 +245,30 @@ sim_record *sim_record_new(luo_rank *r, sim_class *c, int32_t task, int32_t inst
  * memory. */
 const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *op, double factor,
                             double ready);
+/* Starts what has become ready. */
+void sim_jobs_start(sim_step *s);
+void sim_transfer_new(sim_step *s, sim_transfer want);
 /* A round of a collective has ended. */
 void sim_gather_done(sim_gather *g, double start, double end);
 void sim_message_done(sim_transfer *t, double end);
 void sim_execution_done(sim_job *job, double end);
 
+/* ---- thread.c ---- */
+/* Its dependencies are done: it runs as soon as the thread is free. */
+void sim_thread_work(sim_job *job);
+/* The thread is free of what it did. */
+void sim_thread_release(luo_rank *r);
+/* Of traffic with nthreads > 0: a round of a collective, or a message. */
+void sim_talk_gather(sim_step *s, sim_gather *g, const sim_traffic *traffic, double start);
+void sim_talk_message(sim_step *s, sim_job *job, const sim_post *post);
+/* Starts the first whose threads are free for it; false: there is none. */
+bool sim_talk_start(sim_step *s);
+/* The part of one thread, by a driver. */
+void sim_talk_drive(sim_transfer *t);
+
 /* ---- drive.c ---- */
+/* All wires of the traffic were busy so long. */
+void sim_wires_busy(sim_step *s, const sim_traffic *t, double seconds);
 /* The transfer is used again when it is done. */
 void sim_transfer_begin(sim_step *s, sim_transfer *t);
 /* The step ends at that date, because the link is down. */

@@ -29,6 +29,7 @@ typedef struct rig_shape { /* 0: what the comment says */
     const int32_t *rack;             /* per node; NULL: 0, 1, .. */
     double busbw_bytes_per_s;        /* of the ports */
     double net_half_bytes, p2p_s;    /* 0 */
+    double cores;                    /* GPUs; else CPU ranks that share so many cores a node */
 } rig_shape;
 
 typedef struct rig {
@@ -89,7 +90,8 @@ static inline void rig_profile(rig *r, const rig_shape *s)
                            .value = from[i].value, .provenance = LUO_FROM_CHOSEN};
     *p = (luo_curve_point){1, rig_or(s->busbw_bytes_per_s, rig_or(s->port_bytes_per_s, 100e9))};
     *c = (luo_curve){LUO_ALL_REDUCE, 2, 1, p}; /* the nearest table of every other op and size */
-    r->profile = (luo_profile){.name = "exact", .nvalues = RIG_VALUES, .values = v,
+    r->profile = (luo_profile){.name = "exact", .cpu = s->cores > 0, .nvalues = RIG_VALUES,
+                               .values = v,
                                .ncurves = 1, .curves = c};
     rig_check(r, luo_profile_finish(&r->profile, &r->err));
 }
@@ -109,7 +111,7 @@ static inline void rig_cluster(rig *r, const rig_shape *s)
         .scale_up_bytes_per_s = rig_or(s->port_bytes_per_s, 100e9),
         .scale_up_latency_s = s->port_latency_s, .nics = s->nics ? s->nics : devices,
         .nic_bytes_per_s = rig_or(s->nic_bytes_per_s, 10e9), .nic_latency_s = s->nic_latency_s,
-        .nic_shared = s->nics && s->nics < devices, .host_cores = 1};
+        .nic_shared = s->nics && s->nics < devices, .host_cores = rig_or(s->cores, 1)};
     r->cluster = (luo_cluster){.name = "rig", .ngroups = 1, .groups = g,
                                .fabric = s->uplink_bytes_per_s > 0 ? LUO_FABRIC_TWO_TIER
                                                                    : LUO_FABRIC_SINGLE,
