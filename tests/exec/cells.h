@@ -9,6 +9,7 @@
 #include "exec/route.h"
 
 #define CELLS_POISON INT64_C(0x7ff8dead0000)
+enum { CELLS_PARTS = 256 }; /* summands of a value at most */
 
 typedef struct cells { /* of one tensor under one annotation: a value per (holding, cell) */
     luo_holdings h;
@@ -60,7 +61,7 @@ static inline void cells_split(luo_rng *r, int64_t value, int32_t n, bool max, i
 static inline void cells_deal(luo_arena *a, luo_rng *r, const luo_ann *ann, const luo_shape *shape,
                               const int64_t *truth, bool max, cells *out)
 {
-    int64_t top[64], low[64];
+    int64_t top[CELLS_PARTS], low[CELLS_PARTS];
     cells x = {.n = cells_count(shape)};
     luo_holdings_make(a, ann, shape, &x.h, NULL);
     x.value = LUO_NEW_N(a, int64_t *, x.h.n);
@@ -77,7 +78,7 @@ static inline void cells_deal(luo_arena *a, luo_rng *r, const luo_ann *ann, cons
 }
 
 /* Compares what the holdings of ann have (got[holding][cell]) with the truth: copies agree,
- * summands add up (3.5). NULL: fine; else what is wrong. */
+ * summands add up (3.5). got[holding] NULL: not asked. Result NULL: fine; else what is wrong. */
 static inline const char *cells_check(luo_arena *a, const luo_ann *ann, const luo_shape *shape,
                                       const int64_t *truth, int64_t *const *got)
 {
@@ -87,11 +88,11 @@ static inline const char *cells_check(luo_arena *a, const luo_ann *ann, const lu
         int64_t all = 0;
         bool known = true;
         for (int32_t u = 0, k = 0; u < ann->u; u++) {
-            int64_t part[64], sum = 0;
-            bool seen[64] = {false}, mine = true;
+            int64_t part[CELLS_PARTS], sum = 0;
+            bool seen[CELLS_PARTS] = {false}, mine = true;
             for (int32_t i = 0; i < ann->grp[u].ndev; i++, k++) {
                 const int32_t p = h.at[k].part;
-                if (!cells_inside(&h.at[k].region, shape, c)) continue;
+                if (!got[k] || !cells_inside(&h.at[k].region, shape, c)) continue;
                 if (got[k][c] == CELLS_POISON)
                     return luo_arena_printf(a, "cell %d of device %d is missing", (int)c,
                                             (int)h.at[k].dev);

@@ -1,115 +1,25 @@
 /* tests/prop/prop_deadlock.c: programs of random plans finish (hspmd.md 11.4), and the check agrees
  * with a slow twin about programs in which something was planted. */
 #include "core/base/hash.h"
-#include "tests/plan_make.h"
+#include "tests/plan_random.h"
 #include "tests/prop/prop.h"
 
-/* ---- random plans ---- */
-
 typedef struct tally {
-    int pipelines, uneven, interleaved, zero, full, gpt, lengths, apart, broken, finished;
+    plan_tally plans;
+    int gpt, broken, finished;
 } tally;
-
-static void random_stage(luo_str *s, luo_rng *r, int *next, int chunks, tally *t)
-{
-    const int tp = 1 << luo_rng_pick(r, 3);
-    luo_str_addf(s, " [%d-%d]", *next, *next + tp - 1);
-    if (tp == 2 && luo_rng_pick(r, 3) == 0) {
-        luo_str_add(s, luo_rng_pick(r, 2) ? ":(3,1)" : ":(1,3)");
-        t->uneven++;
-    }
-    *next += tp;
-    for (int c = 0; c < chunks; c++) luo_str_add(s, c ? "+1" : "*1");
-}
-
-/* Pipelines have as many layers as the first: those that are missing go to the last stage. */
-static luo_plan *random_plan(luo_arena *a, luo_rng *r, tally *t)
-{
-    const int pipes = 1 + (int)luo_rng_pick(r, 4), chunks = 1 + (luo_rng_pick(r, 4) == 0);
-    luo_str line = {0};
-    int next = 0;
-    for (int p = 0; p < pipes; p++) {
-        const int stages = 1 + (int)luo_rng_pick(r, 4);
-        int m = 1 + (int)luo_rng_pick(r, 8);
-        if (chunks > 1) m = stages * (1 + (m > 4));
-        luo_str_addf(&line, "%s%d:", p ? " || " : "", m);
-        for (int s = 0; s < stages; s++) random_stage(&line, r, &next, chunks, t);
-    }
-    luo_plan *plan = luo_test_plan(a, luo_str_get(&line));
-    luo_str_free(&line);
-    t->pipelines += pipes > 1;
-    t->interleaved += chunks > 1;
-    return plan;
-}
-
-static void even_layers(luo_plan *p)
-{
-    int32_t most = 0;
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_stage *last = &p->pipelines[i].stages[p->pipelines[i].nstages - 1];
-        const int32_t n = last->layers[last->nlayers - 1].hi;
-        if (n > most) most = n;
-    }
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_stage *last = &p->pipelines[i].stages[p->pipelines[i].nstages - 1];
-        ((luo_range *)last->layers)[last->nlayers - 1].hi = most;
-    }
-    p->layers = most;
-}
-
-static void random_lengths(luo_arena *a, luo_rng *r, luo_plan *p, tally *t)
-{
-    luo_pipeline *pipes = (luo_pipeline *)p->pipelines;
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        if (luo_rng_pick(r, 3)) continue;
-        int64_t *tokens = LUO_NEW_N(a, int64_t, pipes[i].micro_batches);
-        for (int32_t k = 0; k < pipes[i].micro_batches; k++) tokens[k] = 8 + 8 * luo_rng_pick(r, 3);
-        pipes[i].micro_batch_tokens = tokens;
-        t->lengths++;
-    }
-}
-
-/* The optimizer in a layout of its own, on these devices and some more. */
-static void random_state(luo_arena *a, luo_rng *r, luo_plan *p, tally *t)
-{
-    luo_state_layout l = {1 + (int32_t)luo_rng_pick(r, 3), 1 << luo_rng_pick(r, 3),
-                          1 + (int32_t)luo_rng_pick(r, 3), 0, NULL};
-    l.ndev = l.data * l.tensor * l.pipeline;
-    int32_t *dev = LUO_NEW_N(a, int32_t, l.ndev);
-    for (int32_t i = 0; i < l.ndev; i++) dev[i] = l.ndev - 1 - i;
-    l.dev = dev;
-    p->state_layout = l;
-    t->apart++;
-}
-
-static void random_options(luo_arena *a, luo_rng *r, luo_plan *p, tally *t)
-{
-    p->sequence_tokens = 16;
-    p->zero = (int32_t)luo_rng_pick(r, 2);
-    p->sequence_parallel = luo_rng_pick(r, 2);
-    if (p->chunks == 1 && luo_rng_pick(r, 2)) p->schedule = LUO_SCHED_GPIPE;
-    t->zero += p->zero;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
-            luo_stage *stage = (luo_stage *)&p->pipelines[i].stages[s];
-            stage->recompute = (luo_recompute)luo_rng_pick(r, 3);
-            t->full += stage->recompute == LUO_RECOMPUTE_FULL;
-        }
-    random_lengths(a, r, p, t);
-    if (luo_rng_pick(r, 4) == 0) random_state(a, r, p, t);
-}
 
 /* ---- the slow twin: every instruction of every lane, looked at again and again ---- */
 
 typedef struct twin {
     luo_arena *arena;
     const luo_programs *set;
-    int32_t *at;     /* [device * LUO_LANES + lane]: position in the lane's list */
-    int64_t **list;  /* the same: task << 32 | instruction */
+    int32_t *at;    /* [device * LUO_LANES + lane]: position in the lane's list */
+    int64_t **list; /* the same: task << 32 | instruction */
     int32_t *n;
-    bool **done;     /* [device][task * ninstr + instruction] */
-    luo_map posted;  /* message -> bytes */
-    bool wrong;      /* sizes differ */
+    bool **done;    /* [device][task * ninstr + instruction] */
+    luo_map posted; /* message -> bytes */
+    bool wrong;     /* sizes differ */
 } twin;
 
 static uint64_t message_key(int32_t from, int32_t to, int32_t exchange, int32_t batch)
@@ -132,8 +42,7 @@ static int32_t dep_task(const luo_program *p, const luo_role *r, int32_t t, int3
     const bool same = s != p->tasks[t].seg && p->tasks[t].micro_batch >= 0 &&
                       (r->seg[s].phase == LUO_PHASE_F || r->seg[s].phase == LUO_PHASE_B);
     for (int32_t k = t; k >= 0; k--)
-        if (p->tasks[k].seg == s &&
-            (!same || p->tasks[k].micro_batch == p->tasks[t].micro_batch))
+        if (p->tasks[k].seg == s && (!same || p->tasks[k].micro_batch == p->tasks[t].micro_batch))
             return k;
     return -1;
 }
@@ -200,9 +109,8 @@ static bool meets(twin *w, int32_t d, int32_t lane, int32_t task, const luo_inst
         int32_t t;
         const int32_t o = index_of(w, g->dev[i]);
         const luo_instr *x = ready_head(w, o, lane, &t);
-        if (!x || x->kind != LUO_INSTR_COLLECTIVE || x->coll != in->coll ||
-            x->bytes != in->bytes || x->exchange != in->exchange ||
-            w->set->at[o].slots[x->slot].group != slot->group ||
+        if (!x || x->kind != LUO_INSTR_COLLECTIVE || x->coll != in->coll || x->bytes != in->bytes ||
+            x->exchange != in->exchange || w->set->at[o].slots[x->slot].group != slot->group ||
             w->set->at[o].tasks[t].micro_batch != batch)
             return false;
     }
@@ -294,13 +202,11 @@ static bool one_case(uint64_t seed, tally *t)
 {
     luo_rng r = luo_rng_seed(seed);
     luo_arena *a = luo_arena_new(1 << 16);
-    luo_plan *p = random_plan(a, &r, t);
-    even_layers(p);
-    random_options(a, &r, p, t);
+    luo_plan *p = plan_random(a, &r, &t->plans);
     const bool gpt = luo_rng_pick(&r, 3) == 0;
     t->gpt += gpt;
-    const luo_model m = gpt ? luo_test_gpt(p->layers, 64, 8, 120)
-                            : luo_test_llama(p->layers, 64, 96, 8, 120);
+    const luo_model m =
+        gpt ? luo_test_gpt(p->layers, 64, 8, 120) : luo_test_llama(p->layers, 64, 96, 8, 120);
     const luo_compile_opts opts = {.check = true};
     luo_programs *set;
     luo_err err = {0};
@@ -314,8 +220,10 @@ static bool one_case(uint64_t seed, tally *t)
         plant(a, &r, set);
         const bool check = luo_program_check(a, set, &err) == LUO_OK;
         const bool slow = twin_finishes(a, set);
-        if (check) t->finished++;
-        else t->broken++;
+        if (check)
+            t->finished++;
+        else
+            t->broken++;
         if (check == slow) continue;
         good = false;
         printf("seed %llu: check says %s, the twin %s\n", (unsigned long long)seed,
@@ -329,17 +237,18 @@ int main(void)
 {
     tally t = {0};
     int failed = 0, cases = 0;
-    LUO_PROP_FOR(seed, 150) {
+    LUO_PROP_FOR(seed, 150)
+    {
         failed += !one_case(seed, &t);
         cases++;
     }
+    plan_tally *p = &t.plans;
     printf("%d cases: %d of several pipelines, %d uneven stages, %d interleaved, %d zero-1, %d "
            "stages run again, %d gpt, %d pipelines of own lengths, %d states apart; planted: %d "
-           "broken, %d not\n", cases, t.pipelines, t.uneven, t.interleaved, t.zero, t.full, t.gpt,
-           t.lengths, t.apart, t.broken, t.finished);
-    if (cases >= 100 && (t.pipelines < 10 || t.uneven < 10 || t.interleaved < 10 || t.zero < 10 ||
-                         t.full < 10 || t.gpt < 10 || t.lengths < 10 || t.apart < 10 ||
-                         t.broken < 10)) {
+           "broken, %d not\n",
+           cases, p->pipelines, p->uneven, p->interleaved, p->zero, p->full, t.gpt, p->lengths,
+           p->apart, t.broken, t.finished);
+    if (cases >= 100 && (plan_tally_poor(p) || t.gpt < 10 || t.broken < 10)) {
         printf("the generator misses interesting cases\n");
         failed++;
     }
