@@ -1,6 +1,7 @@
 /* cli/verb_compare.c: `luoshu compare RUN...`. */
 #include <string.h>
 
+#include "cli/finish.h"
 #include "cli/load.h"
 #include "cli/session.h"
 #include "core/io/compare.h"
@@ -24,6 +25,17 @@ static void print_json(luo_cli *cli, const char *out)
     luo_jsonw_close(&cli->json);
 }
 
+/* What was compared with what, as it was asked for. */
+static const char *title(luo_cli *cli)
+{
+    const char *first = cli->args.files[0];
+    const char *second = cli->args.nfiles > 1 ? cli->args.files[1] : NULL;
+    const char *more = cli->args.nfiles > 2 ? " .." : "";
+    char *text =
+        second ? luo_arena_printf(cli->arena, "%s beside %s%s", first, second, more) : NULL;
+    return text ? text : first;
+}
+
 luo_status luo_verb_compare_run(luo_cli *cli)
 {
     LUO_TRY(luo_cli_files(cli, 1, LUO_ARGS_MAX, "at least one run directory or result set is"));
@@ -35,8 +47,9 @@ luo_status luo_verb_compare_run(luo_cli *cli)
                                    .out = out,
                                    .allow_different = luo_args_has(&cli->args, "allow-different")};
     luo_str text = {0};
-    const luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
+    luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
     fputs(luo_str_get(&text), luo_cli_out(cli));
+    if (st == LUO_OK) st = luo_cli_draw_predicted(cli, out, title(cli));
     if (st == LUO_OK || st == LUO_ENO) fprintf(luo_cli_out(cli), "written to %s\n", out);
     print_json(cli, out);
     luo_str_free(&text);

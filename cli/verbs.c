@@ -144,7 +144,7 @@ const luo_verb luo_verbs[] = {
     {"compare", "luoshu compare RUN... [options]",
      "Puts runs side by side; the first is the reference.", "put runs side by side",
      compare_options, N(compare_options), "compare.csv, compare.json, compare_steps.csv, "
-     "compare_ops.csv", {"luoshu compare luoshu-demo/static luoshu-demo/restart --out cmp --force",
+     "compare_ops.csv; of sim beside a real run plots/predicted.svg and .png", {"luoshu compare luoshu-demo/static luoshu-demo/restart --out cmp --force",
      NULL}, "0 1 2 3 4", "luoshu.compare/1", luo_verb_compare_run},
     {"plot", "luoshu plot RUN... [options]", "Draws the figures of a run or a result set from its"
      " CSV files.", "draw figures", plot_options, N(plot_options),

@@ -308,6 +308,14 @@ static const luo_column busiest[] = {
     R("utilisation_ratio", "bytes / (bandwidth * run time)"),
 };
 
+static const luo_column predicted[] = {
+    T("suite", "what is predicted: step, or the kind of an op: compute collective p2p local io"),
+    T("case", "number of the step, or name of the op"),
+    T("role", "calibration: the model was fitted on it; validation: it was not; empty: not known"),
+    S("measured_s", "time in the run on host or cuda; of an op: summed over the traced steps"),
+    S("predicted_s", "the same in the simulated run"),
+};
+
 static const luo_table_def defs[LUO_TABLES] = {
 #define D(id, array, text) \
     [id] = {#array ".csv", text, (int32_t)(sizeof array / sizeof *array), array}
@@ -333,6 +341,7 @@ static const luo_table_def defs[LUO_TABLES] = {
     D(LUO_TABLE_PLOT_GANTT, gantt, "one traced step, for `gantt`"),
     D(LUO_TABLE_PLOT_SLOWDOWN, slowdown, "by stage, for `slowdown`"),
     D(LUO_TABLE_PLOT_BUSIEST, busiest, "the busiest links of each class, for `links`"),
+    D(LUO_TABLE_PLOT_PREDICTED, predicted, "simulated beside measured, for `predicted`"),
 #undef D
 };
 

@@ -52,6 +52,7 @@ typedef enum luo_table_id {
     LUO_TABLE_PLOT_GANTT,
     LUO_TABLE_PLOT_SLOWDOWN,
     LUO_TABLE_PLOT_BUSIEST,
+    LUO_TABLE_PLOT_PREDICTED, /* of a comparison */
     LUO_TABLES
 } luo_table_id;
 enum { LUO_RUN_TABLES = LUO_TABLE_TRUTH + 1 };

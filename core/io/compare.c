@@ -209,6 +209,7 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
         st = LUO_OK;
     }
     luo_op_table_free(ops);
+    if (st == LUO_OK) st = luo_compare_predicted(arena, o->out, runs, n, diags);
     return st != LUO_OK ? st : answer;
 }
 

@@ -13,7 +13,7 @@ typedef struct luo_compare_opts {
 
 /* Writes compare.csv and compare.json, and for every pair (first, other) and, when both were
  * traced, compare_ops.csv; with more than two runs these two are named compare_steps-RUN.csv and
- * compare_ops-RUN.csv. Appends the table for people to text. Errors: LUO_ENO a sim and a real run
+ * compare_ops-RUN.csv. With a simulated and a real run also plots/predicted.csv. Appends the table for people to text. Errors: LUO_ENO a sim and a real run
  * have different programs (files are written all the same); LUO_EINPUT, LUO_EPARSE of the files
  * read; LUO_EIO; LUO_ENOMEM. All are in diags. Cost: 10 runs of 10,000 steps in 1 s; memory: 8
  * bytes a step, one entry an op. */

@@ -11,13 +11,24 @@
 #include "core/io/files.h"
 #include "core/io/plotdata.h"
 
-enum { FIGURES = 10, JOBS = 2 };
+enum { FIGURES = 11, JOBS = 2 };
 
 static const char *const names[FIGURES] = {"throughput", "goodput", "stepcdf", "timelost",
-                                           "breakdown",  "gantt",   "memory",  "switch",
-                                           "slowdown",   "links"};
-enum { THROUGHPUT, GOODPUT, STEPCDF, TIMELOST, BREAKDOWN, GANTT, MEMORY, SWITCH, SLOWDOWN, LINKS };
-enum { OF_SETS = BREAKDOWN + 1 }; /* the first figures also compare runs */
+                                           "breakdown",  "predicted", "gantt", "memory",
+                                           "switch",     "slowdown",  "links"};
+enum {
+    THROUGHPUT,
+    GOODPUT,
+    STEPCDF,
+    TIMELOST,
+    BREAKDOWN,
+    PREDICTED,
+    GANTT,
+    MEMORY,
+    SWITCH,
+    SLOWDOWN,
+    LINKS
+};
 
 /* ---- gnuplot ---- */
 
@@ -220,15 +231,23 @@ static void draw_common(plotter *p, const char *dir, const char *plots, const lu
     }
 }
 
-/* Rows of a table of the run, counted to two. */
-static int rows_of(plotter *p, const luo_result *run, luo_table_id id)
+/* Rows of a table in the folder, counted to two. */
+static int rows_of(plotter *p, const char *dir, luo_table_id id)
 {
     luo_csv_cell cells[LUO_CSV_COLUMNS];
-    luo_csv *t = luo_result_table(p->arena, run->dir, id, p->diags);
+    luo_csv *t = luo_result_table(p->arena, dir, id, p->diags);
     int n = 0;
     while (t && n < 2 && luo_csv_next(t, cells)) n++;
     keep(p, luo_csv_close(t));
     return n;
+}
+
+/* The table is a comparison's (compare.h); nothing if there was none of sim with a real run. */
+static void draw_predicted(plotter *p, const char *dir, const char *plots, const char *title)
+{
+    if (wanted(p, PREDICTED) && luo_result_has(plots, "predicted.csv") &&
+        rows_of(p, plots, LUO_TABLE_PLOT_PREDICTED) > 0)
+        start(p, names[PREDICTED], dir, title, "");
 }
 
 static void draw_run(plotter *p, const char *plots, const luo_result *run)
@@ -240,9 +259,9 @@ static void draw_run(plotter *p, const char *plots, const luo_result *run)
         keep(p, luo_plotdata_gantt(a, run, plots, &rows, p->diags));
         if (rows > 0) start(p, names[GANTT], run->dir, title, "");
     }
-    if (wanted(p, MEMORY) && rows_of(p, run, LUO_TABLE_MEMORY) > 0)
+    if (wanted(p, MEMORY) && rows_of(p, run->dir, LUO_TABLE_MEMORY) > 0)
         start(p, names[MEMORY], run->dir, title, "");
-    if (wanted(p, SWITCH) && rows_of(p, run, LUO_TABLE_SWITCHES) > 0)
+    if (wanted(p, SWITCH) && rows_of(p, run->dir, LUO_TABLE_SWITCHES) > 0)
         start(p, names[SWITCH], run->dir, title, "");
     if (wanted(p, SLOWDOWN)) {
         keep(p, luo_plotdata_slowdown(a, run, plots, &rows, p->diags));
@@ -276,6 +295,7 @@ static void draw(plotter *p)
         keep(p, luo_result_read(p->arena, dirs[i], &runs[i], p->diags));
     const char *plots = p->st == LUO_OK ? plots_folder(p, p->o->dir) : NULL;
     if (plots) draw_common(p, p->o->dir, plots, runs, n);
+    if (plots) draw_predicted(p, p->o->dir, plots, title_of(p, &runs[0], n > 1));
     for (int32_t i = 0; p->st == LUO_OK && i < n; i++) {
         const char *own = plots_folder(p, runs[i].dir);
         if (own) draw_run(p, own, &runs[i]);
@@ -291,7 +311,7 @@ static luo_status check(plotter *p)
     if (!known)
         return luo_diags_add(
             p->diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0,
-            "unknown figure `%s`; throughput, goodput, stepcdf, timelost, breakdown, "
+            "unknown figure `%s`; throughput, goodput, stepcdf, timelost, breakdown, predicted, "
             "gantt, memory, switch, slowdown and links are known.",
             p->o->figure);
     find_program(program, p->program, sizeof p->program);
@@ -300,6 +320,17 @@ static luo_status check(plotter *p)
                              "`%s` is not installed; figures need it (Debian: gnuplot-nox).",
                              program);
     return LUO_OK;
+}
+
+luo_status luo_plot_predicted(luo_arena *arena, const luo_plot_opts *opts, const char *title,
+                              luo_str *made, luo_diags *diags)
+{
+    plotter p = {.o = opts, .arena = arena, .made = made, .diags = diags};
+    LUO_TRY(check(&p));
+    const char *plots = plots_folder(&p, opts->dir);
+    if (plots) draw_predicted(&p, opts->dir, plots, title);
+    while (p.njobs > 0) reap(&p);
+    return p.st != LUO_OK ? p.st : p.gnuplot;
 }
 
 luo_status luo_plot(luo_arena *arena, const luo_plot_opts *opts, luo_str *made, luo_diags *diags)

@@ -171,9 +171,15 @@ luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, l
 
 luo_csv *luo_result_table(luo_arena *arena, const char *dir, luo_table_id id, luo_diags *diags)
 {
+    return luo_result_file(arena, dir, luo_table_def_at(id)->file, id, diags);
+}
+
+luo_csv *luo_result_file(luo_arena *arena, const char *dir, const char *file, luo_table_id id,
+                         luo_diags *diags)
+{
     const luo_table_def *def = luo_table_def_at(id);
     luo_csv_column *columns = LUO_NEW_N(arena, luo_csv_column, def->n);
-    char *path = luo_arena_printf(arena, "%s/%s", dir, def->file);
+    char *path = luo_arena_printf(arena, "%s/%s", dir, file);
     if (!columns || !path) return NULL;
     for (int32_t i = 0; i < def->n; i++) {
         const luo_cell_kind kind = def->columns[i].kind;

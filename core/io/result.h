@@ -33,6 +33,9 @@ luo_status luo_result_expand(luo_arena *arena, const char *const *paths, int32_t
                              const char *const **out, int32_t *nout, luo_diags *diags);
 /* Opens DIR/FILE of a table for luo_csv_next: cell i is column i of its definition. */
 luo_csv *luo_result_table(luo_arena *arena, const char *dir, luo_table_id id, luo_diags *diags);
+/* The same of DIR/`file`, a table of that definition under another name. */
+luo_csv *luo_result_file(luo_arena *arena, const char *dir, const char *file, luo_table_id id,
+                         luo_diags *diags);
 /* True if DIR/NAME is a file that can be read. */
 bool luo_result_has(const char *dir, const char *name);
 

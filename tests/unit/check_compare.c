@@ -184,6 +184,10 @@ START_TEST(sim_and_host)
     ck_assert_ptr_nonnull(strstr(slurp(f->arena, dir, "compare.csv"), ",0.100000\n"));
     ck_assert_ptr_nonnull(strstr(text.at, "real against fast: step time differs by 10.00 % in the "
                                           "median, 10.00 % at most, over 4 steps\n"));
+    const char *points = slurp(f->arena, dir, "plots/predicted.csv");
+    ck_assert_ptr_nonnull(strstr(points, "suite,case,role,measured_s,predicted_s\n"
+                                         "step,0,,0.165000000,0.150000000\n"));
+    ck_assert_ptr_nonnull(strstr(points, "\ncompute,layers.0.mm,,0.176000000,0.160000000\n"));
     luo_str_clear(&text);
     ck_assert_int_eq(compare(f, bad, 2, dir, false, &text, &d), LUO_ENO);
     ck_assert_str_eq(d.first->err.text,
@@ -197,6 +201,10 @@ START_TEST(sim_and_host)
     slurp(f->arena, dir, "compare_steps-real.csv");
     slurp(f->arena, dir, "compare_steps-other.csv");
     slurp(f->arena, dir, "compare_ops-real.csv");
+    points = slurp(f->arena, dir, "plots/predicted.csv"); /* steps of both, ops of the traced one */
+    int lines = 0;
+    for (const char *at = points; (at = strchr(at, '\n')); at++) lines++;
+    ck_assert_int_ge(lines, 1 + 4 + 4 + 1);
     ck_assert(!luo_result_has(dir, "compare_ops-other.csv")); /* it was not traced */
     luo_str_free(&text);
     fix_remove(f->arena, dir);

@@ -245,4 +245,42 @@ START_TEST(faults)
 }
 END_TEST
 
-LUO_SUITE("io.plots", LUO_T(set), LUO_T(bare), LUO_T(faults))
+/* Of a folder that holds a comparison and no run: drawn from its table, or nothing. */
+START_TEST(predicted)
+{
+    static const char table[] = "suite,case,role,measured_s,predicted_s\nstep,0,,0.5,0.55\n"
+                                "compute,a,,0.005,0.0055\ncollective,b,calibration,2e-4,3e-4\n";
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "predicted");
+    const char *path = luo_arena_printf(f->arena, "%s/plots/predicted.csv", dir);
+    const luo_plot_opts o = {.dir = dir, .scripts = "plots"};
+    luo_str made = {0};
+    luo_diags d;
+    luo_err err;
+    uint64_t first = 0;
+    int n;
+    if (skip()) return;
+    luo_diags_init(&d, f->arena);
+    ck_assert_int_eq(luo_plot_predicted(f->arena, &o, "a beside b", &made, &d), LUO_OK);
+    ck_assert_uint_eq(made.len, 0);
+    ck_assert_int_eq(luo_file_write_atomic(path, table, strcspn(table, "\n") + 1, &err),
+                     LUO_OK);
+    ck_assert_int_eq(luo_plot_predicted(f->arena, &o, "a beside b", &made, &d), LUO_OK);
+    ck_assert_uint_eq(made.len, 0);
+    ck_assert_int_eq(luo_file_write_atomic(path, table, sizeof table - 1, &err), LUO_OK);
+    for (int k = 0; k < 2; k++) {
+        luo_str_clear(&made);
+        ck_assert_int_eq(luo_plot_predicted(f->arena, &o, "a beside b", &made, &d), LUO_OK);
+        no_words(&d);
+        const uint64_t h = hash_all(luo_str_get(&made), &n);
+        ck_assert_int_eq(n, 2);
+        ck_assert(k == 0 || h == first);
+        first = h;
+    }
+    luo_str_free(&made);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+LUO_SUITE("io.plots", LUO_T(set), LUO_T(bare), LUO_T(faults), LUO_T(predicted))

@@ -1,0 +1,35 @@
+# Predicted against measured time, with the diagonal and a band of 10 %: steps, and ops by kind; or
+# the cases of suites. What the model was fitted on is hollow.
+# Reads plots/predicted.csv.
+no_runs = 1
+i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
+
+data = run.'/plots/predicted.csv'
+used = ' '
+stats data using (strstrt(used, ' '.strcol('suite').' ') ? 1 : (used = used.strcol('suite').' ', 1)) nooutput
+stats data using 'measured_s':'predicted_s' name 'P' nooutput
+lo = (P_min_x < P_min_y ? P_min_x : P_min_y) * 0.7
+hi = (P_max_x > P_max_y ? P_max_x : P_max_y) * 1.4
+is(name, hollow) = strcol('suite') eq name && (strcol('role') eq 'calibration') == hollow
+size_of(name) = (name eq 'step' ? 0.9 : 0.55) * (small ? 0.8 : 1)
+do for [fmt in "svg png"] {
+    eval (fmt eq 'svg' ? open_svg : open_png)
+    set lmargin at screen (small ? 0.20 : 0.11)
+    set rmargin at screen (small ? 0.72 : 0.82)
+    set tmargin at screen top_right
+    set bmargin at screen (small ? 0.24 : 0.15)
+    set logscale xy
+    set format xy '10^{%T}'
+    set xrange [lo:hi]
+    set yrange [lo:hi]
+    set samples 200
+    set grid x y lc rgb '#E4E4E4' lw 0.4 lt 1
+    set xlabel 'measured (s)' font small_font offset 0,0.3
+    eval set_y('predicted (s)')
+    eval key_right; set key noinvert
+    plot '+' using 1:($1 / 1.1):($1 * 1.1) with filledcurves fs solid 1 noborder lc rgb '#EEEEEE' title '±10 %', \
+         x with lines lc rgb '#333333' lw 0.6 title 'equal', \
+         for [k=1:words(used)] data using (is(word(used, k), 0) ? column('measured_s') : NaN):'predicted_s' with points pt 7 ps size_of(word(used, k)) lc rgb colour_of(k) title word(used, k), \
+         for [k=1:words(used)] data using (is(word(used, k), 1) ? column('measured_s') : NaN):'predicted_s' with points pt 6 lw 0.8 ps size_of(word(used, k)) lc rgb colour_of(k) notitle
+    unset output
+}
