@@ -3,30 +3,41 @@
  *
  * Weights, gradients and optimizer state have a place of their own. What lives inside a task shares
  * memory with what does not live at the same time. What F leaves for B has one copy per micro-batch
- * in flight. A buffer that a communication reads stays until the first instruction that waits for
- * it, or the end of the task. */
+ * in flight. The executor is one thread that walks the instructions of a task in order: it computes
+ * at once, issues communication, and has waited for all of it when the task ends. So a buffer that
+ * a communication touches is live from its issue until the first instruction that waits for it, or
+ * for a later one of its lane, or else until the end of the task. */
 #ifndef LUO_EXEC_LAYOUT_H
 #define LUO_EXEC_LAYOUT_H
-#include "core/graph/program.h"
+#include "exec/route.h"
 
 enum { LUO_LAYOUT_ALIGN = 64 };
 
 typedef struct luo_layout {
-    int64_t bytes;         /* of the slab */
+    int64_t bytes; /* of the slab */
     int32_t nbuf;
     const int64_t *at;     /* per buffer: first copy; multiple of LUO_LAYOUT_ALIGN */
     const int64_t *stride; /* per buffer: to the next copy; 0: one copy */
     int32_t ntask;
-    const int32_t *copy;   /* per task: which copy its micro-batch uses */
+    const int32_t *copy;     /* per task: which copy its micro-batch uses */
+    const int64_t *scratch;  /* per instruction: of its Reshard, like `at`; -1: none is used */
+    int64_t own, kept, work; /* bytes: places of their own; left for B; inside a task */
 } luo_layout;
 
-/* Pre: luo_program_check passed. Owner: arena. Errors: LUO_ENOMEM. Cost: O(tasks + instructions *
- * log buffers). See: tests/unit/check_layout.c compares with pairwise lifetimes. */
+/* routes: per instruction of the role, as luo_route_of gives them (others are not looked at); NULL:
+ * nothing needs scratch. Pre: luo_program_check passed. Owner: arena. Errors: LUO_ENOMEM.
+ * Cost: O(tasks + instructions + buffers * buffers alive at the same time).
+ * See: tests/exec/prop_layout.c compares pairwise lifetimes and walks the tasks. */
 luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_program *program,
-                           luo_layout *out, luo_err *err);
+                           const luo_route *routes, luo_layout *out, luo_err *err);
 
 static inline void *luo_layout_at(const luo_layout *l, void *slab, int32_t buffer, int32_t task)
 {
     return (char *)slab + l->at[buffer] + l->stride[buffer] * l->copy[task];
+}
+/* Pre: the route of the instruction uses scratch. */
+static inline void *luo_layout_scratch(const luo_layout *l, void *slab, int32_t instr)
+{
+    return (char *)slab + l->scratch[instr];
 }
 #endif
