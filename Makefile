@@ -101,7 +101,8 @@ $(B)/luoshu-rank: $(B)/exec/main.o $(EXEC_LIB) $(CORE_LIB)
 $(B)/exec/%.o $(B)/tests/exec/%.o: CFLAGS += $(MPI_CFLAGS)
 $(B)/exec/host/%.o $(B)/tests/exec/%.o $(B)/tests/bench/%.o: CFLAGS += $(BLAS_CFLAGS)
 # Loops of kernels become vectors; no flag here lets the compiler reorder a sum (same input, same bits).
-$(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math
+$(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd \
+    $(if $(SAN),-DLUO_SANITIZED)
 
 # Tests link everything below the command: a unit test of core pulls no sim object from its archive,
 # and no MPI and BLAS either (--as-needed).

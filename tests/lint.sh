@@ -7,7 +7,7 @@ sources=$(git ls-files 'core/*.c' 'sim/*.c' 'cli/*.c' 'exec/*.c')
 system=$(pkg-config --cflags-only-I ompi-c openblas | sed 's/-I/-isystem /g')
 for cc in gcc clang; do
     echo "$sources" | xargs -P 2 -n 8 $cc -std=c11 -D_GNU_SOURCE -O1 -fsyntax-only -Wall -Wextra \
-        -Wshadow -Wconversion -Werror -DLUO_GIT='""' -DLUO_FLAGS='""' -I. $system ||
+        -Wshadow -Wconversion -Werror -DLUO_GIT='""' -fopenmp-simd -DLUO_FLAGS='""' -I. $system ||
         fail "$cc has warnings"
 done
 # Off: unusedStructMember (fields are read by other files), the two style of libraries' macros.
