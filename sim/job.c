@@ -51,11 +51,12 @@ static luo_status make_records(sim_job *job)
 static luo_status enqueue(luo_rank *r, sim_job *job)
 {
     sim_job *tail = r->tail[job->op->fifo];
-    job->start = fmax(job->start, r->clock[job->op->fifo]);
-    if (tail) LUO_TRY(add_edge(r->step, tail, job));
+    /* A thread begins a message though those before it in the lane are under way. */
+    const bool free = r->lane->thread && job->op->what == SIM_MAIL;
+    if (!free) job->start = fmax(job->start, r->clock[job->op->fifo]);
+    if (tail && !free) LUO_TRY(add_edge(r->step, tail, job));
     r->tail[job->op->fifo] = job;
-    if (r->last_work) LUO_TRY(add_edge(r->step, r->last_work, job)); /* the thread comes that far */
-    if (r->lane->thread && job->op->what == SIM_WORK) r->last_work = job;
+    if (!r->next) r->next = job;
     job->before = r->last_job;
     if (r->last_job) r->last_job->after = job;
     else r->first_job = job;
@@ -96,15 +97,19 @@ const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *o
 
 /* ---- the end of a job ---- */
 
+/* A thread knows when it began and when it was held up no longer, not when bytes moved; what holds
+ * it up in a message is the other end, which is no communication. */
 static luo_status book(sim_job *job)
 {
     luo_rank *r = job->rank;
     sim_tally *tally = &r->tally[job->instr->id];
     if (job->op->what < SIM_MEET) return LUO_OK; /* has been */
+    if (r->lane->thread) job->moved_s = fmin(job->start, job->moved_e);
     tally->calls++;
     tally->busy_s += job->moved_e - job->moved_s;
     for (int32_t k = 0; k < r->nclasses; k++) {
-        LUO_TRY(luo_ledger_add(&r->classes[k].ledger, (luo_part)job->op->part, job->moved_s,
+        if (!r->lane->thread || job->op->what != SIM_MAIL)
+            LUO_TRY(luo_ledger_add(&r->classes[k].ledger, (luo_part)job->op->part, job->moved_s,
                                job->moved_e, job->instr->id));
         if (!job->records) continue;
         job->records[k]->start = job->moved_s;
@@ -121,7 +126,6 @@ static void release(sim_job *job)
     if (job->after) job->after->before = job->before;
     else r->last_job = job->before;
     if (r->tail[job->op->fifo] == job) r->tail[job->op->fifo] = NULL;
-    if (r->last_work == job) r->last_work = NULL;
     r->open_jobs--;
     const bool room = !r->waiting_for && r->open_jobs <= r->jobs_max - r->jobs_max / 4;
     if (r->waiting_for == job || room) sim_rank_wake(r);
@@ -316,17 +320,13 @@ void sim_message_done(sim_transfer *t, double end)
 void sim_execution_done(sim_job *job, double end)
 {
     sim_step *s = job->rank->step;
-    if (job->rank->lane->thread) sim_thread_release(job->rank);
     finish(job, end);
+    if (job->rank->lane->thread) sim_thread_done(job->rank);
     sim_jobs_start(s);
 }
 
 static void work(sim_step *s, sim_job *job)
 {
-    if (job->op->what == SIM_WORK && job->rank->lane->thread) {
-        sim_thread_work(job);
-        return;
-    }
     if (job->op->what == SIM_WORK && job->rank->lane->exec) {
         sim_transfer_new(s, (sim_transfer){.execution = true, .job = job, .start = job->start,
                                          .broken = -1});
@@ -370,18 +370,25 @@ static void store(sim_step *s, sim_job *job)
                                      .job = job, .broken = -1});
 }
 
+void sim_job_start(sim_job *job)
+{
+    sim_step *s = job->rank->step;
+    job->issued = true;
+    if (job->op->what < SIM_MEET) work(s, job);
+    else if (job->op->what == SIM_MEET && job->cross->follows) finish(job, job->start);
+    else if (job->op->what == SIM_MEET) arrive(s, job);
+    else if (job->op->what == SIM_MAIL) mail(s, job);
+    else store(s, job);
+}
+
 static void start_all(sim_step *s)
 {
     while (s->todo && !s->stopped) {
         sim_job *job = s->todo;
         s->todo = job->next_todo;
         if (!s->todo) s->todo_last = NULL;
-        job->issued = true;
-        if (job->op->what < SIM_MEET) work(s, job);
-        else if (job->op->what == SIM_MEET && job->cross->follows) finish(job, job->start);
-        else if (job->op->what == SIM_MEET) arrive(s, job);
-        else if (job->op->what == SIM_MAIL) mail(s, job);
-        else store(s, job);
+        if (job->rank->lane->thread) sim_thread_ready(job);
+        else sim_job_start(job);
     }
 }
 

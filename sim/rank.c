@@ -253,6 +253,17 @@ luo_status sim_run_execution(luo_rank *r, const sim_timeline *slow, double work)
     return r->step->stopped ? LUO_ECANCELED : LUO_OK;
 }
 
+/* A slowed thread sleeps: the processor time that was needed, times slowdown - 1 at its end. So its
+ * core is free for others meanwhile, as it is where slowness is emulated. spent: both together. */
+static luo_status run_paced(luo_rank *r, const sim_timeline *slow, double work, double *spent)
+{
+    LUO_TRY(sim_run_execution(r, NULL, work));
+    const double x = sim_timeline_value(slow, sim_now(r->step));
+    sim_sleep_until(r->step, sim_now(r->step) + work * (x - 1));
+    *spent = work * x;
+    return r->step->stopped ? LUO_ECANCELED : LUO_OK;
+}
+
 luo_status sim_execute(sim_job *job, double *end)
 {
     luo_rank *r = job->rank;
@@ -260,10 +271,13 @@ luo_status sim_execute(sim_job *job, double *end)
     const bool own = job->op->fifo == LUO_STREAM_COMPUTE;
     sim_sleep_until(r->step, job->start);
     const double start = sim_now(r->step);
-    LUO_TRY(sim_run_execution(r, &c->slow, job->op->seconds * job->factor));
+    double spent = 0;
+    const double work = job->op->seconds * job->factor;
+    if (r->lane->thread) LUO_TRY(run_paced(r, &c->slow, work, &spent));
+    else LUO_TRY(sim_run_execution(r, &c->slow, work));
     *end = sim_now(r->step);
     if (own) c->clock = *end;
-    if (own) c->compute_s += *end - start;
+    if (own) c->compute_s += r->lane->thread ? spent : *end - start;
     r->records = job->records;
     const luo_status st = note(r, c, job->task, job->instr, job->op, start, *end);
     r->records = NULL;
@@ -322,7 +336,7 @@ luo_status sim_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
     if (r->step->stopped) return sim_rank_status(r, NULL);
     if (op->what == SIM_WORK && op->fifo == LUO_STREAM_COMPUTE)
         LUO_TRY(await_blocking(r, &ready));
-    if (op->what >= SIM_MEET || (r->lane->exec && op->what == SIM_WORK))
+    if (op->what >= SIM_MEET || r->lane->thread || (r->lane->exec && op->what == SIM_WORK))
         return submit_job(r, issue, op, ready, ticket);
     if ((issue->task >= r->defer_from || r->lane->exec) && is_pending(r, issue, op))
         return submit_job(r, issue, op, ready, ticket);
@@ -335,6 +349,7 @@ static luo_status wait_for_all(luo_rank *r)
 {
     double end = 0;
     for (int32_t k = 0; k < r->nclasses; k++) end = later(end, r->classes[k].clock);
+    while (r->lane->thread && r->first_job) LUO_TRY(await_cell(r, r->first_job->cell, &end));
     for (int32_t f = 0; f < LUO_LANES; f++) {
         end = later(end, r->clock[f]);
         if (r->tail[f]) LUO_TRY(await_cell(r, r->tail[f]->cell, &end));

@@ -51,6 +51,7 @@ struct sim_job {
     int32_t waits;     /* dependencies, predecessor in the stream: not done yet */
     int32_t open;      /* messages under way or awaited */
     bool issued;
+    bool ready; /* of a thread: what it waits for is done, if not yet its turn */
     double start, end; /* start: latest end known of what it waits for */
     double moved_s, moved_e; /* when its first and last byte, in or out, moved */
     double factor;     /* noise */
@@ -90,9 +91,9 @@ struct luo_rank {
     double end, predicted_s;
     double clock[LUO_LANES]; /* compute: see the classes */
     sim_job *tail[LUO_LANES]; /* last job of the stream; NULL: done */
-    bool busy;                /* thread: it computes or carries something */
-    sim_job *last_work;       /* thread: last work issued; NULL: done */
-    sim_job *ready_work;      /* thread: work that waits for the thread */
+    bool busy;     /* thread: it computes or carries something */
+    sim_job *next; /* thread: the first in order of issue that it has not come to; NULL: none */
+    sim_job *work; /* thread: work that it has come to and that is not done; NULL: none */
     const sim_cell *blocking[2]; /* sends that hold up compute (stack: p2p blocking) */
     sim_job *first_job, *last_job;
     int32_t nclasses;
@@ -247,6 +248,7 @@ const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *o
                             double ready);
 /* Starts what has become ready. */
 void sim_jobs_start(sim_step *s);
+void sim_job_start(sim_job *job); /* at once */
 void sim_transfer_new(sim_step *s, sim_transfer want);
 /* A round of a collective has ended. */
 void sim_gather_done(sim_gather *g, double start, double end);
@@ -254,10 +256,10 @@ void sim_message_done(sim_transfer *t, double end);
 void sim_execution_done(sim_job *job, double end);
 
 /* ---- thread.c ---- */
-/* Its dependencies are done: it runs as soon as the thread is free. */
-void sim_thread_work(sim_job *job);
-/* The thread is free of what it did. */
-void sim_thread_release(luo_rank *r);
+/* What the job waits for is done: the thread comes to it, and to what follows, in order of issue. */
+void sim_thread_ready(sim_job *job);
+/* The work at hand is done. */
+void sim_thread_done(luo_rank *r);
 /* Of traffic with nthreads > 0: a round of a collective, or a message. */
 void sim_talk_gather(sim_step *s, sim_gather *g, const sim_traffic *traffic, double start);
 void sim_talk_message(sim_step *s, sim_job *job, const sim_post *post);

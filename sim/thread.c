@@ -1,35 +1,46 @@
 /* sim/thread.c: CPU ranks: one thread computes and communicates.
  *
- * The thread takes the instructions in order of issue. What it posts on the way moves only while it
- * waits: there is no progress thread. A collective moves while all its members wait, a message while
- * its receiver does, who copies it; they do nothing else meanwhile. What moves takes no core until
- * the least time is over that any size takes (somebody has to be woken), then a core per thread, so
- * ranks beside it feel it. A thread that only waits takes no core. */
+ * The thread takes the instructions in order of issue and comes to the next when work is done, or
+ * communication begun; it begins nothing before what that waits for is done. What is begun moves only
+ * while the thread waits: there is no progress thread. A collective moves while all its members
+ * wait, a message while its receiver does, who copies it; they do nothing else meanwhile. What moves
+ * takes no core until the least time is over that any size takes (somebody has to be woken), then a
+ * core per thread, so ranks beside it feel it. A thread that only waits takes no core. */
 #include <math.h>
 
 #include "sim/step.h"
 
-/* ---- work ---- */
+/* ---- the thread ---- */
 
-static void start_work(sim_job *job)
+static void go_on(luo_rank *r)
 {
-    job->rank->busy = true;
-    sim_transfer_new(job->rank->step, (sim_transfer){.execution = true, .job = job,
-                                                     .start = job->start, .broken = -1});
+    while (r->next && r->next->ready && !r->busy && !r->step->stopped) {
+        sim_job *job = r->next;
+        r->next = job->after;
+        job->start = fmax(job->start, sim_now(r->step));
+        if (job->op->what == SIM_WORK) r->work = job;
+        r->busy = r->work != NULL;
+        sim_job_start(job);
+    }
 }
 
-void sim_thread_work(sim_job *job)
+void sim_thread_ready(sim_job *job)
 {
-    if (job->rank->busy) job->rank->ready_work = job; /* at most one: work waits for work */
-    else start_work(job);
+    job->ready = true;
+    go_on(job->rank);
 }
 
-void sim_thread_release(luo_rank *r)
+void sim_thread_done(luo_rank *r)
 {
-    sim_job *job = r->ready_work;
+    r->work = NULL;
     r->busy = false;
-    r->ready_work = NULL;
-    if (job) start_work(job);
+    go_on(r);
+}
+
+/* It has come to something that it has to wait for, or to the end. */
+static bool waits(const luo_rank *r)
+{
+    return !r->busy && !(r->next && r->next->ready) && (r->blocked || r->finished);
 }
 
 /* ---- what threads carry ---- */
@@ -52,32 +63,34 @@ static void begin(sim_talk *t)
         sim_transfer_new(s, (sim_transfer){.talk = t, .edge = i, .broken = -1});
 }
 
-static void occupy(sim_talk *t, bool busy)
+/* The i-th of the threads that have to wait for it. */
+static luo_rank *member(const sim_talk *t, int32_t i)
 {
-    sim_step *s = t->step;
     const sim_meeting *m = t->gather ? t->gather->meeting : NULL;
-    const int32_t n = m ? m->nlanes : t->traffic->nthreads;
-    for (int32_t i = 0; i < n; i++) {
-        luo_rank *r = &s->ranks[m ? m->lane[i] : t->traffic->thread[i]];
-        if (busy) r->busy = true;
-        else sim_thread_release(r);
-    }
+    return &t->step->ranks[m ? m->lane[i] : t->traffic->thread[i]];
+}
+
+static int32_t members(const sim_talk *t)
+{
+    return t->gather ? t->gather->meeting->nlanes : t->traffic->nthreads;
 }
 
 static void end(sim_talk *t)
 {
     sim_step *s = t->step;
     const double now = sim_now(s);
+    const bool last = !t->gather || t->gather->round + 1 == t->gather->jobs->cross->ntraffics;
     sim_wires_busy(s, t->traffic, now - t->start);
     s->driver_here = true;
+    for (int32_t i = 0; last && i < members(t); i++) member(t, i)->busy = false;
     if (t->gather) {
-        if (t->gather->round + 1 == t->gather->jobs->cross->ntraffics) occupy(t, false);
         sim_gather_done(t->gather, t->start, now);
     } else {
         sim_transfer done = {.job = t->job, .post = t->post, .moved_s = t->start};
-        occupy(t, false);
         sim_message_done(&done, now);
     }
+    for (int32_t i = 0; last && i < members(t); i++) go_on(member(t, i));
+    sim_jobs_start(s);
     s->driver_here = false;
 }
 
@@ -94,19 +107,11 @@ void sim_talk_drive(sim_transfer *part)
 
 /* ---- those that wait for threads ---- */
 
-static bool waits(const luo_rank *r)
-{
-    return !r->busy && !r->ready_work && (r->blocked || r->finished);
-}
-
 static bool can_start(const sim_step *s, const sim_talk *t)
 {
-    if (t->gather) {
-        for (int32_t i = 0; i < t->gather->meeting->nlanes; i++)
-            if (!waits(&s->ranks[t->gather->meeting->lane[i]])) return false;
-        return true;
-    }
-    if (!waits(&s->ranks[t->traffic->thread[0]])) return false;
+    for (int32_t i = 0; i < members(t); i++)
+        if (!waits(member(t, i))) return false;
+    if (t->gather) return true;
     for (const sim_mail *m = s->mail[t->post->channel]; m; m = m->next)
         if (m->receiver && m->micro_batch == t->job->micro_batch) return true;
     return false;
@@ -123,7 +128,7 @@ bool sim_talk_start(sim_step *s)
     if (before) before->next = t->next;
     else s->talks = t->next;
     if (s->talks_last == t) s->talks_last = before;
-    occupy(t, true);
+    for (int32_t i = 0; i < members(t); i++) member(t, i)->busy = true;
     begin(t); /* other actors may run in here */
     return true;
 }
