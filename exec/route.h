@@ -64,7 +64,7 @@ typedef struct luo_route {
 
 /* The route of instruction `instr` of a device's role. Pre: its exchange is >= 0 and the program
  * was compiled, not parsed. Owner: arena. Cost: O(moves of the Reshard).
- * Errors: LUO_EINPUT a raw annotation leaves results outside of the buffer they are to be made in;
+ * Errors: LUO_EINPUT by raw annotations, operands or results lie outside of the buffer they share;
  * LUO_EBUG the program contradicts its exchanges; LUO_ENOMEM.
  * See: tests/exec/prop_route.c (all devices of a program run on cells, against the truth). */
 luo_status luo_route_of(luo_arena *arena, const luo_programs *set, const luo_program *program,

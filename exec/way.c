@@ -90,17 +90,26 @@ static bool must_part(const luo_way *w, const luo_leg *l)
     return false;
 }
 
-/* Everything that the moves put there lies in the frame. */
-static bool writes_inside(const luo_way *w, const luo_move *const *move, int32_t n,
-                          const luo_frame *f)
+/* Everything that the moves put there, or take, lies in the frame. */
+static bool lies_inside(const luo_way *w, const luo_move *const *move, int32_t n, bool written,
+                        const luo_frame *f)
 {
     for (int32_t k = 0; k < n; k++) {
         int32_t parts;
-        const luo_region *r = luo_move_cells(move[k], w->device, true, &parts);
+        const luo_region *r = luo_move_cells(move[k], w->device, written, &parts);
         for (int32_t i = 0; i < parts; i++)
             if (!luo_region_contains(&f->region, &r[i])) return false;
     }
     return true;
+}
+
+static luo_status does_not_fit(const luo_way *w, const char *what, const char *name, luo_err *err)
+{
+    return luo_err_set(
+        err, LUO_EINPUT,
+        "device %d: cells that reshard `%s` %s lie outside of their buffer; annotate "
+        "its result and its operand so that one holds the other.",
+        (int)w->device, name, what);
 }
 
 /* ---- scratch ---- */
@@ -188,12 +197,9 @@ static luo_status choose_end(luo_arena *arena, luo_way *w, const char *name, luo
 {
     luo_leg *l = &w->leg[w->nleg - 1];
     l->to = w->out;
-    if (writes_inside(w, l->move, l->nmove, &w->out.frame)) return LUO_OK;
-    if (!w->ends_early || !writes_inside(w, w->kept, w->nkept, &w->out.frame))
-        return luo_err_set(err, LUO_EINPUT,
-                           "device %d: cells that reshard `%s` makes lie outside of their buffer; "
-                           "annotate its result and its operand so that one holds the other.",
-                           (int)w->device, name);
+    if (lies_inside(w, l->move, l->nmove, true, &w->out.frame)) return LUO_OK;
+    if (!w->ends_early || !lies_inside(w, w->kept, w->nkept, true, &w->out.frame))
+        return does_not_fit(w, "makes", name, err);
     LUO_TRY(reserve(arena, w, l, true, &l->to, err));
     return copy_cells(arena, w, w->kept, w->nkept, false, &l->to, &w->out, &w->leave, err);
 }
@@ -204,7 +210,7 @@ static luo_status choose_between(luo_arena *arena, luo_way *w, luo_err *err)
         luo_leg *l = &w->leg[j], *next = l + 1;
         l->to = w->out;
         const bool apart = same_memory(&next->to, &w->out) && must_part(w, next);
-        if (apart || w->out.buffer < 0 || !writes_inside(w, l->move, l->nmove, &w->out.frame))
+        if (apart || w->out.buffer < 0 || !lies_inside(w, l->move, l->nmove, true, &w->out.frame))
             LUO_TRY(reserve(arena, w, l, true, &l->to, err));
         next->from = l->to;
     }
@@ -229,6 +235,9 @@ luo_status luo_way_plan(luo_arena *arena, luo_way *w, const char *name, luo_err 
 {
     w->leave = (luo_route_copy){.from = -1, .to = -1};
     w->scratch_elements = 0;
+    const luo_leg *l = &w->leg[0];
+    if (!lies_inside(w, l->move, l->nmove, false, &l->from.frame))
+        return does_not_fit(w, "reads", name, err);
     LUO_TRY(choose_end(arena, w, name, err));
     LUO_TRY(choose_between(arena, w, err));
     for (int32_t j = 0; j < w->nleg; j++) LUO_TRY(choose_enter(arena, w, &w->leg[j], err));

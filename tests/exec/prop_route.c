@@ -3,6 +3,7 @@
 #include "tests/check_main.h"
 #include "tests/exec/wires.h"
 #include "tests/plan_random.h"
+#include "tests/plan_raw.h"
 #include "tests/prop/prop.h"
 
 typedef struct run { /* instructions of one Reshard that stand together on one device */
@@ -25,6 +26,8 @@ typedef struct follower {
     run *at;
     int32_t n;
     uint64_t seed;
+    bool raw;     /* the plan has raw annotations: a result may not fit its buffer */
+    bool refused; /* .. and that was said */
 } follower;
 
 static void broken(const follower *f, const luo_exchange *x, const char *why)
@@ -218,7 +221,10 @@ static void follow(follower *f, const run *r, int32_t n)
         ck_assert_int_le(r[k].n, 256);
         for (int32_t i = 0; i < r[k].n; i++) list[i] = r[k].first + i;
         e[k] = find_ends(f, &r[k], x);
-        if (!wires_add(&w, &f->set->at[r[k].program], list, r[k].n)) broken(f, x, w.why);
+        if (wires_add(&w, &f->set->at[r[k].program], list, r[k].n)) continue;
+        f->refused = f->raw && strstr(w.why, "outside of their buffer");
+        if (!f->refused) broken(f, x, w.why);
+        return;
     }
     fill(f, &w, e, x, &had);
     wires_run(&w);
@@ -265,7 +271,24 @@ static void one_case(uint64_t seed)
     luo_arena_free(a);
 }
 
-enum { CASES = 300 };
+/* Raw annotations make Reshards that no plan derives. */
+static bool one_raw(uint64_t seed, int *refused)
+{
+    luo_rng r = luo_rng_seed(seed);
+    luo_arena *a = luo_arena_new(1 << 18);
+    luo_plan *p = plan_raw_bare(a, &r);
+    const luo_model m = luo_test_llama(p->layers, 8, 12, 4, 20);
+    luo_programs *set = NULL;
+    plan_raw_annotate(a, &r, p, &m);
+    const bool good = luo_plan_compile(a, p, &m, NULL, NULL, &set, NULL) == LUO_OK;
+    follower f = {.a = a, .rng = &r, .set = set, .seed = seed, .raw = true};
+    if (good) follow_all(&f);
+    *refused += f.refused;
+    luo_arena_free(a);
+    return good;
+}
+
+enum { CASES = 200 };
 
 START_TEST(programs)
 {
@@ -288,4 +311,18 @@ START_TEST(programs)
     ck_assert(met.messages > 100 && met.scratch > 100 && met.max > 50);
 }
 END_TEST
-LUO_MAIN("exec.route", programs, 1)
+enum { RAW_CASES = 2500 };
+
+START_TEST(raw_programs)
+{
+    int good = 0, refused = 0;
+    LUO_PROP_FOR(seed, RAW_CASES) good += one_raw(seed, &refused);
+    printf(
+        "raw annotations: %d plans compile, %d of them have results that fit no buffer; reshards: "
+        "%lld, %lld of several steps, %lld with scratch\n",
+        good, refused, (long long)met.reshards, (long long)met.steps, (long long)met.scratch);
+    if (luo_prop_env("LUO_CASES", RAW_CASES) < RAW_CASES) return;
+    ck_assert(good > 250 && met.steps > 50);
+}
+END_TEST
+LUO_SUITE("exec.route", LUO_T(programs), LUO_T(raw_programs))
