@@ -26,7 +26,8 @@ typedef struct luo_rank_config {
     const int32_t *device_of; /* by rank, ascending */
     const luo_model *model;
     const luo_cluster *cluster;
-    luo_dtype dtype;
+    const luo_stack *stack;   /* for predicted_s; NULL: that is 0 */
+    luo_dtype dtype;          /* LUO_F32 or LUO_F64 on host */
     const luo_corpus *corpus;
     luo_whereabouts *where;
     const _Atomic bool *abort; /* set by the listener: drain the step */

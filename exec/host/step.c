@@ -1,0 +1,227 @@
+/* exec/host/step.c: submit and wait of one rank, and a whole step. */
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "exec/host/job.h"
+
+double host_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double processor_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- orders that take effect in mid-step ---- */
+
+void host_look(luo_rank *r)
+{
+    if (r->x->config.abort && atomic_load_explicit(r->x->config.abort, memory_order_relaxed))
+        r->drain = true;
+    if (!r->order) return;
+    const double now = host_now();
+    if (now >= r->order->kill_s) raise(SIGKILL);
+    if (now >= r->order->withdraw_s) r->drain = true;
+}
+
+static double slowdown_at(const luo_step_order *o, double now)
+{
+    double f = 1;
+    for (int32_t i = 0; o && i < o->npace && o->pace[i].at_s <= now; i++) f = o->pace[i].slowdown;
+    return f;
+}
+
+/* A straggler: the processor time of an instruction, times slowdown - 1, is slept. Short sleeps are
+ * saved up, since no clock wakes a thread to the microsecond. */
+static void pace(luo_rank *r, double worked_s, double now)
+{
+    const double least_s = 200e-6, owed = worked_s * (slowdown_at(r->order, now) - 1);
+    r->owed_s += owed;
+    r->compute_s += worked_s + owed;
+    if (r->owed_s < least_s) return;
+    const double until = now + r->owed_s;
+    const struct timespec t = {(time_t)until, (long)(fmod(until, 1) * 1e9)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+    r->owed_s = until - host_now(); /* below 0 when it slept too long */
+}
+
+/* ---- micro-batches ---- */
+
+static void zero_unwritten(luo_rank *r, int32_t task)
+{
+    for (int32_t b = 0; b < r->job->role->nbuf; b++) {
+        if (!r->job->fresh[b]) continue;
+        memset(host_buf(r, b, task), 0, (size_t)host_desc(r->job, b)->bytes);
+        r->job->fresh[b] = false;
+    }
+}
+
+/* The data of a micro-batch, before its first instruction here. */
+static void turn_to(luo_rank *r, int32_t task)
+{
+    const luo_program *p = r->job->program;
+    const luo_run_task *t = &p->tasks[task];
+    r->task = task;
+    if (r->job->role->seg[t->seg].phase == LUO_PHASE_POST) zero_unwritten(r, task);
+    if (t->micro_batch < 0 || !r->order) return;
+    luo_batch_fill(r->x->config.corpus, &r->job->batch, r->order->step, p->pipeline,
+                   t->micro_batch, r->job->batch_memory, &r->mb);
+}
+
+/* ---- submit and wait ---- */
+
+static double value_of(const luo_rank *r, const void *at)
+{
+    return r->x->k->elem == sizeof(float) ? (double)*(const float *)at : *(const double *)at;
+}
+
+static void keep_loss(luo_rank *r, const host_op *op, int32_t task)
+{
+    r->loss = value_of(r, host_buf(r, op->instr->out[0], task));
+    r->has_loss = true;
+}
+
+static luo_status compute(luo_rank *r, const host_op *op, int32_t task)
+{
+    const double began = host_now(), worked = processor_s();
+    const bool decides = op->kind == LUO_OP_GRAD_NORM || op->kind == LUO_OP_UPDATE;
+    if (!r->drain || decides) op->run(r, op, task);
+    const double spent = processor_s() - worked;
+    if (!r->drain) pace(r, spent, began + spent);
+    const double end = host_now();
+    if (op->is_loss) keep_loss(r, op, task);
+    if (r->order && r->order->trace && r->nrecords < r->cap_records)
+        r->record[r->nrecords++] = (luo_op_record){r->x->device, task, op->instr->id,
+                                                   began - r->start_s, end - r->start_s, LUO_OK};
+    return luo_ledger_add(&r->ledger, luo_part_of(op->instr), began - r->start_s,
+                          end - r->start_s, -1);
+}
+
+static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
+{
+    const host_op *op = &r->job->op[issue->instr->id];
+    luo_whereabouts *w = r->x->config.where;
+    if (issue->task != r->task) turn_to(r, issue->task);
+    host_look(r);
+    for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(host_finish(r, issue->dep[i]));
+    if (!op->run) return host_start(r, op, issue, ticket);
+    if (w) {
+        atomic_store(&w->task, issue->task);
+        atomic_store(&w->instr, issue->instr->id);
+    }
+    host_progress(r);
+    *ticket = 0;
+    LUO_TRY(compute(r, op, issue->task));
+    if (w) atomic_fetch_add(&w->done, 1);
+    return LUO_OK;
+}
+
+static luo_status wait(luo_rank *r, const int64_t *tickets, int32_t n)
+{
+    if (n == 0) return host_finish_all(r);
+    for (int32_t i = 0; i < n; i++) LUO_TRY(host_finish(r, tickets[i]));
+    return LUO_OK;
+}
+
+const luo_backend luo_host_rank_backend = {.name = "host", .abi = LUO_BACKEND_ABI,
+                                           .caps = LUO_CAP_DATA, .submit = submit, .wait = wait};
+
+/* ---- a step ---- */
+
+static void begin(luo_rank *r, const luo_step_order *order)
+{
+    const luo_job *j = r->job;
+    r->order = order;
+    r->task = -1;
+    r->has_loss = r->drain = r->skipped = false;
+    r->loss = r->grad_norm = r->compute_s = r->owed_s = 0;
+    r->nrecords = 0;
+    luo_arena_reset(r->scratch, 0);
+    r->ledger = (luo_ledger){.arena = r->scratch};
+    for (int32_t b = 0; b < j->role->nbuf; b++)
+        j->fresh[b] = j->role->buf[b].buffer_class == LUO_BUFFER_GRADIENT;
+    memset(r->use, 0, (size_t)j->role->ninstr * sizeof *r->use);
+    const int64_t targets = luo_batch_targets(r->x->config.corpus, &j->batch, order->step);
+    r->scale = targets > 0 ? 1.0 / (double)targets : 0;
+    r->start_s = host_now();
+}
+
+static double predicted(const luo_job *j)
+{
+    double sum = 0;
+    for (int32_t t = 0; t < j->program->ntask; t++) {
+        const luo_segment *s = &j->role->seg[j->program->tasks[t].seg];
+        for (int32_t i = s->first; i < s->first + s->n; i++) sum += j->op[i].predicted_s;
+    }
+    return sum;
+}
+
+static void collect_use(luo_rank *r)
+{
+    const luo_job *j = r->job;
+    r->nuse = 0;
+    for (int32_t i = 0; i < j->role->ninstr; i++) {
+        const luo_instr *at = &j->role->instr[i];
+        if (r->use[i].calls == 0) continue;
+        luo_comm_use u = r->use[i];
+        const luo_slot *slot = &j->program->slots[at->slot];
+        const bool p2p = at->kind == LUO_INSTR_P2P;
+        u.group = p2p ? -1 : slot->group;
+        u.exchange = at->exchange;
+        u.coll = at->coll;
+        u.stream = at->stream;
+        u.devices = p2p ? slot->nmessage + 1 : j->set->groups[slot->group].n;
+        r->used[r->nuse++] = u;
+    }
+}
+
+static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
+{
+    const luo_job *j = r->job;
+    const double end = host_now();
+    *out = (luo_step_report){.status = LUO_OK, .start_s = r->start_s, .end_s = end,
+                             .compute_s = r->compute_s, .predicted_s = predicted(j),
+                             .has_loss = r->has_loss && !r->drain, .loss = r->loss,
+                             .grad_norm = r->grad_norm, .nrecords = r->nrecords,
+                             .records = r->record,
+                             .memory_bytes = j->slab_bytes + j->message_bytes + j->scratch_bytes};
+    collect_use(r);
+    out->ncomm = r->nuse;
+    out->comm = r->used;
+    if (luo_ledger_close(&r->ledger, r->scratch, end - r->start_s, &out->parts, NULL) != LUO_OK)
+        return luo_err_nomem(err);
+    if (!r->skipped) return LUO_OK;
+    out->status = LUO_ECANCELED;
+    const bool asked = r->drain || (r->x->config.abort && atomic_load(r->x->config.abort));
+    if (asked || r->grad_norm < 0 || isinf(r->grad_norm) || !isfinite(r->loss) == 0) return LUO_OK;
+    return LUO_OK;
+}
+
+luo_status host_step(luo_job *j, const luo_step_order *order, luo_step_report *out, luo_err *err)
+{
+    luo_rank *r = &j->rank;
+    if (!j->program) { /* stands by */
+        const double now = host_now();
+        *out = (luo_step_report){.status = LUO_OK, .start_s = now, .end_s = now};
+        return LUO_OK;
+    }
+    luo_whereabouts *w = r->x->config.where;
+    begin(r, order);
+    if (w) atomic_store(&w->job, j->id);
+    const luo_status st = luo_interpret(&luo_host_rank_backend, r, j->set, j->program, r->scratch);
+    if (w) atomic_store(&w->job, -1);
+    if (st != LUO_OK) return r->err.st == LUO_OK ? luo_err_nomem(err)
+                                                 : luo_err_set(err, r->err.st, "%s", r->err.text);
+    LUO_TRY(report(r, out, err));
+    if (out->status == LUO_OK) j->state.step++;
+    r->order = NULL;
+    return LUO_OK;
+}
