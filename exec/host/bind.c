@@ -9,7 +9,7 @@
 static luo_status refuse(const luo_job *j, luo_err *err)
 {
     const luo_plan *p = j->recipe->plan;
-    if (p->has_state_layout)
+    if (p->state_layout.data > 0)
         return luo_err_set(err, LUO_EUNSUP, "plan `%s` keeps optimizer state in a layout of its "
                            "own (`state_layout`), which this executor does not do; leave it out.",
                            p->name);
@@ -124,8 +124,9 @@ static luo_status place_messages(luo_job *j, luo_err *err)
 static luo_status open_rank(luo_job *j, luo_err *err)
 {
     luo_rank *r = &j->rank;
-    *r = (luo_rank){.job = j, .x = j->x, .task = -1, .scratch = luo_arena_new(1 << 16)};
-    if (!r->scratch) return luo_err_nomem(err);
+    *r = (luo_rank){.job = j, .x = j->x, .task = -1, .scratch = luo_arena_new(1 << 16),
+                    .walk = luo_arena_new(1 << 16)};
+    if (!r->scratch || !r->walk) return luo_err_nomem(err);
     int64_t runs = 0;
     for (int32_t t = 0; t < j->program->ntask; t++)
         runs += j->role->seg[j->program->tasks[t].seg].n;
@@ -200,5 +201,6 @@ void host_unbind(luo_job *j)
     free(j->scratch);
     free(j->attention_work);
     luo_arena_free(j->rank.scratch);
+    luo_arena_free(j->rank.walk);
     luo_arena_free(j->arena);
 }

@@ -100,10 +100,12 @@ struct luo_rank { /* the interpreter's context */
     double start_s;
     bool drain, skipped;     /* skipped: weights were not updated */
     bool has_loss;
-    double loss, grad_norm;
+    double loss, grad_norm, squares; /* squares: of the norm */
     double compute_s, owed_s; /* owed: sleep of the pace that is not slept yet */
     luo_ledger ledger;
     luo_arena *scratch;      /* of the ledger, reset per step */
+    luo_arena *walk;         /* of the interpreter */
+    struct host_mover *mover; /* of a switch, see move.c */
     luo_op_record *record;
     int32_t nrecords, cap_records;
     luo_comm_use *use;       /* per instruction of the role */

@@ -1,6 +1,7 @@
 /* exec/host/step.c: submit and wait of one rank, and a whole step. */
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -142,7 +143,7 @@ static void begin(luo_rank *r, const luo_step_order *order)
     r->order = order;
     r->task = -1;
     r->has_loss = r->drain = r->skipped = false;
-    r->loss = r->grad_norm = r->compute_s = r->owed_s = 0;
+    r->loss = r->grad_norm = r->squares = r->compute_s = r->owed_s = 0;
     r->nrecords = 0;
     luo_arena_reset(r->scratch, 0);
     r->ledger = (luo_ledger){.arena = r->scratch};
@@ -183,6 +184,14 @@ static void collect_use(luo_rank *r)
     }
 }
 
+/* Somebody drained the step: the sum of squares is then -inf, or not a number where another rank's
+ * gradients were none. */
+static bool drained(const luo_rank *r)
+{
+    const bool asked = r->x->config.abort && atomic_load(r->x->config.abort);
+    return r->drain || asked || (isinf(r->squares) && r->squares < 0);
+}
+
 static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
 {
     const luo_job *j = r->job;
@@ -199,9 +208,14 @@ static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
     if (luo_ledger_close(&r->ledger, r->scratch, end - r->start_s, &out->parts, NULL) != LUO_OK)
         return luo_err_nomem(err);
     if (!r->skipped) return LUO_OK;
-    out->status = LUO_ECANCELED;
-    const bool asked = r->drain || (r->x->config.abort && atomic_load(r->x->config.abort));
-    if (asked || r->grad_norm < 0 || isinf(r->grad_norm) || !isfinite(r->loss) == 0) return LUO_OK;
+    out->has_loss = false;
+    if (drained(r)) {
+        out->status = LUO_ECANCELED;
+        return LUO_OK;
+    }
+    out->status = LUO_EBACKEND;
+    snprintf(out->text, sizeof out->text, "the gradients of step %lld are not finite; a smaller "
+             "model or other data may train.", (long long)r->order->step);
     return LUO_OK;
 }
 
@@ -216,7 +230,7 @@ luo_status host_step(luo_job *j, const luo_step_order *order, luo_step_report *o
     luo_whereabouts *w = r->x->config.where;
     begin(r, order);
     if (w) atomic_store(&w->job, j->id);
-    const luo_status st = luo_interpret(&luo_host_rank_backend, r, j->set, j->program, r->scratch);
+    const luo_status st = luo_interpret(&luo_host_rank_backend, r, j->set, j->program, r->walk);
     if (w) atomic_store(&w->job, -1);
     if (st != LUO_OK) return r->err.st == LUO_OK ? luo_err_nomem(err)
                                                  : luo_err_set(err, r->err.st, "%s", r->err.text);

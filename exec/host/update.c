@@ -1,5 +1,6 @@
 /* exec/host/update.c: the pieces of state a rank keeps, the norm of all gradients, AdamW. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "exec/host/job.h"
@@ -163,9 +164,10 @@ void host_run_update(luo_rank *r, const host_op *op, int32_t task)
     const int64_t elem = (int64_t)r->x->k->elem;
     const double squares =
         get_real(r, host_buf(r, op->instr->in[op->instr->nin - 1], task));
-    r->grad_norm = sqrt(squares);
-    r->skipped = !isfinite(squares) || squares < 0;
+    r->squares = squares;
+    r->skipped = !isfinite(squares);
     if (r->skipped) return;
+    r->grad_norm = sqrt(squares);
     luo_adam a = {.lr = LUO_LEARNING_RATE, .beta1 = LUO_BETA1, .beta2 = LUO_BETA2,
                   .eps = LUO_ADAM_EPS, .step = j->state.step + 1,
                   .grad_scale = fmin(1, LUO_CLIP_NORM / (r->grad_norm + LUO_CLIP_EPS))};

@@ -1,0 +1,82 @@
+/* exec/host/executor.c: the host's row of exec/rank.h. Pre: MPI is initialised, one thread calls
+ * it, and BLAS runs in one thread. */
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "exec/host/job.h"
+
+static luo_status choose(luo_exec *x, luo_err *err)
+{
+    switch (x->config.dtype) {
+    case LUO_F32:
+        x->k = &luo_kernels_f32;
+        x->type = MPI_FLOAT;
+        return LUO_OK;
+    case LUO_F64:
+        x->k = &luo_kernels_f64;
+        x->type = MPI_DOUBLE;
+        return LUO_OK;
+    case LUO_BF16: break;
+    }
+    return luo_err_set(err, LUO_EUNSUP, "the host computes in f32 and f64, not in %s; use "
+                       "--dtype f32.", luo_dtype_name(x->config.dtype));
+}
+
+static luo_status open_mpi(luo_exec *x, luo_err *err)
+{
+    int *limit, found = 0;
+    MPI_Comm local;
+    LUO_TRY(host_mpi(err, MPI_Comm_dup(MPI_COMM_WORLD, &x->p2p), "start-up"));
+    MPI_Comm_set_errhandler(x->p2p, MPI_ERRORS_RETURN);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found);
+    x->tag_limit = found ? *limit : 32767;
+    int here = 1;
+    LUO_TRY(host_mpi(err, MPI_Comm_split_type(x->p2p, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
+                                              &local), "start-up"));
+    MPI_Comm_size(local, &here);
+    MPI_Comm_free(&local);
+    x->spins = here <= sysconf(_SC_NPROCESSORS_ONLN);
+    return LUO_OK;
+}
+
+static void close_exec(luo_exec *x)
+{
+    if (!x) return;
+    for (host_group *g = x->groups; g; g = g->next)
+        if (g->comm != MPI_COMM_NULL) MPI_Comm_free(&g->comm);
+    if (x->p2p != MPI_COMM_NULL) MPI_Comm_free(&x->p2p);
+    free(x->gathered);
+    luo_arena_free(x->arena);
+}
+
+static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_err *err)
+{
+    luo_arena *arena = luo_arena_new(1 << 16);
+    luo_exec *x = arena ? LUO_NEW(arena, luo_exec) : NULL;
+    if (!x) {
+        luo_arena_free(arena);
+        return luo_err_nomem(err);
+    }
+    *x = (luo_exec){.arena = arena, .config = *config, .p2p = MPI_COMM_NULL,
+                    .device = config->device_of[config->rank],
+                    .sizes = LUO_NEW_N(arena, int64_t, config->nranks),
+                    .parts = LUO_NEW_N(arena, const void *, config->nranks)};
+    prctl(PR_SET_TIMERSLACK, 1UL); /* short sleeps of the wait loop mean what they say */
+    luo_status st = x->sizes && x->parts ? LUO_OK : luo_err_nomem(err);
+    if (st == LUO_OK) st = choose(x, err);
+    if (st == LUO_OK) st = open_mpi(x, err);
+    if (st == LUO_OK) *out = x;
+    else close_exec(x);
+    return st;
+}
+
+static luo_state *state_of(luo_job *job)
+{
+    return &job->state;
+}
+
+const luo_executor luo_host_executor = {
+    .name = "host", .open = open_exec, .close = close_exec, .bind = host_bind,
+    .unbind = host_unbind, .state = state_of, .step = host_step, .move = host_move,
+    .gather = host_gather};

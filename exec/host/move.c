@@ -1,0 +1,195 @@
+/* exec/host/move.c: a switch carried out: weights and both moments of every cell that its new owner
+ * did not have. A message between two devices holds, move by move, the weight's cells, then those
+ * of the moments. What a device keeps is copied to the new job's memory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/switching.h"
+#include "exec/host/job.h"
+
+enum { KINDS = 3 }; /* weight, first and second moment */
+
+typedef struct host_mover {
+    luo_job *from, *to;
+    const luo_switching *sw;
+    const luo_program *program;
+    luo_arena *arena;
+} host_mover;
+
+/* ---- cells of a piece ---- */
+
+static void *array_of(const luo_piece *p, int kind)
+{
+    return kind == 0 ? p->weight : kind == 1 ? p->m : p->v;
+}
+
+static luo_status strips_of(luo_rank *r, const luo_piece *p, const luo_region *cells, int kind,
+                            luo_strips *out)
+{
+    const luo_frame *f = kind == 0 ? &p->weight_frame : &p->state_frame;
+    return luo_frame_strips(r->mover->arena, f, cells, out, &r->err);
+}
+
+/* Between a piece and a packed run of cells; the number of bytes. */
+static luo_status transfer(luo_rank *r, const luo_piece *p, const luo_region *cells, bool packs,
+                           char **at)
+{
+    const size_t elem = r->x->k->elem;
+    for (int kind = 0; kind < KINDS; kind++) {
+        luo_strips s;
+        char *array = array_of(p, kind);
+        LUO_TRY(strips_of(r, p, cells, kind, &s));
+        for (int32_t i = 0; i < s.n; i++) {
+            const size_t n = (size_t)s.at[i].n * elem;
+            char *here = array + (size_t)s.at[i].at * elem;
+            memcpy(packs ? *at : here, packs ? here : *at, n);
+            *at += n;
+        }
+    }
+    return LUO_OK;
+}
+
+static luo_status carry(luo_rank *r, const luo_piece *from, const luo_piece *to,
+                        const luo_region *cells)
+{
+    const size_t mark = luo_arena_mark(r->mover->arena);
+    const size_t bytes = (size_t)luo_region_volume(cells) * KINDS * r->x->k->elem;
+    char *packed = luo_arena_alloc(r->mover->arena, bytes), *at = packed;
+    if (!packed) return luo_err_nomem(&r->err);
+    LUO_TRY(transfer(r, from, cells, true, &at));
+    at = packed;
+    LUO_TRY(transfer(r, to, cells, false, &at));
+    luo_arena_reset(r->mover->arena, mark);
+    return LUO_OK;
+}
+
+/* ---- the instructions ---- */
+
+static luo_status move_here(luo_rank *r)
+{
+    const luo_switching *s = r->mover->sw;
+    for (int64_t i = 0; i < s->sw.nmove; i++) {
+        const luo_switch_move *m = &s->sw.move[i];
+        if (m->kind == LUO_MOVE_COPY && m->dst == r->x->device)
+            LUO_TRY(carry(r, &r->mover->from->state.at[m->tensor],
+                          &r->mover->to->state.at[m->tensor], &m->region));
+    }
+    return LUO_OK;
+}
+
+/* All cells of one message, in the order of the moves on both sides. */
+static luo_status message(luo_rank *r, const luo_message *m, bool packs, char *at)
+{
+    const luo_switching *s = r->mover->sw;
+    const int32_t src = m->send ? r->x->device : m->peer, dst = m->send ? m->peer : r->x->device;
+    const luo_state *state = m->send ? &r->mover->from->state : &r->mover->to->state;
+    for (int64_t i = 0; i < s->sw.nmove; i++) {
+        const luo_switch_move *v = &s->sw.move[i];
+        if (v->kind == LUO_MOVE_SEND && v->src == src && v->dst == dst)
+            LUO_TRY(transfer(r, &state->at[v->tensor], &v->region, packs, &at));
+    }
+    return LUO_OK;
+}
+
+static luo_status post(luo_rank *r, const luo_message *m, char *at, MPI_Request *req)
+{
+    const int32_t peer = host_rank_of(r->x, m->peer);
+    if (m->bytes > INT32_MAX)
+        return luo_err_set(&r->err, LUO_E2BIG, "a switch sends over 2 GiB from one device to "
+                           "another; use smaller stages.");
+    if (peer < 0)
+        return luo_err_set(&r->err, LUO_EBACKEND, "the switch needs device %d, for which no rank "
+                           "runs.", (int)m->peer);
+    if (!m->send)
+        return host_mpi(&r->err, MPI_Irecv(at, (int)m->bytes, MPI_BYTE, (int)peer, 0, r->x->p2p,
+                                           req), "a receive");
+    LUO_TRY(message(r, m, true, at));
+    return host_mpi(&r->err, MPI_Isend(at, (int)m->bytes, MPI_BYTE, (int)peer, 0, r->x->p2p, req),
+                    "a send");
+}
+
+static luo_status exchange(luo_rank *r, const luo_slot *slot)
+{
+    luo_arena *a = r->mover->arena;
+    MPI_Request *req = LUO_NEW_N(a, MPI_Request, slot->nmessage);
+    char **at = LUO_NEW_N(a, char *, slot->nmessage);
+    if (!req || !at) return luo_err_nomem(&r->err);
+    for (int32_t i = 0; i < slot->nmessage; i++) {
+        at[i] = luo_arena_alloc(a, (size_t)slot->message[i].bytes);
+        if (!at[i]) return luo_err_nomem(&r->err);
+        LUO_TRY(post(r, &slot->message[i], at[i], &req[i]));
+    }
+    LUO_TRY(host_wait(r->x, r, (int)slot->nmessage, req, &r->err));
+    for (int32_t i = 0; i < slot->nmessage; i++)
+        if (!slot->message[i].send) LUO_TRY(message(r, &slot->message[i], false, at[i]));
+    return LUO_OK;
+}
+
+static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
+{
+    *ticket = 0;
+    switch (issue->instr->kind) {
+    case LUO_INSTR_LOCAL: return move_here(r);
+    case LUO_INSTR_P2P: return exchange(r, issue->slot);
+    default: break;
+    }
+    return luo_err_set(&r->err, LUO_ELOST, "a switch wants state that no device has; go back to "
+                       "a checkpoint.");
+}
+
+static luo_status wait(luo_rank *r, const int64_t *tickets, int32_t n)
+{
+    (void)r, (void)tickets, (void)n; /* every instruction has ended when submit returns */
+    return LUO_OK;
+}
+
+static const luo_backend mover_backend = {.name = "host", .abi = LUO_BACKEND_ABI,
+                                          .caps = LUO_CAP_DATA, .submit = submit, .wait = wait};
+
+/* ---- the whole switch ---- */
+
+/* State whose region does not change stays on its device without an instruction. */
+static luo_status keep(luo_rank *r)
+{
+    const luo_state *a = &r->mover->from->state, *b = &r->mover->to->state;
+    for (int32_t i = 0; i < a->n; i++)
+        if (!a->at[i].piece.empty && !b->at[i].piece.empty &&
+            luo_region_equal(&a->at[i].piece, &b->at[i].piece))
+            LUO_TRY(carry(r, &a->at[i], &b->at[i], &a->at[i].piece));
+    return LUO_OK;
+}
+
+static luo_status carry_out(luo_rank *r, luo_job *from, luo_job *to, const luo_programs *set,
+                            const luo_recipe *recipe)
+{
+    luo_switching sw;
+    host_mover *m = r->mover;
+    const luo_rank_config *c = &r->x->config;
+    LUO_TRY(luo_switching_compile(m->arena, recipe->from, recipe->plan, c->model, c->cluster,
+                                  recipe->ndead, recipe->dead, &sw, &r->err));
+    m->from = from;
+    m->to = to;
+    m->sw = &sw;
+    LUO_TRY(keep(r));
+    m->program = set ? luo_programs_find(set, r->x->device) : NULL;
+    if (!m->program) return LUO_OK;
+    const luo_status st = luo_interpret(&mover_backend, r, set, m->program, m->arena);
+    return st == LUO_OK || r->err.st != LUO_OK ? st : luo_err_nomem(&r->err);
+}
+
+luo_status host_move(luo_job *from, luo_job *to, const luo_programs *set, const luo_recipe *recipe,
+                     luo_step_report *out, luo_err *err)
+{
+    host_mover mover = {.arena = luo_arena_new(1 << 18)};
+    luo_rank r = {.x = from->x, .job = to, .mover = &mover, .task = -1};
+    if (!mover.arena) return luo_err_nomem(err);
+    const double began = host_now();
+    const luo_status st = carry_out(&r, from, to, set, recipe);
+    luo_arena_free(mover.arena);
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", r.err.text);
+    to->state.step = from->state.step;
+    *out = (luo_step_report){.status = r.drain ? LUO_ECANCELED : LUO_OK, .start_s = began,
+                             .end_s = host_now()};
+    out->parts.move_s = out->end_s - began;
+    return LUO_OK;
+}
