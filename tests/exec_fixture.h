@@ -1,0 +1,103 @@
+/* tests/exec_fixture.h: plans run on the host executor inside one test program: one rank alone, or
+ * the ranks that mpirun started. The coordinator has no part in it. */
+#ifndef LUO_TESTS_EXEC_FIXTURE_H
+#define LUO_TESTS_EXEC_FIXTURE_H
+#include <math.h>
+#include <mpi.h>
+#include <string.h>
+
+#include "core/io/io.h"
+#include "exec/rank.h"
+#include "tests/plan_make.h"
+
+void openblas_set_num_threads(int n);
+
+typedef struct luo_lab { /* one process */
+    luo_arena *arena;
+    int32_t rank, nranks;
+    int32_t *devices;
+    luo_cluster *cluster;
+    luo_corpus *corpus;
+    _Atomic bool abort;
+} luo_lab;
+
+typedef struct luo_trial { /* a plan bound to the executor */
+    luo_exec *x;
+    luo_job *job;
+    luo_programs *set;
+    luo_recipe *recipe;
+} luo_trial;
+
+static inline void luo_lab_die(const char *what, const luo_err *err)
+{
+    fprintf(stderr, "%s: %s\n", what, err->text);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static inline void luo_lab_open(luo_lab *lab, int *argc, char ***argv)
+{
+    int rank, n, level;
+    luo_err err = {0};
+    luo_diags diags;
+    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    openblas_set_num_threads(1);
+    *lab = (luo_lab){.arena = luo_arena_new(1 << 20), .rank = rank, .nranks = n};
+    lab->devices = LUO_NEW_N(lab->arena, int32_t, n);
+    for (int32_t i = 0; i < n; i++) lab->devices[i] = i;
+    luo_diags_init(&diags, lab->arena);
+    if (luo_read_cluster(lab->arena, "scenarios/clusters/tiny8.yaml", &lab->cluster, &diags) !=
+        LUO_OK)
+        luo_lab_die("cluster", &diags.first->err);
+    if (luo_corpus_open(NULL, 64, 7, &lab->corpus, &err) != LUO_OK) luo_lab_die("corpus", &err);
+}
+
+static inline luo_exec *luo_lab_executor(luo_lab *lab, const luo_model *model, luo_dtype dtype)
+{
+    luo_err err = {0};
+    luo_exec *x = NULL;
+    const luo_rank_config config = {.rank = lab->rank, .nranks = lab->nranks,
+                                    .device_of = lab->devices, .model = model,
+                                    .cluster = lab->cluster, .dtype = dtype,
+                                    .corpus = lab->corpus, .abort = &lab->abort};
+    if (luo_host_executor.open(&config, &x, &err) != LUO_OK) luo_lab_die("open", &err);
+    return x;
+}
+
+static inline luo_trial luo_lab_bind(luo_arena *a, luo_lab *lab, luo_exec *x, const luo_plan *plan,
+                                     const luo_model *model)
+{
+    luo_err err = {0};
+    luo_trial t = {.x = x, .recipe = LUO_NEW(a, luo_recipe)};
+    const luo_compile_opts opts = {.check = true};
+    *t.recipe = (luo_recipe){.plan = plan, .sequence_tokens = plan->sequence_tokens};
+    if (luo_plan_compile(a, plan, model, lab->cluster, &opts, &t.set, &err) != LUO_OK)
+        luo_lab_die("compile", &err);
+    if (luo_host_executor.bind(x, 0, t.set, t.recipe, &t.job, &err) != LUO_OK)
+        luo_lab_die("bind", &err);
+    return t;
+}
+
+static inline luo_step_report luo_lab_step(luo_trial *t, int64_t step)
+{
+    static const luo_pace even = {-INFINITY, 1};
+    luo_err err = {0};
+    luo_step_report r = {0};
+    const luo_step_order order = {.step = step, .npace = 1, .pace = &even,
+                                  .withdraw_s = INFINITY, .kill_s = INFINITY};
+    if (luo_host_executor.step(t->job, &order, &r, &err) != LUO_OK) luo_lab_die("step", &err);
+    return r;
+}
+
+static inline double luo_real_at(const void *array, size_t elem, int64_t i)
+{
+    return elem == 4 ? (double)((const float *)array)[i] : ((const double *)array)[i];
+}
+
+static inline void luo_real_put(void *array, size_t elem, int64_t i, double v)
+{
+    if (elem == 4) ((float *)array)[i] = (float)v;
+    else ((double *)array)[i] = v;
+}
+#endif
