@@ -302,24 +302,34 @@ static char *recv_part(const host_comm *c, int32_t copy)
     return send_part(c, copy) + c->send_bytes;
 }
 
+/* Does this communication send to the device? */
+static bool sends_to(const luo_rank *r, const host_op *op, int32_t device)
+{
+    const luo_slot *slot = &r->job->program->slots[op->instr->slot];
+    bool there = false;
+    if (op->instr->kind == LUO_INSTR_P2P) {
+        for (int32_t i = 0; i < slot->nmessage; i++)
+            there |= slot->message[i].send && slot->message[i].peer == device;
+        return there;
+    }
+    const luo_group *g = &r->job->set->groups[slot->group];
+    for (int32_t i = 0; i < g->n; i++) there |= g->dev[i] == device;
+    return there;
+}
+
 /* An event slows the links to some devices down: what is sent there starts later. */
 static void delay(const luo_rank *r, const host_op *op)
 {
     const luo_step_order *o = r->order;
-    const luo_slot *slot = &r->job->program->slots[op->instr->slot];
+    const double now = host_now();
     double most = 0;
-    for (int32_t d = 0; o && d < o->ndelay; d++) {
-        bool there = false;
-        if (op->instr->kind == LUO_INSTR_P2P) {
-            for (int32_t i = 0; i < slot->nmessage; i++)
-                there |= slot->message[i].send && slot->message[i].peer == o->delay[d].device;
-        } else {
-            const luo_group *g = &r->job->set->groups[slot->group];
-            for (int32_t i = 0; i < g->n; i++) there |= g->dev[i] == o->delay[d].device;
-        }
-        if (!there) continue;
-        most = fmax(most, o->delay[d].extra_s +
-                              o->delay[d].s_per_byte * (double)op->instr->bytes);
+    for (int32_t d = 0; d < o->ndelay && o->delay[d].at_s <= now; d++) {
+        bool last = true; /* of those for the device that have come */
+        for (int32_t e = d + 1; e < o->ndelay && o->delay[e].at_s <= now; e++)
+            last &= o->delay[e].device != o->delay[d].device;
+        if (last && sends_to(r, op, o->delay[d].device))
+            most = fmax(most, o->delay[d].extra_s +
+                                  o->delay[d].s_per_byte * (double)op->instr->bytes);
     }
     if (most <= 0) return;
     const struct timespec t = {(time_t)most, (long)(fmod(most, 1) * 1e9)};

@@ -21,7 +21,6 @@ static luo_status collect(luo_exec *x, const void *mine, int64_t n, luo_err *err
 {
     MPI_Request req;
     const int32_t ranks = x->config.nranks;
-    int counts[ranks], starts[ranks];
     int64_t total = 0;
     LUO_TRY(host_mpi(err, MPI_Igather(&n, 1, MPI_INT64_T, x->sizes, 1, MPI_INT64_T, 0, x->p2p,
                                       &req), "a gather"));
@@ -29,12 +28,12 @@ static luo_status collect(luo_exec *x, const void *mine, int64_t n, luo_err *err
     for (int32_t r = 0; x->config.rank == 0 && r < ranks; r++) total += x->sizes[r];
     LUO_TRY(room(x, total > n ? total : n, err));
     for (int32_t r = 0, at = 0; x->config.rank == 0 && r < ranks; r++) {
-        counts[r] = (int)x->sizes[r];
-        starts[r] = at;
+        x->counts[r] = (int)x->sizes[r];
+        x->starts[r] = at;
         x->parts[r] = x->gathered + at;
-        at += counts[r];
+        at += x->counts[r];
     }
-    LUO_TRY(host_mpi(err, MPI_Igatherv(mine, (int)n, MPI_BYTE, x->gathered, counts, starts,
+    LUO_TRY(host_mpi(err, MPI_Igatherv(mine, (int)n, MPI_BYTE, x->gathered, x->counts, x->starts,
                                        MPI_BYTE, 0, x->p2p, &req), "a gather"));
     return host_wait(x, NULL, 1, &req, err);
 }

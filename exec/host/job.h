@@ -160,6 +160,7 @@ struct luo_exec {
     int64_t gathered_cap;
     int64_t *sizes;
     const void **parts;
+    int *counts, *starts;
 };
 
 static inline void *host_buf(const luo_rank *r, int32_t buffer, int32_t task)
@@ -219,11 +220,11 @@ luo_status host_wait(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_er
 extern const luo_backend luo_host_rank_backend; /* submit and wait only */
 luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report *out,
                      luo_err *err);
-/* Between instructions and while waiting: deadlines of the order, abort. */
+/* Between instructions and while waiting: was the step given up? */
 void host_look(luo_rank *r);
 
 /* move.c, gather.c */
-luo_status host_move(luo_job *from, luo_job *to, const luo_programs *set, const luo_recipe *recipe,
-                     luo_step_report *out, luo_err *err);
+luo_status host_move(luo_job *from, luo_job *to, const luo_switching *what,
+                     const luo_recipe *recipe, luo_step_report *out, luo_err *err);
 luo_status host_gather(luo_exec *x, luo_gather *out);
 #endif

@@ -12,8 +12,7 @@ enum { KINDS = 3 }; /* weight, first and second moment */
 typedef struct host_mover {
     luo_job *from, *to;
     const luo_switching *sw;
-    const luo_program *program;
-    luo_arena *arena;
+    luo_arena *arena, *walk; /* messages; the interpreter */
 } host_mover;
 
 /* ---- cells of a piece ---- */
@@ -159,34 +158,29 @@ static luo_status keep(luo_rank *r)
     return LUO_OK;
 }
 
-static luo_status carry_out(luo_rank *r, luo_job *from, luo_job *to, const luo_programs *set,
-                            const luo_recipe *recipe)
+static luo_status carry_out(luo_rank *r)
 {
-    luo_switching sw;
     host_mover *m = r->mover;
-    const luo_rank_config *c = &r->x->config;
-    LUO_TRY(luo_switching_compile(m->arena, recipe->from, recipe->plan, c->model, c->cluster,
-                                  recipe->ndead, recipe->dead, &sw, &r->err));
-    m->from = from;
-    m->to = to;
-    m->sw = &sw;
     LUO_TRY(keep(r));
-    m->program = set ? luo_programs_find(set, r->x->device) : NULL;
-    if (!m->program) return LUO_OK;
-    const luo_status st = luo_interpret(&mover_backend, r, set, m->program, m->arena);
+    const luo_program *p = m->sw->set ? luo_programs_find(m->sw->set, r->x->device) : NULL;
+    if (!p) return LUO_OK;
+    const luo_status st = luo_interpret(&mover_backend, r, m->sw->set, p, m->walk);
     return st == LUO_OK || r->err.st != LUO_OK ? st : luo_err_nomem(&r->err);
 }
 
-luo_status host_move(luo_job *from, luo_job *to, const luo_programs *set, const luo_recipe *recipe,
-                     luo_step_report *out, luo_err *err)
+luo_status host_move(luo_job *from, luo_job *to, const luo_switching *what,
+                     const luo_recipe *recipe, luo_step_report *out, luo_err *err)
 {
-    host_mover mover = {.arena = luo_arena_new(1 << 18)};
+    (void)recipe; /* `what` was made from it */
+    host_mover mover = {.from = from, .to = to, .sw = what, .arena = luo_arena_new(1 << 18),
+                        .walk = luo_arena_new(1 << 16)};
     luo_rank r = {.x = from->x, .job = to, .mover = &mover, .task = -1};
-    if (!mover.arena) return luo_err_nomem(err);
     const double began = host_now();
-    const luo_status st = carry_out(&r, from, to, set, recipe);
+    const luo_status st = mover.arena && mover.walk ? carry_out(&r) : luo_err_nomem(&r.err);
     luo_arena_free(mover.arena);
+    luo_arena_free(mover.walk);
     if (st != LUO_OK) return luo_err_set(err, st, "%s", r.err.text);
+    host_look(&r);
     to->state.step = from->state.step;
     *out = (luo_step_report){.status = r.drain ? LUO_ECANCELED : LUO_OK, .start_s = began,
                              .end_s = host_now()};

@@ -1,6 +1,5 @@
 /* exec/host/step.c: submit and wait of one rank, and a whole step. */
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -21,16 +20,12 @@ static double processor_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- orders that take effect in mid-step ---- */
+/* ---- what changes in mid-step ---- */
 
 void host_look(luo_rank *r)
 {
     if (r->x->config.abort && atomic_load_explicit(r->x->config.abort, memory_order_relaxed))
         r->drain = true;
-    if (!r->order) return;
-    const double now = host_now();
-    if (now >= r->order->kill_s) raise(SIGKILL);
-    if (now >= r->order->withdraw_s) r->drain = true;
 }
 
 static double slowdown_at(const luo_step_order *o, double now)
