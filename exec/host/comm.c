@@ -267,27 +267,20 @@ static void copy_strips(const luo_strips *a, const char *from, const luo_strips 
     }
 }
 
-static void enter(luo_rank *r, const host_comm *c, int32_t task)
+static void copy_of(luo_rank *r, const host_comm *c, const luo_route_copy *m, int32_t task)
 {
-    if (c->route.enter_from < 0) return;
-    copy_strips(&c->route.enter_in, host_buf(r, c->route.enter_from, task),
-                &c->route.enter_scratch, r->job->scratch + c->scratch_at, r->x->k->elem);
-}
-
-static void leave(luo_rank *r, const host_comm *c, int32_t task)
-{
-    if (c->route.leave_to < 0) return;
-    copy_strips(&c->route.leave_scratch, r->job->scratch + c->scratch_at, &c->route.leave_out,
-                host_buf(r, c->route.leave_to, task), r->x->k->elem);
+    if (m->from == -1) return;
+    copy_strips(&m->src, end_of(r, c, m->from, task), &m->dst, end_of(r, c, m->to, task),
+                r->x->k->elem);
 }
 
 void host_run_local_move(luo_rank *r, const host_op *op, int32_t task)
 {
     const host_comm *c = op->comm;
-    enter(r, c, task);
+    copy_of(r, c, &c->route.enter, task);
     copy_strips(&c->send, end_of(r, c, c->route.in, task), &c->recv,
                 end_of(r, c, c->route.out, task), r->x->k->elem);
-    leave(r, c, task);
+    copy_of(r, c, &c->route.leave, task);
 }
 
 /* ---- begin and end ---- */
@@ -389,7 +382,7 @@ static luo_status begin_collective(luo_rank *r, const host_op *op, host_pending 
 
 luo_status host_begin(luo_rank *r, const host_op *op, host_pending *p)
 {
-    enter(r, op->comm, p->task);
+    copy_of(r, op->comm, &op->comm->route.enter, p->task);
     if (r->order && r->order->ndelay) delay(r, op);
     if (op->instr->kind == LUO_INSTR_P2P) return begin_p2p(r, op, p);
     return begin_collective(r, op, p);
@@ -401,5 +394,5 @@ void host_arrived(luo_rank *r, const host_pending *p)
     if (c->recv_direct < 0 && c->recv.elements)
         unpack(&c->recv, r->x->k->elem, recv_part(c, p->copy),
                end_of(r, c, c->route.out, p->task));
-    leave(r, c, p->task);
+    copy_of(r, c, &c->route.leave, p->task);
 }
