@@ -51,6 +51,9 @@ RANK := $(if $(wildcard exec/main.c),$(B)/luoshu-rank)
 UNIT_SRC := $(sort $(wildcard tests/unit/*.c tests/prop/*.c tests/diff/*.c tests/backend/*.c \
             tests/exec/*.c))
 UNIT := $(patsubst tests/%.c,$(B)/tests/%,$(UNIT_SRC))
+# Programs of several ranks: tests/run.sh starts them with mpirun.
+MPI_SRC := $(sort $(wildcard tests/mpi/*.c))
+MPI_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(MPI_SRC))
 BENCH_SRC := $(sort $(wildcard tests/bench/*.c))
 BENCH := $(patsubst tests/%.c,$(B)/tests/%,$(BENCH_SRC))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
@@ -98,7 +101,7 @@ $(BIN): $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB)
 # One process of a real run; knows neither cli nor sim.
 $(B)/luoshu-rank: $(B)/exec/main.o $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) $(CORE_LIBS) -lpthread -lm -o $@
-$(B)/exec/%.o $(B)/tests/exec/%.o: CFLAGS += $(MPI_CFLAGS)
+$(B)/exec/%.o $(B)/tests/exec/%.o $(B)/tests/mpi/%.o: CFLAGS += $(MPI_CFLAGS)
 $(B)/exec/host/%.o $(B)/tests/exec/%.o $(B)/tests/bench/%.o: CFLAGS += $(BLAS_CFLAGS)
 # Loops of kernels become vectors; no flag here lets the compiler reorder a sum (same input, same bits).
 $(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd \

@@ -74,17 +74,19 @@ static luo_status predict(luo_job *j, luo_err *err)
     return st;
 }
 
-/* The loss of the step: of the last reduction, or, where none is needed, the running sum. */
+/* The loss of the step is what the last reduction makes or, where none is needed, the running sum
+ * (one operation per length of micro-batches; the last to run has it). */
 static void mark_loss(luo_job *j)
 {
-    host_op *last = NULL;
-    for (int32_t i = 0; i < j->role->ninstr; i++) {
-        const luo_instr *at = &j->role->instr[i];
-        const char *name = j->set->ops[at->op].name;
-        if (at->nout && strcmp(name, "loss.all") == 0) last = &j->op[i];
-        if (at->nout && strcmp(name, "loss.part") == 0 && !last) last = &j->op[i];
-    }
-    if (last) last->is_loss = true;
+    bool reduced = false;
+    for (int pass = 0; pass < 2 && !reduced; pass++)
+        for (int32_t i = 0; i < j->role->ninstr; i++) {
+            const luo_instr *at = &j->role->instr[i];
+            const char *name = j->set->ops[at->op].name;
+            if (!at->nout || strcmp(name, pass ? "loss.part" : "loss.all") != 0) continue;
+            j->op[i].is_loss = true;
+            reduced |= pass == 0;
+        }
 }
 
 static luo_status bind_all(luo_job *j, luo_err *err)

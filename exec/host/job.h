@@ -220,6 +220,8 @@ luo_status host_wait(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_er
 extern const luo_backend luo_host_rank_backend; /* submit and wait only */
 luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report *out,
                      luo_err *err);
+/* The result of an operation that makes the loss of the step. */
+void host_keep_loss(luo_rank *r, const host_op *op, int32_t task);
 /* Between instructions and while waiting: was the step given up? */
 void host_look(luo_rank *r);
 

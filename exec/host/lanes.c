@@ -117,6 +117,7 @@ static luo_status finish_first(luo_rank *r, host_lane *lane)
     const double began = host_now();
     LUO_TRY(host_wait(r->x, r, p.op->comm->nreq, p.req, &r->err));
     host_arrived(r, &p);
+    if (p.op->is_loss) host_keep_loss(r, p.op, p.task);
     const double end = host_now() - r->start_s;
     lane->first = (lane->first + 1) % lane->cap;
     lane->n--;

@@ -51,7 +51,7 @@ static luo_status interval(luo_job *j, int32_t buffer, int32_t dim, luo_span *ou
 static luo_status first_token(luo_job *j, const host_op *op, int32_t buffer, int64_t *out,
                               luo_err *err)
 {
-    luo_span s;
+    luo_span s = {0, 0};
     const int64_t tokens = j->role->seg[j->seg_of[op->instr->id]].tokens;
     LUO_TRY(interval(j, buffer, 0, &s, err));
     *out = tokens > 0 ? s.lo % tokens : 0;
@@ -192,7 +192,7 @@ static void run_bias_dw(luo_rank *r, const host_op *op, int32_t task)
 /* ids, table -> y, or ids, dy, table (label only) -> dtable: rows lo.. of the table lie here. */
 static luo_status bind_embedding(luo_job *j, host_op *op, bool backward, luo_err *err)
 {
-    luo_span s;
+    luo_span s = {0, 0};
     LUO_TRY(count(j, op, 2, 1, err));
     const int32_t table = backward ? op->instr->out[0] : op->instr->in[1];
     LUO_TRY(interval(j, table, 0, &s, err));
@@ -293,7 +293,7 @@ static void run_rope_dx(luo_rank *r, const host_op *op, int32_t task)
 static luo_status bind_heads(luo_job *j, host_op *op, int32_t q, int32_t k, luo_err *err)
 {
     const luo_model *m = j->x->config.model;
-    luo_span sq, sk;
+    luo_span sq = {0, 0}, sk = {0, 0};
     LUO_TRY(interval(j, q, 1, &sq, err));
     LUO_TRY(interval(j, k, 1, &sk, err));
     luo_heads *h = LUO_NEW(j->arena, luo_heads);
@@ -412,7 +412,7 @@ static void run_accumulate(luo_rank *r, const host_op *op, int32_t task)
 
 static luo_status bind_logits(luo_job *j, host_op *op, luo_err *err)
 {
-    luo_span s;
+    luo_span s = {0, 0};
     LUO_TRY(count(j, op, 1, 1, err));
     LUO_TRY(interval(j, op->instr->in[0], 1, &s, err));
     op->rows = in_of(j, op, 0)->dim[0];

@@ -79,7 +79,7 @@ static double value_of(const luo_rank *r, const void *at)
     return r->x->k->elem == sizeof(float) ? (double)*(const float *)at : *(const double *)at;
 }
 
-static void keep_loss(luo_rank *r, const host_op *op, int32_t task)
+void host_keep_loss(luo_rank *r, const host_op *op, int32_t task)
 {
     r->loss = value_of(r, host_buf(r, op->instr->out[0], task));
     r->has_loss = true;
@@ -93,7 +93,7 @@ static luo_status compute(luo_rank *r, const host_op *op, int32_t task)
     const double spent = processor_s() - worked;
     if (!r->drain) pace(r, spent, began + spent);
     const double end = host_now();
-    if (op->is_loss) keep_loss(r, op, task);
+    if (op->is_loss) host_keep_loss(r, op, task);
     if (r->order && r->order->trace && r->nrecords < r->cap_records)
         r->record[r->nrecords++] = (luo_op_record){r->x->device, task, op->instr->id,
                                                    began - r->start_s, end - r->start_s, LUO_OK};
