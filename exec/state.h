@@ -20,7 +20,8 @@ typedef struct luo_state {
     int32_t device, n;
     luo_piece *at;   /* in the order of luo_plan_params; all parameters of the model */
     size_t elem;     /* bytes of a real: 4 or 8 */
-    int64_t step;    /* steps done; also what AdamW counts */
+    int64_t step;    /* steps done; of a rank that has no piece it may be off after a lost step, so
+                        who saves sets it on all ranks */
 } luo_state;
 
 /* Weights before the first step: normal draws of standard deviation 0.02 (output projections over

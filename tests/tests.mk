@@ -11,16 +11,16 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 
 check: ## install what is missing, build, run every test (under 5 minutes on 2 cores)
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT)
-	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(UNIT) \
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS)
+	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(UNIT) $(MPI_TESTS) \
 	    tests/golden.sh tests/results.sh tests/docs.sh
 
 FUZZ_S ?= 60
 check-all: ## check with 10 to 100 times the random cases, sanitizers, and FUZZ_S s of each fuzzer
 	@./tests/deps.sh build lint
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
-	    ./tests/run.sh $(UNIT) tests/golden.sh tests/results.sh tests/docs.sh
+	    ./tests/run.sh $(UNIT) $(MPI_TESTS) tests/golden.sh tests/results.sh tests/docs.sh
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory fuzz
 

@@ -220,6 +220,7 @@ luo_status host_step(luo_job *j, const luo_step_order *order, luo_step_report *o
     if (!j->program) { /* stands by */
         const double now = host_now();
         *out = (luo_step_report){.status = LUO_OK, .start_s = now, .end_s = now};
+        j->state.step = order->step + 1;
         return LUO_OK;
     }
     luo_whereabouts *w = r->x->config.where;
@@ -230,7 +231,7 @@ luo_status host_step(luo_job *j, const luo_step_order *order, luo_step_report *o
     if (st != LUO_OK) return r->err.st == LUO_OK ? luo_err_nomem(err)
                                                  : luo_err_set(err, r->err.st, "%s", r->err.text);
     LUO_TRY(report(r, out, err));
-    if (out->status == LUO_OK) j->state.step++;
+    if (out->status == LUO_OK) j->state.step = order->step + 1;
     r->order = NULL;
     return LUO_OK;
 }

@@ -169,7 +169,7 @@ void host_run_update(luo_rank *r, const host_op *op, int32_t task)
     if (r->skipped) return;
     r->grad_norm = sqrt(squares);
     luo_adam a = {.lr = LUO_LEARNING_RATE, .beta1 = LUO_BETA1, .beta2 = LUO_BETA2,
-                  .eps = LUO_ADAM_EPS, .step = j->state.step + 1,
+                  .eps = LUO_ADAM_EPS, .step = r->order->step + 1,
                   .grad_scale = fmin(1, LUO_CLIP_NORM / (r->grad_norm + LUO_CLIP_EPS))};
     for (int32_t i = 0; i < j->npairs; i++) {
         const host_pair *p = &j->pair[i];

@@ -305,6 +305,108 @@ static bool run_row(luo_lab *lab, const row *r, luo_dtype dtype)
     return good;
 }
 
+/* ---- switches in mid-training ---- */
+
+typedef struct pair_row { /* both take 6 micro-batches of TOKENS a step */
+    const char *a, *b;
+    kind model;
+    int zero_a, zero_b;
+} pair_row;
+static const pair_row switches[] = {
+    {"6: [0]*2", "3: [0,1]*2 || 3: [2]*2", LLAMA, 0, 0},
+    {"6: [0,1]:(3,1)*2", "6: [0]*1 [1]*1", LLAMA, 0, 1},
+    {"4: [0,1]*1 [2,3]*3 || 2: [4]*4", "2: [5,6]*4 || 2: [0-3]*2 [4]*2 || 2: [7]*4", LLAMA, 1, 1},
+    {"3: [0-3]*4 || 3: [4-7]*4", "3: [0,1]*2 [2,3]*2 || 3: [4,5]*3 [6,7]*1", GROUPED, 1, 0},
+    {"6: [0]*2 [1]*2", "4: [2,3]*4 || 2: [0]*4", GPT, 0, 1},
+    {"3: [0]*4 || 3: [1,2]*4", "6: [3-6]*4", GPT, 1, 1},
+};
+
+static luo_trial change(luo_arena *a, luo_lab *lab, luo_trial *from, const luo_plan *to,
+                        const luo_model *model)
+{
+    luo_err err = {0};
+    luo_switching what;
+    luo_step_report r = {0};
+    luo_trial t = luo_lab_bind(a, lab, from->x, to, model);
+    const luo_recipe recipe = {.plan = to, .from = from->recipe->plan, .sequence_tokens = TOKENS,
+                               .from_tokens = TOKENS};
+    if (luo_switching_compile(a, recipe.from, to, model, lab->cluster, 0, NULL, &what, &err) !=
+            LUO_OK ||
+        luo_host_executor.move(from->job, t.job, &what, &recipe, &r, &err) != LUO_OK)
+        luo_lab_die("switch", &err);
+    MPI_Barrier(MPI_COMM_WORLD); /* nobody frees what another still reads */
+    luo_host_executor.unbind(from->job);
+    return t;
+}
+
+static bool run_switch(luo_lab *lab, const pair_row *r, luo_dtype dtype)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    const row ra = {.line = r->a, .model = r->model, .zero = r->zero_a, .sp = 1};
+    const row rb = {.line = r->b, .model = r->model, .zero = r->zero_b};
+    const luo_plan *pa = plan_of(a, &ra, dtype), *pb = plan_of(a, &rb, dtype);
+    const luo_model model = model_of(r->model, pa->layers);
+    luo_exec *x = luo_lab_executor(lab, &model, dtype);
+    luo_trial single = luo_lab_bind(a, lab, x, alone(a, pa), &model);
+    luo_trial t = luo_lab_bind(a, lab, x, pa, &model);
+    curve ref[3], c[3];
+    int64_t n;
+    luo_state_init(luo_host_executor.state(t.job), &model, 5);
+    luo_state_init(luo_host_executor.state(single.job), &model, 5);
+    for (int k = 0; k < 3; k++) {
+        train(lab, &single, &ref[k], 2 * k, 2);
+        if (k) t = change(a, lab, &t, k == 1 ? pb : pa, &model);
+        train(lab, &t, &c[k], 2 * k, 2);
+    }
+    worst w = compare(a, &t, spread(a, lab, &single, &n));
+    for (int k = 0; k < 6; k++) {
+        const double e = far(c[k / 2].loss[k % 2], ref[k / 2].loss[k % 2]);
+        if (e <= w.error) continue;
+        w.error = e;
+        snprintf(w.name, sizeof w.name, "loss of step %d", k);
+    }
+    const bool good = judge(lab, "switch", r->b, w, bound_of(dtype));
+    luo_host_executor.unbind(t.job);
+    luo_host_executor.unbind(single.job);
+    luo_host_executor.close(x);
+    luo_arena_free(a);
+    return good;
+}
+
+/* ---- a step that is given up ---- */
+
+/* One rank drains from the first instruction: every rank reports it and keeps its state. */
+static bool run_drain(luo_lab *lab, int drains)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    const row r = {.line = "3: [0,1]*2 [2]*2 || 3: [3,4]*1 [5]*3", .model = LLAMA, .zero = 1};
+    const luo_plan *p = plan_of(a, &r, LUO_F64);
+    const luo_model model = model_of(r.model, p->layers);
+    luo_exec *x = luo_lab_executor(lab, &model, LUO_F64);
+    luo_trial t = luo_lab_bind(a, lab, x, p, &model), ref = luo_lab_bind(a, lab, x, alone(a, p),
+                                                                        &model);
+    curve c;
+    int64_t n;
+    luo_state_init(luo_host_executor.state(t.job), &model, 5);
+    luo_state_init(luo_host_executor.state(ref.job), &model, 5);
+    train(lab, &ref, &c, 0, 2);
+    train(lab, &t, &c, 0, 1);
+    lab->abort = lab->rank == drains;
+    int status = (int)luo_lab_step(&t, 1).status, part = luo_programs_find(t.set, lab->rank) != NULL;
+    lab->abort = false;
+    int wrong = part && status != (int)LUO_ECANCELED, any;
+    MPI_Allreduce(&wrong, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    train(lab, &t, &c, 1, 1);
+    worst w = compare(a, &t, spread(a, lab, &ref, &n));
+    if (any) w = (worst){INFINITY, "status of a drained step"};
+    const bool good = judge(lab, "drain", r.line, w, bound_of(LUO_F64));
+    luo_host_executor.unbind(t.job);
+    luo_host_executor.unbind(ref.job);
+    luo_host_executor.close(x);
+    luo_arena_free(a);
+    return good;
+}
+
 /* ---- random plans ---- */
 
 static void random_row(luo_rng *rng, row *r, char *line, size_t size)
@@ -349,6 +451,12 @@ int main(int argc, char **argv)
         failed += !run_row(&lab, &rows[i], LUO_F32);
         checks += 2;
     }
+    for (int i = 0; i < (int)(sizeof switches / sizeof *switches); i++) {
+        failed += !run_switch(&lab, &switches[i], LUO_F64);
+        failed += !run_switch(&lab, &switches[i], LUO_F32);
+        checks += 2;
+    }
+    for (int i = 0; i < 6; i++, checks++) failed += !run_drain(&lab, i);
     const uint64_t cases = only ? 0 : 20 * luo_prop_env("LUO_SCALE", 1);
     if (lab.rank == 0) printf("seeds %llu..%llu\n", (unsigned long long)luo_prop_first(),
                               (unsigned long long)(luo_prop_first() + cases - 1));
