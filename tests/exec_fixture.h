@@ -57,10 +57,14 @@ static inline luo_exec *luo_lab_executor(luo_lab *lab, const luo_model *model, l
 {
     luo_err err = {0};
     luo_exec *x = NULL;
-    const luo_rank_config config = {.rank = lab->rank, .nranks = lab->nranks,
-                                    .device_of = lab->devices, .model = model,
-                                    .cluster = lab->cluster, .dtype = dtype,
-                                    .corpus = lab->corpus, .abort = &lab->abort};
+    const luo_rank_config config = {.rank = lab->rank,
+                                    .nranks = lab->nranks,
+                                    .device_of = lab->devices,
+                                    .model = model,
+                                    .cluster = lab->cluster,
+                                    .dtype = dtype,
+                                    .corpus = lab->corpus,
+                                    .abort = &lab->abort};
     if (luo_host_executor.open(&config, &x, &err) != LUO_OK) luo_lab_die("open", &err);
     return x;
 }
@@ -84,8 +88,8 @@ static inline luo_step_report luo_lab_step(luo_trial *t, int64_t step)
     static const luo_pace even = {-INFINITY, 1};
     luo_err err = {0};
     luo_step_report r = {0};
-    const luo_step_order order = {.step = step, .npace = 1, .pace = &even,
-                                  .withdraw_s = INFINITY, .kill_s = INFINITY};
+    const luo_step_order order = {
+        .step = step, .npace = 1, .pace = &even, .withdraw_s = INFINITY, .kill_s = INFINITY};
     if (luo_host_executor.step(t->job, &order, &r, &err) != LUO_OK) luo_lab_die("step", &err);
     return r;
 }
@@ -97,7 +101,9 @@ static inline double luo_real_at(const void *array, size_t elem, int64_t i)
 
 static inline void luo_real_put(void *array, size_t elem, int64_t i, double v)
 {
-    if (elem == 4) ((float *)array)[i] = (float)v;
-    else ((double *)array)[i] = v;
+    if (elem == 4)
+        ((float *)array)[i] = (float)v;
+    else
+        ((double *)array)[i] = v;
 }
 #endif

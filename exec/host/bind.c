@@ -10,7 +10,8 @@ static luo_status refuse(const luo_job *j, luo_err *err)
 {
     const luo_plan *p = j->recipe->plan;
     if (p->state_layout.data > 0)
-        return luo_err_set(err, LUO_EUNSUP, "plan `%s` keeps optimizer state in a layout of its "
+        return luo_err_set(err, LUO_EUNSUP,
+                           "plan `%s` keeps optimizer state in a layout of its "
                            "own (`state_layout`), which this executor does not do; leave it out.",
                            p->name);
     return LUO_OK;
@@ -33,9 +34,10 @@ static luo_status check_width(const luo_job *j, luo_err *err)
         const bool state = at->buffer_class == LUO_BUFFER_OPTIMIZER;
         const bool data = at->elem_bytes == 4 && at->letters && strcmp(at->letters, "t") == 0;
         if (data || at->elem_bytes == (state ? 2 * elem : elem)) continue;
-        return luo_err_set(err, LUO_EUNSUP, "tensor `%s` has %lld bytes an element, but this run "
-                           "computes in %s; use plans of that precision (--dtype).", at->tensor,
-                           (long long)at->elem_bytes, j->x->k->name);
+        return luo_err_set(err, LUO_EUNSUP,
+                           "tensor `%s` has %lld bytes an element, but this run "
+                           "computes in %s; use plans of that precision (--dtype).",
+                           at->tensor, (long long)at->elem_bytes, j->x->k->name);
     }
     return LUO_OK;
 }
@@ -126,7 +128,10 @@ static luo_status place_messages(luo_job *j, luo_err *err)
 static luo_status open_rank(luo_job *j, luo_err *err)
 {
     luo_rank *r = &j->rank;
-    *r = (luo_rank){.job = j, .x = j->x, .task = -1, .scratch = luo_arena_new(1 << 16),
+    *r = (luo_rank){.job = j,
+                    .x = j->x,
+                    .task = -1,
+                    .scratch = luo_arena_new(1 << 16),
                     .walk = luo_arena_new(1 << 16)};
     if (!r->scratch || !r->walk) return luo_err_nomem(err);
     int64_t runs = 0;
@@ -190,8 +195,10 @@ luo_status host_bind(luo_exec *x, int32_t id, const luo_programs *set, const luo
     }
     *j = (luo_job){.x = x, .arena = arena, .id = id, .set = set, .recipe = recipe};
     const luo_status st = bind(j, err);
-    if (st == LUO_OK) *out = j;
-    else host_unbind(j);
+    if (st == LUO_OK)
+        *out = j;
+    else
+        host_unbind(j);
     return st;
 }
 

@@ -1,4 +1,5 @@
-/* exec/host/comm.c: communications of a program on MPI: what is packed, sent, received, unpacked. */
+/* exec/host/comm.c: communications of a program on MPI: what is packed, sent, received, unpacked.
+ */
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -20,8 +21,10 @@ int32_t host_rank_of(const luo_exec *x, int32_t device)
     int32_t lo = 0, hi = x->config.nranks;
     while (lo < hi) {
         const int32_t mid = lo + (hi - lo) / 2;
-        if (x->config.device_of[mid] < device) lo = mid + 1;
-        else hi = mid;
+        if (x->config.device_of[mid] < device)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo < x->config.nranks && x->config.device_of[lo] == device ? lo : -1;
 }
@@ -44,8 +47,10 @@ static luo_status world_ranks(luo_exec *x, const luo_group *g, int *rank, bool *
     for (int32_t i = 0; i < g->n; i++) {
         rank[i] = (int)host_rank_of(x, g->dev[i]);
         if (rank[i] < 0)
-            return luo_err_set(err, LUO_EBACKEND, "the plan needs device %d, for which no rank "
-                               "runs; give more --ranks.", (int)g->dev[i]);
+            return luo_err_set(err, LUO_EBACKEND,
+                               "the plan needs device %d, for which no rank "
+                               "runs; give more --ranks.",
+                               (int)g->dev[i]);
         *inside |= g->dev[i] == x->device;
     }
     return LUO_OK;
@@ -79,8 +84,7 @@ static luo_status open_group(luo_exec *x, const luo_group *g, int tag, luo_err *
 luo_status host_open_groups(luo_exec *x, const luo_programs *set, luo_err *err)
 {
     for (int32_t i = 0; i < set->ngroups; i++)
-        if (!find_group(x, &set->groups[i]))
-            LUO_TRY(open_group(x, &set->groups[i], (int)i, err));
+        if (!find_group(x, &set->groups[i])) LUO_TRY(open_group(x, &set->groups[i], (int)i, err));
     return LUO_OK;
 }
 
@@ -97,8 +101,10 @@ static luo_status flatten(luo_job *j, const luo_strips *at, int32_t n, luo_strip
     for (int32_t i = 0; i < n; i++)
         for (int32_t k = 0; k < at[i].n; k++) {
             luo_strip *last = out->n ? &all[out->n - 1] : NULL;
-            if (last && last->at + last->n == at[i].at[k].at) last->n += at[i].at[k].n;
-            else all[out->n++] = at[i].at[k];
+            if (last && last->at + last->n == at[i].at[k].at)
+                last->n += at[i].at[k].n;
+            else
+                all[out->n++] = at[i].at[k];
             out->elements += at[i].at[k].n;
         }
     return LUO_OK;
@@ -129,10 +135,12 @@ static void keep_apart(host_op *op)
     host_comm *c = op->comm;
     if (c->route.in != c->route.out) return;
     const int64_t own = c->starts ? c->starts[c->route.rank] : 0;
-    const bool same = c->send_direct >= 0 && c->recv_direct >= 0 &&
-                      c->send_direct == c->recv_direct + own;
-    if (op->instr->coll == LUO_COLL_RS) c->recv_direct = -1;
-    else if (!same) c->send_direct = -1;
+    const bool same =
+        c->send_direct >= 0 && c->recv_direct >= 0 && c->send_direct == c->recv_direct + own;
+    if (op->instr->coll == LUO_COLL_RS)
+        c->recv_direct = -1;
+    else if (!same)
+        c->send_direct = -1;
 }
 
 static luo_status bind_collective(luo_job *j, host_op *op, luo_err *err)
@@ -175,8 +183,10 @@ static luo_status bind_p2p(luo_job *j, host_op *op, int64_t runs, luo_err *err)
     for (int32_t i = 0; i < slot->nmessage; i++) {
         c->peer[i] = (int)host_rank_of(j->x, slot->message[i].peer);
         if (c->peer[i] < 0)
-            return luo_err_set(err, LUO_EBACKEND, "the plan needs device %d, for which no rank "
-                               "runs; give more --ranks.", (int)slot->message[i].peer);
+            return luo_err_set(err, LUO_EBACKEND,
+                               "the plan needs device %d, for which no rank "
+                               "runs; give more --ranks.",
+                               (int)slot->message[i].peer);
     }
     LUO_TRY(flatten(j, c->route.send, slot->nmessage, &c->send, err));
     LUO_TRY(flatten(j, c->route.recv, slot->nmessage, &c->recv, err));
@@ -215,12 +225,14 @@ luo_status host_bind_comm(luo_job *j, host_op *op, int64_t runs, luo_err *err)
         LUO_TRY(bind_collective(j, op, err));
     }
     if (c->send.elements > INT_MAX || c->recv.elements > INT_MAX)
-        return luo_err_set(err, LUO_E2BIG, "a message of `%s` has over 2^31 elements; cut the "
-                           "tensor among more devices.", j->set->ops[op->instr->op].name);
+        return luo_err_set(err, LUO_E2BIG,
+                           "a message of `%s` has over 2^31 elements; cut the "
+                           "tensor among more devices.",
+                           j->set->ops[op->instr->op].name);
     if (c->send_direct < 0) c->send_bytes = c->send.elements * elem;
     c->message_bytes = c->send_bytes + (c->recv_direct < 0 ? c->recv.elements * elem : 0);
-    c->message_bytes = (c->message_bytes + LUO_LAYOUT_ALIGN - 1) / LUO_LAYOUT_ALIGN *
-                       LUO_LAYOUT_ALIGN;
+    c->message_bytes =
+        (c->message_bytes + LUO_LAYOUT_ALIGN - 1) / LUO_LAYOUT_ALIGN * LUO_LAYOUT_ALIGN;
     c->ticket_of = LUO_NEW_N(j->arena, int64_t, c->deep ? c->deep : 1);
     return c->ticket_of ? LUO_OK : luo_err_nomem(err);
 }
@@ -321,8 +333,8 @@ static void delay(const luo_rank *r, const host_op *op)
         for (int32_t e = d + 1; e < o->ndelay && o->delay[e].at_s <= now; e++)
             last &= o->delay[e].device != o->delay[d].device;
         if (last && sends_to(r, op, o->delay[d].device))
-            most = fmax(most, o->delay[d].extra_s +
-                                  o->delay[d].s_per_byte * (double)op->instr->bytes);
+            most =
+                fmax(most, o->delay[d].extra_s + o->delay[d].s_per_byte * (double)op->instr->bytes);
     }
     if (most <= 0) return;
     const struct timespec t = {(time_t)most, (long)(fmod(most, 1) * 1e9)};
@@ -337,17 +349,20 @@ static luo_status begin_p2p(luo_rank *r, const host_op *op, host_pending *p)
     char *out = send_part(c, p->copy), *in = recv_part(c, p->copy);
     const int64_t mb = r->job->program->tasks[p->task].micro_batch + 1;
     const int tag = (int)(((int64_t)op->instr->exchange * 4096 + mb) % r->x->tag_limit);
-    if (c->send.elements)
-        pack(&c->send, elem, end_of(r, c, c->route.in, p->task), out);
+    if (c->send.elements) pack(&c->send, elem, end_of(r, c, c->route.in, p->task), out);
     for (int32_t i = 0; i < slot->nmessage; i++) {
         const bool send = slot->message[i].send;
         const int64_t n = send ? c->route.send[i].elements : c->route.recv[i].elements;
         int code;
-        if (send) code = MPI_Isend(out, (int)n, r->x->type, c->peer[i], tag, c->comm, &p->req[i]);
-        else code = MPI_Irecv(in, (int)n, r->x->type, c->peer[i], tag, c->comm, &p->req[i]);
+        if (send)
+            code = MPI_Isend(out, (int)n, r->x->type, c->peer[i], tag, c->comm, &p->req[i]);
+        else
+            code = MPI_Irecv(in, (int)n, r->x->type, c->peer[i], tag, c->comm, &p->req[i]);
         LUO_TRY(host_mpi(&r->err, code, send ? "a send" : "a receive"));
-        if (send) out += (size_t)n * elem;
-        else in += (size_t)n * elem;
+        if (send)
+            out += (size_t)n * elem;
+        else
+            in += (size_t)n * elem;
     }
     return LUO_OK;
 }
@@ -372,7 +387,8 @@ static luo_status begin_collective(luo_rank *r, const host_op *op, host_pending 
     case LUO_COLL_RS:
         code = MPI_Ireduce_scatter(from, to, c->counts, r->x->type, c->reduce, c->comm, p->req);
         return host_mpi(&r->err, code, "a reduce-scatter");
-    default: break;
+    default:
+        break;
     }
     const bool there = from == to + (size_t)c->starts[c->route.rank] * elem;
     code = MPI_Iallgatherv(there ? MPI_IN_PLACE : (const void *)from, (int)c->send.elements,
@@ -392,7 +408,6 @@ void host_arrived(luo_rank *r, const host_pending *p)
 {
     const host_comm *c = p->op->comm;
     if (c->recv_direct < 0 && c->recv.elements)
-        unpack(&c->recv, r->x->k->elem, recv_part(c, p->copy),
-               end_of(r, c, c->route.out, p->task));
+        unpack(&c->recv, r->x->k->elem, recv_part(c, p->copy), end_of(r, c, c->route.out, p->task));
     copy_of(r, c, &c->route.leave, p->task);
 }

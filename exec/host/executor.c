@@ -17,10 +17,13 @@ static luo_status choose(luo_exec *x, luo_err *err)
         x->k = &luo_kernels_f64;
         x->type = MPI_DOUBLE;
         return LUO_OK;
-    case LUO_BF16: break;
+    case LUO_BF16:
+        break;
     }
-    return luo_err_set(err, LUO_EUNSUP, "the host computes in f32 and f64, not in %s; use "
-                       "--dtype f32.", luo_dtype_name(x->config.dtype));
+    return luo_err_set(err, LUO_EUNSUP,
+                       "the host computes in f32 and f64, not in %s; use "
+                       "--dtype f32.",
+                       luo_dtype_name(x->config.dtype));
 }
 
 static luo_status open_mpi(luo_exec *x, luo_err *err)
@@ -32,8 +35,9 @@ static luo_status open_mpi(luo_exec *x, luo_err *err)
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found);
     x->tag_limit = found ? *limit : 32767;
     int here = 1;
-    LUO_TRY(host_mpi(err, MPI_Comm_split_type(x->p2p, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
-                                              &local), "start-up"));
+    LUO_TRY(host_mpi(err,
+                     MPI_Comm_split_type(x->p2p, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local),
+                     "start-up"));
     MPI_Comm_size(local, &here);
     MPI_Comm_free(&local);
     x->spins = here <= sysconf(_SC_NPROCESSORS_ONLN);
@@ -58,7 +62,9 @@ static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_e
         luo_arena_free(arena);
         return luo_err_nomem(err);
     }
-    *x = (luo_exec){.arena = arena, .config = *config, .p2p = MPI_COMM_NULL,
+    *x = (luo_exec){.arena = arena,
+                    .config = *config,
+                    .p2p = MPI_COMM_NULL,
                     .device = config->device_of[config->rank],
                     .sizes = LUO_NEW_N(arena, int64_t, config->nranks),
                     .parts = LUO_NEW_N(arena, const void *, config->nranks),
@@ -69,8 +75,10 @@ static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_e
     luo_status st = room ? LUO_OK : luo_err_nomem(err);
     if (st == LUO_OK) st = choose(x, err);
     if (st == LUO_OK) st = open_mpi(x, err);
-    if (st == LUO_OK) *out = x;
-    else close_exec(x);
+    if (st == LUO_OK)
+        *out = x;
+    else
+        close_exec(x);
     return st;
 }
 
@@ -79,7 +87,12 @@ static luo_state *state_of(luo_job *job)
     return &job->state;
 }
 
-const luo_executor luo_host_executor = {
-    .name = "host", .open = open_exec, .close = close_exec, .bind = host_bind,
-    .unbind = host_unbind, .state = state_of, .step = host_step, .move = host_move,
-    .gather = host_gather};
+const luo_executor luo_host_executor = {.name = "host",
+                                        .open = open_exec,
+                                        .close = close_exec,
+                                        .bind = host_bind,
+                                        .unbind = host_unbind,
+                                        .state = state_of,
+                                        .step = host_step,
+                                        .move = host_move,
+                                        .gather = host_gather};

@@ -7,7 +7,8 @@
 static luo_status room(luo_exec *x, int64_t total, luo_err *err)
 {
     if (total > INT_MAX)
-        return luo_err_set(err, LUO_E2BIG, "a tensor has over 2 GiB; checkpoints of it can not be "
+        return luo_err_set(err, LUO_E2BIG,
+                           "a tensor has over 2 GiB; checkpoints of it can not be "
                            "gathered.");
     if (total <= x->gathered_cap) return LUO_OK;
     char *more = realloc(x->gathered, (size_t)total);
@@ -22,8 +23,9 @@ static luo_status collect(luo_exec *x, const void *mine, int64_t n, luo_err *err
     MPI_Request req;
     const int32_t ranks = x->config.nranks;
     int64_t total = 0;
-    LUO_TRY(host_mpi(err, MPI_Igather(&n, 1, MPI_INT64_T, x->sizes, 1, MPI_INT64_T, 0, x->p2p,
-                                      &req), "a gather"));
+    LUO_TRY(host_mpi(err,
+                     MPI_Igather(&n, 1, MPI_INT64_T, x->sizes, 1, MPI_INT64_T, 0, x->p2p, &req),
+                     "a gather"));
     LUO_TRY(host_wait(x, NULL, 1, &req, err));
     for (int32_t r = 0; x->config.rank == 0 && r < ranks; r++) total += x->sizes[r];
     LUO_TRY(room(x, total > n ? total : n, err));
@@ -33,8 +35,10 @@ static luo_status collect(luo_exec *x, const void *mine, int64_t n, luo_err *err
         x->parts[r] = x->gathered + at;
         at += x->counts[r];
     }
-    LUO_TRY(host_mpi(err, MPI_Igatherv(mine, (int)n, MPI_BYTE, x->gathered, x->counts, x->starts,
-                                       MPI_BYTE, 0, x->p2p, &req), "a gather"));
+    LUO_TRY(host_mpi(err,
+                     MPI_Igatherv(mine, (int)n, MPI_BYTE, x->gathered, x->counts, x->starts,
+                                  MPI_BYTE, 0, x->p2p, &req),
+                     "a gather"));
     return host_wait(x, NULL, 1, &req, err);
 }
 

@@ -35,16 +35,16 @@ typedef struct host_comm { /* a communication, bound */
     int64_t scratch_at;
     MPI_Comm comm;
     MPI_Op reduce;
-    int *peer;            /* P2P: world rank per message */
-    int32_t npeers;       /* ranks of the group */
-    int *counts, *starts; /* COLLECTIVE with parts: elements per rank */
-    luo_strips send, recv; /* all of them, one after the other */
+    int *peer;                        /* P2P: world rank per message */
+    int32_t npeers;                   /* ranks of the group */
+    int *counts, *starts;             /* COLLECTIVE with parts: elements per rank */
+    luo_strips send, recv;            /* all of them, one after the other */
     int64_t send_direct, recv_direct; /* offset in the buffer where nothing has to be packed; -1 */
-    char *message;        /* `deep` copies of what is sent, then of what is received */
+    char *message;                    /* `deep` copies of what is sent, then of what is received */
     int64_t send_bytes, message_bytes;
     int32_t deep;
-    int64_t uses;         /* copies given out so far */
-    int64_t *ticket_of;   /* per copy: its last user's ticket */
+    int64_t uses;       /* copies given out so far */
+    int64_t *ticket_of; /* per copy: its last user's ticket */
     int32_t nreq;
 } host_comm;
 
@@ -84,33 +84,33 @@ typedef struct host_pending { /* a communication under way */
 } host_pending;
 
 typedef struct host_lane { /* first in, first out */
-    host_pending *at; /* ring */
+    host_pending *at;      /* ring */
     int32_t cap, first, n;
-    int64_t done;     /* every ticket of this lane up to here is complete */
+    int64_t done; /* every ticket of this lane up to here is complete */
 } host_lane;
 
 struct luo_rank { /* the interpreter's context */
     luo_job *job;
     luo_exec *x;
     const luo_step_order *order;
-    int32_t task;            /* whose micro-batch is at hand; -1: none */
+    int32_t task; /* whose micro-batch is at hand; -1: none */
     luo_micro_batch mb;
-    double scale;            /* 1 / targets of the step */
-    int64_t tickets;         /* given out; a ticket names its lane in the last digits */
+    double scale;    /* 1 / targets of the step */
+    int64_t tickets; /* given out; a ticket names its lane in the last digits */
     double start_s;
-    bool drain, skipped;     /* skipped: weights were not updated */
+    bool drain, skipped; /* skipped: weights were not updated */
     bool has_loss;
     double loss, grad_norm, squares; /* squares: of the norm */
-    double compute_s, owed_s; /* owed: sleep of the pace that is not slept yet */
+    double compute_s, owed_s;        /* owed: sleep of the pace that is not slept yet */
     luo_ledger ledger;
-    luo_arena *scratch;      /* of the ledger, reset per step */
-    luo_arena *walk;         /* of the interpreter */
+    luo_arena *scratch;       /* of the ledger, reset per step */
+    luo_arena *walk;          /* of the interpreter */
     struct host_mover *mover; /* of a switch, see move.c */
     luo_op_record *record;
     int32_t nrecords, cap_records;
-    luo_comm_use *use;       /* per instruction of the role */
+    luo_comm_use *use; /* per instruction of the role */
     int32_t nuse;
-    luo_comm_use *used;      /* those that ran */
+    luo_comm_use *used; /* those that ran */
     luo_err err;
 };
 
@@ -125,8 +125,8 @@ struct luo_job {
     luo_layout layout;
     char *slab, *messages, *scratch;
     int64_t slab_bytes, message_bytes, scratch_bytes;
-    host_op *op;          /* per instruction of the role */
-    int32_t *seg_of;      /* per instruction */
+    host_op *op;     /* per instruction of the role */
+    int32_t *seg_of; /* per instruction */
     void *attention_work;
     luo_batch_shape batch;
     void *batch_memory;
@@ -134,7 +134,7 @@ struct luo_job {
     int32_t npairs;
     luo_state state;
     luo_param *param;
-    bool *fresh;          /* per buffer: gradient not written in this step yet */
+    bool *fresh; /* per buffer: gradient not written in this step yet */
     host_lane lane[LUO_LANES];
     luo_rank rank;
 };
@@ -155,7 +155,7 @@ struct luo_exec {
     host_group *groups;
     MPI_Comm p2p; /* all ranks */
     int tag_limit;
-    bool spins; /* there are cores enough for every rank of this host */
+    bool spins;     /* there are cores enough for every rank of this host */
     char *gathered; /* of luo_gather */
     int64_t gathered_cap;
     int64_t *sizes;
@@ -204,7 +204,7 @@ luo_status host_bind_comm(luo_job *j, host_op *op, int64_t runs, luo_err *err);
 luo_status host_begin(luo_rank *r, const host_op *op, host_pending *p);
 void host_arrived(luo_rank *r, const host_pending *p); /* unpacks */
 void host_run_local_move(luo_rank *r, const host_op *op, int32_t task);
-int32_t host_rank_of(const luo_exec *x, int32_t device); /* world rank; -1: none */
+int32_t host_rank_of(const luo_exec *x, int32_t device);       /* world rank; -1: none */
 luo_status host_mpi(luo_err *err, int code, const char *what); /* LUO_EBACKEND unless success */
 
 /* lanes.c */
@@ -218,8 +218,7 @@ luo_status host_wait(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_er
 
 /* step.c */
 extern const luo_backend luo_host_rank_backend; /* submit and wait only */
-luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report *out,
-                     luo_err *err);
+luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err);
 /* The result of an operation that makes the loss of the step. */
 void host_keep_loss(luo_rank *r, const host_op *op, int32_t task);
 /* Between instructions and while waiting: was the step given up? */

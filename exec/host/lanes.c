@@ -16,8 +16,10 @@ static bool keeps_order_by_waiting(int32_t lane)
     case LUO_STREAM_PP:
     case LUO_LANE_PP_F_RECV:
     case LUO_LANE_PP_B_SEND:
-    case LUO_LANE_PP_B_RECV: return false;
-    default: return true;
+    case LUO_LANE_PP_B_RECV:
+        return false;
+    default:
+        return true;
     }
 }
 
@@ -99,8 +101,8 @@ static luo_status book(luo_rank *r, const host_pending *p, double held_s, double
     use->bytes += op->instr->bytes;
     use->busy_s += end - p->start_s;
     if (r->order && r->order->trace && r->nrecords < r->cap_records)
-        r->record[r->nrecords++] = (luo_op_record){r->x->device, p->task, op->instr->id,
-                                                   p->start_s, end, LUO_OK};
+        r->record[r->nrecords++] =
+            (luo_op_record){r->x->device, p->task, op->instr->id, p->start_s, end, LUO_OK};
     if (only_receives(r, op)) return LUO_OK;
     use->exposed_s += held_s;
     return luo_ledger_add(&r->ledger, luo_part_of(op->instr), end - held_s, end, op->instr->id);

@@ -94,14 +94,18 @@ static luo_status post(luo_rank *r, const luo_message *m, char *at, MPI_Request 
 {
     const int32_t peer = host_rank_of(r->x, m->peer);
     if (m->bytes > INT32_MAX)
-        return luo_err_set(&r->err, LUO_E2BIG, "a switch sends over 2 GiB from one device to "
+        return luo_err_set(&r->err, LUO_E2BIG,
+                           "a switch sends over 2 GiB from one device to "
                            "another; use smaller stages.");
     if (peer < 0)
-        return luo_err_set(&r->err, LUO_EBACKEND, "the switch needs device %d, for which no rank "
-                           "runs.", (int)m->peer);
+        return luo_err_set(&r->err, LUO_EBACKEND,
+                           "the switch needs device %d, for which no rank "
+                           "runs.",
+                           (int)m->peer);
     if (!m->send)
-        return host_mpi(&r->err, MPI_Irecv(at, (int)m->bytes, MPI_BYTE, (int)peer, 0, r->x->p2p,
-                                           req), "a receive");
+        return host_mpi(&r->err,
+                        MPI_Irecv(at, (int)m->bytes, MPI_BYTE, (int)peer, 0, r->x->p2p, req),
+                        "a receive");
     LUO_TRY(message(r, m, true, at));
     return host_mpi(&r->err, MPI_Isend(at, (int)m->bytes, MPI_BYTE, (int)peer, 0, r->x->p2p, req),
                     "a send");
@@ -128,11 +132,15 @@ static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     *ticket = 0;
     switch (issue->instr->kind) {
-    case LUO_INSTR_LOCAL: return move_here(r);
-    case LUO_INSTR_P2P: return exchange(r, issue->slot);
-    default: break;
+    case LUO_INSTR_LOCAL:
+        return move_here(r);
+    case LUO_INSTR_P2P:
+        return exchange(r, issue->slot);
+    default:
+        break;
     }
-    return luo_err_set(&r->err, LUO_ELOST, "a switch wants state that no device has; go back to "
+    return luo_err_set(&r->err, LUO_ELOST,
+                       "a switch wants state that no device has; go back to "
                        "a checkpoint.");
 }
 
@@ -142,8 +150,8 @@ static luo_status wait(luo_rank *r, const int64_t *tickets, int32_t n)
     return LUO_OK;
 }
 
-static const luo_backend mover_backend = {.name = "host", .abi = LUO_BACKEND_ABI,
-                                          .caps = LUO_CAP_DATA, .submit = submit, .wait = wait};
+static const luo_backend mover_backend = {
+    .name = "host", .abi = LUO_BACKEND_ABI, .caps = LUO_CAP_DATA, .submit = submit, .wait = wait};
 
 /* ---- the whole switch ---- */
 
@@ -172,7 +180,10 @@ luo_status host_move(luo_job *from, luo_job *to, const luo_switching *what,
                      const luo_recipe *recipe, luo_step_report *out, luo_err *err)
 {
     (void)recipe; /* `what` was made from it */
-    host_mover mover = {.from = from, .to = to, .sw = what, .arena = luo_arena_new(1 << 18),
+    host_mover mover = {.from = from,
+                        .to = to,
+                        .sw = what,
+                        .arena = luo_arena_new(1 << 18),
                         .walk = luo_arena_new(1 << 16)};
     luo_rank r = {.x = from->x, .job = to, .mover = &mover, .task = -1};
     const double began = host_now();
@@ -182,8 +193,8 @@ luo_status host_move(luo_job *from, luo_job *to, const luo_switching *what,
     if (st != LUO_OK) return luo_err_set(err, st, "%s", r.err.text);
     host_look(&r);
     to->state.step = from->state.step;
-    *out = (luo_step_report){.status = r.drain ? LUO_ECANCELED : LUO_OK, .start_s = began,
-                             .end_s = host_now()};
+    *out = (luo_step_report){
+        .status = r.drain ? LUO_ECANCELED : LUO_OK, .start_s = began, .end_s = host_now()};
     out->parts.move_s = out->end_s - began;
     return LUO_OK;
 }

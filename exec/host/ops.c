@@ -19,8 +19,10 @@ static const luo_buffer *out_of(const luo_job *j, const host_op *op, int32_t i)
 static luo_status wrong(const luo_job *j, const host_op *op, luo_err *err)
 {
     const luo_op_info *o = &j->set->ops[op->instr->op];
-    return luo_err_set(err, LUO_EBUG, "operation `%s` (%s) of instruction %d has operands that "
-                       "this executor does not know.", o->name, o->kind, (int)op->instr->id);
+    return luo_err_set(err, LUO_EBUG,
+                       "operation `%s` (%s) of instruction %d has operands that "
+                       "this executor does not know.",
+                       o->name, o->kind, (int)op->instr->id);
 }
 
 static luo_status count(const luo_job *j, const host_op *op, int32_t nin, int32_t nout,
@@ -39,7 +41,8 @@ static luo_status interval(luo_job *j, int32_t buffer, int32_t dim, luo_span *ou
         return LUO_OK;
     }
     if (f.region.dim[dim].n != 1)
-        return luo_err_set(err, LUO_EUNSUP, "tensor `%s` lies in %d separate slices on device %d; "
+        return luo_err_set(err, LUO_EUNSUP,
+                           "tensor `%s` lies in %d separate slices on device %d; "
                            "plans whose shares are contiguous can be run.",
                            host_desc(j, buffer)->tensor, (int)f.region.dim[dim].n,
                            (int)j->x->device);
@@ -93,9 +96,16 @@ static luo_status bind_matmul(luo_job *j, host_op *op, luo_err *err)
         const luo_buffer *w = in_of(j, op, 1 + k), *y = out_of(j, op, k);
         const bool tb = out_major(w, y);
         const int64_t n = width(y), depth = width(x);
-        p[k] = (host_product){.a = i->in[0], .b = i->in[1 + k], .c = i->out[k], .tb = tb,
-                              .m = x->dim[0], .n = n, .k = depth, .lda = depth,
-                              .ldb = tb ? depth : n, .ldc = n};
+        p[k] = (host_product){.a = i->in[0],
+                              .b = i->in[1 + k],
+                              .c = i->out[k],
+                              .tb = tb,
+                              .m = x->dim[0],
+                              .n = n,
+                              .k = depth,
+                              .lda = depth,
+                              .ldb = tb ? depth : n,
+                              .ldc = n};
     }
     return LUO_OK;
 }
@@ -111,9 +121,17 @@ static luo_status bind_matmul_dx(luo_job *j, host_op *op, luo_err *err)
         const luo_buffer *dy = in_of(j, op, 2 * k), *w = in_of(j, op, 2 * k + 1);
         const bool plain = out_major(w, dy);
         const int64_t n = width(dx), depth = width(dy);
-        p[k] = (host_product){.a = i->in[2 * k], .b = i->in[2 * k + 1], .c = i->out[0],
-                              .tb = !plain, .add = k > 0, .m = dx->dim[0], .n = n, .k = depth,
-                              .lda = depth, .ldb = plain ? n : depth, .ldc = n};
+        p[k] = (host_product){.a = i->in[2 * k],
+                              .b = i->in[2 * k + 1],
+                              .c = i->out[0],
+                              .tb = !plain,
+                              .add = k > 0,
+                              .m = dx->dim[0],
+                              .n = n,
+                              .k = depth,
+                              .lda = depth,
+                              .ldb = plain ? n : depth,
+                              .ldc = n};
     }
     return LUO_OK;
 }
@@ -130,9 +148,14 @@ static luo_status bind_matmul_dw(luo_job *j, host_op *op, luo_err *err)
         const bool plain = out_major(dw, dy);
         const int64_t nx = width(x), ny = width(dy);
         p[k] = (host_product){.a = plain ? i->in[1 + k] : i->in[0],
-                              .b = plain ? i->in[0] : i->in[1 + k], .c = i->out[k], .ta = true,
-                              .m = plain ? ny : nx, .n = plain ? nx : ny, .k = x->dim[0],
-                              .lda = plain ? ny : nx, .ldb = plain ? nx : ny,
+                              .b = plain ? i->in[0] : i->in[1 + k],
+                              .c = i->out[k],
+                              .ta = true,
+                              .m = plain ? ny : nx,
+                              .n = plain ? nx : ny,
+                              .k = x->dim[0],
+                              .lda = plain ? ny : nx,
+                              .ldb = plain ? nx : ny,
                               .ldc = plain ? nx : ny};
     }
     return LUO_OK;
@@ -254,9 +277,8 @@ static void run_norm_dw(luo_rank *r, const host_op *op, int32_t task)
     const luo_instr *i = op->instr;
     const bool add = adds(r, i->out[0]);
     if (i->nout > 1) adds(r, i->out[1]);
-    r->x->k->norm_dw(op->rows, op->cols, r->x->config.model->norm_eps,
-                     host_buf(r, i->in[0], task), host_buf(r, i->in[1], task), add,
-                     host_buf(r, i->out[0], task),
+    r->x->k->norm_dw(op->rows, op->cols, r->x->config.model->norm_eps, host_buf(r, i->in[0], task),
+                     host_buf(r, i->in[1], task), add, host_buf(r, i->out[0], task),
                      i->nout > 1 ? host_buf(r, i->out[1], task) : NULL);
 }
 
@@ -303,7 +325,8 @@ static luo_status bind_heads(luo_job *j, host_op *op, int32_t q, int32_t k, luo_
     for (int64_t n = sq.lo; n < sq.hi; n++) {
         const int64_t g = n / share;
         if (g < sk.lo || g >= sk.hi)
-            return luo_err_set(err, LUO_EUNSUP, "query head %lld and its key-value head %lld lie "
+            return luo_err_set(err, LUO_EUNSUP,
+                               "query head %lld and its key-value head %lld lie "
                                "on different devices; shares that keep them together can be run.",
                                (long long)n, (long long)g);
         kv[n - sq.lo] = (int32_t)(g - sk.lo);
@@ -322,8 +345,8 @@ size_t host_attention_work(const luo_job *j)
         if (!op->heads) continue;
         const int32_t whole[2] = {0, (int32_t)op->rows};
         const luo_documents one = {1, whole};
-        const size_t n = j->x->k->attention_work(op->rows, op->heads, &one,
-                                                 op->kind == LUO_OP_ATTENTION_DX);
+        const size_t n =
+            j->x->k->attention_work(op->rows, op->heads, &one, op->kind == LUO_OP_ATTENTION_DX);
         if (n > most) most = n;
     }
     return most;
@@ -424,8 +447,7 @@ static luo_status bind_logits(luo_job *j, host_op *op, luo_err *err)
 static void run_row_max(luo_rank *r, const host_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
-    r->x->k->row_max(op->rows, op->cols, host_buf(r, i->in[0], task),
-                     host_buf(r, i->out[0], task));
+    r->x->k->row_max(op->rows, op->cols, host_buf(r, i->in[0], task), host_buf(r, i->out[0], task));
 }
 
 static void run_row_sum(luo_rank *r, const host_op *op, int32_t task)
@@ -502,8 +524,7 @@ static void run_placeholder(luo_rank *r, const host_op *op, int32_t task)
     const int32_t *from = op->depth == DATA_IDS      ? r->mb.ids
                           : op->depth == DATA_LABELS ? r->mb.labels
                                                      : r->mb.positions;
-    memcpy(host_buf(r, op->instr->out[0], task), from + op->lo,
-           (size_t)op->rows * sizeof(int32_t));
+    memcpy(host_buf(r, op->instr->out[0], task), from + op->lo, (size_t)op->rows * sizeof(int32_t));
 }
 
 /* ---- the table ---- */
@@ -520,19 +541,45 @@ luo_status host_bind_op(luo_job *j, host_op *op, luo_err *err)
     const luo_instr *i = op->instr;
     op->kind = kind_of(j->set->ops[i->op].kind);
     switch (op->kind) {
-    case LUO_OP_PLACEHOLDER: op->run = run_placeholder; return bind_placeholder(j, op, err);
-    case LUO_OP_MATMUL: op->run = run_products; return bind_matmul(j, op, err);
-    case LUO_OP_MATMUL_DX: op->run = run_products; return bind_matmul_dx(j, op, err);
-    case LUO_OP_MATMUL_DW: op->run = run_products; return bind_matmul_dw(j, op, err);
-    case LUO_OP_BIAS: op->run = run_bias; return bind_rows(j, op, err);
-    case LUO_OP_BIAS_DW: op->run = run_bias_dw; return bind_rows(j, op, err);
-    case LUO_OP_EMBEDDING: op->run = run_embedding; return bind_embedding(j, op, false, err);
-    case LUO_OP_EMBEDDING_DW: op->run = run_embedding_dw; return bind_embedding(j, op, true, err);
-    case LUO_OP_NORM: op->run = run_norm; return bind_norm(j, op, err);
-    case LUO_OP_NORM_DX: op->run = run_norm_dx; return bind_norm(j, op, err);
-    case LUO_OP_NORM_DW: op->run = run_norm_dw; return bind_norm(j, op, err);
-    case LUO_OP_ROPE: op->run = run_rope; return bind_rope(j, op, err);
-    case LUO_OP_ROPE_DX: op->run = run_rope_dx; return bind_rope(j, op, err);
+    case LUO_OP_PLACEHOLDER:
+        op->run = run_placeholder;
+        return bind_placeholder(j, op, err);
+    case LUO_OP_MATMUL:
+        op->run = run_products;
+        return bind_matmul(j, op, err);
+    case LUO_OP_MATMUL_DX:
+        op->run = run_products;
+        return bind_matmul_dx(j, op, err);
+    case LUO_OP_MATMUL_DW:
+        op->run = run_products;
+        return bind_matmul_dw(j, op, err);
+    case LUO_OP_BIAS:
+        op->run = run_bias;
+        return bind_rows(j, op, err);
+    case LUO_OP_BIAS_DW:
+        op->run = run_bias_dw;
+        return bind_rows(j, op, err);
+    case LUO_OP_EMBEDDING:
+        op->run = run_embedding;
+        return bind_embedding(j, op, false, err);
+    case LUO_OP_EMBEDDING_DW:
+        op->run = run_embedding_dw;
+        return bind_embedding(j, op, true, err);
+    case LUO_OP_NORM:
+        op->run = run_norm;
+        return bind_norm(j, op, err);
+    case LUO_OP_NORM_DX:
+        op->run = run_norm_dx;
+        return bind_norm(j, op, err);
+    case LUO_OP_NORM_DW:
+        op->run = run_norm_dw;
+        return bind_norm(j, op, err);
+    case LUO_OP_ROPE:
+        op->run = run_rope;
+        return bind_rope(j, op, err);
+    case LUO_OP_ROPE_DX:
+        op->run = run_rope_dx;
+        return bind_rope(j, op, err);
     case LUO_OP_ATTENTION:
         op->run = run_attention;
         LUO_TRY(count(j, op, 3, 2, err));
@@ -541,24 +588,47 @@ luo_status host_bind_op(luo_job *j, host_op *op, luo_err *err)
         op->run = run_attention_dx;
         LUO_TRY(count(j, op, 6, 3, err));
         return bind_heads(j, op, i->in[3], i->in[4], err);
-    case LUO_OP_ACTIVATION: op->run = run_activation; return bind_volume(j, op, err);
-    case LUO_OP_ACTIVATION_DX: op->run = run_activation_dx; return bind_volume(j, op, err);
-    case LUO_OP_ADD: op->run = run_add; return bind_add(j, op, err);
-    case LUO_OP_ROW_MAX: op->run = run_row_max; return bind_logits(j, op, err);
+    case LUO_OP_ACTIVATION:
+        op->run = run_activation;
+        return bind_volume(j, op, err);
+    case LUO_OP_ACTIVATION_DX:
+        op->run = run_activation_dx;
+        return bind_volume(j, op, err);
+    case LUO_OP_ADD:
+        op->run = run_add;
+        return bind_add(j, op, err);
+    case LUO_OP_ROW_MAX:
+        op->run = run_row_max;
+        return bind_logits(j, op, err);
     case LUO_OP_ROW_SUM:
         op->run = run_row_sum;
         LUO_TRY(count(j, op, 2, 2, err));
         return bind_logits(j, op, err);
-    case LUO_OP_ROW_TARGET: op->run = run_row_target; return bind_logits(j, op, err);
-    case LUO_OP_LOSS: op->run = run_loss; return bind_loss(j, op, err);
-    case LUO_OP_LOSS_DX: op->run = run_loss_dx; return bind_logits(j, op, err);
-    case LUO_OP_SUM: op->run = run_sum; return bind_sum(j, op, err);
-    case LUO_OP_ACCUMULATE: op->run = run_accumulate; return bind_volume(j, op, err);
-    case LUO_OP_GRAD_NORM: op->run = host_run_norm; return LUO_OK;
-    case LUO_OP_UPDATE: op->run = host_run_update; return LUO_OK;
+    case LUO_OP_ROW_TARGET:
+        op->run = run_row_target;
+        return bind_logits(j, op, err);
+    case LUO_OP_LOSS:
+        op->run = run_loss;
+        return bind_loss(j, op, err);
+    case LUO_OP_LOSS_DX:
+        op->run = run_loss_dx;
+        return bind_logits(j, op, err);
+    case LUO_OP_SUM:
+        op->run = run_sum;
+        return bind_sum(j, op, err);
+    case LUO_OP_ACCUMULATE:
+        op->run = run_accumulate;
+        return bind_volume(j, op, err);
+    case LUO_OP_GRAD_NORM:
+        op->run = host_run_norm;
+        return LUO_OK;
+    case LUO_OP_UPDATE:
+        op->run = host_run_update;
+        return LUO_OK;
     case LUO_OP_STATE:
     case LUO_OP_RESHARD:
-    case LUO_OP_KINDS: break;
+    case LUO_OP_KINDS:
+        break;
     }
     return wrong(j, op, err);
 }

@@ -68,8 +68,8 @@ static void turn_to(luo_rank *r, int32_t task)
     r->task = task;
     if (r->job->role->seg[t->seg].phase == LUO_PHASE_POST) zero_unwritten(r, task);
     if (t->micro_batch < 0 || !r->order) return;
-    luo_batch_fill(r->x->config.corpus, &r->job->batch, r->order->step, p->pipeline,
-                   t->micro_batch, r->job->batch_memory, &r->mb);
+    luo_batch_fill(r->x->config.corpus, &r->job->batch, r->order->step, p->pipeline, t->micro_batch,
+                   r->job->batch_memory, &r->mb);
 }
 
 /* ---- submit and wait ---- */
@@ -95,10 +95,10 @@ static luo_status compute(luo_rank *r, const host_op *op, int32_t task)
     const double end = host_now();
     if (op->is_loss) host_keep_loss(r, op, task);
     if (r->order && r->order->trace && r->nrecords < r->cap_records)
-        r->record[r->nrecords++] = (luo_op_record){r->x->device, task, op->instr->id,
-                                                   began - r->start_s, end - r->start_s, LUO_OK};
-    return luo_ledger_add(&r->ledger, luo_part_of(op->instr), began - r->start_s,
-                          end - r->start_s, -1);
+        r->record[r->nrecords++] = (luo_op_record){
+            r->x->device, task, op->instr->id, began - r->start_s, end - r->start_s, LUO_OK};
+    return luo_ledger_add(&r->ledger, luo_part_of(op->instr), began - r->start_s, end - r->start_s,
+                          -1);
 }
 
 static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
@@ -127,8 +127,8 @@ static luo_status wait(luo_rank *r, const int64_t *tickets, int32_t n)
     return LUO_OK;
 }
 
-const luo_backend luo_host_rank_backend = {.name = "host", .abi = LUO_BACKEND_ABI,
-                                           .caps = LUO_CAP_DATA, .submit = submit, .wait = wait};
+const luo_backend luo_host_rank_backend = {
+    .name = "host", .abi = LUO_BACKEND_ABI, .caps = LUO_CAP_DATA, .submit = submit, .wait = wait};
 
 /* ---- a step ---- */
 
@@ -191,10 +191,15 @@ static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
 {
     const luo_job *j = r->job;
     const double end = host_now();
-    *out = (luo_step_report){.status = LUO_OK, .start_s = r->start_s, .end_s = end,
-                             .compute_s = r->compute_s, .predicted_s = predicted(j),
-                             .has_loss = r->has_loss && !r->drain, .loss = r->loss,
-                             .grad_norm = r->grad_norm, .nrecords = r->nrecords,
+    *out = (luo_step_report){.status = LUO_OK,
+                             .start_s = r->start_s,
+                             .end_s = end,
+                             .compute_s = r->compute_s,
+                             .predicted_s = predicted(j),
+                             .has_loss = r->has_loss && !r->drain,
+                             .loss = r->loss,
+                             .grad_norm = r->grad_norm,
+                             .nrecords = r->nrecords,
                              .records = r->record,
                              .memory_bytes = j->slab_bytes + j->message_bytes + j->scratch_bytes};
     collect_use(r);
@@ -209,8 +214,10 @@ static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
         return LUO_OK;
     }
     out->status = LUO_EBACKEND;
-    snprintf(out->text, sizeof out->text, "the gradients of step %lld are not finite; a smaller "
-             "model or other data may train.", (long long)r->order->step);
+    snprintf(out->text, sizeof out->text,
+             "the gradients of step %lld are not finite; a smaller "
+             "model or other data may train.",
+             (long long)r->order->step);
     return LUO_OK;
 }
 
@@ -228,8 +235,9 @@ luo_status host_step(luo_job *j, const luo_step_order *order, luo_step_report *o
     if (w) atomic_store(&w->job, j->id);
     const luo_status st = luo_interpret(&luo_host_rank_backend, r, j->set, j->program, r->walk);
     if (w) atomic_store(&w->job, -1);
-    if (st != LUO_OK) return r->err.st == LUO_OK ? luo_err_nomem(err)
-                                                 : luo_err_set(err, r->err.st, "%s", r->err.text);
+    if (st != LUO_OK)
+        return r->err.st == LUO_OK ? luo_err_nomem(err)
+                                   : luo_err_set(err, r->err.st, "%s", r->err.text);
     LUO_TRY(report(r, out, err));
     if (out->status == LUO_OK) j->state.step = order->step + 1;
     r->order = NULL;

@@ -15,8 +15,8 @@ static int32_t find_buffer(const luo_job *j, int32_t buffer_class, const char *n
     return -1;
 }
 
-static luo_status region_here(luo_job *j, const luo_ann *a, const luo_shape *shape,
-                              luo_region *out, luo_err *err)
+static luo_status region_here(luo_job *j, const luo_ann *a, const luo_shape *shape, luo_region *out,
+                              luo_err *err)
 {
     *out = (luo_region){.rank = shape->rank, .empty = true};
     for (int32_t u = 0; u < a->u; u++)
@@ -134,8 +134,10 @@ luo_status host_bind_update(luo_job *j, const luo_instr *update, luo_err *err)
 
 static void put_real(const luo_rank *r, void *at, double v)
 {
-    if (r->x->k->elem == sizeof(float)) *(float *)at = (float)v;
-    else *(double *)at = v;
+    if (r->x->k->elem == sizeof(float))
+        *(float *)at = (float)v;
+    else
+        *(double *)at = v;
 }
 
 static double get_real(const luo_rank *r, const void *at)
@@ -162,14 +164,16 @@ void host_run_update(luo_rank *r, const host_op *op, int32_t task)
 {
     const luo_job *j = r->job;
     const int64_t elem = (int64_t)r->x->k->elem;
-    const double squares =
-        get_real(r, host_buf(r, op->instr->in[op->instr->nin - 1], task));
+    const double squares = get_real(r, host_buf(r, op->instr->in[op->instr->nin - 1], task));
     r->squares = squares;
     r->skipped = !isfinite(squares);
     if (r->skipped) return;
     r->grad_norm = sqrt(squares);
-    luo_adam a = {.lr = LUO_LEARNING_RATE, .beta1 = LUO_BETA1, .beta2 = LUO_BETA2,
-                  .eps = LUO_ADAM_EPS, .step = r->order->step + 1,
+    luo_adam a = {.lr = LUO_LEARNING_RATE,
+                  .beta1 = LUO_BETA1,
+                  .beta2 = LUO_BETA2,
+                  .eps = LUO_ADAM_EPS,
+                  .step = r->order->step + 1,
                   .grad_scale = fmin(1, LUO_CLIP_NORM / (r->grad_norm + LUO_CLIP_EPS))};
     for (int32_t i = 0; i < j->npairs; i++) {
         const host_pair *p = &j->pair[i];
@@ -177,9 +181,9 @@ void host_run_update(luo_rank *r, const host_op *op, int32_t task)
         a.weight_decay = p->decays ? LUO_WEIGHT_DECAY : 0;
         for (int32_t k = 0; k < p->nruns; k++) {
             const host_run3 *c = &p->run[k];
-            r->x->k->adamw(c->n, &a, g + c->grad * elem, (char *)p->piece->weight + c->weight * elem,
-                           (char *)p->piece->m + c->state * elem,
-                           (char *)p->piece->v + c->state * elem);
+            r->x->k->adamw(
+                c->n, &a, g + c->grad * elem, (char *)p->piece->weight + c->weight * elem,
+                (char *)p->piece->m + c->state * elem, (char *)p->piece->v + c->state * elem);
         }
     }
 }

@@ -15,7 +15,7 @@ typedef struct row {
     int64_t tokens[3];
 } row;
 static const row rows[] = {
-    {"2: [0]*2", 0, 0, {16, 16}}, {"1: [0]*2", 1, 0, {32}},  {"2: [0]*2", 2, 0, {16, 16}},
+    {"2: [0]*2", 0, 0, {16, 16}}, {"1: [0]*2", 1, 0, {32}},        {"2: [0]*2", 2, 0, {16, 16}},
     {"2: [0]*2", 3, 0, {16, 16}}, {"3: [0]*2", 0, 1, {8, 24, 16}}, {"3: [0]*2", 2, 1, {8, 24, 16}},
 };
 
@@ -66,8 +66,9 @@ static void check_cell(luo_trial *t, void *keep, const luo_state *s, int32_t i, 
     const double up = loss_of(t, keep, s);
     w[c] = was - h;
     const double down = loss_of(t, keep, s), measured = (up - down) / (2 * h);
-    ck_assert_msg(fabs(gradient - measured) <= 1e-7 * scale + 1e-9, "%s[%lld]: %.12g, measured %.12g",
-                  s->at[i].param->name, (long long)c, gradient, measured);
+    ck_assert_msg(fabs(gradient - measured) <= 1e-7 * scale + 1e-9,
+                  "%s[%lld]: %.12g, measured %.12g", s->at[i].param->name, (long long)c, gradient,
+                  measured);
 }
 
 START_TEST(gradients)
@@ -80,8 +81,8 @@ START_TEST(gradients)
     p->sequence_parallel = false;
     p->sequence_tokens = 16;
     ((luo_pipeline *)p->pipelines)[0].micro_batch_tokens = r->tokens;
-    ((luo_stage *)p->pipelines[0].stages)[0].recompute = r->full ? LUO_RECOMPUTE_FULL
-                                                                 : LUO_RECOMPUTE_NONE;
+    ((luo_stage *)p->pipelines[0].stages)[0].recompute =
+        r->full ? LUO_RECOMPUTE_FULL : LUO_RECOMPUTE_NONE;
     luo_exec *x = luo_lab_executor(&lab, &model, LUO_F64);
     luo_trial t = luo_lab_bind(a, &lab, x, p, &model);
     luo_state *s = luo_host_executor.state(t.job);

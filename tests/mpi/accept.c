@@ -70,8 +70,8 @@ static const row rows[] = {
 
 static luo_model model_of(kind k, int32_t layers)
 {
-    luo_model m = k == GPT ? luo_test_gpt(layers, 32, 4, 64)
-                           : luo_test_llama(layers, 32, 48, 4, 64);
+    luo_model m =
+        k == GPT ? luo_test_gpt(layers, 32, 4, 64) : luo_test_llama(layers, 32, 48, 4, 64);
     if (k == GROUPED) {
         m.heads = 8;
         m.kv_heads = 2;
@@ -94,8 +94,8 @@ static luo_plan *plan_of(luo_arena *a, const row *r, luo_dtype dtype)
     if (r->tokens[0]) pipes[0].micro_batch_tokens = r->tokens;
     for (int32_t i = 0; i < p->npipelines; i++)
         for (int32_t s = 0; s < pipes[i].nstages; s++)
-            ((luo_stage *)pipes[i].stages)[s].recompute = r->full ? LUO_RECOMPUTE_FULL
-                                                                  : LUO_RECOMPUTE_NONE;
+            ((luo_stage *)pipes[i].stages)[s].recompute =
+                r->full ? LUO_RECOMPUTE_FULL : LUO_RECOMPUTE_NONE;
     return p;
 }
 
@@ -112,7 +112,8 @@ static luo_plan *alone(luo_arena *a, const luo_plan *p)
     for (int32_t i = 0; i < p->npipelines; i++)
         for (int32_t m = 0; m < p->pipelines[i].micro_batches; m++)
             tokens[at++] = p->pipelines[i].micro_batch_tokens
-                               ? p->pipelines[i].micro_batch_tokens[m] : p->sequence_tokens;
+                               ? p->pipelines[i].micro_batch_tokens[m]
+                               : p->sequence_tokens;
     ((luo_pipeline *)q->pipelines)[0].micro_batch_tokens = tokens;
     q->sequence_tokens = p->sequence_tokens;
     q->dtype = p->dtype;
@@ -193,7 +194,8 @@ typedef struct worst {
 } worst;
 
 /* Adding one vector to all keys changes no softmax: the gradient of the keys' bias is 0 but for
- * rounding, and AdamW makes steps of full size of that rounding. It is only looked at to be small. */
+ * rounding, and AdamW makes steps of full size of that rounding. It is only looked at to be small.
+ */
 static bool is_rounding(const luo_param *p)
 {
     const size_t n = strlen(p->name), m = strlen("attn.k.bias");
@@ -220,7 +222,8 @@ static void compare_piece(luo_arena *a, const luo_state *s, const luo_piece *p, 
     const int64_t *in_state = cells_of(a, &p->state_frame, &p->piece);
     for (int k = 0; k < 3; k++) {
         double most = 1e-300;
-        for (int64_t c = 0; c < whole.volume; c++) most = fmax(most, fabs(ref[k * whole.volume + c]));
+        for (int64_t c = 0; c < whole.volume; c++)
+            most = fmax(most, fabs(ref[k * whole.volume + c]));
         for (int64_t c = 0; c < n; c++) {
             const double x = k == 0 ? luo_real_at(p->weight, s->elem, in_weight[c])
                                     : luo_real_at(k == 1 ? p->m : p->v, s->elem, in_state[c]);
@@ -328,8 +331,8 @@ static luo_trial change(luo_arena *a, luo_lab *lab, luo_trial *from, const luo_p
     luo_switching what;
     luo_step_report r = {0};
     luo_trial t = luo_lab_bind(a, lab, from->x, to, model);
-    const luo_recipe recipe = {.plan = to, .from = from->recipe->plan, .sequence_tokens = TOKENS,
-                               .from_tokens = TOKENS};
+    const luo_recipe recipe = {
+        .plan = to, .from = from->recipe->plan, .sequence_tokens = TOKENS, .from_tokens = TOKENS};
     if (luo_switching_compile(a, recipe.from, to, model, lab->cluster, 0, NULL, &what, &err) !=
             LUO_OK ||
         luo_host_executor.move(from->job, t.job, &what, &recipe, &r, &err) != LUO_OK)
@@ -383,8 +386,8 @@ static bool run_drain(luo_lab *lab, int drains)
     const luo_plan *p = plan_of(a, &r, LUO_F64);
     const luo_model model = model_of(r.model, p->layers);
     luo_exec *x = luo_lab_executor(lab, &model, LUO_F64);
-    luo_trial t = luo_lab_bind(a, lab, x, p, &model), ref = luo_lab_bind(a, lab, x, alone(a, p),
-                                                                        &model);
+    luo_trial t = luo_lab_bind(a, lab, x, p, &model),
+              ref = luo_lab_bind(a, lab, x, alone(a, p), &model);
     curve c;
     int64_t n;
     luo_state_init(luo_host_executor.state(t.job), &model, 5);
@@ -392,7 +395,8 @@ static bool run_drain(luo_lab *lab, int drains)
     train(lab, &ref, &c, 0, 2);
     train(lab, &t, &c, 0, 1);
     lab->abort = lab->rank == drains;
-    int status = (int)luo_lab_step(&t, 1).status, part = luo_programs_find(t.set, lab->rank) != NULL;
+    int status = (int)luo_lab_step(&t, 1).status,
+        part = luo_programs_find(t.set, lab->rank) != NULL;
     lab->abort = false;
     int wrong = part && status != (int)LUO_ECANCELED, any;
     MPI_Allreduce(&wrong, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
@@ -413,9 +417,12 @@ static void random_row(luo_rng *rng, row *r, char *line, size_t size)
 {
     int next = 0, layers = 2 + (int)luo_rng_pick(rng, 3), pipes = 1 + (int)luo_rng_pick(rng, 3);
     size_t n = 0;
-    *r = (row){.line = line, .model = (kind)luo_rng_pick(rng, KINDS),
-               .zero = (int)luo_rng_pick(rng, 2), .sp = (int)luo_rng_pick(rng, 2),
-               .full = luo_rng_pick(rng, 3) == 0, .gpipe = luo_rng_pick(rng, 4) == 0};
+    *r = (row){.line = line,
+               .model = (kind)luo_rng_pick(rng, KINDS),
+               .zero = (int)luo_rng_pick(rng, 2),
+               .sp = (int)luo_rng_pick(rng, 2),
+               .full = luo_rng_pick(rng, 3) == 0,
+               .gpipe = luo_rng_pick(rng, 4) == 0};
     for (int p = 0; p < pipes && next < 8; p++) {
         int left = layers;
         n += (size_t)snprintf(line + n, size - n, "%s%d:", p ? " || " : "",
@@ -425,9 +432,9 @@ static void random_row(luo_rng *rng, row *r, char *line, size_t size)
             while (next + tp > 8 - (pipes - 1 - p)) tp = tp > 1 ? tp / 2 : 1;
             const bool last = next + tp >= 8 - (pipes - 1 - p);
             const int take = last ? left : 1 + (int)luo_rng_pick(rng, left);
-            n += (size_t)snprintf(line + n, size - n, " [%d-%d]%s*%d", next, next + tp - 1,
-                                  tp == 2 && luo_rng_pick(rng, 3) == 0 && r->model != GROUPED
-                                      ? ":(3,1)" : "", take);
+            n += (size_t)snprintf(
+                line + n, size - n, " [%d-%d]%s*%d", next, next + tp - 1,
+                tp == 2 && luo_rng_pick(rng, 3) == 0 && r->model != GROUPED ? ":(3,1)" : "", take);
             left -= take;
             next += tp;
         }
@@ -458,8 +465,9 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < 6; i++, checks++) failed += !run_drain(&lab, i);
     const uint64_t cases = only ? 0 : 20 * luo_prop_env("LUO_SCALE", 1);
-    if (lab.rank == 0) printf("seeds %llu..%llu\n", (unsigned long long)luo_prop_first(),
-                              (unsigned long long)(luo_prop_first() + cases - 1));
+    if (lab.rank == 0)
+        printf("seeds %llu..%llu\n", (unsigned long long)luo_prop_first(),
+               (unsigned long long)(luo_prop_first() + cases - 1));
     for (uint64_t k = 0; k < cases; k++) {
         char line[256];
         row r;
