@@ -113,8 +113,7 @@ static luo_status place_messages(luo_job *j, luo_err *err)
     for (int32_t i = 0; i < j->role->ninstr; i++)
         if (j->op[i].comm) j->message_bytes += j->op[i].comm->message_bytes * j->op[i].comm->deep;
     j->messages = zeroed(j->message_bytes);
-    j->scratch = zeroed(j->scratch_bytes);
-    if (!j->messages || !j->scratch) return luo_err_nomem(err);
+    if (!j->messages) return luo_err_nomem(err);
     char *at = j->messages;
     for (int32_t i = 0; i < j->role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
@@ -147,9 +146,16 @@ static luo_status open_rank(luo_job *j, luo_err *err)
     return host_open_lanes(j, err);
 }
 
+/* Where cells lie comes before the memory: some Reshards need room between their steps. */
 static luo_status make_memory(luo_job *j, luo_err *err)
 {
-    LUO_TRY(luo_layout_make(j->arena, j->set, j->program, &j->layout, err));
+    luo_route *route = LUO_NEW_N(j->arena, luo_route, j->role->ninstr);
+    if (!route) return luo_err_nomem(err);
+    for (int32_t i = 0; i < j->role->ninstr; i++)
+        if (j->role->instr[i].exchange >= 0)
+            LUO_TRY(luo_route_of(j->arena, j->set, j->program, i, &route[i], err));
+    j->route = route;
+    LUO_TRY(luo_layout_make(j->arena, j->set, j->program, route, &j->layout, err));
     j->slab_bytes = j->layout.bytes;
     j->slab = zeroed(j->slab_bytes);
     return j->slab ? LUO_OK : luo_err_nomem(err);
@@ -207,7 +213,6 @@ void host_unbind(luo_job *j)
     if (!j) return;
     free(j->slab);
     free(j->messages);
-    free(j->scratch);
     free(j->attention_work);
     luo_arena_free(j->rank.scratch);
     luo_arena_free(j->rank.walk);

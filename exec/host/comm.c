@@ -196,26 +196,14 @@ static luo_status bind_p2p(luo_job *j, host_op *op, int64_t runs, luo_err *err)
     return LUO_OK;
 }
 
-/* All steps of a Reshard share its scratch memory. */
-static void place_scratch(luo_job *j, host_op *op)
-{
-    if (op->comm->route.scratch_elements == 0) return;
-    for (const host_op *o = j->op; o < op; o++)
-        if (o->comm && o->comm->route.scratch_elements && o->instr->op == op->instr->op) {
-            op->comm->scratch_at = o->comm->scratch_at;
-            return;
-        }
-    op->comm->scratch_at = j->scratch_bytes;
-    j->scratch_bytes += op->comm->route.scratch_elements * (int64_t)j->x->k->elem;
-}
-
 luo_status host_bind_comm(luo_job *j, host_op *op, int64_t runs, luo_err *err)
 {
     host_comm *c = op->comm = LUO_NEW(j->arena, host_comm);
     const int64_t elem = (int64_t)j->x->k->elem;
     if (!c) return luo_err_nomem(err);
-    LUO_TRY(luo_route_of(j->arena, j->set, j->program, op->instr->id, &c->route, err));
-    place_scratch(j, op);
+    c->route = j->route[op->instr->id];
+    if (c->route.scratch_elements > 0)
+        c->scratch = luo_layout_scratch(&j->layout, j->slab, op->instr->id);
     if (op->instr->kind == LUO_INSTR_LOCAL) {
         LUO_TRY(flatten(j, c->route.send, 1, &c->send, err));
         LUO_TRY(flatten(j, c->route.recv, 1, &c->recv, err));
@@ -241,7 +229,7 @@ luo_status host_bind_comm(luo_job *j, host_op *op, int64_t runs, luo_err *err)
 
 static char *end_of(luo_rank *r, const host_comm *c, int32_t buffer, int32_t task)
 {
-    if (buffer == LUO_ROUTE_SCRATCH) return r->job->scratch + c->scratch_at;
+    if (buffer == LUO_ROUTE_SCRATCH) return c->scratch;
     return buffer >= 0 ? host_buf(r, buffer, task) : NULL;
 }
 

@@ -32,7 +32,7 @@ typedef struct host_product { /* buffers and sizes of one GEMM */
 
 typedef struct host_comm { /* a communication, bound */
     luo_route route;
-    int64_t scratch_at;
+    char *scratch; /* of the Reshard; NULL: none is used */
     MPI_Comm comm;
     MPI_Op reduce;
     int *peer;                        /* P2P: world rank per message */
@@ -123,8 +123,9 @@ struct luo_job {
     const luo_program *program; /* NULL: this rank has no part in the plan */
     const luo_role *role;
     luo_layout layout;
-    char *slab, *messages, *scratch;
-    int64_t slab_bytes, message_bytes, scratch_bytes;
+    const luo_route *route; /* per instruction, of Reshards */
+    char *slab, *messages;
+    int64_t slab_bytes, message_bytes;
     host_op *op;     /* per instruction of the role */
     int32_t *seg_of; /* per instruction */
     void *attention_work;
@@ -211,6 +212,9 @@ luo_status host_mpi(luo_err *err, int code, const char *what); /* LUO_EBACKEND u
 luo_status host_open_lanes(luo_job *j, luo_err *err);
 luo_status host_start(luo_rank *r, const host_op *op, const luo_issue *issue, int64_t *ticket);
 luo_status host_finish(luo_rank *r, int64_t ticket); /* it and all before it in its lane */
+/* All but sends between stages, which go on from memory of their own: the buffers of a task are
+ * used again by the next. */
+luo_status host_finish_task(luo_rank *r);
 luo_status host_finish_all(luo_rank *r);
 void host_progress(luo_rank *r); /* lets messages under way go on */
 /* Waits for requests, giving the core away. who: for whereabouts, NULL: none. */

@@ -135,6 +135,14 @@ luo_status host_finish(luo_rank *r, int64_t ticket)
     return LUO_OK;
 }
 
+luo_status host_finish_task(luo_rank *r)
+{
+    for (int32_t l = 0; l < LUO_LANES; l++)
+        while (l != LUO_STREAM_PP && l != LUO_LANE_PP_B_SEND && r->job->lane[l].n > 0)
+            LUO_TRY(finish_first(r, &r->job->lane[l]));
+    return LUO_OK;
+}
+
 luo_status host_finish_all(luo_rank *r)
 {
     for (int32_t l = 0; l < LUO_LANES; l++)

@@ -61,15 +61,17 @@ static void zero_unwritten(luo_rank *r, int32_t task)
 }
 
 /* The data of a micro-batch, before its first instruction here. */
-static void turn_to(luo_rank *r, int32_t task)
+static luo_status turn_to(luo_rank *r, int32_t task)
 {
+    LUO_TRY(host_finish_task(r));
     const luo_program *p = r->job->program;
     const luo_run_task *t = &p->tasks[task];
     r->task = task;
     if (r->job->role->seg[t->seg].phase == LUO_PHASE_POST) zero_unwritten(r, task);
-    if (t->micro_batch < 0 || !r->order) return;
+    if (t->micro_batch < 0) return LUO_OK;
     luo_batch_fill(r->x->config.corpus, &r->job->batch, r->order->step, p->pipeline, t->micro_batch,
                    r->job->batch_memory, &r->mb);
+    return LUO_OK;
 }
 
 /* ---- submit and wait ---- */
@@ -105,7 +107,7 @@ static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     const host_op *op = &r->job->op[issue->instr->id];
     luo_whereabouts *w = r->x->config.where;
-    if (issue->task != r->task) turn_to(r, issue->task);
+    if (issue->task != r->task) LUO_TRY(turn_to(r, issue->task));
     host_look(r);
     for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(host_finish(r, issue->dep[i]));
     if (!op->run) return host_start(r, op, issue, ticket);
@@ -201,7 +203,7 @@ static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
                              .grad_norm = r->grad_norm,
                              .nrecords = r->nrecords,
                              .records = r->record,
-                             .memory_bytes = j->slab_bytes + j->message_bytes + j->scratch_bytes};
+                             .memory_bytes = j->slab_bytes + j->message_bytes};
     collect_use(r);
     out->ncomm = r->nuse;
     out->comm = r->used;
