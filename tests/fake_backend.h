@@ -4,7 +4,10 @@
  * A layer takes 10 ms for one micro-batch on a nominal device; pipelines run 1F1B, transfers are
  * free; nothing else takes time. A change in the middle of a step changes the speed at which the
  * rest of the step goes by; a failure of a device of the plan, or a dead link of one of its
- * nodes, ends it at once. */
+ * nodes, ends it at once.
+ *
+ * fake_data_backend is the same with state that is kept: it writes down what is asked of it
+ * (`init`, `save 4`, `load 4`, `move`), its processes can die, and what takes time takes time. */
 #ifndef LUO_TESTS_FAKE_BACKEND_H
 #define LUO_TESTS_FAKE_BACKEND_H
 #include <math.h>
@@ -15,6 +18,12 @@
 #include "tests/cluster_fixture.h"
 
 enum { FAKE_ROWS = 4096, FAKE_PLANS = 32 };
+
+typedef struct fake_death { /* a process dies in the middle of the first attempt of a step */
+    int64_t step;
+    int32_t device;
+    bool done;
+} fake_death;
 
 static struct fake {
     luo_arena *arena, *scratch;
@@ -36,9 +45,25 @@ static struct fake {
     luo_row_event events[FAKE_ROWS];
     luo_row_switch switches[64];
     luo_row_truth truth[64];
+    int32_t nnotes;
+    const char *notes[256];
+    /* with data */
+    luo_str asked;          /* "init; save 4; ..." */
+    int64_t saved[64];      /* steps of checkpoints */
+    int32_t nsaved;
+    bool processes;         /* they run */
+    int64_t state_step;     /* steps that the state has seen; -1: there is none */
+    uint64_t state_plan;    /* that it is laid out for */
+    double state_s, gap_s;  /* what state() takes; the way to the ranks before a step */
+    double machine;         /* compute_s is that many times what is predicted; 0: 1 */
+    int64_t broken;         /* this checkpoint can not be read; 0: all can */
+    int32_t dies_loading;   /* so many times */
+    int32_t ndeaths;
+    fake_death deaths[8];
     luo_run_summary summary;
     double up_s[64], used_s[64], mean_slowdown[64];
     int32_t nnever, nassumptions, nwarnings;
+    const char *assumptions[64];
 } fake;
 
 static inline const luo_plan *fake_plan(const luo_programs *set)
@@ -137,13 +162,30 @@ static inline void fake_devices(const luo_plan *p, const luo_world *w, double sh
         }
 }
 
+/* The death of this attempt as a change; false: none. */
+static inline bool fake_dies(const luo_step_request *q, const luo_plan *p, luo_change *out)
+{
+    for (int32_t i = 0; i < fake.ndeaths; i++) {
+        fake_death *d = &fake.deaths[i];
+        if (d->done || d->step != q->step) continue;
+        d->done = true;
+        *out = (luo_change){.at_s = fake.now_s + 0.5 * (p ? fake_seconds(p, q->world) : 0),
+                            .kind = LUO_CHANGE_DOWN, .target = d->device, .hard = true};
+        return true;
+    }
+    return false;
+}
+
 static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *q,
                                   luo_step_result *out, luo_err *err)
 {
     (void)b;
     (void)err;
-    const luo_plan *p = fake_plan(q->programs);
+    const luo_plan *p = q->recipe && q->recipe->from ? NULL : fake_plan(q->programs);
+    luo_change death = {0};
+    const bool dies = fake_dies(q, p, &death);
     double left = p ? 1 : 0;
+    fake.now_s += fake.gap_s;
     *out = (luo_step_result){.start_s = fake.now_s, .failed_device = -1, .failed_link = -1,
                              .n = q->programs->n};
     fake.runs++;
@@ -158,18 +200,29 @@ static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *
             break;
         }
         const double whole = fake_seconds(p, fake.world), rest = left * whole;
+        if (dies && (i >= q->nchanges || q->changes[i].at_s > death.at_s)) {
+            fake_devices(p, fake.world, (death.at_s - fake.now_s) / whole);
+            fake.now_s = death.at_s;
+            out->status = LUO_EPEER;
+            out->died = true;
+            out->failed_device = death.target;
+            snprintf(out->text, sizeof out->text, "the process of device %d died", death.target);
+            break;
+        }
         const bool change = i < q->nchanges && q->changes[i].at_s < fake.now_s + rest;
         const double run = change ? fmax(0, q->changes[i].at_s - fake.now_s) : rest;
         fake_devices(p, fake.world, run / whole);
         left = change ? left - run / whole : 0;
         fake.now_s = change ? fmax(fake.now_s, q->changes[i].at_s) : fake.now_s + rest;
         if (change) luo_world_apply(fake.world, &q->changes[i]);
+        if (change && q->changes[i].hard) out->died = true;
     }
     out->end_s = fake.now_s;
     double *compute = LUO_NEW_N(fake.scratch, double, 2 * q->programs->n);
+    const double machine = fake.machine > 0 ? fake.machine : 1;
     for (int32_t i = 0; i < q->programs->n; i++) {
         const int32_t d = q->programs->at[i].device;
-        compute[i] = fake.compute_s[d];
+        compute[i] = fake.compute_s[d] * machine;
         compute[q->programs->n + i] = fake.predicted_s[d];
         fake.parts[i] = (luo_parts){.compute_s = fake.compute_s[d],
                                     .bubble_s = out->end_s - out->start_s - fake.compute_s[d]};
@@ -180,6 +233,67 @@ static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *
     out->parts = fake.parts;
     out->compute_s = fake.compute_s;
     out->predicted_s = fake.predicted_s;
+    return LUO_OK;
+}
+
+static inline void fake_note(const char *what, int64_t step)
+{
+    if (fake.asked.len) luo_str_add(&fake.asked, "; ");
+    luo_str_add(&fake.asked, what);
+    if (step >= 0) luo_str_addf(&fake.asked, " %lld", (long long)step);
+}
+
+/* A step needs state that has seen all steps before it, laid out for its plan. */
+static inline luo_status fake_data_run(luo_backend_state *b, const luo_step_request *q,
+                                       luo_step_result *out, luo_err *err)
+{
+    ck_assert_ptr_nonnull(q->recipe);
+    ck_assert(fake.processes);
+    const bool move = q->recipe->from != NULL;
+    const uint64_t plan = luo_plan_hash(q->recipe->plan);
+    if (move) fake_note("move", -1);
+    ck_assert_int_eq(fake.state_step, q->step);
+    ck_assert(fake.state_plan == (move ? luo_plan_hash(q->recipe->from) : plan));
+    LUO_TRY(fake_run(b, q, out, err));
+    out->has_loss = !move;
+    out->loss = 10.0 / (double)(q->step + 1);
+    if (out->died) {
+        fake.processes = false;
+        fake.state_step = -1;
+    } else if (out->status == LUO_OK) {
+        fake.state_step += !move;
+        fake.state_plan = plan;
+    }
+    return LUO_OK;
+}
+
+static inline luo_status fake_state(luo_backend_state *b, const luo_state_request *q, int64_t *step,
+                                    luo_err *err)
+{
+    static const char *const names[] = {"init", "load", "save"};
+    (void)b;
+    int64_t found = -1;
+    fake.now_s += fake.state_s;
+    for (int32_t i = 0; i < fake.nsaved; i++)
+        if (fake.saved[i] <= q->step && fake.saved[i] > found && fake.saved[i] != fake.broken)
+            found = fake.saved[i];
+    fake_note(names[q->verb], q->verb == LUO_STATE_SAVE ? q->step : q->verb ? found : -1);
+    if (q->verb == LUO_STATE_SAVE) {
+        if (!fake.processes) return luo_err_set(err, LUO_EPEER, "nobody is there");
+        ck_assert_int_eq(fake.state_step, q->step);
+        fake.saved[fake.nsaved++] = q->step;
+        return LUO_OK;
+    }
+    if (q->verb == LUO_STATE_LOAD && fake.dies_loading > 0) {
+        fake.dies_loading--;
+        return luo_err_set(err, LUO_EPEER, "a process died while it started");
+    }
+    if (q->verb == LUO_STATE_LOAD && found < 0)
+        return luo_err_set(err, LUO_EINPUT, "there is no checkpoint; one is needed.");
+    fake.processes = true;
+    fake.state_plan = luo_plan_hash(q->recipe->plan);
+    fake.state_step = q->verb == LUO_STATE_LOAD ? found : 0;
+    *step = fake.state_step;
     return LUO_OK;
 }
 
@@ -200,6 +314,12 @@ static inline luo_status fake_sleep(luo_backend_state *b, double at_s)
 static const luo_backend fake_backend = {
     .name = "fake", .abi = LUO_BACKEND_ABI, .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS,
     .open = fake_open, .close = fake_close, .run_ranks = fake_run, .now = fake_now,
+    .sleep_until = fake_sleep};
+
+static const luo_backend fake_data_backend = {
+    .name = "fake", .abi = LUO_BACKEND_ABI,
+    .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS | LUO_CAP_DATA, .open = fake_open,
+    .close = fake_close, .run_ranks = fake_data_run, .state = fake_state, .now = fake_now,
     .sleep_until = fake_sleep};
 
 /* ---- the sink ---- */
@@ -246,6 +366,15 @@ static inline luo_status keep_event(void *ctx, const luo_row_event *row, luo_err
     return LUO_OK;
 }
 
+static inline luo_status keep_note(void *ctx, const char *text, luo_err *err)
+{
+    (void)ctx;
+    (void)err;
+    if (fake.quiet || fake.nnotes == LUO_ROWS(fake.notes)) return LUO_OK;
+    fake.notes[fake.nnotes++] = luo_arena_strdup(fake.arena, text);
+    return LUO_OK;
+}
+
 static inline luo_status keep_device(void *ctx, const luo_row_device *row, luo_err *err)
 {
     (void)ctx;
@@ -263,13 +392,15 @@ static inline luo_status keep_summary(void *ctx, const luo_run_summary *s, luo_e
     (void)err;
     fake.summary = *s;
     fake.nnever = s->nnever;
-    fake.nassumptions = s->nassumptions;
+    fake.nassumptions = s->nassumptions < 64 ? s->nassumptions : 64;
+    for (int32_t i = 0; i < fake.nassumptions; i++)
+        fake.assumptions[i] = luo_arena_strdup(fake.arena, s->assumptions[i]);
     fake.nwarnings = s->nwarnings;
     return LUO_OK;
 }
 
 static const luo_sink fake_sink = {.step = keep_step, .timeline = keep_time, .event = keep_event,
-                                   .plan = keep_plan, .switched = keep_switched,
+                                   .note = keep_note, .plan = keep_plan, .switched = keep_switched,
                                    .truth = keep_truth, .device = keep_device,
                                    .summary = keep_summary};
 
@@ -277,6 +408,7 @@ static inline void fake_reset(void)
 {
     if (fake.arena) luo_arena_free(fake.arena);
     if (fake.scratch) luo_arena_free(fake.scratch);
+    luo_str_free(&fake.asked);
     memset(&fake, 0, sizeof fake);
     fake.arena = luo_arena_new(1 << 16);
     fake.scratch = luo_arena_new(1 << 16);

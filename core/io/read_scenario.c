@@ -171,6 +171,10 @@ static void take_costs(luo_scenario_reader *r)
     r->sc->process_start_s = or_default(at, "process_start_s", c->process_start_s, 60);
     r->sc->communicator_s = or_default(at, "communicator_s", c->communicator_s, 0.05);
     r->sc->replacement_s = or_default(at, "replacement_s", c->replacement_s, 0);
+    r->sc->cost_default.detect_fail = !luo_yaml_get(at, "detect_fail_s");
+    r->sc->cost_default.process_start = !luo_yaml_get(at, "process_start_s");
+    r->sc->cost_default.communicator = !luo_yaml_get(at, "communicator_s");
+    r->sc->cost_default.replacement = !luo_yaml_get(at, "replacement_s");
 }
 
 static void take_scalars(luo_scenario_reader *r)

@@ -114,7 +114,7 @@ static luo_status put_memory(void *ctx, const luo_row_memory *row, luo_err *err)
     luo_table_int(t, left);
     luo_table_int_opt(t, m->peak_instruction);
     luo_table_text(t, left >= 0 ? "fits" : "over");
-    if (row->measured_bytes < 0) luo_table_none(t);
+    if (row->measured_bytes <= 0) luo_table_none(t);
     else luo_table_int(t, row->measured_bytes);
     return luo_table_end(t, err);
 }

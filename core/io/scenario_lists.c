@@ -209,6 +209,7 @@ void luo_policy_defaults(luo_policy_spec *p)
 {
     *p = (luo_policy_spec){.name = "", .label = "", .restart_s = -1, .threshold_slowdown = 1.2,
                            .replan_gap = 0.3, .payback_steps = 50, .planner_s = 10,
+                           .planner_default = true,
                            .window_steps = 5, .top_k = 32};
 }
 
@@ -227,6 +228,7 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
     if (given(at, "replan_gap")) p->replan_gap = y->replan_gap;
     if (given(at, "payback_steps")) p->payback_steps = y->payback_steps;
     if (given(at, "planner_s")) p->planner_s = y->planner_s;
+    p->planner_default = !given(at, "planner_s");
     if (given(at, "window_steps")) p->window_steps = (int32_t)y->window_steps;
     p->planner_measured = y->planner_time == 1;
     p->strict_uniform = y->strict_uniform;

@@ -96,7 +96,8 @@ luo_status luo_account_attempt(luo_run *r, int32_t *attempt, luo_err *err)
 static luo_status keep_seconds(luo_run *r, double seconds, luo_err *err)
 {
     luo_account *a = &r->account;
-    if (r->step >= a->cap_steps) {
+    const int64_t k = r->step - r->first_step;
+    if (k >= a->cap_steps) {
         const int64_t more = a->cap_steps ? 2 * a->cap_steps : 1024;
         double *at = luo_arena_grow(r->arena, a->step_s, (size_t)a->cap_steps * sizeof *at,
                                     (size_t)more * sizeof *at);
@@ -104,7 +105,7 @@ static luo_status keep_seconds(luo_run *r, double seconds, luo_err *err)
         a->step_s = at;
         a->cap_steps = more;
     }
-    a->step_s[r->step] = seconds;
+    a->step_s[k] = seconds;
     return LUO_OK;
 }
 
@@ -115,6 +116,7 @@ static void add_devices(luo_run *r, const luo_step_result *result, double second
     for (int32_t i = 0; i < u->ndev; i++) {
         const int32_t d = u->dev[i];
         add_parts(&a->parts[d], &result->parts[i], 1);
+        if (r->real) a->parts[d].bubble_s += seconds - (result->end_s - result->start_s);
         a->used_s[d] += seconds;
         a->compute_s[d] += result->compute_s[i];
         a->predicted_s[d] += result->predicted_s[i];
@@ -170,13 +172,15 @@ luo_status luo_account_step(luo_run *r, const luo_step_result *result, double st
     luo_account *a = &r->account;
     luo_used_plan *u = luo_run_plan(r);
     luo_share *to = r->ckpt.writing ? &a->fresh : &a->open;
+    /* with real time the way to the ranks belongs to the step: everybody waits, a bubble */
     const double seconds = end_s - start_s;
+    const double own = r->real ? result->end_s - result->start_s : seconds;
     luo_parts mean;
     luo_account_mean(r, result, seconds, &mean);
     for (int32_t i = 0; i < u->ndev; i++)
-        if (fabs(luo_parts_sum(&result->parts[i]) - seconds) > 1e-6 * seconds)
+        if (fabs(luo_parts_sum(&result->parts[i]) - own) > 1e-6 * own)
             return luo_err_set(err, LUO_EBUG, "the parts of device %d make %.9g s of a step of "
-                               "%.9g s.", u->dev[i], luo_parts_sum(&result->parts[i]), seconds);
+                               "%.9g s.", u->dev[i], luo_parts_sum(&result->parts[i]), own);
     add_parts(&to->parts, &mean, 1);
     to->seconds += seconds;
     to->flops += u->flops;
@@ -192,11 +196,37 @@ luo_status luo_account_step(luo_run *r, const luo_step_result *result, double st
     return keep_seconds(r, seconds, err);
 }
 
+/* A checkpoint before the last one: of the steps that were safe, those after it go, in proportion,
+ * as nobody has kept their parts apart. */
+static void unsafe(luo_account *a, int64_t gone)
+{
+    luo_share part = a->safe;
+    if (gone >= a->safe.steps) {
+        add_share(&a->open, &a->safe);
+        return;
+    }
+    const double f = (double)gone / (double)a->safe.steps;
+    part.parts = (luo_parts){0};
+    add_parts(&part.parts, &a->safe.parts, f);
+    part.seconds *= f;
+    part.flops *= f;
+    part.peak *= f;
+    part.steps = gone;
+    part.tokens = part.tokens / a->safe.steps * gone;
+    add_parts(&a->safe.parts, &part.parts, -1);
+    a->safe.seconds -= part.seconds;
+    a->safe.flops -= part.flops;
+    a->safe.peak -= part.peak;
+    a->safe.steps -= part.steps;
+    a->safe.tokens -= part.tokens;
+    add_share(&a->open, &part);
+}
+
 void luo_account_rollback(luo_run *r, int64_t step)
 {
     luo_account *a = &r->account;
     if (step < r->attempts_base) { /* even the checkpoint is gone */
-        add_share(&a->open, &a->safe);
+        unsafe(a, r->attempts_base - step);
         if (r->attempts_base + r->nattempts > r->done_before)
             r->done_before = r->attempts_base + r->nattempts;
         r->attempts_base = step;

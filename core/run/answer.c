@@ -63,6 +63,8 @@ static double restart_cost(const luo_run *r)
 static luo_status ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err)
 {
     const double began = r->spec->planner_measured ? r->opts->clock() : 0;
+    const bool survive = r->unplanned && r->opts->answer_deaths && r->policy == &luo_policy_static;
+    r->acting = survive ? &luo_policy_survive : r->policy;
     for (int32_t d = 0; d < r->sc->cluster->ndevices; d++)
         r->rate[d] = r->usable[d] ? fmax(1, r->detect.accepted[d]) : INFINITY;
     const luo_used_plan *u = luo_run_plan(r);
@@ -72,11 +74,13 @@ static luo_status ask(luo_run *r, int news, luo_decision *out, double *seconds, 
         .predicted_s = r->has_predicted ? r->predicted : NULL, .micro_batches = u->micro_batches,
         .sequence_tokens = u->sequence_tokens, .restart_cost_s = restart_cost(r),
         .memory_factor = r->memory_factor};
-    LUO_TRY(r->policy->decide(r->scratch, &now, out, err));
-    *seconds = r->spec->planner_measured ? r->opts->clock() - began : r->spec->planner_s;
-    if (!r->policy->plans || out->verb == LUO_LOSE) *seconds = 0; /* nothing was planned */
-    return luo_run_event(r, "decided", r->cause, r->policy->name, "", out->new_s >= 0, out->new_s,
-                         out->why, err);
+    LUO_TRY(r->acting->decide(r->scratch, &now, out, err));
+    *seconds = r->spec->planner_measured ? r->opts->clock() - began : r->cost.planner_s;
+    if (!r->acting->plans || out->verb == LUO_LOSE) *seconds = 0; /* nothing was planned */
+    if (out->figures[0])
+        LUO_TRY(luo_run_note(r, err, "step %lld: %s: %s: %s", (long long)r->step, r->acting->name,
+                             out->why, out->figures));
+    return luo_run_event(r, "decided", r->cause, r->acting->name, "", false, 0, out->why, err);
 }
 
 /* ---- carrying it out ---- */
@@ -104,8 +108,9 @@ static luo_status start_plan(luo_run *r, int32_t plan, luo_err *err)
     r->has_predicted = false;
     r->discard = true;
     luo_detect_forget(&r->detect);
+    luo_pace_forget(r);
     luo_events_set_job(r->events, now->dev, now->ndev);
-    return fresh ? luo_run_span(r, LUO_SPAN_WAIT, r->sc->replacement_s, 0, err) : LUO_OK;
+    return fresh ? luo_run_span(r, LUO_SPAN_WAIT, r->cost.replacement_s, 0, err) : LUO_OK;
 }
 
 /* Nobody's state moves: the same devices hold the same layers, only micro-batches differ. */
@@ -136,9 +141,10 @@ static luo_status switch_to(luo_run *r, int32_t plan, double detected_s, double 
     bool broken = false;
     luo_row_switch row = {.detect_s = detected_s, .plan_s = planned_s, .max_sender = -1};
     LUO_TRY(luo_run_communicators(r, plan, &communicators, err));
-    row.specialize_s = communicators * r->sc->communicator_s;
-    LUO_TRY(luo_run_span(r, LUO_SPAN_SPECIALIZE, row.specialize_s, 0, err));
-    if (!same_places(luo_run_plan(r)->plan, r->plans[plan]->plan))
+    const double began = r->t_s;
+    LUO_TRY(luo_run_span(r, LUO_SPAN_SPECIALIZE, communicators * r->cost.communicator_s, 0, err));
+    row.specialize_s = r->t_s - began;
+    if (r->real || !same_places(luo_run_plan(r)->plan, r->plans[plan]->plan))
         LUO_TRY(luo_run_move(r, from, plan, &row, &broken, err));
     if (broken) {
         r->news |= LUO_NEWS_FAIL;
@@ -147,7 +153,7 @@ static luo_status switch_to(luo_run *r, int32_t plan, double detected_s, double 
     }
     LUO_TRY(start_plan(r, plan, err));
     r->switches++;
-    LUO_TRY(luo_run_event(r, "switched", r->cause, r->policy->name, "", false, 0, "", err));
+    LUO_TRY(luo_run_event(r, "switched", r->cause, r->acting->name, "", false, 0, "", err));
     return switched_row(r, from, "devices", &row, err);
 }
 
@@ -161,18 +167,22 @@ static luo_status restart_with(luo_run *r, int32_t plan, double detected_s, doub
     LUO_TRY(start_plan(r, plan, err));
     luo_map_clear(&r->communicators);
     LUO_TRY(luo_run_communicators(r, plan, &communicators, err));
-    const int64_t step = luo_ckpt_restore(r, &row.move_s);
+    int64_t step = luo_ckpt_restore(r, &row.move_s);
+    const double began = r->t_s;
     double seconds = r->spec->restart_s;
     if (seconds >= 0) {
         row.move_s = seconds;
     } else {
-        row.specialize_s = r->sc->process_start_s + communicators * r->sc->communicator_s;
+        row.specialize_s = r->cost.process_start_s + communicators * r->cost.communicator_s;
         seconds = row.specialize_s + row.move_s;
     }
-    LUO_TRY(luo_run_span(r, LUO_SPAN_RESTART, seconds, luo_run_plan(r)->state_bytes, err));
+    if (r->real) LUO_TRY(luo_real_load(r, &step, err));
+    LUO_TRY(luo_run_span_until(r, LUO_SPAN_RESTART, began + seconds, luo_run_plan(r)->state_bytes,
+                               err));
+    if (r->real) row.move_s = r->t_s - began - row.specialize_s;
     luo_account_rollback(r, step);
     r->restarts++;
-    LUO_TRY(luo_run_event(r, "restarted", r->cause, r->policy->name, "", false, 0, "", err));
+    LUO_TRY(luo_run_event(r, "restarted", r->cause, r->acting->name, "", false, 0, "", err));
     return switched_row(r, from, "checkpoint", &row, err);
 }
 
@@ -187,22 +197,25 @@ static luo_status carry_out(luo_run *r, const luo_decision *d, bool failed, doub
 {
     int32_t plan;
     LUO_TRY(luo_run_use_plan(r, d->plan, luo_run_tokens(r, d->plan), &plan, err));
-    if (d->verb == LUO_SWITCH) {
+    const bool restart = r->died || !luo_real_has_processes(r, d->plan);
+    if (d->verb == LUO_SWITCH && !restart) {
         const luo_status st = switch_to(r, plan, detected_s, planned_s, err);
         if (st != LUO_ELOST) return st;
         LUO_TRY(luo_run_warn(r, err, "state was lost with its devices; policy `%s` went back to a "
-                             "checkpoint", r->policy->name)); /* Malleus 12 */
+                             "checkpoint", r->acting->name)); /* Malleus 12 */
         failed = true;
     }
     /* nothing is lost yet: state is saved first when that is cheaper than redoing */
-    if (!failed && luo_run_plan(r)->write_s < open_seconds(r)) LUO_TRY(luo_ckpt_write(r, err));
+    if (!failed && !r->died && luo_run_plan(r)->write_s < open_seconds(r))
+        LUO_TRY(luo_ckpt_write(r, err));
     return restart_with(r, plan, detected_s, planned_s, err);
 }
 
 static luo_status give_up(luo_run *r, const char *why, luo_err *err)
 {
+    if (r->unplanned) return luo_real_give_up(r, why, err);
     r->state = LUO_LOST;
-    return luo_run_event(r, "lost", r->cause, r->policy->name, "", false, 0, why, err);
+    return luo_run_event(r, "lost", r->cause, r->acting->name, "", false, 0, why, err);
 }
 
 enum { SHRINKS = 4 };
@@ -228,7 +241,7 @@ static luo_status decide_and_do(luo_run *r, int news, bool failed, double detect
         if (st == LUO_OK) return LUO_OK;
         if (st != LUO_EOOM) return luo_err_set(err, st, "%s", why.text);
         if (i++ == SHRINKS)
-            LUO_TRY(luo_run_warn(r, err, "no plan of policy `%s` fits: %s", r->policy->name,
+            LUO_TRY(luo_run_warn(r, err, "no plan of policy `%s` fits: %s", r->acting->name,
                                  why.text));
         r->memory_factor *= 0.9;
     }
@@ -252,7 +265,7 @@ static luo_status answer_failure(luo_run *r, luo_err *err)
     const double since = r->failed_since_s, asked = r->t_s;
     double planned_s = -1;
     r->pending.on = false;
-    LUO_TRY(luo_run_span(r, LUO_SPAN_DETECT, r->sc->detect_fail_s, 0, err));
+    LUO_TRY(luo_run_span(r, LUO_SPAN_DETECT, r->cost.detect_fail_s, 0, err));
     LUO_TRY(luo_score_failure(r, since, err));
     const double detected_s = r->t_s - asked;
     while (d.verb == LUO_WAIT && !luo_run_is_over(r)) {
@@ -261,7 +274,7 @@ static luo_status answer_failure(luo_run *r, luo_err *err)
         LUO_TRY(decide_and_do(r, LUO_NEWS_FAIL, true, detected_s, &planned_s, &d, err));
         if (d.verb == LUO_LOSE) return give_up(r, d.why, err);
         if (d.verb == LUO_KEEP) return luo_err_set(err, LUO_EBUG, "policy `%s` keeps a plan that "
-                                                   "has failed.", r->policy->name);
+                                                   "has failed.", r->acting->name);
         if (d.verb != LUO_WAIT) break;
         LUO_TRY(wait_for_change(r, &changed, err));
         if (!changed) return give_up(r, "no plan is possible, and nothing comes back", err);
@@ -276,7 +289,9 @@ static luo_status ask_beside(luo_run *r, luo_err *err)
     const int news = r->news;
     r->news = 0;
     r->memory_factor = 1;
+    const double asked_s = r->t_s;
     LUO_TRY(ask(r, news, &d, &seconds, err));
+    if (r->real) LUO_TRY(luo_run_span_until(r, LUO_SPAN_PLAN, asked_s, 0, err)); /* it took time */
     if (d.verb != LUO_SWITCH && d.verb != LUO_RESTART) return LUO_OK;
     luo_plan *copy;
     LUO_TRY(luo_plan_copy(r->arena, d.plan, &copy, err));
@@ -284,9 +299,9 @@ static luo_status ask_beside(luo_run *r, luo_err *err)
     r->pending.on = true;
     r->pending.d = d;
     r->pending.news = news;
-    r->pending.asked_s = r->t_s;
-    r->pending.ready_s = r->t_s + seconds;
-    return luo_run_timeline(r, LUO_SPAN_PLAN, r->t_s, r->pending.ready_s, false, false, 0, err);
+    r->pending.asked_s = asked_s;
+    r->pending.ready_s = asked_s + seconds;
+    return luo_run_timeline(r, LUO_SPAN_PLAN, asked_s, r->pending.ready_s, false, false, 0, err);
 }
 
 /* The plan that is ready now; when the world has changed under it, the policy is asked again. */

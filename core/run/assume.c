@@ -35,8 +35,15 @@ static void say(list *l, const char *fmt, ...)
 static void costs(list *l, const luo_run *r)
 {
     const luo_scenario *sc = r->sc;
-    say(l, "costs: detect_fail_s %g, process_start_s %g, communicator_s %g, replacement_s %g "
-        "(chosen)", sc->detect_fail_s, sc->process_start_s, sc->communicator_s, sc->replacement_s);
+    if (r->real)
+        say(l, "costs: at least detect_fail_s %g, process_start_s %g, communicator_s %g, "
+            "replacement_s %g are waited out, as far as the scenario gives them; what really takes "
+            "longer takes longer", r->cost.detect_fail_s, r->cost.process_start_s,
+            r->cost.communicator_s, r->cost.replacement_s);
+    else
+        say(l, "costs: detect_fail_s %g, process_start_s %g, communicator_s %g, replacement_s %g "
+            "(chosen)", sc->detect_fail_s, sc->process_start_s, sc->communicator_s,
+            sc->replacement_s);
     say(l, "communicators of the first plan exist before the run; later ones are counted on the "
         "busiest device");
     if (sc->compute_sigma > 0 || sc->comm_sigma > 0)
@@ -48,7 +55,7 @@ static void policy(list *l, const luo_run *r)
     const luo_policy_spec *p = r->spec;
     if (!r->policy->plans) return;
     say(l, "policy %s: planner_s %g (%s), threshold_slowdown %g, replan_gap %g, window_steps %d, "
-        "payback_steps %g (chosen)", p->name, p->planner_s,
+        "payback_steps %g (chosen)", p->name, r->cost.planner_s,
         p->planner_measured ? "measured" : "fixed", p->threshold_slowdown, p->replan_gap,
         p->window_steps, p->payback_steps);
     if (r->policy == &luo_policy_restart) {
@@ -69,9 +76,31 @@ static void checkpoints(list *l, const luo_run *r)
         say(l, "no checkpoints: a restart goes back to the first step");
         return;
     }
+    if (r->real) {
+        say(l, "checkpoint: written and waited for%s, at least %.6g s (closed form: bytes over "
+            "bandwidth); a complete run leaves its last state behind",
+            r->sc->checkpoint.blocking ? "" : ", although the scenario says `background`",
+            u->write_s);
+        return;
+    }
     say(l, "checkpoint: %lld bytes to %s in %.6g s by closed form (bytes over bandwidth), %s",
         (long long)u->state_bytes, r->sc->checkpoint.disk ? "disk" : "storage", u->write_s,
         r->sc->checkpoint.blocking ? "blocking" : "in the background at no cost to the step");
+}
+
+static void real_run(list *l, const luo_run *r)
+{
+    if (!r->real) return;
+    if (r->first_step > 0)
+        say(l, "resumed: the run begins with step %lld; events of earlier steps do not fire",
+            (long long)r->first_step);
+    if (r->pace.factor > 0)
+        say(l, "this machine computes at %.4g of the profile's speed (median device of the first "
+            "%d good steps); slowdowns are relative to that", 1 / r->pace.factor, LUO_PACE_STEPS);
+    else
+        say(l, "fewer than %d good steps: nothing was detected, slowdowns are relative to the "
+            "median device", LUO_PACE_STEPS);
+    say(l, "step_s begins when the last step ended: the way to the ranks is part of it, as bubble");
 }
 
 static void profiles(list *l, const luo_run *r)
@@ -96,6 +125,7 @@ luo_status luo_report_assumptions(luo_run *r, const char *const **out, int32_t *
     costs(&l, r);
     policy(&l, r);
     checkpoints(&l, r);
+    real_run(&l, r);
     profiles(&l, r);
     say(&l, "mfu_ratio: model FLOP without recompute, causal attention counted in full, over the "
         "peaks of the devices in use during the steps that stay");

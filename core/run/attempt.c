@@ -7,6 +7,7 @@
 
 /* The look-ahead reaches this many times the expected step, times what the changes found in it
  * can slow it down by. */
+static const double SKEW_S = 0.1; /* between clocks of one run's machines */
 enum { AHEAD = 4, UNKNOWN_STEP_S = 3600, AHEAD_ROUNDS = 8, FAILURES_IN_A_ROW = 1000 };
 
 /* How much longer a step can take at most under these changes, compared with now. */
@@ -38,12 +39,15 @@ luo_status luo_run_look_ahead(luo_run *r, const luo_change **out, int32_t *n, lu
         reach = 2 * need;
     }
     *out = c;
-    if (*n == 0 || r->t0 == 0) return LUO_OK;
+    if (*n == 0 || (r->t0 == 0 && !r->real)) return LUO_OK;
+    const bool *member = luo_run_plan(r)->member;
     luo_change *shifted = LUO_NEW_N(r->scratch, luo_change, *n);
     if (!shifted) return luo_err_nomem(err);
     for (int32_t i = 0; i < *n; i++) {
         shifted[i] = c[i];
         shifted[i].at_s += r->t0;
+        /* who does not take part fails silently: his process would take the others with it */
+        shifted[i].hard = c[i].kind == LUO_CHANGE_DOWN && c[i].hard && member[c[i].target];
     }
     *out = shifted;
     return LUO_OK;
@@ -73,11 +77,12 @@ static bool wants_trace(const luo_run *r)
 static void find_slowest(const luo_run *r, const luo_step_result *s, luo_row_step *row)
 {
     const luo_used_plan *u = luo_run_plan(r);
+    const double factor = luo_pace_factor(r, s);
     row->slowest_device = u->ndev > 0 ? u->dev[0] : -1;
     row->max_slowdown = 1;
     for (int32_t i = 0; i < u->ndev; i++) {
         if (s->predicted_s[i] <= 0) continue;
-        const double q = s->compute_s[i] / s->predicted_s[i];
+        const double q = s->compute_s[i] / s->predicted_s[i] / factor;
         if (q <= row->max_slowdown * (1 + 1e-9)) continue;
         row->max_slowdown = q;
         row->slowest_device = u->dev[i];
@@ -101,29 +106,40 @@ static luo_status step_row(luo_run *r, const luo_step_result *s, int32_t attempt
     luo_row_step row = {.step = r->step, .sequences = u->sequences, .tokens = u->tokens,
                         .attempt = attempt, .plan = r->plan, .devices_used = u->ndev,
                         .devices_up = count_up(r), .start_s = start_s, .end_s = r->t_s,
-                        .tokens_per_s = seconds > 0 ? (double)u->tokens / seconds : 0};
+                        .tokens_per_s = seconds > 0 ? (double)u->tokens / seconds : 0,
+                        .has_loss = s->has_loss, .loss = s->loss, .grad_norm = s->grad_norm};
     find_slowest(r, s, &row);
     luo_account_mean(r, s, seconds, &row.parts);
     return r->sink->step(r->sink->ctx, &row, err);
 }
 
+static luo_status take_sample(luo_run *r, int32_t device, double sample, luo_err *err)
+{
+    const double was = r->detect.accepted[device];
+    if (sample <= 0 || !luo_detect_push(&r->detect, device, sample)) return LUO_OK;
+    r->news |= LUO_NEWS_RATE;
+    if (!luo_run_plan(r)->member[device]) return LUO_OK;
+    return luo_score_rate(r, device, was, r->detect.accepted[device], err);
+}
+
 /* Samples: own compute over predicted; devices outside the plan are probed, and a probe of this
- * model shows their slowdown as it is (Malleus 3.4). */
+ * model shows their slowdown as it is (Malleus 3.4). With real time those of the first steps wait
+ * until the pace of the machine is known (pace.c). */
 static luo_status take_samples(luo_run *r, const luo_step_result *s, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
     const luo_world *w = luo_events_world(r->events);
+    const bool waiting = r->real && r->pace.factor == 0;
+    const bool fixed = waiting && luo_pace_take(r, s);
     int32_t at = 0;
     for (int32_t d = 0; d < w->ndevices; d++) {
         const bool member = u->member[d];
         const int32_t i = member ? at++ : -1;
-        if (!w->up[d] || (member && s->predicted_s[i] <= 0)) continue;
-        const double was = r->detect.accepted[d];
-        if (!luo_detect_push(&r->detect, d,
-                             member ? s->compute_s[i] / s->predicted_s[i] : w->slowdown[d]))
-            continue;
-        r->news |= LUO_NEWS_RATE;
-        if (member) LUO_TRY(luo_score_rate(r, d, was, r->detect.accepted[d], err));
+        if (!w->up[d]) continue;
+        if (!member) LUO_TRY(take_sample(r, d, w->slowdown[d], err));
+        else if (!waiting) LUO_TRY(take_sample(r, d, luo_pace_ratio(r, s, i), err));
+        for (int32_t k = 0; member && fixed && k < LUO_PACE_STEPS; k++)
+            LUO_TRY(take_sample(r, d, r->pace.sample[(int64_t)d * LUO_PACE_STEPS + k], err));
     }
     return LUO_OK;
 }
@@ -136,7 +152,9 @@ static luo_status keep(luo_run *r, const luo_step_result *s, int32_t attempt, do
     LUO_TRY(luo_account_step(r, s, start_s, r->t_s, err));
     LUO_TRY(step_row(r, s, attempt, start_s, err));
     if (r->sink->ops && s->nrecords > 0)
-        LUO_TRY(r->sink->ops(r->sink->ctx, r->step, attempt, start_s, r->plan, u->set, s, err));
+        LUO_TRY(r->sink->ops(r->sink->ctx, r->step, attempt, s->start_s - r->t0, r->plan, u->set, s,
+                             err));
+    LUO_TRY(luo_run_measured(r, luo_run_plan(r), s, err));
     memset(r->predicted, 0, (size_t)r->sc->cluster->ndevices * sizeof *r->predicted);
     for (int32_t i = 0; i < u->ndev; i++) r->predicted[u->dev[i]] = s->predicted_s[i];
     r->has_predicted = true;
@@ -151,19 +169,25 @@ static luo_status keep(luo_run *r, const luo_step_result *s, int32_t attempt, do
 static luo_status lose(luo_run *r, const luo_step_result *s, int32_t attempt, double start_s,
                        luo_err *err)
 {
-    if (s->status != LUO_EPEER) return luo_err_set(err, s->status, "%s", s->text);
+    if (r->t_s > start_s)
+        LUO_TRY(luo_run_timeline(r, LUO_SPAN_STEP, start_s, r->t_s, true, true, 0, err));
+    r->account.span[LUO_SPAN_STEP] += r->t_s - start_s;
+    r->account.redone++;
+    if (r->sink->ops && s->nrecords > 0)
+        LUO_TRY(r->sink->ops(r->sink->ctx, r->step, attempt, s->start_s - r->t0, r->plan,
+                             luo_run_plan(r)->set, s, err));
+    if (s->status != LUO_EPEER) {
+        if (r->real) r->state = LUO_FAILED;
+        return luo_err_set(err, s->status, "%s", s->text);
+    }
     if (++r->failures > FAILURES_IN_A_ROW)
         return luo_err_set(err, LUO_EBACKEND, "step %lld failed %d times in a row (%s); a policy "
                            "or events that let it end are needed.", (long long)r->step,
                            FAILURES_IN_A_ROW, s->text);
-    LUO_TRY(luo_run_timeline(r, LUO_SPAN_STEP, start_s, r->t_s, true, true, 0, err));
-    r->account.span[LUO_SPAN_STEP] += r->t_s - start_s;
-    r->account.redone++;
-    if (r->sink->ops && s->nrecords > 0)
-        LUO_TRY(r->sink->ops(r->sink->ctx, r->step, attempt, start_s, r->plan,
-                             luo_run_plan(r)->set, s, err));
     r->news |= LUO_NEWS_FAIL;
     r->failed_since_s = start_s;
+    if (r->unplanned && r->deaths > r->opts->max_restarts)
+        return luo_real_give_up(r, "no more restarts are allowed", err);
     return LUO_OK;
 }
 
@@ -180,20 +204,34 @@ luo_status luo_run_warn_ahead(luo_run *r, luo_err *err)
                         "of devices and links act from its end on", (long long)r->step, late);
 }
 
+double luo_run_end_of(const luo_run *r, const luo_step_request *q, const luo_step_result *s)
+{
+    const int32_t d = s->failed_device;
+    const bool fell = s->status == LUO_EPEER && d >= 0 && q->world->up[d];
+    for (int32_t i = 0; fell && i < q->nchanges && q->changes[i].at_s <= s->end_s + SKEW_S; i++)
+        if (q->changes[i].kind == LUO_CHANGE_DOWN && q->changes[i].target == d)
+            return fmax(s->end_s, q->changes[i].at_s) - r->t0;
+    return s->end_s - r->t0;
+}
+
 luo_status luo_run_step(luo_run *r, luo_err *err)
 {
-    luo_step_request q = {.programs = luo_run_plan(r)->set, .world = luo_events_world(r->events),
-                          .step = r->step, .trace = wants_trace(r)};
+    const luo_recipe recipe = luo_run_recipe(luo_run_plan(r));
+    luo_step_request q = {.programs = luo_run_plan(r)->set, .recipe = &recipe,
+                          .world = luo_events_world(r->events), .step = r->step,
+                          .trace = wants_trace(r)};
     luo_step_result s = {0};
     const double start_s = r->t_s;
     LUO_TRY(luo_run_look_ahead(r, &q.changes, &q.nchanges, err));
+    LUO_TRY(luo_real_strike(r, &q, err));
     LUO_TRY(luo_account_attempt(r, &q.attempt, err));
     LUO_TRY(r->backend->run_ranks(r->b, &q, &s, err));
+    r->t_s = luo_run_end_of(r, &q, &s);
     luo_arena_reset(r->scratch, 0);
     if (s.note) LUO_TRY(luo_run_warn(r, err, "%s", s.note));
-    r->t_s = s.end_s - r->t0;
     LUO_TRY(luo_run_warn_ahead(r, err));
     LUO_TRY(luo_run_advance(r, r->t_s, err));
+    if (s.status == LUO_EPEER && s.died) LUO_TRY(luo_real_died(r, &s, err));
     return s.status == LUO_OK ? keep(r, &s, q.attempt, start_s, err)
                               : lose(r, &s, q.attempt, start_s, err);
 }

@@ -9,7 +9,9 @@
  *   waits for it;
  * - a checkpoint on disks is lost when all devices of one of its nodes are down; the run then
  *   goes back to its start;
- * - the initial state can always be had again, at the cost of reading a checkpoint. */
+ * - the initial state can always be had again, at the cost of reading a checkpoint;
+ * - on a backend with data writing is what it takes, at least the closed form, and the steps wait
+ *   for it, whatever `mode` says. */
 #include <math.h>
 
 #include "core/run/run.h"
@@ -100,7 +102,11 @@ static void set_next(luo_run *r)
 luo_status luo_ckpt_write(luo_run *r, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    LUO_TRY(luo_run_span(r, LUO_SPAN_CHECKPOINT, u->write_s, u->state_bytes, err));
+    const double end_s = r->t_s + u->write_s;
+    bool saved = true;
+    if (r->real) LUO_TRY(luo_real_save(r, &saved, err));
+    LUO_TRY(luo_run_span_until(r, LUO_SPAN_CHECKPOINT, end_s, u->state_bytes, err));
+    if (!saved) return LUO_OK; /* the next attempt tells who died */
     if (r->ckpt.writing) become_valid(r, r->ckpt.valid_step, r->ckpt.valid_plan); /* overtaken */
     become_valid(r, r->step, r->plan);
     set_next(r);
@@ -111,7 +117,7 @@ static luo_status start_write(luo_run *r, luo_err *err)
 {
     luo_ckpt *k = &r->ckpt;
     const luo_used_plan *u = luo_run_plan(r);
-    if (r->sc->checkpoint.blocking) return luo_ckpt_write(r, err);
+    if (r->sc->checkpoint.blocking || r->real) return luo_ckpt_write(r, err);
     set_next(r);
     k->writing = true;
     k->writing_step = r->step;
@@ -129,6 +135,12 @@ luo_status luo_ckpt_boundary(luo_run *r, luo_err *err)
     if (k->writing || r->step == k->valid_step) return LUO_OK;
     const bool due = (k->every_steps > 0 && r->step >= k->next_step) || r->t_s >= k->next_s;
     return due ? start_write(r, err) : LUO_OK;
+}
+
+luo_status luo_ckpt_last(luo_run *r, luo_err *err)
+{
+    if (!r->real || !r->ckpt.on || r->step == r->ckpt.valid_step) return LUO_OK;
+    return luo_ckpt_write(r, err);
 }
 
 /* Does every node that wrote it still have a device? */
@@ -170,7 +182,8 @@ int64_t luo_ckpt_restore(luo_run *r, double *read_s)
     k->writing = false;
     if (k->valid_plan >= 0 && r->sc->checkpoint.disk && !disks_alive(r)) {
         k->valid_plan = -1;
-        k->valid_step = 0;
+        k->valid_step = r->first_step;
+        k->next_step = k->valid_step + k->every_steps;
     }
     *read_s = read_seconds(r);
     return k->valid_step;

@@ -35,6 +35,17 @@ luo_status luo_run_event(luo_run *r, const char *phase, const char *id, const ch
     return r->sink->event(r->sink->ctx, &row, err);
 }
 
+luo_status luo_run_note(luo_run *r, luo_err *err, const char *fmt, ...)
+{
+    char text[LUO_ERR_TEXT];
+    va_list ap;
+    if (!r->sink->note) return LUO_OK;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return r->sink->note(r->sink->ctx, text, err);
+}
+
 luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
 {
     char text[LUO_ERR_TEXT];
@@ -70,6 +81,7 @@ luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int6
                               luo_err *err)
 {
     const double start_s = r->t_s;
+    if (r->real && r->backend->now) end_s = fmax(end_s, r->backend->now(r->b) - r->t0);
     if (end_s <= start_s) return LUO_OK;
     r->t_s = end_s;
     if (r->backend->sleep_until) {
@@ -100,6 +112,7 @@ static luo_status check_options(luo_run *r, luo_err *err)
     const luo_policy_spec *p = r->spec;
     const bool steps = r->sc->steps > 0, seconds = r->sc->duration_s > 0;
     r->policy = luo_policy_find(p->name);
+    r->acting = r->policy;
     if (!r->policy)
         return luo_err_set(err, LUO_EINPUT, "policy `%s` can not run here; `static`, `restart` or "
                            "`rebalance` is expected.", p->name);
@@ -119,12 +132,13 @@ static luo_status open_backend(luo_run *r, luo_err *err)
 {
     const luo_scenario *sc = r->sc;
     const luo_backend_config config = {
-        .cluster = sc->cluster, .stack = &sc->stack, .dtype = luo_run_plan(r)->plan->dtype,
-        .comm = r->opts->comm, .fold = r->opts->fold, .one_comm_stream = r->opts->one_comm_stream,
+        .cluster = sc->cluster, .stack = &sc->stack, .model = sc->model,
+        .dtype = luo_run_plan(r)->plan->dtype, .options = r->opts->options, .comm = r->opts->comm,
+        .fold = r->opts->fold, .one_comm_stream = r->opts->one_comm_stream,
         .compute_sigma = sc->compute_sigma, .comm_sigma = sc->comm_sigma, .seed = sc->seed};
     LUO_TRY(r->backend->open(&config, &r->b, err));
     r->t0 = r->backend->now ? r->backend->now(r->b) : 0;
-    return LUO_OK;
+    return r->real ? luo_real_begin(r, err) : LUO_OK;
 }
 
 static luo_status make_arrays(luo_run *r, luo_err *err)
@@ -163,6 +177,7 @@ static luo_status set_up(luo_run *r, luo_err *err)
     LUO_TRY(luo_detect_init(r->arena, r->sc->cluster->ndevices, r->spec->window_steps,
                             r->spec->replan_gap, &r->detect, err));
     LUO_TRY(make_arrays(r, err));
+    LUO_TRY(luo_real_init(r, err));
     LUO_TRY(luo_account_init(r, err));
     LUO_TRY(luo_ckpt_init(r, err));
     LUO_TRY(luo_run_communicators(r, r->plan, &ignored, err)); /* made before the run begins */
@@ -186,7 +201,10 @@ static luo_status bind_lengths(luo_run *r, luo_err *err)
     const luo_used_plan *u = luo_run_plan(r);
     const int64_t tokens = luo_run_tokens(r, u->plan);
     if (tokens == u->sequence_tokens) return LUO_OK;
-    LUO_TRY(luo_run_use_plan(r, u->plan, tokens, &r->plan, err));
+    int32_t plan;
+    LUO_TRY(luo_run_use_plan(r, u->plan, tokens, &plan, err));
+    if (r->real) return luo_run_rebind(r, plan, err);
+    r->plan = plan;
     r->has_predicted = false;
     return LUO_OK;
 }
@@ -196,9 +214,11 @@ static luo_status boundary(luo_run *r, luo_err *err)
     const double before = r->t_s;
     LUO_TRY(luo_events_step(r->events, r->step, r->t_s, err));
     luo_run_news(r);
+    if (luo_real_strikes(r)) return LUO_OK; /* the attempt fails, and is answered after it */
     LUO_TRY(luo_run_answer(r, err));
     if (r->state != LUO_RUNNING || luo_run_is_over(r)) return LUO_OK;
     LUO_TRY(bind_lengths(r, err));
+    if (r->news & LUO_NEWS_FAIL) return luo_run_answer(r, err); /* it broke on the way */
     LUO_TRY(luo_ckpt_boundary(r, err));
     if (r->t_s > before) LUO_TRY(luo_run_answer(r, err)); /* the world moved on meanwhile */
     return LUO_OK;
@@ -220,7 +240,7 @@ static luo_status loop(luo_run *r, luo_err *err)
                                       luo_events_fired(r->events), err));
     }
     r->state = LUO_COMPLETE;
-    return LUO_OK;
+    return luo_ckpt_last(r, err);
 }
 
 static const int64_t PROGRAM_BYTES = INT64_C(2) << 30; /* compiled plans kept at once */
@@ -236,6 +256,7 @@ luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const lu
     if (st == LUO_OK) st = set_up(&r, err);
     if (st == LUO_OK) st = loop(&r, err);
     if (r.b && st == LUO_OK) st = luo_report_end(&r, err);
+    else if (r.b && r.state == LUO_FAILED) luo_report_end(&r, &(luo_err){0}); /* st tells why */
     if (r.b) r.backend->close(r.b);
     if (st == LUO_OK && r.state == LUO_LOST)
         st = luo_err_set(err, LUO_ENO, "policy `%s` lost the run in step %" PRId64 " at %.3f s; a "

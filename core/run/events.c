@@ -240,6 +240,35 @@ luo_status luo_events_step(luo_events *e, int64_t step, double t_s, luo_err *err
     return LUO_OK;
 }
 
+void luo_events_skip(luo_events *e, int64_t step)
+{
+    luo_event_state *s = &e->state;
+    for (; s->next_step < step; s->next_step++)
+        for (int32_t i = 0; i < e->nsources; i++) {
+            luo_event_source *src = &e->sources[i];
+            if (src->event && src->event->trigger == LUO_PER_STEP_PROBABILITY)
+                luo_draw_all(&src->rng, &src->life, &src->draws);
+        }
+    s->step = step;
+}
+
+luo_status luo_events_lose_device(luo_events *e, int32_t device, const char *detail, luo_err *err)
+{
+    const luo_choice *choice;
+    const luo_draws none = {0};
+    luo_event_source *src = &e->sources[e->nsources - 1];
+    luo_event *death = LUO_NEW(e->arena, luo_event);
+    char *id = luo_arena_printf(e->arena, "process-%d", e->deaths + 1);
+    char *cause = luo_arena_strdup(e->arena, detail);
+    if (!death || !id || !cause) return luo_err_nomem(err);
+    LUO_TRY(luo_scope_device(e, device, &choice, err));
+    *death = (luo_event){.id = id, .cause = cause, .kind = LUO_EVENT_FAIL};
+    src->event = death;
+    e->deaths++;
+    e->state.nchanges = 0;
+    return luo_effect_start(e, &e->state, e->nsources - 1, choice, id, &none, err);
+}
+
 const luo_world *luo_events_world(const luo_events *e)
 {
     return e->state.world;
@@ -291,7 +320,7 @@ luo_status luo_events_never(luo_events *e, luo_arena *arena, const char *const *
     const luo_scenario *sc = e->scenario;
     const int32_t entries = sc->nevents + sc->nprocesses;
     const char **ids = LUO_NEW_N(arena, const char *, entries);
-    int32_t *fires = LUO_NEW_N(arena, int32_t, entries);
+    int32_t *fires = LUO_NEW_N(arena, int32_t, entries + 1);
     if (!ids || !fires) return luo_err_nomem(err);
     for (int32_t i = 0; i < e->nsources; i++) fires[e->sources[i].entry] += e->state.fires[i];
     *n = 0;

@@ -167,11 +167,14 @@ static luo_status make_world(luo_events *e, luo_err *err)
     return LUO_OK;
 }
 
+/* In place of the event that a process which died by itself becomes (luo_events_lose_device). */
+static const luo_event no_death = {.id = "process", .cause = "", .kind = LUO_EVENT_FAIL};
+
 luo_status luo_events_new(luo_arena *arena, const luo_scenario *scenario, luo_event_log log,
                           luo_events **out, luo_err *err)
 {
     luo_events *e = LUO_NEW(arena, luo_events);
-    int64_t n = scenario->nevents;
+    int64_t n = scenario->nevents + 1;
     for (int32_t i = 0; i < scenario->nprocesses; i++)
         n += scenario->processes[i].ncauses > 0 ? scenario->processes[i].ncauses : 1;
     if (e) *e = (luo_events){.arena = arena, .scenario = scenario, .log = log,
@@ -179,6 +182,9 @@ luo_status luo_events_new(luo_arena *arena, const luo_scenario *scenario, luo_ev
     if (!e || !e->sources) return luo_err_nomem(err);
     for (int32_t i = 0; i < scenario->nevents; i++) LUO_TRY(load_event(e, i, err));
     for (int32_t i = 0; i < scenario->nprocesses; i++) LUO_TRY(load_process(e, i, err));
+    e->sources[e->nsources++] = (luo_event_source){
+        .id = "process", .kind = LUO_EVENT_FAIL, .event = &no_death, .at_step = -1,
+        .entry = scenario->nevents + scenario->nprocesses};
     LUO_TRY(make_world(e, err));
     LUO_TRY(luo_scopes_make(e, err));
     LUO_TRY(luo_clocks_make(e, err));

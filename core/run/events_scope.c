@@ -67,6 +67,11 @@ luo_status luo_scope_choice(luo_events *e, const luo_event_source *src, int32_t 
         *out = e->node_choice[node];
         return LUO_OK;
     }
+    return luo_scope_device(e, device, out, err);
+}
+
+luo_status luo_scope_device(luo_events *e, int32_t device, const luo_choice **out, luo_err *err)
+{
     if (!e->dev_choice[device]) LUO_TRY(one_device(e, device, err));
     *out = e->dev_choice[device];
     return LUO_OK;

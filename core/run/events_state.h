@@ -97,8 +97,9 @@ struct luo_events {
     luo_arena *arena;
     const luo_scenario *scenario;
     luo_event_log log;
-    int32_t nsources;
+    int32_t nsources;          /* the last one: processes that died, never scheduled */
     luo_event_source *sources;
+    int32_t deaths;
     int32_t *first_clock; /* ndevices + 1 */
     double *base_slowdown; /* per device: by health */
     const int32_t *job;
@@ -125,6 +126,7 @@ luo_status luo_scopes_make(luo_events *e, luo_err *err);
  * NICs of its node; NULL: the whole job. */
 luo_status luo_scope_choice(luo_events *e, const luo_event_source *src, int32_t device,
                             const luo_draws *d, const luo_choice **out, luo_err *err);
+luo_status luo_scope_device(luo_events *e, int32_t device, const luo_choice **out, luo_err *err);
 
 /* events_effect.c: all of them append what changes to s->changes. */
 luo_status luo_effect_start(luo_events *e, luo_event_state *s, int32_t source,

@@ -41,30 +41,35 @@ static luo_status describe(luo_arena *a, const luo_run *r, const luo_switch *sw,
     return LUO_OK;
 }
 
-static luo_status run_moves(luo_run *r, const luo_programs *set, luo_row_switch *row, bool *broken,
-                            luo_err *err)
+static luo_status run_moves(luo_run *r, const luo_programs *set, const luo_recipe *recipe,
+                            luo_row_switch *row, bool *broken, luo_err *err)
 {
-    luo_step_request q = {.programs = set, .world = luo_events_world(r->events), .step = r->step};
+    luo_step_request q = {.programs = set, .recipe = recipe,
+                          .world = luo_events_world(r->events), .step = r->step};
     luo_step_result s = {0};
     const double start_s = r->t_s;
     LUO_TRY(luo_run_look_ahead(r, &q.changes, &q.nchanges, err));
     LUO_TRY(r->backend->run_ranks(r->b, &q, &s, err));
-    if (s.status != LUO_OK && s.status != LUO_EPEER)
-        return luo_err_set(err, s.status, "%s", s.text);
     *broken = s.status == LUO_EPEER;
-    r->t_s = s.end_s - r->t0;
+    r->t_s = luo_run_end_of(r, &q, &s);
     LUO_TRY(luo_run_warn_ahead(r, err));
     row->move_s = r->t_s - start_s;
     r->account.span[LUO_SPAN_SWITCH] += row->move_s;
     if (row->move_s > 0)
         LUO_TRY(luo_run_timeline(r, LUO_SPAN_SWITCH, start_s, r->t_s, true, false,
                                  row->bytes_nvlink + row->bytes_pcie + row->bytes_nic, err));
-    return luo_run_advance(r, r->t_s, err);
+    if (s.status != LUO_OK && s.status != LUO_EPEER) {
+        if (r->real) r->state = LUO_FAILED;
+        return luo_err_set(err, s.status, "%s", s.text);
+    }
+    LUO_TRY(luo_run_advance(r, r->t_s, err));
+    return *broken && s.died ? luo_real_died(r, &s, err) : LUO_OK;
 }
 
 luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
                         luo_err *err)
 {
+    const luo_used_plan *was = r->plans[from], *now = r->plans[to];
     luo_arena *a = luo_arena_new(1 << 20);
     luo_status st = a ? LUO_OK : luo_err_nomem(err);
     luo_switching moves = {0};
@@ -72,10 +77,30 @@ luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *ro
     *broken = false;
     if (st == LUO_OK) st = list_dead(a, r, &dead, &ndead, err);
     if (st == LUO_OK)
-        st = luo_switching_compile(a, r->plans[from]->plan, r->plans[to]->plan, r->sc->model,
-                                   r->sc->cluster, ndead, dead, &moves, err);
+        st = luo_switching_compile(a, was->plan, now->plan, r->sc->model, r->sc->cluster, ndead,
+                                   dead, &moves, err);
     if (st == LUO_OK) st = describe(a, r, &moves.sw, row, err);
-    if (st == LUO_OK && moves.set) st = run_moves(r, moves.set, row, broken, err);
+    if (st == LUO_OK && moves.set) {
+        const luo_recipe recipe = {.plan = now->plan, .from = was->plan, .ndead = ndead,
+                                   .dead = dead, .sequence_tokens = now->sequence_tokens,
+                                   .from_tokens = was->sequence_tokens};
+        st = run_moves(r, moves.set, &recipe, row, broken, err);
+    }
     luo_arena_free(a);
     return st;
+}
+
+luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err)
+{
+    luo_row_switch row = {0};
+    bool broken;
+    LUO_TRY(luo_run_move(r, r->plan, plan, &row, &broken, err));
+    if (broken) {
+        r->news |= LUO_NEWS_FAIL;
+        r->failed_since_s = r->t_s;
+        return LUO_OK;
+    }
+    r->plan = plan;
+    r->has_predicted = false;
+    return LUO_OK;
 }

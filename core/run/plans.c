@@ -51,22 +51,35 @@ static luo_status describe(luo_run *r, luo_used_plan *u, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status memory_rows(luo_run *r, const luo_used_plan *u, int32_t index,
-                              const luo_memory *m, luo_err *err)
+luo_status luo_run_measured(luo_run *r, luo_used_plan *u, const luo_step_result *s, luo_err *err)
 {
-    for (int32_t i = 0; r->sink->memory && i < u->set->n; i++) {
-        const luo_program *p = &u->set->at[i];
-        const luo_profile *prof = luo_cluster_profile(r->sc->cluster, p->device);
-        const luo_row_memory row = {.plan = index, .device = p->device, .pipeline = p->pipeline,
-                                    .stage = p->stage, .memory = m[i],
-                                    .capacity_bytes = (int64_t)prof->memory_bytes,
-                                    .reserved_bytes = (int64_t)prof->reserved_bytes,
-                                    .measured_bytes = -1};
-        LUO_TRY(r->sink->memory(r->sink->ctx, &row, err));
+    luo_row_memory *rows = u->memory;
+    u->memory = NULL;
+    for (int32_t i = 0; rows && r->sink->memory && i < u->ndev; i++) {
+        if (s && s->memory_bytes) rows[i].measured_bytes = s->memory_bytes[i];
+        LUO_TRY(r->sink->memory(r->sink->ctx, &rows[i], err));
     }
     return LUO_OK;
 }
 
+static luo_status list_memory(luo_run *r, luo_used_plan *u, int32_t index, const luo_memory *m,
+                              luo_err *err)
+{
+    u->memory = LUO_NEW_N(r->real ? r->arena : r->scratch, luo_row_memory, u->set->n);
+    if (!u->memory) return luo_err_nomem(err);
+    for (int32_t i = 0; i < u->set->n; i++) {
+        const luo_program *p = &u->set->at[i];
+        const luo_profile *prof = luo_cluster_profile(r->sc->cluster, p->device);
+        u->memory[i] = (luo_row_memory){.plan = index, .device = p->device,
+                                        .pipeline = p->pipeline, .stage = p->stage,
+                                        .memory = m[i],
+                                        .capacity_bytes = (int64_t)prof->memory_bytes,
+                                        .reserved_bytes = (int64_t)prof->reserved_bytes};
+    }
+    return LUO_OK;
+}
+
+/* Rows of memory.csv are written at once, or, where use is measured, after the first step. */
 static luo_status weigh(luo_run *r, luo_used_plan *u, int32_t index, luo_err *err)
 {
     luo_memory *m = LUO_NEW_N(r->scratch, luo_memory, u->set->n);
@@ -75,7 +88,8 @@ static luo_status weigh(luo_run *r, luo_used_plan *u, int32_t index, luo_err *er
     LUO_TRY(luo_plan_fits(u->hash, r->sc->cluster, u->set, m, &u->memory_ratio, &u->memory_device,
                           err));
     if (r->sink->plan) LUO_TRY(r->sink->plan(r->sink->ctx, index, u->plan, u->set, err));
-    return memory_rows(r, u, index, m, err);
+    LUO_TRY(list_memory(r, u, index, m, err));
+    return r->real ? LUO_OK : luo_run_measured(r, u, NULL, err);
 }
 
 luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err)
@@ -174,6 +188,11 @@ void luo_run_free_plans(luo_run *r)
 {
     for (int32_t i = 0; i < r->nplans; i++) luo_arena_free(r->plans[i]->arena);
     luo_map_free(&r->communicators);
+}
+
+luo_recipe luo_run_recipe(const luo_used_plan *u)
+{
+    return (luo_recipe){.plan = u->plan, .sequence_tokens = u->sequence_tokens};
 }
 
 /* ---- the first plan ---- */

@@ -41,7 +41,8 @@ typedef struct luo_decision {
     luo_verb verb;
     const luo_plan *plan;
     double old_s, new_s; /* event times of the running and the new plan; < 0: not computed */
-    char why[160];       /* for events.csv */
+    char why[160];       /* for events.csv: words and counts, nothing that was measured */
+    char figures[160];   /* for log.txt: what was measured and computed from it; "" */
 } luo_decision;
 
 typedef struct luo_policy {
@@ -55,4 +56,7 @@ typedef struct luo_policy {
 const luo_policy *luo_policy_find(const char *name);
 
 extern const luo_policy luo_policy_static, luo_policy_restart, luo_policy_rebalance;
+/* Not for scenarios: what a run without a policy does when a process has died: the best plan of the
+ * uniform planner on the devices that are left, with the micro-batches of the base plan. */
+extern const luo_policy luo_policy_survive;
 #endif

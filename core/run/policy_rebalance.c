@@ -72,12 +72,13 @@ static luo_status deal_again(luo_arena *arena, const luo_picture *now, luo_decis
     LUO_TRY(luo_rebalance(arena, pipes, p->npipelines, now->micro_batches, full, m, &out->new_s,
                           err));
     if (out->new_s >= out->old_s * (1 - 1e-9)) {
-        snprintf(out->why, sizeof out->why, "micro-batches stay, %.6g s a step", out->old_s);
+        snprintf(out->why, sizeof out->why, "micro-batches stay");
+        snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->old_s);
         return LUO_OK;
     }
     out->verb = LUO_SWITCH;
-    snprintf(out->why, sizeof out->why, "micro-batches dealt again, %.6g -> %.6g s a step",
-             out->old_s, out->new_s);
+    snprintf(out->why, sizeof out->why, "micro-batches dealt again");
+    snprintf(out->figures, sizeof out->figures, "%.6g -> %.6g s a step", out->old_s, out->new_s);
     return with_micro_batches(arena, p, m, &out->plan, err);
 }
 

@@ -247,15 +247,17 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     }
     if (failed || must_leave(now)) {
         out->verb = LUO_RESTART;
-        snprintf(out->why, sizeof out->why, "restart on %d pipelines, %.6g s a step",
-                 out->plan->npipelines, out->new_s);
+        snprintf(out->why, sizeof out->why, "restart on %d pipelines", out->plan->npipelines);
+        snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
         return LUO_OK;
     }
     LUO_TRY(running_event(arena, now, &out->old_s, err));
     const double gain = (out->old_s - out->new_s) * now->spec->payback_steps;
     out->verb = gain > now->restart_cost_s ? LUO_RESTART : LUO_KEEP;
-    snprintf(out->why, sizeof out->why, "%s: %.6g s saved in %.0f steps for a restart of %.6g s",
-             out->verb == LUO_KEEP ? "does not pay" : "pays", gain, now->spec->payback_steps,
+    snprintf(out->why, sizeof out->why, "a restart %s",
+             out->verb == LUO_KEEP ? "does not pay" : "pays");
+    snprintf(out->figures, sizeof out->figures,
+             "%.6g s saved in %.0f steps for a restart of %.6g s", gain, now->spec->payback_steps,
              now->restart_cost_s);
     return LUO_OK;
 }

@@ -29,14 +29,31 @@ static luo_status never_rows(luo_run *r, luo_run_summary *s, luo_err *err)
     return LUO_OK;
 }
 
+/* A run too short for the factor: the median device of all its steps. */
+static double mean_pace(luo_run *r)
+{
+    const luo_account *a = &r->account;
+    const int32_t ndevices = r->sc->cluster->ndevices;
+    double *ratio = LUO_NEW_N(r->scratch, double, ndevices);
+    int32_t n = 0;
+    if (!r->real || !ratio) return 1;
+    if (r->pace.factor > 0) return r->pace.factor;
+    for (int32_t d = 0; d < ndevices; d++)
+        if (a->predicted_s[d] > 0) ratio[n++] = a->compute_s[d] / a->predicted_s[d];
+    const double median = luo_pace_median(ratio, n);
+    return median > 0 ? median : 1;
+}
+
 static luo_status device_rows(luo_run *r, luo_err *err)
 {
     const luo_account *a = &r->account;
+    const double pace = mean_pace(r);
     for (int32_t d = 0; r->sink->device && d < r->sc->cluster->ndevices; d++) {
-        const luo_row_device row = {
+        luo_row_device row = {
             .device = d, .parts = a->parts[d], .used_s = a->used_s[d], .caused_slowdown = -1,
-            .up_s = a->up_s[d] + (isnan(a->up_since[d]) ? 0 : r->t_s - a->up_since[d]),
-            .mean_slowdown = a->predicted_s[d] > 0 ? a->compute_s[d] / a->predicted_s[d] : 1};
+            .mean_slowdown = 1,
+            .up_s = a->up_s[d] + (isnan(a->up_since[d]) ? 0 : r->t_s - a->up_since[d])};
+        if (a->predicted_s[d] > 0) row.mean_slowdown = a->compute_s[d] / a->predicted_s[d] / pace;
         LUO_TRY(r->sink->device(r->sink->ctx, &row, err));
     }
     return LUO_OK;
@@ -73,7 +90,7 @@ static double quantile(const double *at, int64_t n, double p)
 
 static void step_figures(luo_run *r, luo_run_summary *s)
 {
-    const int64_t n = r->step;
+    const int64_t n = r->step - r->first_step;
     double *at = r->account.step_s, sum = 0;
     if (n == 0) return;
     for (int64_t i = 0; i < n; i++) sum += at[i];
@@ -157,12 +174,15 @@ static luo_status plan_uses(luo_run *r, luo_run_summary *s, luo_err *err)
 
 luo_status luo_report_end(luo_run *r, luo_err *err)
 {
-    static const char *const states[] = {"running", "complete", "interrupted", "lost"};
+    static const char *const states[] = {"running", "complete", "interrupted", "lost",
+                                         "failed"};
     luo_run_summary s = {.policy = r->spec->label ? r->spec->label : r->spec->name,
                          .backend = r->backend->name, .state = states[r->state],
                          .peak_memory_ratio = r->memory_ratio,
                          .peak_memory_device = r->memory_device, .switches = r->switches,
                          .restarts = r->restarts};
+    for (int32_t i = 0; i < r->nplans; i++)
+        LUO_TRY(luo_run_measured(r, r->plans[i], NULL, err)); /* of those that made no step */
     LUO_TRY(truth_rows(r, err));
     LUO_TRY(never_rows(r, &s, err));
     LUO_TRY(device_rows(r, err));

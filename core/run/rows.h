@@ -59,7 +59,7 @@ typedef struct luo_row_truth {
 
 typedef struct luo_row_memory {
     int32_t plan, device, pipeline, stage;
-    int64_t capacity_bytes, reserved_bytes, measured_bytes; /* measured < 0: not known */
+    int64_t capacity_bytes, reserved_bytes, measured_bytes; /* measured 0: not known */
     luo_memory memory;
 } luo_row_memory;
 

@@ -2,8 +2,8 @@
  *
  * Files: driver.c (the loop), attempt.c (one attempt of a step), answer.c (failures, decisions,
  * how they are carried out), move.c (state between devices), plans.c (compiled plans), account.c
- * (where the time went), checkpoint.c, score.c (what the detector saw), report.c and assume.c (rows
- * of the end).
+ * (where the time went), checkpoint.c, real.c and pace.c (backends that hold data), score.c (what
+ * the detector saw), report.c and assume.c (rows of the end).
  * Times are run time; the backend's clock is run time + t0. */
 #ifndef LUO_CORE_RUN_RUN_H
 #define LUO_CORE_RUN_RUN_H
@@ -33,6 +33,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
     int32_t *dev;       /* ascending */
     int64_t state_bytes;
     double write_s;     /* of a checkpoint */
+    luo_row_memory *memory; /* of its devices, until they are written; NULL after that */
     int64_t steps;      /* attempts that ended well */
     double step_s;      /* the last of them; < 0: none yet */
     int32_t ncomm;
@@ -71,17 +72,37 @@ typedef struct luo_ckpt {
     double done_s;
 } luo_ckpt;
 
-typedef enum luo_run_state { LUO_RUNNING, LUO_COMPLETE, LUO_INTERRUPTED, LUO_LOST } luo_run_state;
+/* ---- pace.c ---- */
+
+enum { LUO_PACE_STEPS = 3 };
+typedef struct luo_pace_meter { /* how fast this machine is against the profile */
+    double factor;     /* seconds measured per second predicted; 0: not yet known */
+    int32_t n;         /* steps sampled, until it is known */
+    double *sample;    /* LUO_PACE_STEPS per device; NAN: none */
+} luo_pace_meter;
+
+typedef enum luo_run_state {
+    LUO_RUNNING,
+    LUO_COMPLETE,
+    LUO_INTERRUPTED,
+    LUO_LOST,
+    LUO_FAILED /* real backends: a process died and nothing answers, or all are stuck */
+} luo_run_state;
 
 typedef struct luo_run {
     luo_arena *arena, *scratch;
     const luo_scenario *sc;
     const luo_policy_spec *spec;
-    const luo_policy *policy;
+    const luo_policy *policy; /* of the scenario */
+    const luo_policy *acting; /* that decided last */
     const luo_run_opts *opts;
     const luo_sink *sink;
     const luo_backend *backend;
     luo_backend_state *b;
+    bool real; /* the backend holds data, so time passes by itself */
+    struct {   /* of the scenario, as they are waited out */
+        double detect_fail_s, process_start_s, communicator_s, replacement_s, planner_s;
+    } cost;
     double t0;
     luo_events *events;
     luo_detect detect;
@@ -90,6 +111,7 @@ typedef struct luo_run {
     luo_run_state state;
     double t_s;
     int64_t step;
+    int64_t first_step;    /* that the run began with; > 0: resumed */
     int64_t attempts_base; /* attempts[k]: of step attempts_base + k */
     int64_t done_before;   /* steps below were tried in a time whose attempts are forgotten */
     int32_t nattempts, cap_attempts;
@@ -121,6 +143,17 @@ typedef struct luo_run {
         luo_decision d;
     } pending;                 /* a decision of a planner that still runs */
     double memory_factor;
+    /* backends with data */
+    luo_pace_meter pace;
+    bool *running;     /* per device: its process was started and has not died */
+    bool died;         /* processes are gone: state comes back from a checkpoint only */
+    bool unplanned;    /* .. and no event had said so */
+    int32_t deaths;    /* without an event */
+    int32_t died_last; /* device; -1: not known */
+    const char *died_why; /* as the backend told it */
+    int32_t nkills;    /* failures with `hard: true` that the next attempt carries out */
+    int32_t *kills;
+    luo_world *struck; /* the world of that attempt */
     /* rows of the end */
     int32_t nlinks;
     luo_link_use *links;
@@ -148,6 +181,9 @@ luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err);
 void luo_run_give_back(luo_used_plan *u);
 /* Communicators of the plan that do not exist, counted on the busiest device; they exist then. */
 luo_status luo_run_communicators(luo_run *r, int32_t plan, int32_t *n, luo_err *err);
+luo_recipe luo_run_recipe(const luo_used_plan *u);
+/* Rows of memory.csv, with what the step measured (NULL: nothing); once per plan. */
+luo_status luo_run_measured(luo_run *r, luo_used_plan *u, const luo_step_result *s, luo_err *err);
 /* Length of sequences now: event, scenario, plan. */
 int64_t luo_run_tokens(const luo_run *r, const luo_plan *p);
 void luo_run_free_plans(luo_run *r);
@@ -172,6 +208,8 @@ luo_status luo_ckpt_init(luo_run *r, luo_err *err);
 luo_status luo_ckpt_boundary(luo_run *r, luo_err *err);
 /* Writes now and waits for it. */
 luo_status luo_ckpt_write(luo_run *r, luo_err *err);
+/* Real backends: a complete run leaves its last state behind, if it writes checkpoints at all. */
+luo_status luo_ckpt_last(luo_run *r, luo_err *err);
 /* Forgets a write in flight; returns the step to go back to, and what reading it costs. */
 int64_t luo_ckpt_restore(luo_run *r, double *read_s);
 double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u);
@@ -180,13 +218,53 @@ double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u);
 void luo_run_news(luo_run *r); /* looks at what the last changes did */
 luo_status luo_run_answer(luo_run *r, luo_err *err); /* decides and acts; at a boundary */
 
+/* real.c */
+/* What of the scenario's costs is waited out; arrays. Pre: r->events. */
+luo_status luo_real_init(luo_run *r, luo_err *err);
+/* State before the first step, or of a checkpoint; run time begins when it is there. */
+luo_status luo_real_begin(luo_run *r, luo_err *err);
+/* A checkpoint of the state at this boundary. *saved: false when a process died meanwhile. */
+luo_status luo_real_save(luo_run *r, bool *saved, luo_err *err);
+/* State for the running plan from the newest checkpoint that is not after *step; without any, as
+ * before the first step. Out: *step. Processes that die meanwhile are started again. */
+luo_status luo_real_load(luo_run *r, int64_t *step, luo_err *err);
+/* Collects failures with `hard: true` at this boundary on devices of the plan: true if there are
+ * any; the next attempt is hit by them. */
+bool luo_real_strikes(luo_run *r);
+/* Puts them into the request: the world without them, and changes dated now. */
+luo_status luo_real_strike(luo_run *r, luo_step_request *q, luo_err *err);
+/* The attempt or move failed because a process died: its device is lost unless an event has taken
+ * it. Pre: events are committed up to its end. */
+luo_status luo_real_died(luo_run *r, const luo_step_result *s, luo_err *err);
+/* Nothing answers this death: the run ends with LUO_EPEER, the sentence says where to resume. */
+luo_status luo_real_give_up(luo_run *r, const char *why, luo_err *err);
+/* Do all devices of the plan have a process? */
+bool luo_real_has_processes(const luo_run *r, const luo_plan *p);
+
+/* pace.c: what a backend calls compute_s of device i of the plan over what was predicted, on the
+ * scale of the profile, 1 = nominal; < 0: nothing was predicted. */
+luo_status luo_pace_init(luo_run *r, luo_err *err);
+double luo_pace_ratio(const luo_run *r, const luo_step_result *s, int32_t i);
+/* The factor for a step before it is fixed: the median device of this step. */
+double luo_pace_factor(const luo_run *r, const luo_step_result *s);
+/* Takes the samples of a step; true: the factor has just been fixed. */
+bool luo_pace_take(luo_run *r, const luo_step_result *s);
+void luo_pace_forget(luo_run *r); /* another plan: what was sampled for the factor is dropped */
+double luo_pace_median(double *at, int32_t n); /* the lower one; sorts; 0 for n = 0 */
+
 /* move.c */
 /* Moves state from one plan to the other; row: traffic and seconds. *broken: a device or link
  * failed meanwhile, nothing has moved. Errors: LUO_ELOST no living owner of some state. */
 luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
                         luo_err *err);
 
+/* The same plan for another length of sequences: on a backend with data all state goes over to
+ * its buffers. */
+luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err);
+
 /* attempt.c */
+/* Run time at the end of an attempt or a move; if it failed: not before the change that broke it. */
+double luo_run_end_of(const luo_run *r, const luo_step_request *q, const luo_step_result *s);
 /* Changes that can fall into the step that starts now, dated in the backend's clock. */
 luo_status luo_run_look_ahead(luo_run *r, const luo_change **out, int32_t *n, luo_err *err);
 /* After the step that ended at r->t_s: tells if changes fell into it that were not looked at. */
@@ -205,11 +283,15 @@ luo_status luo_report_assumptions(luo_run *r, const char *const **out, int32_t *
 
 /* driver.c: helpers of all */
 bool luo_run_is_over(const luo_run *r);
-/* A blocking period of `seconds`: the backend sleeps, events go on, a timeline row is written. */
+/* A blocking period of `seconds`: the backend sleeps, events go on, a timeline row is written. With
+ * real time it begins where the last one ended, whatever was done since, and is as long as that
+ * took if that was longer. */
 luo_status luo_run_span(luo_run *r, luo_span_kind kind, double seconds, int64_t bytes,
                         luo_err *err);
 luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int64_t bytes,
                               luo_err *err);
+/* A line of log.txt. */
+luo_status luo_run_note(luo_run *r, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
 luo_status luo_run_timeline(luo_run *r, luo_span_kind kind, double start_s, double end_s,
                             bool blocking, bool redone, int64_t bytes, luo_err *err);
 /* A row of events.csv; id "" and target "" where there is none. has: value is written. */

@@ -78,6 +78,7 @@ typedef struct luo_policy_spec {
     double threshold_slowdown, replan_gap, payback_steps, planner_s;
     int32_t window_steps, top_k;
     bool planner_measured, always_switch, strict_uniform;
+    bool planner_default; /* planner_s is not given */
     int line, col;
 } luo_policy_spec;
 
@@ -111,6 +112,9 @@ typedef struct luo_scenario {
         bool blocking, disk;
     } checkpoint;
     double detect_fail_s, process_start_s, communicator_s, replacement_s;
+    struct { /* not given: our choice, which real backends do not wait out */
+        bool detect_fail, process_start, communicator, replacement;
+    } cost_default;
     bool truth;
     luo_stack stack;
     uint64_t hash; /* of the canonical JSON of all values with defaults */

@@ -67,13 +67,16 @@ luo_status luo_score_rate(luo_run *r, int32_t device, double was, double now, lu
     luo_occurrence *o = straggler_on(r, device, now < was);
     char target[32], detail[96];
     snprintf(target, sizeof target, "device:%d", device);
-    snprintf(detail, sizeof detail, "rate %.6f -> %.6f%s", was, now, o ? "" : "; nothing injected");
+    snprintf(detail, sizeof detail, "%s%s", now > was ? "slower" : "faster",
+             o ? "" : "; nothing injected");
     r->cause = o ? o->id : "";
     if (now > was) {
         if (o) seen_now(r, o);
         else r->detect_false++;
     }
-    return luo_run_event(r, "detected", r->cause, "straggler", target, true, now, detail, err);
+    LUO_TRY(luo_run_note(r, err, "step %lld: device %d: rate %.6f -> %.6f", (long long)r->step,
+                         device, was, now));
+    return luo_run_event(r, "detected", r->cause, "straggler", target, false, 0, detail, err);
 }
 
 luo_status luo_score_failure(luo_run *r, double since_s, luo_err *err)

@@ -108,9 +108,9 @@ static int32_t changes_of(rig *r, const char *target, double at_s, luo_change *o
     int32_t n = 0;
     rig_check(r, luo_target_parse(r->arena, &r->cluster, target, &t, &r->err));
     for (int32_t i = 0; i < t.choices[0].ndev; i++)
-        out[n++] = (luo_change){at_s, LUO_CHANGE_DOWN, t.choices[0].dev[i], 0, 0};
+        out[n++] = (luo_change){at_s, LUO_CHANGE_DOWN, t.choices[0].dev[i], 0, 0, false};
     for (int32_t i = 0; i < t.choices[0].nlink; i++)
-        out[n++] = (luo_change){at_s, LUO_CHANGE_LINK, t.choices[0].link[i], 0, 0};
+        out[n++] = (luo_change){at_s, LUO_CHANGE_LINK, t.choices[0].link[i], 0, 0, false};
     return n;
 }
 
@@ -165,7 +165,7 @@ START_TEST(an_idle_link_fails_when_it_is_used)
     middle_of_transfer(r, &well, &start);
     ck_assert(start > 0.01);
     const int32_t nic = luo_cluster_find_link(&r->cluster, "n-0/nic0");
-    const luo_change down = {0.001, LUO_CHANGE_LINK, nic, 0, 0};
+    const luo_change down = {0.001, LUO_CHANGE_LINK, nic, 0, 0, false};
     const luo_step_result s = rig_step_with(r, &down, 1);
     ck_assert_int_eq(s.status, LUO_EPEER);
     ck_assert_int_eq(s.failed_link, nic);
@@ -222,7 +222,7 @@ START_TEST(anything_may_fail_at_any_date)
         const bool of_link = luo_rng_pick(&rng, 2);
         const luo_change fail = {
             at, of_link ? LUO_CHANGE_LINK : LUO_CHANGE_DOWN,
-            (int32_t)luo_rng_pick(&rng, of_link ? r->cluster.nlinks : r->set.n), 0, 0};
+            (int32_t)luo_rng_pick(&rng, of_link ? r->cluster.nlinks : r->set.n), 0, 0, false};
         const luo_step_result s = rig_step_with(r, &fail, 1);
         const double ended = rig_seconds(&s);
         const bool failed = s.status == LUO_EPEER;

@@ -1,0 +1,215 @@
+/* Backends that hold data and whose ranks are processes: state before the first step and at
+ * checkpoints, and processes that die, by an event with `hard: true` or without any.
+ *
+ * A hard failure at a boundary hits the attempt that follows, since a process is killed while it
+ * works; the policy is asked after that attempt. In the event log that is the same as in the
+ * simulator, which asks at once. A hard failure that falls into a pause (a restart, a checkpoint)
+ * is answered as a soft one. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/run/run.h"
+
+luo_status luo_real_init(luo_run *r, luo_err *err)
+{
+    const luo_scenario *sc = r->sc;
+    const bool real = r->real = r->backend->caps & LUO_CAP_DATA;
+    r->cost.detect_fail_s = real && sc->cost_default.detect_fail ? 0 : sc->detect_fail_s;
+    r->cost.process_start_s = real && sc->cost_default.process_start ? 0 : sc->process_start_s;
+    r->cost.communicator_s = real && sc->cost_default.communicator ? 0 : sc->communicator_s;
+    r->cost.replacement_s = real && sc->cost_default.replacement ? 0 : sc->replacement_s;
+    r->cost.planner_s = real && r->spec->planner_default ? 0 : r->spec->planner_s;
+    if (!real) return LUO_OK;
+    r->running = LUO_NEW_N(r->arena, bool, sc->cluster->ndevices);
+    r->kills = LUO_NEW_N(r->arena, int32_t, sc->cluster->ndevices);
+    if (!r->running || !r->kills) return luo_err_nomem(err);
+    LUO_TRY(luo_world_new(r->arena, sc->cluster, &r->struck, err));
+    return luo_pace_init(r, err);
+}
+
+/* ---- state ---- */
+
+static luo_status ask_state(luo_run *r, luo_state_verb verb, int64_t *step, luo_err *err)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    const luo_recipe recipe = luo_run_recipe(u);
+    const luo_state_request q = {.verb = verb,
+                                 .recipe = &recipe,
+                                 .programs = u->set,
+                                 .world = luo_events_world(r->events),
+                                 .step = *step};
+    return r->backend->state(r->b, &q, step, err);
+}
+
+/* Whoever is up has a process now; whoever failed softly has kept it. */
+static void note_running(luo_run *r)
+{
+    const bool *up = luo_events_world(r->events)->up;
+    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) r->running[d] |= up[d];
+}
+
+static luo_status begin_at(luo_run *r, int64_t step, luo_err *err)
+{
+    if (step < 0 || (r->sc->steps > 0 && step >= r->sc->steps))
+        return luo_err_set(err, LUO_EINPUT,
+                           "the checkpoint holds %" PRId64 " steps and the run is "
+                           "to have %" PRId64 "; a longer run is needed to go on with it.",
+                           step, r->sc->steps);
+    r->first_step = r->step = r->attempts_base = step;
+    r->ckpt.valid_step = step;
+    r->ckpt.next_step = step + r->ckpt.every_steps;
+    luo_events_skip(r->events, step);
+    return LUO_OK;
+}
+
+luo_status luo_real_begin(luo_run *r, luo_err *err)
+{
+    int64_t step = r->opts->resume ? INT64_MAX : 0;
+    LUO_TRY(ask_state(r, r->opts->resume ? LUO_STATE_LOAD : LUO_STATE_INIT, &step, err));
+    note_running(r);
+    if (r->backend->now) r->t0 = r->backend->now(r->b);
+    return r->opts->resume ? begin_at(r, step, err) : LUO_OK;
+}
+
+luo_status luo_real_save(luo_run *r, bool *saved, luo_err *err)
+{
+    luo_err why = {0};
+    int64_t step = r->step;
+    const luo_status st = ask_state(r, LUO_STATE_SAVE, &step, &why);
+    *saved = st == LUO_OK;
+    if (st == LUO_EPEER)
+        return luo_run_warn(r, err, "the checkpoint of step %" PRId64 " was not written: %s",
+                            r->step, why.text);
+    return st == LUO_OK ? LUO_OK : luo_err_set(err, st, "%s", why.text);
+}
+
+static luo_status loaded(luo_run *r, int64_t step, int64_t *wanted, luo_err *err)
+{
+    if (step > *wanted || step < r->first_step)
+        return luo_err_set(err, LUO_EBACKEND,
+                           "backend `%s` loaded a checkpoint of step %" PRId64
+                           "; one of the steps %" PRId64 " to %" PRId64 " is needed.",
+                           r->backend->name, step, r->first_step, *wanted);
+    if (step < *wanted)
+        LUO_TRY(luo_run_warn(r, err,
+                             "the checkpoint of step %" PRId64 " can not be read; the run "
+                             "went back to step %" PRId64,
+                             *wanted, step));
+    if (step < *wanted) r->ckpt.next_step = step + r->ckpt.every_steps;
+    r->ckpt.valid_step = *wanted = step;
+    return LUO_OK;
+}
+
+luo_status luo_real_load(luo_run *r, int64_t *step, luo_err *err)
+{
+    const bool initial = r->ckpt.valid_plan < 0 && !r->opts->resume;
+    for (;;) {
+        luo_err why = {0};
+        int64_t found = *step;
+        const luo_status st = ask_state(r, initial ? LUO_STATE_INIT : LUO_STATE_LOAD, &found, &why);
+        if (st == LUO_OK) {
+            note_running(r);
+            r->died = r->unplanned = false;
+            return initial ? LUO_OK : loaded(r, found, step, err);
+        }
+        if (st != LUO_EPEER) return luo_err_set(err, st, "%s", why.text);
+        r->died = r->unplanned = true;
+        r->died_last = -1;
+        r->died_why = luo_arena_strdup(r->arena, why.text);
+        if (!r->died_why) return luo_err_nomem(err);
+        if (++r->deaths > r->opts->max_restarts)
+            return luo_real_give_up(r, "no more restarts are allowed", err);
+    }
+}
+
+/* ---- hard failures ---- */
+
+bool luo_real_strikes(luo_run *r)
+{
+    int32_t n;
+    const luo_change *c = luo_events_changes(r->events, &n);
+    r->nkills = 0;
+    for (int32_t i = 0; r->real && i < n; i++)
+        if (c[i].kind == LUO_CHANGE_DOWN && c[i].hard && luo_run_plan(r)->member[c[i].target])
+            r->kills[r->nkills++] = c[i].target;
+    return r->nkills > 0;
+}
+
+static bool is_killed(const luo_run *r, int32_t device)
+{
+    for (int32_t i = 0; i < r->nkills; i++)
+        if (r->kills[i] == device) return true;
+    return false;
+}
+
+luo_status luo_real_strike(luo_run *r, luo_step_request *q, luo_err *err)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    if (r->nkills == 0) return LUO_OK;
+    luo_change *all = LUO_NEW_N(r->scratch, luo_change, u->ndev + q->nchanges);
+    int32_t n = 0;
+    if (!all) return luo_err_nomem(err);
+    luo_world_copy(r->struck, q->world);
+    for (int32_t i = 0; i < u->ndev; i++) {
+        const int32_t d = u->dev[i];
+        if (q->world->up[d]) continue;
+        r->struck->up[d] = true;
+        all[n++] = (luo_change){
+            .at_s = r->t0 + r->t_s, .kind = LUO_CHANGE_DOWN, .target = d, .hard = is_killed(r, d)};
+    }
+    if (q->nchanges > 0) memcpy(all + n, q->changes, (size_t)q->nchanges * sizeof *all);
+    q->world = r->struck;
+    q->changes = all;
+    q->nchanges += n;
+    r->nkills = 0;
+    return LUO_OK;
+}
+
+/* ---- processes that died ---- */
+
+luo_status luo_real_died(luo_run *r, const luo_step_result *s, luo_err *err)
+{
+    const int32_t d = s->failed_device;
+    r->died = true;
+    r->died_last = d;
+    r->died_why = luo_arena_strdup(r->arena, s->text);
+    if (!r->died_why) return luo_err_nomem(err);
+    memset(r->running, 0, (size_t)r->sc->cluster->ndevices * sizeof *r->running);
+    if (d >= 0 && !luo_events_world(r->events)->up[d]) return LUO_OK; /* an event said so */
+    r->unplanned = true;
+    r->deaths++;
+    if (d < 0) return LUO_OK;
+    LUO_TRY(luo_events_lose_device(r->events, d, s->text, err));
+    luo_run_news(r);
+    return LUO_OK;
+}
+
+luo_status luo_real_give_up(luo_run *r, const char *why, luo_err *err)
+{
+    char who[48], way[LUO_ERR_PATH + 64];
+    const char *dir = r->opts->checkpoints ? r->opts->checkpoints : "DIR";
+    r->state = LUO_FAILED;
+    if (r->died_last >= 0)
+        snprintf(who, sizeof who, "device %d", r->died_last);
+    else
+        snprintf(who, sizeof who, "a process");
+    if (r->ckpt.valid_plan >= 0)
+        snprintf(way, sizeof way, "step %" PRId64 " can be resumed with `--resume %.500s`",
+                 r->ckpt.valid_step, dir);
+    else
+        snprintf(way, sizeof way, "there is no checkpoint of this run to resume from");
+    LUO_TRY(luo_run_event(r, "lost", r->cause, r->acting->name, "", false, 0, why, err));
+    return luo_err_set(err, LUO_EPEER, "%s died in step %" PRId64 " and %s (%s); %s.", who, r->step,
+                       why, r->died_why ? r->died_why : "", way);
+}
+
+bool luo_real_has_processes(const luo_run *r, const luo_plan *p)
+{
+    if (!r->real) return true;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
+                if (!r->running[p->pipelines[i].stages[s].dev[k]]) return false;
+    return true;
+}
