@@ -38,8 +38,8 @@ typedef struct luo_batch_shape { /* of a step under a plan */
                                            one row of its own length */
     int64_t total_tokens;
 } luo_batch_shape;
-/* sequence_tokens 0: the plan's. Errors: LUO_E2BIG a micro-batch of 2^31 tokens or more; LUO_ENOMEM.
- * Owner: arena. */
+/* sequence_tokens 0: the plan's. Errors: LUO_E2BIG a micro-batch of 2^31 tokens or more;
+ * LUO_ENOMEM. Owner: arena. */
 luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, int64_t sequence_tokens,
                               luo_batch_shape *out, luo_err *err);
 
@@ -50,7 +50,8 @@ typedef struct luo_micro_batch { /* arrays of `tokens`; labels -1: no target */
 } luo_micro_batch;
 
 /* The next token of the same document is the label; the last of a document has none.
- * Pre: step >= 0; memory is aligned for int32_t. Memory: the caller's, at least luo_batch_bytes(tokens). Cost: O(tokens), whatever the step. */
+ * Pre: step >= 0; memory is the caller's, aligned for int32_t, at least luo_batch_bytes(tokens).
+ * Cost: O(tokens), whatever the step. */
 size_t luo_batch_bytes(int64_t tokens);
 void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
                     int32_t pipeline, int32_t micro_batch, void *memory, luo_micro_batch *out);

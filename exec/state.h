@@ -28,17 +28,22 @@ typedef struct luo_state {
  * sqrt(2 layers)), norms 1, biases 0, moments 0. Each cell is drawn by seed, name and global index,
  * so that every plan starts from the same numbers. */
 void luo_state_init(const luo_state *s, const luo_model *model, uint64_t seed);
+/* True for weights that AdamW decays: matrices and tables; norms and biases (whatever their rank
+ * here: in files they have one dimension) are left alone. */
+bool luo_param_decays(const luo_param *param);
 
 /* How a tensor is called and laid out in a Hugging Face llama or gpt2 file. */
 typedef struct luo_hf_tensor {
     char name[160];
     int32_t rank;
-    int64_t dim[2]; /* of the file's tensor */
+    int64_t dim[2]; /* of the file's tensor; rank 1: dim[0] is 1, dim[1] its length */
     /* Cell (r, c) of our tensor as a matrix [rows x cols] is cell (row + r, col + c) of the file's,
-     * or (row + c, col + r) if transposed. */
+     * or (row + c, col + r) if transposed. The matrix keeps the last dimension of ours (and the
+     * row-major order); a bias or a norm is one row. */
     bool transposed;
     int64_t rows, cols, row, col;
 } luo_hf_tensor;
+/* gpt: query, key and value share one tensor of the file. */
 /* Errors: LUO_EUNREP the name has no place there. */
 luo_status luo_hf_name(const luo_model *model, const luo_param *param, luo_hf_tensor *out,
                        luo_err *err);
@@ -46,8 +51,10 @@ luo_status luo_hf_name(const luo_model *model, const luo_param *param, luo_hf_te
 /* ---- files: safetensors ---- */
 
 /* Fills weights from a Hugging Face file (F32, F64, F16 or BF16; a missing lm_head.weight is the
- * embedding's) and zeroes the moments. Errors: LUO_EINPUT missing tensor, other shape, broken
- * file, each named; LUO_EIO. Each rank maps the file and takes its regions. */
+ * embedding's) and zeroes the moments. Names may lack `model.` (llama) or have `transformer.` in
+ * front (gpt). Errors: LUO_EINPUT missing tensor, other shape or dtype, a tensor that the model has
+ * no place for, broken file, each named; LUO_EPARSE; LUO_EUNREP as luo_hf_name. Each rank maps the
+ * file and takes its regions. Weights may be partly filled after an error. */
 luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
                                   luo_err *err);
 
@@ -62,20 +69,30 @@ typedef struct luo_gather {
                         const int64_t **sizes, int32_t *ranks, luo_err *err);
 } luo_gather;
 
+/* Saving: tensor by tensor, in the order of the file's names, so that the bytes do not depend on
+ * the plan. Every rank calls gather as often, whatever fails in packing or at the writer's disk,
+ * which is an error at that rank only. The writer holds one whole tensor of the file twice.
+ * Errors: LUO_EIO with the reason, what was there before is untouched; LUO_EUNREP on all ranks,
+ * before any byte is sent; LUO_EBUG the ranks do not hold every cell once; LUO_ENOMEM; what gather
+ * returns. */
+
 /* Weights alone, Hugging Face names (--save-init). Atomic: temporary file, fsync, rename. */
 luo_status luo_state_save_weights(const luo_state *s, const luo_model *model, const char *path,
                                   const luo_gather *gather, luo_err *err);
-/* A checkpoint is a folder DIR/step-000123 with model.safetensors, optimizer.safetensors and
- * state.json (step, seed, data, precision, model, hash of the plan that wrote it); it appears by
- * one rename. Older ones than the newest `keep` are removed. */
+/* A checkpoint is a folder DIR/step-000123 with model.safetensors, optimizer.safetensors
+ * (NAME.exp_avg and NAME.exp_avg_sq, laid out like the weight) and state.json
+ * (core/io/checkpoint_info.h); it appears by one rename, in place of one of the same step. Then all others but the newest keep - 1
+ * are removed (keep 0: none is). DIR is made; one run at a time writes into it. */
 luo_status luo_checkpoint_save(const luo_state *s, const luo_model *model, const char *dir,
                                uint64_t seed, const char *data, uint64_t plan_hash, int32_t keep,
                                const luo_gather *gather, luo_err *err);
-/* dir: a checkpoint folder. Sets s->step. Errors: LUO_EINPUT of another model or precision. */
+/* dir: a checkpoint folder. Sets s->step. Errors: as luo_state_load_weights; LUO_EINPUT of another
+ * model or precision. */
 luo_status luo_checkpoint_load(luo_state *s, const luo_model *model, const char *dir,
                                luo_err *err);
-/* Newest whole checkpoint under dir, or dir itself if it is one; its step. path: PATH_MAX bytes.
+/* Newest whole checkpoint under dir of at most `until` steps (INT64_MAX: any), or dir itself if it
+ * is one; its step. Broken ones are passed over. path: PATH_MAX bytes.
  * Errors: LUO_EINPUT there is none. */
-luo_status luo_checkpoint_find(const char *dir, char *path, size_t size, int64_t *step,
-                               luo_err *err);
+luo_status luo_checkpoint_find(const char *dir, int64_t until, char *path, size_t size,
+                               int64_t *step, luo_err *err);
 #endif

@@ -12,6 +12,12 @@ static uint64_t splitmix(uint64_t *x)
     return z ^ (z >> 31);
 }
 
+uint64_t luo_rng_at(uint64_t key, uint64_t i)
+{
+    uint64_t x = key + i * UINT64_C(0x9e3779b97f4a7c15);
+    return splitmix(&x);
+}
+
 luo_rng luo_rng_stream(uint64_t seed, const char *name)
 {
     uint64_t x = seed ^ luo_hash_str(LUO_HASH_EMPTY, name);

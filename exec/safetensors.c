@@ -1,0 +1,205 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/io/files.h"
+#include "exec/tensor_file.h"
+
+/* ---- reading ---- */
+
+static luo_status unreadable(luo_err *err, const char *path)
+{
+    char why[128];
+    luo_errno_text(errno, why, sizeof why);
+    return luo_err_set(err, LUO_EINPUT, "can not read `%s`: %s; a safetensors file is expected.",
+                       path, why);
+}
+
+static luo_status map_file(int fd, luo_tensor_file *f, luo_err *err)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0) return unreadable(err, f->path);
+    if (!S_ISREG(info.st_mode))
+        return luo_err_set(err, LUO_EINPUT,
+                           "`%s` is no plain file; a safetensors file is expected.", f->path);
+    f->bytes = (size_t)info.st_size;
+    if (!f->bytes) return LUO_OK; /* can not be mapped; too short, as the reader will say */
+    void *at = mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) return errno == ENOMEM ? luo_err_nomem(err) : unreadable(err, f->path);
+    f->map = at;
+    return LUO_OK;
+}
+
+luo_status luo_tensor_file_open(luo_arena *arena, const char *path, luo_tensor_file *out,
+                                luo_err *err)
+{
+    luo_tensor_file f = {.path = luo_arena_strdup(arena, path)};
+    if (!f.path) return luo_err_nomem(err);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return unreadable(err, path);
+    luo_status st = map_file(fd, &f, err);
+    close(fd);
+    if (st == LUO_OK) {
+        st = luo_safetensors_read(arena, f.map ? f.map : (const unsigned char *)"", f.bytes,
+                                  &f.head, err);
+        if (st != LUO_ENOMEM) luo_err_prefix(err, st, "`%s`", path);
+    }
+    if (st != LUO_OK)
+        luo_tensor_file_close(&f);
+    else
+        *out = f;
+    return st;
+}
+
+void luo_tensor_file_close(luo_tensor_file *f)
+{
+    if (f->map) munmap((void *)f->map, f->bytes);
+    f->map = NULL;
+}
+
+/* ---- numbers ---- */
+
+static double half_of(uint16_t v)
+{
+    const int exponent = v >> 10 & 31;
+    const double sign = v >> 15 ? -1 : 1, fraction = v & 1023;
+    if (exponent == 31) return fraction > 0 ? __builtin_nan("") : sign * __builtin_inf();
+    if (exponent == 0) return sign * fraction * 0x1p-24;
+    return sign * (1024 + fraction) *
+           (exponent < 25 ? 1.0 / (double)(1 << (25 - exponent)) : (double)(1 << (exponent - 25)));
+}
+
+/* Offsets in a file need not be multiples of anything. */
+static double number_at(luo_file_dtype dtype, const unsigned char *p)
+{
+    uint16_t u16;
+    uint32_t u32;
+    float f;
+    double d;
+    switch (dtype) {
+    case LUO_FILE_F32:
+        memcpy(&f, p, sizeof f);
+        return (double)f;
+    case LUO_FILE_F64:
+        memcpy(&d, p, sizeof d);
+        return d;
+    case LUO_FILE_F16:
+        memcpy(&u16, p, sizeof u16);
+        return half_of(u16);
+    default:
+        memcpy(&u16, p, sizeof u16);
+        u32 = (uint32_t)u16 << 16;
+        memcpy(&f, &u32, sizeof f);
+        return (double)f;
+    }
+}
+
+void luo_tensor_take(luo_file_dtype dtype, const unsigned char *from, int64_t stride, int64_t n,
+                     size_t elem, void *to)
+{
+    const int64_t size = luo_file_dtype_bytes(dtype);
+    if (stride == 1 && size == (int64_t)elem) {
+        memcpy(to, from, (size_t)n * elem);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double v = number_at(dtype, from + i * stride * size);
+        if (elem == sizeof(float))
+            ((float *)to)[i] = (float)v;
+        else
+            ((double *)to)[i] = v;
+    }
+}
+
+/* ---- writing ---- */
+
+luo_status luo_tensor_writer_put(luo_tensor_writer *w, const void *bytes, size_t n, luo_err *err)
+{
+    const char *at = bytes;
+    while (n) {
+        const ssize_t k = write(w->fd, at, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return luo_err_io(err, "write", w->path);
+        at += k;
+        n -= (size_t)k;
+    }
+    return LUO_OK;
+}
+
+static luo_status put_head(luo_tensor_writer *w, luo_file_tensor *at, int32_t n, luo_err *err)
+{
+    luo_str head = {0};
+    luo_safetensors_head(&head, at, n);
+    const luo_status st =
+        head.failed ? luo_err_nomem(err) : luo_tensor_writer_put(w, head.at, head.len, err);
+    luo_str_free(&head);
+    return st;
+}
+
+static void forget(luo_tensor_writer *w)
+{
+    if (w->fd >= 0) close(w->fd);
+    free(w->temporary);
+    free(w->path);
+    *w = (luo_tensor_writer){.fd = -1};
+}
+
+luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_file_tensor *at,
+                                  int32_t n, luo_err *err)
+{
+    *w = (luo_tensor_writer){.fd = -1, .path = strdup(path)};
+    luo_status st = LUO_OK;
+    if (!w->path || asprintf(&w->temporary, "%s.tmp-%ld", path, (long)getpid()) < 0) {
+        w->temporary = NULL;
+        st = luo_err_nomem(err);
+    } else {
+        w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (w->fd < 0) st = luo_err_io(err, "write", path);
+    }
+    if (st == LUO_OK) st = put_head(w, at, n, err);
+    if (st == LUO_OK) return LUO_OK;
+    if (w->fd >= 0) unlink(w->temporary);
+    forget(w);
+    return st;
+}
+
+luo_status luo_folder_sync(const char *path, luo_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    luo_status st = fd < 0 || fsync(fd) != 0 ? luo_err_io(err, "write", path) : LUO_OK;
+    if (fd >= 0) close(fd);
+    return st;
+}
+
+static luo_status sync_folder_of(const char *path, luo_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = !slash          ? strdup(".")
+                   : slash == path ? strdup("/")
+                                   : strndup(path, (size_t)(slash - path));
+    const luo_status st = folder ? luo_folder_sync(folder, err) : luo_err_nomem(err);
+    free(folder);
+    return st;
+}
+
+luo_status luo_tensor_writer_close(luo_tensor_writer *w, bool good, luo_err *err)
+{
+    luo_status st = LUO_OK;
+    bool renamed = false;
+    if (w->fd < 0) return LUO_OK;
+    if (good && fsync(w->fd) != 0) st = luo_err_io(err, "write", w->path);
+    if (close(w->fd) != 0 && good && st == LUO_OK) st = luo_err_io(err, "write", w->path);
+    w->fd = -1;
+    if (good && st == LUO_OK) {
+        renamed = rename(w->temporary, w->path) == 0;
+        st = renamed ? sync_folder_of(w->path, err) : luo_err_io(err, "write", w->path);
+    }
+    if (!renamed) unlink(w->temporary);
+    forget(w);
+    return st;
+}

@@ -1,0 +1,44 @@
+/* exec/tensor_file.h: safetensors files of any size: mapped to be read, streamed to be written. */
+#ifndef LUO_EXEC_TENSOR_FILE_H
+#define LUO_EXEC_TENSOR_FILE_H
+#include "core/io/safetensors_head.h"
+
+typedef struct luo_tensor_file {
+    const char *path;
+    const unsigned char *map;
+    size_t bytes;
+    luo_safetensors head;
+} luo_tensor_file;
+
+/* The file must not change while it is open. Errors: LUO_EINPUT missing or broken; LUO_EPARSE; each
+ * names the file; LUO_ENOMEM. Owner: names belong to arena, the mapping is given back by close. */
+luo_status luo_tensor_file_open(luo_arena *arena, const char *path, luo_tensor_file *out,
+                                luo_err *err);
+void luo_tensor_file_close(luo_tensor_file *f);
+static inline const unsigned char *luo_tensor_file_at(const luo_tensor_file *f,
+                                                      const luo_file_tensor *t)
+{
+    return f->map + f->head.data + t->begin;
+}
+
+/* n elements, `stride` apart in a tensor of the file, to neighbours of elem bytes (4 or 8).
+ * Pre: dtype is F16, BF16, F32 or F64. Rounds to nearest where it must. */
+void luo_tensor_take(luo_file_dtype dtype, const unsigned char *from, int64_t stride, int64_t n,
+                     size_t elem, void *to);
+
+typedef struct luo_tensor_writer {
+    int fd; /* -1: closed */
+    char *path, *temporary;
+} luo_tensor_writer;
+
+/* Begins PATH.tmp-PID with the head of at[0..n), whose places it sets. Errors: LUO_EIO, LUO_ENOMEM;
+ * nothing is left then. */
+luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_file_tensor *at,
+                                  int32_t n, luo_err *err);
+luo_status luo_tensor_writer_put(luo_tensor_writer *w, const void *bytes, size_t n, luo_err *err);
+/* good: fsync, rename to PATH, fsync of the folder; else, or if one of these fails, the temporary
+ * file is removed and PATH is as before. */
+luo_status luo_tensor_writer_close(luo_tensor_writer *w, bool good, luo_err *err);
+/* fsync of a folder. Errors: LUO_EIO. */
+luo_status luo_folder_sync(const char *path, luo_err *err);
+#endif
