@@ -96,7 +96,7 @@ luo_status sim_net_make(luo_arena *arena, const luo_backend_config *config,
     if (!net) return luo_err_nomem(err);
     net->config = config;
     net->set = set;
-    net->cost = (luo_cost_ctx){config->cluster, config->stack, config->dtype};
+    net->cost = (luo_cost_ctx){config->cluster, config->stack, config->dtype, set->nops, set->ops};
     net->training = has_training(set);
     LUO_TRY(check_devices(net, err));
     LUO_TRY(sim_lanes_make(arena, net, err));

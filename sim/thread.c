@@ -1,11 +1,12 @@
 /* sim/thread.c: CPU ranks: one thread computes and communicates.
  *
  * The thread takes the instructions in order of issue and comes to the next when work is done, or
- * communication begun; it begins nothing before what that waits for is done. What is begun moves only
- * while the thread waits: there is no progress thread. A collective moves while all its members
- * wait, a message while its receiver does, who copies it; they do nothing else meanwhile. What moves
- * takes no core until the least time is over that any size takes (somebody has to be woken), then a
- * core per thread, so ranks beside it feel it. A thread that only waits takes no core. */
+ * communication begun; it begins nothing before what that waits for is done. What is begun moves
+ * only while the thread waits: there is no progress thread. A collective moves while all its
+ * members wait, a message while its receiver does, who copies it; they do nothing else meanwhile.
+ * What moves takes no core until the least time is over that any size takes (somebody has to be
+ * woken), then a core per thread, so ranks beside it feel it. A thread that only waits takes no
+ * core. */
 #include <math.h>
 
 #include "sim/step.h"
@@ -125,8 +126,10 @@ bool sim_talk_start(sim_step *s)
         t = t->next;
     }
     if (!t || s->stopped) return false;
-    if (before) before->next = t->next;
-    else s->talks = t->next;
+    if (before)
+        before->next = t->next;
+    else
+        s->talks = t->next;
     if (s->talks_last == t) s->talks_last = before;
     for (int32_t i = 0; i < members(t); i++) member(t, i)->busy = true;
     begin(t); /* other actors may run in here */
@@ -146,23 +149,31 @@ static sim_talk *add(sim_step *s, sim_talk want)
 
 static void append(sim_step *s, sim_talk *t)
 {
-    if (s->talks_last) s->talks_last->next = t;
-    else s->talks = t;
+    if (s->talks_last)
+        s->talks_last->next = t;
+    else
+        s->talks = t;
     s->talks_last = t;
 }
 
 void sim_talk_gather(sim_step *s, sim_gather *g, const sim_traffic *traffic, double start)
 {
-    sim_talk *t = add(s, (sim_talk){.step = s, .traffic = traffic, .start = start,
-                                    .factor = g->factor, .gather = g});
-    if (t && g->round > 0) begin(t); /* its threads are at it already */
-    else if (t) append(s, t);
+    sim_talk *t = add(
+        s, (sim_talk){
+               .step = s, .traffic = traffic, .start = start, .factor = g->factor, .gather = g});
+    if (t && g->round > 0)
+        begin(t); /* its threads are at it already */
+    else if (t)
+        append(s, t);
 }
 
 void sim_talk_message(sim_step *s, sim_job *job, const sim_post *post)
 {
-    sim_talk *t = add(s, (sim_talk){.step = s, .traffic = &s->net->traffics[post->traffic],
-                                    .start = job->start, .factor = job->factor, .job = job,
+    sim_talk *t = add(s, (sim_talk){.step = s,
+                                    .traffic = &s->net->traffics[post->traffic],
+                                    .start = job->start,
+                                    .factor = job->factor,
+                                    .job = job,
                                     .post = post});
     if (t) append(s, t);
 }

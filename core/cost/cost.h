@@ -13,6 +13,8 @@ typedef struct luo_cost_ctx {
     const luo_cluster *cluster;
     const luo_stack *stack;
     luo_dtype dtype; /* of activations and weights, where a function has no own dtype */
+    int32_t nops;           /* of the programs: tells kinds of operations apart on CPUs, .. */
+    const luo_op_info *ops; /* .. NULL: not known */
 } luo_cost_ctx;
 
 /* One batched product of (m x k) by (k x n). */
@@ -70,6 +72,7 @@ int32_t luo_cost_kernels(const luo_stack *stack, const luo_cost_key *key);
  * instructions of one layer (forward, backward and recompute apart) share the factor that makes
  * them, with the layer's communication comm[i], last t_layer. Instructions of no layer have their
  * own floor; the OPTIMIZER instructions of a segment share 40 launches.
+ * On a CPU an instruction is costed by cpu.h, and there is no host to be waited for.
  * comm: closed-form seconds of instruction i where it is a COLLECTIVE; NULL: none counted.
  * Out: seconds[i] for COMPUTE and LOCAL, 0 for others. */
 luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t device,

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/cost/cpu.h"
 #include "core/cost/op.h"
 
 static const struct {
@@ -48,6 +49,11 @@ luo_status luo_cost_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *
     if (g->batch == 1 && !g->misaligned &&
         luo_op_time_find(p, "gemm", dtype, g->m, g->n, g->k, seconds))
         return LUO_OK;
+    if (p->cpu) {
+        LUO_TRY(luo_cpu_gemm(p, dtype, g, seconds, err));
+        *seconds += p->launch_s;
+        return LUO_OK;
+    }
     LUO_TRY(luo_profile_peak(p, dtype, &peak, err));
     LUO_TRY(luo_stream_bytes_per_s(p, &bandwidth, err));
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)

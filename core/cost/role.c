@@ -1,7 +1,7 @@
 /* Seconds of all instructions of a role, with the host's floor per layer (accuracy.md 4.5). */
 #include <math.h>
 
-#include "core/cost/op.h"
+#include "core/cost/cpu.h"
 
 typedef struct part { /* instructions of one layer of one segment, recompute apart */
     double compute, comm;
@@ -56,6 +56,18 @@ static void stretch(const luo_cost_ctx *ctx, const luo_role *role, const luo_seg
     }
 }
 
+static luo_status cpu_role(const luo_cost_ctx *ctx, const luo_profile *p, const luo_role *role,
+                           double slow, double *seconds, luo_err *err)
+{
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        seconds[i] = 0;
+        if (!computes(&role->instr[i])) continue;
+        LUO_TRY(luo_cpu_instr(ctx, p, role, &role->instr[i], &seconds[i], err));
+        seconds[i] *= slow;
+    }
+    return LUO_OK;
+}
+
 luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t device,
                          const luo_role *role, const double *comm, double *seconds, luo_err *err)
 {
@@ -63,6 +75,7 @@ luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t de
     const double slow = luo_cluster_base_slowdown(ctx->cluster, device);
     const size_t mark = luo_arena_mark(scratch);
     int32_t layers = 0;
+    if (p->cpu) return cpu_role(ctx, p, role, slow, seconds, err);
     for (int32_t i = 0; i < role->ninstr; i++) {
         seconds[i] = 0;
         if (role->instr[i].layer >= layers) layers = role->instr[i].layer + 1;

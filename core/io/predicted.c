@@ -1,5 +1,5 @@
-/* Simulated beside measured: OUT/plots/predicted.csv, for the figure `predicted`, from the tables of
- * the pairs. */
+/* Simulated beside measured: OUT/plots/predicted.csv, for the figure `predicted`, from the tables
+ * of the pairs. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,8 @@ typedef struct points {
 } points;
 
 /* Times of 0 have no place on a logarithmic axis. */
-static luo_status put(points *p, const char *suite, const char *name, double reference, double other)
+static luo_status put(points *p, const char *suite, const char *name, double reference,
+                      double other)
 {
     const double measured = p->predicted_first ? other : reference;
     const double predicted = p->predicted_first ? reference : other;

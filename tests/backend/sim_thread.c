@@ -58,7 +58,8 @@ static double last_of(int32_t n, double c, double *left)
 
 START_TEST(unequal_ranks_share_cores)
 {
-    LUO_PROP_FOR(seed, 60) {
+    LUO_PROP_FOR(seed, 60)
+    {
         luo_rng rng = luo_rng_seed(seed);
         const int32_t n = 1 + (int32_t)luo_rng_pick(&rng, RANKS_MAX);
         const double c = cores[luo_rng_pick(&rng, LUO_ROWS(cores))];
@@ -129,7 +130,8 @@ static rig *sum_rig(int32_t n, int32_t size, double c, const double *before, con
     for (int32_t d = 0; d < n; d++) {
         int32_t dev[RANKS_MAX];
         for (int32_t i = 0; i < size; i++) dev[i] = d / size * size + i;
-        const int32_t group = d % size ? r->set.ngroups - 1 : rig_group(r, LUO_STREAM_DP, size, dev);
+        const int32_t group =
+            d % size ? r->set.ngroups - 1 : rig_group(r, LUO_STREAM_DP, size, dev);
         rig_join(r, d, before[d] > 0, group);
     }
     return r;
@@ -228,7 +230,8 @@ START_TEST(crosswise)
     for (int32_t e = 0; e < 3; e++) group[e] = rig_group(r, stream[e], 2, pair[e]);
     for (int32_t d = 0; d < 3; d++)
         for (int32_t k = 0; k < 2; k++) rig_join(r, d, 1 + k, group[ids[d][k]]);
-    /* 0 and 1 from 20 ms on, then 1 and 2 or 0 and 2 from 30 ms, then the last: they share threads */
+    /* 0 and 1 from 20 ms on, then 1 and 2 or 0 and 2 from 30 ms, then the last: they share threads
+     */
     rig_near(rig_run(r), 0.05, 1e-6, "step");
 }
 END_TEST
@@ -248,6 +251,7 @@ START_TEST(failure_ends_the_step)
 END_TEST
 
 LUO_SUITE("backend.sim_thread", LUO_T_N(equal_ranks_share_cores, 2 * LUO_ROWS(cores)),
-          LUO_T(unequal_ranks_share_cores), LUO_T(ranks_of_one_role_stay_apart), LUO_T(slow_ranks_sleep),
-          LUO_T_N(one_thread_does_one_thing, 2), LUO_T(communication_takes_cores),
-          LUO_T(receiver_copies), LUO_T(crosswise), LUO_T_N(failure_ends_the_step, 2))
+          LUO_T(unequal_ranks_share_cores), LUO_T(ranks_of_one_role_stay_apart),
+          LUO_T(slow_ranks_sleep), LUO_T_N(one_thread_does_one_thing, 2),
+          LUO_T(communication_takes_cores), LUO_T(receiver_copies), LUO_T(crosswise),
+          LUO_T_N(failure_ends_the_step, 2))

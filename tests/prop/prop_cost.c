@@ -153,7 +153,7 @@ START_TEST(collectives)
         world w;
         int32_t dev[64], sorted[64];
         random_world(&r, &w);
-        const luo_cost_ctx ctx = {&w.c, &stack, LUO_BF16};
+        const luo_cost_ctx ctx = {.cluster = &w.c, .stack = &stack, .dtype = LUO_BF16};
         const int32_t n = random_group(&r, &w.c, dev);
         const int coll = (int)luo_rng_pick(&r, LUO_COLLECTIVES);
         const int64_t bytes = (int64_t)between(&r, 1, 4e9);
@@ -195,7 +195,7 @@ START_TEST(flows)
         world w;
         int32_t dev[64];
         random_world(&r, &w);
-        const luo_cost_ctx ctx = {&w.c, &stack, LUO_BF16};
+        const luo_cost_ctx ctx = {.cluster = &w.c, .stack = &stack, .dtype = LUO_BF16};
         const int32_t n = random_group(&r, &w.c, dev);
         const int coll = (int)luo_rng_pick(&r, LUO_COLLECTIVES);
         const int64_t bytes = (int64_t)between(&r, 1, 4e9);

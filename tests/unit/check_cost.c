@@ -134,7 +134,7 @@ START_TEST(collective_one_node)
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     double s = -1;
     ck_assert_int_eq(luo_cost_group(&ctx, one_node[_i].coll, ids, one_node[_i].n,
                                     one_node[_i].bytes, 0, &s, NULL),
@@ -160,7 +160,7 @@ static void several(const char *id, int32_t nodes, int32_t each, double nics, do
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     int32_t dev[256], n = 0;
     for (int32_t i = 0; i < nodes; i++)
         for (int32_t k = 0; k < each; k++) dev[n++] = 8 * i + k;
@@ -212,7 +212,7 @@ START_TEST(mesh_tables)
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     luo_err err = {0};
     double s = -1;
     ck_assert_int_eq(luo_cost_group(&ctx, LUO_COLL_AR, ids, 5, MIB, 0, &s, &err), LUO_EINPUT);
@@ -237,7 +237,7 @@ START_TEST(no_table)
     const luo_cluster c = luo_test_cluster(arena, g, 2);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     double s = -1;
     luo_cost_group(&ctx, LUO_COLL_AR, ids, 8, 1000, 0, &s, NULL); /* LL: 14 steps of 0.6 us */
     luo_near(s, 6.6e-6 + 14 * 0.6e-6 + 1.75 * 1000 / (0.8 * 300e9 * 0.5), 1e-12, "LL");
@@ -257,7 +257,7 @@ START_TEST(p2p)
     luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     double s = -1;
     luo_cost_p2p(&ctx, 0, 0, MIB, 0, &s, NULL);
     luo_near(s, 0, 0, "to itself");
@@ -295,7 +295,7 @@ START_TEST(instructions)
     luo_stack stack;
     luo_stack_default(&stack);
     stack.host_launch_s = 0;
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const luo_cost_key gemm_key = {LUO_COST_GEMM, {8192, 3072, 1024, 1, 2, 0}};
     const luo_cost_key small = {LUO_COST_GEMM, {64, 64, 64, 1, 2, 0}};
     const luo_cost_key adam = {LUO_COST_OPTIMIZER, {1000000, 34}};
@@ -341,7 +341,7 @@ START_TEST(role_floor)
     luo_stack stack;
     luo_stack_default(&stack);
     stack.host_launch_s = 5e-5;
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const luo_cost_key key = {LUO_COST_GEMM, {1024, 1024, 1024, 1, 2, 0}};
     const luo_cost_key adam = {LUO_COST_OPTIMIZER, {1000000, 34}};
     const luo_instr instr[] = {

@@ -57,7 +57,7 @@ static double flow_seconds(const luo_cost_ctx *ctx, int coll, const int32_t *dev
 static void compare(const char *what, const luo_cluster *c, const int32_t *dev, int32_t n,
                     int32_t groups, double tol)
 {
-    const luo_cost_ctx ctx = {c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = c, .stack = &stack, .dtype = LUO_BF16};
     for (int coll = 0; coll < LUO_COLLECTIVES; coll++)
         for (int64_t bytes = 4096; bytes <= (int64_t)4096 * MIB; bytes *= 32) {
             double model = -1;
@@ -113,7 +113,7 @@ START_TEST(one_node_shared_links)
     g.sockets = 2;
     g.socket_bytes_per_s = 20e9;
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     for (int32_t n = 2; n <= 8; n++)
         for (int64_t bytes = MIB; bytes <= (int64_t)1024 * MIB; bytes *= 32) {
             double model;
@@ -188,7 +188,7 @@ START_TEST(fabrics)
     }
     luo_err err = {0};
     ck_assert_msg(luo_cluster_finish(arena, &c, &err) == LUO_OK, "%s", err.text);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const int32_t n = _i < 2 ? 32 : 48;
     for (int64_t bytes = MIB; bytes <= (int64_t)1024 * MIB; bytes *= 32) {
         double model;
@@ -216,7 +216,7 @@ START_TEST(messages)
         ref.p2p_times = times;
     }
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     for (int32_t dst = 1; dst < 16; dst += 7)
         for (int64_t bytes = 1; bytes <= (int64_t)1024 * MIB; bytes *= 16) {
             luo_flow f;
@@ -235,7 +235,7 @@ START_TEST(shape)
     setup();
     luo_node_group g = luo_test_group("a", 3, 4, &ref);
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     luo_flow *f;
     int32_t n = 0;
     luo_cost_flow(arena, &ctx, LUO_COLL_AR, ids, 12, 64 * MIB, &f, &n, NULL);

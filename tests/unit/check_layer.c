@@ -215,7 +215,7 @@ START_TEST(step_of_one)
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const luo_model m = llama(4, 1024, 16, 16, 4096);
     const int32_t dev[8] = {0, 1, 2, 3, 4, 5, 6, 7};
     luo_step_spec s = {.model = &m, .sequence_tokens = 1024, .micro_batch_sequences = 2,
@@ -259,7 +259,7 @@ START_TEST(step_directions)
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const luo_model m = gpt(16, 4096, 32, 50304);
     int32_t dev[32];
     for (int32_t i = 0; i < 32; i++) dev[i] = i;
@@ -306,7 +306,7 @@ START_TEST(layer_variants)
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     luo_model m = llama(4, 4096, 32, 8, 14336);
     const int32_t dev[8] = {0, 1, 2, 3, 4, 5, 6, 7};
     luo_layer_shape l = {.model = &m, .tokens = 32768, .sequence_tokens = 32768, .tp = 2};

@@ -54,7 +54,7 @@ static double predict(char *const cell[CELLS], double nics)
     luo_node_group g = luo_test_group("n", (n + per_node - 1) / per_node, per_node, a100);
     g.nic_bytes_per_s = nics / 8;
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     int32_t *dev = LUO_NEW_N(arena, int32_t, n);
     for (int32_t d = 0; d < dp; d++)
         for (int32_t p = 0; p < pp; p++)

@@ -52,7 +52,7 @@ static void profile(const char *path, const char *stem)
     luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {&c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const int32_t dev[8] = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int coll = 0; coll < LUO_COLLECTIVES; coll++)
         for (int32_t n = 2; n <= 8; n++) {
@@ -166,7 +166,7 @@ START_TEST(whole)
     luo_read_model(arena, "scenarios/models/llama-32b.yaml", &m, &diags);
     silent("whole");
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = c, .stack = &stack, .dtype = LUO_BF16};
     int32_t dev[32];
     for (int32_t i = 0; i < 32; i++) dev[i] = i;
     luo_step_spec s = {.model = m, .sequence_tokens = 4096, .micro_batch_sequences = 1,

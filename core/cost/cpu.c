@@ -1,0 +1,169 @@
+#include "core/cost/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/cost/op.h"
+
+/* ---- sizes ---- */
+
+static int64_t volume(const luo_buffer *b)
+{
+    int64_t n = 1;
+    for (int32_t d = 0; d < b->rank; d++) n *= b->dim[d];
+    return n;
+}
+
+/* An embedding touches a row of its table per token, not the table. */
+static bool counts(const luo_buffer *b, const char *kind)
+{
+    const bool table =
+        b->buffer_class == LUO_BUFFER_WEIGHT || b->buffer_class == LUO_BUFFER_GRADIENT;
+    return !table || strncmp(kind, "embedding", 9) != 0;
+}
+
+luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const char *kind)
+{
+    const int64_t *a = in->cost.a;
+    luo_cpu_size s = {0, 0, 0};
+    if (in->cost.kind == LUO_COST_GEMM) return (luo_cpu_size){a[0], a[1], a[2]};
+    if (in->cost.kind == LUO_COST_ATTENTION_F || in->cost.kind == LUO_COST_ATTENTION_B) {
+        const int64_t each = a[3] > 0 ? a[3] : a[2];
+        const int64_t sequences = each > 0 ? (a[2] + each - 1) / each : 0;
+        return (luo_cpu_size){each, a[0] * sequences, a[1]};
+    }
+    for (int32_t i = 0; i < in->nin; i++)
+        if (counts(&role->buf[in->in[i]], kind)) s.m += volume(&role->buf[in->in[i]]);
+    for (int32_t i = 0; i < in->nout; i++)
+        if (counts(&role->buf[in->out[i]], kind)) s.m += volume(&role->buf[in->out[i]]);
+    return s;
+}
+
+/* ---- formulas ---- */
+
+luo_status luo_cpu_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
+                        luo_err *err)
+{
+    const double m = (double)g->m, n = (double)g->n, k = (double)g->k, q = (double)g->batch;
+    double peak = 0, bandwidth = 0;
+    *seconds = 0;
+    if (g->m <= 0 || g->n <= 0 || g->k <= 0 || g->batch <= 0) return LUO_OK;
+    LUO_TRY(luo_profile_peak(p, dtype, &peak, err));
+    LUO_TRY(luo_stream_bytes_per_s(p, &bandwidth, err));
+    *seconds = q * (2 * m * n * (k + p->gemm_depth) / (peak * p->gemm_ratio) +
+                    (double)g->elem_bytes * (m * k + k * n + 2 * m * n) / bandwidth);
+    return LUO_OK;
+}
+
+/* Formula for a size of the kinds that have one. */
+static luo_status formula(const luo_profile *p, luo_dtype dtype, const luo_cost_key *key,
+                          luo_cpu_size s, double *seconds, luo_err *err)
+{
+    if (key->kind == LUO_COST_GEMM) {
+        const luo_gemm g = {s.m, s.n, s.k, 1, luo_dtype_bytes(dtype), false};
+        return luo_cpu_gemm(p, dtype, &g, seconds, err);
+    }
+    const luo_attention a = {
+        .heads = s.n, .head_dim = s.k, .sequences = 1, .tokens = s.m, .causal = key->a[4] != 0};
+    LUO_TRY(luo_cost_attention(p, dtype, &a, key->kind == LUO_COST_ATTENTION_B, seconds, err));
+    *seconds -= *seconds > 0 ? p->launch_s : 0;
+    return LUO_OK;
+}
+
+/* ---- rows ---- */
+
+static bool is_row(const luo_op_time *t, const char *kind, luo_dtype dtype)
+{
+    return t->dtype == dtype && strcmp(t->op, kind) == 0;
+}
+
+static double apart(int64_t a, int64_t b)
+{
+    const double x = log2((double)(a > 0 ? a : 1) / (double)(b > 0 ? b : 1));
+    return x * x;
+}
+
+/* Measured over formula, as rows near in log size have it (inverse distance, Shepard 1968): exact
+ * at a row. 1 if there are no rows. */
+static luo_status ratio(const luo_profile *p, luo_dtype dtype, const char *kind,
+                        const luo_cost_key *key, luo_cpu_size s, double *out, luo_err *err)
+{
+    double sum = 0, weights = 0;
+    *out = 1;
+    for (int32_t i = 0; i < p->nop_times; i++) {
+        const luo_op_time *t = &p->op_times[i];
+        if (!is_row(t, kind, dtype) || !(t->seconds > 0)) continue;
+        const double d = apart(t->m, s.m) + apart(t->n, s.n) + apart(t->k, s.k);
+        double by_formula = 0;
+        LUO_TRY(formula(p, dtype, key, (luo_cpu_size){t->m, t->n, t->k}, &by_formula, err));
+        if (!(by_formula > 0)) continue;
+        if (d == 0) {
+            *out = t->seconds / by_formula;
+            return LUO_OK;
+        }
+        const double w = 1 / (d * d);
+        sum += w * log(t->seconds / by_formula);
+        weights += w;
+    }
+    if (weights > 0) *out = exp(sum / weights);
+    return LUO_OK;
+}
+
+/* Linear in m through 0 and the rows; in proportion beyond the last. False: no rows. */
+static bool interpolate(const luo_profile *p, luo_dtype dtype, const char *kind, double m,
+                        double *seconds)
+{
+    double lo = 0, lo_s = 0, hi = HUGE_VAL, hi_s = 0;
+    bool any = false;
+    for (int32_t i = 0; i < p->nop_times; i++) {
+        const luo_op_time *t = &p->op_times[i];
+        const double at = (double)t->m;
+        if (!is_row(t, kind, dtype) || t->m <= 0) continue;
+        any = true;
+        if (at <= m && at > lo) {
+            lo = at;
+            lo_s = t->seconds;
+        }
+        if (at >= m && at < hi) {
+            hi = at;
+            hi_s = t->seconds;
+        }
+    }
+    if (hi < HUGE_VAL)
+        *seconds = hi > lo ? lo_s + (m - lo) / (hi - lo) * (hi_s - lo_s) : lo_s;
+    else
+        *seconds = lo > 0 ? lo_s * m / lo : 0;
+    return any;
+}
+
+static bool has_formula(const luo_cost_key *key)
+{
+    return key->kind == LUO_COST_GEMM || key->kind == LUO_COST_ATTENTION_F ||
+           key->kind == LUO_COST_ATTENTION_B;
+}
+
+static luo_status by_key(const luo_profile *p, const luo_stack *stack, const luo_instr *in,
+                         luo_dtype dtype, double *seconds, luo_err *err)
+{
+    LUO_TRY(luo_cost_key_seconds(p, stack, &in->cost, dtype, seconds, err));
+    *seconds -= *seconds > 0 ? p->launch_s : 0;
+    return LUO_OK;
+}
+
+luo_status luo_cpu_instr(const luo_cost_ctx *ctx, const luo_profile *p, const luo_role *role,
+                         const luo_instr *in, double *seconds, luo_err *err)
+{
+    const char *kind = ctx->ops && in->op < ctx->nops ? ctx->ops[in->op].kind : "";
+    const luo_cpu_size s = luo_cpu_size_of(role, in, kind);
+    *seconds = 0;
+    if (has_formula(&in->cost)) {
+        double factor = 1;
+        LUO_TRY(formula(p, ctx->dtype, &in->cost, s, seconds, err));
+        LUO_TRY(ratio(p, ctx->dtype, kind, &in->cost, s, &factor, err));
+        *seconds *= factor;
+    } else if (!interpolate(p, ctx->dtype, kind, (double)s.m, seconds)) {
+        LUO_TRY(by_key(p, ctx->stack, in, ctx->dtype, seconds, err));
+    }
+    *seconds += p->launch_s;
+    return LUO_OK;
+}

@@ -1,0 +1,33 @@
+/* core/cost/cpu.h: what an instruction costs a CPU rank: measured times of whole instructions, by
+ * kind of operation, and a formula between and beyond them.
+ *
+ * A row of op_times is of an operation of the graph as the executor runs it: op is its kind
+ * (core/graph/graph.h), and
+ *   matmul, matmul_dx, matmul_dw   m, n, k of its products together, as in the cost key
+ *   attention, attention_dx        m tokens of a sequence, n heads times sequences, k head size
+ *   others                         m elements that it reads and writes, n = k = 0
+ * A kind without rows is costed by its key: products by 4.1 without tiles, attention by 4.2, all
+ * else by the bytes it streams. */
+#ifndef LUO_CORE_COST_CPU_H
+#define LUO_CORE_COST_CPU_H
+#include "core/cost/cost.h"
+
+typedef struct luo_cpu_size {
+    int64_t m, n, k;
+} luo_cpu_size;
+/* kind: luo_op_info.kind of the instruction's operation. Pre: COMPUTE or LOCAL. */
+luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const char *kind);
+
+/* A product on one thread: 2mn(k + gemm_depth)/(P*gemm_ratio) + e(mk + kn + 2mn)/(beta*W): nothing
+ * is rounded up to tiles, and packing does not hide behind computing. Without launch_s. Cost: 20
+ * ns. Errors: E1, E2. */
+luo_status luo_cpu_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
+                        luo_err *err);
+
+/* Seconds of a COMPUTE or LOCAL instruction at slowdown 1, launch_s included (what the interpreter
+ * needs for it). ctx->ops NULL: by its key. Between rows of its kind: of products and attention the
+ * formula times the ratio of measured to formula at rows near in log size; of others linear in m,
+ * from nothing at 0, and in proportion above. Cost: O(rows). Errors: E1, E2. */
+luo_status luo_cpu_instr(const luo_cost_ctx *ctx, const luo_profile *p, const luo_role *role,
+                         const luo_instr *in, double *seconds, luo_err *err);
+#endif

@@ -1,0 +1,190 @@
+/* tests/unit/check_cpu.c: costs of CPU ranks: the formula of a product, measured rows of whole
+ * instructions, and what lies between them (core/cost/cpu.h). */
+#include <math.h>
+
+#include "core/cost/cpu.h"
+#include "tests/cost_fixture.h"
+#include "tests/prop/prop.h"
+
+static const luo_value values[] = {
+    LUO_VALUE("peak_f32_tflop_per_s", 0.1),
+    LUO_VALUE("memory_gbytes_per_s", 20),
+    LUO_VALUE("memory_gib", 8),
+    LUO_VALUE("memory_ratio", 1),
+    LUO_VALUE("gemm_ratio", 0.5),
+    LUO_VALUE("gemm_depth", 10),
+    LUO_VALUE("launch_us", 2),
+};
+
+static luo_profile profile(const luo_op_time *rows, int32_t n)
+{
+    luo_profile p = {.name = "cpu",
+                     .cpu = true,
+                     .nvalues = LUO_ROWS(values),
+                     .values = values,
+                     .nop_times = n,
+                     .op_times = rows};
+    luo_err err = {0};
+    ck_assert_msg(luo_profile_finish(&p, &err) == LUO_OK, "%s", err.text);
+    return p;
+}
+
+/* One instruction of a kind, with buffers of so many elements. */
+typedef struct one {
+    luo_instr in;
+    luo_buffer buf[3];
+    luo_role role;
+    luo_op_info op;
+    luo_cost_ctx ctx;
+    int32_t ids[3];
+    luo_stack stack;
+} one;
+
+static void make(one *x, const char *kind, luo_cost_key key, int64_t a, int64_t b, int64_t y)
+{
+    const int64_t n[3] = {a, b, y};
+    *x = (one){.ids = {0, 1, 2}, .op = {"x", kind, -1}};
+    for (int i = 0; i < 3; i++)
+        x->buf[i] = (luo_buffer){.rank = 1, .dim = {n[i]}, .buffer_class = LUO_BUFFER_WORK};
+    x->in = (luo_instr){.kind = LUO_INSTR_COMPUTE,
+                        .cost = key,
+                        .nin = 2,
+                        .in = x->ids,
+                        .nout = 1,
+                        .out = x->ids + 2};
+    x->role = (luo_role){.ninstr = 1, .instr = &x->in, .nbuf = 3, .buf = x->buf};
+    luo_stack_default(&x->stack);
+    x->ctx = (luo_cost_ctx){.stack = &x->stack, .dtype = LUO_F32, .nops = 1, .ops = &x->op};
+}
+
+static double seconds_of(const one *x, const luo_profile *p)
+{
+    double s = -1;
+    luo_err err = {0};
+    const luo_status st = luo_cpu_instr(&x->ctx, p, &x->role, &x->in, &s, &err);
+    ck_assert_msg(st == LUO_OK, "%s", err.text);
+    return s;
+}
+
+static double product_of(const luo_profile *p, const char *kind, int64_t m, int64_t n, int64_t k)
+{
+    one x;
+    make(&x, kind, (luo_cost_key){LUO_COST_GEMM, {m, n, k, 1, 4, 0}}, 1, 1, 1);
+    return seconds_of(&x, p);
+}
+
+START_TEST(product_formula)
+{
+    const luo_profile p = profile(NULL, 0);
+    /* 2*10*20*(30 + 10) / 50e9 + 4*(300 + 600 + 400) / 20e9 + 2e-6 */
+    luo_near(product_of(&p, "matmul", 10, 20, 30), 16000 / 50e9 + 5200 / 20e9 + 2e-6, 1e-12, "mnk");
+    const luo_gemm g = {10, 20, 30, 3, 4, false};
+    double s = 0;
+    ck_assert_int_eq(luo_cost_gemm(&p, LUO_F32, &g, &s, NULL), LUO_OK);
+    luo_near(s, 3 * (16000 / 50e9 + 5200 / 20e9) + 2e-6, 1e-12, "batch");
+    ck_assert_int_eq(luo_cost_gemm(&p, LUO_F64, &g, &s, NULL), LUO_EINPUT);
+}
+END_TEST
+
+/* The formula's seconds, without launch. */
+static double plain(int64_t m, int64_t n, int64_t k)
+{
+    const luo_profile p = profile(NULL, 0);
+    return product_of(&p, "matmul", m, n, k) - p.launch_s;
+}
+
+START_TEST(rows_of_products)
+{
+    const luo_op_time rows[] = {
+        {"matmul", LUO_F32, 64, 64, 64, 2 * plain(64, 64, 64)},
+        {"matmul", LUO_F32, 512, 512, 512, 1.25 * plain(512, 512, 512)},
+        {"matmul", LUO_F64, 64, 64, 64, 1},
+        {"matmul_dx", LUO_F32, 64, 64, 64, 1},
+    };
+    const luo_profile p = profile(rows, LUO_ROWS(rows));
+    luo_near(product_of(&p, "matmul", 64, 64, 64), rows[0].seconds + 2e-6, 1e-12, "at a row");
+    luo_near(product_of(&p, "matmul", 512, 512, 512), rows[1].seconds + 2e-6, 1e-12, "at another");
+    /* halfway in log size: the geometric mean of the ratios */
+    const double half = plain(181, 181, 181) * sqrt(2 * 1.25);
+    luo_near(product_of(&p, "matmul", 181, 181, 181) - 2e-6, half, 1e-2, "halfway");
+    luo_near(product_of(&p, "matmul_dw", 64, 64, 64), plain(64, 64, 64) + 2e-6, 1e-12, "no rows");
+    LUO_PROP_FOR(seed, 200)
+    {
+        luo_rng rng = luo_rng_seed(seed);
+        const int64_t m = 1 + (int64_t)luo_rng_pick(&rng, 2000),
+                      n = 1 + (int64_t)luo_rng_pick(&rng, 2000);
+        const int64_t k = 1 + (int64_t)luo_rng_pick(&rng, 2000);
+        const double r = (product_of(&p, "matmul", m, n, k) - 2e-6) / plain(m, n, k);
+        ck_assert_msg(r > 1.25 - 1e-9 && r < 2 + 1e-9, "%d: ratio %g at %d %d %d", (int)seed, r,
+                      (int)m, (int)n, (int)k);
+    }
+}
+END_TEST
+
+/* Two sequences of 100 tokens and 3 heads are 6 heads of one. */
+START_TEST(rows_of_attention)
+{
+    const luo_cost_key key = {LUO_COST_ATTENTION_B, {3, 16, 200, 100, 1, 0}};
+    const luo_op_time rows[] = {{"attention_dx", LUO_F32, 100, 6, 16, 7e-4}};
+    const luo_profile p = profile(rows, LUO_ROWS(rows)), bare = profile(NULL, 0);
+    one x;
+    make(&x, "attention_dx", key, 5, 5, 5);
+    luo_near(seconds_of(&x, &p), 7e-4 + 2e-6, 1e-12, "at a row");
+    double by_key = 0;
+    luo_cost_key_seconds(&bare, &x.stack, &key, LUO_F32, &by_key, NULL);
+    luo_near(seconds_of(&x, &bare), by_key, 1e-12, "by its key");
+    x.in.cost.a[3] = 64; /* 3 and a bit of a sequence */
+    const luo_cpu_size s = luo_cpu_size_of(&x.role, &x.in, "attention_dx");
+    ck_assert(s.m == 64 && s.n == 12 && s.k == 16);
+}
+END_TEST
+
+START_TEST(rows_of_others)
+{
+    const luo_op_time rows[] = {{"norm", LUO_F32, 4000, 0, 0, 9e-6},
+                                {"norm", LUO_F32, 1000, 0, 0, 3e-6},
+                                {"norm", LUO_F32, 0, 0, 0, 5}};
+    static const double at[][2] = {{0, 0},       {500, 1.5e-6}, {1000, 3e-6},
+                                   {2500, 6e-6}, {4000, 9e-6},  {40000, 90e-6}};
+    const luo_profile p = profile(rows, LUO_ROWS(rows)), bare = profile(NULL, 0);
+    const luo_cost_key key = {LUO_COST_STREAM, {20000}};
+    one x;
+    for (int i = 0; i < LUO_ROWS(at); i++) {
+        const int64_t n = (int64_t)at[i][0];
+        make(&x, "norm", key, n / 2, n / 4, n - n / 2 - n / 4);
+        luo_near(seconds_of(&x, &p), at[i][1] + 2e-6, 1e-12, "norm");
+        luo_near(seconds_of(&x, &bare), 1e-6 + 2e-6, 1e-12, "norm by its bytes");
+    }
+    make(&x, "embedding", key, 10, 1000000, 640);
+    x.buf[1].buffer_class = LUO_BUFFER_WEIGHT;
+    ck_assert_int_eq(luo_cpu_size_of(&x.role, &x.in, "embedding").m, 650);
+    ck_assert_int_eq(luo_cpu_size_of(&x.role, &x.in, "norm").m, 1000650);
+    make(&x, "loss", (luo_cost_key){LUO_COST_NONE, {0}}, 10, 10, 10);
+    luo_near(seconds_of(&x, &bare), 2e-6, 1e-12, "no key");
+}
+END_TEST
+
+/* A role on a CPU: no floor of the host, no launches of the optimizer, base_slowdown. */
+START_TEST(role_on_cpu)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const luo_profile p = profile(NULL, 0);
+    luo_node_group g = luo_test_group("c", 1, 2, &p);
+    g.base_slowdown = 1.5;
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    one x;
+    double s[2] = {-1, -1};
+    make(&x, "update", (luo_cost_key){LUO_COST_OPTIMIZER, {100, 34}}, 1, 1, 1);
+    luo_instr in[2] = {x.in, {.kind = LUO_INSTR_P2P, .layer = -1}};
+    x.role.instr = in;
+    x.role.ninstr = 2;
+    x.ctx.cluster = &c;
+    ck_assert_int_eq(luo_cost_role(arena, &x.ctx, 1, &x.role, NULL, s, NULL), LUO_OK);
+    luo_near(s[0], 1.5 * (3400 / 20e9 + 2e-6), 1e-12, "update");
+    ck_assert(s[1] == 0);
+    luo_arena_free(arena);
+}
+END_TEST
+
+LUO_SUITE("cost.cpu", LUO_T(product_formula), LUO_T(rows_of_products), LUO_T(rows_of_attention),
+          LUO_T(rows_of_others), LUO_T(role_on_cpu))
