@@ -214,11 +214,9 @@ static luo_status fill_collective(const finder *f, const luo_leg *l, int32_t ins
 {
     const luo_slot *slot = &f->program->slots[f->role->instr[instr].slot];
     const luo_group *g = &f->set->groups[slot->group];
-    const luo_move *m = NULL;
-    for (int32_t k = 0, turn = instr - l->first; turn >= 0; k++) {
-        m = l->move[k];
-        turn -= is_collective(m);
-    }
+    int32_t turn = instr - l->first, at = 0;
+    while (!is_collective(l->move[at]) || turn-- > 0) at++;
+    const luo_move *m = l->move[at];
     bool same = g->n == m->ndev;
     for (int32_t k = 0; same && k < g->n; k++) same = g->dev[k] == m->dev[k];
     if (!same) return contradicts(f, instr, "its group is another than that of its exchange");
