@@ -81,8 +81,9 @@ luo_status luo_state_save_weights(const luo_state *s, const luo_model *model, co
                                   const luo_gather *gather, luo_err *err);
 /* A checkpoint is a folder DIR/step-000123 with model.safetensors, optimizer.safetensors
  * (NAME.exp_avg and NAME.exp_avg_sq, laid out like the weight) and state.json
- * (core/io/checkpoint_info.h); it appears by one rename, in place of one of the same step. Then all others but the newest keep - 1
- * are removed (keep 0: none is). DIR is made; one run at a time writes into it. */
+ * (core/io/checkpoint_info.h). It appears by one rename, in place of one of the same step. Then
+ * all others but the newest keep - 1 are removed (keep 0: none is). DIR is made; one run at a time
+ * writes into it. */
 luo_status luo_checkpoint_save(const luo_state *s, const luo_model *model, const char *dir,
                                uint64_t seed, const char *data, uint64_t plan_hash, int32_t keep,
                                const luo_gather *gather, luo_err *err);

@@ -236,7 +236,7 @@ static luo_status head_length(const unsigned char *p, size_t n, uint64_t *out, l
 luo_status luo_safetensors_read(luo_arena *arena, const void *file, size_t n, luo_safetensors *out,
                                 luo_err *err)
 {
-    uint64_t length;
+    uint64_t length = 0;
     json_error_t e;
     LUO_TRY(head_length(file, n, &length, err));
     json_t *root = json_loadb((const char *)file + 8, (size_t)length, JSON_REJECT_DUPLICATES, &e);

@@ -491,7 +491,7 @@ static void save_init_under_limit(int bytes)
 START_TEST(disk_full_of_weights)
 {
     char path[128];
-    size_t n, again;
+    size_t n = 0, again = 0;
     whole_world(&limited);
     ck_assert_int_eq(mkdir(dir, 0777), 0);
     snprintf(path, sizeof path, "%s/init", dir);

@@ -34,7 +34,7 @@ START_TEST(golden_file)
     const double b = 0.5;
     luo_tensor_writer w;
     luo_err err = {0};
-    size_t n;
+    size_t n = 0;
     put_file("old", 3);
     ck_assert_int_eq(luo_tensor_writer_open(&w, path, t, 2, &err), LUO_OK);
     ck_assert_int_eq(luo_tensor_writer_put(&w, a, sizeof a, &err), LUO_OK);
@@ -512,7 +512,7 @@ START_TEST(wrong_models)
     llama_file("model.", _i == 4 ? LUO_FILE_F32 : LUO_FILE_BF16, true,
                _i == 3 ? "model.layers.0.self_attn.q_proj.bias" : NULL);
     if (_i == 4) {
-        size_t n;
+        size_t n = 0;
         char *text = state_slurp(path, &n);
         memcpy(strstr(text + 8, "F32"), "I32", 3);
         put_file(text, n);

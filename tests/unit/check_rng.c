@@ -22,6 +22,15 @@ START_TEST(stream)
 }
 END_TEST
 
+/* A stream's state is four such outputs, one after another. */
+START_TEST(any_order)
+{
+    const luo_rng r = luo_rng_stream(7, "slow");
+    const uint64_t key = 7 ^ luo_hash_str(LUO_HASH_EMPTY, "slow");
+    for (uint64_t i = 4; i-- > 0;) ck_assert_uint_eq(luo_rng_at(key, i), r.s[i]);
+}
+END_TEST
+
 START_TEST(laws)
 {
     static const double exps[] = {1273.267343440, 3766.362399947, 8849.363787464};
@@ -42,4 +51,4 @@ START_TEST(laws)
     ck_assert_double_eq_tol(luo_rng_normal(&r), 1.225195431980, 1e-11);
 }
 END_TEST
-LUO_SUITE("base.rng", LUO_T(fnv), LUO_T(stream), LUO_T(laws))
+LUO_SUITE("base.rng", LUO_T(fnv), LUO_T(stream), LUO_T(any_order), LUO_T(laws))
