@@ -108,7 +108,7 @@ static luo_status bind_pair(luo_job *j, int32_t state, int32_t grad, host_pair *
     LUO_TRY(luo_frame_strips(j->arena, &p->weight_frame, &p->piece, &w, err));
     LUO_TRY(luo_frame_strips(j->arena, &f, &p->piece, &g, err));
     LUO_TRY(luo_frame_strips(j->arena, &p->state_frame, &p->piece, &s, err));
-    *out = (host_pair){.piece = p, .grad = grad, .decays = p->param->shape.rank >= 2};
+    *out = (host_pair){.piece = p, .grad = grad, .decays = luo_param_decays(p->param)};
     LUO_TRY(merge(j, &w, &g, &s, out, err));
     return luo_owned_strips(j->arena, p->param->state, &p->param->shape, j->x->device, &f,
                             &out->owned, err);
