@@ -66,7 +66,8 @@ static luo_status predict(luo_job *j, luo_err *err)
 {
     const luo_rank_config *c = &j->x->config;
     if (!c->stack) return LUO_OK;
-    const luo_cost_ctx ctx = {c->cluster, c->stack, c->dtype};
+    const luo_cost_ctx ctx = {.cluster = c->cluster, .stack = c->stack, .dtype = c->dtype,
+                              .ops = j->set->ops, .nops = j->set->nops};
     const size_t mark = luo_arena_mark(j->arena);
     double *s = LUO_NEW_N(j->arena, double, j->role->ninstr);
     if (!s) return luo_err_nomem(err);
