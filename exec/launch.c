@@ -1,0 +1,279 @@
+#include "exec/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/io/files.h"
+#include "exec/clock.h"
+#include "exec/wire.h"
+
+/* ---- the door ---- */
+
+/* A batch system may hand mpirun more hosts than this one. */
+static bool one_host(const luo_exec_options *o)
+{
+    static const char *const systems[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
+    if (o->launcher != LUO_LAUNCH_MPIRUN || o->hostfile) return false;
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++)
+        if (getenv(systems[i])) return false;
+    return true;
+}
+
+luo_status luo_door_open(const luo_exec_options *o, luo_door *out, luo_err *err)
+{
+    unsigned char draw[(LUO_DOOR_TOKEN - 1) / 2];
+    luo_door d = {.fd = -1};
+    if (getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
+        return luo_err_set(err, LUO_EBACKEND, "the system gives no random bytes; it has to.");
+    for (size_t i = 0; i < sizeof draw; i++) snprintf(d.token + 2 * i, 3, "%02x", draw[i]);
+    snprintf(d.host, sizeof d.host, "127.0.0.1");
+    if (!one_host(o) && gethostname(d.host, sizeof d.host - 1) != 0)
+        return luo_err_set(err, LUO_EBACKEND, "this host has no name; ranks need one to find it.");
+    LUO_TRY(luo_wire_listen(one_host(o), &d.fd, &d.port, err));
+    *out = d;
+    return LUO_OK;
+}
+
+void luo_door_close(luo_door *door)
+{
+    if (door->fd >= 0) close(door->fd);
+    door->fd = -1;
+}
+
+/* ---- the command line ---- */
+
+enum { WORDS = 20 }; /* of the launcher and of luoshu-rank, inputs not counted */
+
+typedef struct command {
+    const char **at; /* WORDS + ninputs */
+    int n;
+    char ranks[16], address[LUO_DOOR_HOST + 16];
+} command;
+
+static void add(command *c, const char *word)
+{
+    c->at[c->n++] = word;
+}
+
+static void add_rank(command *c, const luo_exec_options *o, const luo_door *door)
+{
+    snprintf(c->address, sizeof c->address, "%s:%d", door->host, door->port);
+    add(c, o->program);
+    add(c, "--control");
+    add(c, c->address);
+    add(c, "--token");
+    add(c, door->token);
+    for (int32_t i = 0; i < o->ninputs; i++) add(c, o->inputs[i]);
+}
+
+static void add_launcher(command *c, const luo_exec_options *o, int32_t n)
+{
+    snprintf(c->ranks, sizeof c->ranks, "%d", n);
+    if (o->launcher == LUO_LAUNCH_SRUN) {
+        static const char *const words[] = {"srun", "--overcommit", "--kill-on-bad-exit=1",
+                                            "--input=none", "-n"};
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
+        add(c, c->ranks);
+        return;
+    }
+    static const char *const words[] = {
+        "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
+    add(c, c->ranks);
+    if (!o->hostfile) return;
+    add(c, "--hostfile");
+    add(c, o->hostfile);
+}
+
+/* ---- the process ---- */
+
+/* Containers often forbid reading another process's memory; Open MPI then writes a warning for each
+ * message unless told not to try. */
+static bool may_read_memory(void)
+{
+    char from = 1, to = 0;
+    const struct iovec local = {&to, 1}, remote = {&from, 1};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1 && to == 1;
+}
+
+/* What a user has set wins. */
+static void set_environment(void)
+{
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
+    setenv("OMPI_MCA_btl", "^openib", 0); /* old, and talkative where it finds a device */
+    if (!may_read_memory()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+}
+
+static void become(const command *c, int log, int tell, pid_t parent)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* mpirun and srun then end their ranks */
+    const int null = open("/dev/null", O_RDWR);
+    dup2(null, 0);
+    dup2(log, 1);
+    dup2(log, 2);
+    set_environment();
+    if (getppid() != parent) _exit(1);
+    execvp(c->at[0], (char *const *)c->at);
+    const int why = errno;
+    if (write(tell, &why, sizeof why) < 0) _exit(126);
+    _exit(127);
+}
+
+static luo_status no_launcher(const luo_exec_options *o, int code, luo_err *err)
+{
+    const bool srun = o->launcher == LUO_LAUNCH_SRUN;
+    char why[128];
+    luo_errno_text(code, why, sizeof why);
+    return luo_err_set(err, LUO_EBACKEND, "can not start `%s`: %s; %s.", srun ? "srun" : "mpirun",
+                       why,
+                       srun ? "Slurm has to be installed, or use --launcher mpirun"
+                            : "Open MPI has to be installed (openmpi-bin)");
+}
+
+static luo_status spawn(const luo_exec_options *o, const command *c, luo_launch *l, luo_err *err)
+{
+    int tell[2], why = 0;
+    if (pipe2(tell, O_CLOEXEC) != 0) return no_launcher(o, errno, err);
+    const pid_t parent = getpid(), pid = fork();
+    if (pid == 0) become(c, l->log, tell[1], parent);
+    if (pid < 0) why = errno;
+    close(tell[1]);
+    ssize_t n = 0;
+    while (pid > 0 && (n = read(tell[0], &why, sizeof why)) < 0 && errno == EINTR) {
+    }
+    close(tell[0]);
+    if (pid > 0 && n != (ssize_t)sizeof why) { /* the pipe closed: it runs */
+        l->pid = pid;
+        return LUO_OK;
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    return no_launcher(o, why, err);
+}
+
+static luo_status open_log(const luo_exec_options *o, luo_launch *l, luo_err *err)
+{
+    l->log = o->log ? open(o->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
+                    : memfd_create("luoshu-ranks", MFD_CLOEXEC);
+    if (l->log < 0) return luo_err_io(err, "write", o->log ? o->log : "a log in memory");
+    l->has_log = true;
+    l->log_from = lseek(l->log, 0, SEEK_END);
+    return LUO_OK;
+}
+
+luo_status luo_launch_start(const luo_exec_options *o, const luo_door *door, int32_t n,
+                            luo_launch *out, luo_err *err)
+{
+    luo_launch l = {0};
+    command c = {.at = calloc((size_t)WORDS + (size_t)o->ninputs, sizeof *c.at)};
+    if (!c.at) return luo_err_nomem(err);
+    add_launcher(&c, o, n);
+    add_rank(&c, o, door);
+    luo_status st = open_log(o, &l, err);
+    if (st == LUO_OK) st = spawn(o, &c, &l, err);
+    free(c.at);
+    if (st == LUO_OK)
+        *out = l;
+    else
+        luo_launch_end(&l, o, 0);
+    return st;
+}
+
+bool luo_launch_ended(luo_launch *l)
+{
+    if (l->pid <= 0) return true;
+    const pid_t got = waitpid(l->pid, &l->how, WNOHANG);
+    if (got == 0 || (got < 0 && errno == EINTR)) return false;
+    l->pid = 0;
+    return true;
+}
+
+static void wait_for(luo_launch *l, double seconds)
+{
+    const double until = luo_clock_s() + seconds;
+    const struct timespec nap = {.tv_nsec = 2000000};
+    while (!luo_launch_ended(l) && luo_clock_s() < until) nanosleep(&nap, NULL);
+}
+
+void luo_launch_end(luo_launch *l, const luo_exec_options *o, double wait_s)
+{
+    wait_for(l, wait_s);
+    if (l->pid > 0) {
+        kill(-l->pid, SIGTERM); /* lets it end what it started, also on other hosts */
+        wait_for(l, 2);
+    }
+    if (l->pid > 0) {
+        kill(-l->pid, SIGKILL);
+        while (waitpid(l->pid, &l->how, 0) < 0 && errno == EINTR) {
+        }
+    }
+    if (l->has_log) {
+        if (o->log && lseek(l->log, 0, SEEK_END) == 0) unlink(o->log);
+        close(l->log);
+    }
+    *l = (luo_launch){0};
+}
+
+/* ---- why it failed ---- */
+
+enum { REASON_BYTES = 1 << 15 };
+
+static bool is_ruler(const char *line, size_t n)
+{
+    return strspn(line, "- \t\r") >= n;
+}
+
+/* The first paragraph that is no ruler, on one line. */
+static void first_paragraph(const char *at, char *text, size_t size)
+{
+    size_t used = 0;
+    while (*at && used + 1 < size) {
+        const size_t n = strcspn(at, "\n");
+        if (is_ruler(at, n)) {
+            if (used > 0) break;
+        } else {
+            const int did =
+                snprintf(text + used, size - used, "%s%.*s", used ? " " : "", (int)n, at);
+            used = did < 0 || (size_t)did >= size - used ? size - 1 : used + (size_t)did;
+        }
+        at += n + (at[n] == '\n');
+    }
+    while (used > 0 && strchr(". \r", text[used - 1])) text[--used] = 0;
+}
+
+void luo_launch_reason(const luo_launch *l, char *text, size_t size)
+{
+    static const char ours[] = "luoshu-rank: error: ";
+    char *log = calloc(1, REASON_BYTES + 1);
+    const ssize_t n = log && l->has_log ? pread(l->log, log, REASON_BYTES, l->log_from) : 0;
+    const char *said = n > 0 ? strstr(log, ours) : NULL;
+    text[0] = 0;
+    if (said) {
+        said += sizeof ours - 1;
+        snprintf(text, size, "%.*s", (int)strcspn(said, "\n"), said);
+    } else if (n > 0) {
+        first_paragraph(log, text, size);
+    }
+    free(log);
+    if (text[0]) return;
+    if (WIFSIGNALED(l->how))
+        snprintf(text, size, "the launcher was ended by signal %d", WTERMSIG(l->how));
+    else
+        snprintf(text, size, "the launcher ended with code %d", WEXITSTATUS(l->how));
+}
