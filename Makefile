@@ -102,7 +102,7 @@ $(BIN): $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB)
 $(B)/luoshu-rank: $(B)/exec/main.o $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) $(CORE_LIBS) -lpthread -lm -o $@
 $(B)/exec/%.o $(B)/tests/exec/%.o $(B)/tests/mpi/%.o: CFLAGS += $(MPI_CFLAGS)
-$(B)/exec/host/%.o $(B)/tests/exec/%.o $(B)/tests/bench/%.o: CFLAGS += $(BLAS_CFLAGS)
+$(B)/exec/main.o $(B)/exec/host/%.o $(B)/tests/exec/%.o $(B)/tests/bench/%.o: CFLAGS += $(BLAS_CFLAGS)
 # Loops of kernels become vectors; no flag here lets the compiler reorder a sum (same input, same bits).
 $(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd \
     $(if $(SAN),-DLUO_SANITIZED)

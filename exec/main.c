@@ -1,0 +1,16 @@
+/* exec/main.c: `luoshu-rank`: one process of a real run. `luoshu run` starts it. */
+#include <cblas.h>
+#include <stdio.h>
+
+#include "exec/agent.h"
+
+int main(int argc, char **argv)
+{
+    luo_err err = {0};
+    int code = 0;
+    openblas_set_num_threads(1); /* a rank is one core; before anything computes */
+    const luo_status st = luo_rank_main(argc, argv, &luo_host_executor, &code, &err);
+    if (st == LUO_OK) return code;
+    fprintf(stderr, "luoshu-rank: error: %s\n", err.text);
+    return luo_status_exit(st);
+}
