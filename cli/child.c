@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/build_info.h"
+#include "cli/machine.h"
 #include "cli/progress.h"
 #include "core/io/io.h"
 #include "core/io/libraries.h"
@@ -46,6 +47,19 @@ static const char *state_of(luo_status st)
     return st == LUO_ENO ? "lost" : "failed";
 }
 
+/* What a policy of a real run has for itself: its checkpoints, and the words of its ranks. */
+static luo_status own_options(luo_cli *cli, const luo_session *s, const char *dir,
+                              luo_exec_options *out, luo_run_opts *how, luo_err *err)
+{
+    *out = *s->exec;
+    out->checkpoints = luo_arena_printf(cli->arena, "%s/checkpoints", dir);
+    out->log = luo_arena_printf(cli->arena, "%s/ranks.log", dir);
+    if (!out->checkpoints || !out->log) return luo_err_nomem(err);
+    how->options = out;
+    how->checkpoints = out->checkpoints;
+    return luo_machine_clear(out->checkpoints, out->resume, err);
+}
+
 static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot,
                       luo_diags *notes, luo_err *err)
 {
@@ -53,17 +67,18 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
     const time_t now = time(NULL);
     struct tm utc;
     strftime(start, sizeof start, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    const luo_fact facts[] = {{"git_commit", luo_build_git},
-                              {"build_flags", luo_build_flags},
-                              {"compiler", luo_build_compiler},
-                              {"wall_start", start}};
+    luo_fact facts[4 + LUO_MACHINE_FACTS] = {{"git_commit", luo_build_git},
+                                             {"build_flags", luo_build_flags},
+                                             {"compiler", luo_build_compiler},
+                                             {"wall_start", start}};
+    if (s->exec) LUO_TRY(luo_machine_facts(cli->arena, s->exec->hostfile, facts + 4, err));
     char sim[256];
     s->run.backend->describe(sim, sizeof sim);
     const luo_fact libraries[] = {{"backend", sim}, {"files", luo_io_libraries}};
     const luo_rundir_opts opts = {
         .scenario = s->scenario, .policy = s->scenario->policies[index].label,
         .backend = s->run.backend->name, .version = LUO_VERSION,
-        .nfacts = (int32_t)(sizeof facts / sizeof *facts), .facts = facts,
+        .nfacts = 4 + (s->exec ? LUO_MACHINE_FACTS : 0), .facts = facts,
         .nlibraries = 2, .libraries = libraries, .argc = cli->argc,
         .argv = (const char *const *)cli->argv, .ninputs = s->ninputs, .inputs = s->inputs,
         .noverrides = s->noverrides, .overrides = s->overrides,
@@ -71,11 +86,15 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
         .wall_s = wall, .progress = progress, .ctx = slot};
     luo_rundir *dir;
     luo_err late = {0};
-    LUO_TRY(luo_rundir_open(luo_child_dir(cli, s, index), &opts, &dir, err));
+    luo_exec_options exec;
     luo_run_opts how = s->run;
+    const char *at = luo_child_dir(cli, s, index);
+    if (!at) return luo_err_nomem(err);
+    LUO_TRY(luo_rundir_open(at, &opts, &dir, err));
+    luo_status st = s->exec ? own_options(cli, s, at, &exec, &how, err) : LUO_OK;
     how.interrupted = &stop_asked;
     how.clock = luo_wall_s;
-    const luo_status st = luo_run_policy(s->scenario, index, &how, luo_rundir_sink(dir), err);
+    if (st == LUO_OK) st = luo_run_policy(s->scenario, index, &how, luo_rundir_sink(dir), err);
     if (st != LUO_OK) luo_rundir_log(dir, LUO_ERROR, err->text);
     const int code = stop_asked ? 128 + stop_asked : luo_status_exit(st);
     const luo_status closed = luo_rundir_close(dir, state_of(st), code, &late);

@@ -62,6 +62,7 @@ luo_status luo_verb_check_run(luo_cli *cli);
 luo_status luo_verb_explain_run(luo_cli *cli);
 luo_status luo_verb_plan_run(luo_cli *cli);
 luo_status luo_verb_sim_run(luo_cli *cli);
+luo_status luo_verb_run_run(luo_cli *cli);
 luo_status luo_verb_demo_run(luo_cli *cli);
 luo_status luo_verb_compare_run(luo_cli *cli);
 luo_status luo_verb_plot_run(luo_cli *cli);

@@ -166,7 +166,7 @@ luo_status luo_session_run(luo_cli *cli, const luo_session *s)
     sigaction(SIGINT, &act, &was[0]);
     sigaction(SIGTERM, &act, &was[1]);
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    wait_all(&f, cores > 1 ? (int)cores : 1);
+    wait_all(&f, s->at_once > 0 ? s->at_once : cores > 1 ? (int)cores : 1);
     sigaction(SIGINT, &was[0], NULL);
     sigaction(SIGTERM, &was[1], NULL);
     luo_status st = worst(&f);

@@ -1,15 +1,19 @@
 /* cli/session.h: runs the policies of a scenario, each in a process of its own, as many at a time
- * as there are cores, shows progress, and makes the result set (conventions.md 10). */
+ * as there are cores (real runs one after the other), shows progress, and makes the result set (conventions.md 10). */
 #ifndef LUO_CLI_SESSION_H
 #define LUO_CLI_SESSION_H
 #include "cli/cli.h"
 #include "core/run/driver.h"
+#include "exec/options.h"
 
 typedef struct luo_session {
     const luo_scenario *scenario;
     luo_run_opts run;
     const char *dir; /* of the result set */
     bool force, plots, keep_programs, verbose;
+    bool bare;       /* a plan without a scenario */
+    const luo_exec_options *exec; /* of a real run; its checkpoints are set per policy */
+    int32_t at_once; /* policies; 0: one per core */
     double limit_s;  /* wall clock; 0: none */
     int32_t ninputs, noverrides;
     const char *const *inputs; /* paths, for config/ and the manifest */

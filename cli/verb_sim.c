@@ -1,56 +1,10 @@
 /* cli/verb_sim.c: `luoshu sim SCENARIO|PLAN` and `luoshu demo`. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/embed.h"
+#include "cli/inputs.h"
 #include "cli/load.h"
-#include "cli/session.h"
 #include "core/io/files.h"
-#include "core/io/io.h"
-#include "core/run/driver.h"
-
-/* "auto", "none", "all" or "0-3,40". */
-static luo_status read_trace(luo_cli *cli, const char *text, luo_trace_steps *out, luo_err *err)
-{
-    static const char *const words[] = {"auto", "none", "all"};
-    for (unsigned i = 0; i < 3; i++)
-        if (strcmp(text, words[i]) == 0) {
-            out->kind = i;
-            return LUO_OK;
-        }
-    luo_range *r = LUO_NEW_N(cli->arena, luo_range, strlen(text) + 1);
-    if (!r) return luo_err_nomem(err);
-    const char *at = text;
-    for (;;) {
-        char *end;
-        const long lo = strtol(at, &end, 10);
-        long hi = lo;
-        bool good = end != at && lo >= 0 && at[0] != '+' && at[0] != ' ';
-        if (good && *end == '-') {
-            at = end + 1;
-            hi = strtol(at, &end, 10);
-            good = end != at && hi >= lo;
-        }
-        if (!good || hi >= INT32_MAX || (*end && *end != ','))
-            return luo_err_set(err, LUO_EUSAGE, "`--trace-steps` is `%s`; auto, none, all or a "
-                                                "list like 0-3,40 is expected.", text);
-        r[out->nranges++] = (luo_range){(int32_t)lo, (int32_t)hi + 1};
-        if (!*end) break;
-        at = end + 1;
-    }
-    out->kind = LUO_TRACE_LIST;
-    out->ranges = r;
-    return LUO_OK;
-}
-
-static luo_status on_off(const luo_args *a, const char *name, bool *out, luo_err *err)
-{
-    static const char *const words[] = {"off", "on"};
-    int which;
-    LUO_TRY(luo_args_choice(a, name, 1, words, 2, &which, err));
-    *out = which == 1;
-    return LUO_OK;
-}
 
 static luo_status read_opts(luo_cli *cli, luo_session *s, const char *trace, luo_err *err)
 {
@@ -62,152 +16,18 @@ static luo_status read_opts(luo_cli *cli, luo_session *s, const char *trace, luo
     s->run.comm = (luo_comm_mode)which;
     LUO_TRY(luo_args_choice(a, "comm-streams", 1, streams, 2, &which, err));
     s->run.one_comm_stream = which == 0;
-    LUO_TRY(on_off(a, "fold", &s->run.fold, err));
-    LUO_TRY(on_off(a, "plots", &s->plots, err));
-    LUO_TRY(luo_args_number(a, "limit-s", 0, 0, 1e9, &s->limit_s, err));
-    s->force = luo_args_has(a, "force");
-    s->keep_programs = luo_args_has(a, "keep-programs");
-    s->verbose = luo_args_has(a, "verbose");
-    return read_trace(cli, luo_args_get(a, "trace-steps", trace), &s->run.trace, err);
-}
-
-/* Paths of options are relative to where the user stands, those in a file to that file. */
-static const char *stack_override(luo_cli *cli, const char *path)
-{
-    char *whole = realpath(path, NULL);
-    const char *text = luo_arena_printf(cli->arena, "stack=%s", whole ? whole : path);
-    free(whole);
-    return text;
-}
-
-/* All --set, and the options that stand for one, as overrides of the file. */
-static luo_status overrides(luo_cli *cli, luo_session *s, luo_err *err)
-{
-    const luo_args *a = &cli->args;
-    int64_t ignored;
-    const char **list = LUO_NEW_N(cli->arena, const char *, a->nset + 2);
-    if (!list) return luo_err_nomem(err);
-    LUO_TRY(luo_args_int(a, "seed", 0, 0, INT64_MAX, &ignored, err));
-    LUO_TRY(luo_args_int(a, "steps", 1, 1, INT32_MAX, &ignored, err));
-    for (int i = 0; i < a->nset; i++) {
-        const char *name = a->set[i].option->name;
-        if (strcmp(name, "set") == 0) list[s->noverrides++] = a->set[i].value;
-        if (strcmp(name, "seed") == 0)
-            list[s->noverrides++] = luo_arena_printf(cli->arena, "seed=%s", a->set[i].value);
-        if (strcmp(name, "steps") == 0)
-            list[s->noverrides++] = luo_arena_printf(cli->arena, "extent.steps=%s",
-                                                     a->set[i].value);
-        if (strcmp(name, "stack") == 0)
-            list[s->noverrides++] = stack_override(cli, a->set[i].value);
-    }
-    for (int32_t i = 0; i < s->noverrides; i++)
-        if (!list[i]) return luo_err_nomem(err);
-    s->overrides = list;
-    return LUO_OK;
-}
-
-static luo_status only_policies(luo_cli *cli, const char *text, luo_scenario *sc, luo_err *err)
-{
-    luo_policy_spec *keep = LUO_NEW_N(cli->arena, luo_policy_spec, sc->npolicies + 1);
-    int32_t n = 0;
-    if (!keep) return luo_err_nomem(err);
-    for (const char *at = text; *at;) {
-        const size_t len = strcspn(at, ",");
-        int32_t hit = -1;
-        for (int32_t i = 0; i < sc->npolicies; i++)
-            if (strlen(sc->policies[i].label) == len &&
-                memcmp(sc->policies[i].label, at, len) == 0)
-                hit = i;
-        for (int32_t i = 0; i < n; i++)
-            if (hit >= 0 && strcmp(keep[i].label, sc->policies[hit].label) == 0) hit = -1;
-        if (hit < 0)
-            return luo_err_set(err, LUO_EUSAGE, "`--policies` names `%.*s` twice or the scenario "
-                               "has none of that label; see `policies` in the file.", (int)len,
-                               at);
-        keep[n++] = sc->policies[hit];
-        at += len + (at[len] == ',');
-    }
-    if (n == 0) return luo_err_set(err, LUO_EUSAGE, "`--policies` is empty; name at least one.");
-    sc->policies = keep;
-    sc->npolicies = n;
-    return LUO_OK;
-}
-
-static luo_status scenario_session(luo_cli *cli, luo_session *s, const char *path, luo_err *err)
-{
-    luo_scenario *sc;
-    luo_inputs inputs = {0};
-    LUO_TRY(overrides(cli, s, err));
-    const luo_overrides set = {s->noverrides, s->overrides};
-    LUO_TRY(luo_read_scenario(cli->arena, path, &set, &sc, &inputs, &cli->diags));
-    const char *only = luo_args_get(&cli->args, "policies", NULL);
-    if (only) LUO_TRY(only_policies(cli, only, sc, err));
-    s->scenario = sc;
-    s->ninputs = inputs.n;
-    s->inputs = inputs.path;
-    return LUO_OK;
-}
-
-/* A bare plan is a scenario without events: one policy `static`, its folder is `plan`. */
-static luo_status plan_session(luo_cli *cli, luo_session *s, const char *path, luo_err *err)
-{
-    static const char *const useless[] = {"policies", "set"};
-    for (int i = 0; i < 2; i++)
-        if (luo_args_has(&cli->args, useless[i]))
-            return luo_err_set(err, LUO_EUSAGE, "`--%s` needs a scenario; `%s` is a plan.",
-                               useless[i], path);
-    luo_model *model;
-    luo_cluster *cluster;
-    luo_plan *plan;
-    int64_t steps, seed;
-    LUO_TRY(luo_args_int(&cli->args, "steps", 3, 1, INT32_MAX, &steps, err));
-    LUO_TRY(luo_args_int(&cli->args, "seed", 0, 0, INT64_MAX, &seed, err));
-    LUO_TRY(luo_cli_model(cli, &model));
-    LUO_TRY(luo_cli_cluster(cli, &cluster));
-    LUO_TRY(luo_cli_plan(cli, path, model, cluster, &plan, NULL));
-    luo_scenario *sc = LUO_NEW(cli->arena, luo_scenario);
-    luo_policy_spec *policy = LUO_NEW(cli->arena, luo_policy_spec);
-    const char **inputs = LUO_NEW_N(cli->arena, const char *, 3);
-    if (!sc || !policy || !inputs) return luo_err_nomem(err);
-    luo_policy_defaults(policy);
-    policy->name = "static";
-    policy->label = "plan";
-    *sc = (luo_scenario){.name = plan->name, .seed = (uint64_t)seed, .cluster = cluster,
-                         .model = model, .plan = plan, .planner = "uniform", .steps = steps,
-                         .npolicies = 1, .policies = policy};
-    LUO_TRY(luo_cli_stack(cli, &sc->stack));
-    sc->hash = luo_plan_hash(plan);
-    inputs[0] = path;
-    inputs[1] = luo_args_get(&cli->args, "model", "");
-    inputs[2] = luo_args_get(&cli->args, "cluster", "");
-    s->scenario = sc;
-    s->ninputs = 3;
-    s->inputs = inputs;
-    return LUO_OK;
-}
-
-/* name if it can be that of a folder, else "plan". */
-static const char *folder_name(const char *name)
-{
-    static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
-    return *name && *name != '.' && *name != '-' && !name[strspn(name, good)] ? name : "plan";
+    LUO_TRY(luo_inputs_on_off(a, "fold", &s->run.fold, err));
+    return luo_inputs_shared(cli, s, trace, err);
 }
 
 static luo_status simulate(luo_cli *cli, const char *path, const char *dir, const char *trace,
                            luo_err *err)
 {
     luo_session s = {0};
-    luo_file_kind kind;
     LUO_TRY(read_opts(cli, &s, trace, err));
-    LUO_TRY(luo_file_kind_of(path, &kind, &cli->diags));
-    if (kind == LUO_FILE_PLAN) LUO_TRY(plan_session(cli, &s, path, err));
-    else LUO_TRY(scenario_session(cli, &s, path, err));
-    s.dir = luo_args_get(&cli->args, "out", dir);
+    LUO_TRY(luo_inputs_read(cli, &s, path, err));
+    LUO_TRY(luo_inputs_dir(cli, &s, dir, err));
     if (dir) s.force = true; /* its caller has looked, and put inputs there */
-    if (!s.dir) /* names of plans are free text */
-        s.dir = luo_arena_printf(cli->arena, "%s-seed%llu", folder_name(s.scenario->name),
-                                 (unsigned long long)s.scenario->seed);
-    if (!s.dir) return luo_err_nomem(err);
     luo_cli_flush(cli);
     return luo_session_run(cli, &s);
 }

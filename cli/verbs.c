@@ -80,6 +80,33 @@ static const luo_option sim_options[] = {
     {"verbose", NULL, "tell what each policy did"},
 };
 
+static const luo_option run_options[] = {
+    {"backend", "NAME", "host, on processors through MPI, or cuda; required"},
+    MODEL, CLUSTER,
+    {"steps", "N", "steps; for a bare plan 3 by default"},
+    {"policies", "A,B", "only these policies of the scenario"},
+    {"seed", "N", "instead of the scenario's seed"},
+    {"set", "PATH=VALUE", "change a value of the scenario, events[0].slowdown=3"},
+    {"ranks", "N", "processes; a rank is a device (all of the cluster)"},
+    {"launcher", "NAME", "mpirun or srun (mpirun)"},
+    {"hostfile", "FILE", "hosts for the launcher (this one)"},
+    {"data", "FILE", "training data: text, or tokens as .u16 or .u32 (synthetic)"},
+    {"dtype", "NAME", "f32 or f64 instead of the plan's"},
+    {"load", "FILE", "weights before the first step, safetensors (drawn)"},
+    {"save-init", "FILE", "write the weights before the first step"},
+    {"checkpoint-every", "N", "steps between checkpoints (as the scenario says)"},
+    {"resume", "DIR", "go on with the newest checkpoint in this folder"},
+    {"max-restarts", "N", "processes that may die by themselves (3; bare plan 0)"},
+    {"stuck-s", "S", "no instruction completed for so long: stuck, exit 6 (60)"},
+    {"dump-batches", "FILE", "write the batches as lines of JSON"},
+    {"trace-steps", "WHICH", "auto, none, all or 0-3,40 (auto)"},
+    {"plots", "ON", "on or off (on)"},
+    {"keep-programs", NULL, "write the program texts as well"},
+    {"limit-s", "S", "stop after this wall time, exit 6 (0: never)"},
+    OUT, FORCE,
+    {"verbose", NULL, "tell what each policy did"},
+};
+
 static const luo_option demo_options[] = {
     OUT, FORCE,
     {"seed", "N", "instead of the demo's seed"},
@@ -112,6 +139,12 @@ const luo_verb luo_verbs[] = {
       "luoshu sim scenarios/plans/published/plan-12.json --model scenarios/models/llama-32b.yaml"
       " --cluster scenarios/clusters/h20-32.yaml --force"},
      "0 1 2 3 4 5 6", "luoshu.sim/1", luo_verb_sim_run},
+    {"run", "luoshu run SCENARIO|PLAN --backend host [options]",
+     "Trains for real with the programs that `sim` simulates; failures and stragglers included.",
+     "run it for real (host)", run_options, N(run_options),
+     "a result set as `sim` writes it, with checkpoints and ranks.log per policy",
+     {NULL, NULL},
+     "0 1 2 3 4 5 6", "luoshu.run/1", luo_verb_run_run},
     {"plan", "luoshu plan uniform --model FILE --cluster FILE [options]",
      "Makes a plan; prints objective, lower bound, simulated step and planning time.",
      "make a plan", plan_options, N(plan_options), "plan.json",
@@ -194,7 +227,7 @@ void luo_verb_help(FILE *out, const luo_verb *v)
         if (v->json_schema || strcmp(luo_common_options[i].name, "json") != 0)
             print_options(out, &luo_common_options[i], 1);
     if (v->writes) fprintf(out, "\nwrites: %s\n", v->writes);
-    fputs("\nexamples:\n", out);
+    if (v->examples[0]) fputs("\nexamples:\n", out);
     for (int i = 0; i < 2; i++)
         if (v->examples[i]) fprintf(out, "  %s\n", v->examples[i]);
     fprintf(out, "\nexit: %s\n", v->exits);

@@ -1,0 +1,79 @@
+#include "cli/machine.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/str.h"
+#include "core/io/files.h"
+
+/* First words of the lines of a hostfile, comments left out. */
+static luo_status list_hosts(luo_str *out, const char *path, luo_err *err)
+{
+    char line[1024], word[256];
+    FILE *f = fopen(path, "r");
+    if (!f) return luo_err_io(err, "read", path);
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, " %255[^ \t\r\n#]", word) == 1)
+            luo_str_addf(out, "%s%s", out->len ? ", " : "", word);
+    fclose(f);
+    return out->failed ? luo_err_nomem(err) : LUO_OK;
+}
+
+/* As the kernel calls it; "unknown" where it says nothing. */
+static void cpu_name(char *out, size_t size)
+{
+    char line[512];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    snprintf(out, size, "unknown");
+    while (f && fgets(line, sizeof line, f)) {
+        const char *value = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
+        if (!value) continue;
+        snprintf(out, size, "%.*s", (int)strcspn(value + 2, "\n"), value + 2);
+        break;
+    }
+    if (f) fclose(f);
+}
+
+luo_status luo_machine_facts(luo_arena *arena, const char *hostfile,
+                             luo_fact out[LUO_MACHINE_FACTS], luo_err *err)
+{
+    char here[256] = "", cpu[256];
+    luo_str hosts = {0};
+    luo_status st = LUO_OK;
+    if (gethostname(here, sizeof here - 1) != 0) snprintf(here, sizeof here, "unknown");
+    if (hostfile) st = list_hosts(&hosts, hostfile, err);
+    cpu_name(cpu, sizeof cpu);
+    out[0] = (luo_fact){"hosts", luo_arena_strdup(arena, hosts.len ? luo_str_get(&hosts) : here)};
+    out[1] = (luo_fact){"cpu", luo_arena_strdup(arena, cpu)};
+    out[2] = (luo_fact){"cores", luo_arena_printf(arena, "%ld", sysconf(_SC_NPROCESSORS_ONLN))};
+    luo_str_free(&hosts);
+    for (int i = 0; st == LUO_OK && i < LUO_MACHINE_FACTS; i++)
+        if (!out[i].value) st = luo_err_nomem(err);
+    return st;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+luo_status luo_machine_clear(const char *dir, const char *resume, luo_err *err)
+{
+    char *own = realpath(dir, NULL), *from = resume ? realpath(resume, NULL) : NULL;
+    const size_t n = own ? strlen(own) : 0;
+    const bool inside =
+        own && from && strncmp(from, own, n) == 0 && (from[n] == 0 || from[n] == '/');
+    luo_status st = LUO_OK;
+    if (own && !inside && nftw(own, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+        st = luo_err_io(err, "remove", dir);
+    free(own);
+    free(from);
+    return st;
+}

@@ -1,0 +1,14 @@
+/* cli/machine.h: where a real run takes place, for its manifest. */
+#ifndef LUO_CLI_MACHINE_H
+#define LUO_CLI_MACHINE_H
+#include "core/io/rundir.h"
+
+enum { LUO_MACHINE_FACTS = 3 };
+/* hosts (of the hostfile, NULL: this one), cpu and cores (of this one). Owner: arena.
+ * Errors: LUO_EIO the hostfile can not be read; LUO_ENOMEM. */
+luo_status luo_machine_facts(luo_arena *arena, const char *hostfile,
+                             luo_fact out[LUO_MACHINE_FACTS], luo_err *err);
+/* Removes the checkpoints of an earlier run from `dir`: a run must find its own only. Nothing is
+ * removed when it goes on from there (`resume`, NULL: from nowhere). Errors: LUO_EIO. */
+luo_status luo_machine_clear(const char *dir, const char *resume, luo_err *err);
+#endif

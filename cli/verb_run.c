@@ -1,0 +1,239 @@
+/* cli/verb_run.c: `luoshu run SCENARIO|PLAN --backend host`. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/inputs.h"
+#include "cli/load.h"
+#include "core/io/files.h"
+
+static luo_status find_backend(luo_cli *cli, luo_session *s, luo_err *err)
+{
+    static const char *const names[] = {"host", "cuda"};
+    int which;
+    if (!luo_args_has(&cli->args, "backend"))
+        return luo_err_set(err, LUO_EUSAGE, "`--backend` is missing; name host or cuda, or use "
+                           "`luoshu sim` to simulate.");
+    LUO_TRY(luo_args_choice(&cli->args, "backend", 0, names, 2, &which, err));
+    s->run.backend = luo_backend_find(luo_backends, luo_nbackends, names[which]);
+    if (s->run.backend) return LUO_OK;
+    if (which == 1)
+        return luo_err_set(err, LUO_EBACKEND, "backend `cuda` is not in this build (no nvcc at "
+                           "build time); rebuild with CUDA or use --backend host.");
+    return luo_err_set(err, LUO_EBACKEND, "backend `host` is not in this build; rebuild with MPI.");
+}
+
+/* luoshu-rank stands beside the command. */
+static luo_status find_program(luo_cli *cli, luo_exec_options *x, luo_err *err)
+{
+    char self[4096];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return luo_err_io(err, "read", "/proc/self/exe");
+    self[n] = 0;
+    const int folder = (int)(strrchr(self, '/') - self);
+    x->program = luo_arena_printf(cli->arena, "%.*s/luoshu-rank", folder, self);
+    if (!x->program) return luo_err_nomem(err);
+    if (access(x->program, X_OK) == 0) return LUO_OK;
+    return luo_err_set(err, LUO_EBACKEND, "`%s` is missing, the program of a rank; it belongs beside "
+                       "`luoshu`, where `make` puts it.", x->program);
+}
+
+static luo_status input_file(const luo_args *a, const char *option, const char **out, luo_err *err)
+{
+    *out = luo_args_get(a, option, NULL);
+    if (!*out || access(*out, R_OK) == 0) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT, "`--%s` is `%s`, which can not be read; a file is expected.",
+                       option, *out);
+}
+
+static luo_status contradictions(const luo_args *a, luo_err *err)
+{
+    if (!luo_args_has(a, "resume")) return LUO_OK;
+    if (luo_args_has(a, "load"))
+        return luo_err_set(err, LUO_EUSAGE, "`--load` gives the weights before the first step and "
+                           "`--resume` goes on behind it; give one of them.");
+    if (luo_args_has(a, "save-init"))
+        return luo_err_set(err, LUO_EUSAGE, "`--save-init` writes the weights before the first step, "
+                           "and `--resume` goes on behind it; give one of them.");
+    return LUO_OK;
+}
+
+enum { KEPT = 2 }; /* checkpoints: the newest, and one in case that it is broken */
+
+static luo_status read_opts(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_err *err)
+{
+    static const char *const launchers[] = {"mpirun", "srun"};
+    const luo_args *a = &cli->args;
+    int launcher;
+    int64_t ranks;
+    LUO_TRY(luo_args_choice(a, "launcher", 0, launchers, 2, &launcher, err));
+    LUO_TRY(luo_args_int(a, "ranks", 0, 1, 1 << 20, &ranks, err));
+    LUO_TRY(luo_args_number(a, "stuck-s", 60, 0.1, 1e9, &x->stuck_s, err));
+    LUO_TRY(contradictions(a, err));
+    LUO_TRY(input_file(a, "hostfile", &x->hostfile, err));
+    LUO_TRY(input_file(a, "data", &x->data, err));
+    LUO_TRY(input_file(a, "load", &x->load, err));
+    LUO_TRY(input_file(a, "resume", &x->resume, err));
+    x->save_init = luo_args_get(a, "save-init", NULL);
+    x->dump_batches = luo_args_get(a, "dump-batches", NULL);
+    x->launcher = (luo_launcher)launcher;
+    x->ranks = (int32_t)ranks;
+    x->keep = KEPT;
+    s->run.resume = x->resume != NULL;
+    s->at_once = 1; /* policies share the machine */
+    return luo_inputs_shared(cli, s, "auto", err);
+}
+
+/* ---- the scenario as this run has it ---- */
+
+static luo_status set_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo_err *err)
+{
+    luo_policy_spec *policies = LUO_NEW_N(cli->arena, luo_policy_spec, sc->npolicies);
+    luo_model *model = LUO_NEW(cli->arena, luo_model);
+    luo_plan *plan = LUO_NEW(cli->arena, luo_plan);
+    if (!policies || !model || !plan) return luo_err_nomem(err);
+    *model = *sc->model;
+    model->dtype = dtype; /* for the planner */
+    sc->model = model;
+    if (sc->plan) {
+        *plan = *sc->plan;
+        plan->dtype = dtype;
+        sc->plan = plan;
+    }
+    for (int32_t i = 0; i < sc->npolicies; i++) {
+        policies[i] = sc->policies[i];
+        if (!policies[i].plan) continue;
+        luo_plan *own = LUO_NEW(cli->arena, luo_plan);
+        if (!own) return luo_err_nomem(err);
+        *own = *policies[i].plan;
+        own->dtype = dtype;
+        policies[i].plan = own;
+    }
+    sc->policies = policies;
+    return LUO_OK;
+}
+
+static luo_status refuse_bf16(const luo_scenario *sc, luo_err *err)
+{
+    bool planner = false;
+    for (int32_t i = 0; i < sc->npolicies; i++) {
+        const luo_plan *p = sc->policies[i].plan ? sc->policies[i].plan : sc->plan;
+        planner |= !p;
+        if (p && p->dtype == LUO_BF16)
+            return luo_err_set(err, LUO_EINPUT, "plan `%s` is in bf16, and backend `host` computes "
+                               "in f32 and f64; give --dtype f32.", p->name);
+    }
+    if (planner && sc->model->dtype == LUO_BF16)
+        return luo_err_set(err, LUO_EINPUT, "model `%s` is in bf16, and backend `host` computes in "
+                           "f32 and f64; give --dtype f32.", sc->model->name);
+    return LUO_OK;
+}
+
+static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, bool bare, luo_err *err)
+{
+    static const char *const names[] = {"bf16", "f32", "f64"};
+    static const luo_dtype types[] = {LUO_BF16, LUO_F32, LUO_F64};
+    int which;
+    LUO_TRY(luo_args_choice(&cli->args, "dtype", 0, names, 3, &which, err));
+    if (!luo_args_has(&cli->args, "dtype")) return refuse_bf16(sc, err);
+    if (types[which] == LUO_BF16)
+        return luo_err_set(err, LUO_EUSAGE, "`--dtype` is `bf16`, and backend `host` computes in f32 "
+                           "and f64; give one of them.");
+    LUO_TRY(set_dtype(cli, sc, types[which], err));
+    if (bare) sc->hash = luo_plan_hash(sc->plan);
+    return LUO_OK;
+}
+
+/* Deaths are answered as the policy says; a bare plan has none, and survives only if it is told. */
+static luo_status take_restarts(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_err *err)
+{
+    int64_t most;
+    LUO_TRY(luo_args_int(&cli->args, "max-restarts", s->bare ? 0 : 3, 0, INT32_MAX, &most, err));
+    s->run.max_restarts = x->max_restarts = (int32_t)most;
+    s->run.answer_deaths = s->bare && most > 0;
+    return LUO_OK;
+}
+
+static luo_status take_checkpoints(luo_cli *cli, luo_scenario *sc, luo_err *err)
+{
+    int64_t every;
+    LUO_TRY(luo_args_int(&cli->args, "checkpoint-every", 0, 1, INT32_MAX, &every, err));
+    if (every == 0) return LUO_OK;
+    sc->checkpoint.kind = LUO_CHECKPOINT_STEPS;
+    sc->checkpoint.every_steps = every;
+    return LUO_OK;
+}
+
+static luo_status adjust(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_err *err)
+{
+    luo_scenario *sc = LUO_NEW(cli->arena, luo_scenario);
+    if (!sc) return luo_err_nomem(err);
+    *sc = *s->scenario;
+    s->scenario = sc;
+    LUO_TRY(take_dtype(cli, sc, s->bare, err));
+    LUO_TRY(take_restarts(cli, s, x, err));
+    LUO_TRY(take_checkpoints(cli, sc, err));
+    if (x->ranks > sc->cluster->ndevices)
+        return luo_err_set(err, LUO_EUSAGE, "`--ranks` is %d and cluster `%s` has %d devices; a rank "
+                           "is a device.", x->ranks, sc->cluster->name, sc->cluster->ndevices);
+    if (x->dump_batches && sc->npolicies > 1)
+        return luo_err_set(err, LUO_EUSAGE, "`--dump-batches` is one file and the scenario has %d "
+                           "policies; choose one with --policies.", sc->npolicies);
+    return LUO_OK;
+}
+
+/* ---- what a rank is told ---- */
+
+static luo_status add_file(luo_cli *cli, const char **at, int32_t *n, const char *option,
+                           const char *path, luo_err *err)
+{
+    char *whole = realpath(path, NULL);
+    at[(*n)++] = option;
+    at[*n] = luo_arena_strdup(cli->arena, whole ? whole : path);
+    free(whole);
+    return at[(*n)++] ? LUO_OK : luo_err_nomem(err);
+}
+
+static luo_status rank_inputs(luo_cli *cli, const luo_session *s, luo_exec_options *x, luo_err *err)
+{
+    const char **at = LUO_NEW_N(cli->arena, const char *, 4 + 2 * s->noverrides);
+    int32_t n = 0;
+    if (!at) return luo_err_nomem(err);
+    if (s->bare) {
+        LUO_TRY(add_file(cli, at, &n, "--model", luo_args_get(&cli->args, "model", ""), err));
+        LUO_TRY(add_file(cli, at, &n, "--cluster", luo_args_get(&cli->args, "cluster", ""), err));
+    } else {
+        LUO_TRY(add_file(cli, at, &n, "--scenario", cli->args.files[0], err));
+    }
+    for (int32_t i = 0; i < s->noverrides; i++) {
+        at[n++] = "--set";
+        at[n++] = s->overrides[i];
+    }
+    x->inputs = at;
+    x->ninputs = n;
+    return LUO_OK;
+}
+
+static luo_status run(luo_cli *cli, luo_err *err)
+{
+    luo_session s = {0};
+    luo_exec_options x = {0};
+    LUO_TRY(read_opts(cli, &s, &x, err));
+    LUO_TRY(find_backend(cli, &s, err));
+    LUO_TRY(find_program(cli, &x, err));
+    LUO_TRY(luo_inputs_read(cli, &s, cli->args.files[0], err));
+    LUO_TRY(adjust(cli, &s, &x, err));
+    LUO_TRY(rank_inputs(cli, &s, &x, err));
+    LUO_TRY(luo_inputs_dir(cli, &s, NULL, err));
+    s.exec = &x;
+    luo_cli_flush(cli);
+    return luo_session_run(cli, &s);
+}
+
+luo_status luo_verb_run_run(luo_cli *cli)
+{
+    luo_err err = {0};
+    LUO_TRY(luo_cli_files(cli, 1, 1, "one scenario or plan is"));
+    const luo_status st = run(cli, &err);
+    return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
+}
