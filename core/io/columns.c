@@ -219,8 +219,8 @@ static const luo_column compare_steps[] = {
 };
 
 static const luo_column compare_ops[] = {
-    T("op", "name of the op in the graph"),
-    T("kind", "COMPUTE COLLECTIVE P2P LOCAL IO"),
+    T("op", "name of the op in the graph; with a *: sum over layers, over a kind, over all"),
+    T("kind", "COMPUTE COLLECTIVE P2P LOCAL IO; * for all"),
     I("calls", "records in the first run, over steps traced in both"),
     S("reference_s", "sum of their times in the first run"),
     S("other_s", "the same in the other"),

@@ -174,14 +174,15 @@ static luo_status compare_pair(luo_arena *arena, const luo_compare_opts *o, cons
     if (!suffix) return LUO_ENOMEM;
     LUO_TRY(luo_compare_steps(arena, o->out, &runs[0], &runs[i], suffix, &e, diags));
     LUO_TRY(luo_op_table_read(ops, i, &runs[i], diags));
-    if (luo_op_table_write(ops, i, o->out, suffix, &err) != LUO_OK)
-        return luo_diags_err(diags, &err);
-    if (e.steps > 0 && strcmp(runs[0].backend, runs[i].backend) != 0)
+    const bool predicted = strcmp(runs[0].backend, runs[i].backend) != 0;
+    if (predicted && e.steps > 0)
         luo_str_addf(text,
                      "%s against %s: step time differs by %.2f %% in the median, %.2f %% at most, "
-                     "over %lld steps\n",
+                     "over %lld steps; the whole run by %.2f %%\n",
                      runs[i].name, runs[0].name, 100 * e.median, 100 * e.largest,
-                     (long long)e.steps);
+                     (long long)e.steps, 100 * fabs(over(runs[i].total_s, runs[0].total_s) - 1));
+    if (luo_op_table_write(ops, i, o->out, suffix, predicted ? text : NULL, &err) != LUO_OK)
+        return luo_diags_err(diags, &err);
     const int32_t plan = different(&runs[0], &runs[i]);
     if (plan < 0 || o->allow_different) return LUO_OK;
     luo_diags_add(diags, LUO_ERROR, LUO_ENO, NULL, 0, 0,

@@ -22,9 +22,11 @@ luo_op_table *luo_op_table_new(luo_arena *arena, int32_t nruns); /* NULL: out of
 void luo_op_table_free(luo_op_table *t);
 luo_status luo_op_table_read(luo_op_table *t, int32_t run, const luo_result *result,
                              luo_diags *diags);
-/* Nothing when no step was traced in both. */
+/* A row per op, then sums, whose names have a * in them: of an op over all layers, of all ops of a
+ * kind, of all; the last two also to text (NULL: not wanted). Nothing when no step was traced in
+ * both. */
 luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, const char *suffix,
-                              luo_err *err);
+                              luo_str *text, luo_err *err);
 /* predicted.c: OUT/plots/predicted.csv, if the reference or others were simulated and the other one
  * was not; else nothing. Reads the files that were written for the pairs. suffix: as above, per run. */
 luo_status luo_compare_predicted(luo_arena *arena, const char *out, const luo_result *runs,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/graph/program.h"
 #include "core/io/compare_build.h"
 
 typedef struct op_name {
@@ -153,8 +154,108 @@ static void add_common(pair_sum *sum, int which, const run_ops *r, const run_ops
     }
 }
 
+static void add_pair(pair_sum *to, const pair_sum *from)
+{
+    for (int k = 0; k < 2; k++) {
+        to->calls[k] += from->calls[k];
+        to->seconds[k] += from->seconds[k];
+    }
+}
+
+static double error_of(const pair_sum *s)
+{
+    return s->seconds[0] > 0 ? s->seconds[1] / s->seconds[0] - 1 : NAN;
+}
+
+static luo_status put_row(luo_table *csv, const char *op, const char *kind, const pair_sum *s,
+                          luo_err *err)
+{
+    if (s->calls[0] + s->calls[1] == 0) return LUO_OK;
+    luo_table_text(csv, op);
+    luo_table_text(csv, kind);
+    luo_table_int(csv, s->calls[0]);
+    luo_table_num(csv, s->seconds[0]);
+    luo_table_num(csv, s->seconds[1]);
+    luo_table_num(csv, error_of(s));
+    return luo_table_end(csv, err);
+}
+
+/* `layers.12.mlp.down` -> `layers.*.mlp.down`; NULL: the op of no layer. */
+static const char *of_all_layers(luo_arena *arena, const char *op)
+{
+    static const char word[] = "layers.";
+    luo_str s = {0};
+    bool any = false;
+    for (const char *at = op; *at;) {
+        const size_t n = sizeof word - 1;
+        const size_t digits = strncmp(at, word, n) == 0 ? strspn(at + n, "0123456789") : 0;
+        if (digits == 0) {
+            luo_str_addc(&s, *at++);
+            continue;
+        }
+        luo_str_add(&s, "layers.*");
+        at += n + digits;
+        any = true;
+    }
+    const char *out = any ? luo_arena_strdup(arena, luo_str_get(&s)) : NULL;
+    luo_str_free(&s);
+    return out;
+}
+
+/* Ops of one name over all layers, in the order in which they first appear. */
+static luo_status put_layers(luo_op_table *t, const pair_sum *sum, luo_table *csv, luo_err *err)
+{
+    bool *done = calloc((size_t)t->n + 1, sizeof *done);
+    const char **name = calloc((size_t)t->n + 1, sizeof *name);
+    luo_status st = done && name ? LUO_OK : luo_err_nomem(err);
+    for (int32_t i = 0; st == LUO_OK && i < t->n; i++)
+        name[i] = of_all_layers(t->arena, t->name[i].op);
+    for (int32_t i = 0; st == LUO_OK && i < t->n; i++) {
+        pair_sum all = {0};
+        if (done[i] || !name[i]) continue;
+        for (int32_t k = i; k < t->n; k++) {
+            if (!name[k] || strcmp(name[i], name[k]) || strcmp(t->name[i].kind, t->name[k].kind))
+                continue;
+            done[k] = true;
+            add_pair(&all, &sum[k]);
+        }
+        st = put_row(csv, name[i], t->name[i].kind, &all, err);
+    }
+    free(done);
+    free(name);
+    return st;
+}
+
+static void tell(luo_str *text, const char *what, const pair_sum *s)
+{
+    const double error = error_of(s);
+    if (!text || s->calls[0] + s->calls[1] == 0) return;
+    luo_str_addf(text, "  %-11s %12.6f s  %12.6f s", what, s->seconds[0], s->seconds[1]);
+    if (isfinite(error)) luo_str_addf(text, "  %+8.2f %%", 100 * error);
+    luo_str_add(text, "\n");
+}
+
+/* By kind of instruction, and all together. */
+static luo_status put_kinds(luo_op_table *t, const pair_sum *sum, luo_table *csv, luo_str *text,
+                            luo_err *err)
+{
+    pair_sum total = {0};
+    if (text) luo_str_add(text, "  operations, in the steps traced in both\n");
+    for (int kind = 0; kind <= LUO_INSTR_IO; kind++) {
+        const char *name = luo_instr_kind_name((luo_instr_kind)kind);
+        pair_sum all = {0};
+        for (int32_t i = 0; i < t->n; i++)
+            if (strcmp(t->name[i].kind, name) == 0) add_pair(&all, &sum[i]);
+        LUO_TRY(put_row(csv, "*", name, &all, err));
+        tell(text, name, &all);
+        add_pair(&total, &all);
+    }
+    tell(text, "all", &total);
+    return put_row(csv, "*", "*", &total, err);
+}
+
 luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, const char *suffix,
-                              luo_err *err)
+                              luo_str *text, luo_err *err)
 {
     luo_table csv = {0};
     luo_status st = LUO_OK;
@@ -164,17 +265,12 @@ luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, con
     add_common(sum, 0, &t->runs[0], &t->runs[run]);
     add_common(sum, 1, &t->runs[run], &t->runs[0]);
     for (int32_t i = 0; i < t->n; i++) any |= sum[i].calls[0] + sum[i].calls[1] > 0;
-    if (any) st = luo_compare_open(t->arena, &csv, out, LUO_TABLE_COMPARE_OPS, suffix, err);
-    for (int32_t i = 0; st == LUO_OK && i < t->n; i++) {
-        const pair_sum *s = &sum[i];
-        if (s->calls[0] + s->calls[1] == 0) continue;
-        luo_table_text(&csv, t->name[i].op);
-        luo_table_text(&csv, t->name[i].kind);
-        luo_table_int(&csv, s->calls[0]);
-        luo_table_num(&csv, s->seconds[0]);
-        luo_table_num(&csv, s->seconds[1]);
-        luo_table_num(&csv, s->seconds[0] > 0 ? s->seconds[1] / s->seconds[0] - 1 : NAN);
-        st = luo_table_end(&csv, err);
+    if (any) {
+        st = luo_compare_open(t->arena, &csv, out, LUO_TABLE_COMPARE_OPS, suffix, err);
+        for (int32_t i = 0; st == LUO_OK && i < t->n; i++)
+            st = put_row(&csv, t->name[i].op, t->name[i].kind, &sum[i], err);
+        if (st == LUO_OK) st = put_layers(t, sum, &csv, err);
+        if (st == LUO_OK) st = put_kinds(t, sum, &csv, text, err);
     }
     const luo_status closed = luo_table_close(&csv, st == LUO_OK ? err : NULL);
     free(sum);

@@ -64,6 +64,7 @@ static luo_status put_ops(points *p)
     luo_csv *t = open_pair(p, LUO_TABLE_COMPARE_OPS);
     luo_status st = LUO_OK;
     while (st == LUO_OK && t && luo_csv_next(t, c)) {
+        if (strchr(c[OP].text, '*')) continue; /* sums of what is drawn */
         snprintf(kind, sizeof kind, "%s", c[KIND].text);
         for (char *at = kind; *at; at++)
             if (*at >= 'A' && *at <= 'Z') *at = (char)(*at - 'A' + 'a');

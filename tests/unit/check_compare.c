@@ -148,6 +148,9 @@ START_TEST(two_runs)
     /* 2 steps x 4 devices x 2 micro-batches of 10 ms */
     ck_assert_ptr_nonnull(
         strstr(ops, "\nlayers.0.mm,COMPUTE,16,0.160000000,0.320000000,1.000000\n"));
+    ck_assert_ptr_nonnull(
+        strstr(ops, "\nlayers.*.mm,COMPUTE,16,0.160000000,0.320000000,1.000000\n"));
+    ck_assert_ptr_nonnull(strstr(ops, "\n*,COLLECTIVE,16,0.160000000,0.320000000,1.000000\n"));
     json_t *j = json_loads(slurp(f->arena, dir, "compare.json"), 0, NULL);
     ck_assert_str_eq(json_string_value(json_object_get(j, "schema")), "luoshu.compare/1");
     ck_assert_uint_eq(json_array_size(json_object_get(j, "runs")), 2);
@@ -183,7 +186,12 @@ START_TEST(sim_and_host)
     ck_assert_int_eq(compare(f, good, 2, dir, false, &text, &d), LUO_OK);
     ck_assert_ptr_nonnull(strstr(slurp(f->arena, dir, "compare.csv"), ",0.100000\n"));
     ck_assert_ptr_nonnull(strstr(text.at, "real against fast: step time differs by 10.00 % in the "
-                                          "median, 10.00 % at most, over 4 steps\n"));
+                                          "median, 10.00 % at most, over 4 steps; the whole run by "
+                                          "10.00 %\n"));
+    /* 5 attempts x 4 devices x 2 micro-batches of 10 ms */
+    ck_assert_ptr_nonnull(
+        strstr(text.at, "  COLLECTIVE      0.400000 s      0.440000 s    +10.00 %\n"));
+    ck_assert_ptr_nonnull(strstr(slurp(f->arena, dir, "compare_ops.csv"), ",0.100000\n*,*,"));
     const char *points = slurp(f->arena, dir, "plots/predicted.csv");
     ck_assert_ptr_nonnull(strstr(points, "suite,case,role,measured_s,predicted_s\n"
                                          "step,0,,0.165000000,0.150000000\n"));
