@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: deps demo check check-all bench layers lint format fuzz bless clean
+.PHONY: deps demo check check-torch check-all bench layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -14,6 +14,11 @@ check: ## install what is missing, build, run every test (under 5 minutes on 2 c
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(UNIT) $(MPI_TESTS) \
 	    tests/golden.sh tests/results.sh tests/docs.sh
+
+check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
+	@./tests/deps.sh build torch
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK)
+	@LUOSHU=$(abspath $(BIN)) ./tests/torch/check.sh
 
 FUZZ_S ?= 60
 check-all: ## check with 10 to 100 times the random cases, sanitizers, and FUZZ_S s of each fuzzer
