@@ -153,6 +153,14 @@ static luo_status hear_all(luo_fleet *f, waiting *v, double until_s, luo_err *er
 
 /* ---- what keeps them ---- */
 
+/* A launcher that was killed takes its ranks with it: none of them is to blame. */
+static bool lost_launcher(luo_fleet *f)
+{
+    return f->launch.how != 0
+               ? WIFSIGNALED(f->launch.how)
+               : f->launch.pid > 0 && luo_launch_ended(&f->launch) && WIFSIGNALED(f->launch.how);
+}
+
 static double look_every(const luo_fleet_wait *w)
 {
     return fmin(fmax(w->stuck_s / 8, LOOK_MIN_S), LOOK_MAX_S);
@@ -198,6 +206,12 @@ static luo_status hang(luo_fleet *f, waiting *v, luo_err *err)
 static void tell_loss(luo_fleet *f, double at_s)
 {
     f->loss.at_s = at_s;
+    if (lost_launcher(f)) {
+        f->loss.rank = -1;
+        snprintf(f->loss.text, sizeof f->loss.text, "the launcher was ended by signal %d",
+                 WTERMSIG(f->launch.how));
+        return;
+    }
     if (f->loss.rank >= 0) {
         const luo_fleet_rank *r = &f->at[f->loss.rank];
         snprintf(f->loss.text, sizeof f->loss.text, "device %d (rank %d, process %lld on %s) died",
@@ -214,8 +228,12 @@ static luo_status mourn(luo_fleet *f, const waiting *v, luo_err *err)
     return luo_err_set(err, LUO_EPEER, "%s; all ranks have to stay.", f->loss.text);
 }
 
-static bool settled(const luo_fleet *f, const waiting *v)
+static bool settled(luo_fleet *f, waiting *v)
 {
+    if (lost_launcher(f)) {
+        if (v->lost_s < 0) v->lost_s = v->now;
+        return true;
+    }
     if (v->lost_s < 0) return false;
     if (f->loss.rank >= 0 || v->now > v->lost_s + SETTLE_S) return true;
     for (int32_t i = 0; i < f->n; i++)
