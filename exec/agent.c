@@ -13,16 +13,23 @@
 
 /* ---- when the coordinator is gone ---- */
 
+static int code_of_break(void)
+{
+    return luo_status_exit(LUO_EPEER);
+}
+
 /* Under --launcher none the coordinator is a child of rank 0, whose end the launcher of the user
- * waits for: its exit code is the run's. Without children: ours says that the run broke. */
+ * waits for: its exit code is the run's. The other ranks let rank 0 go first, because launchers
+ * give back the first code that is not 0. */
 static int code_of_coordinator(void)
 {
     int how;
     pid_t got;
     while ((got = waitpid(-1, &how, 0)) < 0 && errno == EINTR) {
     }
-    if (got <= 0) return luo_status_exit(LUO_EPEER);
-    return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
+    if (got > 0) return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
+    sleep(1);
+    return code_of_break();
 }
 
 /* ---- finding it ---- */
@@ -65,7 +72,9 @@ static luo_status meet(luo_agent *a, luo_err *err)
     LUO_TRY(luo_wire_connect(p.address, &fd, err));
     luo_status st = hello(a, &p, fd, err);
     if (st == LUO_OK)
-        st = luo_listener_start(fd, &a->where, code_of_coordinator, &a->listener, err);
+        st = luo_listener_start(fd, &a->where,
+                                a->args->broadcast ? code_of_coordinator : code_of_break,
+                                &a->listener, err);
     else
         close(fd);
     return st;
@@ -135,13 +144,16 @@ luo_status luo_rank_main(int argc, char **argv, const luo_executor *executor, in
     sigaddset(&term, SIGTERM);
     sigprocmask(SIG_BLOCK, &term, NULL); /* before MPI makes threads: the listener takes it */
     LUO_TRY(luo_rank_args_read(argc, argv, &args, err));
-    const luo_status st = live(&a, err);
+    luo_status st = live(&a, err);
+    /* Under --launcher none the coordinator has already said why it is not there. */
+    const bool left = st == LUO_EPEER && args.broadcast;
     /* Before it has met the coordinator a rank can not know that the others end too. */
     if (st == LUO_OK)
         give_back(&a);
     else if (!a.listener)
         luo_arena_free(a.arena);
-    if (st == LUO_OK) *code = args.broadcast && args.control ? code_of_coordinator() : 0;
+    if (left || (st == LUO_OK && args.broadcast && args.control)) *code = code_of_coordinator();
+    if (left) st = LUO_OK;
     free(args.overrides);
     return st;
 }

@@ -234,20 +234,14 @@ void luo_launch_end(luo_launch *l, const luo_exec_options *o, double wait_s)
 
 enum { REASON_BYTES = 1 << 15 };
 
-static bool is_ruler(const char *line, size_t n)
-{
-    return strspn(line, "- \t\r") >= n;
-}
-
-/* The first paragraph that is no ruler, on one line. */
-static void first_paragraph(const char *at, char *text, size_t size)
+/* Lines up to the second ruler of dashes, on one line. */
+static void first_notice(const char *at, char *text, size_t size)
 {
     size_t used = 0;
     while (*at && used + 1 < size) {
         const size_t n = strcspn(at, "\n");
-        if (is_ruler(at, n)) {
-            if (used > 0) break;
-        } else {
+        if (used > 0 && strncmp(at, "-----", 5) == 0) break;
+        if (strspn(at, "- \t\r") < n) {
             const int did =
                 snprintf(text + used, size - used, "%s%.*s", used ? " " : "", (int)n, at);
             used = did < 0 || (size_t)did >= size - used ? size - 1 : used + (size_t)did;
@@ -268,7 +262,7 @@ void luo_launch_reason(const luo_launch *l, char *text, size_t size)
         said += sizeof ours - 1;
         snprintf(text, size, "%.*s", (int)strcspn(said, "\n"), said);
     } else if (n > 0) {
-        first_paragraph(log, text, size);
+        first_notice(log, text, size);
     }
     free(log);
     if (text[0]) return;

@@ -43,11 +43,13 @@ bool luo_launch_ended(luo_launch *l);
 /* Waits so long for its end, then kills its process group; gives everything back. */
 void luo_launch_end(luo_launch *l, const luo_exec_options *o, double wait_s);
 /* The reason in what was written since the start: a sentence of `luoshu-rank`, else the launcher's
- * first paragraph on one line, else how it ended. */
+ * first notice on one line, else how it ended. */
 void luo_launch_reason(const luo_launch *l, char *text, size_t size);
 
 /* For --launcher none, before anything else is begun. In the process of rank 0 the coordinator
- * goes on in a child, which alone returns; the processes that the launcher knows become ranks.
+ * goes on in a child, which alone returns; the processes that the launcher knows become ranks. Rank
+ * 0 ends with the exit code of its child. These ranks can be started once: there are no restarts,
+ * and one run only.
  * Errors, in every process: LUO_EUSAGE there is no launcher around; LUO_EBACKEND. */
 luo_status luo_launch_split(const luo_exec_options *o, luo_door *out, luo_err *err);
 #endif

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "core/io/files.h"
@@ -72,10 +71,9 @@ luo_status luo_launch_split(const luo_exec_options *o, luo_door *out, luo_err *e
     if (rank > 0) return become_rank(o, NULL, err);
     LUO_TRY(luo_door_open(o, &door, err));
     door.nranks = n;
-    const pid_t parent = getpid(), pid = fork();
+    const pid_t pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        if (getppid() != parent) _exit(1);
+        setpgid(0, 0); /* or the launcher would end it with the ranks, before it has told why */
         *out = door;
         return LUO_OK;
     }

@@ -122,6 +122,15 @@ static inline void fake_tasks(const luo_job *j, const luo_step_order *o, luo_ste
     }
 }
 
+/* The last communication of the program: what stands for the meeting at the end. */
+static inline int32_t fake_meeting(const luo_job *j)
+{
+    const luo_role *role = &j->set->roles[j->program->role];
+    int32_t at = role->ninstr - 1;
+    while (at > 0 && role->instr[at].slot < 0) at--;
+    return at;
+}
+
 static inline luo_status fake_step(luo_job *j, const luo_step_order *o, luo_step_report *out,
                                    luo_err *err)
 {
@@ -132,6 +141,7 @@ static inline luo_status fake_step(luo_job *j, const luo_step_order *o, luo_step
     w->job = j->id;
     if (j->program) fake_tasks(j, o, out);
     drained = *j->x->config.abort;
+    if (j->program) w->instr = fake_meeting(j);
     w->waiting = true;
     MPI_Allreduce(&drained, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     w->waiting = false;
