@@ -101,7 +101,7 @@ $(BIN): $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB)
 # One process of a real run; knows neither cli nor sim.
 $(B)/luoshu-rank: $(B)/exec/main.o $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) $(CORE_LIBS) -lpthread -lm -o $@
-$(B)/exec/%.o $(B)/tests/exec/%.o $(B)/tests/mpi/%.o: CFLAGS += $(MPI_CFLAGS)
+$(B)/exec/%.o $(B)/tests/exec/%.o $(B)/tests/mpi/%.o $(B)/tests/bench/%.o: CFLAGS += $(MPI_CFLAGS)
 $(B)/exec/main.o $(B)/exec/host/%.o $(B)/tests/exec/%.o $(B)/tests/bench/%.o: CFLAGS += $(BLAS_CFLAGS)
 # Loops of kernels become vectors; no flag here lets the compiler reorder a sum (same input, same bits).
 $(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd \
@@ -112,6 +112,7 @@ $(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math -ffp-contra
 $(B)/tests/%: $(B)/tests/%.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) \
 	    -Wl,--as-needed $(EXEC_LIBS) -lcheck -lsubunit -lrt -lpthread $(LIBS) -o $@
+$(B)/tests/bench/bench_train: LDFLAGS += -Wl,--wrap=cblas_sgemm
 .SECONDARY:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
