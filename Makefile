@@ -94,8 +94,9 @@ $(B)/cli/build_info.o: $(B)/gen/stamp
 FORCE:
 $(CLI_LIB): $(call obj,$(CLI_SRC)) $(B)/gen/embed.o
 	@rm -f $@; ar rcs $@ $^
-$(BIN): $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB)
-	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(CORE_LIB) $(LIBS) -o $@
+# The coordinator's part of exec alone: nothing in it knows MPI.
+$(BIN): $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) $(LIBS) -o $@
 	@ln -sf $@ luoshu
 
 # One process of a real run; knows neither cli nor sim.

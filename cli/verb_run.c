@@ -6,6 +6,7 @@
 #include "cli/inputs.h"
 #include "cli/load.h"
 #include "core/io/files.h"
+#include "exec/launch.h"
 
 static luo_status find_backend(luo_cli *cli, luo_session *s, luo_err *err)
 {
@@ -58,15 +59,21 @@ static luo_status contradictions(const luo_args *a, luo_err *err)
     return LUO_OK;
 }
 
+/* Is this one of the processes of mpirun or of a PMI launcher? */
+static bool started(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
+}
+
 enum { KEPT = 2 }; /* checkpoints: the newest, and one in case that it is broken */
 
 static luo_status read_opts(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_err *err)
 {
-    static const char *const launchers[] = {"mpirun", "srun"};
+    static const char *const launchers[] = {"mpirun", "srun", "none"};
     const luo_args *a = &cli->args;
     int launcher;
     int64_t ranks;
-    LUO_TRY(luo_args_choice(a, "launcher", 0, launchers, 2, &launcher, err));
+    LUO_TRY(luo_args_choice(a, "launcher", started() ? 2 : 0, launchers, 3, &launcher, err));
     LUO_TRY(luo_args_int(a, "ranks", 0, 1, 1 << 20, &ranks, err));
     LUO_TRY(luo_args_number(a, "stuck-s", 60, 0.1, 1e9, &x->stuck_s, err));
     LUO_TRY(contradictions(a, err));
@@ -218,6 +225,7 @@ static luo_status run(luo_cli *cli, luo_err *err)
 {
     luo_session s = {0};
     luo_exec_options x = {0};
+    luo_door door;
     LUO_TRY(read_opts(cli, &s, &x, err));
     LUO_TRY(find_backend(cli, &s, err));
     LUO_TRY(find_program(cli, &x, err));
@@ -225,6 +233,10 @@ static luo_status run(luo_cli *cli, luo_err *err)
     LUO_TRY(adjust(cli, &s, &x, err));
     LUO_TRY(rank_inputs(cli, &s, &x, err));
     LUO_TRY(luo_inputs_dir(cli, &s, NULL, err));
+    if (x.launcher == LUO_LAUNCH_NONE) {
+        LUO_TRY(luo_launch_split(&x, &door, err)); /* only one process comes back */
+        x.door = &door;
+    }
     s.exec = &x;
     luo_cli_flush(cli);
     return luo_session_run(cli, &s);

@@ -73,15 +73,25 @@ static void fill_device(luo_backend_state *b, const luo_programs *set, gathered 
     g->memory[i] = b->memory[device];
 }
 
+/* As they were issued; a rank lists them as they ended. */
+static int by_issue(const void *x, const void *y)
+{
+    const luo_op_record *a = x, *b = y;
+    if (a->task != b->task) return a->task < b->task ? -1 : 1;
+    return (a->instr > b->instr) - (a->instr < b->instr);
+}
+
 static void add_records(gathered *g, int32_t i, double base_s)
 {
     const luo_step_report *r = &g->report[i];
+    luo_op_record *first = g->records + g->nrecords;
     for (int32_t k = 0; k < r->nrecords; k++) {
         luo_op_record *x = &g->records[g->nrecords++];
         *x = r->records[k];
         x->start_s += base_s + g->late_s[i];
         x->end_s += base_s + g->late_s[i];
     }
+    if (r->nrecords > 0) qsort(first, (size_t)r->nrecords, sizeof *first, by_issue);
 }
 
 static bool same_use(const luo_comm_use *a, const luo_comm_use *b)

@@ -45,6 +45,8 @@ static struct fake {
     luo_row_event events[FAKE_ROWS];
     luo_row_switch switches[64];
     luo_row_truth truth[64];
+    int32_t nmemory;
+    luo_row_memory memory[1024];
     int32_t nnotes;
     const char *notes[256];
     /* with data */
@@ -56,6 +58,8 @@ static struct fake {
     uint64_t state_plan;    /* that it is laid out for */
     double state_s, gap_s;  /* what state() takes; the way to the ranks before a step */
     double machine;         /* compute_s is that many times what is predicted; 0: 1 */
+    double odd_stage;       /* device 4 computes so many times longer than that; 0: 1 */
+    double other_machine;   /* the same from the second plan on; 0: as under the first */
     int64_t broken;         /* this checkpoint can not be read; 0: all can */
     int32_t dies_loading;   /* so many times */
     int32_t ndeaths;
@@ -219,10 +223,11 @@ static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *
     }
     out->end_s = fake.now_s;
     double *compute = LUO_NEW_N(fake.scratch, double, 2 * q->programs->n);
-    const double machine = fake.machine > 0 ? fake.machine : 1;
+    const bool other = fake.other_machine > 0 && p != fake.plans[0].plan;
+    const double machine = other ? fake.other_machine : fake.machine > 0 ? fake.machine : 1;
     for (int32_t i = 0; i < q->programs->n; i++) {
         const int32_t d = q->programs->at[i].device;
-        compute[i] = fake.compute_s[d] * machine;
+        compute[i] = fake.compute_s[d] * machine * (d == 4 && fake.odd_stage ? fake.odd_stage : 1);
         compute[q->programs->n + i] = fake.predicted_s[d];
         fake.parts[i] = (luo_parts){.compute_s = fake.compute_s[d],
                                     .bubble_s = out->end_s - out->start_s - fake.compute_s[d]};
@@ -255,6 +260,9 @@ static inline luo_status fake_data_run(luo_backend_state *b, const luo_step_requ
     ck_assert_int_eq(fake.state_step, q->step);
     ck_assert(fake.state_plan == (move ? luo_plan_hash(q->recipe->from) : plan));
     LUO_TRY(fake_run(b, q, out, err));
+    static int64_t memory[64];
+    for (int32_t i = 0; i < q->programs->n; i++) memory[i] = 1000 + q->programs->at[i].device;
+    out->memory_bytes = memory;
     out->has_loss = !move;
     out->loss = 10.0 / (double)(q->step + 1);
     if (out->died) {
@@ -351,6 +359,7 @@ FAKE_KEEP(time, luo_row_timeline, time, ntime)
 FAKE_KEEP(step, luo_row_step, steps, nsteps)
 FAKE_KEEP(switched, luo_row_switch, switches, nswitches)
 FAKE_KEEP(truth, luo_row_truth, truth, ntruth)
+FAKE_KEEP(memory, luo_row_memory, memory, nmemory)
 
 static inline luo_status keep_event(void *ctx, const luo_row_event *row, luo_err *err)
 {
@@ -400,7 +409,8 @@ static inline luo_status keep_summary(void *ctx, const luo_run_summary *s, luo_e
 }
 
 static const luo_sink fake_sink = {.step = keep_step, .timeline = keep_time, .event = keep_event,
-                                   .note = keep_note, .plan = keep_plan, .switched = keep_switched,
+                                   .note = keep_note, .memory = keep_memory,
+                                   .plan = keep_plan, .switched = keep_switched,
                                    .truth = keep_truth, .device = keep_device,
                                    .summary = keep_summary};
 

@@ -113,12 +113,14 @@ static void add_devices(luo_run *r, const luo_step_result *result, double second
 {
     luo_account *a = &r->account;
     const luo_used_plan *u = luo_run_plan(r);
+    const double pace = luo_pace_of_step(r, result);
     for (int32_t i = 0; i < u->ndev; i++) {
         const int32_t d = u->dev[i];
         add_parts(&a->parts[d], &result->parts[i], 1);
         if (r->real) a->parts[d].bubble_s += seconds - (result->end_s - result->start_s);
         a->used_s[d] += seconds;
-        a->compute_s[d] += result->compute_s[i];
+        if (result->predicted_s[i] <= 0) continue;
+        a->compute_s[d] += luo_pace_ratio(r, result, i) / pace * result->predicted_s[i];
         a->predicted_s[d] += result->predicted_s[i];
     }
 }

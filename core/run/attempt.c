@@ -77,12 +77,11 @@ static bool wants_trace(const luo_run *r)
 static void find_slowest(const luo_run *r, const luo_step_result *s, luo_row_step *row)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    const double factor = luo_pace_factor(r, s);
+    const double pace = luo_pace_of_step(r, s);
     row->slowest_device = u->ndev > 0 ? u->dev[0] : -1;
     row->max_slowdown = 1;
     for (int32_t i = 0; i < u->ndev; i++) {
-        if (s->predicted_s[i] <= 0) continue;
-        const double q = s->compute_s[i] / s->predicted_s[i] / factor;
+        const double q = luo_pace_ratio(r, s, i) / pace;
         if (q <= row->max_slowdown * (1 + 1e-9)) continue;
         row->max_slowdown = q;
         row->slowest_device = u->dev[i];
@@ -129,7 +128,7 @@ static luo_status take_samples(luo_run *r, const luo_step_result *s, luo_err *er
 {
     const luo_used_plan *u = luo_run_plan(r);
     const luo_world *w = luo_events_world(r->events);
-    const bool waiting = r->real && r->pace.factor == 0;
+    const bool waiting = r->real && !r->pace.known;
     const bool fixed = waiting && luo_pace_take(r, s);
     int32_t at = 0;
     for (int32_t d = 0; d < w->ndevices; d++) {

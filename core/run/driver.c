@@ -172,12 +172,12 @@ static luo_status set_up(luo_run *r, luo_err *err)
 {
     int32_t ignored;
     LUO_TRY(check_options(r, err));
+    LUO_TRY(luo_real_init(r, err));
     LUO_TRY(luo_events_new(r->arena, r->sc, (luo_event_log){r, log_event}, &r->events, err));
     LUO_TRY(luo_run_first_plan(r, err));
     LUO_TRY(luo_detect_init(r->arena, r->sc->cluster->ndevices, r->spec->window_steps,
                             r->spec->replan_gap, &r->detect, err));
     LUO_TRY(make_arrays(r, err));
-    LUO_TRY(luo_real_init(r, err));
     LUO_TRY(luo_account_init(r, err));
     LUO_TRY(luo_ckpt_init(r, err));
     LUO_TRY(luo_run_communicators(r, r->plan, &ignored, err)); /* made before the run begins */

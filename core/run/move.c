@@ -102,5 +102,6 @@ luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err)
     }
     r->plan = plan;
     r->has_predicted = false;
+    luo_pace_forget(r);
     return LUO_OK;
 }

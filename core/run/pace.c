@@ -1,10 +1,15 @@
 /* How fast this machine is against the profile that predictions come from.
  *
- * A real backend measures processor seconds, the profile may be of another machine: the ratio of
- * the two is one factor for the whole run, fixed by the first LUO_PACE_STEPS good steps of one
- * plan, median over steps, then over devices, so that a device that is slow from the start stays
- * slow. Samples of the detector are divided by it; those of the first steps enter when it is
- * known, so that the windows are as full as they would be on the simulator. */
+ * A real backend measures processor seconds, and the profile may be of another machine. The first
+ * LUO_PACE_STEPS good steps under a plan fix what a nominal device is here:
+ * - profiles of kind `cpu` are taken to have the proportions right: one factor for all devices, the
+ *   median device of the median step, each against the rate it was last known to have. A device
+ *   that is slow from the start is seen as slow;
+ * - profiles of GPUs say little about the proportions between stages on processors: every device is
+ *   held against itself, and one that is slow from the start is not seen.
+ * It is fixed anew under every plan: sizes and the number of busy cores change with it. Samples of
+ * the first steps enter the detector when the factor is known, so that its windows are as full as
+ * they would be on the simulator. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,7 +19,8 @@ luo_status luo_pace_init(luo_run *r, luo_err *err)
 {
     const int32_t n = r->sc->cluster->ndevices;
     r->pace.sample = LUO_NEW_N(r->arena, double, (int64_t)n *LUO_PACE_STEPS);
-    return r->pace.sample ? LUO_OK : luo_err_nomem(err);
+    r->pace.factor = LUO_NEW_N(r->arena, double, n);
+    return r->pace.sample && r->pace.factor ? LUO_OK : luo_err_nomem(err);
 }
 
 static int ascending(const void *a, const void *b)
@@ -23,36 +29,38 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double luo_pace_median(double *at, int32_t n)
+/* The lower one; sorts. 1: nothing was measured. */
+static double median(double *at, int32_t n)
 {
-    if (n <= 0) return 0;
+    if (n <= 0) return 1;
     qsort(at, (size_t)n, sizeof *at, ascending);
     return at[(n - 1) / 2];
 }
 
-double luo_pace_factor(const luo_run *r, const luo_step_result *s)
+double luo_pace_ratio(const luo_run *r, const luo_step_result *s, int32_t i)
 {
-    if (!r->real) return 1;
-    if (r->pace.factor > 0) return r->pace.factor;
+    const int32_t d = luo_run_plan(r)->dev[i];
+    if (s->predicted_s[i] <= 0) return -1;
+    const double ratio = s->compute_s[i] / s->predicted_s[i];
+    return r->real && r->pace.known ? ratio / r->pace.factor[d] : ratio;
+}
+
+double luo_pace_of_step(const luo_run *r, const luo_step_result *s)
+{
     const luo_used_plan *u = luo_run_plan(r);
+    if (!r->real || r->pace.known) return 1;
     double *ratio = LUO_NEW_N(r->scratch, double, u->ndev);
     int32_t n = 0;
     for (int32_t i = 0; ratio && i < u->ndev; i++)
-        if (s->predicted_s[i] > 0) ratio[n++] = s->compute_s[i] / s->predicted_s[i];
-    const double median = ratio ? luo_pace_median(ratio, n) : 0;
-    return median > 0 ? median : 1;
-}
-
-double luo_pace_ratio(const luo_run *r, const luo_step_result *s, int32_t i)
-{
-    if (s->predicted_s[i] <= 0) return -1;
-    const double ratio = s->compute_s[i] / s->predicted_s[i];
-    return r->pace.factor > 0 ? ratio / r->pace.factor : ratio;
+        if (luo_pace_ratio(r, s, i) > 0)
+            ratio[n++] = luo_pace_ratio(r, s, i) / r->detect.accepted[u->dev[i]];
+    return median(ratio, n);
 }
 
 void luo_pace_forget(luo_run *r)
 {
-    if (r->pace.factor == 0) r->pace.n = 0;
+    r->pace.known = false;
+    r->pace.n = 0;
 }
 
 static double *sample(const luo_run *r, int32_t device)
@@ -60,21 +68,39 @@ static double *sample(const luo_run *r, int32_t device)
     return r->pace.sample + (int64_t)device * LUO_PACE_STEPS;
 }
 
-/* Median device of the median steps; samples become ratios on the scale of the profile. */
-static void fix_factor(luo_run *r)
+/* The median step of a device against its last known rate; <= 0: nothing was predicted. */
+static double middle(const luo_run *r, int32_t device)
+{
+    double at[LUO_PACE_STEPS];
+    for (int32_t k = 0; k < LUO_PACE_STEPS; k++) at[k] = sample(r, device)[k];
+    return median(at, LUO_PACE_STEPS) / r->detect.accepted[device];
+}
+
+static bool held_against_itself(const luo_run *r)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    double *middle = LUO_NEW_N(r->scratch, double, u->ndev), copy[LUO_PACE_STEPS];
-    int32_t n = 0;
-    for (int32_t i = 0; middle && i < u->ndev; i++) {
-        for (int32_t k = 0; k < LUO_PACE_STEPS; k++) copy[k] = sample(r, u->dev[i])[k];
-        if (copy[0] > 0 && copy[1] > 0 && copy[2] > 0)
-            middle[n++] = luo_pace_median(copy, LUO_PACE_STEPS);
-    }
-    const double factor = middle ? luo_pace_median(middle, n) : 0;
-    r->pace.factor = factor > 0 ? factor : 1;
     for (int32_t i = 0; i < u->ndev; i++)
-        for (int32_t k = 0; k < LUO_PACE_STEPS; k++) sample(r, u->dev[i])[k] /= r->pace.factor;
+        if (!luo_cluster_profile(r->sc->cluster, u->dev[i])->cpu) return true;
+    return false;
+}
+
+static void fix_factors(luo_run *r)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    double *all = LUO_NEW_N(r->scratch, double, u->ndev);
+    const bool own = held_against_itself(r);
+    int32_t n = 0;
+    for (int32_t i = 0; all && i < u->ndev; i++)
+        if (middle(r, u->dev[i]) > 0) all[n++] = middle(r, u->dev[i]);
+    const double shared = median(all, n);
+    if (r->pace.first == 0) r->pace.first = shared;
+    for (int32_t i = 0; i < u->ndev; i++) {
+        const int32_t d = u->dev[i];
+        r->pace.factor[d] = own && middle(r, d) > 0 ? middle(r, d) : shared;
+        for (int32_t k = 0; k < LUO_PACE_STEPS; k++) sample(r, d)[k] /= r->pace.factor[d];
+    }
+    r->pace.own = own;
+    r->pace.known = true;
 }
 
 bool luo_pace_take(luo_run *r, const luo_step_result *s)
@@ -82,6 +108,6 @@ bool luo_pace_take(luo_run *r, const luo_step_result *s)
     const luo_used_plan *u = luo_run_plan(r);
     for (int32_t i = 0; i < u->ndev; i++) sample(r, u->dev[i])[r->pace.n] = luo_pace_ratio(r, s, i);
     if (++r->pace.n < LUO_PACE_STEPS) return false;
-    fix_factor(r);
+    fix_factors(r);
     return true;
 }

@@ -29,31 +29,15 @@ static luo_status never_rows(luo_run *r, luo_run_summary *s, luo_err *err)
     return LUO_OK;
 }
 
-/* A run too short for the factor: the median device of all its steps. */
-static double mean_pace(luo_run *r)
-{
-    const luo_account *a = &r->account;
-    const int32_t ndevices = r->sc->cluster->ndevices;
-    double *ratio = LUO_NEW_N(r->scratch, double, ndevices);
-    int32_t n = 0;
-    if (!r->real || !ratio) return 1;
-    if (r->pace.factor > 0) return r->pace.factor;
-    for (int32_t d = 0; d < ndevices; d++)
-        if (a->predicted_s[d] > 0) ratio[n++] = a->compute_s[d] / a->predicted_s[d];
-    const double median = luo_pace_median(ratio, n);
-    return median > 0 ? median : 1;
-}
-
 static luo_status device_rows(luo_run *r, luo_err *err)
 {
     const luo_account *a = &r->account;
-    const double pace = mean_pace(r);
     for (int32_t d = 0; r->sink->device && d < r->sc->cluster->ndevices; d++) {
         luo_row_device row = {
             .device = d, .parts = a->parts[d], .used_s = a->used_s[d], .caused_slowdown = -1,
             .mean_slowdown = 1,
             .up_s = a->up_s[d] + (isnan(a->up_since[d]) ? 0 : r->t_s - a->up_since[d])};
-        if (a->predicted_s[d] > 0) row.mean_slowdown = a->compute_s[d] / a->predicted_s[d] / pace;
+        if (a->predicted_s[d] > 0) row.mean_slowdown = a->compute_s[d] / a->predicted_s[d];
         LUO_TRY(r->sink->device(r->sink->ctx, &row, err));
     }
     return LUO_OK;

@@ -56,7 +56,8 @@ typedef struct luo_account {
     double *step_s; /* of steps that stay, by step */
     int64_t cap_steps;
     luo_parts *parts; /* per device, all attempts that ended well */
-    double *used_s, *compute_s, *predicted_s, *up_s, *up_since;
+    double *used_s, *up_s, *up_since;
+    double *compute_s, *predicted_s; /* compute_s on the scale of the profile (pace.c) */
 } luo_account;
 
 /* ---- checkpoint.c ---- */
@@ -76,9 +77,12 @@ typedef struct luo_ckpt {
 
 enum { LUO_PACE_STEPS = 3 };
 typedef struct luo_pace_meter { /* how fast this machine is against the profile */
-    double factor;     /* seconds measured per second predicted; 0: not yet known */
-    int32_t n;         /* steps sampled, until it is known */
-    double *sample;    /* LUO_PACE_STEPS per device; NAN: none */
+    bool known;     /* factor is */
+    double *factor; /* per device: seconds measured per second predicted, under this plan */
+    double first;   /* of the median device, under the first plan; 0: not known */
+    bool own;       /* each device is held against itself */
+    int32_t n;      /* steps sampled, until it is known */
+    double *sample; /* LUO_PACE_STEPS per device; not above 0: none */
 } luo_pace_meter;
 
 typedef enum luo_run_state {
@@ -219,7 +223,7 @@ void luo_run_news(luo_run *r); /* looks at what the last changes did */
 luo_status luo_run_answer(luo_run *r, luo_err *err); /* decides and acts; at a boundary */
 
 /* real.c */
-/* What of the scenario's costs is waited out; arrays. Pre: r->events. */
+/* What of the scenario's costs is waited out; arrays. */
 luo_status luo_real_init(luo_run *r, luo_err *err);
 /* State before the first step, or of a checkpoint; run time begins when it is there. */
 luo_status luo_real_begin(luo_run *r, luo_err *err);
@@ -241,16 +245,15 @@ luo_status luo_real_give_up(luo_run *r, const char *why, luo_err *err);
 /* Do all devices of the plan have a process? */
 bool luo_real_has_processes(const luo_run *r, const luo_plan *p);
 
-/* pace.c: what a backend calls compute_s of device i of the plan over what was predicted, on the
- * scale of the profile, 1 = nominal; < 0: nothing was predicted. */
-luo_status luo_pace_init(luo_run *r, luo_err *err);
+/* pace.c: compute_s over predicted_s of device i of the plan, on the scale of the profile as far as
+ * that is known, 1 = nominal; < 0: nothing was predicted. */
 double luo_pace_ratio(const luo_run *r, const luo_step_result *s, int32_t i);
-/* The factor for a step before it is fixed: the median device of this step. */
-double luo_pace_factor(const luo_run *r, const luo_step_result *s);
+luo_status luo_pace_init(luo_run *r, luo_err *err);
+/* Of the median device of this step, while factors are not known: what else to divide by. Else 1. */
+double luo_pace_of_step(const luo_run *r, const luo_step_result *s);
 /* Takes the samples of a step; true: the factor has just been fixed. */
 bool luo_pace_take(luo_run *r, const luo_step_result *s);
-void luo_pace_forget(luo_run *r); /* another plan: what was sampled for the factor is dropped */
-double luo_pace_median(double *at, int32_t n); /* the lower one; sorts; 0 for n = 0 */
+void luo_pace_forget(luo_run *r); /* another program: the factor has to be found again */
 
 /* move.c */
 /* Moves state from one plan to the other; row: traffic and seconds. *broken: a device or link

@@ -7,6 +7,7 @@ static void prepare_real(const char *policy, int64_t steps, int32_t nevents)
 {
     prepare(policy, steps, nevents);
     opts.backend = &fake_data_backend;
+    ((luo_profile *)sc.cluster->groups[0].profile)->cpu = true;
     opts.max_restarts = 3;
     opts.checkpoints = "out/plan/checkpoints";
 }
@@ -68,6 +69,8 @@ START_TEST(state_comes_first)
     ck_assert_double_eq_tol(fake.summary.total_s, 10 * STEP, 1e-9);
     ck_assert(fake.steps[4].has_loss);
     ck_assert_double_eq(fake.steps[4].loss, 2);
+    ck_assert_int_eq(fake.nmemory, 8); /* once per device of the plan, with what was measured */
+    for (int32_t d = 0; d < 8; d++) ck_assert_int_eq(fake.memory[d].measured_bytes, 1000 + d);
 }
 END_TEST
 
@@ -409,6 +412,32 @@ START_TEST(pace_of_the_machine)
 }
 END_TEST
 
+/* Under another plan the machine is another one against the profile; nobody has changed. */
+START_TEST(pace_under_each_plan)
+{
+    events[0] = at_step("slow", LUO_EVENT_STRAGGLER, "device:1", 7);
+    events[1] = at_step("gpu", LUO_EVENT_FAIL, "device:6", 20);
+    prepare_real("restart", 60, 2);
+    events[0].slowdown = 2;
+    save_every(5);
+    spec.planner_s = 0;
+    ((luo_profile *)sc.cluster->groups[0].profile)->cpu = _i;
+    fake.machine = 5;
+    fake.other_machine = 2; /* from the second plan on */
+    if (_i == 0) fake.odd_stage = 3;
+    run_ok();
+    check_books();
+    ck_assert_int_ge(fake.nplans, 3);
+    ck_assert_int_eq(fake.summary.detect_false, 0);
+    int seen = 0;
+    for (int32_t i = 0; i < fake.nevents; i++)
+        seen += strcmp(fake.events[i].kind, "straggler") == 0 &&
+                strcmp(fake.events[i].phase, "detected") == 0;
+    ck_assert_int_eq(seen, 1);
+    for (int32_t d = 2; d < 4; d++) ck_assert_double_eq_tol(fake.mean_slowdown[d], 1, 1e-9);
+}
+END_TEST
+
 /* Files on the disks of a node that is gone: back to the start, although the files are there. */
 START_TEST(disk_is_lost)
 {
@@ -470,5 +499,6 @@ LUO_SUITE("run.real", LUO_T(state_comes_first), LUO_T_N(saves_when_asked, 2),
           LUO_T_N(too_many_deaths, LUO_ROWS(gone)), LUO_T_N(death_while_loading, 2),
           LUO_T_N(hard_failure_is_as_on_the_simulator, 2), LUO_T(hard_failure_outside),
           LUO_T(resumed), LUO_T_N(nothing_left_to_resume, 2), LUO_T(older_checkpoint),
-          LUO_T(switches_move_state), LUO_T_N(pace_of_the_machine, 6), LUO_T(disk_is_lost),
+          LUO_T(switches_move_state), LUO_T_N(pace_of_the_machine, 6), LUO_T_N(pace_under_each_plan, 2),
+          LUO_T(disk_is_lost),
           LUO_T_N(same_log_at_random, 60))
