@@ -22,6 +22,15 @@ static bool counts(const luo_buffer *b, const char *kind)
     return !table || strncmp(kind, "embedding", 9) != 0;
 }
 
+/* Where the number of operands tells variants apart; others sum or update any number of them. */
+static bool has_variants(const char *kind)
+{
+    static const char *const any[] = {"add", "accumulate", "grad_norm", "update", "copy"};
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++)
+        if (strcmp(kind, any[i]) == 0) return false;
+    return true;
+}
+
 luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const char *kind)
 {
     const int64_t *a = in->cost.a;
@@ -32,6 +41,7 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const ch
         const int64_t sequences = each > 0 ? (a[2] + each - 1) / each : 0;
         return (luo_cpu_size){each, a[0] * sequences, a[1]};
     }
+    if (has_variants(kind)) s = (luo_cpu_size){0, in->nin, in->nout};
     for (int32_t i = 0; i < in->nin; i++)
         if (counts(&role->buf[in->in[i]], kind)) s.m += volume(&role->buf[in->in[i]]);
     for (int32_t i = 0; i < in->nout; i++)
@@ -55,17 +65,28 @@ luo_status luo_cpu_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g
     return LUO_OK;
 }
 
-/* Formula for a size of the kinds that have one. */
-static luo_status formula(const luo_profile *p, luo_dtype dtype, const luo_cost_key *key,
-                          luo_cpu_size s, double *seconds, luo_err *err)
+static bool is_product(const char *kind)
 {
-    if (key->kind == LUO_COST_GEMM) {
+    return strncmp(kind, "matmul", 6) == 0;
+}
+
+static bool is_attention(const char *kind)
+{
+    return strncmp(kind, "attention", 9) == 0;
+}
+
+/* Formula for a size of the kinds that have one. */
+static luo_status formula(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
+                          double *seconds, luo_err *err)
+{
+    if (is_product(kind)) {
         const luo_gemm g = {s.m, s.n, s.k, 1, luo_dtype_bytes(dtype), false};
         return luo_cpu_gemm(p, dtype, &g, seconds, err);
     }
     const luo_attention a = {
-        .heads = s.n, .head_dim = s.k, .sequences = 1, .tokens = s.m, .causal = key->a[4] != 0};
-    LUO_TRY(luo_cost_attention(p, dtype, &a, key->kind == LUO_COST_ATTENTION_B, seconds, err));
+        .heads = s.n, .head_dim = s.k, .sequences = 1, .tokens = s.m, .causal = true};
+    const bool backward = strcmp(kind, "attention_dx") == 0;
+    LUO_TRY(luo_cost_attention(p, dtype, &a, backward, seconds, err));
     *seconds -= *seconds > 0 ? p->launch_s : 0;
     return LUO_OK;
 }
@@ -74,7 +95,7 @@ static luo_status formula(const luo_profile *p, luo_dtype dtype, const luo_cost_
 
 static bool is_row(const luo_op_time *t, const char *kind, luo_dtype dtype)
 {
-    return t->dtype == dtype && strcmp(t->op, kind) == 0;
+    return t->dtype == dtype && t->seconds > 0 && strcmp(t->op, kind) == 0;
 }
 
 static double apart(int64_t a, int64_t b)
@@ -85,17 +106,17 @@ static double apart(int64_t a, int64_t b)
 
 /* Measured over formula, as rows near in log size have it (inverse distance, Shepard 1968): exact
  * at a row. 1 if there are no rows. */
-static luo_status ratio(const luo_profile *p, luo_dtype dtype, const char *kind,
-                        const luo_cost_key *key, luo_cpu_size s, double *out, luo_err *err)
+static luo_status ratio(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
+                        double *out, luo_err *err)
 {
     double sum = 0, weights = 0;
     *out = 1;
     for (int32_t i = 0; i < p->nop_times; i++) {
         const luo_op_time *t = &p->op_times[i];
-        if (!is_row(t, kind, dtype) || !(t->seconds > 0)) continue;
+        if (!is_row(t, kind, dtype)) continue;
         const double d = apart(t->m, s.m) + apart(t->n, s.n) + apart(t->k, s.k);
         double by_formula = 0;
-        LUO_TRY(formula(p, dtype, key, (luo_cpu_size){t->m, t->n, t->k}, &by_formula, err));
+        LUO_TRY(formula(p, dtype, kind, (luo_cpu_size){t->m, t->n, t->k}, &by_formula, err));
         if (!(by_formula > 0)) continue;
         if (d == 0) {
             *out = t->seconds / by_formula;
@@ -109,16 +130,18 @@ static luo_status ratio(const luo_profile *p, luo_dtype dtype, const char *kind,
     return LUO_OK;
 }
 
-/* Linear in m through 0 and the rows; in proportion beyond the last. False: no rows. */
-static bool interpolate(const luo_profile *p, luo_dtype dtype, const char *kind, double m,
+/* Linear in m through 0 and the rows of as many operands; in proportion beyond the last. False: no
+ * rows. */
+static bool interpolate(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
                         double *seconds)
 {
+    const double m = (double)s.m;
     double lo = 0, lo_s = 0, hi = HUGE_VAL, hi_s = 0;
     bool any = false;
     for (int32_t i = 0; i < p->nop_times; i++) {
         const luo_op_time *t = &p->op_times[i];
         const double at = (double)t->m;
-        if (!is_row(t, kind, dtype) || t->m <= 0) continue;
+        if (!is_row(t, kind, dtype) || t->m <= 0 || t->n != s.n || t->k != s.k) continue;
         any = true;
         if (at <= m && at > lo) {
             lo = at;
@@ -136,17 +159,19 @@ static bool interpolate(const luo_profile *p, luo_dtype dtype, const char *kind,
     return any;
 }
 
-static bool has_formula(const luo_cost_key *key)
+luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
+                           double *seconds, bool *known, luo_err *err)
 {
-    return key->kind == LUO_COST_GEMM || key->kind == LUO_COST_ATTENTION_F ||
-           key->kind == LUO_COST_ATTENTION_B;
-}
-
-static luo_status by_key(const luo_profile *p, const luo_stack *stack, const luo_instr *in,
-                         luo_dtype dtype, double *seconds, luo_err *err)
-{
-    LUO_TRY(luo_cost_key_seconds(p, stack, &in->cost, dtype, seconds, err));
-    *seconds -= *seconds > 0 ? p->launch_s : 0;
+    double factor = 1;
+    *seconds = 0;
+    *known = true;
+    if (!is_product(kind) && !is_attention(kind)) {
+        *known = interpolate(p, dtype, kind, s, seconds);
+        return LUO_OK;
+    }
+    LUO_TRY(formula(p, dtype, kind, s, seconds, err));
+    LUO_TRY(ratio(p, dtype, kind, s, &factor, err));
+    *seconds *= factor;
     return LUO_OK;
 }
 
@@ -154,15 +179,12 @@ luo_status luo_cpu_instr(const luo_cost_ctx *ctx, const luo_profile *p, const lu
                          const luo_instr *in, double *seconds, luo_err *err)
 {
     const char *kind = ctx->ops && in->op < ctx->nops ? ctx->ops[in->op].kind : "";
-    const luo_cpu_size s = luo_cpu_size_of(role, in, kind);
-    *seconds = 0;
-    if (has_formula(&in->cost)) {
-        double factor = 1;
-        LUO_TRY(formula(p, ctx->dtype, &in->cost, s, seconds, err));
-        LUO_TRY(ratio(p, ctx->dtype, kind, &in->cost, s, &factor, err));
-        *seconds *= factor;
-    } else if (!interpolate(p, ctx->dtype, kind, (double)s.m, seconds)) {
-        LUO_TRY(by_key(p, ctx->stack, in, ctx->dtype, seconds, err));
+    bool known = false;
+    LUO_TRY(luo_cpu_seconds(p, ctx->dtype, kind, luo_cpu_size_of(role, in, kind), seconds, &known,
+                            err));
+    if (!known) {
+        LUO_TRY(luo_cost_key_seconds(p, ctx->stack, &in->cost, ctx->dtype, seconds, err));
+        *seconds -= *seconds > 0 ? p->launch_s : 0;
     }
     *seconds += p->launch_s;
     return LUO_OK;

@@ -5,7 +5,8 @@
  * (core/graph/graph.h), and
  *   matmul, matmul_dx, matmul_dw   m, n, k of its products together, as in the cost key
  *   attention, attention_dx        m tokens of a sequence, n heads times sequences, k head size
- *   others                         m elements that it reads and writes, n = k = 0
+ *   others                         m elements that it reads and writes, n buffers read, k written;
+ *                                  n = k = 0 of `add accumulate grad_norm update`
  * A kind without rows is costed by its key: products by 4.1 without tiles, attention by 4.2, all
  * else by the bytes it streams. */
 #ifndef LUO_CORE_COST_CPU_H
@@ -24,10 +25,15 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const ch
 luo_status luo_cpu_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
                         luo_err *err);
 
+/* Seconds of an operation of that kind and size, without launch_s. At a row of its kind: the
+ * measured time. Between: of products and attention (causal) the formula times the ratio of
+ * measured to formula at rows near in log size; of others linear in m, from nothing at 0, and in
+ * proportion above. *known: false if there is no row for it and no formula; then 0. Cost: O(rows).
+ * Errors: E1, E2. */
+luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
+                           double *seconds, bool *known, luo_err *err);
 /* Seconds of a COMPUTE or LOCAL instruction at slowdown 1, launch_s included (what the interpreter
- * needs for it). ctx->ops NULL: by its key. Between rows of its kind: of products and attention the
- * formula times the ratio of measured to formula at rows near in log size; of others linear in m,
- * from nothing at 0, and in proportion above. Cost: O(rows). Errors: E1, E2. */
+ * needs for it); by its key where luo_cpu_seconds knows nothing or ctx->ops is NULL. */
 luo_status luo_cpu_instr(const luo_cost_ctx *ctx, const luo_profile *p, const luo_role *role,
                          const luo_instr *in, double *seconds, luo_err *err);
 #endif

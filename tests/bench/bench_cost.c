@@ -18,7 +18,7 @@ int main(void)
     luo_read_model(arena, "scenarios/models/llama-70b.yaml", &m, &diags);
     if (!c || !m) luo_bench_fail("bench_cost: run from the root of the repository");
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {c, &stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = c, .stack = &stack, .dtype = LUO_BF16};
     enum { GEMMS = 2000000, PATHS = 2000000, STEPS = 200 };
     start = luo_bench_now();
     for (int i = 0; i < GEMMS; i++) {

@@ -36,7 +36,7 @@ START_TEST(one_product_takes_what_the_cost_model_says)
     rig *r = rig_new(&(rig_shape){0});
     const int32_t role = rig_role(r);
     const luo_cost_key key = {LUO_COST_GEMM, {4096, 8192, 1024, 1, 2, 0}};
-    const luo_cost_ctx ctx = {&r->cluster, &r->stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = &r->cluster, .stack = &r->stack, .dtype = LUO_BF16};
     double want = 0;
     rig_add(r, role, (luo_instr){.kind = LUO_INSTR_COMPUTE, .cost = key});
     rig_device(r, 0, role, 0, 0);
