@@ -1,15 +1,20 @@
-/* exec/main.c: `luoshu-rank`: one process of a real run. `luoshu run` starts it. */
+/* exec/main.c: `luoshu-rank`: one process of a real run. `luoshu run` starts it; `luoshu calibrate`
+ * as well, to measure. */
 #include <cblas.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "exec/agent.h"
+#include "exec/calibrate.h"
 
 int main(int argc, char **argv)
 {
     luo_err err = {0};
     int code = 0;
     openblas_set_num_threads(1); /* a rank is one core; before anything computes */
-    const luo_status st = luo_rank_main(argc, argv, &luo_host_executor, &code, &err);
+    const luo_status st = argc > 1 && strcmp(argv[1], "--calibrate") == 0
+                              ? luo_calibrate_main(argc, argv, &luo_host_executor, &err)
+                              : luo_rank_main(argc, argv, &luo_host_executor, &code, &err);
     if (st == LUO_OK) return code;
     fprintf(stderr, "luoshu-rank: error: %s\n", err.text);
     return luo_status_exit(st);

@@ -1,0 +1,36 @@
+/* exec/calibrate.h: measures the machine that it runs on, with the executor's own code: what
+ * `luoshu-rank --calibrate DIR` does under mpirun, once per number of ranks.
+ *
+ * Operations are measured where they run: every rank trains small models of its own on its device,
+ * all at once, so that caches, cores and memory are shared as they are with so many ranks; the
+ * times are those of the instructions of rank 0. The shapes are those of tiny to 25M-parameter
+ * networks and of their tensor-parallel shares. Every fifth network is held out: its rows have the
+ * role validation, and no fit sees them.
+ */
+#ifndef LUO_EXEC_CALIBRATE_H
+#define LUO_EXEC_CALIBRATE_H
+#include "core/base/str.h"
+#include "exec/rank.h"
+
+typedef struct luo_measurer {
+    int32_t rank, nranks;
+    bool quick;
+    luo_str ops, collectives, transfers, facts; /* rows of the tables, rank 0 only */
+} luo_measurer;
+
+/* calibrate_ops.c: rows of op_times (core/cost/cpu.h), and facts:
+ * `instruction_us` what the interpreter needs beside an instruction, and `compute_s NAME`,
+ * processor seconds of a step of a network, which tells what sharing cores costs. rows: networks
+ * beyond those for that fact are measured. Collective. */
+luo_status luo_measure_ops(luo_measurer *m, const luo_executor *executor, bool rows, luo_err *err);
+
+/* exec/host/calibrate_comm.c: rows of collective_times and p2p_times, measured through the
+ * executor's waiting, messages packed and unpacked as it does. Calibration: one group alone while
+ * the others wait; validation: all groups at once. Collective. */
+luo_status luo_measure_comm(luo_measurer *m, luo_err *err);
+
+/* The main function: `luoshu-rank --calibrate DIR [--quick] [--no-ops]` writes DIR/op_times-N.csv,
+ * collective_times-N.csv, p2p_times-N.csv and facts-N.csv, N the number of ranks.
+ * Errors: LUO_EUSAGE, LUO_EBACKEND, LUO_EIO, LUO_ENOMEM. */
+luo_status luo_calibrate_main(int argc, char **argv, const luo_executor *executor, luo_err *err);
+#endif

@@ -1,0 +1,392 @@
+/* exec/calibrate_ops.c: operations, measured in steps of small networks on one device each. */
+#include <math.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cost/cpu.h"
+#include "core/graph/graph.h"
+#include "core/plan/planners.h"
+#include "exec/calibrate.h"
+#include "exec/clock.h"
+
+typedef struct network {
+    const char *name;
+    int64_t hidden, ffn, heads, kv, head_dim, vocab, tokens; /* of a sequence */
+    int32_t sequences, layers;                               /* sequences of a micro-batch */
+    bool gpt, shares; /* shares: measured beside others on shared cores too */
+} network;
+
+/* A tensor-parallel share of a layer is a layer of fewer heads, columns and vocabulary. */
+static const network networks[] = {
+    {"h64", 64, 160, 8, 4, 8, 256, 64, 1, 2, false, false},
+    {"h64.b4", 64, 160, 8, 4, 8, 256, 64, 4, 2, false, true},
+    {"h64.t2", 64, 80, 4, 2, 8, 128, 64, 2, 2, false, false},
+    {"h64.t4", 64, 40, 2, 1, 8, 64, 64, 4, 2, false, false},
+    {"h128", 128, 352, 4, 4, 32, 512, 128, 1, 2, false, false},
+    {"h128.b4", 128, 352, 4, 4, 32, 512, 128, 4, 2, false, false},
+    {"h128.t2", 128, 176, 2, 2, 32, 256, 128, 2, 2, false, false},
+    {"h128.t4", 128, 88, 1, 1, 32, 128, 128, 4, 2, false, false},
+    {"h256", 256, 704, 8, 8, 32, 2048, 128, 1, 2, false, false},
+    {"h256.b4", 256, 704, 8, 8, 32, 2048, 128, 4, 2, false, true},
+    {"h256.t2", 256, 352, 4, 4, 32, 1024, 256, 2, 2, false, false},
+    {"h256.t4", 256, 176, 2, 2, 32, 512, 256, 2, 2, false, false},
+    {"h384", 384, 1024, 6, 6, 64, 4096, 256, 1, 2, false, false},
+    {"h384.t2", 384, 512, 3, 3, 64, 2048, 256, 1, 2, false, false},
+    {"h512", 512, 1376, 8, 8, 64, 8192, 256, 1, 2, false, true},
+    {"h512.b2", 512, 1376, 8, 8, 64, 8192, 256, 2, 1, false, false},
+    {"h512.t2", 512, 688, 4, 4, 64, 4096, 256, 2, 2, false, false},
+    {"h512.t4", 512, 344, 2, 2, 64, 2048, 256, 2, 2, false, false},
+    {"h512.s64", 512, 1376, 8, 8, 64, 2048, 64, 1, 2, false, false},
+    {"h64.g", 64, 256, 4, 4, 16, 256, 64, 2, 2, true, false},
+    {"h64.g2", 64, 128, 2, 2, 16, 128, 64, 2, 2, true, false},
+    {"h256.g", 256, 1024, 4, 4, 64, 2048, 128, 2, 2, true, false},
+    {"h256.g2", 256, 512, 2, 2, 64, 1024, 128, 4, 2, true, false},
+    {"h512.g", 512, 2048, 8, 8, 64, 4096, 128, 2, 2, true, false},
+};
+enum { NETWORKS = sizeof networks / sizeof *networks, HELD_OUT = 5 };
+
+typedef struct sample {
+    int32_t kind; /* luo_op_kind */
+    luo_dtype dtype;
+    luo_cpu_size size;
+    bool held_out;
+    double seconds;
+} sample;
+
+typedef struct bench {
+    luo_measurer *m;
+    const luo_executor *executor;
+    luo_arena *arena; /* of a network */
+    sample *at;
+    int32_t n, cap;
+    double *beside; /* seconds per instruction beside the kernels, one value a step */
+    int32_t nbeside;
+    luo_err *err;
+} bench;
+
+/* ---- a network on one device ---- */
+
+static luo_model model_of(const network *w, luo_dtype dtype)
+{
+    return (luo_model){.name = w->name,
+                       .family = w->gpt ? LUO_FAMILY_GPT : LUO_FAMILY_LLAMA,
+                       .layers = w->layers,
+                       .hidden = w->hidden,
+                       .ffn_hidden = w->ffn,
+                       .heads = w->heads,
+                       .kv_heads = w->kv,
+                       .head_dim = w->head_dim,
+                       .vocab = w->vocab,
+                       .max_sequence_tokens = w->tokens,
+                       .linear_bias = w->gpt,
+                       .qkv_bias = w->gpt,
+                       .causal = true,
+                       .norm = w->gpt ? LUO_NORM_LAYER : LUO_NORM_RMS,
+                       .activation = w->gpt ? LUO_ACT_GELU : LUO_ACT_SWIGLU,
+                       .position = w->gpt ? LUO_POS_LEARNED : LUO_POS_ROPE,
+                       .norm_eps = 1e-5,
+                       .rope_base = 10000,
+                       .dtype = dtype};
+}
+
+/* One node with a device per rank. Its numbers only let a plan be made; nothing of them is kept. */
+static luo_status make_cluster(bench *b, luo_cluster *c)
+{
+    static const luo_value values[] = {
+        {.name = "peak_f32_tflop_per_s", .source = "none", .value = 1},
+        {.name = "peak_f64_tflop_per_s", .source = "none", .value = 1},
+        {.name = "memory_gbytes_per_s", .source = "none", .value = 1},
+        {.name = "memory_gib", .source = "none", .value = 1e6}};
+    static const char *const racks[] = {"r0"};
+    luo_profile *p = LUO_NEW(b->arena, luo_profile);
+    luo_node_group *g = LUO_NEW(b->arena, luo_node_group);
+    if (!p || !g) return luo_err_nomem(b->err);
+    *p = (luo_profile){.name = "none", .cpu = true, .nvalues = 4, .values = values};
+    LUO_TRY(luo_profile_finish(p, b->err));
+    *g = (luo_node_group){.name = "host",
+                          .site = "main",
+                          .nodes = 1,
+                          .devices_per_node = b->m->nranks,
+                          .nracks = 1,
+                          .racks = racks,
+                          .profile = p,
+                          .base_slowdown = 1,
+                          .has_pcie = true,
+                          .pcie_bytes_per_s = 1e9,
+                          .socket_bytes_per_s = 1e9,
+                          .devices_per_switch = b->m->nranks,
+                          .sockets = 1,
+                          .host_cores = 1};
+    *c = (luo_cluster){.name = "here", .ngroups = 1, .groups = g, .fabric = LUO_FABRIC_SINGLE};
+    return luo_cluster_finish(b->arena, c, b->err);
+}
+
+typedef struct trial { /* a network, ready to run */
+    luo_model model;
+    luo_cluster cluster;
+    luo_stack stack;
+    luo_programs *set;
+    luo_recipe recipe;
+    luo_corpus *corpus;
+    int32_t *device_of;
+    luo_rank_config config;
+    luo_exec *x;
+    luo_job *job;
+} trial;
+
+enum { MICRO_BATCHES = 2 };
+
+static luo_status make_programs(bench *b, const network *w, luo_dtype dtype, trial *t)
+{
+    luo_uniform_result *r = NULL;
+    int32_t n = 0;
+    const luo_compile_opts compile = {.check = false};
+    luo_stack_default(&t->stack);
+    t->model = model_of(w, dtype);
+    LUO_TRY(make_cluster(b, &t->cluster));
+    const luo_uniform_opts opts = {.batch_sequences = MICRO_BATCHES * w->sequences,
+                                   .sequence_tokens = w->tokens,
+                                   .tp = 1,
+                                   .pp = 1,
+                                   .dp = 1,
+                                   .micro_batch_sequences = w->sequences,
+                                   .devices = &b->m->rank,
+                                   .ndevices = 1,
+                                   .stack = &t->stack};
+    LUO_TRY(luo_plan_uniform(b->arena, &t->model, &t->cluster, &opts, &r, &n, b->err));
+    LUO_TRY(luo_plan_compile(b->arena, r->plan, &t->model, &t->cluster, &compile, &t->set, b->err));
+    t->recipe = (luo_recipe){.plan = r->plan};
+    return LUO_OK;
+}
+
+static luo_status open_trial(bench *b, const network *w, luo_dtype dtype, trial *t)
+{
+    LUO_TRY(make_programs(b, w, dtype, t));
+    t->device_of = LUO_NEW_N(b->arena, int32_t, b->m->nranks);
+    if (!t->device_of) return luo_err_nomem(b->err);
+    for (int32_t r = 0; r < b->m->nranks; r++) t->device_of[r] = r;
+    LUO_TRY(luo_corpus_open(NULL, w->vocab, 0, &t->corpus, b->err));
+    t->config = (luo_rank_config){.rank = b->m->rank,
+                                  .nranks = b->m->nranks,
+                                  .device_of = t->device_of,
+                                  .model = &t->model,
+                                  .cluster = &t->cluster,
+                                  .dtype = dtype,
+                                  .corpus = t->corpus};
+    LUO_TRY(b->executor->open(&t->config, &t->x, b->err));
+    LUO_TRY(b->executor->bind(t->x, 0, t->set, &t->recipe, &t->job, b->err));
+    luo_state_init(b->executor->state(t->job), &t->model, 0);
+    return LUO_OK;
+}
+
+static void close_trial(bench *b, trial *t)
+{
+    if (t->job) b->executor->unbind(t->job);
+    if (t->x) b->executor->close(t->x);
+    luo_corpus_close(t->corpus);
+}
+
+/* ---- samples ---- */
+
+static luo_status add_sample(bench *b, sample s)
+{
+    if (b->n == b->cap) {
+        const int32_t cap = b->cap ? 2 * b->cap : 4096;
+        sample *grown = realloc(b->at, (size_t)cap * sizeof *grown);
+        if (!grown) return luo_err_nomem(b->err);
+        b->at = grown;
+        b->cap = cap;
+    }
+    b->at[b->n++] = s;
+    return LUO_OK;
+}
+
+static int32_t kind_of(const char *name)
+{
+    int32_t k = 0;
+    while (k < LUO_OP_KINDS && strcmp(luo_op_kind_name((luo_op_kind)k), name) != 0) k++;
+    return k;
+}
+
+static luo_status harvest(bench *b, const trial *t, const luo_step_report *r, bool held_out)
+{
+    const luo_role *role = &t->set->roles[luo_programs_find(t->set, b->m->rank)->role];
+    for (int32_t i = 0; i < r->nrecords; i++) {
+        const luo_instr *in = &role->instr[r->records[i].instr];
+        const char *kind = t->set->ops[in->op].kind;
+        const sample s = {kind_of(kind), t->config.dtype, luo_cpu_size_of(role, in, kind), held_out,
+                          r->records[i].end_s - r->records[i].start_s};
+        if (s.kind < LUO_OP_KINDS && s.size.m > 0) LUO_TRY(add_sample(b, s));
+    }
+    return LUO_OK;
+}
+
+static luo_status keep_beside(bench *b, const luo_step_report *r)
+{
+    double inside = 0;
+    double *grown = realloc(b->beside, (size_t)(b->nbeside + 1) * sizeof *grown);
+    if (!grown) return luo_err_nomem(b->err);
+    b->beside = grown;
+    for (int32_t i = 0; i < r->nrecords; i++) inside += r->records[i].end_s - r->records[i].start_s;
+    b->beside[b->nbeside++] = (r->end_s - r->start_s - inside) / r->nrecords;
+    return LUO_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int32_t n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* ---- running ---- */
+
+enum { STEPS_LEAST = 4, STEPS_MOST = 12 };
+
+static luo_status run_step(bench *b, trial *t, int64_t step, luo_step_report *r)
+{
+    static const luo_pace pace = {0, 1};
+    const luo_step_order order = {.step = step,
+                                  .trace = true,
+                                  .npace = 1,
+                                  .pace = &pace,
+                                  .withdraw_s = INFINITY,
+                                  .kill_s = INFINITY};
+    LUO_TRY(b->executor->step(t->job, &order, r, b->err));
+    if (r->status == LUO_OK) return LUO_OK;
+    return luo_err_set(b->err, r->status, "%s", r->text);
+}
+
+/* Steps that all ranks make: as the slowest wants after the first one, which warms up. */
+static int32_t steps_of(const bench *b, double first_s)
+{
+    double slowest = first_s;
+    MPI_Allreduce(&first_s, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    const double want = (b->m->quick ? 0.1 : 0.4) / fmax(slowest, 1e-6);
+    return want < STEPS_LEAST ? STEPS_LEAST : want > STEPS_MOST ? STEPS_MOST : (int32_t)want;
+}
+
+static luo_status run_trial(bench *b, const network *w, bool rows, bool held_out, trial *t)
+{
+    luo_step_report r;
+    double spent[STEPS_MOST];
+    LUO_TRY(run_step(b, t, 0, &r));
+    const int32_t n = steps_of(b, r.end_s - r.start_s);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int32_t i = 0; i < n; i++) {
+        LUO_TRY(run_step(b, t, i + 1, &r));
+        spent[i] = r.compute_s;
+        if (rows) LUO_TRY(harvest(b, t, &r, held_out));
+        if (rows && w->tokens <= 64) LUO_TRY(keep_beside(b, &r));
+    }
+    if (w->shares && b->m->rank == 0)
+        luo_str_addf(&b->m->facts, "compute_s %s %s,%.9f\n", luo_dtype_name(t->config.dtype),
+                     w->name, median(spent, n));
+    return LUO_OK;
+}
+
+static luo_status measure(bench *b, int32_t i, luo_dtype dtype, bool rows)
+{
+    const network *w = &networks[i];
+    trial t = {0};
+    b->arena = luo_arena_new(1 << 16);
+    if (!b->arena) return luo_err_nomem(b->err);
+    luo_status st = open_trial(b, w, dtype, &t);
+    if (st == LUO_OK) st = run_trial(b, w, rows, i % HELD_OUT == HELD_OUT - 1, &t);
+    close_trial(b, &t);
+    luo_arena_free(b->arena);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return st;
+}
+
+/* ---- rows ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const sample *x = a, *y = b;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    if (x->dtype != y->dtype) return x->dtype < y->dtype ? -1 : 1;
+    if (x->size.m != y->size.m) return x->size.m < y->size.m ? -1 : 1;
+    if (x->size.n != y->size.n) return x->size.n < y->size.n ? -1 : 1;
+    if (x->size.k != y->size.k) return x->size.k < y->size.k ? -1 : 1;
+    return (x->seconds > y->seconds) - (x->seconds < y->seconds);
+}
+
+static bool same(const sample *x, const sample *y)
+{
+    return x->kind == y->kind && x->dtype == y->dtype && x->size.m == y->size.m &&
+           x->size.n == y->size.n && x->size.k == y->size.k;
+}
+
+/* A size that any network shows which is not held out is calibration. */
+static void write_rows(bench *b)
+{
+    if (b->n > 1) qsort(b->at, (size_t)b->n, sizeof *b->at, by_size);
+    for (int32_t i = 0, n; i < b->n; i += n) {
+        bool held_out = true;
+        for (n = 0; i + n < b->n && same(&b->at[i], &b->at[i + n]); n++)
+            held_out = held_out && b->at[i + n].held_out;
+        const sample *mid = &b->at[i + n / 2], *s = &b->at[i];
+        luo_str_addf(&b->m->ops, "%s,%s,%lld,%lld,%lld,%.4f,%d,%s\n",
+                     luo_op_kind_name((luo_op_kind)s->kind), luo_dtype_name(s->dtype),
+                     (long long)s->size.m, (long long)s->size.n, (long long)s->size.k,
+                     1e6 * mid->seconds, n, held_out ? "validation" : "calibration");
+    }
+}
+
+/* memcpy between buffers, as pieces of tensors are moved; m = elements of 4 bytes. */
+static luo_status measure_copies(bench *b)
+{
+    enum { REPEAT = 15 };
+    const size_t most = 16 << 20;
+    char *from = malloc(most), *to = malloc(most);
+    luo_status st = from && to ? LUO_OK : luo_err_nomem(b->err);
+    for (size_t n = 1 << 12; st == LUO_OK && n <= most; n *= 4) {
+        double s[REPEAT];
+        memset(from, 1, n);
+        memset(to, 2, n);
+        for (int k = 0; k < REPEAT; k++) {
+            const double start = luo_clock_s();
+            memcpy(to, from, n);
+            s[k] = luo_clock_s() - start;
+            from[k] = to[n - 1 - (size_t)k]; /* so that it is not left out */
+        }
+        luo_str_addf(&b->m->ops, "copy,f32,%zu,0,0,%.4f,%d,calibration\n", n / 4,
+                     1e6 * median(s, REPEAT), REPEAT);
+    }
+    free(from);
+    free(to);
+    return st;
+}
+
+static luo_status measure_all(bench *b, bool rows)
+{
+    static const luo_dtype dtypes[] = {LUO_F32, LUO_F64};
+    for (int d = 0; d < 2; d++)
+        for (int32_t i = 0; i < NETWORKS; i++) {
+            const bool skipped = b->m->quick && (i % 2 == 1 || d == 1);
+            if (networks[i].shares || (rows && !skipped)) LUO_TRY(measure(b, i, dtypes[d], rows));
+        }
+    if (rows) LUO_TRY(measure_copies(b));
+    return LUO_OK;
+}
+
+luo_status luo_measure_ops(luo_measurer *m, const luo_executor *executor, bool rows, luo_err *err)
+{
+    bench b = {.m = m, .executor = executor, .err = err};
+    const luo_status st = measure_all(&b, rows);
+    if (st == LUO_OK && m->rank == 0) {
+        write_rows(&b);
+        if (b.nbeside)
+            luo_str_addf(&m->facts, "instruction_us,%.4f\n", 1e6 * median(b.beside, b.nbeside));
+    }
+    free(b.at);
+    free(b.beside);
+    return st;
+}
