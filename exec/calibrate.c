@@ -57,6 +57,7 @@ static luo_status write_all(const luo_measurer *m, const char *dir, luo_err *err
 static luo_status measure(luo_measurer *m, const luo_executor *executor, const char *dir, bool ops,
                           luo_err *err)
 {
+    luo_measure_libraries(m);
     LUO_TRY(luo_measure_ops(m, executor, ops, err));
     if (m->nranks > 1) LUO_TRY(luo_measure_comm(m, err));
     return m->rank == 0 ? write_all(m, dir, err) : LUO_OK;

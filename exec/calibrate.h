@@ -19,11 +19,14 @@ typedef struct luo_measurer {
 } luo_measurer;
 
 /* calibrate_ops.c: rows of op_times (core/cost/cpu.h), and facts:
- * `instruction_us` what the interpreter needs beside an instruction, and `compute_s NAME`,
- * processor seconds of a step of a network, which tells what sharing cores costs. rows: networks
- * beyond those for that fact are measured. Collective. */
+ * `instruction_us` what the interpreter needs beside an instruction; `compute_s NAME`, processor
+ * seconds of a step of a network, which tells what sharing cores costs; `again_s NAME`, the same of
+ * one of them at the end. rows: all networks are measured, not only those for these facts.
+ * Collective. */
 luo_status luo_measure_ops(luo_measurer *m, const luo_executor *executor, bool rows, luo_err *err);
 
+/* exec/host/calibrate_comm.c: the libraries that compute and communicate, as a fact. */
+void luo_measure_libraries(luo_measurer *m);
 /* exec/host/calibrate_comm.c: rows of collective_times and p2p_times, measured through the
  * executor's waiting, messages packed and unpacked as it does. Calibration: one group alone while
  * the others wait; validation: all groups at once. Collective. */

@@ -44,7 +44,7 @@ static const network networks[] = {
     {"h256.g2", 256, 512, 2, 2, 64, 1024, 128, 4, 2, true, false},
     {"h512.g", 512, 2048, 8, 8, 64, 4096, 128, 2, 2, true, false},
 };
-enum { NETWORKS = sizeof networks / sizeof *networks, HELD_OUT = 5 };
+enum { NETWORKS = sizeof networks / sizeof *networks, HELD_OUT = 5, FIRST_AGAIN = 1 };
 
 typedef struct sample {
     int32_t kind; /* luo_op_kind */
@@ -133,6 +133,7 @@ typedef struct trial { /* a network, ready to run */
     luo_rank_config config;
     luo_exec *x;
     luo_job *job;
+    double compute_s; /* of a step: processor time */
 } trial;
 
 enum { MICRO_BATCHES = 2 };
@@ -268,7 +269,7 @@ static int32_t steps_of(const bench *b, double first_s)
 {
     double slowest = first_s;
     MPI_Allreduce(&first_s, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    const double want = (b->m->quick ? 0.1 : 0.4) / fmax(slowest, 1e-6);
+    const double want = (b->m->quick ? 0.1 : 0.25) / fmax(slowest, 1e-6);
     return want < STEPS_LEAST ? STEPS_LEAST : want > STEPS_MOST ? STEPS_MOST : (int32_t)want;
 }
 
@@ -285,13 +286,12 @@ static luo_status run_trial(bench *b, const network *w, bool rows, bool held_out
         if (rows) LUO_TRY(harvest(b, t, &r, held_out));
         if (rows && w->tokens <= 64) LUO_TRY(keep_beside(b, &r));
     }
-    if (w->shares && b->m->rank == 0)
-        luo_str_addf(&b->m->facts, "compute_s %s %s,%.9f\n", luo_dtype_name(t->config.dtype),
-                     w->name, median(spent, n));
+    t->compute_s = median(spent, n);
     return LUO_OK;
 }
 
-static luo_status measure(bench *b, int32_t i, luo_dtype dtype, bool rows)
+/* fact: under which its processor time is told; NULL: not at all. */
+static luo_status measure(bench *b, int32_t i, luo_dtype dtype, bool rows, const char *fact)
 {
     const network *w = &networks[i];
     trial t = {0};
@@ -299,6 +299,9 @@ static luo_status measure(bench *b, int32_t i, luo_dtype dtype, bool rows)
     if (!b->arena) return luo_err_nomem(b->err);
     luo_status st = open_trial(b, w, dtype, &t);
     if (st == LUO_OK) st = run_trial(b, w, rows, i % HELD_OUT == HELD_OUT - 1, &t);
+    if (st == LUO_OK && fact && b->m->rank == 0)
+        luo_str_addf(&b->m->facts, "%s %s %s,%.9f\n", fact, luo_dtype_name(dtype), w->name,
+                     t.compute_s);
     close_trial(b, &t);
     luo_arena_free(b->arena);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -324,7 +327,8 @@ static bool same(const sample *x, const sample *y)
            x->size.n == y->size.n && x->size.k == y->size.k;
 }
 
-/* A size that any network shows which is not held out is calibration. */
+/* The lower quartile: what else runs on the machine only adds. A size that any network shows which
+ * is not held out is calibration. */
 static void write_rows(bench *b)
 {
     if (b->n > 1) qsort(b->at, (size_t)b->n, sizeof *b->at, by_size);
@@ -332,11 +336,11 @@ static void write_rows(bench *b)
         bool held_out = true;
         for (n = 0; i + n < b->n && same(&b->at[i], &b->at[i + n]); n++)
             held_out = held_out && b->at[i + n].held_out;
-        const sample *mid = &b->at[i + n / 2], *s = &b->at[i];
+        const sample *low = &b->at[i + n / 4], *s = &b->at[i];
         luo_str_addf(&b->m->ops, "%s,%s,%lld,%lld,%lld,%.4f,%d,%s\n",
                      luo_op_kind_name((luo_op_kind)s->kind), luo_dtype_name(s->dtype),
                      (long long)s->size.m, (long long)s->size.n, (long long)s->size.k,
-                     1e6 * mid->seconds, n, held_out ? "validation" : "calibration");
+                     1e6 * low->seconds, n, held_out ? "validation" : "calibration");
     }
 }
 
@@ -370,11 +374,15 @@ static luo_status measure_all(bench *b, bool rows)
     static const luo_dtype dtypes[] = {LUO_F32, LUO_F64};
     for (int d = 0; d < 2; d++)
         for (int32_t i = 0; i < NETWORKS; i++) {
-            const bool skipped = b->m->quick && (i % 2 == 1 || d == 1);
-            if (networks[i].shares || (rows && !skipped)) LUO_TRY(measure(b, i, dtypes[d], rows));
+            const bool skipped = i % 2 == 1 && (b->m->quick || d == 1);
+            const bool shares = networks[i].shares && d == 0;
+            if (b->m->quick && d == 1) continue;
+            if (shares || (rows && !skipped))
+                LUO_TRY(measure(b, i, dtypes[d], rows, shares ? "compute_s" : NULL));
         }
-    if (rows) LUO_TRY(measure_copies(b));
-    return LUO_OK;
+    if (!rows) return LUO_OK;
+    LUO_TRY(measure_copies(b));
+    return measure(b, FIRST_AGAIN, LUO_F32, false, "again_s"); /* has the machine changed? */
 }
 
 luo_status luo_measure_ops(luo_measurer *m, const luo_executor *executor, bool rows, luo_err *err)

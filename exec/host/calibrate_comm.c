@@ -2,6 +2,7 @@
  *
  * A collective takes from when its last participant has begun to when the last has ended: that is
  * when the simulator lets it start, too. Clocks of one host are the same clock. */
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,20 @@ static luo_status measure_messages(tester *t)
 }
 
 /* ---- all ---- */
+
+/* "Open MPI v4.1.4, package .." and "OpenBLAS 0.3.21 NO_LAPACKE ..": what stands before the
+ * details. */
+void luo_measure_libraries(luo_measurer *m)
+{
+    char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int n = 0;
+    MPI_Get_library_version(mpi, &n);
+    mpi[strcspn(mpi, ",\n")] = 0;
+    const char *blas = openblas_get_config();
+    size_t words = strcspn(blas, " ");
+    if (blas[words]) words += 1 + strcspn(blas + words + 1, " ");
+    if (m->rank == 0) luo_str_addf(&m->facts, "driver %s and %.*s,1\n", mpi, (int)words, blas);
+}
 
 static luo_status measure_all(tester *t)
 {
