@@ -116,9 +116,13 @@ static luo_status take_sample(luo_run *r, int32_t device, double sample, luo_err
 {
     const double was = r->detect.accepted[device];
     if (sample <= 0 || !luo_detect_push(&r->detect, device, sample)) return LUO_OK;
+    const bool member = luo_run_plan(r)->member[device];
+    const double now = r->detect.accepted[device];
+    if (member && luo_pace_correct(r, device) && was <= 1)
+        return luo_run_note(r, err, "step %lld: device %d: nominal is %.6f of what was thought",
+                            (long long)r->step, device, now);
     r->news |= LUO_NEWS_RATE;
-    if (!luo_run_plan(r)->member[device]) return LUO_OK;
-    return luo_score_rate(r, device, was, r->detect.accepted[device], err);
+    return member ? luo_score_rate(r, device, was, r->detect.accepted[device], err) : LUO_OK;
 }
 
 /* Samples: own compute over predicted; devices outside the plan are probed, and a probe of this

@@ -2,12 +2,13 @@
  *
  * A real backend measures processor seconds, and the profile may be of another machine. The first
  * LUO_PACE_STEPS good steps under a plan fix what a nominal device is here:
- * - profiles of kind `cpu` are taken to have the proportions right: one factor for all devices, the
- *   median device of the median step, each against the rate it was last known to have. A device
- *   that is slow from the start is seen as slow;
+ * - profiles of kind `cpu` are taken to have the proportions right: one factor for all devices, that
+ *   of the median device, each against the rate it was last known to have. A device that is slow
+ *   from the start is seen as slow;
  * - profiles of GPUs say little about the proportions between stages on processors: every device is
  *   held against itself, and one that is slow from the start is not seen.
- * It is fixed anew under every plan: sizes and the number of busy cores change with it. Samples of
+ * Of the steps the fastest counts, since the first ones are cold; a device that turns out faster
+ * than nominal was measured cold as well, and its factor is set right. The factor is fixed anew under every plan: sizes and the number of busy cores change with it. Samples of
  * the first steps enter the detector when the factor is known, so that its windows are as full as
  * they would be on the simulator. */
 #include <math.h>
@@ -68,12 +69,12 @@ static double *sample(const luo_run *r, int32_t device)
     return r->pace.sample + (int64_t)device * LUO_PACE_STEPS;
 }
 
-/* The median step of a device against its last known rate; <= 0: nothing was predicted. */
-static double middle(const luo_run *r, int32_t device)
+/* The fastest step of a device against its last known rate; <= 0: nothing was predicted. */
+static double fastest(const luo_run *r, int32_t device)
 {
-    double at[LUO_PACE_STEPS];
-    for (int32_t k = 0; k < LUO_PACE_STEPS; k++) at[k] = sample(r, device)[k];
-    return median(at, LUO_PACE_STEPS) / r->detect.accepted[device];
+    double least = sample(r, device)[0];
+    for (int32_t k = 1; k < LUO_PACE_STEPS; k++) least = fmin(least, sample(r, device)[k]);
+    return least / r->detect.accepted[device];
 }
 
 static bool held_against_itself(const luo_run *r)
@@ -91,16 +92,25 @@ static void fix_factors(luo_run *r)
     const bool own = held_against_itself(r);
     int32_t n = 0;
     for (int32_t i = 0; all && i < u->ndev; i++)
-        if (middle(r, u->dev[i]) > 0) all[n++] = middle(r, u->dev[i]);
+        if (fastest(r, u->dev[i]) > 0) all[n++] = fastest(r, u->dev[i]);
     const double shared = median(all, n);
     if (r->pace.first == 0) r->pace.first = shared;
     for (int32_t i = 0; i < u->ndev; i++) {
         const int32_t d = u->dev[i];
-        r->pace.factor[d] = own && middle(r, d) > 0 ? middle(r, d) : shared;
+        r->pace.factor[d] = own && fastest(r, d) > 0 ? fastest(r, d) : shared;
         for (int32_t k = 0; k < LUO_PACE_STEPS; k++) sample(r, d)[k] /= r->pace.factor[d];
     }
     r->pace.own = own;
     r->pace.known = true;
+}
+
+bool luo_pace_correct(luo_run *r, int32_t device)
+{
+    const double rate = r->detect.accepted[device];
+    if (!r->real || rate >= 1) return false;
+    r->pace.factor[device] *= rate;
+    luo_detect_accept(&r->detect, device, 1);
+    return true;
 }
 
 bool luo_pace_take(luo_run *r, const luo_step_result *s)

@@ -253,6 +253,9 @@ luo_status luo_pace_init(luo_run *r, luo_err *err);
 double luo_pace_of_step(const luo_run *r, const luo_step_result *s);
 /* Takes the samples of a step; true: the factor has just been fixed. */
 bool luo_pace_take(luo_run *r, const luo_step_result *s);
+/* Was the device accepted as faster than nominal? Then nominal was wrong, is set right, and there is
+ * no news. */
+bool luo_pace_correct(luo_run *r, int32_t device);
 void luo_pace_forget(luo_run *r); /* another program: the factor has to be found again */
 
 /* move.c */
