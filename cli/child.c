@@ -71,7 +71,7 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
                                              {"build_flags", luo_build_flags},
                                              {"compiler", luo_build_compiler},
                                              {"wall_start", start}};
-    if (s->exec) LUO_TRY(luo_machine_facts(cli->arena, s->exec->hostfile, facts + 4, err));
+    if (s->exec) LUO_TRY(luo_machine_facts(cli->arena, s->exec, facts + 4, err));
     char sim[256];
     s->run.backend->describe(sim, sizeof sim);
     const luo_fact libraries[] = {{"backend", sim}, {"files", luo_io_libraries}};

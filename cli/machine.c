@@ -9,6 +9,7 @@
 
 #include "core/base/str.h"
 #include "core/io/files.h"
+#include "exec/recipe.h"
 
 /* First words of the lines of a hostfile, comments left out. */
 static luo_status list_hosts(luo_str *out, const char *path, luo_err *err)
@@ -38,18 +39,33 @@ static void cpu_name(char *out, size_t size)
     if (f) fclose(f);
 }
 
-luo_status luo_machine_facts(luo_arena *arena, const char *hostfile,
+static void list_optimizer(luo_arena *arena, luo_fact *out)
+{
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"learning_rate", LUO_LEARNING_RATE}, {"beta1", LUO_BETA1},
+                   {"beta2", LUO_BETA2},                 {"adam_eps", LUO_ADAM_EPS},
+                   {"weight_decay", LUO_WEIGHT_DECAY},   {"clip_norm", LUO_CLIP_NORM}};
+    *out++ = (luo_fact){"optimizer", luo_arena_strdup(arena, "adamw")};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        *out++ = (luo_fact){numbers[i].name, luo_arena_printf(arena, "%g", numbers[i].value)};
+}
+
+luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
                              luo_fact out[LUO_MACHINE_FACTS], luo_err *err)
 {
     char here[256] = "", cpu[256];
     luo_str hosts = {0};
     luo_status st = LUO_OK;
     if (gethostname(here, sizeof here - 1) != 0) snprintf(here, sizeof here, "unknown");
-    if (hostfile) st = list_hosts(&hosts, hostfile, err);
+    if (x->hostfile) st = list_hosts(&hosts, x->hostfile, err);
     cpu_name(cpu, sizeof cpu);
     out[0] = (luo_fact){"hosts", luo_arena_strdup(arena, hosts.len ? luo_str_get(&hosts) : here)};
     out[1] = (luo_fact){"cpu", luo_arena_strdup(arena, cpu)};
     out[2] = (luo_fact){"cores", luo_arena_printf(arena, "%ld", sysconf(_SC_NPROCESSORS_ONLN))};
+    out[3] = (luo_fact){"data", luo_arena_strdup(arena, x->data ? x->data : "synthetic")};
+    list_optimizer(arena, out + 4);
     luo_str_free(&hosts);
     for (int i = 0; st == LUO_OK && i < LUO_MACHINE_FACTS; i++)
         if (!out[i].value) st = luo_err_nomem(err);

@@ -2,11 +2,13 @@
 #ifndef LUO_CLI_MACHINE_H
 #define LUO_CLI_MACHINE_H
 #include "core/io/rundir.h"
+#include "exec/options.h"
 
-enum { LUO_MACHINE_FACTS = 3 };
-/* hosts (of the hostfile, NULL: this one), cpu and cores (of this one). Owner: arena.
- * Errors: LUO_EIO the hostfile can not be read; LUO_ENOMEM. */
-luo_status luo_machine_facts(luo_arena *arena, const char *hostfile,
+enum { LUO_MACHINE_FACTS = 11 };
+/* hosts (of the hostfile, else this one), cpu and cores (of this one), data, and the numbers of the
+ * optimizer (exec/recipe.h). Owner: arena. Errors: LUO_EIO the hostfile can not be read;
+ * LUO_ENOMEM. */
+luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
                              luo_fact out[LUO_MACHINE_FACTS], luo_err *err);
 /* Removes the checkpoints of an earlier run from `dir`: a run must find its own only. Nothing is
  * removed when it goes on from there (`resume`, NULL: from nowhere). Errors: LUO_EIO. */

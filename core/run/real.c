@@ -101,6 +101,14 @@ static luo_status loaded(luo_run *r, int64_t step, int64_t *wanted, luo_err *err
     return LUO_OK;
 }
 
+/* The sentence of the backend up to what would be right: the run has its own answer to that. */
+static const char *reason(luo_run *r, const char *text)
+{
+    size_t n = strcspn(text, ";");
+    if (text[n] == 0 && n > 0 && text[n - 1] == '.') n--;
+    return luo_arena_strndup(r->arena, text, n);
+}
+
 luo_status luo_real_load(luo_run *r, int64_t *step, luo_err *err)
 {
     const bool initial = r->ckpt.valid_plan < 0 && !r->opts->resume;
@@ -116,7 +124,7 @@ luo_status luo_real_load(luo_run *r, int64_t *step, luo_err *err)
         if (st != LUO_EPEER) return luo_err_set(err, st, "%s", why.text);
         r->died = r->unplanned = true;
         r->died_last = -1;
-        r->died_why = luo_arena_strdup(r->arena, why.text);
+        r->died_why = reason(r, why.text);
         if (!r->died_why) return luo_err_nomem(err);
         if (++r->deaths > r->opts->max_restarts)
             return luo_real_give_up(r, "no more restarts are allowed", err);
@@ -173,14 +181,14 @@ luo_status luo_real_died(luo_run *r, const luo_step_result *s, luo_err *err)
     const int32_t d = s->failed_device;
     r->died = true;
     r->died_last = d;
-    r->died_why = luo_arena_strdup(r->arena, s->text);
+    r->died_why = reason(r, s->text);
     if (!r->died_why) return luo_err_nomem(err);
     memset(r->running, 0, (size_t)r->sc->cluster->ndevices * sizeof *r->running);
     if (d >= 0 && !luo_events_world(r->events)->up[d]) return LUO_OK; /* an event said so */
     r->unplanned = true;
     r->deaths++;
     if (d < 0) return LUO_OK;
-    LUO_TRY(luo_events_lose_device(r->events, d, s->text, err));
+    LUO_TRY(luo_events_lose_device(r->events, d, r->died_why, err));
     luo_run_news(r);
     return LUO_OK;
 }

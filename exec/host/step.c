@@ -234,6 +234,11 @@ luo_status host_step(luo_job *j, const luo_step_order *order, luo_step_report *o
     }
     luo_whereabouts *w = r->x->config.where;
     begin(r, order);
+    if (r->scale == 0) /* the same on every rank, before anything is sent */
+        return luo_err_set(err, LUO_EINPUT,
+                           "step %lld has nothing to predict: all its documents are single tokens; "
+                           "data with longer ones is needed.",
+                           (long long)order->step);
     if (w) atomic_store(&w->job, j->id);
     const luo_status st = luo_interpret(&luo_host_rank_backend, r, j->set, j->program, r->walk);
     if (w) atomic_store(&w->job, -1);
