@@ -4,7 +4,7 @@
  *
  * host_row.c (the table), coord_jobs.c (processes and what is bound in them), coord_state.c (INIT,
  * LOAD, SAVE), coord_step.c (steps and switches), coord_orders.c (events into orders of ranks),
- * coord_result.c (reports into results), coord_stuck.c (who waits for whom), coord_dump.c. */
+ * coord_result.c (reports into results), coord_meet.c (records of both sides of a transfer), coord_stuck.c (who waits for whom), coord_dump.c. */
 #ifndef LUO_EXEC_COORD_H
 #define LUO_EXEC_COORD_H
 #include "core/base/hash.h"
@@ -91,6 +91,13 @@ luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *b,
 /* Reads the reports of all ranks and fills what a step that ended needs: parts, records, comm. */
 luo_status luo_coord_result(luo_backend_state *b, const luo_step_request *q, luo_step_result *out,
                             luo_err *err);
+
+/* ---- coord_meet.c ---- */
+
+/* Sets begin and end of the records of communications to when they met their peers. Records: of all
+ * devices of a traced step; a peer's that is missing changes nothing. Cost: O(n log n). */
+luo_status luo_coord_meet(luo_arena *scratch, const luo_programs *set, luo_op_record *records,
+                          int32_t n, luo_err *err);
 
 /* ---- coord_stuck.c ---- */
 

@@ -164,6 +164,7 @@ luo_status luo_coord_result(luo_backend_state *b, const luo_step_request *q, luo
         out->loss = g.report[i].loss;
         out->grad_norm = g.report[i].grad_norm;
     }
+    LUO_TRY(luo_coord_meet(b->last, set, g.records, g.nrecords, err));
     if (g.ncomm > 0) qsort(g.comm, (size_t)g.ncomm, sizeof *g.comm, by_number);
     out->parts = g.parts;
     out->compute_s = g.compute_s;

@@ -80,7 +80,7 @@ typedef struct host_pending { /* a communication under way */
     const host_op *op;
     int32_t task, copy;
     MPI_Request *req;
-    double start_s;
+    double start_s, done_s; /* done_s: seen to be complete, 0: not yet */
 } host_pending;
 
 typedef struct host_lane { /* first in, first out */

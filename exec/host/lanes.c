@@ -93,16 +93,16 @@ static bool only_receives(const luo_rank *r, const host_op *op)
 
 /* The time this rank was held up counts as communication, but waiting for what the stage before
  * has not made yet is the pipeline's bubble. */
-static luo_status book(luo_rank *r, const host_pending *p, double held_s, double end)
+static luo_status book(luo_rank *r, const host_pending *p, double held_s, double end, double there)
 {
     const host_op *op = p->op;
     luo_comm_use *use = &r->use[op->instr->id];
     use->calls++;
     use->bytes += op->instr->bytes;
-    use->busy_s += end - p->start_s;
+    use->busy_s += there - p->start_s;
     if (r->order && r->order->trace && r->nrecords < r->cap_records)
         r->record[r->nrecords++] =
-            (luo_op_record){r->x->device, p->task, op->instr->id, p->start_s, end, LUO_OK};
+            (luo_op_record){r->x->device, p->task, op->instr->id, p->start_s, there, LUO_OK};
     if (only_receives(r, op)) return LUO_OK;
     use->exposed_s += held_s;
     return luo_ledger_add(&r->ledger, luo_part_of(op->instr), end - held_s, end, op->instr->id);
@@ -120,12 +120,12 @@ static luo_status finish_first(luo_rank *r, host_lane *lane)
     LUO_TRY(host_wait(r->x, r, p.op->comm->nreq, p.req, &r->err));
     host_arrived(r, &p);
     if (p.op->is_loss) host_keep_loss(r, p.op, p.task);
-    const double end = host_now() - r->start_s;
+    const double end = host_now() - r->start_s, there = p.done_s > 0 ? p.done_s : end;
     lane->first = (lane->first + 1) % lane->cap;
     lane->n--;
     lane->done = p.ticket >> LANE_BITS;
     if (w) atomic_fetch_add(&w->done, 1);
-    return book(r, &p, end - (began - r->start_s), end);
+    return book(r, &p, end - (began - r->start_s), end, there);
 }
 
 luo_status host_finish(luo_rank *r, int64_t ticket)
@@ -159,22 +159,25 @@ luo_status host_start(luo_rank *r, const host_op *op, const luo_issue *issue, in
     LUO_TRY(host_finish(r, c->ticket_of[copy])); /* its memory may still be sent from */
     host_pending *p = &lane->at[(lane->first + lane->n) % lane->cap];
     *ticket = ++r->tickets << LANE_BITS | op->lane;
-    *p = (host_pending){*ticket, op, issue->task, copy, p->req, host_now() - r->start_s};
+    *p = (host_pending){*ticket, op, issue->task, copy, p->req, host_now() - r->start_s, 0};
     c->ticket_of[copy] = *ticket;
     LUO_TRY(host_begin(r, op, p));
     lane->n++;
     return LUO_OK;
 }
 
-/* MPI moves messages only inside its calls. */
+/* MPI moves messages only inside its calls. What has come is noticed here, for the records; it is
+ * unpacked in its turn. */
 void host_progress(luo_rank *r)
 {
-    int done;
     for (int32_t l = 0; l < LUO_LANES; l++) {
-        const host_lane *lane = &r->job->lane[l];
-        if (lane->n == 0) continue;
-        const host_pending *p = &lane->at[lane->first];
-        MPI_Request_get_status(p->req[0], &done, MPI_STATUS_IGNORE);
-        return;
+        host_lane *lane = &r->job->lane[l];
+        for (int32_t i = 0; i < lane->n; i++) {
+            host_pending *p = &lane->at[(lane->first + i) % lane->cap];
+            int done = 0;
+            if (p->done_s > 0) continue;
+            if (MPI_Testall(p->op->comm->nreq, p->req, &done, MPI_STATUSES_IGNORE) || !done) break;
+            p->done_s = host_now() - r->start_s;
+        }
     }
 }
