@@ -130,8 +130,8 @@ static void give_back(luo_agent *a)
     if (a->x) a->executor->close(a->x);
     if (a->corpus) luo_corpus_close(a->corpus);
     if (a->listener) luo_listener_close(a->listener);
-    luo_boot_close(a->boot);
     luo_arena_free(a->arena);
+    luo_boot_close(a->boot); /* last: a sanitized build looks for leaks there */
 }
 
 luo_status luo_rank_main(int argc, char **argv, const luo_executor *executor, int *code,
@@ -148,12 +148,12 @@ luo_status luo_rank_main(int argc, char **argv, const luo_executor *executor, in
     /* Under --launcher none the coordinator has already said why it is not there. */
     const bool left = st == LUO_EPEER && args.broadcast;
     /* Before it has met the coordinator a rank can not know that the others end too. */
+    free(args.overrides);
     if (st == LUO_OK)
         give_back(&a);
     else if (!a.listener)
         luo_arena_free(a.arena);
     if (left || (st == LUO_OK && args.broadcast && args.control)) *code = code_of_coordinator();
     if (left) st = LUO_OK;
-    free(args.overrides);
     return st;
 }

@@ -14,7 +14,8 @@ typedef struct luo_boot luo_boot;
 
 /* MPI_Init; *rank and *n: of the world. Owner: luo_boot_close. */
 luo_status luo_boot_open(luo_boot **out, int32_t *rank, int32_t *n, luo_err *err);
-void luo_boot_close(luo_boot *b); /* MPI_Finalize; collective */
+/* MPI_Finalize; collective. Pre: everything else of the process has been given back. */
+void luo_boot_close(luo_boot *b);
 
 /* size bytes of rank 0 at all. */
 luo_status luo_boot_tell(luo_boot *b, void *data, size_t size, luo_err *err);

@@ -67,6 +67,15 @@ static inline void rig_take(rig *g, const char *line)
     g->plan = rig_plan(g, line, &g->set, &g->recipe);
 }
 
+/* As tests/run.sh does it; for a test that is started by hand in a sanitized build. */
+static inline void rig_ignore_leaks_of_mpi(void)
+{
+    char text[PATH_MAX + 64], here[PATH_MAX];
+    rig_must(getcwd(here, sizeof here) != NULL, "a working directory");
+    snprintf(text, sizeof text, "suppressions=%s/tests/lsan.supp:print_suppressions=0", here);
+    setenv("LSAN_OPTIONS", text, 0);
+}
+
 static inline void rig_files(rig *g)
 {
     luo_diags d;
@@ -84,6 +93,7 @@ static inline void rig_open(rig *g, int32_t ndevices, const char *line)
     static const char *const inputs[] = {"--model", RIG_MODEL, "--cluster", RIG_CLUSTER};
     memset(g, 0, sizeof *g);
     g->arena = luo_arena_new(1 << 20);
+    rig_ignore_leaks_of_mpi();
     rig_files(g);
     const ssize_t n = readlink("/proc/self/exe", g->self, sizeof g->self - 1);
     rig_must(n > 0, "/proc");
