@@ -43,7 +43,7 @@ static luo_status where_to(luo_agent *a, meeting_point *p, luo_err *err)
     memset(p, 0, sizeof *p);
     if (a->args->control) {
         snprintf(p->address, sizeof p->address, "%s", a->args->control);
-        snprintf(p->token, sizeof p->token, "%s", a->args->token);
+        snprintf(p->token, sizeof p->token, "%s", a->args->token ? a->args->token : "");
     }
     return a->args->broadcast ? luo_boot_tell(a->boot, p, sizeof *p, err) : LUO_OK;
 }
@@ -144,16 +144,14 @@ luo_status luo_rank_main(int argc, char **argv, const luo_executor *executor, in
     sigaddset(&term, SIGTERM);
     sigprocmask(SIG_BLOCK, &term, NULL); /* before MPI makes threads: the listener takes it */
     LUO_TRY(luo_rank_args_read(argc, argv, &args, err));
-    luo_status st = live(&a, err);
-    /* Under --launcher none the coordinator has already said why it is not there. */
-    const bool left = st == LUO_EPEER && args.broadcast;
-    /* Before it has met the coordinator a rank can not know that the others end too. */
+    const luo_status st = live(&a, err);
     free(args.overrides);
-    if (st == LUO_OK)
+    /* Under --launcher none the coordinator has already said why it is not there. The others end by
+     * themselves, so MPI is not ended in common. */
+    if (st == LUO_EPEER && args.broadcast) _exit(code_of_coordinator());
+    if (st == LUO_OK) {
         give_back(&a);
-    else if (!a.listener)
-        luo_arena_free(a.arena);
-    if (left || (st == LUO_OK && args.broadcast && args.control)) *code = code_of_coordinator();
-    if (left) st = LUO_OK;
+        if (args.broadcast && args.control) *code = code_of_coordinator();
+    }
     return st;
 }
