@@ -65,5 +65,6 @@ luo_status luo_verb_sim_run(luo_cli *cli);
 luo_status luo_verb_run_run(luo_cli *cli);
 luo_status luo_verb_demo_run(luo_cli *cli);
 luo_status luo_verb_compare_run(luo_cli *cli);
+luo_status luo_verb_calibrate_run(luo_cli *cli);
 luo_status luo_verb_plot_run(luo_cli *cli);
 #endif

@@ -93,3 +93,17 @@ luo_status luo_machine_clear(const char *dir, const char *resume, luo_err *err)
     free(from);
     return st;
 }
+
+luo_status luo_machine_rank_program(luo_arena *arena, const char **out, luo_err *err)
+{
+    char self[4096];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return luo_err_io(err, "read", "/proc/self/exe");
+    self[n] = 0;
+    const int folder = (int)(strrchr(self, '/') - self);
+    *out = luo_arena_printf(arena, "%.*s/luoshu-rank", folder, self);
+    if (!*out) return luo_err_nomem(err);
+    if (access(*out, X_OK) == 0) return LUO_OK;
+    return luo_err_set(err, LUO_EBACKEND, "`%s` is missing, the program of a rank; it belongs beside "
+                       "`luoshu`, where `make` puts it.", *out);
+}

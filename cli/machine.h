@@ -13,4 +13,6 @@ luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
 /* Removes the checkpoints of an earlier run from `dir`: a run must find its own only. Nothing is
  * removed when it goes on from there (`resume`, NULL: from nowhere). Errors: LUO_EIO. */
 luo_status luo_machine_clear(const char *dir, const char *resume, luo_err *err);
+/* Path of luoshu-rank, which stands beside the command. Errors: LUO_EBACKEND it does not. */
+luo_status luo_machine_rank_program(luo_arena *arena, const char **out, luo_err *err);
 #endif

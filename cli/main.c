@@ -16,7 +16,7 @@ static int usage_error(const char *fmt, const char *a, const char *b)
 }
 
 /* Verbs of the plan for later versions: named, so that nobody looks for a spelling mistake. */
-static const char *const later[] = {"report", "validate", "calibrate", "replay",
+static const char *const later[] = {"report", "validate", "replay",
                                     "sweep",  "import",   "export"};
 
 static int no_such_verb(const char *word)

@@ -5,6 +5,7 @@
 
 #include "cli/inputs.h"
 #include "cli/load.h"
+#include "cli/machine.h"
 #include "cli/run_checks.h"
 #include "core/io/files.h"
 #include "exec/launch.h"
@@ -23,21 +24,6 @@ static luo_status find_backend(luo_cli *cli, luo_session *s, luo_err *err)
         return luo_err_set(err, LUO_EBACKEND, "backend `cuda` is not in this build (no nvcc at "
                            "build time); rebuild with CUDA or use --backend host.");
     return luo_err_set(err, LUO_EBACKEND, "backend `host` is not in this build; rebuild with MPI.");
-}
-
-/* luoshu-rank stands beside the command. */
-static luo_status find_program(luo_cli *cli, luo_exec_options *x, luo_err *err)
-{
-    char self[4096];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0) return luo_err_io(err, "read", "/proc/self/exe");
-    self[n] = 0;
-    const int folder = (int)(strrchr(self, '/') - self);
-    x->program = luo_arena_printf(cli->arena, "%.*s/luoshu-rank", folder, self);
-    if (!x->program) return luo_err_nomem(err);
-    if (access(x->program, X_OK) == 0) return LUO_OK;
-    return luo_err_set(err, LUO_EBACKEND, "`%s` is missing, the program of a rank; it belongs beside "
-                       "`luoshu`, where `make` puts it.", x->program);
 }
 
 static luo_status input_file(const luo_args *a, const char *option, const char **out, luo_err *err)
@@ -231,7 +217,7 @@ static luo_status run(luo_cli *cli, luo_err *err)
     luo_door door;
     LUO_TRY(read_opts(cli, &s, &x, err));
     LUO_TRY(find_backend(cli, &s, err));
-    LUO_TRY(find_program(cli, &x, err));
+    LUO_TRY(luo_machine_rank_program(cli->arena, &x.program, err));
     LUO_TRY(luo_inputs_read(cli, &s, cli->args.files[0], err));
     LUO_TRY(adjust(cli, &s, &x, err));
     LUO_TRY(rank_inputs(cli, &s, &x, err));

@@ -120,6 +120,14 @@ static const luo_option compare_options[] = {
     {"allow-different", NULL, "do not fail when programs differ"},
 };
 
+static const luo_option calibrate_options[] = {
+    {"backend", "NAME", "host, or cuda (host)"},
+    {"out", "DIR", "where to write (calibration)"},
+    FORCE,
+    {"quick", NULL, "a part of the sizes, and in f32 only"},
+    {"from", "FILE", "tables instead of measuring; more of them follow it"},
+};
+
 static const luo_option plot_options[] = {
     {"figure", "NAME", "only this figure (all that have data)"},
     {"column", "N", "1: 84 mm wide, 2: 174 mm (2)"},
@@ -179,6 +187,12 @@ const luo_verb luo_verbs[] = {
      compare_options, N(compare_options), "compare.csv, compare.json, compare_steps.csv, "
      "compare_ops.csv; of sim beside a real run plots/predicted.svg and .png", {"luoshu compare luoshu-demo/static luoshu-demo/restart --out cmp --force",
      NULL}, "0 1 2 3 4", "luoshu.compare/1", luo_verb_compare_run},
+    {"calibrate", "luoshu calibrate [options] [--from FILE FILE...]",
+     "Measures this machine, or takes measured tables, and makes profiles and clusters of it.",
+     "measure this machine", calibrate_options, N(calibrate_options),
+     "profile-N.yaml, cluster-N.yaml and tables for N ranks; calibrate.csv",
+     {"luoshu calibrate --quick --out calibration --force", NULL}, "0 2 3 4", "luoshu.calibrate/1",
+     luo_verb_calibrate_run},
     {"plot", "luoshu plot RUN... [options]", "Draws the figures of a run or a result set from its"
      " CSV files.", "draw figures", plot_options, N(plot_options),
      "plots/ of the run: SVG and PNG files, and the scripts in plots/gp",

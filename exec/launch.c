@@ -107,8 +107,7 @@ static bool may_read_memory(void)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1 && to == 1;
 }
 
-/* What a user has set wins. */
-static void set_environment(void)
+void luo_launch_environment(void)
 {
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
@@ -127,7 +126,7 @@ static void become(const command *c, int log, int tell, pid_t parent)
     dup2(null, 0);
     dup2(log, 1);
     dup2(log, 2);
-    set_environment();
+    luo_launch_environment();
     if (getppid() != parent) _exit(1);
     execvp(c->at[0], (char *const *)c->at);
     const int why = errno;

@@ -26,6 +26,10 @@ struct luo_door {
 luo_status luo_door_open(const luo_exec_options *o, luo_door *out, luo_err *err);
 void luo_door_close(luo_door *door);
 
+/* Sets what Open MPI reads in this process's environment, before mpirun is executed; what a user has
+ * set wins. */
+void luo_launch_environment(void);
+
 typedef struct luo_launch { /* {0}: none */
     pid_t pid;              /* 0: it does not run */
     bool has_log;

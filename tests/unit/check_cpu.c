@@ -2,7 +2,7 @@
  * instructions, and what lies between them (core/cost/cpu.h). */
 #include <math.h>
 
-#include "core/cost/cpu.h"
+#include "core/cost/cpu_fit.h"
 #include "tests/cost_fixture.h"
 #include "tests/prop/prop.h"
 
@@ -187,5 +187,48 @@ START_TEST(role_on_cpu)
 }
 END_TEST
 
+/* Rows made by the formula give its constants back; the best product's rate is the peak. */
+START_TEST(fit_finds_constants)
+{
+    LUO_PROP_FOR(seed, 50)
+    {
+        luo_rng rng = luo_rng_seed(seed);
+        luo_op_time rows[60];
+        const double peak = 50e9 * (1 + luo_rng_u(&rng)), w = 20e9,
+                     beta = 0.2 + 0.7 * luo_rng_u(&rng);
+        const double depth = 40 * luo_rng_u(&rng), eta = 0.6 + 0.4 * luo_rng_u(&rng);
+        double fastest = 0;
+        for (int i = 0; i < 60; i++) {
+            const int64_t m = 8 + (int64_t)luo_rng_pick(&rng, 500),
+                          n = 8 + (int64_t)luo_rng_pick(&rng, 500);
+            const int64_t k = 8 + (int64_t)luo_rng_pick(&rng, 500);
+            const double mn = (double)(m * n), all = (double)(m * k + k * n + 2 * m * n);
+            const double s = 2 * mn * ((double)k + depth) / (peak * eta) + 4 * all / (beta * w);
+            rows[i] = (luo_op_time){i % 2 ? "matmul" : "matmul_dw", LUO_F32, m, n, k, s};
+            fastest = fmax(fastest, 2 * mn * (double)k / s);
+        }
+        luo_cpu_fit fit;
+        luo_err err = {0};
+        ck_assert_int_eq(luo_cpu_fit_rows(rows, 60, LUO_F32, w, &fit, &err), LUO_OK);
+        ck_assert_int_eq(fit.products, 60);
+        ck_assert(fit.peak_flops >= fastest);
+        luo_near(fit.peak_flops * fit.gemm_ratio, peak * eta, 1e-6, "rate");
+        luo_near(fit.gemm_depth, depth, 1e-3, "depth");
+        ck_assert_msg(fit.gemm_ratio <= 1 && fit.memory_ratio <= 1 && fit.gemm_depth >= 0,
+                      "bounds");
+        ck_assert_msg(fit.error < 1e-6, "seed %d: error %g", (int)seed, fit.error);
+        ck_assert_int_eq(luo_cpu_fit_rows(rows, 60, LUO_F64, w, &fit, &err), LUO_OK);
+        ck_assert(fit.products == 0 && fit.peak_flops == 0);
+    }
+    const luo_op_time a[] = {{"matmul", LUO_F32, 100, 100, 100, 2e-5},
+                             {"attention", LUO_F32, 100, 2, 10, 2e-5},
+                             {"attention_dx", LUO_F32, 100, 2, 10, 1e-5}};
+    luo_cpu_fit fit;
+    ck_assert_int_eq(luo_cpu_fit_rows(a, 3, LUO_F32, 1e9, &fit, NULL), LUO_OK);
+    luo_near(fit.attention_forward_ratio, 2.0 * 2 * 10 * 1e4 / 2e-5 / 1e11, 1e-12, "forward");
+    luo_near(fit.attention_backward_ratio, 5.0 * 2 * 10 * 1e4 / 1e-5 / 1e11, 1e-12, "backward");
+}
+END_TEST
+
 LUO_SUITE("cost.cpu", LUO_T(product_formula), LUO_T(rows_of_products), LUO_T(rows_of_attention),
-          LUO_T(rows_of_others), LUO_T(role_on_cpu))
+          LUO_T(rows_of_others), LUO_T(role_on_cpu), LUO_T(fit_finds_constants))

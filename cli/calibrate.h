@@ -1,0 +1,64 @@
+/* cli/calibrate.h: what the files of `luoshu calibrate` share: rows that were measured, the profile
+ * made of them, and how well it tells them again. */
+#ifndef LUO_CLI_CALIBRATE_H
+#define LUO_CLI_CALIBRATE_H
+#include "cli/cli.h"
+#include "core/cost/cpu_fit.h"
+
+typedef struct luo_measured { /* rows of both roles; calibration rows are those of the profile */
+    luo_arena *arena;
+    struct luo_measured_op {
+        luo_op_time row;
+        bool validation;
+    } * ops;
+    struct luo_measured_comm {
+        int32_t coll, devices; /* coll -1: a message */
+        double bytes, seconds;
+        bool validation; /* all groups of so many devices, or all pairs, at once */
+    } * comm;
+    int32_t nops, ncomm, cap_ops, cap_comm;
+    struct luo_measured_fact {
+        const char *name;
+        double value;
+    } * facts;
+    int32_t nfacts, cap_facts;
+} luo_measured;
+
+/* Adds the rows of a table of op_times, collective_times or p2p_times (told by its columns), or of
+ * facts. Errors are in cli->diags. */
+luo_status luo_measured_read(luo_cli *cli, luo_measured *m, const char *path);
+/* Value of a fact, `otherwise` without it. */
+double luo_measured_fact(const luo_measured *m, const char *name, double otherwise);
+
+typedef struct luo_calibration { /* one number of ranks */
+    const char *dir;
+    int32_t ranks, ops_of; /* ops_of: ranks that computed while operations were measured */
+    double cores, memory_bytes;
+    double slowdown; /* of compute, against ops_of ranks: what sharing cores costs beside time */
+    const char *machine, *driver;
+    bool comm;             /* there are tables of collectives and messages */
+    const char *tables[3]; /* given ones; NULL: those that were measured in dir */
+    luo_measured rows;
+    luo_cpu_fit fit;
+} luo_calibration;
+
+/* Starts luoshu-rank --calibrate under mpirun with so many ranks and waits. Errors: LUO_EBACKEND
+ * with the last line of what it said. */
+luo_status luo_calibrate_measure(luo_cli *cli, const char *dir, int32_t ranks, bool quick,
+                                 bool ops);
+
+/* cli/calibrate_write.c */
+luo_status luo_calibration_fit(luo_calibration *c, luo_err *err);
+/* DIR/profile-N.yaml and cluster-N.yaml (N ranks). */
+luo_status luo_calibration_write(const luo_calibration *c, luo_err *err);
+
+typedef struct luo_calibration_errors { /* of |predicted/measured - 1| */
+    int32_t n;
+    double mean, median, largest;
+} luo_calibration_errors;
+enum { LUO_CAL_OPS, LUO_CAL_COMM, LUO_CAL_KINDS };
+/* Predicts every row by the profile that was written; appends to text as rows of calibrate.csv.
+ * errors[kind][validation]. */
+luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str *text,
+                                 luo_calibration_errors errors[LUO_CAL_KINDS][2]);
+#endif

@@ -1,0 +1,134 @@
+/* cli/calibrate_score.c: measured rows predicted by the profile that was made of them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/calibrate.h"
+#include "core/cost/cost.h"
+#include "core/io/io.h"
+
+typedef struct scorer {
+    const luo_calibration *c;
+    const luo_cluster *cluster;
+    luo_cost_ctx cost;
+    luo_str *text;
+    double *errors[LUO_CAL_KINDS][2];
+    int32_t n[LUO_CAL_KINDS][2];
+} scorer;
+
+static void put(scorer *s, int kind, bool validation, const char *name, double measured,
+                double predicted, const char *source, int32_t of)
+{
+    if (!(measured > 0)) return;
+    const double error = predicted / measured - 1;
+    luo_str_addf(s->text, "%s,%s,%.4f,%.4f,us,%.6f,%s-%d.csv\n", name,
+                 validation ? "validation" : "calibration", 1e6 * measured, 1e6 * predicted, error,
+                 source, of);
+    s->errors[kind][validation][s->n[kind][validation]++] = fabs(error);
+}
+
+static luo_status score_ops(scorer *s, luo_err *err)
+{
+    const luo_measured *m = &s->c->rows;
+    const luo_profile *p = s->cluster->groups[0].profile;
+    char name[128];
+    for (int32_t i = 0; i < m->nops; i++) {
+        const luo_op_time *t = &m->ops[i].row;
+        double predicted = 0;
+        bool known;
+        LUO_TRY(luo_cpu_seconds(p, t->dtype, t->op, (luo_cpu_size){t->m, t->n, t->k}, &predicted,
+                                &known, err));
+        snprintf(name, sizeof name, "%s %s %lldx%lldx%lld beside %d", t->op,
+                 luo_dtype_name(t->dtype), (long long)t->m, (long long)t->n, (long long)t->k,
+                 s->c->ops_of - 1);
+        put(s, LUO_CAL_OPS, m->ops[i].validation, name, t->seconds, predicted, "op_times",
+            s->c->ops_of);
+    }
+    return LUO_OK;
+}
+
+/* Seconds of a collective or message, alone or beside all the others there can be, as the simulator
+ * has it: the least time of any size, then work that shares the cores. */
+static luo_status predict_comm(const scorer *s, const struct luo_measured_comm *r, double *seconds,
+                               luo_err *err)
+{
+    const luo_calibration *c = s->c;
+    int32_t dev[64];
+    double least = 0;
+    for (int32_t d = 0; d < r->devices && d < 64; d++) dev[d] = d;
+    const int64_t bytes = (int64_t)r->bytes;
+    if (r->coll < 0) {
+        LUO_TRY(luo_cost_p2p(&s->cost, 0, 1, bytes, 0, seconds, err));
+        LUO_TRY(luo_cost_p2p(&s->cost, 0, 1, 1, 0, &least, err));
+    } else {
+        LUO_TRY(luo_cost_group(&s->cost, r->coll, dev, r->devices, bytes, 0, seconds, err));
+        LUO_TRY(luo_cost_group(&s->cost, r->coll, dev, r->devices, 1, 0, &least, err));
+    }
+    if (!r->validation) return LUO_OK;
+    const double own = r->coll < 0 ? 1 : r->devices, all = r->coll < 0 ? c->ranks / 2 : c->ranks;
+    const double work = (*seconds - least) / fmax(1, own / c->cores);
+    *seconds = least + work * fmax(1, all / c->cores);
+    return LUO_OK;
+}
+
+static luo_status score_comm(scorer *s, luo_err *err)
+{
+    const luo_measured *m = &s->c->rows;
+    char name[128];
+    for (int32_t i = 0; s->c->ranks > 1 && i < m->ncomm; i++) {
+        const struct luo_measured_comm *r = &m->comm[i];
+        double predicted = 0;
+        if (r->devices > s->c->ranks) continue;
+        LUO_TRY(predict_comm(s, r, &predicted, err));
+        snprintf(name, sizeof name, "%s of %d %.0f bytes%s",
+                 r->coll < 0 ? "message" : luo_collective_name((luo_collective)r->coll), r->devices,
+                 r->bytes, r->validation ? " all at once" : "");
+        put(s, LUO_CAL_COMM, r->validation, name, r->seconds, predicted,
+            r->coll < 0 ? "p2p_times" : "collective_times", s->c->ranks);
+    }
+    return LUO_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static luo_calibration_errors summary(double *v, int32_t n)
+{
+    luo_calibration_errors e = {.n = n};
+    if (n == 0) return e;
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    for (int32_t i = 0; i < n; i++) e.mean += v[i] / n;
+    e.median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+    e.largest = v[n - 1];
+    return e;
+}
+
+luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str *text,
+                                 luo_calibration_errors errors[LUO_CAL_KINDS][2])
+{
+    scorer s = {.c = c, .text = text};
+    luo_err err = {0};
+    luo_stack stack;
+    luo_cluster *cluster;
+    const char *path = luo_arena_printf(cli->arena, "%s/cluster-%d.yaml", c->dir, c->ranks);
+    if (!path) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    LUO_TRY(luo_read_cluster(cli->arena, path, &cluster, &cli->diags));
+    luo_stack_default(&stack);
+    s.cluster = cluster;
+    s.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = LUO_F32};
+    for (int k = 0; k < LUO_CAL_KINDS; k++)
+        for (int v = 0; v < 2; v++) {
+            s.errors[k][v] = LUO_NEW_N(cli->arena, double, c->rows.nops + c->rows.ncomm);
+            if (!s.errors[k][v])
+                return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+        }
+    luo_status st = score_ops(&s, &err);
+    if (st == LUO_OK) st = score_comm(&s, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    for (int k = 0; k < LUO_CAL_KINDS; k++)
+        for (int v = 0; v < 2; v++) errors[k][v] = summary(s.errors[k][v], s.n[k][v]);
+    return LUO_OK;
+}

@@ -1,0 +1,268 @@
+/* cli/verb_calibrate.c: `luoshu calibrate`: measures this machine, or takes tables, and makes a
+ * profile and clusters of one node. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/calibrate.h"
+#include "cli/machine.h"
+#include "cli/session.h"
+#include "core/io/files.h"
+#include "core/io/io.h"
+
+typedef struct job {
+    luo_cli *cli;
+    const char *dir, *cpu;
+    bool quick;
+    double cores, memory_bytes;
+    luo_str csv;           /* rows of calibrate.csv */
+    int32_t computing;     /* most ranks that operations were measured with */
+    luo_measured computed; /* their rows */
+} job;
+
+static luo_status find_machine(job *j, luo_err *err)
+{
+    luo_fact facts[LUO_MACHINE_FACTS];
+    LUO_TRY(luo_machine_facts(j->cli->arena, NULL, facts, err));
+    for (int i = 0; i < LUO_MACHINE_FACTS; i++)
+        if (strcmp(facts[i].name, "cpu") == 0) j->cpu = facts[i].value;
+    j->cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    j->memory_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return LUO_OK;
+}
+
+static void print_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
+{
+    static const char *const roles[] = {"calibration", "validation"};
+    for (int v = 0; v < 2; v++)
+        if (e[v].n > 0)
+            fprintf(luo_cli_out(cli),
+                    "  %-14s %-11s %4d rows, error mean %5.1f %%, median %5.1f %%, most "
+                    "%5.1f %%\n",
+                    what, roles[v], e[v].n, 100 * e[v].mean, 100 * e[v].median, 100 * e[v].largest);
+}
+
+static void json_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
+{
+    static const char *const roles[] = {"calibration", "validation"};
+    for (int v = 0; v < 2; v++) {
+        if (e[v].n == 0) continue;
+        luo_jsonw_open(&cli->json, NULL, '{');
+        luo_jsonw_text(&cli->json, "of", what);
+        luo_jsonw_text(&cli->json, "role", roles[v]);
+        luo_jsonw_int(&cli->json, "rows", e[v].n);
+        luo_jsonw_num(&cli->json, "mean_error", e[v].mean, 6);
+        luo_jsonw_num(&cli->json, "median_error", e[v].median, 6);
+        luo_jsonw_num(&cli->json, "largest_error", e[v].largest, 6);
+        luo_jsonw_close(&cli->json);
+    }
+}
+
+/* Fits, writes, reads back and scores one number of ranks. */
+static luo_status finish(job *j, luo_calibration *c)
+{
+    luo_calibration_errors e[LUO_CAL_KINDS][2];
+    luo_err err = {0};
+    luo_status st = luo_calibration_fit(c, &err);
+    if (st == LUO_OK) st = luo_calibration_write(c, &err);
+    if (st != LUO_OK) return luo_cli_fail(j->cli, st, &err);
+    LUO_TRY(luo_calibration_score(j->cli, c, &j->csv, e));
+    fprintf(luo_cli_out(j->cli),
+            "%d ranks: %.1f GFLOP/s, products %.2f of it, compute x %.3f; "
+            "%s/cluster-%d.yaml\n",
+            c->ranks, 1e-9 * c->fit.peak_flops, c->fit.gemm_ratio, c->slowdown, c->dir, c->ranks);
+    print_errors(j->cli, "operations", e[LUO_CAL_OPS]);
+    print_errors(j->cli, "communication", e[LUO_CAL_COMM]);
+    luo_jsonw_open(&j->cli->json, NULL, '{');
+    luo_jsonw_int(&j->cli->json, "ranks", c->ranks);
+    luo_jsonw_num(&j->cli->json, "slowdown", c->slowdown, 6);
+    luo_jsonw_open(&j->cli->json, "errors_by_kind", '[');
+    json_errors(j->cli, "operations", e[LUO_CAL_OPS]);
+    json_errors(j->cli, "communication", e[LUO_CAL_COMM]);
+    luo_jsonw_close(&j->cli->json);
+    luo_jsonw_close(&j->cli->json);
+    return LUO_OK;
+}
+
+/* ---- measuring ---- */
+
+static luo_status read_table(job *j, luo_measured *m, const char *name, int32_t ranks)
+{
+    const char *path = luo_arena_printf(j->cli->arena, "%s/%s-%d.csv", j->dir, name, ranks);
+    if (!path) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    return luo_measured_read(j->cli, m, path);
+}
+
+/* Processor time of a step with so many ranks over that with as many as were measured in full:
+ * geometric mean over the networks that both ran. */
+static double slowdown_of(const luo_measured *shared, const luo_measured *full)
+{
+    double sum = 0;
+    int n = 0;
+    for (int32_t i = 0; i < shared->nfacts; i++) {
+        const struct luo_measured_fact *f = &shared->facts[i];
+        const double base = luo_measured_fact(full, f->name, 0);
+        if (strncmp(f->name, "compute_s ", 10) != 0 || !(f->value > 0 && base > 0)) continue;
+        sum += log(f->value / base);
+        n++;
+    }
+    return n ? fmax(1, exp(sum / n)) : 1;
+}
+
+/* The first network was run again at the end (accuracy.md 20.10). */
+static void check_drift(job *j, const luo_measured *m, int32_t ranks)
+{
+    for (int32_t i = 0; i < m->nfacts; i++) {
+        const char *name = m->facts[i].name;
+        if (strncmp(name, "again_s ", 8) != 0) continue;
+        const char *before = luo_arena_printf(j->cli->arena, "compute_s %s", name + 8);
+        const double first = before ? luo_measured_fact(m, before, 0) : 0;
+        const double drift = first > 0 ? m->facts[i].value / first - 1 : 0;
+        if (fabs(drift) > 0.05)
+            luo_cli_note(j->cli, LUO_WARNING,
+                         "with %d ranks the first network took %+.0f %% when it "
+                         "was run again at the end; the machine is not quiet, measure again.",
+                         ranks, 100 * drift);
+    }
+}
+
+static const char *driver_of(const luo_measured *m)
+{
+    for (int32_t i = 0; i < m->nfacts; i++)
+        if (strncmp(m->facts[i].name, "driver ", 7) == 0) return m->facts[i].name + 7;
+    return "";
+}
+
+static luo_status calibrate_ranks(job *j, int32_t ranks)
+{
+    const bool ops = j->computing == 0 || ranks <= j->cores;
+    luo_measured own = {0};
+    LUO_TRY(luo_calibrate_measure(j->cli, j->dir, ranks, j->quick, ops));
+    LUO_TRY(read_table(j, &own, "facts", ranks));
+    if (ops) {
+        j->computing = ranks;
+        j->computed = own;
+        LUO_TRY(read_table(j, &j->computed, "op_times", ranks));
+        check_drift(j, &own, ranks);
+    }
+    luo_calibration c = {.dir = j->dir,
+                         .ranks = ranks,
+                         .ops_of = j->computing,
+                         .cores = j->cores,
+                         .memory_bytes = j->memory_bytes / ranks,
+                         .slowdown = slowdown_of(&own, &j->computed),
+                         .machine = j->cpu,
+                         .driver = driver_of(&own),
+                         .comm = ranks > 1,
+                         .rows = j->computed};
+    if (ranks > 1) LUO_TRY(read_table(j, &c.rows, "collective_times", ranks));
+    if (ranks > 1) LUO_TRY(read_table(j, &c.rows, "p2p_times", ranks));
+    return finish(j, &c);
+}
+
+enum { RANKS_LEAST = 8, RANKS_MOST = 64 }; /* 1, 2, 4, 8, and on while there are cores */
+
+static luo_status measure(job *j)
+{
+    for (int32_t n = 1; n <= RANKS_MOST && (n <= RANKS_LEAST || n <= j->cores); n *= 2)
+        LUO_TRY(calibrate_ranks(j, n));
+    return LUO_OK;
+}
+
+/* ---- tables that are there ---- */
+
+static luo_status take_table(job *j, luo_calibration *c, const char *path)
+{
+    const int32_t ops = c->rows.nops, comm = c->rows.ncomm;
+    char cwd[4096];
+    LUO_TRY(luo_measured_read(j->cli, &c->rows, path));
+    const int kind = c->rows.nops > ops             ? 0
+                     : c->rows.ncomm == comm        ? -1
+                     : c->rows.comm[comm].coll >= 0 ? 1
+                                                    : 2;
+    if (kind < 0) return LUO_OK; /* facts, or no rows */
+    if (c->tables[kind])
+        return luo_cli_error(j->cli, LUO_EUSAGE,
+                             "`%s` and `%s` are of one kind; give one table of each.",
+                             c->tables[kind], path);
+    c->comm = c->comm || kind > 0;
+    if (path[0] != '/' && !getcwd(cwd, sizeof cwd))
+        return luo_cli_error(j->cli, LUO_EIO,
+                             "the current folder can not be named; use whole paths.");
+    c->tables[kind] = path[0] == '/' ? path : luo_arena_printf(j->cli->arena, "%s/%s", cwd, path);
+    return c->tables[kind] ? LUO_OK
+                           : luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+}
+
+/* As many ranks as the largest group of the tables. */
+static luo_status take_tables(job *j, const char *first)
+{
+    const luo_args *a = &j->cli->args;
+    luo_calibration c = {.dir = j->dir,
+                         .ranks = 1,
+                         .cores = j->cores,
+                         .slowdown = 1,
+                         .machine = j->cpu,
+                         .driver = ""};
+    LUO_TRY(take_table(j, &c, first));
+    for (int i = 0; i < a->nfiles; i++) LUO_TRY(take_table(j, &c, a->files[i]));
+    for (int32_t i = 0; i < c.rows.ncomm; i++)
+        if (c.rows.comm[i].devices > c.ranks) c.ranks = c.rows.comm[i].devices;
+    if (!c.tables[0])
+        return luo_cli_error(j->cli, LUO_EINPUT,
+                             "no table of op_times is given; a profile needs one.");
+    c.ops_of = c.ranks < j->cores ? c.ranks : (int32_t)j->cores;
+    c.memory_bytes = j->memory_bytes / c.ranks;
+    c.driver = driver_of(&c.rows);
+    return finish(j, &c);
+}
+
+/* ---- the verb ---- */
+
+static luo_status write_csv(job *j)
+{
+    static const char head[] = "case,role,measured,predicted,unit,error_ratio,source\n";
+    luo_str text = {0};
+    luo_err err = {0};
+    const char *path = luo_arena_printf(j->cli->arena, "%s/calibrate.csv", j->dir);
+    luo_str_add(&text, head);
+    luo_str_addn(&text, luo_str_get(&j->csv), j->csv.len);
+    const luo_status st = !path || text.failed || j->csv.failed
+                              ? luo_err_nomem(&err)
+                              : luo_file_write_atomic(path, text.at, text.len, &err);
+    if (st == LUO_OK) fprintf(luo_cli_out(j->cli), "%s\n", path);
+    luo_str_free(&text);
+    return luo_cli_fail(j->cli, st, &err);
+}
+
+static luo_status check_backend(luo_cli *cli, luo_err *err)
+{
+    static const char *const names[] = {"host", "cuda"};
+    int which;
+    LUO_TRY(luo_args_choice(&cli->args, "backend", 0, names, 2, &which, err));
+    if (which == 0) return LUO_OK;
+    return luo_err_set(err, LUO_EBACKEND,
+                       "backend `cuda` is not in this build (no nvcc at build time); "
+                       "rebuild with CUDA or use --backend host.");
+}
+
+luo_status luo_verb_calibrate_run(luo_cli *cli)
+{
+    const char *from = luo_args_get(&cli->args, "from", NULL);
+    job j = {.cli = cli,
+             .dir = luo_args_get(&cli->args, "out", "calibration"),
+             .quick = luo_args_has(&cli->args, "quick")};
+    luo_err err = {0};
+    if (!from) LUO_TRY(luo_cli_files(cli, 0, 0, "no file (but behind --from) is"));
+    LUO_TRY(luo_cli_fail(cli, check_backend(cli, &err), &err));
+    LUO_TRY(luo_session_dir(cli, j.dir, luo_args_has(&cli->args, "force")));
+    LUO_TRY(luo_cli_fail(cli, luo_dir_make(j.dir, &err), &err));
+    LUO_TRY(luo_cli_fail(cli, find_machine(&j, &err), &err));
+    luo_jsonw_text(&cli->json, "out", j.dir);
+    luo_jsonw_open(&cli->json, "profiles", '[');
+    luo_status st = from ? take_tables(&j, from) : measure(&j);
+    luo_jsonw_close(&cli->json);
+    if (st == LUO_OK) st = write_csv(&j);
+    luo_str_free(&j.csv);
+    return st;
+}
