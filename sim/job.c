@@ -97,19 +97,19 @@ const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *o
 
 /* ---- the end of a job ---- */
 
-/* A thread knows when it began and when it was held up no longer, not when bytes moved; what holds
- * it up in a message is the other end, which is no communication. */
+/* What a thread waits for in a collective is communication, the others' being late included; what it
+ * waits for in a message is the other end. */
 static luo_status book(sim_job *job)
 {
     luo_rank *r = job->rank;
     sim_tally *tally = &r->tally[job->instr->id];
     if (job->op->what < SIM_MEET) return LUO_OK; /* has been */
-    if (r->lane->thread) job->moved_s = fmin(job->start, job->moved_e);
+    const double from = r->lane->thread ? fmin(job->start, job->moved_e) : job->moved_s;
     tally->calls++;
-    tally->busy_s += job->moved_e - job->moved_s;
+    tally->busy_s += job->moved_e - from;
     for (int32_t k = 0; k < r->nclasses; k++) {
         if (!r->lane->thread || job->op->what != SIM_MAIL)
-            LUO_TRY(luo_ledger_add(&r->classes[k].ledger, (luo_part)job->op->part, job->moved_s,
+            LUO_TRY(luo_ledger_add(&r->classes[k].ledger, (luo_part)job->op->part, from,
                                job->moved_e, job->instr->id));
         if (!job->records) continue;
         job->records[k]->start = job->moved_s;

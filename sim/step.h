@@ -151,7 +151,8 @@ typedef struct sim_transfer { /* traffic on its way to a driver, or driven */
 typedef struct sim_talk { /* traffic that threads carry */
     sim_step *step;
     const sim_traffic *traffic;
-    double start, factor, extra_s; /* extra_s: what the state of its links adds */
+    double asked, start, factor; /* asked: all sides had, but perhaps were busy until start */
+    double extra_s;              /* what the state of its links adds */
     int32_t left;                  /* threads still at it */
     sim_gather *gather;            /* of a collective */
     sim_job *job;                  /* of a message .. */

@@ -46,9 +46,19 @@ static bool waits(const luo_rank *r)
 
 /* ---- what threads carry ---- */
 
+/* The receiver of a message has begun to. */
+static const sim_mail *awaited(const sim_step *s, const sim_talk *t)
+{
+    for (const sim_mail *m = s->mail[t->post->channel]; m; m = m->next)
+        if (m->receiver && m->micro_batch == t->job->micro_batch) return m;
+    return NULL;
+}
+
 static void begin(sim_talk *t)
 {
     sim_step *s = t->step;
+    const sim_mail *receive = t->gather ? NULL : awaited(s, t);
+    t->asked = receive ? fmax(t->start, receive->receiver->start) : t->start;
     int32_t broken = -1;
     const double nominal = (t->traffic->fixed_s + t->traffic->spread_s) * t->factor;
     t->start = fmax(t->start, sim_now(s));
@@ -85,9 +95,9 @@ static void end(sim_talk *t)
     s->driver_here = true;
     for (int32_t i = 0; last && i < members(t); i++) member(t, i)->busy = false;
     if (t->gather) {
-        sim_gather_done(t->gather, t->start, now);
+        sim_gather_done(t->gather, t->asked, now);
     } else {
-        sim_transfer done = {.job = t->job, .post = t->post, .moved_s = t->start};
+        sim_transfer done = {.job = t->job, .post = t->post, .moved_s = t->asked};
         sim_message_done(&done, now);
     }
     for (int32_t i = 0; last && i < members(t); i++) go_on(member(t, i));
@@ -112,10 +122,7 @@ static bool can_start(const sim_step *s, const sim_talk *t)
 {
     for (int32_t i = 0; i < members(t); i++)
         if (!waits(member(t, i))) return false;
-    if (t->gather) return true;
-    for (const sim_mail *m = s->mail[t->post->channel]; m; m = m->next)
-        if (m->receiver && m->micro_batch == t->job->micro_batch) return true;
-    return false;
+    return t->gather || awaited(s, t);
 }
 
 bool sim_talk_start(sim_step *s)

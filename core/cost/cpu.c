@@ -175,13 +175,22 @@ luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *ki
     return LUO_OK;
 }
 
+/* Sizes of products and attention are those of their keys. */
+static bool has_sizes(const luo_instr *in, const char *kind)
+{
+    if (is_product(kind)) return in->cost.kind == LUO_COST_GEMM;
+    if (!is_attention(kind)) return true;
+    return in->cost.kind == LUO_COST_ATTENTION_F || in->cost.kind == LUO_COST_ATTENTION_B;
+}
+
 luo_status luo_cpu_instr(const luo_cost_ctx *ctx, const luo_profile *p, const luo_role *role,
                          const luo_instr *in, double *seconds, luo_err *err)
 {
     const char *kind = ctx->ops && in->op < ctx->nops ? ctx->ops[in->op].kind : "";
     bool known = false;
-    LUO_TRY(luo_cpu_seconds(p, ctx->dtype, kind, luo_cpu_size_of(role, in, kind), seconds, &known,
-                            err));
+    if (has_sizes(in, kind))
+        LUO_TRY(luo_cpu_seconds(p, ctx->dtype, kind, luo_cpu_size_of(role, in, kind), seconds,
+                                &known, err));
     if (!known) {
         LUO_TRY(luo_cost_key_seconds(p, ctx->stack, &in->cost, ctx->dtype, seconds, err));
         *seconds -= *seconds > 0 ? p->launch_s : 0;
