@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Real runs whose processes are killed, stopped and left alone. A3 and A15 of conventions.md 15: none
+# hangs without a word, none leaves a process behind, and what was written can be read.
+set -u
+. tests/runs.sh
+steps=40 every=5
+start() { # OUT arguments..: a run in the background; pid
+    local out=$1; shift
+    "$L" run "$H/plans/tiny-4.json" --model "$S/models/tiny-llama.yaml" --cluster "$H/ranks4x2.yaml" --seed 3 \
+        --backend host --ranks 4 --dtype f64 --plots off --quiet --limit-s 100 --out "$tmp/$out" "$@" \
+        >"$tmp/$out.out" 2>"$tmp/$out.err" &
+    pid=$!
+    mine+=("$pid")
+    table=$tmp/$out/plan
+}
+at_work() { until_rows "$table/steps.csv" "$1" "$pid" && mapfile -t rank < <(ranks "$pid") && [ ${#rank[@]} = 4 ]; }
+ends() { # WANTED_EXIT
+    wait "$pid"; local rc=$?
+    [ $rc = "$1" ] || { echo "exit $rc, not $1"; head -n 5 "$tmp"/*.err; false; }
+}
+
+# ---- undisturbed ----
+start quiet --steps $steps --checkpoint-every $every
+check "undisturbed" ends 0
+
+# ---- one is killed ----
+start killed --steps $steps --checkpoint-every $every --max-restarts 1
+check "killed: it was at work" at_work 9
+all=$(family "$pid"); killed_at=$(now)
+kill -KILL "${rank[2]}"
+check "killed: in the table" until_rows "$table/events.csv" 2 "$pid"
+noticed=$(calc_s "$killed_at")
+echo "killed: noticed after $noticed s"
+check "killed: noticed within 2 s" calc "$noticed < 2"
+check "killed: the run ends" ends 0
+events=$table/events.csv
+check "killed: which device" grep -qE '^[0-9]+,[0-9.]+,[0-9]+,process-1,fired,fail,device:2,' "$events"
+check "killed: which process" grep -q "device 2 (rank 2, process ${rank[2]} on .*) died in step" "$events"
+check "killed: its device has left" eval '! grep -qE "\"devices\": *\[[^]]*2[^0-9]" "$table/plans/plan-001.json"'
+check "killed: complete" [ "$(state_of "$table")" = '"state": "complete"' ]
+check "killed: all steps" [ "$(curve "$table" | wc -l)" = $steps ]
+redone=$(grep -o '"steps_redone": [0-9]*' "$table/summary.json" | grep -o '[0-9]*$')
+echo "killed: $redone steps were done again"
+check "killed: no more was lost than since the checkpoint" [ "$redone" -le $((every + 1)) ]
+check "killed: the same curve" near 1e-10 <(curve "$table") <(curve "$tmp/quiet/plan")
+check "killed: nobody is left" left_of $all
+
+# ---- one is killed, and no restart is allowed ----
+start no-more --steps $steps --checkpoint-every $every --max-restarts 0
+check "no restart: it was at work" at_work 9
+all=$(family "$pid")
+kill -KILL "${rank[1]}"
+check "no restart: exit 4" ends 4
+check "no restart: device and checkpoint are named" grep -qE \
+    "^luoshu: error: device 1 died in step [0-9]+ and no more restarts are allowed .*; step [0-9]*[05] can be resumed with \`--resume $tmp/no-more/plan/checkpoints\`\." "$tmp/no-more.err"
+check "no restart: failed" [ "$(state_of "$table")" = '"state": "failed"' ]
+check "no restart: nobody is left" left_of $all
+start more --steps $steps --resume "$tmp/no-more/plan/checkpoints"
+check "no restart: and it can" ends 0
+check "no restart: the same curve" near 1e-10 <(curve "$table") <(curve "$tmp/quiet/plan" | tail -n "$(curve "$table" | wc -l)")
+
+# ---- one hangs ----
+start hangs --steps $steps --stuck-s 2
+check "hangs: it was at work" at_work 5
+all=$(family "$pid"); stopped_at=$(now)
+kill -STOP "${rank[3]}"
+check "hangs: exit 6" ends 6
+seconds=$(calc_s "$stopped_at")
+echo "hangs: ended after $seconds s"
+check "hangs: soon" calc "$seconds < 7"
+cat "$tmp/hangs.err"
+check "hangs: nobody is left" left_of $all
+
+# ---- the run itself is killed ----
+for whom in command coordinator; do
+    start "$whom" --steps 100000 --checkpoint-every $every
+    check "$whom killed: it was at work" at_work 12
+    all=$(family "$pid")
+    case $whom in command) kill -KILL "$pid" ;; coordinator) kill -KILL "$(pgrep -P "$pid" | head -n 1)" ;; esac
+    wait "$pid"
+    check "$whom killed: nobody is left" left_of $all
+    check "$whom killed: rows" whole $(find "$table" -name '*.csv' ! -path '*/config/*')
+    check "$whom killed: manifest" [ "$(state_of "$table")" = '"state": "running"' ]
+    start "after-$whom" --steps 3 --resume "$table/checkpoints" --set x=1
+    wait "$pid"
+done
+
+finish

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Real runs, seen from outside. A7 of conventions.md 15: the programs that were simulated are those
+# that ran, and what happened is told alike. Every plan trains the same; states go from one plan to
+# another by file. A straggler costs about what the simulator says.
+set -u
+. tests/runs.sh
+bare="--model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml --seed 3"
+
+# ---- the same program ----
+check "same: simulated" run sim 0 sim "$H/same.yaml" --plots off --trace-steps all
+check "same: run" host host 0 "$H/same.yaml" --trace-steps all
+sim=$tmp/sim/restart real=$tmp/host/restart
+hashes() { grep -o '"program_hash": "[0-9a-f]*"' "$1/manifest.json"; }
+alike() { # FILE COLUMN...: but for these columns, and not empty
+    local f=$1; shift
+    [ "$(rows "$sim/$f")" -gt 1 ] && cmp -s <(without "$sim/$f" "$@") <(without "$real/$f" "$@") ||
+        { diff <(without "$sim/$f" "$@") <(without "$real/$f" "$@") | head -n 6; false; }
+}
+check "same: three programs" [ "$(hashes "$sim" | sort -u | wc -l)" = 3 ]
+check "same: hashes" [ "$(hashes "$sim")" = "$(hashes "$real")" ]
+check "same: events" alike events.csv t_s
+check "same: operations" alike ops.csv t_start_s t_end_s
+check "same: steps" alike steps.csv $(head -n 1 "$sim/steps.csv" | tr , '\n' | grep -E '_s$|loss|grad_norm|slow')
+check "same: times differ" eval '! cmp -s "$sim/ops.csv" "$real/ops.csv"'
+
+# ---- a device withdraws: back to the checkpoint, on others ----
+attempt() { column "$1/steps.csv" attempt step loss | awk -v k="$2" '$1 == k {print $2, $3}'; }
+attempt "$real" 1 >"$tmp/again"
+attempt "$real" 0 | awk 'NR == FNR {s[$1]; next} $1 in s' "$tmp/again" - >"$tmp/before"
+check "soft failure: device 0 has left" eval '! grep -qE "\"devices\": *\[(0|0,.*)\]" "$real/plans/plan-002.json"'
+check "soft failure: steps were redone" [ "$(rows "$tmp/again")" -ge 2 ]
+check "soft failure: with the same losses" near 1e-4 "$tmp/again" "$tmp/before"
+
+# ---- one device alone trains the same; batches; weights before the first step ----
+check "alone" host alone 0 "$H/plans/tiny-1.json" $bare --ranks 1 --steps 18 --data README.md \
+    --dump-batches "$tmp/alone.jsonl" --save-init "$tmp/init.safetensors" --dtype f64
+check "alone, as the scenario" host quiet 0 "$H/plans/tiny-1.json" $bare --ranks 1 --steps 18
+check "same: losses of one device alone" near 1e-4 <(curve "$real") <(curve "$tmp/quiet/plan")
+check "other losses would be seen" eval '! near 1e-4 <(curve "$real") <(curve "$tmp/alone/plan") >/dev/null'
+
+line='^\{"step":[0-9]+,"micro_batch":[0-9]+,"replica":[0-9]+,"ids":\[[0-9]+(,[0-9]+){63}\],"document_starts":\[0(,[0-9]+)*\]\}$'
+check "batches: one line each" [ "$(rows "$tmp/alone.jsonl")" = $((18 * 8)) ]
+check "batches: their form" [ "$(grep -cvE "$line" "$tmp/alone.jsonl")" = 0 ]
+od -An -v -tu1 README.md | tr -s ' \n' ',' >"$tmp/bytes" # the text is a ring, and this is it twice
+ring="$(cat "$tmp/bytes" "$tmp/bytes" | tr -s ',')"
+from_text() { # N: so many lines, spread over the file, are runs of the text
+    local ids
+    while read -r ids; do [[ $ring == *",$ids,"* ]] || { echo "no such text: $ids"; return 1; }; done < <(
+        sed -E 's/.*"ids":\[([0-9,]*)\].*/\1/' "$tmp/alone.jsonl" | awk -v n="$1" 'NR % int(18 * 8 / n) == 0')
+}
+check "batches: the text's bytes" from_text 12
+
+# ---- saved under one plan, gone on with under another ----
+check "resume: first part" host first 0 "$H/plans/same.json" $bare --steps 6 --checkpoint-every 3 \
+    --data README.md --dtype f64
+check "resume: second part" host second 0 "$H/plans/tiny-2.json" $bare --ranks 2 --steps 11 --data README.md \
+    --dtype f64 --resume "$tmp/first/plan/checkpoints" --dump-batches "$tmp/second.jsonl"
+check "resume: at step 6" [ "$(column "$tmp/second/plan/steps.csv" step | head -n 1)" = 6 ]
+check "resume: one curve" near 1e-10 <(curve "$tmp/first/plan"; curve "$tmp/second/plan") \
+    <(curve "$tmp/alone/plan" | head -n 11)
+ids() { grep -oE '"ids":.*' "$1"; }
+check "resume: one order of batches" cmp -s <(ids "$tmp/second.jsonl") <(ids "$tmp/alone.jsonl" | sed -n '49,88p')
+
+# ---- weights written, read under another plan with another seed, and written again ----
+check "load" host loaded 0 "$H/plans/tiny-2.json" $bare --ranks 2 --seed 4 --steps 1 --dtype f64 \
+    --load "$tmp/init.safetensors" --save-init "$tmp/again.safetensors"
+check "no load" host drawn 0 "$H/plans/tiny-2.json" $bare --ranks 2 --seed 4 --steps 1 --dtype f64 \
+    --save-init "$tmp/drawn.safetensors"
+check "load: the same file comes back" cmp "$tmp/init.safetensors" "$tmp/again.safetensors"
+check "load: drawn by another seed it is another" eval '! cmp -s "$tmp/init.safetensors" "$tmp/drawn.safetensors"'
+
+# ---- a straggler, and its prediction ----
+# Seconds of a step with device 1 three times as slow over those without. Both sides of the ratio are
+# medians of one run; still only direction and rough size, since other work may share the cores.
+cat >"$tmp/slow.yaml" <<END
+schema: luoshu.scenario/1
+name: slow
+cluster: $H/ranks8.yaml
+model: $H/llama-5m.yaml
+plan: $H/plans/ranks-2.json
+extent: {steps: 10}
+data: {batch: {sequences: 8}, lengths: {kind: fixed, tokens: 128}}
+policies: [{name: static}]
+events:
+  - {id: slow, kind: straggler, target: "device:1", slowdown: 3, at_step: 5}
+END
+ratio() { column "$1/static/steps.csv" step step_s | awk '{if ($1 < 5) print $2 >"'"$tmp"'/f"; else print $2 >"'"$tmp"'/s"}'
+    echo "$(sort -n "$tmp/s" | sed -n 3p) $(sort -n "$tmp/f" | sed -n 3p)" | awk '{print $1 / $2}'; }
+check "straggler: simulated" run slow-sim 0 sim "$tmp/slow.yaml" --plots off
+check "straggler: run" host slow-host 0 "$tmp/slow.yaml" --ranks 2
+predicted=$(ratio "$tmp/slow-sim") measured=$(ratio "$tmp/slow-host")
+echo "straggler: a step is $predicted times as long by prediction, $measured times measured"
+check "straggler: slower" calc "$measured > 1.3"
+check "straggler: about as predicted" calc "$measured > 0.4 * $predicted && $measured < 2.5 * $predicted"
+check "straggler: the slow device is named" [ "$(column "$tmp/slow-host/static/steps.csv" step slowest_device | tail -n 1)" = "9 1" ]
+
+finish
