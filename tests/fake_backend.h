@@ -59,6 +59,7 @@ static struct fake {
     double state_s, gap_s;  /* what state() takes; the way to the ranks before a step */
     double machine;         /* compute_s is that many times what is predicted; 0: 1 */
     double odd_stage;       /* device 4 computes so many times longer than that; 0: 1 */
+    double overdone;        /* a slow device measures so many times as slow as it is; 0: 1 */
     double other_machine;   /* the same from the second plan on; 0: as under the first */
     int64_t broken;         /* this checkpoint can not be read; 0: all can */
     int32_t dies_loading;   /* so many times */
@@ -228,6 +229,7 @@ static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *
     for (int32_t i = 0; i < q->programs->n; i++) {
         const int32_t d = q->programs->at[i].device;
         compute[i] = fake.compute_s[d] * machine * (d == 4 && fake.odd_stage ? fake.odd_stage : 1);
+        if (fake.overdone > 0 && fake.world->slowdown[d] > 1) compute[i] *= fake.overdone;
         compute[q->programs->n + i] = fake.predicted_s[d];
         fake.parts[i] = (luo_parts){.compute_s = fake.compute_s[d],
                                     .bubble_s = out->end_s - out->start_s - fake.compute_s[d]};

@@ -99,6 +99,18 @@ static luo_status switched_row(luo_run *r, int32_t from, const char *source,
     return r->sink->switched(r->sink->ctx, &row, err);
 }
 
+/* Who leaves the plan is probed from now on, and a probe shows a slowdown as it is: what was
+ * measured of a known one gives way to it, since the difference is no news. */
+static void expect_probes(luo_run *r, const luo_used_plan *was, const luo_used_plan *now)
+{
+    const luo_world *w = luo_events_world(r->events);
+    for (int32_t i = 0; r->real && i < was->ndev; i++) {
+        const int32_t d = was->dev[i];
+        if (!now->member[d] && w->slowdown[d] > 1 && r->detect.accepted[d] > 1)
+            luo_detect_accept(&r->detect, d, w->slowdown[d]);
+    }
+}
+
 static luo_status start_plan(luo_run *r, int32_t plan, luo_err *err)
 {
     const luo_used_plan *was = luo_run_plan(r), *now = r->plans[plan];
@@ -109,6 +121,7 @@ static luo_status start_plan(luo_run *r, int32_t plan, luo_err *err)
     r->discard = true;
     luo_detect_forget(&r->detect);
     luo_pace_forget(r);
+    expect_probes(r, was, now);
     luo_events_set_job(r->events, now->dev, now->ndev);
     return fresh ? luo_run_span(r, LUO_SPAN_WAIT, r->cost.replacement_s, 0, err) : LUO_OK;
 }

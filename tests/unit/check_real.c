@@ -412,6 +412,28 @@ START_TEST(pace_of_the_machine)
 }
 END_TEST
 
+/* Measured slower than it is, a device leaves the plan; that its probes show less is no news. */
+START_TEST(probes_after_measurements)
+{
+    static char *log[2];
+    for (int real = 0; real < 2; real++) {
+        events[0] = at_step("slow", LUO_EVENT_STRAGGLER, "device:1", 7);
+        events[0].slowdown = 2;
+        prepare_real("restart", 40, 1);
+        spec.planner_s = 0;
+        if (real) fake.overdone = 1.6;
+        else opts.backend = &fake_backend;
+        run_ok();
+        check_books();
+        ck_assert_int_eq(fake.nplans, 2);
+        log[real] = log_text();
+    }
+    ck_assert_str_eq(log[0], log[1]);
+    free(log[0]);
+    free(log[1]);
+}
+END_TEST
+
 /* Under another plan the machine is another one against the profile; nobody has changed. */
 START_TEST(pace_under_each_plan)
 {
@@ -499,6 +521,7 @@ LUO_SUITE("run.real", LUO_T(state_comes_first), LUO_T_N(saves_when_asked, 2),
           LUO_T_N(too_many_deaths, LUO_ROWS(gone)), LUO_T_N(death_while_loading, 2),
           LUO_T_N(hard_failure_is_as_on_the_simulator, 2), LUO_T(hard_failure_outside),
           LUO_T(resumed), LUO_T_N(nothing_left_to_resume, 2), LUO_T(older_checkpoint),
-          LUO_T(switches_move_state), LUO_T_N(pace_of_the_machine, 6), LUO_T_N(pace_under_each_plan, 2),
+          LUO_T(switches_move_state), LUO_T_N(pace_of_the_machine, 6),
+          LUO_T(probes_after_measurements), LUO_T_N(pace_under_each_plan, 2),
           LUO_T(disk_is_lost),
           LUO_T_N(same_log_at_random, 60))
