@@ -4,10 +4,10 @@
 set -u
 . tests/runs.sh
 steps=40 every=5
+tiny="$H/plans/tiny-4.json --model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml --dtype f64"
 start() { # OUT arguments..: a run in the background; pid
     local out=$1; shift
-    "$L" run "$H/plans/tiny-4.json" --model "$S/models/tiny-llama.yaml" --cluster "$H/ranks4x2.yaml" --seed 3 \
-        --backend host --ranks 4 --dtype f64 --plots off --quiet --limit-s 100 --out "$tmp/$out" "$@" \
+    "$L" run "$@" --seed 3 --backend host --ranks 4 --plots off --quiet --limit-s 100 --out "$tmp/$out" \
         >"$tmp/$out.out" 2>"$tmp/$out.err" &
     pid=$!
     mine+=("$pid")
@@ -20,20 +20,20 @@ ends() { # WANTED_EXIT
 }
 
 # ---- undisturbed ----
-start quiet --steps $steps --checkpoint-every $every
+start quiet $tiny --steps $steps --checkpoint-every $every
 check "undisturbed" ends 0
 
 # ---- one is killed ----
-start killed --steps $steps --checkpoint-every $every --max-restarts 1
+start killed $tiny --steps $steps --checkpoint-every $every --max-restarts 1
 check "killed: it was at work" at_work 9
 all=$(family "$pid"); killed_at=$(now)
 kill -KILL "${rank[2]}"
-check "killed: in the table" until_rows "$table/events.csv" 2 "$pid"
+events=$table/events.csv
+check "killed: in the table" until_says "$events" process-1 "$pid"
 noticed=$(calc_s "$killed_at")
 echo "killed: noticed after $noticed s"
 check "killed: noticed within 2 s" calc "$noticed < 2"
 check "killed: the run ends" ends 0
-events=$table/events.csv
 check "killed: which device" grep -qE '^[0-9]+,[0-9.]+,[0-9]+,process-1,fired,fail,device:2,' "$events"
 check "killed: which process" grep -q "device 2 (rank 2, process ${rank[2]} on .*) died in step" "$events"
 check "killed: its device has left" eval '! grep -qE "\"devices\": *\[[^]]*2[^0-9]" "$table/plans/plan-001.json"'
@@ -46,7 +46,7 @@ check "killed: the same curve" near 1e-10 <(curve "$table") <(curve "$tmp/quiet/
 check "killed: nobody is left" left_of $all
 
 # ---- one is killed, and no restart is allowed ----
-start no-more --steps $steps --checkpoint-every $every --max-restarts 0
+start no-more $tiny --steps $steps --checkpoint-every $every --max-restarts 0
 check "no restart: it was at work" at_work 9
 all=$(family "$pid")
 kill -KILL "${rank[1]}"
@@ -55,34 +55,45 @@ check "no restart: device and checkpoint are named" grep -qE \
     "^luoshu: error: device 1 died in step [0-9]+ and no more restarts are allowed .*; step [0-9]*[05] can be resumed with \`--resume $tmp/no-more/plan/checkpoints\`\." "$tmp/no-more.err"
 check "no restart: failed" [ "$(state_of "$table")" = '"state": "failed"' ]
 check "no restart: nobody is left" left_of $all
-start more --steps $steps --resume "$tmp/no-more/plan/checkpoints"
+start more $tiny --steps $steps --resume "$tmp/no-more/plan/checkpoints"
 check "no restart: and it can" ends 0
 check "no restart: the same curve" near 1e-10 <(curve "$table") <(curve "$tmp/quiet/plan" | tail -n "$(curve "$table" | wc -l)")
 
 # ---- one hangs ----
-start hangs --steps $steps --stuck-s 2
-check "hangs: it was at work" at_work 5
+# A larger model, so that a rank is stopped inside a step and not between two.
+start hangs "$H/plans/ranks-4.json" --model "$H/llama-5m.yaml" --cluster "$H/ranks8.yaml" --steps 100 --stuck-s 2
+check "hangs: it was at work" at_work 2
+sleep 0.1
 all=$(family "$pid"); stopped_at=$(now)
 kill -STOP "${rank[3]}"
 check "hangs: exit 6" ends 6
 seconds=$(calc_s "$stopped_at")
 echo "hangs: ended after $seconds s"
-check "hangs: soon" calc "$seconds < 7"
-cat "$tmp/hangs.err"
+check "hangs: within 5 s of the watchdog's 2" calc "$seconds < 7"
+# device and instruction that wait, for whom, and who gives no answer
+check "hangs: who waits for whom" grep -qE "^luoshu: error: stuck for [0-9.]+ s in step [0-9]+: .*device [0-2] waits in [a-z_]+ .*instruction [0-9]+\) .*device 3.*it does not answer \(process ${rank[3]} on " "$tmp/hangs.err"
+grep -h "stuck for" "$tmp/hangs.err"
 check "hangs: nobody is left" left_of $all
 
 # ---- the run itself is killed ----
+# The command, whose child then ends in order, or that child, which can not.
 for whom in command coordinator; do
-    start "$whom" --steps 100000 --checkpoint-every $every
+    start "$whom" $tiny --steps 100000 --checkpoint-every $every
     check "$whom killed: it was at work" at_work 12
     all=$(family "$pid")
-    case $whom in command) kill -KILL "$pid" ;; coordinator) kill -KILL "$(pgrep -P "$pid" | head -n 1)" ;; esac
-    wait "$pid"
+    case $whom in
+    command) killed=$pid wanted=interrupted ;;
+    coordinator) killed=$(pgrep -P "$pid") wanted=running ;;
+    esac
+    kill -KILL "$killed"
+    wait "$pid" 2>/dev/null
     check "$whom killed: nobody is left" left_of $all
     check "$whom killed: rows" whole $(find "$table" -name '*.csv' ! -path '*/config/*')
-    check "$whom killed: manifest" [ "$(state_of "$table")" = '"state": "running"' ]
-    start "after-$whom" --steps 3 --resume "$table/checkpoints" --set x=1
-    wait "$pid"
+    check "$whom killed: manifest" [ "$(state_of "$table")" = "\"state\": \"$wanted\"" ]
 done
+at=$(ls "$table/checkpoints" | sed -n 's/^step-0*//p' | sort -n | tail -n 1)
+start goes-on $tiny --steps $((at + 2)) --resume "$table/checkpoints"
+check "killed: its checkpoint can be resumed" ends 0
+check "killed: two steps more" [ "$(column "$table/steps.csv" step | tr '\n' ' ')" = "$at $((at + 1)) " ]
 
 finish

@@ -6,6 +6,12 @@ set -u
 . tests/runs.sh
 bare="--model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml --seed 3"
 
+for plan in "$H"/plans/*.json; do
+    case $plan in */ranks-*) at="--model $H/llama-5m.yaml --cluster $H/ranks8.yaml" ;;
+    *) at="--model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml" ;; esac
+    check "$plan" "$L" check "$plan" $at >/dev/null
+done
+
 # ---- the same program ----
 check "same: simulated" run sim 0 sim "$H/same.yaml" --plots off --trace-steps all
 check "same: run" host host 0 "$H/same.yaml" --trace-steps all

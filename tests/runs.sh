@@ -75,9 +75,12 @@ ranks() { # PID: its luoshu-rank processes, by rank
     local p
     for p in $(family "$1"); do [ "$(cat "/proc/$p/comm" 2>/dev/null)" = luoshu-rank ] && echo "$p"; done | sort -n
 }
-rows() { wc -l <"$1" 2>/dev/null || echo 0; }
+rows() { if [ -f "$1" ]; then wc -l <"$1"; else echo 0; fi; }
 until_rows() { # FILE ROWS PID: until the file has them; false if the process ends before
     until [ "$(rows "$1")" -ge "$2" ]; do kill -0 "$3" 2>/dev/null || return 1; sleep 0.01; done
+}
+until_says() { # FILE TEXT PID
+    until grep -qs "$2" "$1"; do kill -0 "$3" 2>/dev/null || return 1; sleep 0.01; done
 }
 # The processes of this list that still run 5 s later: none is wanted.
 left_of() { # PID...
