@@ -151,7 +151,9 @@ const luo_verb luo_verbs[] = {
      "Trains for real with the programs that `sim` simulates; failures and stragglers included.",
      "run it for real (host)", run_options, N(run_options),
      "a result set as `sim` writes it, with checkpoints and ranks.log per policy",
-     {NULL, NULL},
+     {"luoshu run scenarios/examples/small.yaml --backend host --policies restart --out host --force",
+      "luoshu run scenarios/plans/tiny2.json --backend host --checkpoint-every 2 --model"
+      " scenarios/models/tiny-llama.yaml --cluster scenarios/clusters/tiny2.yaml --force"},
      "0 1 2 3 4 5 6", "luoshu.run/1", luo_verb_run_run},
     {"plan", "luoshu plan uniform --model FILE --cluster FILE [options]",
      "Makes a plan; prints objective, lower bound, simulated step and planning time.",
@@ -241,7 +243,7 @@ void luo_verb_help(FILE *out, const luo_verb *v)
         if (v->json_schema || strcmp(luo_common_options[i].name, "json") != 0)
             print_options(out, &luo_common_options[i], 1);
     if (v->writes) fprintf(out, "\nwrites: %s\n", v->writes);
-    if (v->examples[0]) fputs("\nexamples:\n", out);
+    fputs("\nexamples:\n", out);
     for (int i = 0; i < 2; i++)
         if (v->examples[i]) fprintf(out, "  %s\n", v->examples[i]);
     fprintf(out, "\nexit: %s\n", v->exits);

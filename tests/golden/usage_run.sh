@@ -7,4 +7,10 @@ u "$P" --backend host --data nowhere.txt; u "$P" --backend host --resume nowhere
 u "$P" --backend host --load x --hostfile nowhere
 touch w; u "$P" --backend host --load w --resume .; u "$P" --backend host --save-init x --resume .
 u "$P" --backend host --checkpoint-every; u "$P" --backend host --comm flow
+W="--model $S/models/tiny-llama.yaml --cluster $S/clusters/tiny2.yaml --backend host"
+u "$P" $W --dtype bf16; u "$P" $W --dtype f64; u "$P" $W --ranks 3; u "$P" --backend host; u "$P" $W --resume .
+u "$S/plans/published/plan-12.json" --backend host --model "$S/models/llama-32b.yaml" --cluster "$S/clusters/h20-32.yaml"
+u "$S/examples/small.yaml" --backend host --dump-batches x; u "$P" $W --policies a; u "$P" $W --launcher none
+u "$P" $W --max-restarts many; u "$P" $W --trace-steps 5-3
+touch step-000001; u "$P" $W --resume step-000001
 ls
