@@ -23,7 +23,8 @@ typedef struct job {
 static luo_status find_machine(job *j, luo_err *err)
 {
     luo_fact facts[LUO_MACHINE_FACTS];
-    LUO_TRY(luo_machine_facts(j->cli->arena, NULL, facts, err));
+    const luo_exec_options none = {0};
+    LUO_TRY(luo_machine_facts(j->cli->arena, &none, facts, err));
     for (int i = 0; i < LUO_MACHINE_FACTS; i++)
         if (strcmp(facts[i].name, "cpu") == 0) j->cpu = facts[i].value;
     j->cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
