@@ -228,7 +228,8 @@ static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *
     const double machine = other ? fake.other_machine : fake.machine > 0 ? fake.machine : 1;
     for (int32_t i = 0; i < q->programs->n; i++) {
         const int32_t d = q->programs->at[i].device;
-        compute[i] = fake.compute_s[d] * machine * (d == 4 && fake.odd_stage ? fake.odd_stage : 1);
+        compute[i] = fake.compute_s[d] * machine;
+        if (d == 4 && fake.odd_stage > 0) compute[i] *= fake.odd_stage;
         if (fake.overdone > 0 && fake.world->slowdown[d] > 1) compute[i] *= fake.overdone;
         compute[q->programs->n + i] = fake.predicted_s[d];
         fake.parts[i] = (luo_parts){.compute_s = fake.compute_s[d],

@@ -64,12 +64,12 @@ static const luo_column events[] = {
     I("seq", "number of the row"),
     S("t_s", "run time"),
     I("step", "step under way or next"),
-    T("id", "event id of the scenario"),
+    T("id", "event id of the scenario, or process-N of a process that died without one"),
     T("phase", "fired ended ignored detected decided switched restarted lost never"),
     T("kind", "straggler fail leave join link flap lengths"),
     T("target", "what it hits, after any draw"),
-    R("value", "slowdown or bandwidth factor; empty: the kind has none"),
-    T("detail", "a sentence"),
+    R("value", "slowdown or bandwidth factor injected; empty: the kind has none"),
+    T("detail", "words and counts; what was measured stands in log.txt"),
 };
 
 static const luo_column ops[] = {
