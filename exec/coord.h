@@ -4,7 +4,8 @@
  *
  * host_row.c (the table), coord_jobs.c (processes and what is bound in them), coord_state.c (INIT,
  * LOAD, SAVE), coord_step.c (steps and switches), coord_orders.c (events into orders of ranks),
- * coord_result.c (reports into results), coord_meet.c (records of both sides of a transfer), coord_stuck.c (who waits for whom), coord_dump.c. */
+ * coord_result.c (reports into results), coord_meet.c (records of both sides of a transfer),
+ * coord_stuck.c (who waits for whom), coord_dump.c. */
 #ifndef LUO_EXEC_COORD_H
 #define LUO_EXEC_COORD_H
 #include "core/base/hash.h"

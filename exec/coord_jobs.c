@@ -71,9 +71,9 @@ luo_status luo_coord_start(luo_backend_state *b, const luo_world *world,
                              .dtype = b->config.dtype,
                              .seed = b->config.seed,
                              .data = b->options->data};
-    LUO_TRY(luo_fleet_start(&b->fleet, b->options, &setup, err));
-    b->dead = false;
-    return LUO_OK;
+    const luo_status st = luo_fleet_start(&b->fleet, b->options, &setup, err);
+    b->dead = st == LUO_EPEER;
+    return st;
 }
 
 luo_status luo_coord_wait(luo_backend_state *b, const char *what, luo_err *err)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "exec/clock.h"
@@ -92,10 +93,19 @@ static void let_in(const luo_fleet *f, lobby *l)
     l->at[l->n++] = (stranger){.fd = fd, .in = {.limit = HELLO_BYTES}};
 }
 
+/* The launcher has ended before all ranks came: they can not be started, or one was killed on the
+ * way, which may go well another time. */
 static luo_status not_started(luo_fleet *f, int32_t here, luo_err *err)
 {
     char why[512];
     luo_launch_reason(&f->launch, why, sizeof why);
+    if (WIFSIGNALED(f->launch.how) || luo_launch_rank_killed(&f->launch)) {
+        f->loss.rank = -1;
+        f->loss.at_s = luo_clock_s();
+        snprintf(f->loss.text, sizeof f->loss.text, "a process died while the ranks started (%s)",
+                 why);
+        return luo_err_set(err, LUO_EPEER, "%s; all ranks have to stay.", f->loss.text);
+    }
     return luo_err_set(err, LUO_EBACKEND,
                        "the ranks did not start (%d of %d came): %s; `%s` has "
                        "to run under the launcher on every host.",

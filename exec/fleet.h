@@ -56,8 +56,8 @@ typedef struct luo_fleet {
 
 /* Starts setup->nranks processes and sets them up; waits until each has read its inputs.
  * Pre:    *f is {0}, or has ended. options live as long.
- * Errors: LUO_EBACKEND they do not start, with the reason; what a rank said of its inputs.
- * Owner:  luo_fleet_end. */
+ * Errors: LUO_EBACKEND they do not start, with the reason; LUO_EPEER one was killed meanwhile; what
+ * a rank said of its inputs. Owner:  luo_fleet_end. */
 luo_status luo_fleet_start(luo_fleet *f, const luo_exec_options *options, const luo_setup *setup,
                            luo_err *err);
 /* Lets all ranks end in order, kills those that do not; nothing is left afterwards. */

@@ -250,19 +250,46 @@ static void first_notice(const char *at, char *text, size_t size)
     while (used > 0 && strchr(". \r", text[used - 1])) text[--used] = 0;
 }
 
+/* What was written since the start; NULL: nothing, or no memory. Owner: free. */
+static char *read_log(const luo_launch *l)
+{
+    char *log = l->has_log ? calloc(1, REASON_BYTES + 1) : NULL;
+    if (!log || pread(l->log, log, REASON_BYTES, l->log_from) > 0) return log;
+    free(log);
+    return NULL;
+}
+
+/* How mpirun tells that a rank was killed; of one that had not begun MPI only its own code does. */
+static const char killed[] = "exited on signal";
+
+bool luo_launch_rank_killed(const luo_launch *l)
+{
+    char *log = read_log(l);
+    const bool found = log && strstr(log, killed);
+    free(log);
+    return found || (WIFEXITED(l->how) && WEXITSTATUS(l->how) == 128 + SIGKILL);
+}
+
+static void line_of(const char *log, const char *at, char *text, size_t size)
+{
+    while (at > log && at[-1] != '\n') at--;
+    size_t n = strcspn(at, "\n");
+    while (n > 0 && strchr(". \r", at[n - 1])) n--;
+    snprintf(text, size, "%.*s", (int)n, at);
+}
+
 void luo_launch_reason(const luo_launch *l, char *text, size_t size)
 {
     static const char ours[] = "luoshu-rank: error: ";
-    char *log = calloc(1, REASON_BYTES + 1);
-    const ssize_t n = log && l->has_log ? pread(l->log, log, REASON_BYTES, l->log_from) : 0;
-    const char *said = n > 0 ? strstr(log, ours) : NULL;
+    char *log = read_log(l);
+    const char *said = log ? strstr(log, ours) : NULL, *how = log ? strstr(log, killed) : NULL;
     text[0] = 0;
-    if (said) {
-        said += sizeof ours - 1;
-        snprintf(text, size, "%.*s", (int)strcspn(said, "\n"), said);
-    } else if (n > 0) {
+    if (said)
+        line_of(said + sizeof ours - 1, said + sizeof ours - 1, text, size);
+    else if (how)
+        line_of(log, how, text, size);
+    else if (log)
         first_notice(log, text, size);
-    }
     free(log);
     if (text[0]) return;
     if (WIFSIGNALED(l->how))

@@ -36,7 +36,7 @@ struct luo_listener {
 
 /* ---- in the thread ---- */
 
-static void leave(luo_listener *l)
+static _Noreturn void leave(luo_listener *l)
 {
     _exit(l->lost());
 }

@@ -224,6 +224,33 @@ START_TEST(failed_start)
 }
 END_TEST
 
+/* A rank that is killed on its way is a death, not a start that can not be: it may go well later.
+ */
+START_TEST(killed_while_starting)
+{
+    rig g;
+    int64_t step = 0;
+    rig_open(&g, 2, "2: [0,1]*4");
+    g.options.program = luo_arena_printf(g.arena, "%s/rank.sh", g.dir);
+    FILE *f = fopen(g.options.program, "w");
+    ck_assert_ptr_nonnull(f);
+    fprintf(f, "#!/bin/sh\nrm '%s/first' 2>/dev/null && kill -9 $$\nexec '%s' \"$@\"\n", g.dir,
+            g.self);
+    fclose(f);
+    ck_assert_int_eq(chmod(g.options.program, 0755), 0);
+    f = fopen(luo_arena_printf(g.arena, "%s/first", g.dir), "w");
+    ck_assert_ptr_nonnull(f);
+    fclose(f);
+    rig_begin(&g);
+    const luo_status st = rig_state(&g, LUO_STATE_INIT, &step);
+    ck_assert_msg(st == LUO_EPEER, "%s: %s", luo_status_name(st), g.err.text);
+    ck_assert_ptr_nonnull(strstr(g.err.text, "a process died while the ranks started ("));
+    ck_assert_int_eq(rig_state(&g, LUO_STATE_INIT, &step), LUO_OK);
+    rig_step(&g, 0);
+    rig_close(&g);
+}
+END_TEST
+
 /* Nothing that a launcher or a rank writes reaches the terminal; a clean run leaves no log. */
 START_TEST(quiet)
 {
@@ -256,4 +283,4 @@ END_TEST
 
 RIG_MAIN("exec.watch", LUO_T(hang_is_named), LUO_T(stopped_process), LUO_T_N(coordinator_killed, 2),
          LUO_T(strangers), LUO_T(wrong_rank), LUO_T_N(failed_start, LUO_ROWS(starts)),
-         LUO_T_N(quiet, 2))
+         LUO_T(killed_while_starting), LUO_T_N(quiet, 2))
