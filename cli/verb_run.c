@@ -173,6 +173,9 @@ static luo_status adjust(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_
     if (x->dump_batches && sc->npolicies > 1)
         return luo_err_set(err, LUO_EUSAGE, "`--dump-batches` is one file and the scenario has %d "
                            "policies; choose one with --policies.", sc->npolicies);
+    if (x->launcher == LUO_LAUNCH_NONE && sc->npolicies > 1)
+        return luo_err_set(err, LUO_EUSAGE, "a launcher of your own starts its ranks once, and the "
+                           "scenario has %d policies; choose one with --policies.", sc->npolicies);
     if (x->ranks == 0 && s->bare && x->max_restarts == 0) x->ranks = luo_run_ranks(cli, sc, err);
     LUO_TRY(luo_run_check_names(cli, sc, x, err));
     return luo_run_check_resume(cli, sc, x, err);

@@ -11,8 +11,9 @@
 
 #include "exec/clock.h"
 
-/* STRANGERS: connections that have not said who they are. */
-enum { END_S = 5, SEND_S = 20, STRANGERS = 64, HELLO_BYTES = 4096 };
+/* Seconds: END_S for an end in order, which a busy machine draws out; REST_S for what is left after
+ * a death. STRANGERS: connections that have not said who they are. */
+enum { END_S = 20, REST_S = 5, SEND_S = 20, STRANGERS = 64, HELLO_BYTES = 4096 };
 
 /* ---- those who knock ---- */
 
@@ -112,6 +113,13 @@ static luo_status not_started(luo_fleet *f, int32_t here, luo_err *err)
                        here, f->n, why, f->options->program);
 }
 
+/* Under --launcher none: has the process that became rank 0 ended? Then none will come any more. */
+static bool nobody_comes(const luo_fleet *f)
+{
+    struct pollfd p = {.fd = f->door.rank0, .events = POLLIN};
+    return f->options->launcher == LUO_LAUNCH_NONE && poll(&p, 1, 0) > 0;
+}
+
 /* One look at the door and at all who stand in the lobby. */
 static luo_status look_round(luo_fleet *f, lobby *l, luo_err *err)
 {
@@ -134,6 +142,10 @@ static luo_status await_hellos(luo_fleet *f, luo_err *err)
         const bool over = f->options->launcher != LUO_LAUNCH_NONE && luo_launch_ended(&f->launch);
         st = look_round(f, &l, err);
         if (st == LUO_OK && over && l.here < f->n) st = not_started(f, l.here, err);
+        if (st == LUO_OK && l.here < f->n && nobody_comes(f))
+            st = luo_err_set(err, LUO_EBACKEND,
+                             "the ranks that the launcher started are gone; a "
+                             "run needs a start of its own.");
         if (st == LUO_OK && luo_clock_s() > until)
             st = luo_err_set(err, LUO_EBACKEND,
                              "only %d of %d ranks came within %d s; all hosts "
@@ -204,7 +216,7 @@ static luo_status set_up(luo_fleet *f, const luo_setup *setup, luo_err *err)
 luo_status luo_fleet_start(luo_fleet *f, const luo_exec_options *options, const luo_setup *setup,
                            luo_err *err)
 {
-    luo_launch_end(&f->launch, options, END_S);
+    luo_launch_end(&f->launch, options, REST_S);
     give_back(f);
     f->options = options;
     f->local = options->launcher == LUO_LAUNCH_MPIRUN && !options->hostfile;
@@ -257,9 +269,10 @@ static void see_off(luo_fleet *f)
 void luo_fleet_end(luo_fleet *f)
 {
     if (!f->options) return;
-    if (f->alive && luo_fleet_send_all(f, LUO_SAY_END, NULL, NULL) == LUO_OK) see_off(f);
+    const bool in_order = f->alive;
+    if (in_order && luo_fleet_send_all(f, LUO_SAY_END, NULL, NULL) == LUO_OK) see_off(f);
     luo_fleet_drop(f);
-    luo_launch_end(&f->launch, f->options, END_S);
+    luo_launch_end(&f->launch, f->options, in_order ? END_S : REST_S);
     if (f->has_door) luo_door_close(&f->door);
     give_back(f);
     *f = (luo_fleet){0};

@@ -13,7 +13,7 @@
 /* Seconds. SETTLE: from the first sign of a death until it is known who it was; a launcher that
  * ends all ranks tells them first. ANSWER: for a question that a listening thread answers at once.
  * REFUSED: for the others, once a rank has refused a command in which all take part. */
-static const double SETTLE_S = 1, ANSWER_S = 1, REFUSED_S = 5, LOOK_MIN_S = 0.05, LOOK_MAX_S = 2;
+static const double SETTLE_S = 1, ANSWER_S = 3, REFUSED_S = 5, LOOK_MIN_S = 0.05, LOOK_MAX_S = 2;
 
 void luo_fleet_begin(luo_fleet *f, luo_wire *payload)
 {

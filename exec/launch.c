@@ -33,7 +33,7 @@ static bool one_host(const luo_exec_options *o)
 luo_status luo_door_open(const luo_exec_options *o, luo_door *out, luo_err *err)
 {
     unsigned char draw[(LUO_DOOR_TOKEN - 1) / 2];
-    luo_door d = {.fd = -1};
+    luo_door d = {.fd = -1, .rank0 = -1};
     if (getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
         return luo_err_set(err, LUO_EBACKEND, "the system gives no random bytes; it has to.");
     for (size_t i = 0; i < sizeof draw; i++) snprintf(d.token + 2 * i, 3, "%02x", draw[i]);
@@ -48,7 +48,8 @@ luo_status luo_door_open(const luo_exec_options *o, luo_door *out, luo_err *err)
 void luo_door_close(luo_door *door)
 {
     if (door->fd >= 0) close(door->fd);
-    door->fd = -1;
+    if (door->rank0 >= 0) close(door->rank0);
+    door->fd = door->rank0 = -1;
 }
 
 /* ---- the command line ---- */

@@ -20,6 +20,7 @@ struct luo_door {
     char host[LUO_DOOR_HOST];   /* name or address that ranks can reach */
     char token[LUO_DOOR_TOKEN]; /* what a connection has to know */
     int32_t nranks;             /* LUO_LAUNCH_NONE: as many as the launcher started; else 0 */
+    int rank0; /* LUO_LAUNCH_NONE: can be read when the process that became rank 0 has ended */
 };
 
 /* Opens a door: the loopback alone when all ranks are on this host. Errors: LUO_EBACKEND. */

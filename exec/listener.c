@@ -116,14 +116,19 @@ static void withdraw(luo_listener *l)
     l->abort = true;
 }
 
-/* Does what is due; returns seconds to the next date. The lock orders a withdrawal before the
- * answer of the main thread, which takes it to end the command. */
+/* Does what is due. Pre: locked, which orders a withdrawal before the answer of the main thread. */
+static void do_due(luo_listener *l, double now)
+{
+    if (now >= l->kill_s) kill(getpid(), SIGKILL);
+    if (now >= l->withdraw_s) withdraw(l);
+}
+
+/* Seconds to the next date. */
 static double keep_dates(luo_listener *l)
 {
     const double now = luo_clock_s();
     pthread_mutex_lock(&l->lock);
-    if (now >= l->kill_s) kill(getpid(), SIGKILL);
-    if (now >= l->withdraw_s) withdraw(l);
+    do_due(l, now);
     const double next = fmin(l->withdraw_s, l->kill_s) - now;
     pthread_mutex_unlock(&l->lock);
     return next;
@@ -233,6 +238,8 @@ static void set(luo_listener *l, int64_t serial, double withdraw_s, double kill_
     l->withdraw_s = withdraw_s;
     l->kill_s = kill_s;
     l->abort = serial > 0 && l->aborted == serial;
+    do_due(l,
+           luo_clock_s()); /* not left to the thread: the command could be over before it looks */
     pthread_mutex_unlock(&l->lock);
     const ssize_t did = write(l->wake, &one, sizeof one);
     (void)did; /* fails only where it is awake already */

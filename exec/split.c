@@ -1,6 +1,7 @@
 /* exec/split.c: under a launcher of the user's (--launcher none): one process a rank is there
  * already, and the coordinator has to live beside them. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,18 +72,29 @@ luo_status luo_launch_split(const luo_exec_options *o, luo_door *out, luo_err *e
     if (rank > 0) return become_rank(o, NULL, err);
     LUO_TRY(luo_door_open(o, &door, err));
     door.nranks = n;
+    int life[2]; /* its other end stays open as long as rank 0's process lives */
+    if (pipe(life) != 0) {
+        luo_door_close(&door);
+        return luo_err_set(err, LUO_EBACKEND, "no pipe to rank 0; close files.");
+    }
     const pid_t pid = fork();
     if (pid == 0) {
         setpgid(0, 0); /* or the launcher would end it with the ranks, before it has told why */
+        close(life[1]);
+        door.rank0 = life[0];
+        fcntl(door.rank0, F_SETFD, FD_CLOEXEC);
         *out = door;
         return LUO_OK;
     }
     if (pid > 0) {
         close(door.fd);
+        close(life[0]);
         const luo_status st = become_rank(o, &door, err);
         kill(pid, SIGTERM);
         return st;
     }
+    close(life[0]);
+    close(life[1]);
     luo_door_close(&door);
     return luo_err_set(err, LUO_EBACKEND, "no process for the coordinator; end others.");
 }

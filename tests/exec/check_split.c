@@ -86,7 +86,7 @@ START_TEST(under_a_launcher)
         ck_assert_int_eq(WEXITSTATUS(how), CODE);
     else
         ck_assert_int_ne(WEXITSTATUS(how), 0);
-    for (int i = 0; i < 100 && !text[0]; i++) { /* it may outlive the launcher by a moment */
+    for (int i = 0; i < 600 && !text[0]; i++) { /* it may outlive the launcher by a moment */
         ck_assert_int_ge(pread(fd, text, sizeof text - 1, 0), 0);
         if (!text[0]) usleep(50000);
     }

@@ -14,20 +14,20 @@ START_TEST(hang_is_named)
     setenv("FAKE_HANG_DEVICE", "1", 1);
     setenv("FAKE_HANG_STEP", "1", 1);
     rig_open(&g, 3, "2: [0,1]*2 [2]*2");
-    g.options.stuck_s = 1;
+    g.options.stuck_s = 3;
     rig_start(&g);
     const int32_t n = rig_pids(&g, pid);
     rig_step(&g, 0);
     const double began = luo_clock_s();
     ck_assert_int_eq(rig_run(&g, 1, NULL, 0), LUO_OK);
     ck_assert_int_eq(g.r.status, LUO_ESTUCK);
-    ck_assert_double_ge(luo_clock_s() - began, 1);
-    ck_assert_double_lt(luo_clock_s() - began, 5);
+    ck_assert_double_ge(luo_clock_s() - began, 3);
+    ck_assert_double_lt(luo_clock_s() - began, 30);
     printf("%s\n", g.r.text);
     ck_assert_ptr_nonnull(
-        strstr(g.r.text, "stuck for 1.0 s in step 1: device 0 waits in all_reduce"));
+        strstr(g.r.text, "stuck for 3.0 s in step 1: device 0 waits in all_reduce"));
     ck_assert_ptr_nonnull(strstr(g.r.text, " for device 1; device 1 never issued it: it is in `"));
-    ck_assert_double_ge(rig_gone_after(pid, n, 5), 0);
+    ck_assert_double_ge(rig_gone_after(pid, n, RIG_PATIENCE_S), 0);
     rig_close(&g);
 }
 END_TEST
@@ -43,7 +43,7 @@ START_TEST(stopped_process)
     ck_assert_ptr_nonnull(end);
     snprintf(real, sizeof real, "%.*s/luoshu-rank", (int)(end - g.self), g.self);
     g.options.program = real;
-    g.options.stuck_s = 1;
+    g.options.stuck_s = 3;
     rig_start(&g);
     rig_step(&g, 0);
     const int32_t n = rig_pids(&g, pid);
@@ -51,11 +51,11 @@ START_TEST(stopped_process)
     ck_assert_int_eq(rig_run(&g, 1, NULL, 0), LUO_OK);
     ck_assert_int_eq(g.r.status, LUO_ESTUCK);
     printf("%s\n", g.r.text);
-    ck_assert_msg(strncmp(g.r.text, "stuck for 1.0 s in step 1: device 0 waits in all_", 49) == 0,
+    ck_assert_msg(strncmp(g.r.text, "stuck for 3.0 s in step 1: device 0 waits in all_", 49) == 0,
                   "%s", g.r.text);
     ck_assert_ptr_nonnull(strstr(g.r.text, " for device 1; device 1 never issued it: it does not "
                                            "answer (process "));
-    ck_assert_double_ge(rig_gone_after(pid, n, 5), 0);
+    ck_assert_double_ge(rig_gone_after(pid, n, RIG_PATIENCE_S), 0);
     rig_close(&g);
 }
 END_TEST
@@ -92,10 +92,10 @@ START_TEST(coordinator_killed)
     usleep(200000);                      /* into the step */
     if (_i == 1) kill(list[1], SIGSTOP); /* even one that can not see it */
     kill(pid, SIGKILL);
-    const double gone = rig_gone_after(list, _i == 1 ? 1 : 3, 10);
+    const double gone = rig_gone_after(list, _i == 1 ? 1 : 3, RIG_PATIENCE_S);
     printf("coordinator killed: ranks gone after %.1f ms\n", 1000 * gone);
-    ck_assert(gone >= 0 && gone < 2);
-    ck_assert_double_ge(rig_gone_after(list, 4, 10), 0); /* the launcher too */
+    ck_assert(gone >= 0 && gone < 10);
+    ck_assert_double_ge(rig_gone_after(list, 4, RIG_PATIENCE_S), 0); /* the launcher too */
     waitpid(pid, NULL, 0);
     rig_remove(&g);
 }
@@ -275,7 +275,7 @@ START_TEST(quiet)
     dup2(err, 2);
     ck_assert_int_eq(pread(log, text, sizeof text - 1, 0), 0);
     ck_assert_int_eq(access(g.options.log, F_OK), dies ? 0 : -1);
-    ck_assert_double_ge(rig_gone_after(pid, 2, 5), 0);
+    ck_assert_double_ge(rig_gone_after(pid, 2, RIG_PATIENCE_S), 0);
     rig_remove(&g);
     luo_arena_free(g.arena);
 }

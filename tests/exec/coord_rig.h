@@ -20,6 +20,8 @@
 #define RIG_CLUSTER "scenarios/clusters/tiny8.yaml"
 #define RIG_MODEL "scenarios/models/tiny-llama.yaml"
 
+enum { RIG_PATIENCE_S = 30 }; /* what takes moments may take so long on a busy machine */
+
 typedef struct rig {
     luo_arena *arena;
     luo_model *model;
@@ -229,7 +231,7 @@ static inline void rig_close(rig *g)
     pid_t pid[64];
     const int32_t n = g->b ? rig_pids(g, pid) : 0;
     luo_host_backend.close(g->b);
-    rig_must(rig_gone_after(pid, n, 5) >= 0, "ranks outlive their run");
+    rig_must(rig_gone_after(pid, n, RIG_PATIENCE_S) >= 0, "ranks outlive their run");
     rig_remove(g);
     luo_arena_free(g->arena);
 }
