@@ -20,15 +20,15 @@ struct luo_door {
     char host[LUO_DOOR_HOST];   /* name or address that ranks can reach */
     char token[LUO_DOOR_TOKEN]; /* what a connection has to know */
     int32_t nranks;             /* LUO_LAUNCH_NONE: as many as the launcher started; else 0 */
-    int rank0; /* LUO_LAUNCH_NONE: can be read when the process that became rank 0 has ended */
+    int rank0; /* LUO_LAUNCH_NONE: readable once the process that became rank 0 has ended */
 };
 
 /* Opens a door: the loopback alone when all ranks are on this host. Errors: LUO_EBACKEND. */
 luo_status luo_door_open(const luo_exec_options *o, luo_door *out, luo_err *err);
 void luo_door_close(luo_door *door);
 
-/* Sets what Open MPI reads in this process's environment, before mpirun is executed; what a user has
- * set wins. */
+/* Sets what Open MPI reads in this process's environment, before mpirun is executed; what a user
+ * has set wins. */
 void luo_launch_environment(void);
 
 typedef struct luo_launch { /* {0}: none */

@@ -36,7 +36,7 @@ struct luo_listener {
 
 /* ---- in the thread ---- */
 
-static _Noreturn void leave(luo_listener *l)
+static void leave(luo_listener *l)
 {
     _exit(l->lost());
 }
@@ -64,7 +64,10 @@ static void take_abort(luo_listener *l, luo_wire *m)
 static void enqueue(luo_listener *l, int32_t kind, luo_wire *m)
 {
     queued *q = calloc(1, sizeof *q);
-    if (!q) leave(l);
+    if (!q) {
+        leave(l);
+        return;
+    }
     q->c = (luo_command){.kind = kind, .received_s = luo_clock_s()};
     if (kind != LUO_SAY_END) q->c.serial = luo_wire_int(m);
     luo_wire_put_bytes(&q->c.payload, m->at + m->pos, m->len - m->pos);
