@@ -44,7 +44,7 @@ static const network networks[] = {
     {"h256.g2", 256, 512, 2, 2, 64, 1024, 128, 4, 2, true, false},
     {"h512.g", 512, 2048, 8, 8, 64, 4096, 128, 2, 2, true, false},
 };
-enum { NETWORKS = sizeof networks / sizeof *networks, HELD_OUT = 5, FIRST_AGAIN = 1 };
+enum { NETWORKS = sizeof networks / sizeof *networks, HELD_OUT = 5, FIRST_AGAIN = 1, QUICK_HIDDEN = 256 };
 
 typedef struct sample {
     int32_t kind; /* luo_op_kind */
@@ -376,7 +376,7 @@ static luo_status measure_all(bench *b, bool rows)
         for (int32_t i = 0; i < NETWORKS; i++) {
             const bool skipped = i % 2 == 1 && (b->m->quick || d == 1);
             const bool shares = networks[i].shares && d == 0;
-            if (b->m->quick && d == 1) continue;
+            if (b->m->quick && (d == 1 || networks[i].hidden > QUICK_HIDDEN)) continue;
             if (shares || (rows && !skipped))
                 LUO_TRY(measure(b, i, dtypes[d], rows, shares ? "compute_s" : NULL));
         }
