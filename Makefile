@@ -39,6 +39,8 @@ CLI_SRC := $(sort $(filter-out cli/main.c,$(wildcard cli/*.c)))
 EMBED := $(sort $(wildcard scenarios/demo/demo.yaml scenarios/demo/plan.json scenarios/clusters/mixed48.yaml \
          scenarios/models/llama-32b.yaml scenarios/profiles/h20.yaml scenarios/profiles/h800.yaml \
          scenarios/profiles/tables/h20.csv scenarios/profiles/tables/h800.csv \
+         scenarios/host/demo.yaml scenarios/host/ranks8.yaml scenarios/host/chosen.yaml \
+         scenarios/host/llama-5m.yaml scenarios/host/plans/ranks-8.json \
          plots/*.gp))
 obj = $(patsubst %,$(B)/%.o,$(basename $(1)))
 CORE_LIB := $(B)/libluocore.a

@@ -14,6 +14,7 @@ typedef struct job {
     luo_cli *cli;
     const char *dir, *cpu;
     bool quick;
+    int32_t ranks; /* 0: 1, 2, 4 .. */
     double cores, memory_bytes;
     luo_str csv;           /* rows of calibrate.csv */
     int32_t computing;     /* most ranks that operations were measured with */
@@ -163,8 +164,18 @@ static luo_status calibrate_ranks(job *j, int32_t ranks)
 
 enum { RANKS_LEAST = 8, RANKS_MOST = 64 }; /* 1, 2, 4, 8, and on while there are cores */
 
+/* --ranks: that number alone, behind as many ranks as have a core each, whose operations are its. */
+static luo_status measure_only(job *j, int32_t ranks)
+{
+    int32_t own = 1;
+    while (2 * own <= ranks && 2 * own <= j->cores) own *= 2;
+    if (own < ranks) LUO_TRY(calibrate_ranks(j, own));
+    return calibrate_ranks(j, ranks);
+}
+
 static luo_status measure(job *j)
 {
+    if (j->ranks > 0) return measure_only(j, j->ranks);
     for (int32_t n = 1; n <= RANKS_MOST && (n <= RANKS_LEAST || n <= j->cores); n *= 2)
         LUO_TRY(calibrate_ranks(j, n));
     return LUO_OK;
@@ -247,6 +258,18 @@ static luo_status check_backend(luo_cli *cli, luo_err *err)
                        "rebuild with CUDA or use --backend host.");
 }
 
+static luo_status read_ranks(job *j, bool tables, luo_err *err)
+{
+    int64_t ranks;
+    LUO_TRY(luo_args_int(&j->cli->args, "ranks", 0, 1, RANKS_MOST, &ranks, err));
+    if (ranks > 0 && tables)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--ranks` says what to measure, and `--from` takes what was measured; "
+                           "give one of them.");
+    j->ranks = (int32_t)ranks;
+    return LUO_OK;
+}
+
 luo_status luo_verb_calibrate_run(luo_cli *cli)
 {
     const char *from = luo_args_get(&cli->args, "from", NULL);
@@ -256,6 +279,7 @@ luo_status luo_verb_calibrate_run(luo_cli *cli)
     luo_err err = {0};
     if (!from) LUO_TRY(luo_cli_files(cli, 0, 0, "no file (but behind --from) is"));
     LUO_TRY(luo_cli_fail(cli, check_backend(cli, &err), &err));
+    LUO_TRY(luo_cli_fail(cli, read_ranks(&j, from != NULL, &err), &err));
     LUO_TRY(luo_session_dir(cli, j.dir, luo_args_has(&cli->args, "force")));
     LUO_TRY(luo_cli_fail(cli, luo_dir_make(j.dir, &err), &err));
     LUO_TRY(luo_cli_fail(cli, find_machine(&j, &err), &err));

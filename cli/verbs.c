@@ -124,6 +124,7 @@ static const luo_option calibrate_options[] = {
     {"backend", "NAME", "host, or cuda (host)"},
     {"out", "DIR", "where to write (calibration)"},
     FORCE,
+    {"ranks", "N", "only for N ranks (1, 2, 4, 8 and on to a core each)"},
     {"quick", NULL, "a part of the sizes, and in f32 only"},
     {"from", "FILE", "tables instead of measuring; more of them follow it"},
 };
@@ -137,7 +138,7 @@ const luo_verb luo_verbs[] = {
     {"demo", "luoshu demo [options]",
      "Runs the built-in scenario of a mixed cluster under three policies and plots it.",
      "see everything once, on built-in inputs", demo_options, N(demo_options),
-     "luoshu-demo/ with one folder per policy, compare.csv and plots/",
+     "luoshu-demo/ with one folder per policy, compare.csv and plots/; real/ of the part for real",
      {"luoshu demo --force", NULL}, "0 1 2 3 4", "luoshu.demo/1", luo_verb_demo_run},
     {"sim", "luoshu sim SCENARIO|PLAN [options]",
      "Simulates a scenario under its policies, or a bare plan for a few steps.",
@@ -193,7 +194,7 @@ const luo_verb luo_verbs[] = {
      "Measures this machine, or takes measured tables, and makes profiles and clusters of it.",
      "measure this machine", calibrate_options, N(calibrate_options),
      "profile-N.yaml, cluster-N.yaml and tables for N ranks; calibrate.csv",
-     {"luoshu calibrate --quick --out calibration --force", NULL}, "0 2 3 4", "luoshu.calibrate/1",
+     {"luoshu calibrate --ranks 2 --quick --out calibration --force", NULL}, "0 2 3 4", "luoshu.calibrate/1",
      luo_verb_calibrate_run},
     {"plot", "luoshu plot RUN... [options]", "Draws the figures of a run or a result set from its"
      " CSV files.", "draw figures", plot_options, N(plot_options),

@@ -27,5 +27,9 @@ for verb in $("$LUOSHU" help | awk '/^  [a-z]/{print $1}'); do
     while read -r cmd; do run "$cmd" ""; done < <("$LUOSHU" help "$verb" |
         awk '/^examples:/{on=1; next} /^$/{on=0} on{sub(/^ +/, ""); print}')
 done
+n=$((n + 1)) # mpirun is there, so the demo's part for real was no matter of a warning
+grep -q '"state": "complete"' "$tmp/cwd/luoshu-demo/real/host/static/manifest.json" &&
+    [ "$(wc -l <"$tmp/cwd/luoshu-demo/real/compare_steps.csv")" = 13 ] &&
+    [ -s "$tmp/cwd/luoshu-demo/real/plots/predicted.svg" ] || { echo "FAIL the demo's part for real"; bad=$((bad + 1)); }
 echo "$((100 * (n - bad) / (n ? n : 1)))%: Checks: $n, Failures: $bad, Errors: 0"
 [ $bad = 0 ] && [ $n -gt 0 ]

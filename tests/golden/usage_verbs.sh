@@ -9,6 +9,7 @@ u sim "$HERE/plans/tiny-pp2.json" --set seed=1; u sim "$HERE/plans/tiny-pp2.json
 u sim "$S/examples/small.yaml" -o x; u sim "$S/examples/small.yaml" --out /dev/null
 mkdir full; touch full/x; u sim "$S/examples/small.yaml" --out full
 u demo x; u demo --out full; u demo --seed many
+u calibrate x; u calibrate --ranks 0; u calibrate --ranks 2 --from x.csv; u calibrate --out full
 u plan; u plan genetic; u plan uniform; u plan uniform --model "$S/models/tiny-llama.yaml"
 u plan uniform --model m --cluster c --top none
 u check; u explain; u explain a b; u explain "$HERE/plans/tiny-pp2.json"; u explain "$S/demo/demo.yaml"
