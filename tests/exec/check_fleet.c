@@ -16,9 +16,9 @@ START_TEST(steps)
 {
     rig g;
     int64_t step = 3;
-    rig_open(&g, 4, "2: [0,1]*2 [2]*2");
+    rig_open(&g, 8, "2: [0,1]*2 [2]*2");
     rig_start(&g);
-    ck_assert_int_eq(g.b->fleet.n, 4); /* one more than the plan uses */
+    ck_assert_int_eq(g.b->fleet.n, 8); /* more than the plan uses */
     for (int64_t s = 0; s < 3; s++) {
         const double before = rig_now(&g);
         rig_step(&g, s);
