@@ -4,7 +4,6 @@
 
 luo_status host_bind_rope(luo_job *j, host_op *op, luo_err *err)
 {
-    LUO_TRY(host_count(j, op, 2, 2, err));
     return host_first_token(j, op, op->instr->in[0], &op->lo, err);
 }
 
@@ -93,13 +92,11 @@ void host_run_attention_dx(luo_rank *r, const host_op *op, int32_t task)
 luo_status host_bind_attention(luo_job *j, host_op *op, luo_err *err)
 {
     const luo_instr *i = op->instr;
-    LUO_TRY(host_count(j, op, 3, 2, err));
     return bind_heads(j, op, i->in[0], i->in[1], err);
 }
 
 luo_status host_bind_attention_dx(luo_job *j, host_op *op, luo_err *err)
 {
     const luo_instr *i = op->instr;
-    LUO_TRY(host_count(j, op, 6, 3, err));
     return bind_heads(j, op, i->in[3], i->in[4], err);
 }

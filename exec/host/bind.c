@@ -66,8 +66,11 @@ static luo_status predict(luo_job *j, luo_err *err)
 {
     const luo_rank_config *c = &j->x->config;
     if (!c->stack) return LUO_OK;
-    const luo_cost_ctx ctx = {.cluster = c->cluster, .stack = c->stack, .dtype = c->dtype,
-                              .ops = j->set->ops, .nops = j->set->nops};
+    const luo_cost_ctx ctx = {.cluster = c->cluster,
+                              .stack = c->stack,
+                              .dtype = c->dtype,
+                              .ops = j->set->ops,
+                              .nops = j->set->nops};
     const size_t mark = luo_arena_mark(j->arena);
     double *s = LUO_NEW_N(j->arena, double, j->role->ninstr);
     if (!s) return luo_err_nomem(err);
@@ -102,7 +105,6 @@ static luo_status bind_all(luo_job *j, luo_err *err)
     for (int32_t i = 0; i < j->role->ninstr; i++) {
         j->op[i].instr = &j->role->instr[i];
         LUO_TRY(bind_one(j, &j->op[i], err));
-        if (j->op[i].kind == LUO_OP_UPDATE) LUO_TRY(host_bind_update(j, j->op[i].instr, err));
     }
     mark_loss(j);
     return predict(j, err);
@@ -211,7 +213,7 @@ luo_status host_bind(luo_exec *x, int32_t id, const luo_programs *set, const luo
 
 void host_unbind(luo_job *j)
 {
-    if (!j) return;
+    if (!j || !host_idle(j)) return; /* after an error MPI may still write there */
     free(j->slab);
     free(j->messages);
     free(j->attention_work);

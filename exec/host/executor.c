@@ -67,11 +67,9 @@ static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_e
                     .p2p = MPI_COMM_NULL,
                     .device = config->device_of[config->rank],
                     .sizes = LUO_NEW_N(arena, int64_t, config->nranks),
-                    .parts = LUO_NEW_N(arena, const void *, config->nranks),
-                    .counts = LUO_NEW_N(arena, int, config->nranks),
-                    .starts = LUO_NEW_N(arena, int, config->nranks)};
+                    .parts = LUO_NEW_N(arena, const void *, config->nranks)};
     prctl(PR_SET_TIMERSLACK, 1UL); /* short sleeps of the wait loop mean what they say */
-    const bool room = x->sizes && x->parts && x->counts && x->starts;
+    const bool room = x->sizes && x->parts;
     luo_status st = room ? LUO_OK : luo_err_nomem(err);
     if (st == LUO_OK) st = choose(x, err);
     if (st == LUO_OK) st = open_mpi(x, err);

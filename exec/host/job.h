@@ -3,7 +3,10 @@
  *   bind.c     memory, the table of bound instructions
  *   ops.c      how each kind of COMPUTE, and LOCAL of the data loader, is bound and run
  *   update.c   pieces of state, norm of the gradients, AdamW
- *   comm.c     communicators, messages; lanes.c: what is under way, waiting
+ *   groups.c   communicators
+ *   comm.c     communications bound: what is sent from where, and where it is put
+ *   transfer.c cells copied, transfers begun and ended
+ *   lanes.c    what is under way, waiting
  *   step.c     submit, wait, one step
  *   move.c     a switch
  *
@@ -17,6 +20,7 @@
 #include "core/graph/graph.h"
 #include "core/run/interp.h"
 #include "core/run/parts.h"
+#include "exec/clock.h"
 #include "exec/layout.h"
 #include "exec/rank.h"
 #include "exec/route.h"
@@ -36,16 +40,19 @@ typedef struct host_comm { /* a communication, bound */
     MPI_Comm comm;
     MPI_Op reduce;
     int *peer;                        /* P2P: world rank per message */
-    int32_t npeers;                   /* ranks of the group */
-    int *counts, *starts;             /* COLLECTIVE with parts: elements per rank */
+    int *counts, *starts;             /* RS, AG: elements per rank */
     luo_strips send, recv;            /* all of them, one after the other */
     int64_t send_direct, recv_direct; /* offset in the buffer where nothing has to be packed; -1 */
+    bool in_place;                    /* AR, AG: the operand lies where its result is put */
     char *message;                    /* `deep` copies of what is sent, then of what is received */
     int64_t send_bytes, message_bytes;
     int32_t deep;
     int64_t uses;       /* copies given out so far */
     int64_t *ticket_of; /* per copy: its last user's ticket */
+    int64_t latest;     /* ticket */
     int32_t nreq;
+    bool outlives; /* only sends, from memory of its own: goes on when its task has ended */
+    bool awaits;   /* only receives */
 } host_comm;
 
 struct host_op {
@@ -81,12 +88,14 @@ typedef struct host_pending { /* a communication under way */
     int32_t task, copy;
     MPI_Request *req;
     double start_s, done_s; /* done_s: seen to be complete, 0: not yet */
+    double due_s;           /* its sends wait until then (host_now); 0: they are begun */
 } host_pending;
 
 typedef struct host_lane { /* first in, first out */
     host_pending *at;      /* ring */
     int32_t cap, first, n;
     int64_t done; /* every ticket of this lane up to here is complete */
+    int64_t must; /* latest ticket that has to be complete when its task ends */
 } host_lane;
 
 struct luo_rank { /* the interpreter's context */
@@ -97,11 +106,13 @@ struct luo_rank { /* the interpreter's context */
     luo_micro_batch mb;
     double scale;    /* 1 / targets of the step */
     int64_t tickets; /* given out; a ticket names its lane in the last digits */
+    int32_t delayed; /* transfers whose sends wait for their date */
     double start_s;
-    bool drain, skipped; /* skipped: weights were not updated */
+    bool drain;                                                   /* this rank computes no more */
+    enum { HOST_UPDATED, HOST_DRAINED, HOST_NOT_FINITE } outcome; /* the same on all ranks */
     bool has_loss;
-    double loss, grad_norm, squares; /* squares: of the norm */
-    double compute_s, owed_s;        /* owed: sleep of the pace that is not slept yet */
+    double loss, grad_norm;
+    double compute_s, owed_s; /* owed: sleep of the pace that is not slept yet */
     luo_ledger ledger;
     luo_arena *scratch;       /* of the ledger, reset per step */
     luo_arena *walk;          /* of the interpreter */
@@ -138,6 +149,7 @@ struct luo_job {
     bool *fresh; /* per buffer: gradient not written in this step yet */
     host_lane lane[LUO_LANES];
     luo_rank rank;
+    bool broken; /* a step failed half-way: transfers may be under way for ever */
 };
 
 typedef struct host_group { /* lives as long as the executor */
@@ -161,7 +173,6 @@ struct luo_exec {
     int64_t gathered_cap;
     int64_t *sizes;
     const void **parts;
-    int *counts, *starts;
 };
 
 static inline void *host_buf(const luo_rank *r, int32_t buffer, int32_t task)
@@ -178,7 +189,10 @@ static inline int64_t host_volume(const luo_buffer *b)
     for (int32_t d = 0; d < b->rank; d++) n *= b->dim[d];
     return n;
 }
-double host_now(void); /* CLOCK_MONOTONIC, seconds */
+static inline double host_now(void)
+{
+    return luo_clock_s();
+}
 
 /* bind.c */
 luo_status host_bind(luo_exec *x, int32_t id, const luo_programs *set, const luo_recipe *recipe,
@@ -193,31 +207,40 @@ size_t host_attention_work(const luo_job *j);
 
 /* update.c */
 luo_status host_bind_pieces(luo_job *j, luo_err *err);
-luo_status host_bind_update(luo_job *j, const luo_instr *update, luo_err *err);
+luo_status host_bind_update(luo_job *j, host_op *op, luo_err *err);
 void host_run_norm(luo_rank *r, const host_op *op, int32_t task);
 void host_run_update(luo_rank *r, const host_op *op, int32_t task);
 
-/* comm.c */
-luo_status host_open_groups(luo_exec *x, const luo_programs *set, luo_err *err);
-/* Counts and routes; the memory it needs is comm->message_bytes * comm->deep. */
-luo_status host_bind_comm(luo_job *j, host_op *op, int64_t runs, luo_err *err);
-/* Packs and begins the transfer. */
-luo_status host_begin(luo_rank *r, const host_op *op, host_pending *p);
-void host_arrived(luo_rank *r, const host_pending *p); /* unpacks */
-void host_run_local_move(luo_rank *r, const host_op *op, int32_t task);
-int32_t host_rank_of(const luo_exec *x, int32_t device);       /* world rank; -1: none */
+/* groups.c */
 luo_status host_mpi(luo_err *err, int code, const char *what); /* LUO_EBACKEND unless success */
+int32_t host_rank_of(const luo_exec *x, int32_t device);       /* world rank; -1: none */
+luo_status host_open_groups(luo_exec *x, const luo_programs *set, luo_err *err);
+const host_group *host_find_group(const luo_exec *x, const luo_group *g); /* NULL: none */
+
+/* comm.c */
+/* Counts and routes; the memory it needs is comm->message_bytes * comm->deep. runs: in a step. */
+luo_status host_bind_comm(luo_job *j, host_op *op, int64_t runs, luo_err *err);
+
+/* transfer.c */
+void host_run_local_move(luo_rank *r, const host_op *op, int32_t task);
+/* Packs and begins the transfer; sends over links that an event slows down are left for later. */
+luo_status host_begin(luo_rank *r, host_pending *p);
+luo_status host_begin_sends(luo_rank *r, host_pending *p); /* those that were left */
+void host_arrived(luo_rank *r, const host_pending *p);     /* unpacks */
 
 /* lanes.c */
 luo_status host_open_lanes(luo_job *j, luo_err *err);
-luo_status host_start(luo_rank *r, const host_op *op, const luo_issue *issue, int64_t *ticket);
+bool host_idle(const luo_job *j); /* nothing is under way */
+/* An instruction of a Reshard takes what those before it have made: waits for them, also where the
+ * program names none of them as what it waits for. */
+luo_status host_settle(luo_rank *r, const host_op *op);
+luo_status host_start(luo_rank *r, const host_op *op, int32_t task, int64_t *ticket);
 luo_status host_finish(luo_rank *r, int64_t ticket); /* it and all before it in its lane */
-/* All but sends between stages, which go on from memory of their own: the buffers of a task are
- * used again by the next. */
+/* All that touches buffers of the task, which are used again by the next. */
 luo_status host_finish_task(luo_rank *r);
 luo_status host_finish_all(luo_rank *r);
-void host_progress(luo_rank *r); /* lets messages under way go on */
-/* Waits for requests, giving the core away. who: for whereabouts, NULL: none. */
+luo_status host_progress(luo_rank *r); /* lets messages under way go on */
+/* Waits for requests, giving the core away. who: whose step it belongs to; NULL: to none. */
 luo_status host_wait(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_err *err);
 
 /* step.c */

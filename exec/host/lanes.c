@@ -9,6 +9,7 @@
 #include "exec/host/job.h"
 
 enum { LANE_BITS = 4 };
+_Static_assert(LUO_LANES <= 1 << LANE_BITS, "a ticket names its lane in its last digits");
 
 static bool keeps_order_by_waiting(int32_t lane)
 {
@@ -47,6 +48,55 @@ luo_status host_open_lanes(luo_job *j, luo_err *err)
     return LUO_OK;
 }
 
+bool host_idle(const luo_job *j)
+{
+    bool idle = true;
+    for (int32_t l = 0; l < LUO_LANES; l++) idle &= j->lane[l].n == 0;
+    return idle;
+}
+
+static host_pending *pending(host_lane *lane, int32_t i)
+{
+    return &lane->at[(lane->first + i) % lane->cap];
+}
+
+/* ---- what goes on meanwhile ---- */
+
+/* Sends whose date has come or whose step is given up, in order per lane. */
+static luo_status send_due(luo_rank *r)
+{
+    const double now = r->delayed ? host_now() : 0;
+    for (int32_t l = 0; r->delayed && l < LUO_LANES; l++)
+        for (int32_t i = 0; i < r->job->lane[l].n; i++) {
+            host_pending *p = pending(&r->job->lane[l], i);
+            if (p->due_s == 0) continue;
+            if (now < p->due_s && !r->drain) break;
+            r->delayed--;
+            LUO_TRY(host_begin_sends(r, p));
+        }
+    return LUO_OK;
+}
+
+/* MPI moves messages only inside its calls. What has come is noticed here, for the records; it is
+ * unpacked in its turn. */
+luo_status host_progress(luo_rank *r)
+{
+    LUO_TRY(send_due(r));
+    for (int32_t l = 0; l < LUO_LANES; l++)
+        for (int32_t i = 0; i < r->job->lane[l].n; i++) {
+            host_pending *p = pending(&r->job->lane[l], i);
+            int done = 0;
+            if (p->done_s > 0) continue;
+            if (p->due_s > 0) break;
+            LUO_TRY(host_mpi(&r->err,
+                             MPI_Testall(p->op->comm->nreq, p->req, &done, MPI_STATUSES_IGNORE),
+                             "a transfer"));
+            if (!done) break;
+            p->done_s = host_now() - r->start_s;
+        }
+    return LUO_OK;
+}
+
 /* ---- waiting ---- */
 
 static void pause_after(const luo_exec *x, double waited_s)
@@ -61,71 +111,92 @@ static void pause_after(const luo_exec *x, double waited_s)
     nanosleep(&(struct timespec){0, (long)(s * 1e9)}, NULL);
 }
 
+static void say_waiting(luo_exec *x, bool waiting)
+{
+    if (x->config.where) atomic_store(&x->config.where->waiting, waiting);
+}
+
+static luo_status wait_for(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_err *err)
+{
+    const double began = host_now();
+    for (double now = began;; now = host_now()) {
+        int done = 0;
+        if (who) host_look(who);
+        if (who) LUO_TRY(send_due(who));
+        pause_after(x, now - began);
+        LUO_TRY(host_mpi(err, MPI_Testall(n, req, &done, MPI_STATUSES_IGNORE), "a wait"));
+        if (done) return LUO_OK;
+    }
+}
+
 luo_status host_wait(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_err *err)
 {
     int done = 0;
-    double began = 0;
     LUO_TRY(host_mpi(err, MPI_Testall(n, req, &done, MPI_STATUSES_IGNORE), "a wait"));
     if (done) return LUO_OK;
-    luo_whereabouts *w = x->config.where;
-    if (w) atomic_store(&w->waiting, true);
-    while (!done) {
-        const double now = host_now();
-        if (began == 0) began = now;
-        if (who) host_look(who);
-        pause_after(x, now - began);
-        LUO_TRY(host_mpi(err, MPI_Testall(n, req, &done, MPI_STATUSES_IGNORE), "a wait"));
+    say_waiting(x, true);
+    const luo_status st = wait_for(x, who, n, req, err);
+    say_waiting(x, false);
+    return st;
+}
+
+/* Until the sends of p are begun. */
+static luo_status wait_due(luo_rank *r, const host_pending *p)
+{
+    luo_status st = LUO_OK;
+    say_waiting(r->x, true);
+    for (const double began = host_now(); st == LUO_OK && p->due_s > 0;) {
+        host_look(r);
+        st = host_progress(r);
+        if (st == LUO_OK && p->due_s > 0) pause_after(r->x, host_now() - began);
     }
-    if (w) atomic_store(&w->waiting, false);
-    return LUO_OK;
+    say_waiting(r->x, false);
+    return st;
 }
 
 /* ---- one at a time ---- */
 
-static bool only_receives(const luo_rank *r, const host_op *op)
+/* The time this rank was held up counts as communication, but waiting for what the stage before
+ * has not made yet is the pipeline's bubble. Times since the start of the step. */
+static luo_status hold(luo_rank *r, const host_op *op, double from, double to)
 {
-    if (op->instr->kind != LUO_INSTR_P2P) return false;
-    const luo_slot *slot = &r->job->program->slots[op->instr->slot];
-    for (int32_t i = 0; i < slot->nmessage; i++)
-        if (slot->message[i].send) return false;
-    return true;
+    if (op->comm->awaits) return LUO_OK;
+    r->use[op->instr->id].exposed_s += to - from;
+    return luo_ledger_add(&r->ledger, luo_part_of(op->instr), from, to, op->instr->id);
 }
 
-/* The time this rank was held up counts as communication, but waiting for what the stage before
- * has not made yet is the pipeline's bubble. */
-static luo_status book(luo_rank *r, const host_pending *p, double held_s, double end, double there)
+static void book(luo_rank *r, const host_pending *p, double there)
 {
-    const host_op *op = p->op;
-    luo_comm_use *use = &r->use[op->instr->id];
+    const luo_instr *i = p->op->instr;
+    luo_comm_use *use = &r->use[i->id];
     use->calls++;
-    use->bytes += op->instr->bytes;
+    use->bytes += i->bytes;
     use->busy_s += there - p->start_s;
-    if (r->order && r->order->trace && r->nrecords < r->cap_records)
+    if (r->order->trace && r->nrecords < r->cap_records)
         r->record[r->nrecords++] =
-            (luo_op_record){r->x->device, p->task, op->instr->id, p->start_s, there, LUO_OK};
-    if (only_receives(r, op)) return LUO_OK;
-    use->exposed_s += held_s;
-    return luo_ledger_add(&r->ledger, luo_part_of(op->instr), end - held_s, end, op->instr->id);
+            (luo_op_record){r->x->device, p->task, i->id, p->start_s, there, LUO_OK};
 }
 
 static luo_status finish_first(luo_rank *r, host_lane *lane)
 {
-    const host_pending p = lane->at[lane->first];
+    host_pending *p = pending(lane, 0);
     luo_whereabouts *w = r->x->config.where;
     if (w) {
-        atomic_store(&w->task, p.task);
-        atomic_store(&w->instr, p.op->instr->id);
+        atomic_store(&w->task, p->task);
+        atomic_store(&w->instr, p->op->instr->id);
     }
-    const double began = host_now();
-    LUO_TRY(host_wait(r->x, r, p.op->comm->nreq, p.req, &r->err));
-    host_arrived(r, &p);
-    if (p.op->is_loss) host_keep_loss(r, p.op, p.task);
-    const double end = host_now() - r->start_s, there = p.done_s > 0 ? p.done_s : end;
+    const double began = host_now() - r->start_s;
+    if (p->due_s > 0) LUO_TRY(wait_due(r, p));
+    LUO_TRY(host_wait(r->x, r, p->op->comm->nreq, p->req, &r->err));
+    host_arrived(r, p);
+    if (p->op->is_loss) host_keep_loss(r, p->op, p->task);
+    const double end = host_now() - r->start_s;
+    book(r, p, p->done_s > 0 ? p->done_s : end);
     lane->first = (lane->first + 1) % lane->cap;
     lane->n--;
-    lane->done = p.ticket >> LANE_BITS;
+    lane->done = p->ticket >> LANE_BITS;
     if (w) atomic_fetch_add(&w->done, 1);
-    return book(r, &p, end - (began - r->start_s), end, there);
+    return hold(r, p->op, began, end);
 }
 
 luo_status host_finish(luo_rank *r, int64_t ticket)
@@ -137,9 +208,7 @@ luo_status host_finish(luo_rank *r, int64_t ticket)
 
 luo_status host_finish_task(luo_rank *r)
 {
-    for (int32_t l = 0; l < LUO_LANES; l++)
-        while (l != LUO_STREAM_PP && l != LUO_LANE_PP_B_SEND && r->job->lane[l].n > 0)
-            LUO_TRY(finish_first(r, &r->job->lane[l]));
+    for (int32_t l = 0; l < LUO_LANES; l++) LUO_TRY(host_finish(r, r->job->lane[l].must));
     return LUO_OK;
 }
 
@@ -150,34 +219,31 @@ luo_status host_finish_all(luo_rank *r)
     return LUO_OK;
 }
 
-luo_status host_start(luo_rank *r, const host_op *op, const luo_issue *issue, int64_t *ticket)
+luo_status host_settle(luo_rank *r, const host_op *op)
+{
+    for (int32_t k = op->comm->route.first; k < op->instr->id; k++) {
+        const host_comm *before = r->job->op[k].comm;
+        if (!before->outlives) LUO_TRY(host_finish(r, before->latest));
+    }
+    return LUO_OK;
+}
+
+luo_status host_start(luo_rank *r, const host_op *op, int32_t task, int64_t *ticket)
 {
     host_lane *lane = &r->job->lane[op->lane];
     host_comm *c = op->comm;
     while (lane->n == lane->cap) LUO_TRY(finish_first(r, lane));
     const int32_t copy = (int32_t)(c->uses++ % c->deep);
     LUO_TRY(host_finish(r, c->ticket_of[copy])); /* its memory may still be sent from */
-    host_pending *p = &lane->at[(lane->first + lane->n) % lane->cap];
+    host_pending *p = pending(lane, lane->n);
+    const double began = host_now() - r->start_s;
     *ticket = ++r->tickets << LANE_BITS | op->lane;
-    *p = (host_pending){*ticket, op, issue->task, copy, p->req, host_now() - r->start_s, 0};
-    c->ticket_of[copy] = *ticket;
-    LUO_TRY(host_begin(r, op, p));
+    *p = (host_pending){
+        .ticket = *ticket, .op = op, .task = task, .copy = copy, .req = p->req, .start_s = began};
+    c->ticket_of[copy] = c->latest = *ticket;
+    if (!c->outlives) lane->must = *ticket;
+    LUO_TRY(host_begin(r, p));
+    r->delayed += p->due_s > 0;
     lane->n++;
-    return LUO_OK;
-}
-
-/* MPI moves messages only inside its calls. What has come is noticed here, for the records; it is
- * unpacked in its turn. */
-void host_progress(luo_rank *r)
-{
-    for (int32_t l = 0; l < LUO_LANES; l++) {
-        host_lane *lane = &r->job->lane[l];
-        for (int32_t i = 0; i < lane->n; i++) {
-            host_pending *p = &lane->at[(lane->first + i) % lane->cap];
-            int done = 0;
-            if (p->done_s > 0) continue;
-            if (MPI_Testall(p->op->comm->nreq, p->req, &done, MPI_STATUSES_IGNORE) || !done) break;
-            p->done_s = host_now() - r->start_s;
-        }
-    }
+    return hold(r, op, began, host_now() - r->start_s);
 }

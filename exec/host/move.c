@@ -7,12 +7,16 @@
 #include "core/plan/switching.h"
 #include "exec/host/job.h"
 
-enum { KINDS = 3 }; /* weight, first and second moment */
+enum {
+    KINDS = 3,           /* weight, first and second moment */
+    PART_MOST = 1 << 30, /* bytes of one MPI message */
+};
 
 typedef struct host_mover {
     luo_job *from, *to;
     const luo_switching *sw;
     luo_arena *arena, *walk; /* messages; the interpreter */
+    bool posted;             /* messages are under way, from and to the arena */
 } host_mover;
 
 /* ---- cells of a piece ---- */
@@ -22,22 +26,16 @@ static void *array_of(const luo_piece *p, int kind)
     return kind == 0 ? p->weight : kind == 1 ? p->m : p->v;
 }
 
-static luo_status strips_of(luo_rank *r, const luo_piece *p, const luo_region *cells, int kind,
-                            luo_strips *out)
-{
-    const luo_frame *f = kind == 0 ? &p->weight_frame : &p->state_frame;
-    return luo_frame_strips(r->mover->arena, f, cells, out, &r->err);
-}
-
-/* Between a piece and a packed run of cells; the number of bytes. */
+/* Between a piece and a packed run of cells, which *at passes. */
 static luo_status transfer(luo_rank *r, const luo_piece *p, const luo_region *cells, bool packs,
                            char **at)
 {
-    const size_t elem = r->x->k->elem;
+    const size_t elem = r->x->k->elem, mark = luo_arena_mark(r->mover->arena);
     for (int kind = 0; kind < KINDS; kind++) {
         luo_strips s;
         char *array = array_of(p, kind);
-        LUO_TRY(strips_of(r, p, cells, kind, &s));
+        const luo_frame *f = kind == 0 ? &p->weight_frame : &p->state_frame;
+        LUO_TRY(luo_frame_strips(r->mover->arena, f, cells, &s, &r->err));
         for (int32_t i = 0; i < s.n; i++) {
             const size_t n = (size_t)s.at[i].n * elem;
             char *here = array + (size_t)s.at[i].at * elem;
@@ -45,6 +43,7 @@ static luo_status transfer(luo_rank *r, const luo_piece *p, const luo_region *ce
             *at += n;
         }
     }
+    luo_arena_reset(r->mover->arena, mark);
     return LUO_OK;
 }
 
@@ -76,12 +75,20 @@ static luo_status move_here(luo_rank *r)
     return LUO_OK;
 }
 
+typedef struct parcel { /* one message */
+    char *cells;
+    int64_t bytes;
+    MPI_Request *part; /* it may be longer than MPI counts */
+    int32_t nparts;
+} parcel;
+
 /* All cells of one message, in the order of the moves on both sides. */
-static luo_status message(luo_rank *r, const luo_message *m, bool packs, char *at)
+static luo_status wrap(luo_rank *r, const luo_message *m, bool packs, const parcel *p)
 {
     const luo_switching *s = r->mover->sw;
     const int32_t src = m->send ? r->x->device : m->peer, dst = m->send ? m->peer : r->x->device;
     const luo_state *state = m->send ? &r->mover->from->state : &r->mover->to->state;
+    char *at = p->cells;
     for (int64_t i = 0; i < s->sw.nmove; i++) {
         const luo_switch_move *v = &s->sw.move[i];
         if (v->kind == LUO_MOVE_SEND && v->src == src && v->dst == dst)
@@ -90,41 +97,65 @@ static luo_status message(luo_rank *r, const luo_message *m, bool packs, char *a
     return LUO_OK;
 }
 
-static luo_status post(luo_rank *r, const luo_message *m, char *at, MPI_Request *req)
+/* Bytes of a message by its moves: what the program says, or it was made for another precision. */
+static luo_status measure(luo_rank *r, const luo_message *m, parcel *p)
 {
-    const int32_t peer = host_rank_of(r->x, m->peer);
-    if (m->bytes > INT32_MAX)
-        return luo_err_set(&r->err, LUO_E2BIG,
-                           "a switch sends over 2 GiB from one device to "
-                           "another; use smaller stages.");
-    if (peer < 0)
-        return luo_err_set(&r->err, LUO_EBACKEND,
-                           "the switch needs device %d, for which no rank "
-                           "runs.",
-                           (int)m->peer);
-    if (!m->send)
-        return host_mpi(&r->err,
-                        MPI_Irecv(at, (int)m->bytes, MPI_BYTE, (int)peer, 0, r->x->p2p, req),
-                        "a receive");
-    LUO_TRY(message(r, m, true, at));
-    return host_mpi(&r->err, MPI_Isend(at, (int)m->bytes, MPI_BYTE, (int)peer, 0, r->x->p2p, req),
-                    "a send");
+    const luo_switching *s = r->mover->sw;
+    const int32_t src = m->send ? r->x->device : m->peer, dst = m->send ? m->peer : r->x->device;
+    const int64_t elem = (int64_t)r->x->k->elem;
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < s->sw.nmove; i++) {
+        const luo_switch_move *v = &s->sw.move[i];
+        if (v->kind == LUO_MOVE_SEND && v->src == src && v->dst == dst)
+            bytes += luo_region_volume(&v->region) * KINDS * elem;
+    }
+    if (bytes != m->bytes)
+        return luo_err_set(&r->err, LUO_EBUG,
+                           "a switch says that device %d sends %lld bytes to device %d where "
+                           "state of %lld bytes is to go.",
+                           (int)src, (long long)m->bytes, (int)dst, (long long)bytes);
+    p->bytes = bytes;
+    p->nparts = (int32_t)((bytes + PART_MOST - 1) / PART_MOST);
+    p->cells = luo_arena_alloc(r->mover->arena, (size_t)bytes);
+    p->part = LUO_NEW_N(r->mover->arena, MPI_Request, p->nparts);
+    return p->cells && p->part ? LUO_OK : luo_err_nomem(&r->err);
 }
 
+static luo_status post(luo_rank *r, const luo_message *m, const parcel *p)
+{
+    const int peer = (int)host_rank_of(r->x, m->peer);
+    for (int32_t k = 0; k < p->nparts; k++) {
+        char *at = p->cells + (int64_t)k * PART_MOST;
+        const int64_t left = p->bytes - (int64_t)k * PART_MOST;
+        const int n = (int)(left < PART_MOST ? left : PART_MOST);
+        const int code = m->send ? MPI_Isend(at, n, MPI_BYTE, peer, 0, r->x->p2p, &p->part[k])
+                                 : MPI_Irecv(at, n, MPI_BYTE, peer, 0, r->x->p2p, &p->part[k]);
+        LUO_TRY(host_mpi(&r->err, code, m->send ? "a send" : "a receive"));
+    }
+    return LUO_OK;
+}
+
+/* What can fail on this rank alone comes before the first message. */
 static luo_status exchange(luo_rank *r, const luo_slot *slot)
 {
-    luo_arena *a = r->mover->arena;
-    MPI_Request *req = LUO_NEW_N(a, MPI_Request, slot->nmessage);
-    char **at = LUO_NEW_N(a, char *, slot->nmessage);
-    if (!req || !at) return luo_err_nomem(&r->err);
+    parcel *p = LUO_NEW_N(r->mover->arena, parcel, slot->nmessage);
+    if (!p) return luo_err_nomem(&r->err);
     for (int32_t i = 0; i < slot->nmessage; i++) {
-        at[i] = luo_arena_alloc(a, (size_t)slot->message[i].bytes);
-        if (!at[i]) return luo_err_nomem(&r->err);
-        LUO_TRY(post(r, &slot->message[i], at[i], &req[i]));
+        if (host_rank_of(r->x, slot->message[i].peer) < 0)
+            return luo_err_set(&r->err, LUO_EBACKEND,
+                               "the switch needs device %d, for which no rank "
+                               "runs.",
+                               (int)slot->message[i].peer);
+        LUO_TRY(measure(r, &slot->message[i], &p[i]));
+        if (slot->message[i].send) LUO_TRY(wrap(r, &slot->message[i], true, &p[i]));
     }
-    LUO_TRY(host_wait(r->x, r, (int)slot->nmessage, req, &r->err));
+    r->mover->posted = true;
+    for (int32_t i = 0; i < slot->nmessage; i++) LUO_TRY(post(r, &slot->message[i], &p[i]));
     for (int32_t i = 0; i < slot->nmessage; i++)
-        if (!slot->message[i].send) LUO_TRY(message(r, &slot->message[i], false, at[i]));
+        LUO_TRY(host_wait(r->x, r, (int)p[i].nparts, p[i].part, &r->err));
+    r->mover->posted = false;
+    for (int32_t i = 0; i < slot->nmessage; i++)
+        if (!slot->message[i].send) LUO_TRY(wrap(r, &slot->message[i], false, &p[i]));
     return LUO_OK;
 }
 
@@ -180,6 +211,10 @@ luo_status host_move(luo_job *from, luo_job *to, const luo_switching *what,
                      const luo_recipe *recipe, luo_step_report *out, luo_err *err)
 {
     (void)recipe; /* `what` was made from it */
+    if (from->broken)
+        return luo_err_set(err, LUO_EBACKEND,
+                           "a step of the plan to leave failed half-way; the processes have to "
+                           "start again.");
     host_mover mover = {.from = from,
                         .to = to,
                         .sw = what,
@@ -188,7 +223,7 @@ luo_status host_move(luo_job *from, luo_job *to, const luo_switching *what,
     luo_rank r = {.x = from->x, .job = to, .mover = &mover, .task = -1};
     const double began = host_now();
     const luo_status st = mover.arena && mover.walk ? carry_out(&r) : luo_err_nomem(&r.err);
-    luo_arena_free(mover.arena);
+    if (!mover.posted) luo_arena_free(mover.arena); /* else MPI may still write there */
     luo_arena_free(mover.walk);
     if (st != LUO_OK) return luo_err_set(err, st, "%s", r.err.text);
     host_look(&r);

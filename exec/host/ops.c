@@ -15,11 +15,6 @@ luo_status host_wrong(const luo_job *j, const host_op *op, luo_err *err)
                        o->name, o->kind, (int)op->instr->id);
 }
 
-luo_status host_count(const luo_job *j, const host_op *op, int32_t nin, int32_t nout, luo_err *err)
-{
-    return op->instr->nin >= nin && op->instr->nout >= nout ? LUO_OK : host_wrong(j, op, err);
-}
-
 luo_status host_interval(luo_job *j, int32_t buffer, int32_t dim, luo_span *out, luo_err *err)
 {
     luo_frame f;
@@ -61,7 +56,7 @@ bool host_adds(luo_rank *r, int32_t buffer)
 static luo_status bind_rows(luo_job *j, host_op *op, luo_err *err)
 {
     const luo_buffer *x = host_in(j, op, 0);
-    LUO_TRY(host_count(j, op, 1, 1, err));
+    (void)err;
     op->rows = x->dim[0];
     op->cols = host_width(x);
     return LUO_OK;
@@ -82,18 +77,26 @@ static void run_bias_dw(luo_rank *r, const host_op *op, int32_t task)
                      host_buf(r, i->out[0], task));
 }
 
-/* ids, table -> y, or ids, dy, table (label only) -> dtable: rows lo.. of the table lie here. */
-static luo_status bind_embedding(luo_job *j, host_op *op, bool backward, luo_err *err)
+/* Rows lo.. of the table lie here. */
+static luo_status bind_table(luo_job *j, host_op *op, int32_t table, luo_err *err)
 {
     luo_span s = {0, 0};
-    LUO_TRY(host_count(j, op, 2, 1, err));
-    const int32_t table = backward ? op->instr->out[0] : op->instr->in[1];
     LUO_TRY(host_interval(j, table, 0, &s, err));
     op->rows = host_in(j, op, 0)->dim[0];
     op->cols = host_desc(j, table)->dim[1];
     op->lo = s.lo;
     op->depth = s.hi;
     return LUO_OK;
+}
+
+static luo_status bind_embedding(luo_job *j, host_op *op, luo_err *err)
+{
+    return bind_table(j, op, op->instr->in[1], err);
+}
+
+static luo_status bind_embedding_dw(luo_job *j, host_op *op, luo_err *err)
+{
+    return bind_table(j, op, op->instr->out[0], err);
 }
 
 static void run_embedding(luo_rank *r, const host_op *op, int32_t task)
@@ -119,8 +122,8 @@ static bool centred(const luo_rank *r)
 /* Over the last dimension: heads are rows too. */
 static luo_status bind_norm(luo_job *j, host_op *op, luo_err *err)
 {
-    LUO_TRY(host_count(j, op, 2, 1, err));
     const luo_buffer *x = host_in(j, op, 0);
+    (void)err;
     op->cols = x->dim[x->rank - 1];
     op->rows = op->cols ? host_volume(x) / op->cols : 0;
     return LUO_OK;
@@ -156,9 +159,23 @@ static void run_norm_dw(luo_rank *r, const host_op *op, int32_t task)
 
 static luo_status bind_volume(luo_job *j, host_op *op, luo_err *err)
 {
-    LUO_TRY(host_count(j, op, 1, 1, err));
+    (void)err;
     op->rows = host_volume(host_out(j, op, 0));
     return LUO_OK;
+}
+
+/* x -> y, or gate, up -> y, silu. */
+static luo_status bind_activation(luo_job *j, host_op *op, luo_err *err)
+{
+    if (op->instr->nin > 1 && op->instr->nout < 2) return host_wrong(j, op, err);
+    return bind_volume(j, op, err);
+}
+
+/* dy, x -> dx, or dy, gate, up, silu -> dgate, dup. */
+static luo_status bind_activation_dx(luo_job *j, host_op *op, luo_err *err)
+{
+    if (op->instr->nout > 1 && op->instr->nin < 4) return host_wrong(j, op, err);
+    return bind_volume(j, op, err);
 }
 
 static void run_activation(luo_rank *r, const host_op *op, int32_t task)
@@ -218,7 +235,6 @@ enum { DATA_IDS, DATA_LABELS, DATA_POSITIONS };
 static luo_status bind_placeholder(luo_job *j, host_op *op, luo_err *err)
 {
     static const char *const names[] = {"ids", "labels", "positions"};
-    LUO_TRY(host_count(j, op, 0, 1, err));
     const luo_buffer *b = host_out(j, op, 0);
     op->depth = -1;
     for (int i = 0; i < 3; i++)
@@ -238,6 +254,46 @@ static void run_placeholder(luo_rank *r, const host_op *op, int32_t task)
 
 /* ---- the table ---- */
 
+static luo_status bind_nothing(luo_job *j, host_op *op, luo_err *err)
+{
+    (void)j, (void)op, (void)err;
+    return LUO_OK;
+}
+
+static const struct row {
+    host_run run;
+    luo_status (*bind)(luo_job *j, host_op *op, luo_err *err);
+    int32_t nin, nout; /* operands and results at least */
+} rows[LUO_OP_KINDS] = {
+    [LUO_OP_PLACEHOLDER] = {run_placeholder, bind_placeholder, 0, 1},
+    [LUO_OP_MATMUL] = {host_run_products, host_bind_matmul, 2, 1},
+    [LUO_OP_MATMUL_DX] = {host_run_products, host_bind_matmul_dx, 2, 1},
+    [LUO_OP_MATMUL_DW] = {host_run_products, host_bind_matmul_dw, 2, 1},
+    [LUO_OP_BIAS] = {run_bias, bind_rows, 2, 1},
+    [LUO_OP_BIAS_DW] = {run_bias_dw, bind_rows, 1, 1},
+    [LUO_OP_EMBEDDING] = {run_embedding, bind_embedding, 2, 1},
+    [LUO_OP_EMBEDDING_DW] = {run_embedding_dw, bind_embedding_dw, 2, 1},
+    [LUO_OP_NORM] = {run_norm, bind_norm, 2, 1},
+    [LUO_OP_NORM_DX] = {run_norm_dx, bind_norm, 3, 1},
+    [LUO_OP_NORM_DW] = {run_norm_dw, bind_norm, 2, 1},
+    [LUO_OP_ROPE] = {host_run_rope, host_bind_rope, 2, 2},
+    [LUO_OP_ROPE_DX] = {host_run_rope_dx, host_bind_rope, 2, 2},
+    [LUO_OP_ATTENTION] = {host_run_attention, host_bind_attention, 3, 2},
+    [LUO_OP_ATTENTION_DX] = {host_run_attention_dx, host_bind_attention_dx, 6, 3},
+    [LUO_OP_ACTIVATION] = {run_activation, bind_activation, 1, 1},
+    [LUO_OP_ACTIVATION_DX] = {run_activation_dx, bind_activation_dx, 2, 1},
+    [LUO_OP_ADD] = {run_add, bind_add, 1, 1},
+    [LUO_OP_ROW_MAX] = {host_run_row_max, host_bind_logits, 1, 1},
+    [LUO_OP_ROW_SUM] = {host_run_row_sum, host_bind_logits, 2, 2},
+    [LUO_OP_ROW_TARGET] = {host_run_row_target, host_bind_logits, 2, 1},
+    [LUO_OP_LOSS] = {host_run_loss, host_bind_loss, 3, 1},
+    [LUO_OP_LOSS_DX] = {host_run_loss_dx, host_bind_logits, 3, 1},
+    [LUO_OP_SUM] = {host_run_sum, host_bind_sum, 1, 1},
+    [LUO_OP_ACCUMULATE] = {run_accumulate, bind_volume, 1, 1},
+    [LUO_OP_GRAD_NORM] = {host_run_norm, bind_nothing, 0, 1},
+    [LUO_OP_UPDATE] = {host_run_update, host_bind_update, 1, 0},
+};
+
 static luo_op_kind kind_of(const char *name)
 {
     for (int k = 0; k < LUO_OP_KINDS; k++)
@@ -249,92 +305,9 @@ luo_status host_bind_op(luo_job *j, host_op *op, luo_err *err)
 {
     const luo_instr *i = op->instr;
     op->kind = kind_of(j->set->ops[i->op].kind);
-    switch (op->kind) {
-    case LUO_OP_PLACEHOLDER:
-        op->run = run_placeholder;
-        return bind_placeholder(j, op, err);
-    case LUO_OP_MATMUL:
-        op->run = host_run_products;
-        return host_bind_matmul(j, op, err);
-    case LUO_OP_MATMUL_DX:
-        op->run = host_run_products;
-        return host_bind_matmul_dx(j, op, err);
-    case LUO_OP_MATMUL_DW:
-        op->run = host_run_products;
-        return host_bind_matmul_dw(j, op, err);
-    case LUO_OP_BIAS:
-        op->run = run_bias;
-        return bind_rows(j, op, err);
-    case LUO_OP_BIAS_DW:
-        op->run = run_bias_dw;
-        return bind_rows(j, op, err);
-    case LUO_OP_EMBEDDING:
-        op->run = run_embedding;
-        return bind_embedding(j, op, false, err);
-    case LUO_OP_EMBEDDING_DW:
-        op->run = run_embedding_dw;
-        return bind_embedding(j, op, true, err);
-    case LUO_OP_NORM:
-        op->run = run_norm;
-        return bind_norm(j, op, err);
-    case LUO_OP_NORM_DX:
-        op->run = run_norm_dx;
-        return bind_norm(j, op, err);
-    case LUO_OP_NORM_DW:
-        op->run = run_norm_dw;
-        return bind_norm(j, op, err);
-    case LUO_OP_ROPE:
-        op->run = host_run_rope;
-        return host_bind_rope(j, op, err);
-    case LUO_OP_ROPE_DX:
-        op->run = host_run_rope_dx;
-        return host_bind_rope(j, op, err);
-    case LUO_OP_ATTENTION:
-        op->run = host_run_attention;
-        return host_bind_attention(j, op, err);
-    case LUO_OP_ATTENTION_DX:
-        op->run = host_run_attention_dx;
-        return host_bind_attention_dx(j, op, err);
-    case LUO_OP_ACTIVATION:
-        op->run = run_activation;
-        return bind_volume(j, op, err);
-    case LUO_OP_ACTIVATION_DX:
-        op->run = run_activation_dx;
-        return bind_volume(j, op, err);
-    case LUO_OP_ADD:
-        op->run = run_add;
-        return bind_add(j, op, err);
-    case LUO_OP_ROW_MAX:
-        op->run = host_run_row_max;
-        return host_bind_logits(j, op, err);
-    case LUO_OP_ROW_SUM:
-        op->run = host_run_row_sum;
-        return host_bind_row_sum(j, op, err);
-    case LUO_OP_ROW_TARGET:
-        op->run = host_run_row_target;
-        return host_bind_logits(j, op, err);
-    case LUO_OP_LOSS:
-        op->run = host_run_loss;
-        return host_bind_loss(j, op, err);
-    case LUO_OP_LOSS_DX:
-        op->run = host_run_loss_dx;
-        return host_bind_logits(j, op, err);
-    case LUO_OP_SUM:
-        op->run = host_run_sum;
-        return host_bind_sum(j, op, err);
-    case LUO_OP_ACCUMULATE:
-        op->run = run_accumulate;
-        return bind_volume(j, op, err);
-    case LUO_OP_GRAD_NORM:
-        op->run = host_run_norm;
-        return LUO_OK;
-    case LUO_OP_UPDATE:
-        op->run = host_run_update;
-        return LUO_OK;
-    case LUO_OP_STATE:
-    case LUO_OP_RESHARD:
-    case LUO_OP_KINDS:
-        break;
-    }
-    return host_wrong(j, op, err);
+    const struct row *row = op->kind < LUO_OP_KINDS ? &rows[op->kind] : NULL;
+    if (!row || !row->run || i->nin < row->nin || i->nout < row->nout)
+        return host_wrong(j, op, err);
+    op->run = row->run;
+    return row->bind(j, op, err);
 }

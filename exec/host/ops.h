@@ -13,8 +13,6 @@ static inline const luo_buffer *host_out(const luo_job *j, const host_op *op, in
     return host_desc(j, op->instr->out[i]);
 }
 luo_status host_wrong(const luo_job *j, const host_op *op, luo_err *err); /* LUO_EBUG */
-/* Has it so many operands and results at least? */
-luo_status host_count(const luo_job *j, const host_op *op, int32_t nin, int32_t nout, luo_err *err);
 /* Frame of a buffer along one dimension, as a single interval. Errors: LUO_EUNSUP it has gaps. */
 luo_status host_interval(luo_job *j, int32_t buffer, int32_t dim, luo_span *out, luo_err *err);
 /* First token of a buffer inside its own micro-batch. */
@@ -36,9 +34,8 @@ luo_status host_bind_matmul_dw(luo_job *j, host_op *op, luo_err *err);
 luo_status host_bind_rope(luo_job *j, host_op *op, luo_err *err);
 luo_status host_bind_attention(luo_job *j, host_op *op, luo_err *err);
 luo_status host_bind_attention_dx(luo_job *j, host_op *op, luo_err *err);
-luo_status host_bind_logits(luo_job *j, host_op *op,
-                            luo_err *err); /* row_max, row_target, loss_dx */
-luo_status host_bind_row_sum(luo_job *j, host_op *op, luo_err *err);
+/* row_max, row_sum, row_target, loss_dx */
+luo_status host_bind_logits(luo_job *j, host_op *op, luo_err *err);
 luo_status host_bind_loss(luo_job *j, host_op *op, luo_err *err);
 luo_status host_bind_sum(luo_job *j, host_op *op, luo_err *err);
 

@@ -6,13 +6,6 @@
 
 #include "exec/host/job.h"
 
-double host_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double processor_s(void)
 {
     struct timespec t;
@@ -31,21 +24,33 @@ void host_look(luo_rank *r)
 static double slowdown_at(const luo_step_order *o, double now)
 {
     double f = 1;
-    for (int32_t i = 0; o && i < o->npace && o->pace[i].at_s <= now; i++) f = o->pace[i].slowdown;
+    for (int32_t i = 0; i < o->npace && o->pace[i].at_s <= now; i++) f = o->pace[i].slowdown;
     return f;
 }
 
-/* A straggler: the processor time of an instruction, times slowdown - 1, is slept. Short sleeps are
- * saved up, since no clock wakes a thread to the microsecond. */
-static void pace(luo_rank *r, double worked_s, double now)
+/* Wakes up now and then to look whether the step was given up. */
+static void sleep_until(luo_rank *r, double until)
 {
-    const double least_s = 200e-6, owed = worked_s * (slowdown_at(r->order, now) - 1);
+    const double slice_s = 10e-3;
+    for (double now = host_now(); now < until && !r->drain; now = host_now()) {
+        const double to = fmin(until, now + slice_s);
+        const struct timespec t = {(time_t)to, (long)(fmod(to, 1) * 1e9)};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+        host_look(r);
+    }
+}
+
+/* A straggler: the processor time of an instruction, times slowdown - 1, is slept when it is done.
+ * Short sleeps are saved up, since no clock wakes a thread to the microsecond. */
+static void pace(luo_rank *r, double worked_s)
+{
+    const double least_s = 200e-6, now = host_now();
+    const double owed = worked_s * (slowdown_at(r->order, now) - 1);
     r->owed_s += owed;
     r->compute_s += worked_s + owed;
     if (r->owed_s < least_s) return;
     const double until = now + r->owed_s;
-    const struct timespec t = {(time_t)until, (long)(fmod(until, 1) * 1e9)};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+    sleep_until(r, until);
     r->owed_s = until - host_now(); /* below 0 when it slept too long */
 }
 
@@ -87,16 +92,20 @@ void host_keep_loss(luo_rank *r, const host_op *op, int32_t task)
     r->has_loss = true;
 }
 
+/* What a rank that drains does all the same: it moves cells on, and takes part in the decision. */
+static bool always(const host_op *op)
+{
+    return op->kind == LUO_OP_RESHARD || op->kind == LUO_OP_GRAD_NORM || op->kind == LUO_OP_UPDATE;
+}
+
 static luo_status compute(luo_rank *r, const host_op *op, int32_t task)
 {
     const double began = host_now(), worked = processor_s();
-    const bool decides = op->kind == LUO_OP_GRAD_NORM || op->kind == LUO_OP_UPDATE;
-    if (!r->drain || decides) op->run(r, op, task);
-    const double spent = processor_s() - worked;
-    if (!r->drain) pace(r, spent, began + spent);
+    if (!r->drain || always(op)) op->run(r, op, task);
+    if (!r->drain) pace(r, processor_s() - worked);
     const double end = host_now();
     if (op->is_loss) host_keep_loss(r, op, task);
-    if (r->order && r->order->trace && r->nrecords < r->cap_records)
+    if (r->order->trace && r->nrecords < r->cap_records)
         r->record[r->nrecords++] = (luo_op_record){
             r->x->device, task, op->instr->id, began - r->start_s, end - r->start_s, LUO_OK};
     return luo_ledger_add(&r->ledger, luo_part_of(op->instr), began - r->start_s, end - r->start_s,
@@ -110,12 +119,13 @@ static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
     if (issue->task != r->task) LUO_TRY(turn_to(r, issue->task));
     host_look(r);
     for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(host_finish(r, issue->dep[i]));
-    if (!op->run) return host_start(r, op, issue, ticket);
+    if (op->comm) LUO_TRY(host_settle(r, op));
     if (w) {
         atomic_store(&w->task, issue->task);
         atomic_store(&w->instr, issue->instr->id);
     }
-    host_progress(r);
+    if (!op->run) return host_start(r, op, issue->task, ticket);
+    LUO_TRY(host_progress(r));
     *ticket = 0;
     LUO_TRY(compute(r, op, issue->task));
     if (w) atomic_fetch_add(&w->done, 1);
@@ -139,9 +149,11 @@ static void begin(luo_rank *r, const luo_step_order *order)
     const luo_job *j = r->job;
     r->order = order;
     r->task = -1;
-    r->has_loss = r->drain = r->skipped = false;
-    r->loss = r->grad_norm = r->squares = r->compute_s = r->owed_s = 0;
+    r->has_loss = r->drain = false;
+    r->outcome = HOST_UPDATED;
+    r->loss = r->grad_norm = r->compute_s = r->owed_s = 0;
     r->nrecords = 0;
+    r->err = (luo_err){0};
     luo_arena_reset(r->scratch, 0);
     r->ledger = (luo_ledger){.arena = r->scratch};
     for (int32_t b = 0; b < j->role->nbuf; b++)
@@ -181,14 +193,6 @@ static void collect_use(luo_rank *r)
     }
 }
 
-/* Somebody drained the step: the sum of squares is then -inf, or not a number where another rank's
- * gradients were none. */
-static bool drained(const luo_rank *r)
-{
-    const bool asked = r->x->config.abort && atomic_load(r->x->config.abort);
-    return r->drain || asked || (isinf(r->squares) && r->squares < 0);
-}
-
 static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
 {
     const luo_job *j = r->job;
@@ -198,7 +202,7 @@ static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
                              .end_s = end,
                              .compute_s = r->compute_s,
                              .predicted_s = predicted(j),
-                             .has_loss = r->has_loss && !r->drain,
+                             .has_loss = r->has_loss && r->outcome == HOST_UPDATED,
                              .loss = r->loss,
                              .grad_norm = r->grad_norm,
                              .nrecords = r->nrecords,
@@ -209,18 +213,26 @@ static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
     out->comm = r->used;
     if (luo_ledger_close(&r->ledger, r->scratch, end - r->start_s, &out->parts, NULL) != LUO_OK)
         return luo_err_nomem(err);
-    if (!r->skipped) return LUO_OK;
-    out->has_loss = false;
-    if (drained(r)) {
-        out->status = LUO_ECANCELED;
-        return LUO_OK;
-    }
+    if (r->outcome == HOST_DRAINED) out->status = LUO_ECANCELED;
+    if (r->outcome != HOST_NOT_FINITE) return LUO_OK;
     out->status = LUO_EBACKEND;
     snprintf(out->text, sizeof out->text,
              "the gradients of step %lld are not finite; a smaller "
              "model or other data may train.",
              (long long)r->order->step);
     return LUO_OK;
+}
+
+static luo_status walk(luo_job *j, luo_step_report *out, luo_err *err)
+{
+    luo_rank *r = &j->rank;
+    luo_whereabouts *w = r->x->config.where;
+    if (w) atomic_store(&w->job, j->id);
+    const luo_status st = luo_interpret(&luo_host_rank_backend, r, j->set, j->program, r->walk);
+    if (w) atomic_store(&w->job, -1);
+    if (st == LUO_OK) return report(r, out, err);
+    if (r->err.st == LUO_OK) return luo_err_nomem(err);
+    return luo_err_set(err, r->err.st, "%s", r->err.text);
 }
 
 luo_status host_step(luo_job *j, const luo_step_order *order, luo_step_report *out, luo_err *err)
@@ -232,21 +244,19 @@ luo_status host_step(luo_job *j, const luo_step_order *order, luo_step_report *o
         j->state.step = order->step + 1;
         return LUO_OK;
     }
-    luo_whereabouts *w = r->x->config.where;
+    if (j->broken)
+        return luo_err_set(err, LUO_EBACKEND,
+                           "a step of this plan failed half-way; the processes have to start "
+                           "again.");
     begin(r, order);
     if (r->scale == 0) /* the same on every rank, before anything is sent */
         return luo_err_set(err, LUO_EINPUT,
                            "step %lld has nothing to predict: all its documents are single tokens; "
                            "data with longer ones is needed.",
                            (long long)order->step);
-    if (w) atomic_store(&w->job, j->id);
-    const luo_status st = luo_interpret(&luo_host_rank_backend, r, j->set, j->program, r->walk);
-    if (w) atomic_store(&w->job, -1);
-    if (st != LUO_OK)
-        return r->err.st == LUO_OK ? luo_err_nomem(err)
-                                   : luo_err_set(err, r->err.st, "%s", r->err.text);
-    LUO_TRY(report(r, out, err));
-    if (out->status == LUO_OK) j->state.step = order->step + 1;
-    r->order = NULL;
-    return LUO_OK;
+    const luo_status st = walk(j, out, err);
+    r->order = NULL; /* it was the caller's */
+    j->broken = st != LUO_OK;
+    if (st == LUO_OK && out->status == LUO_OK) j->state.step = order->step + 1;
+    return st;
 }

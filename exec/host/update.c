@@ -1,4 +1,5 @@
 /* exec/host/update.c: the pieces of state a rank keeps, the norm of all gradients, AdamW. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,12 +115,14 @@ static luo_status bind_pair(luo_job *j, int32_t state, int32_t grad, host_pair *
                             &out->owned, err);
 }
 
-luo_status host_bind_update(luo_job *j, const luo_instr *update, luo_err *err)
+/* The states, their gradients, the norm; one instruction of a role. */
+luo_status host_bind_update(luo_job *j, host_op *op, luo_err *err)
 {
+    const luo_instr *update = op->instr;
     int32_t n = 0;
     while (n < update->nin && host_desc(j, update->in[n])->buffer_class == LUO_BUFFER_OPTIMIZER)
         n++;
-    if (update->nin != 2 * n + 1)
+    if (update->nin != 2 * n + 1 || j->pair)
         return luo_err_set(err, LUO_EBUG, "the update of device %d has %d states and %d operands.",
                            (int)j->x->device, (int)n, (int)update->nin);
     j->pair = LUO_NEW_N(j->arena, host_pair, n);
@@ -145,8 +148,16 @@ static double get_real(const luo_rank *r, const void *at)
     return r->x->k->elem == sizeof(float) ? (double)*(const float *)at : *(const double *)at;
 }
 
-/* Sum of squares of the cells counted here. A rank that drains makes it -inf, so that the sum over
- * all ranks tells every one of them that nothing may be updated. */
+/* What one rank adds at most, so that the sum of all ranks stays finite. */
+static double most_squares(const luo_rank *r)
+{
+    const double most = r->x->k->elem == sizeof(float) ? (double)FLT_MAX : DBL_MAX;
+    return most / 2 / r->x->config.nranks;
+}
+
+/* Sum of squares of the cells counted here; what isn't finite counts as the most there is. A rank
+ * that drains makes it -inf. So the sum over all ranks tells every one of them the same, whatever
+ * garbage the gradients of a drained step are: below 0, nothing may be updated. */
 void host_run_norm(luo_rank *r, const host_op *op, int32_t task)
 {
     double sum = 0;
@@ -157,17 +168,30 @@ void host_run_norm(luo_rank *r, const host_op *op, int32_t task)
         for (int32_t k = 0; k < p->owned.n; k++)
             sum += r->x->k->sum_squares(p->owned.at[k].n, g + p->owned.at[k].at * elem);
     }
+    if (!(sum < most_squares(r))) sum = most_squares(r);
     put_real(r, host_buf(r, op->instr->out[0], task), r->drain ? -INFINITY : sum);
+}
+
+static void update_pair(luo_rank *r, const host_pair *p, luo_adam *a, int32_t task)
+{
+    const int64_t elem = (int64_t)r->x->k->elem;
+    const char *g = host_buf(r, p->grad, task);
+    a->weight_decay = p->decays ? LUO_WEIGHT_DECAY : 0;
+    for (int32_t k = 0; k < p->nruns; k++) {
+        const host_run3 *c = &p->run[k];
+        r->x->k->adamw(c->n, a, g + c->grad * elem, (char *)p->piece->weight + c->weight * elem,
+                       (char *)p->piece->m + c->state * elem,
+                       (char *)p->piece->v + c->state * elem);
+    }
 }
 
 void host_run_update(luo_rank *r, const host_op *op, int32_t task)
 {
-    const luo_job *j = r->job;
-    const int64_t elem = (int64_t)r->x->k->elem;
     const double squares = get_real(r, host_buf(r, op->instr->in[op->instr->nin - 1], task));
-    r->squares = squares;
-    r->skipped = !isfinite(squares);
-    if (r->skipped) return;
+    if (!(squares >= 0 && squares < most_squares(r))) {
+        r->outcome = squares < 0 ? HOST_DRAINED : HOST_NOT_FINITE;
+        return;
+    }
     r->grad_norm = sqrt(squares);
     luo_adam a = {.lr = LUO_LEARNING_RATE,
                   .beta1 = LUO_BETA1,
@@ -175,15 +199,5 @@ void host_run_update(luo_rank *r, const host_op *op, int32_t task)
                   .eps = LUO_ADAM_EPS,
                   .step = r->order->step + 1,
                   .grad_scale = fmin(1, LUO_CLIP_NORM / (r->grad_norm + LUO_CLIP_EPS))};
-    for (int32_t i = 0; i < j->npairs; i++) {
-        const host_pair *p = &j->pair[i];
-        const char *g = host_buf(r, p->grad, task);
-        a.weight_decay = p->decays ? LUO_WEIGHT_DECAY : 0;
-        for (int32_t k = 0; k < p->nruns; k++) {
-            const host_run3 *c = &p->run[k];
-            r->x->k->adamw(
-                c->n, &a, g + c->grad * elem, (char *)p->piece->weight + c->weight * elem,
-                (char *)p->piece->m + c->state * elem, (char *)p->piece->v + c->state * elem);
-        }
-    }
+    for (int32_t i = 0; i < r->job->npairs; i++) update_pair(r, &r->job->pair[i], &a, task);
 }

@@ -1,0 +1,259 @@
+/* tests/mpi/trial.h: rows of plans and models, what a plan of one device makes of the same data,
+ * and how far a trial is from it. */
+#ifndef LUO_TESTS_MPI_TRIAL_H
+#define LUO_TESTS_MPI_TRIAL_H
+#include "exec/recipe.h"
+#include "tests/exec_fixture.h"
+
+enum { STEPS = 3, TOKENS = 16 };
+
+typedef enum kind { LLAMA, GROUPED, GPT, QKNORM, KINDS, WIDE = KINDS } kind;
+
+typedef struct row {
+    const char *line;
+    kind model;
+    int zero, sp, recompute;
+    int64_t tokens[8]; /* of the micro-batches of pipeline 0; 0: all alike */
+    bool gpipe;
+    int sequences; /* of a micro-batch; 0: 1 */
+} row;
+
+static inline luo_model model_of(kind k, int32_t layers)
+{
+    luo_model m =
+        k == GPT ? luo_test_gpt(layers, 32, 4, 64) : luo_test_llama(layers, 32, 48, 4, 64);
+    if (k == WIDE) m = luo_test_llama(layers, 128, 192, 4, 64);
+    if (k == GROUPED) {
+        m.heads = 8;
+        m.kv_heads = 2;
+        m.head_dim = 4;
+    }
+    m.qk_norm = k == QKNORM;
+    m.max_sequence_tokens = 64;
+    return m;
+}
+
+static inline luo_plan *plan_of(luo_arena *a, const row *r, luo_dtype dtype)
+{
+    luo_plan *p = luo_test_plan(a, r->line);
+    luo_pipeline *pipes = (luo_pipeline *)p->pipelines;
+    p->dtype = dtype;
+    p->zero = r->zero;
+    p->sequence_parallel = r->sp;
+    p->sequence_tokens = TOKENS;
+    if (r->gpipe) p->schedule = LUO_SCHED_GPIPE;
+    if (r->tokens[0]) pipes[0].micro_batch_tokens = r->tokens;
+    if (r->sequences) p->micro_batch_sequences = r->sequences;
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        pipes[i].micro_batch_sequences = p->micro_batch_sequences;
+        for (int32_t s = 0; s < pipes[i].nstages; s++)
+            ((luo_stage *)pipes[i].stages)[s].recompute = (luo_recompute)r->recompute;
+    }
+    return p;
+}
+
+/* One device, the same micro-batches in the same order. */
+static inline luo_plan *alone(luo_arena *a, const luo_plan *p)
+{
+    char line[64];
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->npipelines; i++) n += p->pipelines[i].micro_batches;
+    snprintf(line, sizeof line, "%d: [0]*%d", n, p->layers);
+    luo_plan *q = luo_test_plan(a, line);
+    int64_t *tokens = LUO_NEW_N(a, int64_t, n);
+    int32_t at = 0;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t m = 0; m < p->pipelines[i].micro_batches; m++)
+            tokens[at++] = p->pipelines[i].micro_batch_tokens
+                               ? p->pipelines[i].micro_batch_tokens[m]
+                               : p->sequence_tokens * p->pipelines[i].micro_batch_sequences;
+    ((luo_pipeline *)q->pipelines)[0].micro_batch_tokens = tokens;
+    q->sequence_tokens = p->sequence_tokens;
+    q->dtype = p->dtype;
+    q->sequence_parallel = false;
+    return q;
+}
+
+/* ---- comparing ---- */
+
+typedef struct curve {
+    double loss[STEPS], norm[STEPS];
+} curve;
+
+static inline void train(luo_trial *t, curve *c, int64_t first, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const luo_step_report r = luo_lab_step(t, first + i);
+        double mine[3] = {r.has_loss ? 1 : 0, r.has_loss ? r.loss : 0, r.grad_norm}, all[3];
+        const luo_err e = {.text = "a step was not finished"};
+        if (r.status != LUO_OK) luo_lab_die(r.text, &e);
+        MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        c->loss[i] = all[1];
+        c->norm[i] = all[2];
+    }
+}
+
+/* All of the single device's state on every rank: per parameter weight, m, v. */
+static inline double *spread(luo_arena *a, const luo_lab *lab, const luo_trial *t, int64_t *count)
+{
+    const luo_state *s = luo_host_executor.state(t->job);
+    int64_t n = 0, at = 0;
+    for (int32_t i = 0; i < s->n; i++) {
+        int64_t v = 1;
+        for (int32_t d = 0; d < s->at[i].param->shape.rank; d++) v *= s->at[i].param->shape.dim[d];
+        n += v;
+    }
+    double *all = LUO_NEW_N(a, double, 3 * n);
+    for (int32_t i = 0; lab->rank == 0 && i < s->n; i++) {
+        const luo_piece *p = &s->at[i];
+        const void *from[3] = {p->weight, p->m, p->v};
+        for (int k = 0; k < 3; k++)
+            for (int64_t c = 0; c < p->weight_frame.volume; c++)
+                all[at++] = luo_real_at(from[k], s->elem, c);
+    }
+    MPI_Bcast(all, (int)(3 * n), MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    *count = n;
+    return all;
+}
+
+static inline void whole_frame(luo_arena *a, const luo_shape *shape, luo_frame *f)
+{
+    luo_span *s = LUO_NEW_N(a, luo_span, shape->rank);
+    f->region = (luo_region){.rank = shape->rank};
+    f->volume = 1;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        s[d] = (luo_span){0, shape->dim[d]};
+        f->region.dim[d].n = 1;
+        f->region.dim[d].at = &s[d];
+        f->volume *= shape->dim[d];
+    }
+}
+
+static inline int64_t *cells_of(luo_arena *a, const luo_frame *f, const luo_region *r)
+{
+    luo_strips s;
+    luo_err err = {0};
+    if (luo_frame_strips(a, f, r, &s, &err) != LUO_OK) luo_lab_die("strips", &err);
+    int64_t *out = LUO_NEW_N(a, int64_t, s.elements), n = 0;
+    for (int32_t i = 0; i < s.n; i++)
+        for (int64_t k = 0; k < s.at[i].n; k++) out[n++] = s.at[i].at + k;
+    return out;
+}
+
+typedef struct worst {
+    double error;
+    char name[96];
+} worst;
+
+/* Adding one vector to all keys changes no softmax: the gradient of the keys' bias is 0 but for
+ * rounding, and AdamW makes steps of full size of that rounding. It is only looked at to be small.
+ */
+static inline bool is_rounding(const luo_param *p)
+{
+    const size_t n = strlen(p->name), m = strlen("attn.k.bias");
+    return n >= m && strcmp(p->name + n - m, "attn.k.bias") == 0;
+}
+
+/* Reference values of a parameter's cells, and the largest of each kind. */
+typedef struct truth {
+    const double *at[3]; /* weight, m, v */
+    double most[3];
+} truth;
+
+static inline truth truth_of(const double *ref, int64_t n)
+{
+    truth t = {.most = {1e-300, 1e-300, 1e-300}};
+    for (int k = 0; k < 3; k++) {
+        t.at[k] = ref + k * n;
+        for (int64_t c = 0; c < n; c++) t.most[k] = fmax(t.most[k], fabs(t.at[k][c]));
+    }
+    return t;
+}
+
+/* AdamW divides the gradient by its own size: where the gradient is mostly rounding, so is the
+ * direction of a step of full size. In f32 rounding is about 1e-6 of the largest gradient of a
+ * tensor, so a cell of at least 1e-3 of it steps by at most 1e-3 of the rate aside. Smaller ones
+ * are only asked to have made no longer steps than the rate, up or down; their gradients are
+ * compared like all others, as m and v. */
+static inline double far_weight(const truth *t, int64_t c, double x, size_t elem)
+{
+    const double e = fabs(x - t->at[0][c]);
+    const bool rounding = elem == 4 && t->at[2][c] < 1e-6 * t->most[2];
+    if (rounding && e <= 2 * LUO_LEARNING_RATE * STEPS) return 0;
+    return e / t->most[0];
+}
+
+/* Largest difference relative to the largest value of the tensor. */
+static inline void compare_piece(luo_arena *a, const luo_state *s, const luo_piece *p,
+                                 const double *ref, worst *w)
+{
+    static const char *const kinds[] = {"weight", "m", "v"};
+    if (is_rounding(p->param)) {
+        for (int64_t c = 0; c < p->state_frame.volume; c++)
+            if (!(fabs(luo_real_at(p->m, s->elem, c)) < (s->elem == 4 ? 1e-6 : 1e-14)))
+                *w = (worst){INFINITY, "m of a bias of keys"};
+        return;
+    }
+    const size_t mark = luo_arena_mark(a);
+    luo_frame whole;
+    whole_frame(a, &p->param->shape, &whole);
+    const truth t = truth_of(ref, whole.volume);
+    const int64_t n = luo_region_volume(&p->piece);
+    const int64_t *at = cells_of(a, &whole, &p->piece);
+    const int64_t *in_weight = cells_of(a, &p->weight_frame, &p->piece);
+    const int64_t *in_state = cells_of(a, &p->state_frame, &p->piece);
+    for (int k = 0; k < 3; k++)
+        for (int64_t c = 0; c < n; c++) {
+            const double x = k == 0 ? luo_real_at(p->weight, s->elem, in_weight[c])
+                                    : luo_real_at(k == 1 ? p->m : p->v, s->elem, in_state[c]);
+            const double e =
+                k == 0 ? far_weight(&t, at[c], x, s->elem) : fabs(x - t.at[k][at[c]]) / t.most[k];
+            if (!(e > w->error) && !isnan(e)) continue;
+            w->error = isnan(e) ? INFINITY : e;
+            snprintf(w->name, sizeof w->name, "%s of %s", kinds[k], p->param->name);
+        }
+    luo_arena_reset(a, mark);
+}
+
+static inline worst compare(luo_arena *a, const luo_trial *t, const double *ref)
+{
+    worst w = {0, ""};
+    const luo_state *s = luo_host_executor.state(t->job);
+    for (int32_t i = 0; i < s->n; i++) {
+        const luo_piece *p = &s->at[i];
+        int64_t v = 1;
+        for (int32_t d = 0; d < p->param->shape.rank; d++) v *= p->param->shape.dim[d];
+        if (!p->piece.empty) compare_piece(a, s, p, ref, &w);
+        ref += 3 * v;
+    }
+    return w;
+}
+
+static inline double far(double a, double b)
+{
+    return fabs(a - b) / fmax(fabs(b), 1e-12);
+}
+
+/* Agrees on the worst of all ranks; prints and counts a failure. */
+static inline bool judge(const luo_lab *lab, const char *what, const char *line, worst w,
+                         double bound)
+{
+    struct {
+        double error;
+        int rank;
+    } mine = {w.error, lab->rank}, most;
+    MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+    MPI_Bcast(w.name, sizeof w.name, MPI_CHAR, most.rank, MPI_COMM_WORLD);
+    const bool good = most.error <= bound;
+    if (!good && lab->rank == 0)
+        printf("FAIL %s: `%s`: %s differs by %.3g on rank %d (bound %g)\n", what, line, w.name,
+               most.error, most.rank, bound);
+    fflush(stdout);
+    return good;
+}
+
+static inline double bound_of(luo_dtype d)
+{
+    return d == LUO_F64 ? 1e-10 : 1e-4;
+}
+#endif
