@@ -1,6 +1,8 @@
 #include "exec/calibrate.h"
 
+#include <limits.h>
 #include <mpi.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/io/io.h"
@@ -15,6 +17,8 @@ static luo_status read_args(int argc, char **argv, const char **dir, bool *ops, 
             *dir = argv[++i];
         else if (strcmp(argv[i], "--quick") == 0)
             m->quick = true;
+        else if (strcmp(argv[i], "--networks") == 0 && i + 1 < argc)
+            m->networks = atoi(argv[++i]);
         else if (strcmp(argv[i], "--no-ops") == 0)
             *ops = false;
         else
@@ -65,7 +69,7 @@ static luo_status measure(luo_measurer *m, const luo_executor *executor, const c
 
 luo_status luo_calibrate_main(int argc, char **argv, const luo_executor *executor, luo_err *err)
 {
-    luo_measurer m = {0};
+    luo_measurer m = {.networks = INT_MAX};
     const char *dir;
     bool ops;
     int rank = 0, n = 1;

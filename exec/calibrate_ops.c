@@ -373,7 +373,7 @@ static luo_status measure_all(bench *b, bool rows)
 {
     static const luo_dtype dtypes[] = {LUO_F32, LUO_F64};
     for (int d = 0; d < 2; d++)
-        for (int32_t i = 0; i < NETWORKS; i++) {
+        for (int32_t i = 0; i < NETWORKS && i < b->m->networks; i++) {
             const bool skipped = i % 2 == 1 && (b->m->quick || d == 1);
             const bool shares = networks[i].shares && d == 0;
             if (b->m->quick && (d == 1 || networks[i].hidden > QUICK_HIDDEN)) continue;
@@ -382,6 +382,7 @@ static luo_status measure_all(bench *b, bool rows)
         }
     if (!rows) return LUO_OK;
     LUO_TRY(measure_copies(b));
+    if (b->m->networks <= FIRST_AGAIN) return LUO_OK;
     return measure(b, FIRST_AGAIN, LUO_F32, false, "again_s"); /* has the machine changed? */
 }
 

@@ -13,7 +13,7 @@ check: ## install what is missing, build, run every test (under 5 minutes on 2 c
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(UNIT) $(MPI_TESTS) \
-	    tests/golden.sh tests/results.sh tests/docs.sh tests/real.sh tests/faults.sh
+	    tests/golden.sh tests/results.sh tests/calibrate.sh tests/docs.sh tests/real.sh tests/faults.sh
 
 check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
 	@./tests/deps.sh build torch
@@ -25,7 +25,7 @@ check-all: ## check with 10 to 100 times the random cases, sanitizers, and FUZZ_
 	@./tests/deps.sh build lint
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
-	    ./tests/run.sh $(UNIT) $(MPI_TESTS) tests/golden.sh tests/results.sh tests/docs.sh tests/real.sh tests/faults.sh
+	    ./tests/run.sh $(UNIT) $(MPI_TESTS) tests/golden.sh tests/results.sh tests/calibrate.sh tests/docs.sh tests/real.sh tests/faults.sh
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory fuzz
 
