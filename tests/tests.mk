@@ -21,11 +21,12 @@ check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
 	@LUOSHU=$(abspath $(BIN)) ./tests/torch/check.sh
 
 FUZZ_S ?= 60
-check-all: ## check with 10 to 100 times the random cases, sanitizers, and FUZZ_S s of each fuzzer
+check-all: ## check with 10 to 100 times the random cases, a long real run, sanitizers, and FUZZ_S s of each fuzzer
 	@./tests/deps.sh build lint
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
 	    ./tests/run.sh $(UNIT) $(MPI_TESTS) tests/golden.sh tests/results.sh tests/calibrate.sh tests/docs.sh tests/real.sh tests/faults.sh
+	@LUOSHU=$(abspath $(BIN)) ./tests/long.sh
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory fuzz
 
