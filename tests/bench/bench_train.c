@@ -273,8 +273,6 @@ int main(int argc, char **argv)
     torch_close(&other);
     luo_host_executor.unbind(t.job);
     luo_host_executor.close(x);
-    luo_corpus_close(lab.corpus);
-    luo_arena_free(lab.arena);
-    MPI_Finalize();
+    luo_lab_close(&lab);
     return 0;
 }

@@ -121,8 +121,6 @@ int main(int argc, char **argv)
     setenv("CK_FORK", "no", 0); /* MPI does not survive a fork */
     luo_lab_open(&lab, &argc, &argv);
     const int failed = luo_run_suite("exec.gradient", tests, 1);
-    luo_corpus_close(lab.corpus);
-    luo_arena_free(lab.arena);
-    MPI_Finalize();
+    luo_lab_close(&lab);
     return failed;
 }

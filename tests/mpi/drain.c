@@ -33,7 +33,7 @@ static bool run_drain(luo_lab *lab, int drains)
     int wrong = part && status != (int)LUO_ECANCELED, any;
     MPI_Allreduce(&wrong, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     train(&t, &c, 1, 1);
-    worst w = compare(a, &t, spread(a, lab, &ref, &n));
+    worst w = compare(a, &t, spread(a, lab, &ref, &n), NULL);
     if (any) w = (worst){INFINITY, "status of a drained step"};
     const bool good = judge(lab, "drain", r.line, w, bound_of(LUO_F64));
     luo_host_executor.unbind(t.job);
@@ -189,8 +189,6 @@ int main(int argc, char **argv)
         printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n", 100 * (checks - failed) / checks,
                checks, failed);
     }
-    luo_corpus_close(lab.corpus);
-    luo_arena_free(lab.arena);
-    MPI_Finalize();
+    luo_lab_close(&lab);
     return failed > 0;
 }

@@ -41,7 +41,7 @@ static bool run(luo_lab *lab, uint64_t seed, int *ran)
         train(&single, &c, 0, 2);
         train(&many, &c, 0, 2);
         snprintf(what, sizeof what, "LUO_SEED=%llu LUO_CASES=1", (unsigned long long)seed);
-        const worst w = compare(a, &many, spread(a, lab, &single, &n));
+        const worst w = compare(a, &many, spread(a, lab, &single, &n), NULL);
         good = judge(lab, what, plan->annotations[0].annotation, w, bound_of(LUO_F64));
         luo_host_executor.unbind(single.job);
         luo_host_executor.unbind(many.job);
@@ -67,8 +67,6 @@ int main(int argc, char **argv)
         printf("%d of %llu plans ran\n%d%%: Checks: %d, Failures: %d, Errors: 0\n", ran,
                (unsigned long long)cases + 3, 100 * (ran - failed) / (ran > 0 ? ran : 1), ran,
                failed);
-    luo_corpus_close(lab.corpus);
-    luo_arena_free(lab.arena);
-    MPI_Finalize();
+    luo_lab_close(&lab);
     return failed > 0;
 }

@@ -76,8 +76,8 @@ static inline luo_plan *alone(luo_arena *a, const luo_plan *p)
 
 /* ---- comparing ---- */
 
-typedef struct curve {
-    double loss[STEPS], norm[STEPS];
+typedef struct curve { /* by step */
+    double loss[8], norm[8];
 } curve;
 
 static inline void train(luo_trial *t, curve *c, int64_t first, int n)
@@ -88,8 +88,8 @@ static inline void train(luo_trial *t, curve *c, int64_t first, int n)
         const luo_err e = {.text = "a step was not finished"};
         if (r.status != LUO_OK) luo_lab_die(r.text, &e);
         MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        c->loss[i] = all[1];
-        c->norm[i] = all[2];
+        c->loss[first + i] = all[1];
+        c->norm[first + i] = all[2];
     }
 }
 
@@ -158,11 +158,14 @@ static inline bool is_rounding(const luo_param *p)
 typedef struct truth {
     const double *at[3]; /* weight, m, v */
     double most[3];
+    const double *early; /* v after the first step, NULL: not known */
+    double early_most;
 } truth;
 
-static inline truth truth_of(const double *ref, int64_t n)
+static inline truth truth_of(const double *ref, const double *early, int64_t n)
 {
-    truth t = {.most = {1e-300, 1e-300, 1e-300}};
+    truth t = {.most = {1e-300, 1e-300, 1e-300}, .early = early ? early + 2 * n : NULL};
+    for (int64_t c = 0; c < n && early; c++) t.early_most = fmax(t.early_most, t.early[c]);
     for (int k = 0; k < 3; k++) {
         t.at[k] = ref + k * n;
         for (int64_t c = 0; c < n; c++) t.most[k] = fmax(t.most[k], fabs(t.at[k][c]));
@@ -172,20 +175,21 @@ static inline truth truth_of(const double *ref, int64_t n)
 
 /* AdamW divides the gradient by its own size: where the gradient is mostly rounding, so is the
  * direction of a step of full size. In f32 rounding is about 1e-6 of the largest gradient of a
- * tensor, so a cell of at least 1e-3 of it steps by at most 1e-3 of the rate aside. Smaller ones
- * are only asked to have made no longer steps than the rate, up or down; their gradients are
+ * tensor, so a cell whose gradients were at least 1e-3 of it steps aside by at most 1e-3 of the
+ * rate. v grows from step to step (but for its decay): what it was after the first one tells. Cells
+ * below are only asked to have made no longer steps than the rate, up or down; their gradients are
  * compared like all others, as m and v. */
 static inline double far_weight(const truth *t, int64_t c, double x, size_t elem)
 {
     const double e = fabs(x - t->at[0][c]);
-    const bool rounding = elem == 4 && t->at[2][c] < 1e-6 * t->most[2];
-    if (rounding && e <= 2 * LUO_LEARNING_RATE * STEPS) return 0;
+    const bool rounding = elem == 4 && t->early && t->early[c] < 1e-6 * t->early_most;
+    if (rounding && e <= 2 * LUO_LEARNING_RATE * 6) return 0; /* no trial has more steps */
     return e / t->most[0];
 }
 
 /* Largest difference relative to the largest value of the tensor. */
 static inline void compare_piece(luo_arena *a, const luo_state *s, const luo_piece *p,
-                                 const double *ref, worst *w)
+                                 const double *ref, const double *early, worst *w)
 {
     static const char *const kinds[] = {"weight", "m", "v"};
     if (is_rounding(p->param)) {
@@ -197,7 +201,7 @@ static inline void compare_piece(luo_arena *a, const luo_state *s, const luo_pie
     const size_t mark = luo_arena_mark(a);
     luo_frame whole;
     whole_frame(a, &p->param->shape, &whole);
-    const truth t = truth_of(ref, whole.volume);
+    const truth t = truth_of(ref, early, whole.volume);
     const int64_t n = luo_region_volume(&p->piece);
     const int64_t *at = cells_of(a, &whole, &p->piece);
     const int64_t *in_weight = cells_of(a, &p->weight_frame, &p->piece);
@@ -215,7 +219,9 @@ static inline void compare_piece(luo_arena *a, const luo_state *s, const luo_pie
     luo_arena_reset(a, mark);
 }
 
-static inline worst compare(luo_arena *a, const luo_trial *t, const double *ref)
+/* early: spread after the first step, which f32 needs; NULL in f64. */
+static inline worst compare(luo_arena *a, const luo_trial *t, const double *ref,
+                            const double *early)
 {
     worst w = {0, ""};
     const luo_state *s = luo_host_executor.state(t->job);
@@ -223,8 +229,9 @@ static inline worst compare(luo_arena *a, const luo_trial *t, const double *ref)
         const luo_piece *p = &s->at[i];
         int64_t v = 1;
         for (int32_t d = 0; d < p->param->shape.rank; d++) v *= p->param->shape.dim[d];
-        if (!p->piece.empty) compare_piece(a, s, p, ref, &w);
+        if (!p->piece.empty) compare_piece(a, s, p, ref, early, &w);
         ref += 3 * v;
+        if (early) early += 3 * v;
     }
     return w;
 }
