@@ -1,5 +1,5 @@
-/* cli/inputs.h: what `sim` and `run` have in common: options and files into a session. Sentences are
- * in err, or, of files, in cli->diags (err is then empty). */
+/* cli/inputs.h: what `sim` and `run` have in common: options and files into a session. Sentences
+ * are in err, or, of files, in cli->diags (err is then empty). */
 #ifndef LUO_CLI_INPUTS_H
 #define LUO_CLI_INPUTS_H
 #include "cli/session.h"

@@ -104,6 +104,8 @@ luo_status luo_machine_rank_program(luo_arena *arena, const char **out, luo_err 
     *out = luo_arena_printf(arena, "%.*s/luoshu-rank", folder, self);
     if (!*out) return luo_err_nomem(err);
     if (access(*out, X_OK) == 0) return LUO_OK;
-    return luo_err_set(err, LUO_EBACKEND, "`%s` is missing, the program of a rank; it belongs beside "
-                       "`luoshu`, where `make` puts it.", *out);
+    return luo_err_set(err, LUO_EBACKEND,
+                       "`%s` is missing, the program of a rank; it belongs beside "
+                       "`luoshu`, where `make` puts it.",
+                       *out);
 }

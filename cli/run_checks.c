@@ -64,12 +64,15 @@ luo_status luo_run_check_resume(luo_cli *cli, const luo_scenario *sc, const luo_
                            "--dtype %s.", path, info.precision, mine, info.precision);
     if (!data) data = "synthetic";
     if (info.seed != sc->seed)
-        luo_cli_note(cli, LUO_WARNING, "checkpoint `%s` was written with seed %llu and this run has "
-                     "%llu; the order of its data is another one.", path,
-                     (unsigned long long)info.seed, (unsigned long long)sc->seed);
+        luo_cli_note(cli, LUO_WARNING,
+                     "checkpoint `%s` was written with seed %llu and this run has "
+                     "%llu; the order of its data is another one.",
+                     path, (unsigned long long)info.seed, (unsigned long long)sc->seed);
     if (strcmp(info.data, data) != 0)
-        luo_cli_note(cli, LUO_WARNING, "checkpoint `%s` was written with data `%s` and this run has "
-                     "`%s`.", path, info.data, data);
+        luo_cli_note(cli, LUO_WARNING,
+                     "checkpoint `%s` was written with data `%s` and this run has "
+                     "`%s`.",
+                     path, info.data, data);
     return LUO_OK;
 }
 

@@ -1,5 +1,6 @@
 /* cli/session.h: runs the policies of a scenario, each in a process of its own, as many at a time
- * as there are cores (real runs one after the other), shows progress, and makes the result set (conventions.md 10). */
+ * as there are cores (real runs one after the other), shows progress, and makes the result set
+ * (conventions.md 10). */
 #ifndef LUO_CLI_SESSION_H
 #define LUO_CLI_SESSION_H
 #include "cli/cli.h"

@@ -164,7 +164,8 @@ static luo_status calibrate_ranks(job *j, int32_t ranks)
 
 enum { RANKS_LEAST = 8, RANKS_MOST = 64 }; /* 1, 2, 4, 8, and on while there are cores */
 
-/* --ranks: that number alone, behind as many ranks as have a core each, whose operations are its. */
+/* --ranks: that number alone, behind as many ranks as have a core each, whose operations are its.
+ */
 static luo_status measure_only(job *j, int32_t ranks)
 {
     int32_t own = 1;

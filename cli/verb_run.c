@@ -30,8 +30,8 @@ static luo_status input_file(const luo_args *a, const char *option, const char *
 {
     *out = luo_args_get(a, option, NULL);
     if (!*out || access(*out, R_OK) == 0) return LUO_OK;
-    return luo_err_set(err, LUO_EINPUT, "`--%s` is `%s`, which can not be read; a file is expected.",
-                       option, *out);
+    return luo_err_set(err, LUO_EINPUT,
+                       "`--%s` is `%s`, which can not be read; a file is expected.", option, *out);
 }
 
 static luo_status contradictions(const luo_args *a, luo_err *err)
@@ -41,7 +41,8 @@ static luo_status contradictions(const luo_args *a, luo_err *err)
         return luo_err_set(err, LUO_EUSAGE, "`--load` gives the weights before the first step and "
                            "`--resume` goes on behind it; give one of them.");
     if (luo_args_has(a, "save-init"))
-        return luo_err_set(err, LUO_EUSAGE, "`--save-init` writes the weights before the first step, "
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--save-init` writes the weights before the first step, "
                            "and `--resume` goes on behind it; give one of them.");
     return LUO_OK;
 }
@@ -131,7 +132,8 @@ static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, bool bare, luo_err 
     LUO_TRY(luo_args_choice(&cli->args, "dtype", 0, names, 3, &which, err));
     if (!luo_args_has(&cli->args, "dtype")) return refuse_bf16(sc, err);
     if (types[which] == LUO_BF16)
-        return luo_err_set(err, LUO_EUSAGE, "`--dtype` is `bf16`, and backend `host` computes in f32 "
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--dtype` is `bf16`, and backend `host` computes in f32 "
                            "and f64; give one of them.");
     LUO_TRY(set_dtype(cli, sc, types[which], err));
     if (bare) sc->hash = luo_plan_hash(sc->plan);
@@ -168,8 +170,10 @@ static luo_status adjust(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_
     LUO_TRY(take_restarts(cli, s, x, err));
     LUO_TRY(take_checkpoints(cli, sc, err));
     if (x->ranks > sc->cluster->ndevices)
-        return luo_err_set(err, LUO_EUSAGE, "`--ranks` is %d and cluster `%s` has %d devices; a rank "
-                           "is a device.", x->ranks, sc->cluster->name, sc->cluster->ndevices);
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--ranks` is %d and cluster `%s` has %d devices; a rank "
+                           "is a device.",
+                           x->ranks, sc->cluster->name, sc->cluster->ndevices);
     if (x->dump_batches && sc->npolicies > 1)
         return luo_err_set(err, LUO_EUSAGE, "`--dump-batches` is one file and the scenario has %d "
                            "policies; choose one with --policies.", sc->npolicies);

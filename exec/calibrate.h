@@ -33,8 +33,8 @@ void luo_measure_libraries(luo_measurer *m);
  * the others wait; validation: all groups at once. Collective. */
 luo_status luo_measure_comm(luo_measurer *m, luo_err *err);
 
-/* The main function: `luoshu-rank --calibrate DIR [--quick] [--no-ops] [--networks N]` writes DIR/op_times-N.csv,
- * collective_times-N.csv, p2p_times-N.csv and facts-N.csv, N the number of ranks.
- * Errors: LUO_EUSAGE, LUO_EBACKEND, LUO_EIO, LUO_ENOMEM. */
+/* The main function: `luoshu-rank --calibrate DIR [--quick] [--no-ops] [--networks N]` writes
+ * DIR/op_times-N.csv, collective_times-N.csv, p2p_times-N.csv and facts-N.csv, N the number of
+ * ranks. Errors: LUO_EUSAGE, LUO_EBACKEND, LUO_EIO, LUO_ENOMEM. */
 luo_status luo_calibrate_main(int argc, char **argv, const luo_executor *executor, luo_err *err);
 #endif

@@ -44,7 +44,12 @@ static const network networks[] = {
     {"h256.g2", 256, 512, 2, 2, 64, 1024, 128, 4, 2, true, false},
     {"h512.g", 512, 2048, 8, 8, 64, 4096, 128, 2, 2, true, false},
 };
-enum { NETWORKS = sizeof networks / sizeof *networks, HELD_OUT = 5, FIRST_AGAIN = 1, QUICK_HIDDEN = 256 };
+enum {
+    NETWORKS = sizeof networks / sizeof *networks,
+    HELD_OUT = 5,
+    FIRST_AGAIN = 1,
+    QUICK_HIDDEN = 256
+};
 
 typedef struct sample {
     int32_t kind; /* luo_op_kind */

@@ -97,8 +97,8 @@ const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *o
 
 /* ---- the end of a job ---- */
 
-/* What a thread waits for in a collective is communication, the others' being late included; what it
- * waits for in a message is the other end. */
+/* What a thread waits for in a collective is communication, the others' being late included; what
+ * it waits for in a message is the other end. */
 static luo_status book(sim_job *job)
 {
     luo_rank *r = job->rank;

@@ -140,8 +140,8 @@ typedef struct sim_message { /* from device to device */
 } sim_message;
 
 typedef struct sim_router sim_router;
-/* The traffic is carried by threads of these lanes, n > 0, if all are CPU ranks of one node; `least`
- * seconds of `seconds` pass whatever its size. */
+/* The traffic is carried by threads of these lanes, n > 0, if all are CPU ranks of one node;
+ * `least` seconds of `seconds` pass whatever its size. */
 luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *lane, int32_t n,
                            double seconds, double least, sim_traffic *t);
 

@@ -257,7 +257,8 @@ void sim_message_done(sim_transfer *t, double end);
 void sim_execution_done(sim_job *job, double end);
 
 /* ---- thread.c ---- */
-/* What the job waits for is done: the thread comes to it, and to what follows, in order of issue. */
+/* What the job waits for is done: the thread comes to it, and to what follows, in order of issue.
+ */
 void sim_thread_ready(sim_job *job);
 /* The work at hand is done. */
 void sim_thread_done(luo_rank *r);

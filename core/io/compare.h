@@ -16,8 +16,8 @@ typedef struct luo_compare_opts {
  * compare_ops-RUN.csv. With a simulated and a real run also plots/predicted.csv. Appends the table
  * for people to text; of a simulated and a real run the error of steps, of kinds of operations and
  * of the whole. Errors: LUO_ENO a sim and a real run have different programs (files are written all
- * the same); LUO_EINPUT, LUO_EPARSE of the files read; LUO_EIO; LUO_ENOMEM. All are in diags. Cost: 10 runs of 10,000 steps in 1 s; memory: 8
- * bytes a step, one entry an op. */
+ * the same); LUO_EINPUT, LUO_EPARSE of the files read; LUO_EIO; LUO_ENOMEM. All are in diags. Cost:
+ * 10 runs of 10,000 steps in 1 s; memory: 8 bytes a step, one entry an op. */
 luo_status luo_compare(luo_arena *arena, const luo_compare_opts *opts, luo_str *text,
                        luo_diags *diags);
 #endif

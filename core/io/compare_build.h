@@ -28,7 +28,8 @@ luo_status luo_op_table_read(luo_op_table *t, int32_t run, const luo_result *res
 luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, const char *suffix,
                               luo_str *text, luo_err *err);
 /* predicted.c: OUT/plots/predicted.csv, if the reference or others were simulated and the other one
- * was not; else nothing. Reads the files that were written for the pairs. suffix: as above, per run. */
+ * was not; else nothing. Reads the files that were written for the pairs. suffix: as above, per
+ * run. */
 luo_status luo_compare_predicted(luo_arena *arena, const char *out, const luo_result *runs,
                                  int32_t n, luo_diags *diags);
 /* compare_text.c */

@@ -95,7 +95,8 @@ static void real_run(list *l, const luo_run *r)
         say(l, "resumed: the run begins with step %lld; events of earlier steps do not fire",
             (long long)r->first_step);
     if (r->pace.first > 0)
-        say(l, "this machine computes at %.4g of the profile's speed (median device, fastest of the "
+        say(l,
+            "this machine computes at %.4g of the profile's speed (median device, fastest of the "
             "first %d good steps, found anew under each plan); slowdowns are relative to %s",
             1 / r->pace.first, LUO_PACE_STEPS,
             r->pace.own ? "each device's own first steps, as the profile is not of processors"

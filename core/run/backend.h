@@ -134,9 +134,9 @@ typedef struct luo_backend {
                             luo_step_result *result, luo_err *err);
     /* Training state of all ranks, NULL without LUO_CAP_DATA. INIT and LOAD start processes that
      * are gone, of devices that are up in the world; whoever joins late is started with them.
-     * *step: LOAD: steps done by what was loaded. Errors: LUO_EINPUT no or broken file; LUO_EIO; LUO_EPEER
-     * a rank died meanwhile: nothing was saved or loaded, and after SAVE the next run_ranks tells
-     * which one. */
+     * *step: LOAD: steps done by what was loaded. Errors: LUO_EINPUT no or broken file; LUO_EIO;
+     * LUO_EPEER a rank died meanwhile: nothing was saved or loaded, and after SAVE the next
+     * run_ranks tells which one. */
     luo_status (*state)(luo_backend_state *b, const luo_state_request *request, int64_t *step,
                         luo_err *err);
     /* Data, NULL without LUO_CAP_DATA. */

@@ -2,15 +2,16 @@
  *
  * A real backend measures processor seconds, and the profile may be of another machine. The first
  * LUO_PACE_STEPS good steps under a plan fix what a nominal device is here:
- * - profiles of kind `cpu` are taken to have the proportions right: one factor for all devices, that
- *   of the median device, each against the rate it was last known to have. A device that is slow
+ * - profiles of kind `cpu` are taken to have the proportions right: one factor for all devices,
+ * that of the median device, each against the rate it was last known to have. A device that is slow
  *   from the start is seen as slow;
  * - profiles of GPUs say little about the proportions between stages on processors: every device is
  *   held against itself, and one that is slow from the start is not seen.
  * Of the steps the fastest counts, since the first ones are cold; a device that turns out faster
- * than nominal was measured cold as well, and its factor is set right. The factor is fixed anew under every plan: sizes and the number of busy cores change with it. Samples of
- * the first steps enter the detector when the factor is known, so that its windows are as full as
- * they would be on the simulator. */
+ * than nominal was measured cold as well, and its factor is set right. The factor is fixed anew
+ * under every plan: sizes and the number of busy cores change with it. Samples of the first steps
+ * enter the detector when the factor is known, so that its windows are as full as they would be on
+ * the simulator. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -249,12 +249,13 @@ bool luo_real_has_processes(const luo_run *r, const luo_plan *p);
  * that is known, 1 = nominal; < 0: nothing was predicted. */
 double luo_pace_ratio(const luo_run *r, const luo_step_result *s, int32_t i);
 luo_status luo_pace_init(luo_run *r, luo_err *err);
-/* Of the median device of this step, while factors are not known: what else to divide by. Else 1. */
+/* Of the median device of this step, while factors are not known: what else to divide by. Else 1.
+ */
 double luo_pace_of_step(const luo_run *r, const luo_step_result *s);
 /* Takes the samples of a step; true: the factor has just been fixed. */
 bool luo_pace_take(luo_run *r, const luo_step_result *s);
-/* Was the device accepted as faster than nominal? Then nominal was wrong, is set right, and there is
- * no news. */
+/* Was the device accepted as faster than nominal? Then nominal was wrong, is set right, and there
+ * is no news. */
 bool luo_pace_correct(luo_run *r, int32_t device);
 void luo_pace_forget(luo_run *r); /* another program: the factor has to be found again */
 
@@ -269,7 +270,8 @@ luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *ro
 luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err);
 
 /* attempt.c */
-/* Run time at the end of an attempt or a move; if it failed: not before the change that broke it. */
+/* Run time at the end of an attempt or a move; if it failed: not before the change that broke it.
+ */
 double luo_run_end_of(const luo_run *r, const luo_step_request *q, const luo_step_result *s);
 /* Changes that can fall into the step that starts now, dated in the backend's clock. */
 luo_status luo_run_look_ahead(luo_run *r, const luo_change **out, int32_t *n, luo_err *err);

@@ -120,8 +120,8 @@ static luo_status measure_size(tester *t, luo_collective what, int64_t bytes, bo
     if (!alone || t->m->rank < t->n) LUO_TRY(measure_collective(t, what, bytes, &seconds));
     LUO_TRY(barrier(t, t->x->p2p));
     if (t->m->rank == 0)
-        luo_str_addf(&t->m->collectives, "%s,f32,%d,1,%lld,%.3f,%s\n", luo_collective_name(what), t->n,
-                     (long long)bytes, 1e6 * seconds, alone ? "calibration" : "validation");
+        luo_str_addf(&t->m->collectives, "%s,f32,%d,1,%lld,%.3f,%s\n", luo_collective_name(what),
+                     t->n, (long long)bytes, 1e6 * seconds, alone ? "calibration" : "validation");
     return LUO_OK;
 }
 

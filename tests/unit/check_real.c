@@ -1,5 +1,6 @@
 /* tests/unit/check_real.c: the step loop on a backend that holds data: which state is asked for and
- * when, processes that die, time that passes by itself, and an event log that is the simulator's. */
+ * when, processes that die, time that passes by itself, and an event log that is the simulator's.
+ */
 #include "core/base/rng.h"
 #include "tests/driver_fixture.h"
 
@@ -220,7 +221,8 @@ static const struct {
     const char *says;
 } gone[] = {
     {"static", false, true, 0, 1,
-     "device 3 died in step 6 and no more restarts are allowed (the process of device 3 died); step "
+     "device 3 died in step 6 and no more restarts are allowed (the process of device 3 died); "
+     "step "
      "4 can be resumed with `--resume out/plan/checkpoints`."},
     {"static", false, true, 3, 1,
      "device 3 died in step 6 and static has no answer to a failure (the process of device 3 died);"
@@ -229,10 +231,12 @@ static const struct {
      "device 3 died in step 6 and no more restarts are allowed (the process of device 3 died); "
      "there is no checkpoint of this run to resume from."},
     {"restart", false, true, 1, 2,
-     "device 5 died in step 9 and no more restarts are allowed (the process of device 5 died); step "
+     "device 5 died in step 9 and no more restarts are allowed (the process of device 5 died); "
+     "step "
      "8 can be resumed with `--resume out/plan/checkpoints`."},
     {"static", true, true, 1, 2,
-     "device 5 died in step 9 and no more restarts are allowed (the process of device 5 died); step "
+     "device 5 died in step 9 and no more restarts are allowed (the process of device 5 died); "
+     "step "
      "8 can be resumed with `--resume out/plan/checkpoints`."},
 };
 
@@ -270,9 +274,10 @@ START_TEST(death_while_loading)
         return;
     }
     ck_assert_int_eq(st, LUO_EPEER);
-    ck_assert_str_eq(err.text, "a process died in step 6 and no more restarts are allowed (a process "
-                               "died while it started); step 4 can be resumed with `--resume "
-                               "out/plan/checkpoints`.");
+    ck_assert_str_eq(err.text,
+                     "a process died in step 6 and no more restarts are allowed (a process "
+                     "died while it started); step 4 can be resumed with `--resume "
+                     "out/plan/checkpoints`.");
 }
 END_TEST
 
@@ -343,9 +348,10 @@ START_TEST(nothing_left_to_resume)
     opts.resume = true;
     if (_i) fake.saved[fake.nsaved++] = 6;
     ck_assert_int_eq(run(&err), LUO_EINPUT);
-    ck_assert_str_eq(err.text, _i ? "the checkpoint holds 6 steps and the run is to have 6; a longer"
-                                    " run is needed to go on with it."
-                                  : "there is no checkpoint; one is needed.");
+    ck_assert_str_eq(err.text,
+                     _i ? "the checkpoint holds 6 steps and the run is to have 6; a longer"
+                          " run is needed to go on with it."
+                        : "there is no checkpoint; one is needed.");
     ck_assert_int_eq(fake.runs, 0);
 }
 END_TEST

@@ -373,7 +373,8 @@ START_TEST(profile_tables) /* from memory; relative paths; roles */
     ck_assert(p->curves[1].at[1].busbw_bytes_per_s == 30.5e9);
     ck_assert(p->np2p_times == 3 && strcmp(p->p2p_times[0].link_class, "nic") == 0);
     ck_assert(p->p2p_times[1].bytes == 1024 && fabs(p->p2p_times[1].seconds - 2e-6) < 1e-18);
-    ck_assert(p->p2p_times[2].bytes == 4096 && p->p2p_times[2].link_class == p->p2p_times[1].link_class);
+    ck_assert(p->p2p_times[2].bytes == 4096 &&
+              p->p2p_times[2].link_class == p->p2p_times[1].link_class);
     ck_assert(diags.first && diags.first->severity == LUO_WARNING && !diags.first->next);
     luo_arena_free(arena);
 }
