@@ -5,10 +5,13 @@ set -u
 out=${B:-build/release}/tests/out
 mkdir -p "$out"
 # Ranks of a test share the cores there are; root is fine; messages between processes are copied by
-# both sides, since containers often forbid the short cut.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_orte_execute_quiet=1
+# both sides, since containers often forbid the short cut. For tests/mpi alone: what the others start
+# brings settings of its own.
+ranks="env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+    OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+    OMPI_MCA_orte_execute_quiet=1 mpirun -n 8"
+export ranks
 export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
 one() {
     local name=${1#*/tests/}
@@ -16,7 +19,7 @@ one() {
     # The oracle of resolution has a scale of its own: 200,000 cases in check-all.
     case $name in prop/prop_resolve) [ -z "${LUO_SCALE_RESOLVE:-}" ] || export LUO_SCALE=$LUO_SCALE_RESOLVE ;; esac
     local start=()
-    case $name in mpi/*) start=(mpirun -n 8) ;; esac
+    case $name in mpi/*) read -rd '' -a start <<<"$ranks" ;; esac
     "${start[@]}" "$(realpath "$1")" >"$log" 2>&1
     local rc=$?
     echo $rc >"$log.rc"
