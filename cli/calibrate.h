@@ -34,7 +34,6 @@ typedef struct luo_calibration { /* one number of ranks */
     const char *dir;
     int32_t ranks, ops_of; /* ops_of: ranks that computed while operations were measured */
     double cores, memory_bytes;
-    double poll_us;  /* of a look while waiting on shared cores; 0: they are not shared */
     double slowdown; /* of compute, against ops_of ranks: what sharing cores costs beside time */
     const char *machine, *driver;
     bool comm;             /* there are tables of collectives and messages */

@@ -99,8 +99,6 @@ static void values(luo_str *s, const luo_calibration *c)
     value(s, "reserved_gib", 0, "chosen", "what a rank needs beside its tensors is not measured");
     value(s, "launch_us", luo_measured_fact(&c->rows, "instruction_us", 0), "measured",
           "time beside an instruction, in steps of small networks");
-    if (c->poll_us > 0)
-        value(s, "poll_us", c->poll_us, "measured", "processor time of a wait over looks in it");
     value(s, "gemm_ratio", f->gemm_ratio, "fitted", fitted);
     value(s, "gemm_depth", f->gemm_depth, "fitted", fitted);
     value(s, "memory_ratio", f->memory_ratio, "fitted", fitted);

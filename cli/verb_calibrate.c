@@ -153,7 +153,6 @@ static luo_status calibrate_ranks(job *j, int32_t ranks)
                          .cores = j->cores,
                          .memory_bytes = j->memory_bytes / ranks,
                          .slowdown = slowdown_of(&own, &j->computed),
-                         .poll_us = luo_measured_fact(&own, "poll_us", 0),
                          .machine = j->cpu,
                          .driver = driver_of(&own),
                          .comm = ranks > 1,

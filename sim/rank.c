@@ -40,7 +40,6 @@ static void block(luo_rank *r)
 {
     r->blocked = true;
     if (r->lane->thread) sim_jobs_start(r->step);
-    if (r->lane->thread) sim_poller_wake(r);
     sg_sem_acquire(r->sem);
 }
 

@@ -160,7 +160,6 @@ static void end_actors(sim_step *s)
     for (int32_t l = 0; l < s->net->nlanes; l++) {
         luo_rank *r = &s->ranks[l];
         sg_sem_destroy(r->sem);
-        sim_poller_end(r);
         for (int32_t m = 0; s->rng && m < r->lane->n; m++) s->rng[r->lane->member[m]] = r->rng[m];
     }
     for (sim_driver *d = s->drivers; d; d = d->next) sg_sem_destroy(d->sem);
@@ -178,7 +177,6 @@ luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *c
                     .failed_link = -1};
     LUO_TRY(begin(s));
     for (int32_t l = 0; l < s->net->nlanes; l++) start_rank(&s->ranks[l]);
-    for (int32_t l = 0; l < s->net->nlanes; l++) sim_poller_begin(&s->ranks[l]);
     simgrid_run();
     end_actors(s);
     return s->st == LUO_ENOMEM ? LUO_ENOMEM : LUO_OK;

@@ -92,9 +92,6 @@ struct luo_rank {
     double clock[LUO_LANES]; /* compute: see the classes */
     sim_job *tail[LUO_LANES]; /* last job of the stream; NULL: done */
     bool busy;     /* thread: it computes or carries something */
-    sg_sem_t poller; /* thread on shared cores: wakes who looks while it waits; NULL: nobody */
-    bool polling;
-    double since;    /* thread on shared cores: it waits since then */
     sim_job *next; /* thread: the first in order of issue that it has not come to; NULL: none */
     sim_job *work; /* thread: work that it has come to and that is not done; NULL: none */
     const sim_cell *blocking[2]; /* sends that hold up compute (stack: p2p blocking) */
@@ -270,11 +267,6 @@ void sim_talk_gather(sim_step *s, sim_gather *g, const sim_traffic *traffic, dou
 void sim_talk_message(sim_step *s, sim_job *job, const sim_post *post);
 /* Starts the first whose threads are free for it; false: there is none. */
 bool sim_talk_start(sim_step *s);
-/* Who looks while the thread waits, if looking costs something. */
-void sim_poller_begin(luo_rank *r);
-void sim_poller_end(luo_rank *r);
-/* The thread has come to a point where it may wait. */
-void sim_poller_wake(luo_rank *r);
 /* The part of one thread, by a driver. */
 void sim_talk_drive(sim_transfer *t);
 

@@ -9,9 +9,6 @@
  * core. */
 #include <math.h>
 
-#include <simgrid/actor.h>
-
-#include "core/run/pause.h"
 #include "sim/step.h"
 
 /* ---- the thread ---- */
@@ -38,74 +35,13 @@ void sim_thread_done(luo_rank *r)
 {
     r->work = NULL;
     r->busy = false;
-    r->since = sim_now(r->step);
     go_on(r);
-    sim_poller_wake(r);
 }
 
 /* It has come to something that it has to wait for, or to the end. */
 static bool waits(const luo_rank *r)
 {
     return !r->busy && !(r->next && r->next->ready) && (r->blocked || r->finished);
-}
-
-/* ---- looking while waiting ---- */
-
-static bool over(const luo_rank *r)
-{
-    return r->finished || r->step->over || r->step->stopped;
-}
-
-/* As the executor's wait: a look, a pause that grows with the wait, and again. */
-enum { POLL_MOST_S = 100 }; /* who waits longer is stuck, and that has to be found out */
-
-static void poll(luo_rank *r)
-{
-    const double look_s = r->step->net->config->cluster->groups[r->lane->group].profile->poll_s;
-    while (waits(r) && !over(r) && sim_now(r->step) - r->since < POLL_MOST_S) {
-        const double pause = luo_pause_s(false, sim_now(r->step) - r->since);
-        sim_sleep_until(r->step, sim_now(r->step) + (pause > 0 ? pause : 50e-6));
-        if (waits(r) && !over(r) && sim_run_execution(r, NULL, look_s) != LUO_OK) return;
-    }
-}
-
-static void poller_main(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    luo_rank *r = sg_actor_get_data(sg_actor_self());
-    sg_actor_daemonize(sg_actor_self());
-    while (!over(r)) {
-        r->polling = false;
-        sg_sem_acquire(r->poller);
-        poll(r);
-    }
-}
-
-/* Where every rank has a core of its own a look costs nobody anything. */
-void sim_poller_begin(luo_rank *r)
-{
-    const luo_node_group *g = &r->step->net->config->cluster->groups[r->lane->group];
-    int32_t here = 0;
-    for (int32_t l = 0; l < r->step->net->nlanes; l++)
-        here += r->step->net->lanes[l].node == r->lane->node;
-    if (!r->lane->thread || g->profile->poll_s <= 0 || here <= g->host_cores) return;
-    r->poller = sg_sem_init(0);
-    sg_actor_t actor = sg_actor_init("poller", r->step->grid->control);
-    sg_actor_set_data(actor, r);
-    sg_actor_start(actor, poller_main, 0, NULL);
-}
-
-void sim_poller_end(luo_rank *r)
-{
-    if (r->poller) sg_sem_destroy(r->poller);
-}
-
-void sim_poller_wake(luo_rank *r)
-{
-    if (!r->poller || r->polling || !waits(r)) return;
-    r->polling = true;
-    sg_sem_release(r->poller);
 }
 
 /* ---- what threads carry ---- */
@@ -116,21 +52,6 @@ static const sim_mail *awaited(const sim_step *s, const sim_talk *t)
     for (const sim_mail *m = s->mail[t->post->channel]; m; m = m->next)
         if (m->receiver && m->micro_batch == t->job->micro_batch) return m;
     return NULL;
-}
-
-static luo_rank *member(const sim_talk *t, int32_t i);
-static int32_t members(const sim_talk *t);
-
-/* Who looks now and then sees late, on average by half a pause, that there is something to do. */
-static double late_s(const sim_talk *t)
-{
-    double late = 0;
-    for (int32_t i = 0; i < members(t); i++) {
-        const luo_rank *r = member(t, i);
-        const double waited = sim_now(t->step) - r->since;
-        if (r->poller && waited > 0) late = fmax(late, luo_pause_s(false, waited) / 2);
-    }
-    return late;
 }
 
 static void begin(sim_talk *t)
@@ -146,7 +67,7 @@ static void begin(sim_talk *t)
         sim_break_at(s, t->start + t->extra_s, broken);
         return;
     }
-    t->extra_s = fmax(0, t->extra_s - nominal) + late_s(t);
+    t->extra_s = fmax(0, t->extra_s - nominal);
     s->runs[t->traffic - s->net->traffics]++;
     t->left = t->traffic->nthreads;
     for (int32_t i = 0; i < t->traffic->nthreads; i++)
@@ -179,11 +100,7 @@ static void end(sim_talk *t)
         sim_transfer done = {.job = t->job, .post = t->post, .moved_s = t->asked};
         sim_message_done(&done, now);
     }
-    for (int32_t i = 0; last && i < members(t); i++) {
-        member(t, i)->since = now;
-        go_on(member(t, i));
-        sim_poller_wake(member(t, i));
-    }
+    for (int32_t i = 0; last && i < members(t); i++) go_on(member(t, i));
     sim_jobs_start(s);
     s->driver_here = false;
 }

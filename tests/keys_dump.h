@@ -39,7 +39,6 @@ static inline void dump_profile(luo_str *s, const luo_profile *x)
     DUMP_D(net_ratio);
     DUMP_D(net_half_bytes);
     DUMP_D(p2p_s);
-    DUMP_D(poll_s);
     DUMP_D(overlap_loss_nvlink_ratio);
     DUMP_D(overlap_loss_net_ratio);
     for (int32_t i = 0; i < x->ncurves; i++)

@@ -42,7 +42,6 @@ static const param params[] = {
     {"net_ratio", F(net_ratio), 1, 0.90, SMALL, 1},
     {"net_half_bytes", F(net_half_bytes), 1, 13450000, 0, ANY},
     {"p2p_us", F(p2p_s), 1e-6, 10, 0, 1e9},
-    {"poll_us", F(poll_s), 1e-6, 0, 0, 1e6},
     {"overlap_loss_nvlink_ratio", F(overlap_loss_nvlink_ratio), 1, 0.15, 0, 0.99},
     {"overlap_loss_net_ratio", F(overlap_loss_net_ratio), 1, 0.02, 0, 0.99},
 };

@@ -80,7 +80,6 @@ typedef struct luo_profile {
     double sm_count, launch_s, gemm_ratio, gemm_depth, memory_ratio;
     double attention_forward_ratio, attention_backward_ratio, misaligned_factor;
     double net_ratio, net_half_bytes, p2p_s;
-    double poll_s; /* CPU: processor time of one look at what is waited for (core/run/pause.h) */
     double overlap_loss_nvlink_ratio, overlap_loss_net_ratio;
     int32_t ncurves, nop_times, np2p_times;
     const luo_curve *curves;

@@ -7,10 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <time.h>
-
 #include "core/cost/profile.h"
-#include "core/run/pause.h"
 #include "exec/calibrate.h"
 #include "exec/host/job.h"
 
@@ -143,51 +140,6 @@ static luo_status measure_group(tester *t, int n)
     return st;
 }
 
-/* ---- waiting ---- */
-
-/* Looks that a wait of so many seconds takes once the rank sleeps between them. */
-static double looks(bool own_core, double seconds)
-{
-    double n = 0;
-    for (double at = 0; at < seconds; n++) {
-        const double pause = luo_pause_s(own_core, at);
-        at += pause > 0 ? pause : 1e-6;
-        if (pause <= 0) n--; /* it gives its core away, but does not leave it */
-    }
-    return n;
-}
-
-static double processor_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Rank 1 waits for rank 0, which sleeps; what it spends over how often it looks. Only where ranks
- * sleep while they wait. */
-static luo_status measure_poll(tester *t)
-{
-    enum { TIMES = 9 };
-    const double wait_s = 0.02;
-    MPI_Request q;
-    for (int k = 0; k < TIMES; k++) {
-        char byte = 0;
-        LUO_TRY(barrier(t, t->x->p2p));
-        const double began = processor_s();
-        if (t->m->rank == 0) nanosleep(&(struct timespec){0, (long)(wait_s * 1e9)}, NULL);
-        if (t->m->rank == 0) MPI_Isend(&byte, 1, MPI_CHAR, 1, 1, t->x->p2p, &q);
-        if (t->m->rank == 1) MPI_Irecv(&byte, 1, MPI_CHAR, 0, 1, t->x->p2p, &q);
-        if (t->m->rank < 2) LUO_TRY(host_wait(t->x, NULL, 1, &q, t->err));
-        t->seconds[k] = processor_s() - began;
-    }
-    double spent = lower_quartile(t, TIMES);
-    MPI_Bcast(&spent, 1, MPI_DOUBLE, 1, t->x->p2p);
-    if (t->m->rank == 0 && !t->x->spins)
-        luo_str_addf(&t->m->facts, "poll_us,%.4f\n", 1e6 * spent / looks(t->x->spins, wait_s));
-    return LUO_OK;
-}
-
 /* ---- messages ---- */
 
 /* From when rank 0 packs to when rank 1 has unpacked, rank 1 waiting for it. */
@@ -273,8 +225,7 @@ static luo_status measure_all(tester *t)
     if (!t->a || !t->b || !t->c || !t->counts || !t->starts) return luo_err_nomem(t->err);
     for (int n = 2; n <= t->m->nranks; n *= 2)
         if (t->m->nranks % n == 0) LUO_TRY(measure_group(t, n));
-    LUO_TRY(measure_messages(t));
-    return measure_poll(t);
+    return measure_messages(t);
 }
 
 luo_status luo_measure_comm(luo_measurer *m, luo_err *err)

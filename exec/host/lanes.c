@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <time.h>
 
-#include "core/run/pause.h"
 #include "exec/host/job.h"
 
 enum { LANE_BITS = 4 };
@@ -102,9 +101,14 @@ luo_status host_progress(luo_rank *r)
 
 static void pause_after(const luo_exec *x, double waited_s)
 {
-    const double s = luo_pause_s(x->spins, waited_s);
-    if (s <= 0) sched_yield();
-    else nanosleep(&(struct timespec){0, (long)(s * 1e9)}, NULL);
+    const double spin_s = x->spins ? 200e-6 : 50e-6, least_s = 20e-6, most_s = 500e-6;
+    if (waited_s < spin_s) {
+        sched_yield();
+        return;
+    }
+    double s = waited_s / 8;
+    s = s < least_s ? least_s : s > most_s ? most_s : s;
+    nanosleep(&(struct timespec){0, (long)(s * 1e9)}, NULL);
 }
 
 static void say_waiting(luo_exec *x, bool waiting)
