@@ -7,7 +7,7 @@ steps=40 every=5
 tiny="$H/plans/tiny-4.json --model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml --dtype f64"
 start() { # OUT arguments..: a run in the background; pid
     local out=$1; shift
-    "$L" run "$@" --seed 3 --backend host --ranks 4 --plots off --quiet --limit-s 100 --out "$tmp/$out" \
+    "$L" run "$@" --seed 3 --backend host --ranks 4 --plots off --quiet --limit-s 600 --out "$tmp/$out" \
         >"$tmp/$out.out" 2>"$tmp/$out.err" &
     pid=$!
     mine+=("$pid")

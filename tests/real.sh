@@ -77,7 +77,7 @@ check "load: drawn by another seed it is another" eval '! cmp -s "$tmp/init.safe
 
 # ---- a straggler, and its prediction ----
 # Seconds of a step with device 1 three times as slow over those without. Both sides of the ratio are
-# medians of one run; still only direction and rough size, since other work may share the cores.
+# medians of one run; still only the direction, since other work may share the cores.
 cat >"$tmp/slow.yaml" <<END
 schema: luoshu.scenario/1
 name: slow
@@ -96,8 +96,11 @@ check "straggler: simulated" run slow-sim 0 sim "$tmp/slow.yaml" --plots off
 check "straggler: run" host slow-host 0 "$tmp/slow.yaml" --ranks 2
 predicted=$(ratio "$tmp/slow-sim") measured=$(ratio "$tmp/slow-host")
 echo "straggler: a step is $predicted times as long by prediction, $measured times measured"
-check "straggler: slower" calc "$measured > 1.3"
-check "straggler: about as predicted" calc "$measured > 0.4 * $predicted && $measured < 2.5 * $predicted"
+check "straggler: slower" calc "$measured > 1"
+check "straggler: not much more than predicted" calc "$measured < 2.5 * $predicted"
+# In processor time, which does not depend on who shares the cores.
+paced=$(column "$tmp/slow-host/static/steps.csv" step max_slowdown | tail -n 1 | cut -d' ' -f2)
+check "straggler: about three times as slow" calc "$paced > 2 && $paced < 4.5"
 check "straggler: the slow device is named" [ "$(column "$tmp/slow-host/static/steps.csv" step slowest_device | tail -n 1)" = "9 1" ]
 
 finish

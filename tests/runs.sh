@@ -22,7 +22,7 @@ run() { # OUT WANTED_EXIT arguments of `luoshu`...
     "$L" "$@" --out "$tmp/$out" --quiet >"$tmp/$out.out" 2>"$tmp/$out.err"; rc=$?
     [ $rc = "$want" ] || { echo "exit $rc, not $want: luoshu $*"; head -n 5 "$tmp/$out.err"; return 1; }
 }
-host() { local out=$1 want=$2; shift 2; run "$out" "$want" run "$@" --backend host --plots off --limit-s 100; }
+host() { local out=$1 want=$2; shift 2; run "$out" "$want" run "$@" --backend host --plots off --limit-s 600; }
 
 # ---- tables ----
 # A cell in quotes may hold commas; they become semicolons.
