@@ -110,7 +110,7 @@ START_TEST(the_closed_form_of_a_step_is_near)
     plan_case c;
     luo_step_cost cost;
     plan_make(&c, row);
-    const luo_cost_ctx ctx = {c.cluster, &c.stack, LUO_BF16};
+    const luo_cost_ctx ctx = {.cluster = c.cluster, .stack = &c.stack, .dtype = LUO_BF16};
     const luo_step_spec spec = {.model = c.model, .sequence_tokens = 4096,
                                 .micro_batch_sequences = 1, .micro_batches = row->micro_batches,
                                 .tp = row->tp, .pp = row->stages, .dp = row->pipelines,

@@ -170,8 +170,8 @@ START_TEST(messages_share_links_by_max_min)
         rig *r = traffic_rig(&t);
         char name[32];
         snprintf(name, sizeof name, "n-%d/nic0", t.changed);
-        const luo_change change = {t.change_s, LUO_CHANGE_LINK,
-                                   luo_cluster_find_link(&r->cluster, name), t.factor, 0};
+        const luo_change change = {.at_s = t.change_s, .kind = LUO_CHANGE_LINK, .value = t.factor,
+                                   .target = luo_cluster_find_link(&r->cluster, name)};
         const luo_step_result s = rig_step_with(r, &change, 1);
         ck_assert_msg(s.status == LUO_OK, "%s", s.text);
         for (int k = 0; k < t.n; k++) {
