@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/io/io.h"
+#include "exec/boot.h"
 
 static luo_status read_args(int argc, char **argv, const char **dir, bool *ops, luo_measurer *m,
                             luo_err *err)
@@ -72,21 +73,17 @@ luo_status luo_calibrate_main(int argc, char **argv, const luo_executor *executo
     luo_measurer m = {.networks = INT_MAX};
     const char *dir;
     bool ops;
-    int rank = 0, n = 1;
+    luo_boot *boot;
     LUO_TRY(read_args(argc, argv, &dir, &ops, &m, err));
-    if (MPI_Init(NULL, NULL) != MPI_SUCCESS)
-        return luo_err_set(err, LUO_EBACKEND, "MPI does not start; see what it printed.");
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &n);
-    m.rank = rank;
-    m.nranks = n;
+    LUO_TRY(luo_boot_open(&boot, &m.rank, &m.nranks, err));
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL); /* a rank less measures nothing */
     const luo_status st = measure(&m, executor, dir, ops, err);
     luo_str_free(&m.ops);
     luo_str_free(&m.collectives);
     luo_str_free(&m.transfers);
     luo_str_free(&m.facts);
     if (st == LUO_OK)
-        MPI_Finalize();
+        luo_boot_close(boot);
     else
         MPI_Abort(MPI_COMM_WORLD, luo_status_exit(st)); /* the others wait for this rank */
     return st;

@@ -20,10 +20,12 @@ one() {
     case $name in prop/prop_resolve) [ -z "${LUO_SCALE_RESOLVE:-}" ] || export LUO_SCALE=$LUO_SCALE_RESOLVE ;; esac
     local start=()
     case $name in mpi/*) read -rd '' -a start <<<"$ranks" ;; esac
+    local began=$EPOCHREALTIME
     "${start[@]}" "$(realpath "$1")" >"$log" 2>&1
-    local rc=$?
+    local rc=$? took
+    took=$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN {printf "%.1f s", b - a}')
     echo $rc >"$log.rc"
-    if [ $rc = 0 ]; then echo "ok   $name: $(grep -E '^[0-9]+%: Checks' "$log" | tail -n 1)"
+    if [ $rc = 0 ]; then echo "ok   $name: $(grep -E '^[0-9]+%: Checks' "$log" | tail -n 1), $took"
     else echo "FAIL $name (exit $rc)"; tail -n 25 "$log" | sed 's/^/     /'; fi
 }
 export -f one; export out
