@@ -112,41 +112,6 @@ static luo_status step_row(luo_run *r, const luo_step_result *s, int32_t attempt
     return r->sink->step(r->sink->ctx, &row, err);
 }
 
-static luo_status take_sample(luo_run *r, int32_t device, double sample, luo_err *err)
-{
-    const double was = r->detect.accepted[device];
-    if (sample <= 0 || !luo_detect_push(&r->detect, device, sample)) return LUO_OK;
-    const bool member = luo_run_plan(r)->member[device];
-    const double now = r->detect.accepted[device];
-    if (member && luo_pace_correct(r, device) && was <= 1)
-        return luo_run_note(r, err, "step %lld: device %d: nominal is %.6f of what was thought",
-                            (long long)r->step, device, now);
-    r->news |= LUO_NEWS_RATE;
-    return member ? luo_score_rate(r, device, was, r->detect.accepted[device], err) : LUO_OK;
-}
-
-/* Samples: own compute over predicted; devices outside the plan are probed, and a probe of this
- * model shows their slowdown as it is (Malleus 3.4). With real time those of the first steps wait
- * until the pace of the machine is known (pace.c). */
-static luo_status take_samples(luo_run *r, const luo_step_result *s, luo_err *err)
-{
-    const luo_used_plan *u = luo_run_plan(r);
-    const luo_world *w = luo_events_world(r->events);
-    const bool waiting = r->real && !r->pace.known;
-    const bool fixed = waiting && luo_pace_take(r, s);
-    int32_t at = 0;
-    for (int32_t d = 0; d < w->ndevices; d++) {
-        const bool member = u->member[d];
-        const int32_t i = member ? at++ : -1;
-        if (!w->up[d]) continue;
-        if (!member) LUO_TRY(take_sample(r, d, w->slowdown[d], err));
-        else if (!waiting) LUO_TRY(take_sample(r, d, luo_pace_ratio(r, s, i), err));
-        for (int32_t k = 0; member && fixed && k < LUO_PACE_STEPS; k++)
-            LUO_TRY(take_sample(r, d, r->pace.sample[(int64_t)d * LUO_PACE_STEPS + k], err));
-    }
-    return LUO_OK;
-}
-
 static luo_status keep(luo_run *r, const luo_step_result *s, int32_t attempt, double start_s,
                        luo_err *err)
 {
@@ -161,8 +126,7 @@ static luo_status keep(luo_run *r, const luo_step_result *s, int32_t attempt, do
     memset(r->predicted, 0, (size_t)r->sc->cluster->ndevices * sizeof *r->predicted);
     for (int32_t i = 0; i < u->ndev; i++) r->predicted[u->dev[i]] = s->predicted_s[i];
     r->has_predicted = true;
-    if (!r->discard) LUO_TRY(take_samples(r, s, err));
-    r->discard = false;
+    LUO_TRY(luo_sample_step(r, s, err));
     r->failures = 0;
     r->step++;
     return LUO_OK;

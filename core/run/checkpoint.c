@@ -104,6 +104,7 @@ luo_status luo_ckpt_write(luo_run *r, luo_err *err)
     const luo_used_plan *u = luo_run_plan(r);
     const double end_s = r->t_s + u->write_s;
     bool saved = true;
+    r->ckpt.writes++;
     if (r->real) LUO_TRY(luo_real_save(r, &saved, err));
     LUO_TRY(luo_run_span_until(r, LUO_SPAN_CHECKPOINT, end_s, u->state_bytes, err));
     if (!saved) return LUO_OK; /* the next attempt tells who died */
@@ -120,6 +121,7 @@ static luo_status start_write(luo_run *r, luo_err *err)
     if (r->sc->checkpoint.blocking || r->real) return luo_ckpt_write(r, err);
     set_next(r);
     k->writing = true;
+    k->writes++;
     k->writing_step = r->step;
     k->writing_plan = r->plan;
     k->done_s = r->t_s + u->write_s;

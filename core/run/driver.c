@@ -178,6 +178,7 @@ static luo_status set_up(luo_run *r, luo_err *err)
     LUO_TRY(luo_detect_init(r->arena, r->sc->cluster->ndevices, r->spec->window_steps,
                             r->spec->replan_gap, &r->detect, err));
     LUO_TRY(make_arrays(r, err));
+    LUO_TRY(luo_sample_init(r, err));
     LUO_TRY(luo_account_init(r, err));
     LUO_TRY(luo_ckpt_init(r, err));
     LUO_TRY(luo_run_communicators(r, r->plan, &ignored, err)); /* made before the run begins */

@@ -1,13 +1,14 @@
 /* core/run/run.h: one run in progress, shared by the files of the driver; nobody else includes it.
  *
  * Files: driver.c (the loop), attempt.c (one attempt of a step), answer.c (failures, decisions,
- * how they are carried out), move.c (state between devices), plans.c (compiled plans), account.c
+ * how they are carried out), sample.c (speeds of devices), move.c (state between devices), plans.c (compiled plans), account.c
  * (where the time went), checkpoint.c, real.c and pace.c (backends that hold data), score.c (what
  * the detector saw), report.c and assume.c (rows of the end).
  * Times are run time; the backend's clock is run time + t0. */
 #ifndef LUO_CORE_RUN_RUN_H
 #define LUO_CORE_RUN_RUN_H
 #include "core/base/hash.h"
+#include "core/base/rng.h"
 #include "core/plan/compile.h"
 #include "core/plan/planners.h"
 #include "core/run/detect.h"
@@ -71,6 +72,7 @@ typedef struct luo_ckpt {
     int64_t writing_step;
     int32_t writing_plan;
     double done_s;
+    int64_t writes;      /* begun so far */
 } luo_ckpt;
 
 /* ---- pace.c ---- */
@@ -134,6 +136,10 @@ typedef struct luo_run {
     double *predicted;         /* per device, of the last step under the running plan */
     double ahead_s;            /* changes up to here were given to the backend */
     bool has_predicted, discard; /* discard: the samples of the next step */
+    int64_t sampled_writes;      /* ckpt.writes at the last step whose samples could be taken */
+    bool skipped;                /* the samples of that step, for a checkpoint */
+    luo_rng *probe;              /* per device: noise of its probes; NULL: none */
+    double *probe_base;          /* per device: of a probe at the start */
     int news;
     int32_t failures;          /* since a step last ended well */
     double failed_since_s;     /* start of the attempt that failed, or of the outage */
@@ -279,9 +285,15 @@ luo_status luo_run_look_ahead(luo_run *r, const luo_change **out, int32_t *n, lu
 luo_status luo_run_warn_ahead(luo_run *r, luo_err *err);
 luo_status luo_run_step(luo_run *r, luo_err *err);
 
+/* sample.c */
+luo_status luo_sample_init(luo_run *r, luo_err *err);
+/* What a step that ended well tells of the speed of devices: samples of those in the plan, probes
+ * of those that are not; confirmed changes become news. */
+luo_status luo_sample_step(luo_run *r, const luo_step_result *s, luo_err *err);
+
 /* score.c */
 void luo_score_new(luo_run *r); /* looks at new occurrences */
-luo_status luo_score_rate(luo_run *r, int32_t device, double was, double now, luo_err *err);
+luo_status luo_score_rate(luo_run *r, int32_t device, const luo_rate_change *c, luo_err *err);
 luo_status luo_score_failure(luo_run *r, double since_s, luo_err *err);
 
 /* report.c */

@@ -62,20 +62,32 @@ static luo_occurrence *straggler_on(luo_run *r, int32_t device, bool faster)
     return NULL;
 }
 
-luo_status luo_score_rate(luo_run *r, int32_t device, double was, double now, luo_err *err)
+/* "1.00 0.98 | 2.51 2.49 2.55": the samples before and after the change, for log.txt. */
+static const char *samples_text(luo_run *r, const luo_rate_change *c)
 {
-    luo_occurrence *o = straggler_on(r, device, now < was);
+    luo_str s = {0};
+    for (int32_t i = 0; i < c->n; i++)
+        luo_str_addf(&s, "%s%s%.4g", i ? " " : "", i == c->split ? "| " : "", c->sample[i]);
+    const char *copy = luo_arena_strdup(r->scratch, luo_str_get(&s));
+    luo_str_free(&s);
+    return copy ? copy : "";
+}
+
+luo_status luo_score_rate(luo_run *r, int32_t device, const luo_rate_change *c, luo_err *err)
+{
+    const bool slower = c->now > c->was;
+    luo_occurrence *o = straggler_on(r, device, !slower);
     char target[32], detail[96];
     snprintf(target, sizeof target, "device:%d", device);
-    snprintf(detail, sizeof detail, "%s%s", now > was ? "slower" : "faster",
+    snprintf(detail, sizeof detail, "%s%s", slower ? "slower" : "faster",
              o ? "" : "; nothing injected");
     r->cause = o ? o->id : "";
-    if (now > was) {
+    if (slower) {
         if (o) seen_now(r, o);
         else r->detect_false++;
     }
-    LUO_TRY(luo_run_note(r, err, "step %lld: device %d: rate %.6f -> %.6f", (long long)r->step,
-                         device, was, now));
+    LUO_TRY(luo_run_note(r, err, "step %lld: device %d: rate %.6f -> %.6f, samples %s",
+                         (long long)r->step, device, c->was, c->now, samples_text(r, c)));
     return luo_run_event(r, "detected", r->cause, "straggler", target, false, 0, detail, err);
 }
 
