@@ -9,11 +9,13 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK)
 	@./luoshu demo --force
 
+# The long ones first, and those that wait beside those that compute.
+SCRIPTS := $(addprefix tests/,docs.sh faults.sh real.sh golden.sh results.sh calibrate.sh)
+
 check: ## install what is missing, build, run every test (under 5 minutes on 2 cores)
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS)
-	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(UNIT) $(MPI_TESTS) \
-	    tests/golden.sh tests/results.sh tests/calibrate.sh tests/docs.sh tests/real.sh tests/faults.sh
+	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(UNIT)
 
 check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
 	@./tests/deps.sh build torch
@@ -25,7 +27,7 @@ check-all: ## check with 10 to 100 times the random cases, a long real run, sani
 	@./tests/deps.sh build lint
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
-	    ./tests/run.sh $(UNIT) $(MPI_TESTS) tests/golden.sh tests/results.sh tests/calibrate.sh tests/docs.sh tests/real.sh tests/faults.sh
+	    ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(UNIT)
 	@LUOSHU=$(abspath $(BIN)) ./tests/long.sh
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory fuzz
