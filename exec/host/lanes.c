@@ -2,7 +2,8 @@
  *
  * A rank that waits gives its core away: first by yielding, then by sleeping for a share of the
  * time it has waited already, so that on shared cores waiting costs nearly nothing and a message
- * is seen late by a fraction of the wait at most. */
+ * is seen late by a fraction of the wait at most. With a core for every rank yielding goes on for
+ * long, since it costs nobody anything, and a core that falls asleep wakes up late and slow. */
 #include <sched.h>
 #include <time.h>
 
@@ -101,7 +102,7 @@ luo_status host_progress(luo_rank *r)
 
 static void pause_after(const luo_exec *x, double waited_s)
 {
-    const double spin_s = x->spins ? 200e-6 : 50e-6, least_s = 20e-6, most_s = 500e-6;
+    const double spin_s = x->spins ? 100e-3 : 50e-6, least_s = 20e-6, most_s = 500e-6;
     if (waited_s < spin_s) {
         sched_yield();
         return;
