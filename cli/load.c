@@ -71,19 +71,6 @@ luo_status luo_cli_stack(luo_cli *cli, luo_stack *out)
     return path ? luo_read_stack(cli->arena, path, out, &cli->diags) : LUO_OK;
 }
 
-double luo_cli_class_bytes_per_s(const luo_cluster *c, int link_class)
-{
-    double least = 0;
-    for (int32_t g = 0; g < c->ngroups; g++) {
-        const luo_node_group *x = &c->groups[g];
-        double rate = x->nic_bytes_per_s;
-        if (link_class == 1)
-            rate = x->scale_up != LUO_SCALE_UP_NONE ? x->scale_up_bytes_per_s : x->pcie_bytes_per_s;
-        if (rate > 0 && (least <= 0 || rate < least)) least = rate;
-    }
-    return least;
-}
-
 luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_source *src,
                            const luo_model *model, const luo_cluster *cluster, luo_programs **out)
 {

@@ -19,8 +19,6 @@ luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out);
  * in the file. src (may be NULL): its text. */
 luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
                         const luo_cluster *cluster, luo_plan **out, luo_source *src);
-/* Bytes per second of a link class of this cluster: the slowest node group decides; 0 unknown. */
-double luo_cli_class_bytes_per_s(const luo_cluster *c, int link_class);
 /* --stack, or the default. */
 luo_status luo_cli_stack(luo_cli *cli, luo_stack *out);
 /* luo_plan_compile with the program check, for a command; errors are placed in src. */

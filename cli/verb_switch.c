@@ -28,7 +28,7 @@ static luo_status read_opts(luo_cli *cli, job *j, luo_err *err)
     LUO_TRY(luo_args_choice(&cli->args, "reset", 0, resets, 3, &reset, err));
     j->opts.reset = (luo_reset)reset;
     for (int c = 1; c < LUO_LINK_CLASSES; c++) {
-        j->opts.planner.bytes_per_s[c] = luo_cli_class_bytes_per_s(j->cluster, c);
+        j->opts.planner.bytes_per_s[c] = luo_cluster_class_bytes_per_s(j->cluster, c);
         j->opts.planner.latency_s[c] = 0;
     }
     return luo_cli_dead(cli, &j->opts.planner, err);

@@ -153,6 +153,8 @@ int32_t luo_cluster_nic(const luo_cluster *c, int32_t dev, int32_t peer);
 /* luo_link_class_fn for planners: ctx is a luo_cluster; 0 same, 1 node, 2 rack, 3 cross. With one
  * rack only, class 2 is not used. */
 int32_t luo_cluster_link_class(const void *cluster, int32_t a, int32_t b);
+/* Bytes per second of one device in a link class: the slowest node group decides; 0: not known. */
+double luo_cluster_class_bytes_per_s(const luo_cluster *c, int link_class);
 const luo_profile *luo_cluster_profile(const luo_cluster *c, int32_t dev);
 double luo_cluster_base_slowdown(const luo_cluster *c, int32_t dev);
 /* Index of a link or node by name, -1: none. */

@@ -176,3 +176,16 @@ int32_t luo_cluster_find_node(const luo_cluster *c, const char *name)
     }
     return -1;
 }
+
+double luo_cluster_class_bytes_per_s(const luo_cluster *c, int link_class)
+{
+    double least = 0;
+    for (int32_t g = 0; g < c->ngroups; g++) {
+        const luo_node_group *x = &c->groups[g];
+        double rate = x->nic_bytes_per_s;
+        if (link_class == 1)
+            rate = x->scale_up != LUO_SCALE_UP_NONE ? x->scale_up_bytes_per_s : x->pcie_bytes_per_s;
+        if (rate > 0 && (least <= 0 || rate < least)) least = rate;
+    }
+    return least;
+}

@@ -15,6 +15,12 @@ typedef struct luo_switching {
     luo_programs *set; /* checked and hashed; NULL: no byte moves */
 } luo_switching;
 
+/* What a switch moves, in the order of luo_plan_params: one tensor per parameter with all its state.
+ * Pre, Errors, Owner: as below, but no move is planned yet. */
+luo_status luo_switching_tensors(luo_arena *arena, const luo_plan *from, const luo_plan *to,
+                                 const luo_model *model, luo_switch_tensor **out, int32_t *n,
+                                 luo_err *err);
+
 /* dead: devices that can not send, ascending.
  * Pre:    luo_plan_check passed for both plans, which are of this model.
  * Errors: LUO_ELOST no living owner of some state; those of luo_switch_plan, luo_switch_compile
