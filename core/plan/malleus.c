@@ -146,10 +146,12 @@ static luo_status say_infeasible(const job *j, luo_err *err)
     int32_t least = 0;
     for (int32_t k = 1; k < n; k++)
         if (s.cap[k] < s.cap[least]) least = k;
+    const luo_mal_class *cls = &mix->cls[s.stage_class[least]];
+    const int32_t device = cls->members[0]->devices[0];
+    if (in->tight) *in->tight = (luo_malleus_tight){device, cls->kind, cls->size, n, least};
     st = luo_err_set(err, LUO_EINFEASIBLE,
                      "no plan fits in memory; the tightest stage (device %d) holds %lld of %lld "
-                     "layers; try more stages, `recompute` or `zero` 1.",
-                     mix->cls[s.stage_class[least]].members[0]->devices[0],
+                     "layers; try more stages, `recompute` or `zero` 1.", device,
                      (long long)s.cap[least], (long long)in->layers);
 out:
     luo_arena_free(s.arena);

@@ -32,6 +32,10 @@ typedef struct luo_malleus_device { /* alive, and a candidate */
 typedef int64_t (*luo_malleus_cap_fn)(const void *ctx, int32_t kind, int32_t size, int32_t stages,
                                       int32_t stage, int32_t pipelines);
 
+typedef struct luo_malleus_tight { /* the stage that holds least when all groups are one pipeline */
+    int32_t device, kind, size, stages, stage; /* device -1: not found */
+} luo_malleus_tight;
+
 typedef struct luo_malleus_in {
     int32_t ndevices; /* ascending; devices of a node stand together */
     const luo_malleus_device *devices;
@@ -52,6 +56,7 @@ typedef struct luo_malleus_in {
     bool dp_auto;        /* also tries dp + 1 */
     bool full_recompute; /* forward is a quarter of a stage's time in event times, else a third */
     uint64_t seed;       /* of the stream `malleus` of kicks */
+    luo_malleus_tight *tight; /* NULL, or told when no plan fits */
 } luo_malleus_in;
 
 typedef struct luo_malleus_group {

@@ -124,6 +124,18 @@ static luo_status no_device(const luo_malleus_job *job, luo_err *err)
                        "others are on standby.", failed, n);
 }
 
+/* The stage would have to hold its even share; what that takes against what there is. */
+static luo_status no_room(const luo_kinds *k, const luo_malleus_tight *t, luo_err *err)
+{
+    const luo_kind_room *room = &k->room[t->kind];
+    const int64_t share = (k->job->model->layers + t->stages - 1) / t->stages;
+    const double mib = luo_kinds_mib(k, t->kind, t->size, t->stages, t->stage, 1, share);
+    if (!isfinite(mib)) return LUO_EINFEASIBLE; /* beyond the table: its sentence is the planner's */
+    return luo_err_set(err, LUO_EINFEASIBLE, "no plan fits in memory; the tightest stage (device "
+                       "%d) needs %.1f GiB of %.1f; try more stages, `recompute` or `zero` 1.",
+                       t->device, mib / 1024, (room->bound - room->gap) / 1024);
+}
+
 /* ---- the base plan, as the planner would have said it ---- */
 
 static luo_status say_stage(luo_arena *arena, const luo_kinds *k, const luo_pipeline *pl,
@@ -328,6 +340,7 @@ luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_ma
     luo_malleus_answer a = {0};
     luo_malleus_found *found;
     int64_t *m = NULL;
+    luo_malleus_tight tight = {.device = -1};
     luo_kinds *k = LUO_NEW(arena, luo_kinds);
     luo_malleus_job *own = LUO_NEW(arena, luo_malleus_job); /* a.in points to it */
     if (!k || !own) return luo_err_nomem(err);
@@ -336,7 +349,11 @@ luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_ma
     LUO_TRY(luo_kinds_make(arena, own, k, err));
     LUO_TRY(make_input(arena, k, &a.in, err));
     if (a.in.ndevices == 0) return no_device(job, err);
-    LUO_TRY(luo_malleus(arena, &a.in, &found, err));
+    a.in.tight = &tight;
+    const luo_status st = luo_malleus(arena, &a.in, &found, err);
+    a.in.tight = NULL;
+    if (st == LUO_EINFEASIBLE && tight.device >= 0) return no_room(k, &tight, err);
+    LUO_TRY(st);
     a.tau_s = k->tau_s;
     LUO_TRY(split_batch(arena, k, a.in.full_recompute, &m, err));
     LUO_TRY(healthy(arena, k, m, a.in.full_recompute, &a, err));

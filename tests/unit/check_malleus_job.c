@@ -440,7 +440,7 @@ START_TEST(memory_sentence)
     luo_malleus_answer a;
     start(&j, c, grid_plan(&j.model, c, 1, 1, 8, 8, 0));
     ck_assert_int_eq(luo_plan_malleus(arena, &j.in, &a, &err), LUO_EINFEASIBLE);
-    ck_assert_str_eq(err.text, "no plan fits in memory; the tightest stage (device 0) needs 193.5 "
+    ck_assert_str_eq(err.text, "no plan fits in memory; the tightest stage (device 0) needs 191.6 "
                                "GiB of 74.1; try more stages, `recompute` or `zero` 1.");
 }
 END_TEST
