@@ -59,6 +59,8 @@ static struct fake {
     double state_s, gap_s;  /* what state() takes; the way to the ranks before a step */
     double machine;         /* compute_s is that many times what is predicted; 0: 1 */
     double odd_stage;       /* device 4 computes so many times longer than that; 0: 1 */
+    double layer_s;         /* of a layer and micro-batch; 0: 0.01 */
+    double move_s;          /* what a switch takes; 0: by its bytes */
     double overdone;        /* a slow device measures so many times as slow as it is; 0: 1 */
     double other_machine;   /* the same from the second plan on; 0: as under the first */
     int64_t broken;         /* this checkpoint can not be read; 0: all can */
@@ -78,10 +80,16 @@ static inline const luo_plan *fake_plan(const luo_programs *set)
     return NULL;
 }
 
+static inline double fake_layer(void)
+{
+    return fake.layer_s > 0 ? fake.layer_s : 0.01;
+}
+
 /* A set of moves: every device sends what it sends at 1 GB/s, all at once. */
 static inline double fake_moves(const luo_programs *set)
 {
     double most = 0;
+    if (fake.move_s > 0) return fake.move_s;
     for (int32_t i = 0; i < set->n; i++) {
         const luo_role *role = &set->roles[set->at[i].role];
         double bytes = 0;
@@ -97,7 +105,7 @@ static inline double fake_stage(const luo_stage *st, const luo_world *w)
     double t = 0;
     int32_t layers = 0;
     for (int32_t i = 0; i < st->nlayers; i++) layers += st->layers[i].hi - st->layers[i].lo;
-    for (int32_t k = 0; k < st->ndev; k++) t = fmax(t, 0.01 * layers * w->slowdown[st->dev[k]]);
+    for (int32_t k = 0; k < st->ndev; k++) t = fmax(t, fake_layer() * layers * w->slowdown[st->dev[k]]);
     return t;
 }
 
@@ -160,7 +168,7 @@ static inline void fake_devices(const luo_plan *p, const luo_world *w, double sh
                 int32_t layers = 0;
                 for (int32_t j = 0; j < st->nlayers; j++)
                     layers += st->layers[j].hi - st->layers[j].lo;
-                const double nominal = 0.01 * layers * p->pipelines[i].micro_batches * share;
+                const double nominal = fake_layer() * layers * p->pipelines[i].micro_batches * share;
                 fake.predicted_s[st->dev[k]] += nominal;
                 fake.compute_s[st->dev[k]] += nominal * w->slowdown[st->dev[k]];
             }

@@ -2,7 +2,8 @@
  *
  * A failure is known detect_fail_s after the attempt that it broke; then the policy is asked while
  * all devices wait. Anything else (a new rate, a device that came back, an announcement) is
- * planned beside the training: the answer is carried out at the first boundary after planner_s. */
+ * planned as `plan_mode` says: beside the training, and the answer is carried out at the first
+ * boundary after planner_s, or while all wait, and at once. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +19,8 @@ static void look_at_devices(luo_run *r)
     for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) {
         if (r->usable[d] == r->was_usable[d]) continue;
         if (!r->usable[d] && member[d]) r->news |= LUO_NEWS_FAIL;
-        if (r->usable[d] && !member[d]) r->news |= LUO_NEWS_JOIN;
         if (r->usable[d]) luo_detect_accept(&r->detect, d, 1);
+        luo_reentry_change(r, d);
     }
 }
 
@@ -48,39 +49,6 @@ static bool all_usable(const luo_run *r, const luo_plan *p)
             for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
                 if (!r->usable[p->pipelines[i].stages[s].dev[k]]) return false;
     return true;
-}
-
-/* ---- asking the policy ---- */
-
-static double restart_cost(const luo_run *r)
-{
-    if (r->spec->restart_s >= 0) return r->spec->restart_s;
-    const double read = r->sc->cluster->storage_read_bytes_per_s;
-    return r->sc->process_start_s + (read > 0 ? (double)luo_run_plan(r)->state_bytes / read : 0);
-}
-
-/* *seconds: what planning costs the run, fixed or measured (conventions.md 7, `planner_time`). */
-static luo_status ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err)
-{
-    const double began = r->spec->planner_measured ? r->opts->clock() : 0;
-    const bool survive = r->unplanned && r->opts->answer_deaths && r->policy == &luo_policy_static;
-    r->acting = survive ? &luo_policy_survive : r->policy;
-    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++)
-        r->rate[d] = r->usable[d] ? fmax(1, r->detect.accepted[d]) : INFINITY;
-    const luo_used_plan *u = luo_run_plan(r);
-    const luo_picture now = {
-        .scenario = r->sc, .spec = r->spec, .base = r->plans[0]->plan, .plan = u->plan,
-        .news = news, .rate = r->rate, .leaving = luo_events_leaving(r->events),
-        .predicted_s = r->has_predicted ? r->predicted : NULL, .micro_batches = u->micro_batches,
-        .sequence_tokens = u->sequence_tokens, .restart_cost_s = restart_cost(r),
-        .memory_factor = r->memory_factor};
-    LUO_TRY(r->acting->decide(r->scratch, &now, out, err));
-    *seconds = r->spec->planner_measured ? r->opts->clock() - began : r->cost.planner_s;
-    if (!r->acting->plans || out->verb == LUO_LOSE) *seconds = 0; /* nothing was planned */
-    if (out->figures[0])
-        LUO_TRY(luo_run_note(r, err, "step %lld: %s: %s: %s", (long long)r->step, r->acting->name,
-                             out->why, out->figures));
-    return luo_run_event(r, "decided", r->cause, r->acting->name, "", false, 0, out->why, err);
 }
 
 /* ---- carrying it out ---- */
@@ -120,8 +88,10 @@ static luo_status start_plan(luo_run *r, int32_t plan, luo_err *err)
     r->has_predicted = false;
     r->discard = true;
     luo_detect_forget(&r->detect);
+    r->drift = (luo_drift){0};
     luo_pace_forget(r);
     expect_probes(r, was, now);
+    luo_reentry_plan(r, was, now);
     luo_events_set_job(r->events, now->dev, now->ndev);
     return fresh ? luo_run_span(r, LUO_SPAN_WAIT, r->cost.replacement_s, 0, err) : LUO_OK;
 }
@@ -166,7 +136,8 @@ static luo_status switch_to(luo_run *r, int32_t plan, double detected_s, double 
     }
     LUO_TRY(start_plan(r, plan, err));
     r->switches++;
-    LUO_TRY(luo_run_event(r, "switched", r->cause, r->acting->name, "", false, 0, "", err));
+    LUO_TRY(luo_run_event(r, "switched", r->cause, r->acting->name, "", false, 0,
+                          "state from devices", err));
     return switched_row(r, from, "devices", &row, err);
 }
 
@@ -180,6 +151,7 @@ static luo_status restart_with(luo_run *r, int32_t plan, double detected_s, doub
     LUO_TRY(start_plan(r, plan, err));
     luo_map_clear(&r->communicators);
     LUO_TRY(luo_run_communicators(r, plan, &communicators, err));
+    const bool saved = r->ckpt.valid_plan >= 0 || r->first_step > 0;
     int64_t step = luo_ckpt_restore(r, &row.move_s);
     const double began = r->t_s;
     double seconds = r->spec->restart_s;
@@ -195,7 +167,8 @@ static luo_status restart_with(luo_run *r, int32_t plan, double detected_s, doub
     if (r->real) row.move_s = r->t_s - began - row.specialize_s;
     luo_account_rollback(r, step);
     r->restarts++;
-    LUO_TRY(luo_run_event(r, "restarted", r->cause, r->acting->name, "", false, 0, "", err));
+    LUO_TRY(luo_run_event(r, "restarted", r->cause, r->acting->name, "", false, 0,
+                          saved ? "state from checkpoint" : "state from the beginning", err));
     return switched_row(r, from, "checkpoint", &row, err);
 }
 
@@ -243,10 +216,11 @@ static luo_status decide_and_do(luo_run *r, int news, bool failed, double detect
     for (int i = 0; i <= SHRINKS;) {
         luo_err why = {0};
         double seconds;
-        LUO_TRY(ask(r, news, d, &seconds, err));
+        const double asked_s = r->t_s;
+        LUO_TRY(luo_run_ask(r, news, d, &seconds, err));
         if (*planned_s < 0) {
-            *planned_s = seconds;
             LUO_TRY(luo_run_span(r, LUO_SPAN_PLAN, seconds, 0, err));
+            *planned_s = r->t_s - asked_s;
             if (d->plan && !all_usable(r, d->plan)) continue;
         }
         if (d->verb != LUO_SWITCH && d->verb != LUO_RESTART) return LUO_OK;
@@ -295,7 +269,9 @@ static luo_status answer_failure(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status ask_beside(luo_run *r, luo_err *err)
+/* Nothing has failed: the devices wait for the planner or train on meanwhile. With real time they
+ * have waited already, since the planner runs here at the boundary. */
+static luo_status ask_in_peace(luo_run *r, luo_err *err)
 {
     luo_decision d;
     double seconds;
@@ -303,8 +279,10 @@ static luo_status ask_beside(luo_run *r, luo_err *err)
     r->news = 0;
     r->memory_factor = 1;
     const double asked_s = r->t_s;
-    LUO_TRY(ask(r, news, &d, &seconds, err));
-    if (r->real) LUO_TRY(luo_run_span_until(r, LUO_SPAN_PLAN, asked_s, 0, err)); /* it took time */
+    LUO_TRY(luo_run_ask(r, news, &d, &seconds, err));
+    const bool wait = luo_run_waits_for_planner(r, &d, seconds);
+    if (wait || r->real)
+        LUO_TRY(luo_run_span(r, LUO_SPAN_PLAN, wait ? seconds : 0, 0, err));
     if (d.verb != LUO_SWITCH && d.verb != LUO_RESTART) return LUO_OK;
     luo_plan *copy;
     LUO_TRY(luo_plan_copy(r->arena, d.plan, &copy, err));
@@ -312,9 +290,10 @@ static luo_status ask_beside(luo_run *r, luo_err *err)
     r->pending.on = true;
     r->pending.d = d;
     r->pending.news = news;
-    r->pending.asked_s = asked_s;
-    r->pending.ready_s = asked_s + seconds;
-    return luo_run_timeline(r, LUO_SPAN_PLAN, asked_s, r->pending.ready_s, false, false, 0, err);
+    r->pending.planned_s = fmax(r->t_s - asked_s, seconds);
+    r->pending.ready_s = asked_s + r->pending.planned_s;
+    if (r->pending.ready_s <= r->t_s) return LUO_OK;
+    return luo_run_timeline(r, LUO_SPAN_PLAN, r->t_s, r->pending.ready_s, false, false, 0, err);
 }
 
 /* The plan that is ready now; when the world has changed under it, the policy is asked again. */
@@ -326,7 +305,7 @@ static luo_status finish_pending(luo_run *r, luo_err *err)
         r->news |= r->pending.news;
         return LUO_OK;
     }
-    double planned_s = r->pending.ready_s - r->pending.asked_s;
+    double planned_s = r->pending.planned_s;
     const luo_status st = carry_out(r, &r->pending.d, false, 0, planned_s, &why);
     if (st != LUO_EOOM) return st == LUO_OK ? LUO_OK : luo_err_set(err, st, "%s", why.text);
     luo_decision d;
@@ -343,7 +322,7 @@ luo_status luo_run_answer(luo_run *r, luo_err *err)
         if (r->news & LUO_NEWS_FAIL) LUO_TRY(answer_failure(r, err));
         else if (r->pending.on && r->pending.ready_s <= r->t_s) LUO_TRY(finish_pending(r, err));
         else if (r->news && !r->policy->plans) r->news = 0;
-        else if (r->news && !r->pending.on) LUO_TRY(ask_beside(r, err));
+        else if (r->news && !r->pending.on) LUO_TRY(ask_in_peace(r, err));
         else break;
         if (r->pending.on && r->pending.ready_s > r->t_s && !(r->news & LUO_NEWS_FAIL)) break;
     }

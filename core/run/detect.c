@@ -149,11 +149,6 @@ double luo_detect_median(const luo_detect *d, int32_t device)
     return median(at, d->window);
 }
 
-bool luo_detect_reenters(const luo_rate_change *change, double threshold)
-{
-    return change->was >= threshold && change->now < threshold;
-}
-
 /* ---- all devices ---- */
 
 /* The k-th smallest; reorders. */

@@ -54,9 +54,6 @@ double luo_detect_median(const luo_detect *d, int32_t device);
 double luo_detect_common(const luo_detect *d, const int32_t *dev, const double *q, int32_t n,
                          double *scratch);
 
-/* A device without layers may come back (Malleus 5 (d)): it was slow, and is not any more. */
-bool luo_detect_reenters(const luo_rate_change *change, double threshold);
-
 /* Many small changes (Malleus 5 (e)): the plan's event time with the medians of today is 1.10 times
  * the one with the accepted rates, or more, for LUO_DRIFT_STEPS steps in a row. */
 typedef struct luo_drift {

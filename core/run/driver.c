@@ -111,7 +111,7 @@ static luo_status check_options(luo_run *r, luo_err *err)
 {
     const luo_policy_spec *p = r->spec;
     const bool steps = r->sc->steps > 0, seconds = r->sc->duration_s > 0;
-    r->policy = luo_policy_find(p->name);
+    r->policy = r->opts->policy ? r->opts->policy : luo_policy_find(p->name);
     r->acting = r->policy;
     if (!r->policy)
         return luo_err_set(err, LUO_EINPUT, "policy `%s` can not run here; `static`, `restart` or "
@@ -179,6 +179,8 @@ static luo_status set_up(luo_run *r, luo_err *err)
                             r->spec->replan_gap, &r->detect, err));
     LUO_TRY(make_arrays(r, err));
     LUO_TRY(luo_sample_init(r, err));
+    LUO_TRY(luo_reentry_init(r, err));
+    LUO_TRY(luo_run_check_policy(r, err));
     LUO_TRY(luo_account_init(r, err));
     LUO_TRY(luo_ckpt_init(r, err));
     LUO_TRY(luo_run_communicators(r, r->plan, &ignored, err)); /* made before the run begins */

@@ -299,9 +299,10 @@ static uint64_t group_key(const luo_group *g)
     return h ? h : 1;
 }
 
-luo_status luo_run_communicators(luo_run *r, int32_t plan, int32_t *n, luo_err *err)
+/* keep: those that do not exist do from now on. */
+static luo_status count_missing(luo_run *r, const luo_programs *set, bool keep, int32_t *n,
+                                luo_err *err)
 {
-    const luo_programs *set = r->plans[plan]->set;
     const size_t mark = luo_arena_mark(r->scratch);
     int32_t *count = LUO_NEW_N(r->scratch, int32_t, r->sc->cluster->ndevices);
     if (!count) return luo_err_nomem(err);
@@ -312,10 +313,20 @@ luo_status luo_run_communicators(luo_run *r, int32_t plan, int32_t *n, luo_err *
         int64_t *known = luo_map_at(&r->communicators, group_key(g), 0);
         if (!known) return luo_err_nomem(err);
         if (*known) continue;
-        *known = 1;
+        *known = keep;
         for (int32_t k = 0; k < g->n; k++)
             if (++count[g->dev[k]] > *n) *n = count[g->dev[k]];
     }
     luo_arena_reset(r->scratch, mark);
     return LUO_OK;
+}
+
+luo_status luo_run_communicators(luo_run *r, int32_t plan, int32_t *n, luo_err *err)
+{
+    return count_missing(r, r->plans[plan]->set, true, n, err);
+}
+
+luo_status luo_run_missing(luo_run *r, const luo_programs *set, int32_t *n, luo_err *err)
+{
+    return count_missing(r, set, false, n, err);
 }

@@ -27,6 +27,12 @@ typedef struct luo_picture {
     int64_t sequence_tokens;
     double restart_cost_s;     /* of a restart now, without communicators and redone steps */
     double memory_factor;      /* plan with this share of the memory: a plan did not fit */
+    const bool *candidate;     /* per device: may hold layers (run/reentry.c) */
+    luo_arena *keep;           /* lives as long as the run .. */
+    void **memory;             /* .. as what a policy remembers; NULL at first */
+    /* Seconds that communicators of p would take which do not exist yet. */
+    luo_status (*specialize_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
+    void *run;
 } luo_picture;
 
 typedef enum luo_verb {
@@ -41,15 +47,18 @@ typedef struct luo_decision {
     luo_verb verb;
     const luo_plan *plan;
     double old_s, new_s; /* event times of the running and the new plan; < 0: not computed */
+    bool known;          /* the answer was remembered: the planner took no time */
     char why[160];       /* for events.csv: words and counts, nothing that was measured */
     char figures[160];   /* for log.txt: what was measured and computed from it; "" */
 } luo_decision;
 
 typedef struct luo_policy {
     const char *name;
-    bool plans; /* costs planner_s each time it is asked */
+    bool plans; /* costs planner_s each time it is asked, unless the answer is known */
     luo_status (*decide)(luo_arena *arena, const luo_picture *now, luo_decision *out,
                          luo_err *err);
+    /* Can it work on this base plan? Asked before the run starts; NULL: on any. */
+    luo_status (*check)(luo_arena *arena, const luo_picture *now, luo_err *err);
 } luo_policy;
 
 /* NULL: not in this build. */

@@ -1,8 +1,9 @@
 /* core/run/run.h: one run in progress, shared by the files of the driver; nobody else includes it.
  *
- * Files: driver.c (the loop), attempt.c (one attempt of a step), answer.c (failures, decisions,
- * how they are carried out), sample.c (speeds of devices), move.c (state between devices), plans.c (compiled plans), account.c
- * (where the time went), checkpoint.c, real.c and pace.c (backends that hold data), score.c (what
+ * Files: driver.c (the loop), attempt.c (one attempt of a step), sample.c (speeds of devices),
+ * drift.c (many small slow-downs), reentry.c (devices outside the plan), ask.c (asking the policy),
+ * answer.c (failures, decisions, how they are carried out), move.c (state between devices), plans.c
+ * (compiled plans), account.c (where the time went), checkpoint.c, real.c and pace.c (backends that hold data), score.c (what
  * the detector saw), report.c and assume.c (rows of the end).
  * Times are run time; the backend's clock is run time + t0. */
 #ifndef LUO_CORE_RUN_RUN_H
@@ -74,6 +75,21 @@ typedef struct luo_ckpt {
     double done_s;
     int64_t writes;      /* begun so far */
 } luo_ckpt;
+
+/* ---- reentry.c ---- */
+
+typedef struct luo_outside { /* a device that does not hold layers now, or did not once */
+    int32_t good;            /* probes in a row */
+    int32_t need;            /* of them, before it may hold layers */
+    int32_t backoff;         /* 0, 10, 20 .. 160 */
+    bool suspended;          /* it was put out of a plan because it was slow */
+    int64_t entered;         /* step at which it last came into a plan */
+} luo_outside;
+
+typedef struct luo_reentry {
+    bool *candidate; /* per device: may hold layers */
+    luo_outside *outside;
+} luo_reentry;
 
 /* ---- pace.c ---- */
 
@@ -148,11 +164,14 @@ typedef struct luo_run {
     int64_t last_event_step;
     struct {
         bool on;
-        double ready_s, asked_s;
+        double ready_s, planned_s; /* planned_s: that the planner took */
         int news;
         luo_decision d;
     } pending;                 /* a decision of a planner that still runs */
     double memory_factor;
+    luo_reentry reentry;
+    luo_drift drift;
+    void *memory; /* of the policy */
     /* backends with data */
     luo_pace_meter pace;
     bool *running;     /* per device: its process was started and has not died */
@@ -191,6 +210,8 @@ luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err);
 void luo_run_give_back(luo_used_plan *u);
 /* Communicators of the plan that do not exist, counted on the busiest device; they exist then. */
 luo_status luo_run_communicators(luo_run *r, int32_t plan, int32_t *n, luo_err *err);
+/* The same count for any programs; nothing exists then that did not before. */
+luo_status luo_run_missing(luo_run *r, const luo_programs *set, int32_t *n, luo_err *err);
 luo_recipe luo_run_recipe(const luo_used_plan *u);
 /* Rows of memory.csv, with what the step measured (NULL: nothing); once per plan. */
 luo_status luo_run_measured(luo_run *r, luo_used_plan *u, const luo_step_result *s, luo_err *err);
@@ -223,6 +244,25 @@ luo_status luo_ckpt_last(luo_run *r, luo_err *err);
 /* Forgets a write in flight; returns the step to go back to, and what reading it costs. */
 int64_t luo_ckpt_restore(luo_run *r, double *read_s);
 double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u);
+
+/* ask.c */
+/* Out: *seconds: what planning costs the run, fixed or measured (conventions.md 7,
+ * `planner_time`). */
+luo_status luo_run_ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err);
+/* Nothing has failed: do the devices wait for the planner, which takes so long? */
+bool luo_run_waits_for_planner(const luo_run *r, const luo_decision *d, double seconds);
+/* Can the policy work on the first plan? */
+luo_status luo_run_check_policy(luo_run *r, luo_err *err);
+
+/* reentry.c */
+luo_status luo_reentry_init(luo_run *r, luo_err *err); /* Pre: the first plan is set */
+void luo_reentry_plan(luo_run *r, const luo_used_plan *was, const luo_used_plan *now);
+void luo_reentry_change(luo_run *r, int32_t device); /* it has become usable, or is not any more */
+/* A probe of a device outside the plan; its rate was looked at. */
+void luo_reentry_probe(luo_run *r, int32_t device, double sample);
+
+/* drift.c: after the samples of a step */
+luo_status luo_drift_step(luo_run *r, luo_err *err);
 
 /* answer.c */
 void luo_run_news(luo_run *r); /* looks at what the last changes did */

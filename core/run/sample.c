@@ -79,10 +79,7 @@ static luo_status take(luo_run *r, int32_t device, double sample, luo_err *err)
 {
     luo_rate_change c;
     if (sample <= 0 || !luo_detect_push(&r->detect, device, sample, &c)) return LUO_OK;
-    if (!luo_run_plan(r)->member[device]) {
-        if (luo_detect_reenters(&c, r->spec->threshold_slowdown)) r->news |= LUO_NEWS_RATE;
-        return LUO_OK;
-    }
+    if (!luo_run_plan(r)->member[device]) return LUO_OK; /* reentry.c asks when it is good enough */
     const bool corrected = luo_pace_correct(r, device);
     c.now = r->detect.accepted[device];
     if (corrected && c.was <= 1)
@@ -140,7 +137,11 @@ luo_status luo_sample_step(luo_run *r, const luo_step_result *s, luo_err *err)
     const luo_world *w = luo_events_world(r->events);
     if (!wanted(r)) return LUO_OK;
     LUO_TRY(take_members(r, s, err));
-    for (int32_t d = 0; d < w->ndevices; d++)
-        if (w->up[d] && !luo_run_plan(r)->member[d]) LUO_TRY(take(r, d, probe(r, d), err));
-    return LUO_OK;
+    for (int32_t d = 0; d < w->ndevices; d++) {
+        if (!w->up[d] || luo_run_plan(r)->member[d]) continue;
+        const double q = probe(r, d);
+        LUO_TRY(take(r, d, q, err));
+        luo_reentry_probe(r, d, q);
+    }
+    return luo_drift_step(r, err);
 }

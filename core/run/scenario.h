@@ -2,6 +2,7 @@
 #ifndef LUO_CORE_RUN_SCENARIO_H
 #define LUO_CORE_RUN_SCENARIO_H
 #include "core/cost/cluster.h"
+#include "core/plan/malleus.h"
 #include "core/plan/plan.h"
 
 typedef enum luo_dist {
@@ -71,12 +72,22 @@ typedef struct luo_process { /* random arrivals, one clock per device */
     int line, col;
 } luo_process;
 
+typedef enum luo_plan_mode { /* when nothing has failed (Malleus 13) */
+    LUO_PLAN_ASYNC, /* the old plan trains on while the planner runs */
+    LUO_PLAN_SYNC,  /* all devices wait for it */
+    LUO_PLAN_AUTO   /* whichever brings the run further */
+} luo_plan_mode;
+
 typedef struct luo_policy_spec {
     const char *name, *label; /* label = name unless given */
     const luo_plan *plan;     /* own plan, or NULL */
     double restart_s;         /* < 0: from costs */
     double threshold_slowdown, replan_gap, payback_steps, planner_s;
     int32_t window_steps, top_k;
+    int32_t reentry_probes; /* good ones before a device that came up may hold layers */
+    luo_plan_mode plan_mode;
+    luo_malleus_rank rank;
+    bool split2, dp_auto;
     bool planner_measured, always_switch, strict_uniform;
     bool planner_default; /* planner_s is not given */
     int line, col;

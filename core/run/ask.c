@@ -1,0 +1,74 @@
+/* Asking the policy: the picture it gets, what its planner costs, and who waits for it
+ * (Malleus 13). */
+#include <math.h>
+
+#include "core/run/run.h"
+
+static double restart_cost(const luo_run *r)
+{
+    if (r->spec->restart_s >= 0) return r->spec->restart_s;
+    const double read = r->sc->cluster->storage_read_bytes_per_s;
+    return r->sc->process_start_s + (read > 0 ? (double)luo_run_plan(r)->state_bytes / read : 0);
+}
+
+/* Compiled only to count its communicators: most of what is asked for is then used. */
+static luo_status specialize_s(void *run, const luo_plan *p, double *seconds, luo_err *err)
+{
+    luo_run *r = run;
+    const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(r, p)};
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_programs *set;
+    int32_t n = 0;
+    luo_status st = a ? LUO_OK : luo_err_nomem(err);
+    if (st == LUO_OK)
+        st = luo_plan_compile(a, p, r->sc->model, r->sc->cluster, &opts, &set, err);
+    if (st == LUO_OK) st = luo_run_missing(r, set, &n, err);
+    *seconds = n * r->cost.communicator_s;
+    luo_arena_free(a);
+    return st;
+}
+
+static luo_picture picture(luo_run *r, int news)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++)
+        r->rate[d] = r->usable[d] ? fmax(1, r->detect.accepted[d]) : INFINITY;
+    return (luo_picture){
+        .scenario = r->sc, .spec = r->spec, .base = r->plans[0]->plan, .plan = u->plan,
+        .news = news, .rate = r->rate, .leaving = luo_events_leaving(r->events),
+        .predicted_s = r->has_predicted ? r->predicted : NULL, .micro_batches = u->micro_batches,
+        .sequence_tokens = u->sequence_tokens, .restart_cost_s = restart_cost(r),
+        .memory_factor = r->memory_factor, .candidate = r->reentry.candidate, .keep = r->arena,
+        .memory = &r->memory, .specialize_s = specialize_s, .run = r};
+}
+
+luo_status luo_run_ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err)
+{
+    const double began = r->spec->planner_measured ? r->opts->clock() : 0;
+    const bool survive = r->unplanned && r->opts->answer_deaths && r->policy == &luo_policy_static;
+    const luo_picture now = picture(r, news);
+    r->acting = survive ? &luo_policy_survive : r->policy;
+    LUO_TRY(r->acting->decide(r->scratch, &now, out, err));
+    *seconds = r->spec->planner_measured ? r->opts->clock() - began : r->cost.planner_s;
+    if (!r->acting->plans || out->known || out->verb == LUO_LOSE) *seconds = 0;
+    if (out->figures[0])
+        LUO_TRY(luo_run_note(r, err, "step %lld: %s: %s: %s", (long long)r->step, r->acting->name,
+                             out->why, out->figures));
+    return luo_run_event(r, "decided", r->cause, r->acting->name, "", false, 0, out->why, err);
+}
+
+bool luo_run_waits_for_planner(const luo_run *r, const luo_decision *d, double seconds)
+{
+    if (r->spec->plan_mode != LUO_PLAN_AUTO) return r->spec->plan_mode == LUO_PLAN_SYNC;
+    if (!(d->old_s > 0) || d->new_s < 0) return false;
+    if (isinf(d->old_s)) return true;
+    const double steps = ceil(seconds / d->old_s); /* that the old plan would make meanwhile */
+    return seconds + steps * d->new_s < steps * d->old_s;
+}
+
+luo_status luo_run_check_policy(luo_run *r, luo_err *err)
+{
+    if (!r->policy->check) return LUO_OK;
+    const luo_picture now = picture(r, 0);
+    return r->policy->check(r->scratch, &now, err);
+}
