@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "cli/child.h"
 #include "cli/finish.h"
 #include "cli/progress.h"
+#include "core/io/files.h"
 
 static volatile int got_signal;
 
@@ -156,10 +156,9 @@ static luo_status open_fleet(luo_cli *cli, const luo_session *s, fleet *f)
 luo_status luo_session_run(luo_cli *cli, const luo_session *s)
 {
     fleet f;
+    luo_err err = {0};
     LUO_TRY(luo_session_dir(cli, s->dir, s->force));
-    if (mkdir(s->dir, 0777) != 0 && errno != EEXIST)
-        return luo_cli_error(cli, LUO_EIO, "can not make folder `%s`: %s; give another --out.",
-                             s->dir, strerror(errno));
+    LUO_TRY(luo_cli_fail(cli, luo_dir_make(s->dir, &err), &err));
     LUO_TRY(open_fleet(cli, s, &f));
     const struct sigaction act = {.sa_handler = on_signal};
     struct sigaction was[2];
