@@ -3,9 +3,9 @@
  * Notation: q = compute_s / predicted_s of a device in one step, 1 = nominal; x = accepted rate;
  * gap(x) = max(gap, 0.15 x). A sample is q / C, where C is what all devices measure alike.
  * A change is a candidate when the median of the last `window` samples is gap(x) or more away from
- * x, and confirmed when the next sample is half of that away on the same side. So a few wild samples
- * change nothing. The new rate is the median of the samples after the split that divides the
- * last 2 * window samples best. */
+ * x, and confirmed when the next sample is half of that away on the same side. So a few wild
+ * samples change nothing. The new rate is the median of the samples after the split that divides
+ * the last 2 * window samples best. */
 #ifndef LUO_CORE_RUN_DETECT_H
 #define LUO_CORE_RUN_DETECT_H
 #include <stdbool.h>
@@ -37,8 +37,8 @@ luo_status luo_detect_init(luo_arena *arena, int32_t ndevices, int32_t window, d
                            luo_detect *out, luo_err *err);
 /* Takes one sample; true: the accepted rate of the device has just changed, *change says how (NULL:
  * not wanted). An infinite sample is a failure and is accepted at once.
- * Cost: O(window) while the device keeps its rate, else O(window^3). See: tests/unit/check_detect.c,
- * tests/prop/prop_detect.c. */
+ * Cost: O(window) while the device keeps its rate, else O(window^3).
+ * See: tests/unit/check_detect.c, tests/prop/prop_detect.c. */
 bool luo_detect_push(luo_detect *d, int32_t device, double sample, luo_rate_change *change);
 /* The samples were taken under another plan: windows start again, accepted rates stay. */
 void luo_detect_forget(luo_detect *d);
@@ -47,9 +47,10 @@ void luo_detect_accept(luo_detect *d, int32_t device, double rate);
 /* Median of the device's last `window` samples; the accepted rate while there are fewer. */
 double luo_detect_median(const luo_detect *d, int32_t device);
 
-/* What the devices of a step measure alike (Malleus 3.3): the median of q / x over those with q > 0,
- * at least 0.80 and at most 1.25; 1 with fewer than LUO_COMMON_MIN of them. Of an even number, what
- * is nearest to 1 between the middle two: half of the devices can not hide what the others do.
+/* What the devices of a step measure alike (Malleus 3.3): the median of q / x over those with
+ * q > 0, at least 0.80 and at most 1.25; 1 with fewer than LUO_COMMON_MIN of them. Of an even
+ * number, what is nearest to 1 between the middle two: half of the devices can not hide what the
+ * others do.
  * Shapes: dev, q, scratch: n. Cost: O(n). */
 double luo_detect_common(const luo_detect *d, const int32_t *dev, const double *q, int32_t n,
                          double *scratch);

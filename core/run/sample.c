@@ -1,13 +1,12 @@
-/* What a step tells of the speed of devices (Malleus 3): the devices of the plan by their own compute
- * over what was predicted, the others by a probe.
+/* What a step tells of the speed of devices (Malleus 3): the devices of the plan by their own
+ * compute over what was predicted, the others by a probe.
  *
  * Discarded are the samples of the first step after a plan change and of a step that begins with a
- * checkpoint: state is copied then. Of steps that all begin with one every second is used, or nothing
- * would ever be seen.
- * A probe of the simulator is PROBES timed products over the same at the start, so a device that is
- * slow from the start is seen at once; the products have the noise of other computations. Real
- * backends have no process to probe with that is not in the plan: what is known to be injected counts
- * as measured there. */
+ * checkpoint: state is copied then. Of steps that all begin with one every second is used, or
+ * nothing would ever be seen.
+ * A probe of the simulator is PROBES timed products over the same at the start; the products have
+ * the noise of other computations. Real backends have no process to probe with that is not in the
+ * plan: what is known to be injected counts as measured there. */
 #include <math.h>
 #include <stdio.h>
 

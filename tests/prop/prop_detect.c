@@ -176,7 +176,7 @@ START_TEST(delays)
     while (below * 2 < CASES) below += at[++middle_step];
     int early = 0;
     for (int k = 0; k <= jumps[_i].within; k++) early += at[k];
-    printf("%.4g: median %d steps, %.4f within %d, %.4f found, %.3f of the estimates within 10 %%\n",
+    printf("%.4g: median %d steps, %.4f within %d, %.4f found, %.3f of estimates within 10 %%\n",
            jumps[_i].rate, middle_step, early / (double)CASES, jumps[_i].within,
            found / (double)CASES, close / (double)CASES);
     ck_assert_int_eq(middle_step, jumps[_i].median);
