@@ -82,7 +82,7 @@ static luo_status read_trace(luo_scenario_reader *r, const luo_source *src)
     luo_event *more;
     int32_t n;
     const luo_status st = luo_read_event_trace(r->doc.arena, src, r->cluster, t->start_s,
-                                               t->time_scale, &more, &n, r->doc.diags);
+                                               luo_trace_scale(t), &more, &n, r->doc.diags);
     if (st != LUO_OK || n == 0) return st;
     luo_event *all = luo_arena_calloc(r->doc.arena, (size_t)(r->nevents + n), sizeof *all);
     if (!all) return luo_yaml_nomem(&r->doc);

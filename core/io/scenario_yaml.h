@@ -49,8 +49,13 @@ typedef struct luo_policy_yaml {
 
 typedef struct luo_trace_yaml {
     char *file;
-    double start_s, time_scale;
+    double start_s, time_scale; /* not given: 0, which a file can not say; see below */
 } luo_trace_yaml;
+
+static inline double luo_trace_scale(const luo_trace_yaml *t)
+{
+    return t->time_scale > 0 ? t->time_scale : 1;
+}
 
 typedef struct luo_scenario_yaml {
     char *schema, *name, *cluster, *model, *plan, *stack;

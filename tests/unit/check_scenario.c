@@ -196,9 +196,20 @@ START_TEST(defaults_and_layout_do_not_count)
                                        "policies[1].window_steps=5", "costs.detect_fail_s=30.0",
                                        "checkpoint.mode=background", "events[3].cause=",
                                        "data.lengths={kind: fixed, tokens: 4096}",
-                                       "policies[0].label=static", "traces[0].time_scale=1"};
+                                       "policies[0].label=static", "traces[0].time_scale=1",
+                                       "traces[0]={file: spot.csv}"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         ck_assert_msg(hash_of(same[i]) == hash, "%s", same[i]);
+}
+END_TEST
+
+START_TEST(trace_without_scale)
+{
+    static const char *const set[] = {"traces[0]={file: spot.csv, start_s: 500}"};
+    const luo_scenario *sc = read_set(set, 1, NULL);
+    ck_assert(sc->events[10].at[0] == 13500 && sc->events[11].at[0] == 14500);
+    ck_assert(sc->events[12].life.duration_s == 60);
+    luo_arena_free(arena);
 }
 END_TEST
 
@@ -238,5 +249,5 @@ START_TEST(missing_file_row)
 END_TEST
 
 LUO_SUITE("io.scenario", LUO_T(values), LUO_T(events), LUO_T(processes), LUO_T(each_key_counts),
-          LUO_T(defaults_and_layout_do_not_count), LUO_T(plan_against_scenario),
-          LUO_T(missing_file_row))
+          LUO_T(defaults_and_layout_do_not_count), LUO_T(trace_without_scale),
+          LUO_T(plan_against_scenario), LUO_T(missing_file_row))

@@ -92,6 +92,7 @@ static const struct {
     {"h20-24", 24, 0, 1},         {"h20x24-h800x16", 40, 0, 1}, {"h20x24-h800x15", 40, 1, 1},
     {"h20x16-h800x16", 32, 0, 1}, {"h20x24-h800x8", 32, 0, 1},  {"h100-1024", 1024, 0, 16},
     {"h100-16384", 16384, 0, 64}, {"a100-64", 64, 0, 1},        {"dgx1-v100", 32, 0, 1},
+    {"a800-64", 64, 0, 1},        {"a800-32", 32, 0, 1},
     {"tiny8", 8, 0, 1},           {"tiny2", 2, 0, 1},
 };
 
@@ -122,6 +123,8 @@ static void model(const char *path, const char *stem)
     if (strcmp(stem, "llama-32b") == 0) ck_assert_int_eq(n, 32510200320);
     if (strcmp(stem, "llama-7b") == 0) ck_assert_int_eq(n, 6738415616);
     if (strcmp(stem, "llama-70b") == 0) ck_assert_int_eq(n, 68976648192);
+    if (strcmp(stem, "llama-110b") == 0) ck_assert_int_eq(n, 109241966592);
+    if (strcmp(stem, "llama-405b") == 0) ck_assert_int_eq(n, 405853388800);
     if (strcmp(stem, "gpt-345m") == 0) ck_assert_int_eq(n, 354823168);
 }
 
