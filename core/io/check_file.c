@@ -8,7 +8,7 @@
 #include "core/io/yaml_strict.h"
 
 static const char *const names[] = {"cluster", "profile", "stack", "model",
-                                    "scenario", "plan",   "table"};
+                                    "scenario", "plan",   "params", "table"};
 
 const char *luo_file_kind_name(luo_file_kind k)
 {
@@ -213,6 +213,11 @@ static luo_status check_table(luo_arena *arena, const char *path, luo_diags *dia
         int32_t n;
         return luo_read_causes(arena, &src, &causes, &n, diags);
     }
+    if (table->columns == luo_table_rates.columns) {
+        luo_rate_row *rows;
+        int32_t n;
+        return luo_read_rates(arena, path, NULL, &rows, &n, diags);
+    }
     luo_csv *t = luo_csv_open_path(path, table->columns, table->n, diags);
     while (luo_csv_next(t, cells)) continue;
     return luo_csv_close(t);
@@ -237,6 +242,7 @@ luo_status luo_check_file(luo_arena *arena, const char *path, luo_file_kind k, l
     luo_stack stack;
     luo_model *model;
     luo_scenario *scenario;
+    luo_malleus_params params;
     switch (k) {
     case LUO_FILE_CLUSTER: return luo_read_cluster(arena, path, &cluster, diags);
     case LUO_FILE_PROFILE: return luo_read_profile(arena, path, &profile, diags);
@@ -244,6 +250,7 @@ luo_status luo_check_file(luo_arena *arena, const char *path, luo_file_kind k, l
     case LUO_FILE_MODEL: return luo_read_model(arena, path, &model, diags);
     case LUO_FILE_SCENARIO: return luo_read_scenario(arena, path, NULL, &scenario, NULL, diags);
     case LUO_FILE_PLAN: return check_plan(arena, path, diags);
+    case LUO_FILE_PARAMS: return luo_read_params(arena, path, &params, diags);
     case LUO_FILE_TABLE: return check_table(arena, path, diags);
     }
     return LUO_EBUG;

@@ -14,6 +14,7 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/base/str.h"
+#include "core/plan/malleus_job.h"
 #include "core/plan/plan.h"
 #include "core/run/scenario.h"
 
@@ -125,6 +126,32 @@ luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src,
 luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **out, int32_t *n,
                            luo_diags *diags);
 
+/* ---- rates and params of planners (conventions.md 8; Malleus 16) ---- */
+
+typedef enum luo_rate_state {
+    LUO_RATE_USED,
+    LUO_RATE_STANDBY,
+    LUO_RATE_FAILED,
+    LUO_RATE_JOINING
+} luo_rate_state;
+typedef struct luo_rate_row {
+    int32_t device;
+    double rate, t_s; /* INFINITY just when failed; 0 where there is no column t_s */
+    luo_rate_state state;
+    int line;
+} luo_rate_row;
+/* Rows as they stand; of a device in order of time, one row without the column t_s. cluster NULL:
+ * devices are not checked. Devices that are not listed have rate 1. */
+luo_status luo_read_rates(luo_arena *arena, const char *path, const luo_cluster *cluster,
+                          luo_rate_row **out, int32_t *n, luo_diags *diags);
+luo_status luo_read_rates_text(luo_arena *arena, const luo_source *src, const luo_cluster *cluster,
+                               luo_rate_row **out, int32_t *n, luo_diags *diags);
+/* YAML, or JSON if the name ends in `.json`. */
+luo_status luo_read_params(luo_arena *arena, const char *path, luo_malleus_params *out,
+                           luo_diags *diags);
+luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
+                                luo_diags *diags);
+
 /* ---- any file of ours ---- */
 
 typedef enum luo_file_kind {
@@ -134,6 +161,7 @@ typedef enum luo_file_kind {
     LUO_FILE_MODEL, /* also a Hugging Face config.json */
     LUO_FILE_SCENARIO,
     LUO_FILE_PLAN,
+    LUO_FILE_PARAMS,
     LUO_FILE_TABLE /* CSV, known by its header */
 } luo_file_kind;
 const char *luo_file_kind_name(luo_file_kind k); /* "cluster" */

@@ -201,6 +201,22 @@ int64_t luo_json_item_int(luo_json *j, const luo_json_at *at, double lo, double 
     return whole(j, at, lo, hi);
 }
 
+double luo_json_item_num(luo_json *j, const luo_json_at *at, const luo_limit *limit)
+{
+    const double v = json_number_value(at->v);
+    char expected[80];
+    if (json_is_number(at->v) && luo_limit_holds(limit, v)) return v;
+    wrong(j, at, luo_limit_say(limit, false, v, expected, sizeof expected));
+    return limit->lo;
+}
+
+double luo_json_num(luo_json *j, const luo_json_at *up, const char *key, const luo_limit *limit,
+                    double otherwise)
+{
+    const luo_json_at at = luo_json_in(up, key);
+    return at.v ? luo_json_item_num(j, &at, limit) : otherwise;
+}
+
 bool luo_json_bool(luo_json *j, const luo_json_at *up, const char *key, bool otherwise)
 {
     const luo_json_at at = luo_json_in(up, key);

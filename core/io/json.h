@@ -48,6 +48,8 @@ bool luo_json_schema(luo_json *j, const luo_json_at *root, const char *kind);
 /* Value of a member, or `otherwise` when it is not there; a wrong value is an error. */
 int64_t luo_json_int(luo_json *j, const luo_json_at *up, const char *key, double lo, double hi,
                      int64_t otherwise);
+double luo_json_num(luo_json *j, const luo_json_at *up, const char *key, const luo_limit *limit,
+                    double otherwise);
 bool luo_json_bool(luo_json *j, const luo_json_at *up, const char *key, bool otherwise);
 /* The string belongs to the arena. */
 const char *luo_json_text(luo_json *j, const luo_json_at *up, const char *key,
@@ -63,4 +65,5 @@ luo_json_at luo_json_list(luo_json *j, const luo_json_at *up, const char *key, s
 int32_t *luo_json_ids(luo_json *j, const luo_json_at *list, double lo, double hi, int32_t *n);
 /* One element of an array. */
 int64_t luo_json_item_int(luo_json *j, const luo_json_at *at, double lo, double hi);
+double luo_json_item_num(luo_json *j, const luo_json_at *at, const luo_limit *limit);
 #endif

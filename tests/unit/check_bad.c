@@ -7,17 +7,17 @@
 #include "tests/check_main.h"
 
 static const char *const kinds[] = {"model", "cluster", "profile", "stack",
-                                    "scenario", "plan", "csv", "dsjson"};
+                                    "scenario", "plan", "csv", "params", "dsjson"};
 
 static luo_status read_kind(luo_arena *arena, int kind, const char *path, luo_diags *diags)
 {
     static const luo_file_kind known[] = {LUO_FILE_MODEL, LUO_FILE_CLUSTER, LUO_FILE_PROFILE,
                                           LUO_FILE_STACK, LUO_FILE_SCENARIO, LUO_FILE_PLAN,
-                                          LUO_FILE_TABLE};
+                                          LUO_FILE_TABLE, LUO_FILE_PARAMS};
     luo_source src;
     luo_dsjson *ds;
     luo_err err;
-    if (kind < 7) return luo_check_file(arena, path, known[kind], diags);
+    if (kind < 8) return luo_check_file(arena, path, known[kind], diags);
     ck_assert_int_eq(luo_read_text(arena, path, &src, &err), LUO_OK);
     return luo_dsjson_read(arena, &src, &ds, diags);
 }
