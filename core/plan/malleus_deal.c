@@ -6,12 +6,15 @@
 
 #include "core/plan/malleus_build.h"
 
-enum { PLANS = 20000, VECTORS = 1000000 };
+/* Per mix; vectors also over all mixes. SOLVED and ALL_VECTORS are ours: where many devices have
+ * rates of their own, every vector is a new pipeline and every mix ends its budget. */
+enum { PLANS = 20000, VECTORS = 1000000, ALL_VECTORS = 4000000, SOLVED = 50000 };
 
 typedef struct deal {
     luo_mal_search *s;
     luo_mal_mix *mix;
     int64_t plans, vectors; /* budgets left */
+    int32_t most;           /* pipelines in the memo */
     int32_t *taken, *rest;  /* row i of ncls: what pipeline i takes; what is left before it */
     int32_t *ids;
     double *rate, *start; /* before pipeline i: sum 1/o, and micro-batches lost by filling */
@@ -63,7 +66,7 @@ static bool counts(deal *d, int32_t i, int32_t c, bool tight)
     int32_t *v = row(d, d->taken, i);
     const int32_t *rest = row(d, d->rest, i);
     if (c == d->mix->ncls) {
-        if (d->vectors <= 0 || d->plans <= 0) return false;
+        if (d->vectors <= 0 || d->plans <= 0 || d->mix->npipes > d->most) return false;
         if (!take(d, i) || hopeless(d, i + 1)) return true;
         int32_t *next = row(d, d->rest, i + 1);
         for (int32_t k = 0; k < d->mix->ncls; k++) next[k] = rest[k] - v[k];
@@ -100,7 +103,9 @@ static bool pipeline(deal *d, int32_t i)
 bool luo_mal_deal(luo_mal_search *s, luo_mal_mix *mix)
 {
     const size_t n = (size_t)s->dp + 1;
-    deal d = {.s = s, .mix = mix, .plans = PLANS, .vectors = VECTORS,
+    const int64_t left = ALL_VECTORS - s->count.vectors;
+    deal d = {.s = s, .mix = mix, .plans = PLANS, .vectors = left < VECTORS ? left : VECTORS,
+              .most = mix->npipes + SOLVED,
               .taken = LUO_NEW_N(s->arena, int32_t, n * (size_t)mix->ncls),
               .rest = LUO_NEW_N(s->arena, int32_t, n * (size_t)mix->ncls),
               .ids = LUO_NEW_N(s->arena, int32_t, n), .rate = LUO_NEW_N(s->arena, double, n),

@@ -8,7 +8,7 @@
 
 #include "core/plan/malleus_build.h"
 
-enum { BEST = 3, SPLITS = 2 }; /* K_alt; what split2 adds */
+enum { BEST = 3, SPLITS = 2, TRIES = 100000 }; /* K_alt; what split2 adds, and its budget */
 
 typedef struct cut { /* sizes over an order of the node's devices */
     double score;
@@ -18,7 +18,7 @@ typedef struct cut { /* sizes over an order of the node's devices */
 
 typedef struct cuts { /* the best of those offered, distinct scores, best first */
     int32_t n, most;
-    cut at[BEST];
+    cut at[BEST + SPLITS];
 } cuts;
 
 typedef struct cutter {
@@ -29,6 +29,7 @@ typedef struct cutter {
     int32_t *sorted, *order, *size;
     double *rate; /* of device i of the node; 1 below the threshold */
     cuts best, splits;
+    int32_t tried; /* splits */
     bool nomem;
 } cutter;
 
@@ -142,27 +143,30 @@ static void keep(cutter *c)
     offer(c, &c->best, n);
 }
 
-/* Continues a split of the sorted order, `used` devices of which are in c->size[0..n), by groups
- * of at most b; those of size b may be `twice` more. */
-static void split_on(cutter *c, int32_t n, int32_t used, int32_t b, int32_t twice)
+/* Continues a split of the sorted order, `used` devices of which are in c->size[0..n), by smaller
+ * groups in any order, each size at most twice; what is left at the end is dropped. */
+static void split_on(cutter *c, int32_t n, int32_t used, int32_t *times)
 {
-    if (b == 0) {
-        offer(c, &c->splits, n);
-        return;
-    }
-    for (int32_t k = 0; k <= twice && used + k * b <= c->n; k++) {
-        for (int32_t i = 0; i < k; i++) c->size[n + i] = b;
-        split_on(c, n + k, used + k * b, b / 2, 2);
+    if (c->tried++ > TRIES) return; /* nodes of more than 32 only */
+    offer(c, &c->splits, n);
+    for (int32_t b = c->in->tp / 2, k = 0; b >= 1; b /= 2, k++) {
+        if (times[k] == 2 || used + b > c->n) continue;
+        c->size[n] = b;
+        times[k]++;
+        split_on(c, n + 1, used + b, times);
+        times[k]--;
     }
 }
 
 static void split2(cutter *c)
 {
     const int32_t tp = c->in->tp, least = (c->n - c->slow) / tp;
+    int32_t times[32] = {0};
     move_block(c, 0, 0);
+    c->tried = 0;
     for (int32_t full = least; full * tp <= c->n; full++) {
         for (int32_t i = 0; i < full; i++) c->size[i] = tp;
-        split_on(c, full, full * tp, tp / 2, 2);
+        split_on(c, full, full * tp, times);
     }
 }
 
@@ -223,7 +227,7 @@ static void add_splits(cutter *c, luo_mal_node *out)
 static void cut_node(cutter *c, luo_mal_node *out)
 {
     c->best = (cuts){.most = BEST};
-    c->splits = (cuts){.most = BEST};
+    c->splits = (cuts){.most = BEST + SPLITS}; /* some may be known */
     sort_devices(c);
     if (c->slow > 0 || c->n % c->in->tp != 0) halving(c);
     keep(c);

@@ -9,6 +9,8 @@
 #include "core/plan/malleus_build.h"
 
 enum { SPLITS = 2000, ROUNDS = 40, KICKS = 6, SWAPS = 3, TRIES = 16 };
+/* Per mix, so that a picture in which every device has a rate of its own ends in time too. */
+enum { MOVES = 2000000, SOLVED = 100000, MEMO_BYTES = 1 << 25 };
 
 typedef struct gain {
     double whole, exact; /* micro-batches before T, in whole ones and before rounding */
@@ -34,13 +36,15 @@ typedef struct hunt {
     table moves, splits;
     int32_t *best;         /* ids of the best plan of this mix */
     double best_time;
+    int64_t most_moves; /* budgets, as the counters that end them */
+    int32_t most_pipes;
     int32_t *v, *w, *joint; /* ncls */
 } hunt;
 
 static bool better(gain a, gain b)
 {
     if (a.whole != b.whole) return a.whole > b.whole;
-    return a.exact > b.exact + 1e-9;
+    return a.exact > b.exact + 1e-6;
 }
 
 /* What a pipeline does before T. Pipelines that hold too few layers, or have too few micro-batches
@@ -78,6 +82,11 @@ static gain together(const hunt *h, int32_t a, int32_t b)
     gain g = value(h, a);
     add(&g, value(h, b), 1);
     return g;
+}
+
+static bool spent(const hunt *h)
+{
+    return h->s->count.moves > h->most_moves || h->mix->npipes > h->most_pipes || h->s->nomem;
 }
 
 static void load(const hunt *h, int32_t id, int32_t *v)
@@ -182,13 +191,14 @@ static bool step(hunt *h, table *t, change (*find)(hunt *h, int32_t a, int32_t b
     list_reps(h);
     for (int32_t i = 0; i < h->nreps; i++)
         for (int32_t k = i + 1; k < h->nreps; k++) {
+            if (spent(h)) return false;
             const change c = look_up(h, t, h->reps[i], h->reps[k], find);
             if (!better(c.g, best.g)) continue;
             best = c;
             a = h->reps[i];
             b = h->reps[k];
         }
-    if (!better(best.g, (gain){0, 0}) || h->s->nomem) return false;
+    if (!better(best.g, (gain){0, 0})) return false;
     replace(h, a, best.a_new);
     replace(h, b, best.b_new);
     luo_mal_sort(h->mix, h->ids, h->s->dp);
@@ -223,14 +233,13 @@ static double time_of(hunt *h)
 static void improve(hunt *h)
 {
     const double M = (double)h->s->in->micro_batches;
+    double time = time_of(h);
     for (;;) {
-        const double time = time_of(h);
         if (time < h->target) aim(h, time);
-        do {
-            if (whole_sum(h) >= M) break;
+        while (whole_sum(h) < M)
             if (!step(h, &h->moves, best_move)) return;
-        } while (true);
-        if (!(luo_mal_offer(h->s, h->mix, h->ids) < h->target)) return;
+        time = time_of(h);
+        if (!(time < h->target)) return;
     }
 }
 
@@ -274,11 +283,18 @@ static void kick(hunt *h)
     deep(h);
 }
 
+static int32_t room(const luo_mal_mix *mix)
+{
+    const size_t row = sizeof *mix->pipes + (size_t)mix->ncls * sizeof *mix->vectors;
+    return row * SOLVED < MEMO_BYTES ? SOLVED : (int32_t)(MEMO_BYTES / row);
+}
+
 static bool make_hunt(luo_mal_search *s, luo_mal_mix *mix, hunt *h)
 {
     *h = (hunt){.s = s, .mix = mix, .ids = LUO_NEW_N(s->arena, int32_t, s->dp),
                 .reps = LUO_NEW_N(s->arena, int32_t, s->dp),
                 .best = LUO_NEW_N(s->arena, int32_t, s->dp), .best_time = INFINITY,
+                .most_moves = s->count.moves + MOVES, .most_pipes = mix->npipes + room(mix),
                 .v = LUO_NEW_N(s->arena, int32_t, mix->ncls),
                 .w = LUO_NEW_N(s->arena, int32_t, mix->ncls),
                 .joint = LUO_NEW_N(s->arena, int32_t, mix->ncls)};
@@ -293,7 +309,7 @@ luo_status luo_mal_local(luo_mal_search *s, luo_mal_mix *mix, luo_err *err)
         luo_mal_seed(s, mix, seed, h.ids);
         if (!s->nomem) deep(&h);
     }
-    for (int k = 0; k < KICKS && h.best_time < INFINITY && s->dp > 1 && !s->nomem; k++) kick(&h);
+    for (int k = 0; k < KICKS && h.best_time < INFINITY && s->dp > 1 && !spent(&h); k++) kick(&h);
     luo_map_free(&h.moves.map);
     luo_map_free(&h.splits.map);
     return s->nomem ? luo_err_nomem(err) : LUO_OK;

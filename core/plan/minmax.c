@@ -8,7 +8,7 @@
 
 #include "core/plan/planners.h"
 
-enum { HALVINGS = 60 };
+enum { HALVINGS = 120, LEFT = 4 };
 
 typedef struct rows {
     int32_t n;
@@ -52,27 +52,46 @@ static int64_t reach(const rows *r, int32_t j, double threshold)
     return n;
 }
 
-static int64_t taken(const rows *r, double threshold)
+typedef struct count {
+    int64_t taken; /* units up to the threshold, above lo */
+    double slope;  /* units per threshold of the rows that can take more */
+} count;
+
+static count count_at(const rows *r, double threshold)
 {
-    int64_t sum = 0;
-    for (int32_t j = 0; j < r->n; j++) sum += reach(r, j, threshold) - low(r, j);
-    return sum;
+    count c = {0, 0};
+    for (int32_t j = 0; j < r->n; j++) {
+        const int64_t lo = low(r, j), n = reach(r, j, threshold);
+        c.taken += n - lo;
+        if (n < high(r, j) && r->w[j] > 0) c.slope += 1 / r->w[j];
+    }
+    return c;
 }
 
-/* A threshold up to which at most `need` elements lie, close to the largest such. */
+/* A threshold up to which at most `need` elements lie, so close to the largest such that few are
+ * left to give one at a time. Newton's step goes nearly all the way at once; halving the interval
+ * in turn with it bounds the number of passes. */
 static double find_threshold(const rows *r)
 {
     double below = INFINITY, above = -INFINITY;
+    count c = {0, 0};
     for (int32_t j = 0; j < r->n; j++) {
         below = fmin(below, value(r, j, low(r, j)));
         above = fmax(above, value(r, j, high(r, j)));
+        if (r->w[j] > 0) c.slope += 1 / r->w[j];
     }
     below = nextafter(below, -INFINITY);
-    for (int i = 0; i < HALVINGS && below < above; i++) {
-        const double mid = below + (above - below) / 2;
+    for (int i = 0; i < HALVINGS && below < above && r->need - c.taken > LEFT; i++) {
+        const double ahead = below + (double)(r->need - c.taken) / c.slope;
+        const double mid = i % 2 == 0 && ahead < above ? ahead : below + (above - below) / 2;
         if (!(mid > below && mid < above)) break;
-        if (taken(r, mid) <= r->need) below = mid;
-        else above = mid;
+        const count at = count_at(r, mid);
+        if (at.taken <= r->need) {
+            below = mid;
+            c = at;
+        } else {
+            above = mid;
+        }
     }
     return below;
 }

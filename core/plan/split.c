@@ -25,17 +25,43 @@ static double next_class(int32_t stages, const double *y, double after)
     return next;
 }
 
-/* Deals `layers` evenly over the stages of class y, the larger shares to later stages. */
+typedef struct level { /* of the stages of one class that take more than `height` layers */
+    int32_t open;
+    int64_t next; /* least height above this one at which a stage is full */
+} level;
+
+static level look(int32_t stages, const double *y, double of, const int64_t *most, int64_t height)
+{
+    level l = {0, INT64_MAX};
+    for (int32_t j = 0; j < stages; j++) {
+        if (y[j] != of || most[j] <= height) continue;
+        l.open++;
+        if (most[j] < l.next) l.next = most[j];
+    }
+    return l;
+}
+
+/* Deals `layers` evenly over the stages of class y, the larger shares to later stages: as water
+ * rises, and what does not fill a level to the last ones that take it. */
 static void deal(int32_t stages, const double *y, double of, const int64_t *most, int64_t layers,
                  int64_t *out)
 {
-    for (; layers > 0; layers--) {
-        int32_t to = -1;
-        for (int32_t j = stages - 1; j >= 0; j--)
-            if (y[j] == of && out[j] < most[j] && (to < 0 || out[j] < out[to])) to = j;
-        assert(to >= 0);
-        out[to]++;
+    int64_t height = 0;
+    for (;;) {
+        const level l = look(stages, y, of, most, height);
+        if (l.open == 0 || layers < l.open) break;
+        const int64_t even = layers / l.open, rise = even < l.next - height ? even : l.next - height;
+        height += rise;
+        layers -= rise * l.open;
     }
+    for (int32_t j = stages - 1; j >= 0; j--) {
+        if (y[j] != of) continue;
+        out[j] = most[j] < height ? most[j] : height;
+        if (most[j] <= height || layers == 0) continue;
+        out[j]++;
+        layers--;
+    }
+    assert(layers == 0);
 }
 
 luo_status luo_split_layers(luo_arena *scratch, int32_t stages, const double *y, int64_t layers,

@@ -6,7 +6,7 @@
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 
-enum { ROWS = 4 };
+enum { ROWS = 4, WIDE = 40 };
 
 typedef struct problem {
     int32_t n;
@@ -93,6 +93,41 @@ START_TEST(alloc_is_exact)
 }
 END_TEST
 
+/* Many units on many rows: the threshold is found in few passes, the answer is the greedy one. */
+START_TEST(alloc_is_exact_when_large)
+{
+    LUO_PROP_FOR(seed, 300)
+    {
+        luo_rng r = luo_rng_seed(seed);
+        const int32_t n = 1 + (int32_t)luo_rng_pick(&r, WIDE);
+        double w[WIDE], off[WIDE];
+        int64_t lo[WIDE], hi[WIDE], out[WIDE], want[WIDE], left = 0, total = 0;
+        for (int32_t j = 0; j < n; j++) {
+            w[j] = luo_rng_u(&r) < 0.5 ? (double)(1 + luo_rng_pick(&r, 3)) : 0.1 + luo_rng_u(&r);
+            off[j] = luo_rng_u(&r) < 0.5 ? 0 : 100 * luo_rng_u(&r);
+            lo[j] = luo_rng_pick(&r, 8);
+            hi[j] = luo_rng_u(&r) < 0.3 ? lo[j] + luo_rng_pick(&r, 20) : 1000;
+            want[j] = lo[j];
+            total += lo[j];
+            left += hi[j] - lo[j];
+        }
+        left = luo_rng_pick(&r, left + 1);
+        total += left;
+        for (; left > 0; left--) {
+            int32_t to = -1;
+            for (int32_t j = 0; j < n; j++)
+                if (want[j] < hi[j] && (to < 0 || w[j] * (double)(want[j] + 1) + off[j] <
+                                                      w[to] * (double)(want[to] + 1) + off[to]))
+                    to = j;
+            want[to]++;
+        }
+        ck_assert_int_eq(luo_alloc_minmax(n, w, off, total, lo, hi, out, NULL, NULL), LUO_OK);
+        for (int32_t j = 0; j < n; j++)
+            ck_assert_msg(out[j] == want[j], "seed %d row %d", (int)seed, j);
+    }
+}
+END_TEST
+
 /* The canonical split keeps the optimum and no other optimal split has a smaller sum of times. */
 static double least_sum(const problem *p, double slowest, int32_t j, int64_t left, int64_t *n)
 {
@@ -132,4 +167,5 @@ START_TEST(split_is_canonical)
     luo_arena_free(a);
 }
 END_TEST
-LUO_SUITE("plan.minmax", LUO_T(alloc_is_exact), LUO_T(split_is_canonical))
+LUO_SUITE("plan.minmax", LUO_T(alloc_is_exact), LUO_T(alloc_is_exact_when_large),
+          LUO_T(split_is_canonical))
