@@ -1,7 +1,6 @@
 #include "cli/finish.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/embed.h"
 #include "core/io/compare.h"
@@ -34,20 +33,21 @@ luo_status luo_cli_draw(luo_cli *cli, const char *dir, const char *figure, bool 
     return luo_plot(cli->arena, &opts, made, &cli->diags);
 }
 
-luo_status luo_cli_draw_predicted(luo_cli *cli, const char *dir, const char *title)
+luo_status luo_cli_draw_compared(luo_cli *cli, const char *dir, const char *title)
 {
     luo_err err = {0};
     luo_str made = {0};
     luo_plot_opts opts = {.dir = dir};
-    const char *table = luo_arena_printf(cli->arena, "%s/plots/predicted.csv", dir);
-    if (!table) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-    if (access(table, R_OK) != 0) return LUO_OK;
+    const char *plots = luo_arena_printf(cli->arena, "%s/plots", dir);
+    if (!plots) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    if (!luo_result_has(plots, "predicted.csv") && !luo_result_has(plots, "bands.csv"))
+        return LUO_OK;
     if (!luo_plot_possible(NULL))
-        return luo_cli_note(cli, LUO_WARNING, "gnuplot is not installed, so `predicted` is not "
-                            "drawn; install gnuplot-nox and compare again.");
+        return luo_cli_note(cli, LUO_WARNING, "gnuplot is not installed, so no figure is drawn; "
+                            "install gnuplot-nox and compare again.");
     luo_status st = luo_cli_scripts(cli, dir, &opts.scripts, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
-    st = luo_plot_predicted(cli->arena, &opts, title, &made, &cli->diags);
+    st = luo_plot_compared(cli->arena, &opts, title, &made, &cli->diags);
     fputs(luo_str_get(&made), luo_cli_out(cli));
     luo_str_free(&made);
     return st;

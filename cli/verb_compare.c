@@ -49,7 +49,7 @@ luo_status luo_verb_compare_run(luo_cli *cli)
     luo_str text = {0};
     luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
     fputs(luo_str_get(&text), luo_cli_out(cli));
-    if (st == LUO_OK) st = luo_cli_draw_predicted(cli, out, title(cli));
+    if (st == LUO_OK) st = luo_cli_draw_compared(cli, out, title(cli));
     if (st == LUO_OK || st == LUO_ENO) fprintf(luo_cli_out(cli), "written to %s\n", out);
     print_json(cli, out);
     luo_str_free(&text);

@@ -316,6 +316,28 @@ static const luo_column predicted[] = {
     S("predicted_s", "the same in the simulated run"),
 };
 
+static const luo_column seeds[] = {
+    T("run", "policy, as its folder is named"),
+    I("seeds", "runs, each of another seed"),
+    V("goodput_p10_tokens_per_s", "kept tokens over the time of the longest run of the seed; 10th "
+                                  "of 100 runs"),
+    V("goodput_p50_tokens_per_s", "the same, 50th"),
+    V("goodput_p90_tokens_per_s", "the same, 90th"),
+    R("speedup_p10", "goodput / that of the first run of the same seed; 10th of 100 runs"),
+    R("speedup_p50", "the same, 50th"),
+    R("speedup_p90", "the same, 90th"),
+    R("lost_p50_ratio", "share of time not spent in steps that stayed, 50th"),
+};
+
+static const luo_column bands[] = {
+    T("run", "policy, as its folder is named"),
+    S("t_s", "run time"),
+    V("kept_p10_tokens", "tokens of the steps so far that stayed, as known then; 10th of 100 runs"),
+    V("kept_p50_tokens", "the same, 50th"),
+    V("kept_p90_tokens", "the same, 90th"),
+    V("ideal_tokens", "t_s at the speed of the first step"),
+};
+
 static const luo_table_def defs[LUO_TABLES] = {
 #define D(id, array, text) \
     [id] = {#array ".csv", text, (int32_t)(sizeof array / sizeof *array), array}
@@ -342,6 +364,8 @@ static const luo_table_def defs[LUO_TABLES] = {
     D(LUO_TABLE_PLOT_SLOWDOWN, slowdown, "by stage, for `slowdown`"),
     D(LUO_TABLE_PLOT_BUSIEST, busiest, "the busiest links of each class, for `links`"),
     D(LUO_TABLE_PLOT_PREDICTED, predicted, "simulated beside measured, for `predicted`"),
+    D(LUO_TABLE_SEEDS, seeds, "policies over several seeds"),
+    D(LUO_TABLE_PLOT_BANDS, bands, "kept tokens over run time and seeds, for `goodput`"),
 #undef D
 };
 

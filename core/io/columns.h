@@ -43,6 +43,7 @@ typedef enum luo_table_id {
     LUO_TABLE_COMPARE,
     LUO_TABLE_COMPARE_STEPS,
     LUO_TABLE_COMPARE_OPS,
+    LUO_TABLE_SEEDS, /* of a comparison */
     LUO_TABLE_PLOT_TIMELOST, /* from here on: plots/ beside the figures */
     LUO_TABLE_PLOT_THROUGHPUT,
     LUO_TABLE_PLOT_STEPCDF,
@@ -52,7 +53,8 @@ typedef enum luo_table_id {
     LUO_TABLE_PLOT_GANTT,
     LUO_TABLE_PLOT_SLOWDOWN,
     LUO_TABLE_PLOT_BUSIEST,
-    LUO_TABLE_PLOT_PREDICTED, /* of a comparison */
+    LUO_TABLE_PLOT_PREDICTED, /* this one and the next: of a comparison */
+    LUO_TABLE_PLOT_BANDS,
     LUO_TABLES
 } luo_table_id;
 enum { LUO_RUN_TABLES = LUO_TABLE_TRUTH + 1 };

@@ -206,6 +206,12 @@ static luo_status compare_pair(luo_arena *arena, const luo_compare_opts *o, cons
     return LUO_ENO;
 }
 
+/* Then its steps are other ones, not slower or faster ones. */
+static bool other_seed(const luo_result *a, const luo_result *b)
+{
+    return strcmp(a->seed, b->seed) != 0 && strcmp(a->backend, b->backend) == 0;
+}
+
 static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_result *runs,
                                int32_t n, luo_str *text, luo_diags *diags)
 {
@@ -218,6 +224,7 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
     luo_op_table *ops = luo_op_table_new(arena, n);
     st = !ops ? LUO_ENOMEM : n > 1 ? luo_op_table_read(ops, 0, &runs[0], diags) : LUO_OK;
     for (int32_t i = 1; st == LUO_OK && i < n; i++) {
+        if (other_seed(&runs[0], &runs[i])) continue;
         st = compare_pair(arena, o, runs, n, i, ops, text, diags);
         if (st != LUO_ENO) continue;
         answer = st; /* the other pairs are written all the same */
@@ -225,6 +232,7 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
     }
     luo_op_table_free(ops);
     if (st == LUO_OK) st = luo_compare_predicted(arena, o->out, runs, n, diags);
+    if (st == LUO_OK) st = luo_compare_seeds(arena, o->out, runs, n, text, diags);
     return st != LUO_OK ? st : answer;
 }
 

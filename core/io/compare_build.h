@@ -32,6 +32,10 @@ luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, con
  * run. */
 luo_status luo_compare_predicted(luo_arena *arena, const char *out, const luo_result *runs,
                                  int32_t n, luo_diags *diags);
+/* seeds.c: OUT/seeds.csv and OUT/plots/bands.csv of the policies (by their folder's name) that ran
+ * under several seeds, and a line each to text; nothing, and no such files, if none did. */
+luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result *runs, int32_t n,
+                             luo_str *text, luo_diags *diags);
 /* compare_text.c */
 void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n);
 

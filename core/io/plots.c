@@ -322,13 +322,15 @@ static luo_status check(plotter *p)
     return LUO_OK;
 }
 
-luo_status luo_plot_predicted(luo_arena *arena, const luo_plot_opts *opts, const char *title,
+luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const char *title,
                               luo_str *made, luo_diags *diags)
 {
     plotter p = {.o = opts, .arena = arena, .made = made, .diags = diags};
     LUO_TRY(check(&p));
     const char *plots = plots_folder(&p, opts->dir);
     if (plots) draw_predicted(&p, opts->dir, plots, title);
+    if (plots && wanted(&p, GOODPUT) && luo_result_has(plots, "bands.csv"))
+        start(&p, names[GOODPUT], opts->dir, title, "bands=1; ");
     while (p.njobs > 0) reap(&p);
     return p.st != LUO_OK ? p.st : p.gnuplot;
 }

@@ -220,6 +220,43 @@ START_TEST(sim_and_host)
 }
 END_TEST
 
+/* Two policies, two seeds: 64 tokens in 0.9 s, that of the longer run of the seed, and in 1.5 s; of
+ * the lost one 32, from goodputs as printed. A step that is done again takes its tokens back. */
+START_TEST(seeds)
+{
+    static const spec late = {"fast", "sim", "complete", 0x1234, 4, 2, false};
+    static const spec lost = {"slow", "sim", "lost", 0x1234, 2, 2, false};
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "cmpseeds");
+    const char *one = luo_arena_printf(f->arena, "%s/one", dir);
+    const char *two = luo_arena_printf(f->arena, "%s/two", dir);
+    const char *runs[] = {make_run(f, one, &fast), make_run(f, one, &slow), NULL, NULL};
+    f->scenario.seed = 8;
+    runs[2] = make_run(f, two, &late);
+    runs[3] = make_run(f, two, &lost);
+    luo_diags d;
+    luo_str text = {0};
+    ck_assert_int_eq(compare(f, runs, 4, dir, false, &text, &d), LUO_OK);
+    ck_assert_str_eq(slurp(f->arena, dir, "seeds.csv"),
+                     "run,seeds,goodput_p10_tokens_per_s,goodput_p50_tokens_per_s,"
+                     "goodput_p90_tokens_per_s,speedup_p10,speedup_p50,speedup_p90,lost_p50_ratio\n"
+                     "fast,2,45.511,56.889,68.266,1.000000,1.000000,1.000000,0.200000\n"
+                     "slow,2,22.756,28.445,34.134,0.500003,0.500005,0.500008,0.333333\n");
+    const char *bands = slurp(f->arena, dir, "plots/bands.csv");
+    ck_assert_ptr_nonnull(strstr(bands, "\nfast,0.312500000,17.600,24.000,30.400,25.000\n"));
+    ck_assert_ptr_nonnull(strstr(bands, "\nfast,0.650000000,33.600,40.000,46.400,52.000\n"));
+    ck_assert_ptr_nonnull(strstr(bands, "\nfast,1.500000000,64.000,64.000,64.000,120.000\n"));
+    ck_assert_ptr_nonnull(strstr(text.at, "\nslow: 28 tok/s in the median of 2 runs, 23 to 34"));
+    ck_assert(luo_result_has(dir, "compare_steps-one_slow.csv"));
+    ck_assert(!luo_result_has(dir, "compare_steps-two_fast.csv"));
+    ck_assert_int_eq(compare(f, runs, 2, dir, false, &text, &d), LUO_OK);
+    ck_assert(!luo_result_has(dir, "seeds.csv") && !luo_result_has(dir, "plots/bands.csv"));
+    luo_str_free(&text);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 START_TEST(sets)
 {
     fixture *f = fix_new();
@@ -279,5 +316,5 @@ START_TEST(large_seed)
 }
 END_TEST
 
-LUO_SUITE("io.compare", LUO_T(v_q1), LUO_T(two_runs), LUO_T(sim_and_host), LUO_T(sets),
-          LUO_T(large_seed))
+LUO_SUITE("io.compare", LUO_T(v_q1), LUO_T(two_runs), LUO_T(sim_and_host), LUO_T(seeds),
+          LUO_T(sets), LUO_T(large_seed))

@@ -261,16 +261,16 @@ START_TEST(predicted)
     int n;
     if (skip()) return;
     luo_diags_init(&d, f->arena);
-    ck_assert_int_eq(luo_plot_predicted(f->arena, &o, "a beside b", &made, &d), LUO_OK);
+    ck_assert_int_eq(luo_plot_compared(f->arena, &o, "a beside b", &made, &d), LUO_OK);
     ck_assert_uint_eq(made.len, 0);
     ck_assert_int_eq(luo_file_write_atomic(path, table, strcspn(table, "\n") + 1, &err),
                      LUO_OK);
-    ck_assert_int_eq(luo_plot_predicted(f->arena, &o, "a beside b", &made, &d), LUO_OK);
+    ck_assert_int_eq(luo_plot_compared(f->arena, &o, "a beside b", &made, &d), LUO_OK);
     ck_assert_uint_eq(made.len, 0);
     ck_assert_int_eq(luo_file_write_atomic(path, table, sizeof table - 1, &err), LUO_OK);
     for (int k = 0; k < 2; k++) {
         luo_str_clear(&made);
-        ck_assert_int_eq(luo_plot_predicted(f->arena, &o, "a beside b", &made, &d), LUO_OK);
+        ck_assert_int_eq(luo_plot_compared(f->arena, &o, "a beside b", &made, &d), LUO_OK);
         no_words(&d);
         const uint64_t h = hash_all(luo_str_get(&made), &n);
         ck_assert_int_eq(n, 2);
@@ -283,4 +283,41 @@ START_TEST(predicted)
 }
 END_TEST
 
-LUO_SUITE("io.plots", LUO_T(set), LUO_T(bare), LUO_T(faults), LUO_T(predicted))
+/* The figure goodput of several seeds. */
+START_TEST(bands)
+{
+    static const char table[] =
+        "run,t_s,kept_p10_tokens,kept_p50_tokens,kept_p90_tokens,ideal_tokens\n"
+        "static,0,0,0,0,0\nstatic,50,40,45,48,50\nstatic,100,40,45,48,100\n"
+        "restart,0,0,0,0,0\nrestart,50,44,45,46,50\nrestart,100,90,92,95,100\n";
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "bands");
+    const char *path = luo_arena_printf(f->arena, "%s/plots/bands.csv", dir);
+    const luo_plot_opts o = {.dir = dir, .scripts = "plots"};
+    luo_str made = {0};
+    luo_diags d;
+    luo_err err;
+    uint64_t first = 0;
+    int n;
+    if (skip()) return;
+    luo_diags_init(&d, f->arena);
+    ck_assert_int_eq(luo_plot_compared(f->arena, &o, "seeds", &made, &d), LUO_OK);
+    ck_assert_uint_eq(made.len, 0);
+    ck_assert_int_eq(luo_file_write_atomic(path, table, sizeof table - 1, &err), LUO_OK);
+    for (int k = 0; k < 2; k++) {
+        luo_str_clear(&made);
+        ck_assert_int_eq(luo_plot_compared(f->arena, &o, "seeds", &made, &d), LUO_OK);
+        no_words(&d);
+        const uint64_t h = hash_all(luo_str_get(&made), &n);
+        ck_assert_int_eq(n, 2);
+        ck_assert(k == 0 || h == first);
+        first = h;
+    }
+    luo_str_free(&made);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+LUO_SUITE("io.plots", LUO_T(set), LUO_T(bare), LUO_T(faults), LUO_T(predicted),
+          LUO_T(bands))
