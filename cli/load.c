@@ -1,5 +1,6 @@
 #include "cli/load.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/io/io.h"
@@ -92,7 +93,8 @@ luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *clus
 }
 
 static luo_status one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
-                           const luo_stack *stack, luo_dtype dtype, double *seconds, luo_err *err)
+                           const luo_stack *stack, luo_dtype dtype, const double *rate,
+                           double *seconds, luo_err *err)
 {
     luo_world *world;
     luo_backend_state *b = NULL;
@@ -102,6 +104,8 @@ static luo_status one_step(luo_cli *cli, const luo_programs *set, const luo_clus
     const luo_backend_config config = {.cluster = cluster, .stack = stack, .dtype = dtype,
                                        .comm = LUO_COMM_FLOW, .fold = true};
     LUO_TRY(luo_world_new(cli->arena, cluster, &world, err));
+    for (int32_t d = 0; rate && d < cluster->ndevices; d++)
+        world->slowdown[d] = isfinite(rate[d]) && rate[d] > 1 ? rate[d] : 1;
     LUO_TRY_OUT(be->open(&config, &b, err));
     const luo_step_request q = {.programs = set, .world = world};
     LUO_TRY_OUT(be->run_ranks(b, &q, &r, err));
@@ -113,8 +117,9 @@ out:
 }
 
 luo_status luo_cli_one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
-                            const luo_stack *stack, luo_dtype dtype, double *seconds)
+                            const luo_stack *stack, luo_dtype dtype, const double *rate,
+                            double *seconds)
 {
     luo_err err = {0};
-    return luo_cli_fail(cli, one_step(cli, set, cluster, stack, dtype, seconds, &err), &err);
+    return luo_cli_fail(cli, one_step(cli, set, cluster, stack, dtype, rate, seconds, &err), &err);
 }

@@ -27,7 +27,9 @@ luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_source *sr
 /* Device memory of a compiled plan. Errors: LUO_EOOM with its sentence; LUO_ENOMEM. */
 luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *cluster,
                         const luo_programs *set, luo_err *err);
-/* Seconds of one undisturbed step on the simulator (flow, folded). */
+/* Seconds of one step on the simulator (flow, folded). rate: slowdown per device instead of the
+ * cluster's health, what is below 1 or not finite counts as 1; NULL: as the cluster has it. */
 luo_status luo_cli_one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
-                            const luo_stack *stack, luo_dtype dtype, double *seconds);
+                            const luo_stack *stack, luo_dtype dtype, const double *rate,
+                            double *seconds);
 #endif

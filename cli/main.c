@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/plan.h"
 #include "core/base/str.h"
 
 static int usage_error(const char *fmt, const char *a, const char *b)
@@ -46,11 +46,20 @@ static bool color_wanted(const luo_args *a)
     return isatty(2) && !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0;
 }
 
+/* Planners have documents of their own (conventions.md 3.6). */
+static const char *schema_of(const luo_cli *cli, const luo_verb *v)
+{
+    const luo_planner *p = v->run == luo_verb_plan_run && cli->args.nfiles > 0
+                               ? luo_planner_find(cli->args.files[0])
+                               : NULL;
+    return p ? p->json_schema : v->json_schema;
+}
+
 static void open_document(luo_cli *cli, const luo_verb *v)
 {
     cli->json = luo_jsonw_start(&cli->document);
     luo_jsonw_open(&cli->json, NULL, '{');
-    luo_jsonw_text(&cli->json, "schema", v->json_schema);
+    luo_jsonw_text(&cli->json, "schema", schema_of(cli, v));
 }
 
 static void print_document(luo_cli *cli, int code)

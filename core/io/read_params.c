@@ -35,8 +35,8 @@ static const cyaml_schema_value_t schema = {
 
 static const luo_yaml_rule rules[] = {
     {"alpha", LUO_FROM(1), NULL, NULL},      {"tau_ms", LUO_ABOVE(0), NULL, NULL},
-    {"k_mib", LUO_ABOVE(0), NULL, NULL},     {"emb_mib", LUO_FROM(0), NULL, NULL},
-    {"extra_mib", LUO_FROM(0), NULL, NULL},  {"bound_mib", LUO_ABOVE(0), NULL, NULL},
+    {"k_mib", LUO_ABOVE(0), NULL, NULL},     {"emb_mib", LUO_ABOVE(0), NULL, NULL},
+    {"extra_mib", LUO_ABOVE(0), NULL, NULL}, {"bound_mib", LUO_ABOVE(0), NULL, NULL},
     {"gap_mib", LUO_FROM(0), NULL, NULL},    {"context_mib", LUO_ABOVE(0), NULL, NULL},
     {"zero_replicas", LUO_WITHIN(1, 64), NULL, NULL},
 };
@@ -131,8 +131,8 @@ static void take_json(luo_json *j, const luo_json_at *root, luo_malleus_params *
     luo_str s = {0};
     *p = (luo_malleus_params){
         .tau_s = number(j, root, "tau_ms", above0, 0) * 1e-3,
-        .emb_mib = number(j, root, "emb_mib", (luo_limit)LUO_FROM(0), 0),
-        .extra_mib = number(j, root, "extra_mib", (luo_limit)LUO_FROM(0), 0),
+        .emb_mib = number(j, root, "emb_mib", above0, 0),
+        .extra_mib = number(j, root, "extra_mib", above0, 0),
         .bound_mib = number(j, root, "bound_mib", above0, 0),
         .gap_mib = number(j, root, "gap_mib", (luo_limit)LUO_FROM(0), -1),
         .context_mib = number(j, root, "context_mib", above0, 0),

@@ -130,7 +130,7 @@ static luo_status no_room(const luo_kinds *k, const luo_malleus_tight *t, luo_er
     const luo_kind_room *room = &k->room[t->kind];
     const int64_t share = (k->job->model->layers + t->stages - 1) / t->stages;
     const double mib = luo_kinds_mib(k, t->kind, t->size, t->stages, t->stage, 1, share);
-    if (!isfinite(mib)) return LUO_EINFEASIBLE; /* beyond the table: its sentence is the planner's */
+    if (!isfinite(mib)) return LUO_EINFEASIBLE; /* beyond the table: the planner's sentence */
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan fits in memory; the tightest stage (device "
                        "%d) needs %.1f GiB of %.1f; try more stages, `recompute` or `zero` 1.",
                        t->device, mib / 1024, (room->bound - room->gap) / 1024);
@@ -361,6 +361,14 @@ luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_ma
     LUO_TRY(finish(arena, k, found, m, &a, err));
     *out = a;
     return LUO_OK;
+}
+
+double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage)
+{
+    const luo_malleus_plan *p = &a->found->plans[0];
+    const luo_malleus_stage *st = &p->pipes[pipe].stages[stage];
+    return luo_kinds_mib(a->in.cap_ctx, st->group->kind, st->group->size, p->pipes[pipe].nstages,
+                         stage, p->npipes, st->hi - st->lo);
 }
 
 static bool usable(const luo_plan *p, const double *rate)

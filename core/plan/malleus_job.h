@@ -11,7 +11,7 @@ typedef struct luo_malleus_params {
     const double *alpha; /* for all kinds */
     double tau_s;
     int32_t nk;
-    const double *k_mib; /* nk > 0: memory by table, k_mib[0] of the first of nk stages */
+    const double *k_mib; /* k_mib[0] is that of the first of nk stages; used with memory_table */
     double emb_mib, extra_mib, bound_mib, gap_mib; /* bound 0: of the profile; gap < 0: not given */
     double context_mib;                            /* 0: 4500 */
     int32_t zero_replicas;                         /* 0: 1 */
@@ -38,7 +38,7 @@ typedef struct luo_malleus_job {
 
 typedef struct luo_malleus_answer {
     luo_plan *plan;
-    luo_malleus_in in;              /* what was planned with */
+    luo_malleus_in in;              /* what was planned with; kinds and caps are in the arena */
     const luo_malleus_found *found; /* found->plans[0], placed: devices are those of the plan */
     double tau_s;                   /* seconds of one tau */
     double healthy_steady, healthy_event, oracle; /* in tau: base plan on healthy devices; times
@@ -54,6 +54,9 @@ typedef struct luo_malleus_answer {
  * Owner:  arena. See: tests/unit/check_malleus_job.c. */
 luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_malleus_answer *out,
                             luo_err *err);
+
+/* MiB of a device of a stage of found->plans[0] (Malleus 7). Pre: a is an answer. */
+double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage);
 
 /* Event time of a plan in seconds under rates, by the same y (Malleus 6): what the adopt test and
  * the drift trigger compare. INFINITY when a device of it is not usable. Uses of job: model,

@@ -42,55 +42,51 @@ static void note_held(placing *p, const luo_plan *now)
         }
 }
 
-/* ---- devices inside a group ---- */
-
-static bool unchanged(const placing *p, const luo_malleus_group *g)
-{
-    const luo_stage *st = p->held[g->devices[0]].stage;
-    if (!st || st->ndev != g->size) return false;
-    for (int32_t i = 1; i < g->size; i++)
-        if (p->held[g->devices[i]].stage != st) return false;
-    return true;
-}
-
-/* Where nothing changed, the old order; else each device at its old slice if that is free, and the
- * others where there is room. */
-static luo_malleus_group *ordered(placing *p, const luo_malleus_group *g)
-{
-    luo_malleus_group *out = LUO_NEW(p->arena, luo_malleus_group);
-    int32_t *dev = LUO_NEW_N(p->arena, int32_t, g->size), open = 0;
-    bool *used = LUO_NEW_N(p->arena, bool, g->size);
-    if (!out || !dev || !used) return NULL;
-    *out = *g;
-    out->devices = dev;
-    if (unchanged(p, g)) {
-        memcpy(dev, p->held[g->devices[0]].stage->dev, (size_t)g->size * sizeof *dev);
-        return out;
-    }
-    for (int32_t i = 0; i < g->size; i++) dev[i] = -1;
-    for (int32_t i = 0; i < g->size; i++) {
-        const holding *h = &p->held[g->devices[i]];
-        if (!h->stage) continue;
-        const int32_t at = (int32_t)((int64_t)h->pos * g->size / h->tp);
-        if (dev[at] >= 0) continue;
-        dev[at] = g->devices[i];
-        used[i] = true;
-    }
-    for (int32_t i = 0; i < g->size; i++) {
-        if (used[i]) continue;
-        while (dev[open] >= 0) open++;
-        dev[open] = g->devices[i];
-    }
-    return out;
-}
-
-/* ---- weights ---- */
+/* ---- slices ---- */
 
 static int64_t common(int64_t lo, int64_t hi, int64_t from, int64_t to)
 {
     const int64_t a = lo > from ? lo : from, b = hi < to ? hi : to;
     return b > a ? b - a : 0;
 }
+
+/* What slice i of n has in common with the slice that a device holds now. */
+static int64_t slice(const holding *h, int64_t i, int64_t n)
+{
+    if (!h->stage) return 0;
+    return common(i * h->tp, (i + 1) * h->tp, h->pos * n, (h->pos + 1) * n) * WHOLE / (n * h->tp);
+}
+
+/* ---- devices inside a group ---- */
+
+typedef struct inside {
+    const placing *p;
+    const luo_malleus_group *g;
+} inside;
+
+static int64_t stays(const void *ctx, int32_t i, int32_t d)
+{
+    const inside *x = ctx;
+    return slice(&x->p->held[x->g->devices[d]], i, x->g->size);
+}
+
+/* Each device at its old slice as far as that goes: an unchanged group keeps its order. */
+static luo_malleus_group *ordered(placing *p, const luo_malleus_group *g, luo_err *err)
+{
+    luo_malleus_group *out = LUO_NEW(p->arena, luo_malleus_group);
+    int32_t *dev = LUO_NEW_N(p->arena, int32_t, g->size);
+    int32_t *from = LUO_NEW_N(p->arena, int32_t, g->size);
+    const inside x = {p, g};
+    const luo_place_in in = {g->size, stays, NULL, &x};
+    if (!out || !dev || !from) return NULL;
+    if (luo_place_overlap(p->arena, &in, from, NULL, err) != LUO_OK) return NULL;
+    for (int32_t i = 0; i < g->size; i++) dev[i] = g->devices[from[i]];
+    *out = *g;
+    out->devices = dev;
+    return out;
+}
+
+/* ---- weights ---- */
 
 /* Layers that stay times the part of them that stays, over the devices of the group. */
 static int64_t weight(const void *ctx, int32_t s, int32_t g)
@@ -105,9 +101,7 @@ static int64_t weight(const void *ctx, int32_t s, int32_t g)
         int64_t layers = 0;
         for (int32_t r = 0; h->stage && r < h->stage->nlayers; r++)
             layers += common(st->lo, st->hi, h->stage->layers[r].lo, h->stage->layers[r].hi);
-        if (layers > 0)
-            sum += layers * (common((int64_t)i * h->tp, (int64_t)(i + 1) * h->tp, h->pos * n,
-                                    (h->pos + 1) * n) * WHOLE / (n * h->tp));
+        if (layers > 0) sum += layers * slice(h, i, n);
     }
     return sum;
 }
@@ -146,7 +140,7 @@ static luo_status place_class(placing *p, int32_t first, bool *done, luo_err *er
     }
     qsort(p->class_groups, (size_t)n, sizeof *p->class_groups, by_first);
     for (int32_t i = 0; i < n; i++)
-        if (!(p->class_groups[i] = ordered(p, p->class_groups[i]))) return luo_err_nomem(err);
+        if (!(p->class_groups[i] = ordered(p, p->class_groups[i], err))) return luo_err_nomem(err);
     int32_t *to = LUO_NEW_N(p->arena, int32_t, n);
     if (!to) return luo_err_nomem(err);
     const luo_place_in in = {n, weight, p->lead_node ? near : NULL, p};

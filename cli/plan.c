@@ -1,0 +1,118 @@
+/* cli/plan.c: sizes from options, uniform plans that fit, plan files. */
+#include "cli/plan.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/io/io.h"
+
+/* An option under our name and under Megatron's. */
+static luo_status size(const luo_args *a, const char *name, const char *alias, int64_t most,
+                       int32_t *out, luo_err *err)
+{
+    int64_t v;
+    if (luo_args_has(a, name) && luo_args_has(a, alias))
+        return luo_err_set(err, LUO_EUSAGE, "`--%s` and `--%s` are both given; choose one.", name,
+                           alias);
+    *out = 0;
+    if (strcmp(luo_args_get(a, name, ""), "auto") == 0 && strcmp(name, "dp") == 0) return LUO_OK;
+    LUO_TRY(luo_args_int(a, luo_args_has(a, name) ? name : alias, 0, 1, most, &v, err));
+    *out = (int32_t)v;
+    return LUO_OK;
+}
+
+static luo_status read_zero(const luo_args *a, int32_t *out, luo_err *err)
+{
+    static const char *const names[] = {"zero", "use-distributed-optimizer",
+                                        "no-distributed-optimizer"};
+    const char *given = NULL;
+    int64_t zero;
+    for (int i = 0; i < 3; i++) {
+        if (!luo_args_has(a, names[i])) continue;
+        if (given)
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` and `--%s` are both given; choose one.",
+                               given, names[i]);
+        given = names[i];
+    }
+    LUO_TRY(luo_args_int(a, "zero", -1, 0, 1, &zero, err));
+    if (given == names[1]) zero = 1;
+    if (given == names[2]) zero = 0;
+    *out = (int32_t)zero;
+    return LUO_OK;
+}
+
+luo_status luo_plan_sizes(luo_cli *cli, luo_uniform_opts *o, luo_err *err)
+{
+    static const char *const how[] = {"none", "selective", "full"};
+    const luo_args *a = &cli->args;
+    int64_t b;
+    int recompute;
+    LUO_TRY(luo_args_int(a, "global-batch-size", 64, 1, 1 << 24, &o->batch_sequences, err));
+    LUO_TRY(luo_args_int(a, "seq-length", 4096, 1, 1 << 24, &o->sequence_tokens, err));
+    LUO_TRY(luo_args_int(a, "micro-batch-size", 0, 1, 1 << 20, &b, err));
+    LUO_TRY(size(a, "tp", "tensor-model-parallel-size", 64, &o->tp, err));
+    LUO_TRY(size(a, "pp", "pipeline-model-parallel-size", 4096, &o->pp, err));
+    LUO_TRY(size(a, "dp", "data-parallel-size", 1 << 17, &o->dp, err));
+    LUO_TRY(luo_args_choice(a, "recompute-granularity", -1, how, 3, &recompute, err));
+    LUO_TRY(read_zero(a, &o->zero, err));
+    o->micro_batch_sequences = (int32_t)b;
+    o->recompute = recompute;
+    o->sequence_parallel = !luo_args_has(a, "no-sequence-parallel");
+    o->tp_pp_dp = luo_args_has(a, "use-tp-pp-dp-mapping");
+    return LUO_OK;
+}
+
+/* Keeps the first `want` that fit when compiled; *set: programs of the best. */
+static luo_status keep_fitting(luo_cli *cli, luo_uniform_result *r, int32_t *n, int32_t want,
+                               const luo_model *model, const luo_cluster *cluster,
+                               luo_programs **set, luo_err *err)
+{
+    const int32_t all = *n;
+    int32_t kept = 0;
+    for (int32_t i = 0; i < all && kept < want; i++) {
+        luo_programs *s;
+        const luo_compile_opts opts = {.check = true};
+        LUO_TRY(luo_plan_compile(cli->arena, r[i].plan, model, cluster, &opts, &s, err));
+        const luo_status st = luo_cli_fits(cli, r[i].plan, cluster, s, err);
+        if (st == LUO_EOOM) continue;
+        if (st != LUO_OK) return st;
+        if (kept == 0) *set = s;
+        r[kept++] = r[i];
+    }
+    *n = kept;
+    if (kept == 0)
+        return luo_err_prefix(err, LUO_EINFEASIBLE, "no plan fits; the last of %d tried", all);
+    if (err) *err = (luo_err){0};
+    return LUO_OK;
+}
+
+enum { CANDIDATES = 24 }; /* the closed form filters roughly; compiled memory decides */
+
+luo_status luo_plan_best_uniform(luo_cli *cli, const luo_uniform_opts *o, const luo_model *model,
+                                 const luo_cluster *cluster, luo_uniform_result **out, int32_t *n,
+                                 luo_programs **set, luo_err *err)
+{
+    luo_uniform_opts more = *o;
+    if (more.top < CANDIDATES) more.top = CANDIDATES;
+    LUO_TRY(luo_plan_uniform(cli->arena, model, cluster, &more, out, n, err));
+    return keep_fitting(cli, *out, n, o->top, model, cluster, set, err);
+}
+
+const char *luo_plan_file(luo_cli *cli, int32_t rank)
+{
+    const char *out = luo_args_get(&cli->args, "out", "plan.json");
+    if (rank == 0) return out;
+    const size_t n = strlen(out);
+    const int stem = n > 5 && strcmp(out + n - 5, ".json") == 0 ? (int)n - 5 : (int)n;
+    return luo_arena_printf(cli->arena, "%.*s-%d.json", stem, out, rank + 1);
+}
+
+luo_status luo_plan_write(luo_cli *cli, int32_t rank, const luo_plan *p, luo_err *err)
+{
+    struct stat sb;
+    const char *path = luo_plan_file(cli, rank);
+    if (!path) return luo_err_nomem(err);
+    if (!luo_args_has(&cli->args, "force") && stat(path, &sb) == 0)
+        return luo_err_set(err, LUO_EUSAGE, "`%s` exists; give another --out, or --force.", path);
+    return luo_write_plan(path, p, err);
+}

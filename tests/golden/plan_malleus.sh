@@ -1,0 +1,15 @@
+# Planner `malleus` on public settings (Malleus 19.5: PL1) and on a small cluster: table, transition,
+# document. Planning time is the wall's: its line and key are left out.
+S=$TOP/scenarios
+p() { "$LUOSHU" plan malleus "$@" >out; code=$?; grep -v '^planning: ' out | sed 's/"elapsed_ms": [0-9.]*/"elapsed_ms": 0/'; echo "exit $code"; }
+big() { p --model "$S/models/llama-70b.yaml" --cluster "$S/clusters/a100-64.yaml" --params "$HERE/inputs/k70.yaml" --dp 2 --tp 8 --pp 4 "$@"; }
+echo "== healthy: 640 and 700"; big --out base.json
+printf 'device,rate\n0,12.53\n' >r.csv
+echo "== PL1: 734.40"; big --rates r.csv --prev base.json --out one.json
+echo "== the same again moves nothing"; big --rates r.csv --prev one.json --out two.json | grep -E 'transition|^plan'
+small() { p --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml" "$@"; }
+printf 'device,rate,state\n1,2.57,used\n6,inf,failed\n7,1.1,standby\n' >s.csv
+echo "== document"; small --rates s.csv --seq-length 64 --dp 2 --pp 1 --tp 4 --micro-batches 8 --top 2 --json --out s.json
+small --prev s.json --rates s.csv --top 2 --json --force >a.json; cp plan.json first.json
+small --prev s.json --rates s.csv --top 2 --json --force | cmp - a.json && cmp plan.json first.json && echo same
+"$LUOSHU" check "$HERE/inputs/k70.yaml" s.csv
