@@ -158,8 +158,7 @@ static luo_status plan_session(luo_cli *cli, luo_session *s, const char *path, l
     luo_policy_spec *policy = LUO_NEW(cli->arena, luo_policy_spec);
     const char **inputs = LUO_NEW_N(cli->arena, const char *, 3);
     if (!sc || !policy || !inputs) return luo_err_nomem(err);
-    luo_policy_defaults(policy);
-    policy->name = "static";
+    luo_policy_defaults(policy, "static");
     policy->label = "plan";
     *sc = (luo_scenario){.name = plan->name, .seed = (uint64_t)seed, .cluster = cluster,
                          .model = model, .plan = plan, .planner = "uniform", .steps = steps,

@@ -116,8 +116,9 @@ luo_status luo_read_scenario(luo_arena *arena, const char *path, const luo_overr
 luo_status luo_read_scenario_text(luo_arena *arena, const luo_source *src, const luo_files *files,
                                   const luo_overrides *overrides, luo_scenario **out,
                                   luo_inputs *inputs, luo_diags *diags);
-/* The defaults of conventions.md 7 and Malleus 14; name, label and plan are left empty. */
-void luo_policy_defaults(luo_policy_spec *p);
+/* The defaults of conventions.md 7 and Malleus 14 for the policy of that name, which must live as
+ * long; the label is the name, there is no plan. */
+void luo_policy_defaults(luo_policy_spec *p, const char *name);
 /* Events of a table: times are start_s + t_s * time_scale, durations are scaled alike. Ids that are
  * not given are FILE:LINE. cluster NULL: targets are not checked. */
 luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src,

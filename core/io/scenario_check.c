@@ -6,6 +6,7 @@
 
 #include "core/io/scenario_yaml.h"
 #include "core/run/driver.h"
+#include "core/run/policy.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -197,26 +198,30 @@ void luo_check_life(luo_yaml_doc *doc, const luo_yaml *map)
 
 /* ---- policies and planners ---- */
 
-enum { STATIC = 1, RESTART = 2, REBALANCE = 4, LATER = 0 };
+/* Bits of policies with keys of their own, in the order of their names. */
+enum { STATIC = 1, RESTART = 2, REBALANCE = 4, OOBLECK = 8, MALLEUS = 16, ORACLE = 32 };
+enum { PLANS = RESTART | REBALANCE | OOBLECK | MALLEUS, ALL = PLANS | STATIC | ORACLE };
+static const char *const keyed_policies[] = {"static",  "restart", "rebalance",
+                                             "oobleck", "malleus", "oracle"};
 static const struct {
     const char *key;
-    int policies; /* of this build; LATER: only of policies that are not */
+    int policies;
 } policy_keys[] = {
-    {"restart_s", RESTART},
+    {"restart_s", RESTART | OOBLECK | MALLEUS},
     {"strict_uniform", RESTART},
-    {"payback_steps", RESTART},
-    {"threshold_slowdown", STATIC | RESTART | REBALANCE}, /* all detect */
-    {"replan_gap", STATIC | RESTART | REBALANCE},
-    {"window_steps", STATIC | RESTART | REBALANCE},
-    {"planner_time", RESTART | REBALANCE},
-    {"planner_s", RESTART | REBALANCE},
-    {"always_switch", LATER},
-    {"top_k", LATER},
-    {"rank", LATER},
-    {"grouping", LATER},
-    {"plan_mode", LATER},
-    {"reentry_probes", LATER},
-    {"dp", LATER},
+    {"payback_steps", RESTART | OOBLECK | MALLEUS},
+    {"threshold_slowdown", ALL}, /* all detect */
+    {"replan_gap", ALL},
+    {"window_steps", ALL},
+    {"planner_time", PLANS},
+    {"planner_s", PLANS},
+    {"always_switch", MALLEUS},
+    {"top_k", MALLEUS},
+    {"rank", MALLEUS},
+    {"grouping", MALLEUS},
+    {"plan_mode", MALLEUS},
+    {"reentry_probes", MALLEUS},
+    {"dp", MALLEUS},
 };
 static const char *const known_policies[] = {
     "static",      "restart",      "rebalance", "oobleck",      "malleus",  "oracle",   "padding",
@@ -255,25 +260,32 @@ bool luo_folder_name(const char *s)
     return s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-")] == 0;
 }
 
+/* `key` of a policy that does not have it: those of this build that do. */
+static void key_elsewhere(luo_yaml_doc *doc, const luo_yaml *x, const char *policy, int has)
+{
+    const char *names[COUNT(keyed_policies)];
+    luo_str s = {0};
+    int n = 0;
+    for (int k = 0; k < COUNT(keyed_policies); k++)
+        if (has >> k & 1 && luo_policy_find(keyed_policies[k])) names[n++] = keyed_policies[k];
+    luo_say_choices(&s, names, n);
+    luo_yaml_error_key(doc, x, "`%s` does not belong to policy `%s`; it is a key of %s.", x->key,
+                       policy, luo_str_get(&s));
+    luo_str_free(&s);
+}
+
 void luo_check_policy(luo_yaml_doc *doc, const luo_yaml *map)
 {
     const luo_yaml *name = luo_yaml_get(map, "name"), *label = luo_yaml_get(map, "label");
     const luo_yaml *planner = luo_yaml_get(map, "planner");
     if (!policy_here(doc, name)) return;
-    const int policy = strcmp(name->text, "restart") == 0     ? RESTART
-                       : strcmp(name->text, "rebalance") == 0 ? REBALANCE
-                                                              : STATIC;
+    int policy = 0;
+    for (int k = 0; k < COUNT(keyed_policies); k++)
+        if (strcmp(keyed_policies[k], name->text) == 0) policy = 1 << k;
     for (int i = 0; i < COUNT(policy_keys); i++) {
         const luo_yaml *x = luo_yaml_get(map, policy_keys[i].key);
-        if (!x || (policy_keys[i].policies & policy)) continue;
-        if (policy_keys[i].policies == LATER)
-            luo_yaml_error_key(doc, x, "`%s` belongs to policy `malleus`, which is not in this "
-                                       "build; leave it out.", x->key);
-        else
-            luo_yaml_error_key(doc, x, "`%s` does not belong to policy `%s`; it is a key of %s.",
-                               x->key, name->text,
-                               policy_keys[i].policies == RESTART ? "`restart`"
-                                                                  : "`restart` and `rebalance`");
+        if (x && !(policy_keys[i].policies & policy))
+            key_elsewhere(doc, x, name->text, policy_keys[i].policies);
     }
     if (planner)
         luo_yaml_error_key(doc, planner, "a policy's own `planner` is not in this build; give the "

@@ -100,6 +100,11 @@ static json_t *policy_json(const luo_policy_spec *p)
     num(o, "planner_s", p->planner_s);
     whole(o, "window_steps", p->window_steps);
     whole(o, "top_k", p->top_k);
+    whole(o, "reentry_probes", p->reentry_probes);
+    whole(o, "plan_mode", p->plan_mode);
+    whole(o, "rank", p->rank);
+    flag(o, "split2", p->split2);
+    flag(o, "dp_auto", p->dp_auto);
     flag(o, "planner_measured", p->planner_measured);
     flag(o, "always_switch", p->always_switch);
     flag(o, "strict_uniform", p->strict_uniform);

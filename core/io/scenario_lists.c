@@ -205,12 +205,15 @@ void luo_take_processes(luo_scenario_reader *r)
 
 /* ---- policies ---- */
 
-void luo_policy_defaults(luo_policy_spec *p)
+void luo_policy_defaults(luo_policy_spec *p, const char *name)
 {
-    *p = (luo_policy_spec){.name = "", .label = "", .restart_s = -1, .threshold_slowdown = 1.2,
-                           .replan_gap = 0.3, .payback_steps = 50, .planner_s = 10,
-                           .planner_default = true,
-                           .window_steps = 5, .top_k = 32};
+    const bool malleus = strcmp(name, "malleus") == 0;
+    *p = (luo_policy_spec){.name = name, .label = name, .restart_s = -1,
+                           .threshold_slowdown = 1.2, .replan_gap = 0.3, .payback_steps = 50,
+                           .planner_s = 10, .planner_default = true, .window_steps = 5,
+                           .top_k = 32, .reentry_probes = malleus ? 5 : 0,
+                           .plan_mode = malleus ? LUO_PLAN_AUTO : LUO_PLAN_ASYNC,
+                           .rank = LUO_RANK_FILLED};
 }
 
 static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_policy_yaml *y,
@@ -218,9 +221,8 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
 {
     const luo_yaml *plan = luo_yaml_get(at, "plan");
     char name[40];
-    luo_policy_defaults(p);
-    p->name = luo_scenario_text(r, y->name);
-    p->label = given(at, "label") ? luo_scenario_text(r, y->label) : p->name;
+    luo_policy_defaults(p, luo_scenario_text(r, y->name));
+    if (given(at, "label")) p->label = luo_scenario_text(r, y->label);
     p->line = at->line;
     p->col = at->col;
     if (given(at, "restart_s")) p->restart_s = y->restart_s;
@@ -230,6 +232,14 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
     if (given(at, "planner_s")) p->planner_s = y->planner_s;
     p->planner_default = !given(at, "planner_s");
     if (given(at, "window_steps")) p->window_steps = (int32_t)y->window_steps;
+    if (given(at, "reentry_probes")) p->reentry_probes = (int32_t)y->reentry_probes;
+    if (given(at, "plan_mode")) p->plan_mode = (luo_plan_mode)y->plan_mode;
+    if (given(at, "rank")) p->rank = (luo_malleus_rank)y->rank;
+    if (p->rank == LUO_RANK_EVENT) p->top_k = 256;
+    if (given(at, "top_k")) p->top_k = (int32_t)y->top_k;
+    p->split2 = y->grouping == 1;
+    p->dp_auto = y->dp == 1;
+    p->always_switch = y->always_switch;
     p->planner_measured = y->planner_time == 1;
     p->strict_uniform = y->strict_uniform;
     snprintf(name, sizeof name, "policies.%u.plan", r->row);

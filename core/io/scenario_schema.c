@@ -22,6 +22,14 @@ static const cyaml_strval_t lives[] = {{"exponential", LUO_DIST_EXPONENTIAL},
                                        {"weibull", LUO_DIST_WEIBULL},
                                        {"lognormal", LUO_DIST_LOGNORMAL}};
 static const cyaml_strval_t planner_times[] = {{"fixed", 0}, {"measured", 1}};
+static const cyaml_strval_t ranks[] = {{"filled", LUO_RANK_FILLED},
+                                       {"steady", LUO_RANK_STEADY},
+                                       {"event", LUO_RANK_EVENT}};
+static const cyaml_strval_t groupings[] = {{"halving", 0}, {"split2", 1}};
+static const cyaml_strval_t plan_modes[] = {{"async", LUO_PLAN_ASYNC},
+                                            {"sync", LUO_PLAN_SYNC},
+                                            {"auto", LUO_PLAN_AUTO}};
+static const cyaml_strval_t dps[] = {{"fixed", 0}, {"auto", 1}};
 static const cyaml_strval_t modes[] = {{"background", 0}, {"blocking", 1}};
 static const cyaml_strval_t targets[] = {{"storage", 0}, {"disk", 1}};
 
@@ -108,16 +116,16 @@ FIELDS policy_fields[] = {
     LUO_YAML_FLOAT("replan_gap", OPT, luo_policy_yaml, replan_gap),
     LUO_YAML_INT("window_steps", OPT, luo_policy_yaml, window_steps),
     LUO_YAML_INT("top_k", OPT, luo_policy_yaml, top_k),
-    LUO_YAML_TEXT("rank", OPT, luo_policy_yaml, rank),
-    LUO_YAML_TEXT("grouping", OPT, luo_policy_yaml, grouping),
-    LUO_YAML_TEXT("plan_mode", OPT, luo_policy_yaml, plan_mode),
+    LUO_YAML_ENUM("rank", OPT, luo_policy_yaml, rank, ranks),
+    LUO_YAML_ENUM("grouping", OPT, luo_policy_yaml, grouping, groupings),
+    LUO_YAML_ENUM("plan_mode", OPT, luo_policy_yaml, plan_mode, plan_modes),
     LUO_YAML_ENUM("planner_time", OPT, luo_policy_yaml, planner_time, planner_times),
     LUO_YAML_FLOAT("planner_s", OPT, luo_policy_yaml, planner_s),
     LUO_YAML_FLOAT("payback_steps", OPT, luo_policy_yaml, payback_steps),
     LUO_YAML_BOOL("always_switch", OPT, luo_policy_yaml, always_switch),
     LUO_YAML_BOOL("strict_uniform", OPT, luo_policy_yaml, strict_uniform),
     LUO_YAML_INT("reentry_probes", OPT, luo_policy_yaml, reentry_probes),
-    LUO_YAML_TEXT("dp", OPT, luo_policy_yaml, dp),
+    LUO_YAML_ENUM("dp", OPT, luo_policy_yaml, dp, dps),
     CYAML_FIELD_END};
 static const cyaml_schema_value_t policy_entry = MAP_ENTRY(luo_policy_yaml, policy_fields);
 
@@ -214,7 +222,7 @@ const luo_yaml_rule luo_scenario_rules[] = {
     {"top_k", LUO_WITHIN(1, 1e6), NULL, NULL},
     {"planner_s", SECONDS, NULL, NULL},
     {"payback_steps", STEPS, NULL, NULL},
-    {"reentry_probes", STEPS, NULL, NULL},
+    {"reentry_probes", LUO_WITHIN(0, 1e6), NULL, NULL},
     {"events", NONE, NULL, luo_check_event},
     {"processes", NONE, NULL, luo_check_process},
     {"at_s", SECONDS, NULL, NULL},

@@ -39,11 +39,11 @@ typedef struct luo_planner_yaml {
 } luo_planner_yaml;
 
 typedef struct luo_policy_yaml {
-    char *name, *label, *plan, *rank, *grouping, *plan_mode, *dp;
+    char *name, *label, *plan;
     luo_planner_yaml planner;
     double restart_s, threshold_slowdown, replan_gap, payback_steps, planner_s;
     int64_t window_steps, top_k, reentry_probes;
-    int32_t planner_time;
+    int32_t planner_time, rank, grouping, plan_mode, dp; /* indices of their words */
     bool always_switch, strict_uniform;
 } luo_policy_yaml;
 

@@ -52,7 +52,7 @@ static luo_status check_base(const luo_plan *p, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status check_job(const luo_malleus_job *job, luo_err *err)
+luo_status luo_malleus_check(const luo_malleus_job *job, luo_err *err)
 {
     if (job->params && job->params->zero_replicas > 1)
         return luo_err_set(err, LUO_EINPUT, "`zero_replicas` is %d; a plan keeps one copy of what "
@@ -345,7 +345,7 @@ luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_ma
     luo_malleus_job *own = LUO_NEW(arena, luo_malleus_job); /* a.in points to it */
     if (!k || !own) return luo_err_nomem(err);
     *own = *job;
-    LUO_TRY(check_job(job, err));
+    LUO_TRY(luo_malleus_check(job, err));
     LUO_TRY(luo_kinds_make(arena, own, k, err));
     LUO_TRY(make_input(arena, k, &a.in, err));
     if (a.in.ndevices == 0) return no_device(job, err);

@@ -47,6 +47,9 @@ typedef struct luo_malleus_answer {
     const int32_t *excluded;
 } luo_malleus_answer;
 
+/* What luo_plan_malleus refuses with LUO_EINPUT for itself, before any planning. */
+luo_status luo_malleus_check(const luo_malleus_job *job, luo_err *err);
+
 /* Pre:    luo_plan_check passed for base (and prev) and they are of this model and cluster;
  *         schedule 1F1B with one chunk.
  * Errors: those of luo_malleus; LUO_EINPUT what base can not be (interleaved, raw annotations,

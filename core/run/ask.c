@@ -70,5 +70,5 @@ luo_status luo_run_check_policy(luo_run *r, luo_err *err)
 {
     if (!r->policy->check) return LUO_OK;
     const luo_picture now = picture(r, 0);
-    return r->policy->check(r->scratch, &now, err);
+    return r->policy->check(&now, err);
 }

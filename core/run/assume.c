@@ -58,6 +58,19 @@ static void policy(list *l, const luo_run *r)
         "payback_steps %g (chosen)", p->name, r->cost.planner_s,
         p->planner_measured ? "measured" : "fixed", p->threshold_slowdown, p->replan_gap,
         p->window_steps, p->payback_steps);
+    if (r->policy == &luo_policy_malleus) {
+        static const char *const modes[] = {"async", "sync", "auto"};
+        static const char *const ranks[] = {"filled", "steady", "event"};
+        say(l, "policy malleus: plan_mode %s, rank %s, top_k %d, grouping %s, dp %s, "
+            "reentry_probes %d, always_switch %s (chosen)", modes[p->plan_mode], ranks[p->rank],
+            p->top_k, p->split2 ? "split2" : "halving", p->dp_auto ? "auto" : "fixed",
+            p->reentry_probes, p->always_switch ? "true" : "false");
+        say(l, "policy malleus: state that is lost with its devices comes from the last "
+            "checkpoint, as with restart");
+        if (r->real)
+            say(l, "policy malleus: the planner runs while the ranks wait, whatever plan_mode "
+                "says");
+    }
     if (r->policy == &luo_policy_restart) {
         if (p->restart_s >= 0)
             say(l, "policy restart: a restart takes %g s (chosen)", p->restart_s);

@@ -107,15 +107,26 @@ static luo_status log_event(void *ctx, const luo_row_event *row, luo_err *err)
     return r->sink->event ? r->sink->event(r->sink->ctx, row, err) : LUO_OK;
 }
 
+static luo_status unknown_policy(const char *name, luo_err *err)
+{
+    int32_t n;
+    const char *const *names = luo_policy_names(&n);
+    luo_str s = {0};
+    for (int32_t i = 0; i < n; i++)
+        luo_str_addf(&s, "%s`%s`", i == 0 ? "" : i == n - 1 ? " or " : ", ", names[i]);
+    const luo_status st = luo_err_set(err, LUO_EINPUT, "policy `%s` can not run here; %s is "
+                                      "expected.", name, luo_str_get(&s));
+    luo_str_free(&s);
+    return st;
+}
+
 static luo_status check_options(luo_run *r, luo_err *err)
 {
     const luo_policy_spec *p = r->spec;
     const bool steps = r->sc->steps > 0, seconds = r->sc->duration_s > 0;
     r->policy = r->opts->policy ? r->opts->policy : luo_policy_find(p->name);
     r->acting = r->policy;
-    if (!r->policy)
-        return luo_err_set(err, LUO_EINPUT, "policy `%s` can not run here; `static`, `restart` or "
-                           "`rebalance` is expected.", p->name);
+    if (!r->policy) return unknown_policy(p->name, err);
     if (steps == seconds)
         return luo_err_set(err, LUO_EINPUT, "`extent` has %s; exactly one of `steps` and "
                            "`duration_s` is expected.", steps ? "both" : "neither");

@@ -13,11 +13,15 @@ int64_t luo_run_tokens(const luo_run *r, const luo_plan *p)
     return r->sc->length_tokens > 0 ? r->sc->length_tokens : p->sequence_tokens;
 }
 
+/* The first plan keeps off the devices that are down in the cluster file; later ones know better
+ * who is up. */
 static luo_status check_plan(luo_run *r, const luo_plan *p, luo_err *err)
 {
+    luo_cluster now = *r->sc->cluster;
     luo_plan_finding *f;
     int32_t n = 0;
-    const luo_status st = luo_plan_check(r->scratch, p, r->sc->model, r->sc->cluster, &f, &n);
+    if (r->nplans > 0) now.nhealth = 0;
+    const luo_status st = luo_plan_check(r->scratch, p, r->sc->model, &now, &f, &n);
     if (st == LUO_OK) return LUO_OK;
     return n > 0 ? luo_err_set(err, f[0].st, "plan `%s` %s: %s", p->name, f[0].pointer, f[0].text)
                  : luo_err_nomem(err);

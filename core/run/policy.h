@@ -58,13 +58,14 @@ typedef struct luo_policy {
     luo_status (*decide)(luo_arena *arena, const luo_picture *now, luo_decision *out,
                          luo_err *err);
     /* Can it work on this base plan? Asked before the run starts; NULL: on any. */
-    luo_status (*check)(luo_arena *arena, const luo_picture *now, luo_err *err);
+    luo_status (*check)(const luo_picture *now, luo_err *err);
 } luo_policy;
 
 /* NULL: not in this build. */
 const luo_policy *luo_policy_find(const char *name);
 
-extern const luo_policy luo_policy_static, luo_policy_restart, luo_policy_rebalance;
+extern const luo_policy luo_policy_static, luo_policy_restart, luo_policy_rebalance,
+    luo_policy_malleus;
 /* Not for scenarios: what a run without a policy does when a process has died: the best plan of the
  * uniform planner on the devices that are left, with the micro-batches of the base plan. */
 extern const luo_policy luo_policy_survive;

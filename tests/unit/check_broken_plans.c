@@ -323,8 +323,7 @@ static luo_status run(const luo_plan *p, const luo_model *m, const luo_cluster *
     static const luo_sink sink = {0};
     luo_policy_spec spec;
     luo_err err;
-    luo_policy_defaults(&spec);
-    spec.name = spec.label = "static";
+    luo_policy_defaults(&spec, "static");
     luo_scenario sc = {.name = "s", .cluster = c, .model = m, .plan = p, .steps = 1,
                        .npolicies = 1, .policies = &spec};
     const luo_run_opts opts = {.backend = &backend};

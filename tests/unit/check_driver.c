@@ -42,7 +42,8 @@ START_TEST(static_endures_a_straggler)
     ck_assert_str_eq(e->detail, "slower");
     ck_assert(!e->has_value); /* what was measured stands in log.txt */
     ck_assert_int_eq(fake.nnotes, 1);
-    ck_assert_str_eq(fake.notes[0], "step 8: device 1: rate 1.000000 -> 2.000000, samples 1 1 1 1 1 | 2 2 2 2");
+    ck_assert_str_eq(fake.notes[0], "step 8: device 1: rate 1.000000 -> 2.000000, samples "
+                                    "1 1 1 1 1 | 2 2 2 2");
     ck_assert_int_eq(e->step, 8); /* the median of 5 moves with the third slow step; confirmed */
     ck_assert_int_eq(fake.steps[20].slowest_device, 1);
     ck_assert_double_eq_tol(fake.steps[20].max_slowdown, 2, 1e-12);
@@ -359,7 +360,8 @@ static const struct {
     const char *says;
 } bad[] = {
     {bad_policy,
-     "policy `malleux` can not run here; `static`, `restart` or `rebalance` is expected."},
+     "policy `malleux` can not run here; `static`, `restart`, `rebalance` or `malleus` is "
+     "expected."},
     {bad_extent, "`extent` has both; exactly one of `steps` and `duration_s` is expected."},
     {bad_clock, "policy `static` has `planner_time` `measured`, and there is no clock here; use "
                 "`fixed`."},

@@ -28,9 +28,13 @@ START_TEST(values)
     ck_assert(sc->batch_sequences == 64 && sc->length_tokens == 4096);
     ck_assert(sc->cluster->ndevices == 48 && sc->model->layers == 60);
     ck_assert_str_eq(sc->planner, "uniform");
-    ck_assert(sc->npolicies == 3 && sc->policies[1].restart_s == 90);
+    ck_assert(sc->npolicies == 4 && sc->policies[1].restart_s == 90);
     ck_assert(sc->policies[0].restart_s == -1 && sc->policies[2].window_steps == 5);
     ck_assert_str_eq(sc->policies[2].label, "rebalance");
+    const luo_policy_spec *m = &sc->policies[3];
+    ck_assert(m->plan_mode == LUO_PLAN_AUTO && sc->policies[1].plan_mode == LUO_PLAN_ASYNC);
+    ck_assert(m->reentry_probes == 5 && m->top_k == 32 && m->rank == LUO_RANK_FILLED);
+    ck_assert(!m->split2 && !m->dp_auto && !m->always_switch && m->payback_steps == 50);
     ck_assert(sc->compute_sigma == 0.01 && sc->comm_sigma == 0.02 && sc->truth);
     ck_assert(sc->checkpoint.kind == LUO_CHECKPOINT_STEPS && sc->checkpoint.every_steps == 100);
     ck_assert(!sc->checkpoint.blocking && !sc->checkpoint.disk);
@@ -44,6 +48,18 @@ START_TEST(values)
 }
 END_TEST
 
+/* 256 plans are ranked by event time, unless it is said how many. */
+START_TEST(rank_event_looks_at_more)
+{
+    static const char *const set[] = {"policies[3].rank=event", "policies[3].top_k=40"};
+    for (int32_t n = 1; n <= 2; n++) {
+        const luo_scenario *sc = read_set(set, n, NULL);
+        ck_assert_int_eq(sc->policies[3].top_k, n == 1 ? 256 : 40);
+        luo_arena_free(arena);
+    }
+}
+END_TEST
+
 START_TEST(events)
 {
     const luo_scenario *sc = read_set(NULL, 0, NULL);
@@ -51,7 +67,7 @@ START_TEST(events)
     ck_assert_int_eq(sc->nevents, 13);
     ck_assert(e[0].kind == LUO_EVENT_STRAGGLER && e[0].trigger == LUO_AT_S && e[0].at[0] == 600);
     ck_assert(e[0].slowdown == 2.57 && e[0].ramp_s == 30 && e[0].life.duration_s == 3600);
-    ck_assert(e[0].line == 17 && e[0].col == 43);
+    ck_assert(e[0].line == 18 && e[0].col == 43);
     ck_assert(e[1].trigger == LUO_AT_STEP && e[1].at[0] == 400);
     ck_assert_str_eq(e[1].cause, "hbm");
     ck_assert(e[2].trigger == LUO_BETWEEN_S && e[2].at[1] == 7200 && e[2].life.duration_s == 0);
@@ -93,6 +109,10 @@ static const char *const changes[] = {
     "policies[1].strict_uniform=true", "policies[1].threshold_slowdown=1.5",
     "policies[1].payback_steps=51", "policies[2].replan_gap=0.4", "policies[2].window_steps=6",
     "policies[0].replan_gap=0.4", "policies[2].planner_time=measured", "policies[2].planner_s=11",
+    "policies[3].top_k=31", "policies[3].rank=steady", "policies[3].rank=event",
+    "policies[3].grouping=split2", "policies[3].plan_mode=sync", "policies[3].plan_mode=async",
+    "policies[3].always_switch=true", "policies[3].reentry_probes=4", "policies[3].dp=auto",
+    "policies[3].payback_steps=52", "policies[3].planner_s=12", "policies[3].restart_s=70",
     "events[0].id=x",
     "events[0].target=device:13", "events[0].slowdown=2.58", "events[0].ramp_s=31",
     "events[0].duration_s=3601", "events[0].at_s=601", "events[1].at_step=401",
@@ -248,6 +268,6 @@ START_TEST(missing_file_row)
 }
 END_TEST
 
-LUO_SUITE("io.scenario", LUO_T(values), LUO_T(events), LUO_T(processes), LUO_T(each_key_counts),
-          LUO_T(defaults_and_layout_do_not_count), LUO_T(trace_without_scale),
-          LUO_T(plan_against_scenario), LUO_T(missing_file_row))
+LUO_SUITE("io.scenario", LUO_T(values), LUO_T(rank_event_looks_at_more), LUO_T(events),
+          LUO_T(processes), LUO_T(each_key_counts), LUO_T(defaults_and_layout_do_not_count),
+          LUO_T(trace_without_scale), LUO_T(plan_against_scenario), LUO_T(missing_file_row))

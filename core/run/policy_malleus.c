@@ -1,0 +1,214 @@
+/* The straggler planner as a policy (Malleus 5, 12 to 14): a plan for today's picture, from memory
+ * or planned anew, and whether to switch to it. When and how it is asked, and back-off, is the
+ * driver's. Choices of ours where the page is silent:
+ * - when the base plan is as fast as the one that was found, the cheaper of the two to switch to is
+ *   taken: the communicators of the base plan exist;
+ * - when no plan is possible after a failure, devices that were to stay outside are taken in;
+ * - devices announced to leave count as gone, but can send their state. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/plan/malleus_job.h"
+#include "core/run/pictures.h"
+#include "core/run/policy.h"
+
+static const double AS_FAST = 1e-9; /* relative: rounding */
+
+typedef struct view { /* the picture as the planner sees it */
+    const luo_picture *now;
+    double *rate;    /* INFINITY: not for layers */
+    bool *candidate;
+    luo_malleus_job job;
+} view;
+
+static luo_malleus_job make_job(const luo_picture *now)
+{
+    const luo_policy_spec *s = now->spec;
+    return (luo_malleus_job){.model = now->scenario->model, .cluster = now->scenario->cluster,
+                             .stack = &now->scenario->stack, .base = now->base, .prev = now->plan,
+                             .sequence_tokens = now->sequence_tokens,
+                             .micro_batches = now->micro_batches, .rate = now->rate,
+                             .memory_factor = now->memory_factor,
+                             .threshold = s->threshold_slowdown, .rank = s->rank,
+                             .top_k = s->top_k, .split2 = s->split2, .dp_auto = s->dp_auto,
+                             .seed = now->scenario->seed};
+}
+
+static luo_status look(luo_arena *arena, const luo_picture *now, view *v, luo_err *err)
+{
+    const int32_t n = now->scenario->cluster->ndevices;
+    *v = (view){.now = now, .rate = LUO_NEW_N(arena, double, n),
+                .candidate = LUO_NEW_N(arena, bool, n), .job = make_job(now)};
+    if (!v->rate || !v->candidate) return luo_err_nomem(err);
+    for (int32_t d = 0; d < n; d++) {
+        v->rate[d] = now->leaving[d] ? INFINITY : now->rate[d];
+        v->candidate[d] = now->candidate[d] && !isinf(v->rate[d]);
+    }
+    v->job.rate = v->rate;
+    v->job.candidate = v->candidate;
+    return LUO_OK;
+}
+
+static void take_all(view *v)
+{
+    for (int32_t d = 0; d < v->now->scenario->cluster->ndevices; d++)
+        v->candidate[d] = !isinf(v->rate[d]);
+}
+
+/* ---- the plan for a picture ---- */
+
+static luo_status recall(const luo_picture *now, luo_pictures **out, luo_err *err)
+{
+    if (!*now->memory) *now->memory = LUO_NEW(now->keep, luo_pictures);
+    *out = *now->memory;
+    return *out ? LUO_OK : luo_err_nomem(err);
+}
+
+static luo_status plan_anew(luo_arena *arena, view *v, const luo_plan **plan, luo_err *err)
+{
+    const bool failed = v->now->news & LUO_NEWS_FAIL;
+    luo_malleus_answer answer;
+    luo_err why = {0};
+    luo_status st = luo_plan_malleus(arena, &v->job, &answer, &why);
+    if (st == LUO_EINFEASIBLE && failed) {
+        take_all(v);
+        st = luo_plan_malleus(arena, &v->job, &answer, &why);
+    }
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    *plan = answer.plan;
+    return LUO_OK;
+}
+
+/* *known: it was planned before. */
+static luo_status find_plan(luo_arena *arena, view *v, const luo_plan **plan, bool *known,
+                            luo_err *err)
+{
+    const luo_picture *now = v->now;
+    const luo_picture_key key = {.n = now->scenario->cluster->ndevices, .rate = v->rate,
+                                 .candidate = v->candidate, .memory_factor = now->memory_factor,
+                                 .sequence_tokens = now->sequence_tokens,
+                                 .micro_batches = now->micro_batches};
+    luo_pictures *pictures;
+    LUO_TRY(recall(now, &pictures, err));
+    *plan = luo_pictures_find(pictures, &key, now->spec->replan_gap,
+                              now->spec->threshold_slowdown);
+    *known = *plan != NULL;
+    if (*known) return LUO_OK;
+    LUO_TRY(plan_anew(arena, v, plan, err));
+    return luo_pictures_add(pictures, now->keep, &key, *plan, err);
+}
+
+/* ---- what a switch costs and brings ---- */
+
+/* Seconds of moving state and of making communicators; INFINITY: state is lost. */
+static luo_status switch_s(luo_arena *arena, const view *v, const luo_plan *to, double *out,
+                           luo_err *err)
+{
+    const luo_picture *now = v->now;
+    const luo_cluster *c = now->scenario->cluster;
+    int32_t *dead = LUO_NEW_N(arena, int32_t, c->ndevices), ndead = 0;
+    luo_transition t = {0};
+    luo_err why = {0};
+    double specialize = 0;
+    if (!dead) return luo_err_nomem(err);
+    for (int32_t d = 0; d < c->ndevices; d++)
+        if (isinf(now->rate[d])) dead[ndead++] = d;
+    const luo_status st = luo_transition_cost(arena, now->plan, to, now->scenario->model, c, ndead,
+                                              dead, &t, &why);
+    *out = INFINITY;
+    if (st == LUO_ELOST) return LUO_OK;
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    LUO_TRY(now->specialize_s(now->run, to, &specialize, err));
+    *out = t.seconds + specialize;
+    return LUO_OK;
+}
+
+static bool may_run(const view *v, const luo_plan *p)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
+                if (!v->candidate[p->pipelines[i].stages[s].dev[k]]) return false;
+    return true;
+}
+
+static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **plan,
+                              double *event_s, luo_err *err)
+{
+    const luo_plan *base = v->now->base;
+    double base_s, to_base, to_plan;
+    if (!may_run(v, base) || luo_plan_hash(base) == luo_plan_hash(*plan)) return LUO_OK;
+    LUO_TRY(luo_malleus_event_s(arena, &v->job, base, &base_s, err));
+    if (base_s > *event_s * (1 + AS_FAST)) return LUO_OK;
+    LUO_TRY(switch_s(arena, v, base, &to_base, err));
+    LUO_TRY(switch_s(arena, v, *plan, &to_plan, err));
+    if (base_s >= *event_s * (1 - AS_FAST) && to_base > to_plan) return LUO_OK;
+    *plan = base;
+    *event_s = base_s;
+    return LUO_OK;
+}
+
+/* ---- the decision ---- */
+
+static void say_switch(luo_decision *out, double cost_s)
+{
+    int32_t n = 0;
+    const luo_plan *p = out->plan;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) n += p->pipelines[i].stages[s].ndev;
+    snprintf(out->why, sizeof out->why, "%d pipelines on %d devices%s", p->npipelines, n,
+             out->known ? ", known" : "");
+    snprintf(out->figures, sizeof out->figures, "%.6g -> %.6g s a step, a switch of about %.6g s",
+             out->old_s, out->new_s, cost_s);
+}
+
+static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_err *err)
+{
+    const luo_policy_spec *s = v->now->spec;
+    double cost = 0;
+    LUO_TRY(luo_malleus_event_s(arena, &v->job, v->now->plan, &out->old_s, err));
+    if (!isinf(out->old_s)) LUO_TRY(switch_s(arena, v, out->plan, &cost, err));
+    const double gain = (out->old_s - out->new_s) * s->payback_steps;
+    if (s->always_switch || isinf(out->old_s) || gain > cost) {
+        out->verb = LUO_SWITCH;
+        say_switch(out, cost);
+        return LUO_OK;
+    }
+    snprintf(out->why, sizeof out->why, "a switch does not pay");
+    snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
+             s->payback_steps, cost);
+    return LUO_OK;
+}
+
+static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+{
+    view v;
+    luo_err why = {0};
+    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
+    LUO_TRY(look(arena, now, &v, err));
+    const luo_status st = find_plan(arena, &v, &out->plan, &out->known, &why);
+    if (st == LUO_EINFEASIBLE) {
+        out->verb = now->news & LUO_NEWS_FAIL ? LUO_WAIT : LUO_KEEP;
+        snprintf(out->why, sizeof out->why, "%.150s", why.text);
+        return LUO_OK;
+    }
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    LUO_TRY(luo_malleus_event_s(arena, &v.job, out->plan, &out->new_s, err));
+    LUO_TRY(prefer_base(arena, &v, &out->plan, &out->new_s, err));
+    if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
+        snprintf(out->why, sizeof out->why, "the running plan is the best one");
+        return LUO_OK;
+    }
+    return adopt(arena, &v, out, err);
+}
+
+/* Refused before the run starts rather than at its first straggler. */
+static luo_status check(const luo_picture *now, luo_err *err)
+{
+    const luo_malleus_job job = make_job(now);
+    return luo_malleus_check(&job, err);
+}
+
+const luo_policy luo_policy_malleus = {.name = "malleus", .plans = true, .decide = decide,
+                                       .check = check};
