@@ -50,7 +50,8 @@ static luo_status search_mix(luo_mal_search *s, luo_mal_mix *mix, luo_err *err)
     return s->nomem ? luo_err_nomem(err) : LUO_OK;
 }
 
-/* At least as many micro-batches as stages in every pipeline; when no plan has that, at least one. */
+/* At least as many micro-batches as stages in every pipeline; when no plan has that, at least
+ * one. */
 static luo_status search(luo_mal_search *s, luo_err *err)
 {
     for (int few = 0; few <= 1 && s->ntops == 0 && (!few || s->crowded); few++) {
@@ -117,7 +118,8 @@ out:
     return st;
 }
 
-static bool improves(const luo_malleus_in *in, const luo_malleus_found *a, const luo_malleus_found *b)
+static bool improves(const luo_malleus_in *in, const luo_malleus_found *a,
+                     const luo_malleus_found *b)
 {
     const luo_malleus_plan *x = &a->plans[0], *y = &b->plans[0];
     if (in->rank == LUO_RANK_STEADY) return x->steady < y->steady;

@@ -265,7 +265,8 @@ static int32_t pick_class(hunt *h, int32_t id)
 static void swap_at_random(hunt *h)
 {
     for (int t = 0; t < TRIES; t++) {
-        const int64_t i = luo_rng_pick(&h->s->rng, h->s->dp), k = luo_rng_pick(&h->s->rng, h->s->dp);
+        const int64_t i = luo_rng_pick(&h->s->rng, h->s->dp);
+        const int64_t k = luo_rng_pick(&h->s->rng, h->s->dp);
         const int32_t a = h->ids[i], b = h->ids[k];
         const int32_t c = pick_class(h, a), d = pick_class(h, b);
         if (i == k || c == d || c < 0 || d < 0) continue;

@@ -59,7 +59,8 @@ static bool fill_classes(mixer *x, luo_mal_mix *mix)
     memcpy(rows, x->rows, (size_t)mix->ngroups * sizeof *rows);
     for (int32_t i = 0; i < mix->ngroups; i++) {
         if (i == 0 || class_order(rows[i - 1], rows[i]) != 0)
-            cls[mix->ncls++] = (luo_mal_class){rows[i]->y, rows[i]->size, rows[i]->kind, 0, rows + i};
+            cls[mix->ncls++] =
+                (luo_mal_class){rows[i]->y, rows[i]->size, rows[i]->kind, 0, rows + i};
         cls[mix->ncls - 1].n++;
     }
     for (int32_t c = 0; c < mix->ncls; c++) {

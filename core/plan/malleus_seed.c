@@ -48,7 +48,7 @@ static void in_turn(dealer *d)
     for (int32_t c = 0; c < d->mix->ncls; c++)
         for (int32_t k = 0; k < d->mix->cls[c].n; k++) {
             give(d, i, c);
-            if (d->weight[i] >= share * (1 - 1e-9) && i < d->dp - 1) i++;
+            if (i < d->dp - 1 && d->weight[i] >= share * (1 - 1e-9)) i++;
         }
 }
 
