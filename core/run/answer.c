@@ -314,8 +314,9 @@ static luo_status finish_pending(luo_run *r, luo_err *err)
 
 luo_status luo_run_answer(luo_run *r, luo_err *err)
 {
+    if (r->policy->bound) r->news = 0;
     while (r->state == LUO_RUNNING && !luo_run_is_over(r)) {
-        if (!all_usable(r, luo_run_plan(r)->plan)) {
+        if (!r->policy->bound && !all_usable(r, luo_run_plan(r)->plan)) {
             if (!(r->news & LUO_NEWS_FAIL)) r->failed_since_s = r->t_s;
             r->news |= LUO_NEWS_FAIL;
         }

@@ -53,6 +53,10 @@ static void costs(list *l, const luo_run *r)
 static void policy(list *l, const luo_run *r)
 {
     const luo_policy_spec *p = r->spec;
+    if (r->policy->bound)
+        say(l, "policy %s: a bound and no run: the healthy step of the base plan, at the share of "
+            "its work per time that the devices can do; nothing is lost, moved, planned or saved",
+            p->name);
     if (!r->policy->plans) return;
     say(l, "policy %s: planner_s %g (%s), threshold_slowdown %g, replan_gap %g, window_steps %d, "
         "payback_steps %g (chosen)", p->name, r->cost.planner_s,
@@ -85,6 +89,7 @@ static void policy(list *l, const luo_run *r)
 static void checkpoints(list *l, const luo_run *r)
 {
     const luo_used_plan *u = r->plans[0];
+    if (r->policy->bound) return;
     if (!r->ckpt.on) {
         say(l, "no checkpoints: a restart goes back to the first step");
         return;

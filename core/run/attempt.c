@@ -181,8 +181,22 @@ double luo_run_end_of(const luo_run *r, const luo_step_request *q, const luo_ste
     return s->end_s - r->t0;
 }
 
+static luo_status bound_step(luo_run *r, luo_err *err)
+{
+    luo_step_result s = {0};
+    int32_t attempt;
+    const double start_s = r->t_s;
+    LUO_TRY(luo_account_attempt(r, &attempt, err));
+    LUO_TRY(luo_bound_step(r, &s, err));
+    if (r->state == LUO_RUNNING) return keep(r, &s, attempt, start_s, err);
+    r->account.span[LUO_SPAN_STEP] += r->t_s - start_s;
+    if (r->t_s == start_s) return LUO_OK;
+    return luo_run_timeline(r, LUO_SPAN_STEP, start_s, r->t_s, true, true, 0, err);
+}
+
 luo_status luo_run_step(luo_run *r, luo_err *err)
 {
+    if (r->policy->bound) return bound_step(r, err);
     const luo_recipe recipe = luo_run_recipe(luo_run_plan(r));
     luo_step_request q = {.programs = luo_run_plan(r)->set, .recipe = &recipe,
                           .world = luo_events_world(r->events), .step = r->step,

@@ -79,7 +79,7 @@ luo_status luo_ckpt_init(luo_run *r, luo_err *err)
         else LUO_TRY(luo_run_warn(r, err, "checkpoint `auto` writes none: no random process of the "
                                   "scenario makes devices fail"));
     }
-    k->on = k->every_steps > 0 || k->every_s < INFINITY;
+    k->on = (k->every_steps > 0 || k->every_s < INFINITY) && !r->policy->bound;
     k->next_step = k->every_steps;
     k->next_s = k->every_s;
     return LUO_OK;

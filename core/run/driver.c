@@ -146,7 +146,8 @@ static luo_status open_backend(luo_run *r, luo_err *err)
         .cluster = sc->cluster, .stack = &sc->stack, .model = sc->model,
         .dtype = luo_run_plan(r)->plan->dtype, .options = r->opts->options, .comm = r->opts->comm,
         .fold = r->opts->fold, .one_comm_stream = r->opts->one_comm_stream,
-        .compute_sigma = sc->compute_sigma, .comm_sigma = sc->comm_sigma, .seed = sc->seed};
+        .compute_sigma = r->policy->bound ? 0 : sc->compute_sigma,
+        .comm_sigma = r->policy->bound ? 0 : sc->comm_sigma, .seed = sc->seed};
     LUO_TRY(r->backend->open(&config, &r->b, err));
     r->t0 = r->backend->now ? r->backend->now(r->b) : 0;
     return r->real ? luo_real_begin(r, err) : LUO_OK;
@@ -190,6 +191,7 @@ static luo_status set_up(luo_run *r, luo_err *err)
                             r->spec->replan_gap, &r->detect, err));
     LUO_TRY(make_arrays(r, err));
     LUO_TRY(luo_sample_init(r, err));
+    LUO_TRY(luo_bound_init(r, err));
     LUO_TRY(luo_reentry_init(r, err));
     LUO_TRY(luo_run_check_policy(r, err));
     LUO_TRY(luo_account_init(r, err));
@@ -249,6 +251,7 @@ static luo_status loop(luo_run *r, luo_err *err)
         if (r->state != LUO_RUNNING) return LUO_OK;
         if (luo_run_is_over(r)) break;
         LUO_TRY(luo_run_step(r, err));
+        if (r->state != LUO_RUNNING) return LUO_OK;
         if (r->sink->boundary)
             LUO_TRY(r->sink->boundary(r->sink->ctx, r->step, r->sc->steps, r->t_s,
                                       luo_events_fired(r->events), err));

@@ -6,7 +6,8 @@
 
 /* In the order of the documentation (conventions.md 7). */
 static const luo_policy *const table[] = {&luo_policy_static, &luo_policy_restart,
-                                          &luo_policy_rebalance, &luo_policy_malleus};
+                                          &luo_policy_rebalance, &luo_policy_oobleck,
+                                          &luo_policy_malleus, &luo_policy_oracle};
 enum { NPOLICIES = sizeof table / sizeof *table };
 
 const luo_policy *luo_policy_find(const char *name)
@@ -18,7 +19,8 @@ const luo_policy *luo_policy_find(const char *name)
 
 const char *const *luo_policy_names(int32_t *n)
 {
-    static const char *const names[NPOLICIES] = {"static", "restart", "rebalance", "malleus"};
+    static const char *const names[NPOLICIES] = {"static",  "restart", "rebalance",
+                                                 "oobleck", "malleus", "oracle"};
     *n = NPOLICIES;
     return names;
 }

@@ -55,6 +55,7 @@ typedef struct luo_decision {
 typedef struct luo_policy {
     const char *name;
     bool plans; /* costs planner_s each time it is asked, unless the answer is known */
+    bool bound; /* no run but what no run could be faster than; never asked (bound.c) */
     luo_status (*decide)(luo_arena *arena, const luo_picture *now, luo_decision *out,
                          luo_err *err);
     /* Can it work on this base plan? Asked before the run starts; NULL: on any. */
@@ -65,7 +66,7 @@ typedef struct luo_policy {
 const luo_policy *luo_policy_find(const char *name);
 
 extern const luo_policy luo_policy_static, luo_policy_restart, luo_policy_rebalance,
-    luo_policy_malleus;
+    luo_policy_oobleck, luo_policy_malleus, luo_policy_oracle;
 /* Not for scenarios: what a run without a policy does when a process has died: the best plan of the
  * uniform planner on the devices that are left, with the micro-batches of the base plan. */
 extern const luo_policy luo_policy_survive;

@@ -133,7 +133,7 @@ static void detection(luo_run *r, luo_run_summary *s)
 {
     int32_t n;
     const luo_occurrence *o = luo_events_occurrences(r->events, &n);
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n && !r->policy->bound; i++) {
         if (!o[i].touched || o[i].detected_s >= 0 || !o[i].choice) continue;
         if (o[i].kind == LUO_EVENT_STRAGGLER && o[i].value >= r->spec->threshold_slowdown)
             s->detect_missed++;

@@ -172,6 +172,11 @@ typedef struct luo_run {
     luo_reentry reentry;
     luo_drift drift;
     void *memory; /* of the policy */
+    struct {                   /* of a policy that is a bound */
+        luo_world *healthy;
+        double *work;          /* per device: that it does in a second when it is well */
+        double base;           /* of the devices of the base plan */
+    } bound;
     /* backends with data */
     luo_pace_meter pace;
     bool *running;     /* per device: its process was started and has not died */
@@ -330,6 +335,11 @@ luo_status luo_sample_init(luo_run *r, luo_err *err);
 /* What a step that ended well tells of the speed of devices: samples of those in the plan, probes
  * of those that are not; confirmed changes become news. */
 luo_status luo_sample_step(luo_run *r, const luo_step_result *s, luo_err *err);
+
+/* bound.c: nothing for other policies. Errors: LUO_EINPUT on backends with data. */
+luo_status luo_bound_init(luo_run *r, luo_err *err);
+/* One step that ends at t_s, unless the run is lost. */
+luo_status luo_bound_step(luo_run *r, luo_step_result *s, luo_err *err);
 
 /* score.c */
 void luo_score_new(luo_run *r); /* looks at new occurrences */

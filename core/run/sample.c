@@ -134,7 +134,7 @@ static bool wanted(luo_run *r)
 luo_status luo_sample_step(luo_run *r, const luo_step_result *s, luo_err *err)
 {
     const luo_world *w = luo_events_world(r->events);
-    if (!wanted(r)) return LUO_OK;
+    if (r->policy->bound || !wanted(r)) return LUO_OK;
     LUO_TRY(take_members(r, s, err));
     for (int32_t d = 0; d < w->ndevices; d++) {
         if (!w->up[d] || luo_run_plan(r)->member[d]) continue;

@@ -1,0 +1,153 @@
+/* Nodes with a failed or slow device leave; pipelines are templates of whole nodes, and the state
+ * of those that are new is copied from the pipelines that are left (Malleus, section 14). Choices
+ * of ours where the page is silent:
+ * - a node that comes back, or whose devices are fast again, is taken in when the event time saved
+ *   over payback_steps pays for the switch (the adopt test of section 5);
+ * - slow nodes stay when no plan fits without them;
+ * - state that has no copy left comes from the checkpoint, at the cost of a restart;
+ * - after a crash of all processes, with every node still there, the same plan starts again. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/plan/malleus_job.h"
+#include "core/plan/oobleck.h"
+#include "core/run/groups.h"
+
+enum { PIPELINES = 2 }; /* f + 1, f = 1 */
+
+static luo_status make_stage(luo_arena *arena, const luo_groups *g, const luo_oobleck_pipe *pipe,
+                             int32_t s, int64_t first_layer, luo_stage *out, luo_err *err)
+{
+    luo_range *layers = LUO_NEW(arena, luo_range);
+    if (!layers) return luo_err_nomem(err);
+    *layers = (luo_range){(int32_t)first_layer, (int32_t)(first_layer + pipe->layers[s])};
+    *out = (luo_stage){.nlayers = 1, .layers = layers, .ndev = g->tp,
+                       .dev = g->dev + (int64_t)(pipe->group + s) * g->tp, .context_parallel = 1,
+                       .recompute = luo_groups_pattern(g->now)->recompute, .embedding = s == 0,
+                       .head = s == pipe->stages - 1};
+    return LUO_OK;
+}
+
+static luo_status make_pipeline(luo_arena *arena, const luo_groups *g,
+                                const luo_oobleck_pipe *pipe, luo_pipeline *out, luo_err *err)
+{
+    luo_stage *stages = LUO_NEW_N(arena, luo_stage, pipe->stages);
+    int64_t first = 0;
+    if (!stages) return luo_err_nomem(err);
+    for (int32_t s = 0; s < pipe->stages; s++) {
+        LUO_TRY(make_stage(arena, g, pipe, s, first, &stages[s], err));
+        first += pipe->layers[s];
+    }
+    *out = (luo_pipeline){.micro_batches = (int32_t)pipe->micro_batches,
+                          .micro_batch_sequences = g->now->base->micro_batch_sequences,
+                          .nstages = pipe->stages, .stages = stages};
+    return LUO_OK;
+}
+
+static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_oobleck_plan *t,
+                            const luo_plan **out, luo_err *err)
+{
+    const luo_plan *base = g->now->base;
+    luo_plan *p = LUO_NEW(arena, luo_plan);
+    luo_pipeline *pipelines = LUO_NEW_N(arena, luo_pipeline, t->npipes);
+    if (!p || !pipelines) return luo_err_nomem(err);
+    for (int32_t i = 0; i < t->npipes; i++)
+        LUO_TRY(make_pipeline(arena, g, &t->pipes[i], &pipelines[i], err));
+    *p = (luo_plan){.name = "oobleck", .model = base->model, .cluster = base->cluster,
+                    .layers = base->layers, .devices = base->devices, .dtype = base->dtype,
+                    .sequence_tokens = base->sequence_tokens,
+                    .micro_batch_sequences = base->micro_batch_sequences, .zero = base->zero,
+                    .sequence_parallel = base->sequence_parallel, .schedule = LUO_SCHED_1F1B,
+                    .chunks = 1, .npipelines = t->npipes, .pipelines = pipelines};
+    *out = p;
+    return LUO_OK;
+}
+
+static luo_status best_plan(luo_arena *arena, const luo_picture *now, bool slow_too,
+                            const luo_plan **plan, double *event, luo_err *err)
+{
+    luo_groups g;
+    luo_oobleck_plan t;
+    LUO_TRY(luo_groups_find(arena, now, slow_too, &g, err));
+    if (g.nnodes == 0)
+        return luo_err_set(err, LUO_EINFEASIBLE,
+                           "no usable node is left; two at least are needed.");
+    const luo_oobleck_in in = {
+        .nnodes = g.nnodes, .first = g.first, .kind = g.kind, .y = g.y,
+        .layers = now->scenario->model->layers, .micro_batches = now->micro_batches,
+        .least_pipelines = PIPELINES,
+        .full_recompute = luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL,
+        .cap = luo_groups_cap, .cap_ctx = &g};
+    LUO_TRY(luo_oobleck(arena, &in, &t, err));
+    *event = t.event;
+    return make_plan(arena, &g, &t, plan, err);
+}
+
+static bool whole(const luo_picture *now)
+{
+    const luo_plan *p = now->plan;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
+                if (isinf(now->rate[p->pipelines[i].stages[s].dev[k]])) return false;
+    return true;
+}
+
+static void switch_to(luo_decision *out, luo_verb verb, const luo_plan *p)
+{
+    out->verb = verb;
+    out->plan = p;
+    snprintf(out->why, sizeof out->why, "%d pipelines of whole nodes", p->npipelines);
+    snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
+}
+
+/* Nobody has to leave: does the other plan pay for the way to it (the adopt test of section 5)? */
+static luo_status weigh(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+{
+    const luo_plan *better = out->plan;
+    luo_transition move;
+    double communicators_s;
+    LUO_TRY(luo_groups_event(arena, now, &out->old_s, err));
+    LUO_TRY(luo_transition_cost(arena, now->plan, better, now->scenario->model,
+                                now->scenario->cluster, 0, NULL, &move, err));
+    LUO_TRY(now->specialize_s(now->run, better, &communicators_s, err));
+    const double gain = (out->old_s - out->new_s) * now->spec->payback_steps;
+    if (gain > move.seconds + communicators_s) {
+        switch_to(out, LUO_SWITCH, better);
+        return LUO_OK;
+    }
+    snprintf(out->why, sizeof out->why, "a switch does not pay");
+    snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
+             now->spec->payback_steps, move.seconds + communicators_s);
+    return LUO_OK;
+}
+
+static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+{
+    const bool failed = now->news & LUO_NEWS_FAIL;
+    luo_err why = {0};
+    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
+    if (failed && whole(now)) {
+        switch_to(out, LUO_RESTART, now->plan);
+        return LUO_OK;
+    }
+    luo_status st = best_plan(arena, now, false, &out->plan, &out->new_s, &why);
+    const bool slow_too = st == LUO_EINFEASIBLE;
+    if (slow_too) st = best_plan(arena, now, true, &out->plan, &out->new_s, &why);
+    if (st == LUO_EINFEASIBLE) {
+        out->verb = failed ? LUO_WAIT : LUO_KEEP;
+        snprintf(out->why, sizeof out->why, "%.150s", why.text);
+        return LUO_OK;
+    }
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    if (!failed && luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
+        snprintf(out->why, sizeof out->why, "the running plan is the best one");
+        return LUO_OK;
+    }
+    if (!failed && !luo_groups_must_leave(now, slow_too)) return weigh(arena, now, out, err);
+    switch_to(out, LUO_SWITCH, out->plan);
+    return LUO_OK;
+}
+
+const luo_policy luo_policy_oobleck = {.name = "oobleck", .plans = true, .decide = decide};

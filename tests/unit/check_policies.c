@@ -1,0 +1,291 @@
+/* tests/unit/check_policies.c: runs under `oobleck` and `oracle` on a backend that answers from a
+ * formula. Base: 2 pipelines of 2 stages of 12 layers (0.12 s each), 16 micro-batches; a node of
+ * two devices is a stage. */
+#include "tests/driver_fixture.h"
+
+static luo_process processes[2];
+
+static double last_step(void)
+{
+    const luo_row_step *s = &fake.steps[fake.nsteps - 1];
+    return s->end_s - s->start_s;
+}
+
+static bool holds(const luo_plan *p, int32_t device)
+{
+    int32_t n, *dev;
+    ck_assert_int_eq(luo_plan_devices(fake.arena, p, &dev, &n, NULL), LUO_OK);
+    for (int32_t i = 0; i < n; i++)
+        if (dev[i] == device) return true;
+    return false;
+}
+
+/* ---- oobleck ---- */
+
+/* Three nodes are left: one pipeline of two (10 micro-batches) and one of one (6 of 0.24 s). */
+static void two_and_one(const luo_plan *p)
+{
+    ck_assert_int_eq(p->npipelines, 2);
+    ck_assert_int_eq(p->pipelines[0].nstages, 2);
+    ck_assert_int_eq(p->pipelines[1].nstages, 1);
+    ck_assert_int_eq(p->pipelines[0].micro_batches, 10);
+    ck_assert_int_eq(p->pipelines[1].micro_batches, 6);
+    ck_assert_int_eq(luo_plan_sequences(p), 16);
+}
+
+START_TEST(slow_node_leaves)
+{
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 0);
+    events[0].slowdown = 3;
+    prepare("oobleck", 40, 1);
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.switches, 1);
+    ck_assert_int_eq(fake.summary.restarts, 0);
+    ck_assert_int_eq(fake.summary.steps_redone, 0);
+    ck_assert_int_eq(fake.nplans, 2);
+    two_and_one(fake.plans[1].plan);
+    ck_assert(!holds(fake.plans[1].plan, 0)); /* its neighbour leaves with it */
+    ck_assert(!holds(fake.plans[1].plan, 1));
+    ck_assert_double_eq_tol(last_step(), 6 * 0.24, 1e-9);
+    ck_assert_str_eq(event_row("decided", 0)->detail, "2 pipelines of whole nodes");
+    ck_assert_str_eq(fake.switches[0].source, "devices");
+    ck_assert_int_gt(fake.switches[0].messages, 0);
+}
+END_TEST
+
+/* Fast again, it comes back when that pays. */
+START_TEST(node_comes_back)
+{
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 60);
+    events[0].slowdown = 3;
+    prepare("oobleck", 100, 1);
+    spec.payback_steps = _i ? 0 : 1e9;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.switches, _i ? 1 : 2);
+    ck_assert(holds(fake.plans[fake.nplans - 1].plan, 1) == !_i);
+    ck_assert_double_eq_tol(last_step(), _i ? 6 * 0.24 : 4 * 0.24, 1e-9);
+    if (_i) ck_assert_str_eq(event_row("decided", 1)->detail, "a switch does not pay");
+}
+END_TEST
+
+/* Every layer has a copy in the other pipeline: no step but the broken one is lost. */
+START_TEST(failure_costs_one_step)
+{
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 7, 0);
+    prepare("oobleck", 20, 1);
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.restarts, 0);
+    ck_assert_int_eq(fake.summary.switches, 1);
+    ck_assert_int_eq(fake.summary.steps_redone, 1);
+    two_and_one(fake.plans[1].plan);
+    ck_assert(!holds(fake.plans[1].plan, 2));
+    ck_assert_int_eq(fake.summary.detect_true, 1);
+}
+END_TEST
+
+/* Both copies of the first half are gone, or its optimizer state had one owner: a checkpoint. */
+START_TEST(without_copies)
+{
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:0", 7, 0);
+    events[1] = fixture_event("gpu2", LUO_EVENT_FAIL, "device:4", 7, 0);
+    prepare("oobleck", 20, _i ? 1 : 2);
+    ((luo_plan *)sc.plan)->zero = _i;
+    sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;
+    sc.checkpoint.every_steps = 4;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.restarts, 1);
+    ck_assert_int_eq(fake.summary.switches, 0);
+    ck_assert_int_eq(fake.summary.steps_redone, 3); /* 4, 5, and the attempt */
+    ck_assert_str_eq(fake.switches[0].source, "checkpoint");
+    ck_assert_int_eq(fake.nwarnings, 1);
+}
+END_TEST
+
+/* One node is no two pipelines: the run waits for the others, or is lost. */
+START_TEST(two_pipelines_at_least)
+{
+    luo_err err = {0};
+    static const char *const nodes[] = {"node:g0-0", "node:g0-1", "node:g0-2"};
+    for (int i = 0; i < 3; i++)
+        events[i] = fixture_event(nodes[i], LUO_EVENT_FAIL, nodes[i], 7, _i ? 93 : 0);
+    prepare("oobleck", 20, 3);
+    const luo_status st = run(&err);
+    check_books();
+    ck_assert_int_eq(st, _i ? LUO_OK : LUO_ENO);
+    ck_assert_str_eq(fake.summary.state, _i ? "complete" : "lost");
+    ck_assert_str_eq(event_row("decided", 0)->detail,
+                     "no 2 pipelines of whole nodes hold 24 layers on 1 nodes; more nodes, "
+                     "`recompute` or `zero` 1 are needed.");
+    if (_i) ck_assert_double_eq_tol(fake.summary.wait_s, 100 - 7 - 30 - 2, 1e-6);
+}
+END_TEST
+
+/* All processes died and every node is there: the same plan from the checkpoint. */
+START_TEST(crash_restarts)
+{
+    static const luo_cause software = {.cause = "software", .kind = LUO_EVENT_FAIL,
+                                       .scope = LUO_SCOPE_JOB, .count = 1};
+    prepare("oobleck", 60, 0);
+    processes[0] = (luo_process){.id = "c", .target = "device:[0-7]", .ncauses = 1,
+                                 .kind = LUO_EVENT_CAUSES, .causes = &software,
+                                 .observed_devices = 8, .observed_s = 20};
+    sc.processes = processes;
+    sc.nprocesses = 1;
+    sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;
+    sc.checkpoint.every_steps = 1;
+    sc.checkpoint.blocking = true;
+    spec.restart_s = 10;
+    run_ok();
+    check_books();
+    ck_assert_int_gt(fake.summary.restarts, 0);
+    ck_assert_double_eq_tol(fake.summary.restart_s, 10.0 * fake.summary.restarts, 1e-6);
+    ck_assert_int_eq(fake.nplans, 1);
+}
+END_TEST
+
+/* A device three times as slow on every node: without them nothing is left, so they stay, and the
+ * base plan is left alone or not by what a switch brings. */
+START_TEST(all_nodes_are_slow)
+{
+    static const char *const targets[] = {"device:0", "device:2", "device:4", "device:6"};
+    for (int i = 0; i < 4; i++) {
+        events[i] = fixture_event(targets[i], LUO_EVENT_STRAGGLER, targets[i], 5.4, 0);
+        events[i].slowdown = 3;
+    }
+    prepare("oobleck", 40, 4);
+    spec.payback_steps = _i ? 0 : 1e9;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.switches, _i ? 0 : 1); /* four pipelines of one stage fill less */
+    ck_assert_double_eq_tol(last_step(), _i ? 3 * STEP : 3 * 4 * 0.24, 1e-9);
+}
+END_TEST
+
+/* ---- oracle ---- */
+
+START_TEST(work_per_time)
+{
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 0);
+    events[1] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 5.4, 0);
+    prepare("oracle", 40, _i);
+    sc.checkpoint.kind = LUO_CHECKPOINT_STEPS; /* costs nothing either */
+    sc.checkpoint.every_steps = 4;
+    sc.checkpoint.blocking = true;
+    sc.compute_sigma = 0.1;
+    run_ok();
+    check_books();
+    const double sum = _i == 0 ? 8 : _i == 1 ? 7.5 : 6.5;
+    ck_assert_double_eq_tol(last_step(), STEP * 8 / sum, 1e-9);
+    ck_assert_double_eq_tol(fake.summary.total_s, 5 * STEP + 35 * STEP * 8 / sum, 1e-9);
+    ck_assert_int_eq(fake.summary.steps_redone + fake.summary.switches + fake.summary.restarts, 0);
+    ck_assert_int_eq(fake.summary.detect_true + fake.summary.detect_missed, 0);
+    ck_assert_int_eq(fake.ntruth, _i);
+}
+END_TEST
+
+/* Changes in the middle of a step count from there on; while nobody is there, nothing is done. */
+START_TEST(through_changes)
+{
+    events[0] = fixture_event("half", LUO_EVENT_STRAGGLER, "device:[0-7]", 0.54, 0);
+    events[1] = fixture_event("all", LUO_EVENT_FAIL, "group:g0", 3, 97);
+    prepare("oracle", 10, 2);
+    fake.start_s = 1000;
+    run_ok();
+    check_books();
+    ck_assert_double_eq_tol(fake.steps[0].end_s, 0.54 + 2 * 0.54, 1e-9);
+    ck_assert_double_eq_tol(fake.summary.total_s, 97 + 0.54 + 2 * (10 * STEP - 0.54), 1e-9);
+}
+END_TEST
+
+START_TEST(nobody_is_left)
+{
+    luo_err err = {0};
+    events[0] = fixture_event("all", LUO_EVENT_FAIL, "group:g0", 3, 0);
+    prepare("oracle", 10, 1);
+    ck_assert_int_eq(run(&err), LUO_ENO);
+    ck_assert_str_eq(fake.summary.state, "lost");
+    check_books();
+    ck_assert_int_eq(fake.summary.steps_done, 2);
+    ck_assert_str_eq(event_row("lost", 0)->detail, "no device is left, and nothing comes back");
+}
+END_TEST
+
+/* Of two types, the work of each counts by its own time for a layer: hardly anything is lost with a
+ * node of very slow ones. */
+START_TEST(mixed_types)
+{
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "node:g0-3", 5.4, 0);
+    prepare("oracle", 40, 1);
+    luo_cluster *c = (luo_cluster *)sc.cluster;
+    luo_node_group *groups = LUO_NEW_N(arena, luo_node_group, 2);
+    groups[0] = groups[1] = c->groups[0];
+    groups[1].base_slowdown = _i ? 1e6 : 1; /* node 3 */
+    c->groups = groups;
+    c->ngroups = 2;
+    ((luo_node *)c->nodes)[3].group = 1;
+    for (int32_t d = 6; d < 8; d++) ((luo_device *)c->devices)[d].group = 1;
+    run_ok();
+    check_books();
+    ck_assert_double_eq_tol(last_step() / STEP, _i ? 1 : 8.0 / 6, 1e-4);
+}
+END_TEST
+
+START_TEST(no_real_run)
+{
+    luo_err err = {0};
+    prepare("oracle", 10, 0);
+    opts.backend = &fake_data_backend;
+    ck_assert_int_eq(run(&err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "policy `oracle` is a bound and not a run, which backend `fake` can "
+                               "not make; leave it out, or simulate it.");
+    ck_assert_int_eq(fake.runs, 0);
+}
+END_TEST
+
+/* Random failures and stragglers: books balance, and the same run twice gives the same rows. */
+START_TEST(busy_runs_repeat)
+{
+    static const char *const names[] = {"oobleck", "oracle"};
+    static luo_row_timeline first[FAKE_ROWS];
+    luo_err err = {0};
+    int32_t n = 0;
+    for (int twice = 0; twice < 2; twice++) {
+        prepare(names[_i % 2], 400, 0);
+        processes[0] = (luo_process){.id = "slow", .target = "device:[0-7]",
+                                     .kind = LUO_EVENT_STRAGGLER, .dist = LUO_DIST_WEIBULL,
+                                     .mean_s = 900, .shape = 0.7, .slowdown_between = {1.2, 4},
+                                     .life = {.dist = LUO_DIST_EXPONENTIAL, .mean_s = 60}};
+        processes[1] = (luo_process){.id = "die", .target = "device:[0-7]", .kind = LUO_EVENT_FAIL,
+                                     .dist = LUO_DIST_EXPONENTIAL, .mean_s = 4000,
+                                     .life = {.dist = LUO_DIST_LOGNORMAL, .median_s = 100,
+                                              .sigma = 0.8}};
+        sc.seed = (uint64_t)_i / 2 + 1;
+        sc.processes = processes;
+        sc.nprocesses = 2;
+        sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;
+        sc.checkpoint.every_steps = 20;
+        const luo_status st = run(&err);
+        ck_assert_msg(st == LUO_OK || st == LUO_ENO, "%s", err.text);
+        check_books();
+        for (int32_t i = 0; twice && i < n; i++) {
+            ck_assert_int_eq(fake.ntime, n);
+            ck_assert_double_eq(fake.time[i].start_s, first[i].start_s);
+            ck_assert_double_eq(fake.time[i].end_s, first[i].end_s);
+            ck_assert_int_eq(fake.time[i].kind, first[i].kind);
+        }
+        n = fake.ntime;
+        memcpy(first, fake.time, sizeof first);
+    }
+    if (_i % 2 == 0) ck_assert_int_gt(fake.summary.switches, 0);
+}
+END_TEST
+LUO_SUITE("run.policies", LUO_T(slow_node_leaves), LUO_T_N(node_comes_back, 2),
+          LUO_T(failure_costs_one_step), LUO_T_N(without_copies, 2),
+          LUO_T_N(two_pipelines_at_least, 2), LUO_T(crash_restarts),
+          LUO_T_N(all_nodes_are_slow, 2), LUO_T_N(work_per_time, 3), LUO_T(through_changes),
+          LUO_T(nobody_is_left), LUO_T_N(mixed_types, 2), LUO_T(no_real_run),
+          LUO_T_N(busy_runs_repeat, 10))
