@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: deps demo check check-torch check-all bench layers lint format fuzz bless clean
+.PHONY: deps demo check check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -47,6 +47,12 @@ fuzz: $(FUZZ) ## run each fuzz target for FUZZ_S seconds (default 60)
 
 bench: $(BIN) $(RANK) $(BENCH) ## print `name value unit` lines: medians on this machine
 	@for b in $(BENCH); do $$b || exit 1; done
+
+detector: $(B)/tests/curves/detector ## the detector under noise: delays and false alarms, table and figure
+	@mkdir -p build/detector/plots
+	@$< >build/detector/plots/detector.csv
+	@gnuplot -d -e "run='build/detector'; out='build/detector/plots/detector'; title='detector of changed speeds, synthetic noise'" plots/detector.gp
+	@echo build/detector/plots/detector.csv; echo build/detector/plots/detector.svg
 
 layers: $(CORE_LIB) $(EXEC_LIB) $(BIN) ## check the direction of includes and of symbols between folders
 	@B=$(B) CC="$(CC)" ./tests/layers.sh "$(CORE_LIBS)"
