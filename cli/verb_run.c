@@ -124,6 +124,16 @@ static luo_status refuse_bf16(const luo_scenario *sc, luo_err *err)
     return LUO_OK;
 }
 
+static luo_status refuse_bounds(const luo_scenario *sc, luo_err *err)
+{
+    for (int32_t i = 0; i < sc->npolicies; i++)
+        if (luo_policy_is_bound(sc->policies[i].name))
+            return luo_err_set(err, LUO_EINPUT, "policy `%s` is a bound and not a run, and can "
+                               "only be simulated; name the others with --policies.",
+                               sc->policies[i].label);
+    return LUO_OK;
+}
+
 static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, bool bare, luo_err *err)
 {
     static const char *const names[] = {"bf16", "f32", "f64"};
@@ -166,6 +176,7 @@ static luo_status adjust(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_
     if (!sc) return luo_err_nomem(err);
     *sc = *s->scenario;
     s->scenario = sc;
+    LUO_TRY(refuse_bounds(sc, err));
     LUO_TRY(take_dtype(cli, sc, s->bare, err));
     LUO_TRY(take_restarts(cli, s, x, err));
     LUO_TRY(take_checkpoints(cli, sc, err));

@@ -37,6 +37,8 @@ typedef struct luo_run_opts {
 luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
                           const luo_sink *sink, luo_err *err);
 
+/* No run but a bound of runs: real backends refuse it. */
+bool luo_policy_is_bound(const char *name);
 /* Names of the policies of this build, in the order of the documentation. */
 const char *const *luo_policy_names(int32_t *n);
 #endif

@@ -24,3 +24,9 @@ const char *const *luo_policy_names(int32_t *n)
     *n = NPOLICIES;
     return names;
 }
+
+bool luo_policy_is_bound(const char *name)
+{
+    const luo_policy *p = luo_policy_find(name);
+    return p && p->bound;
+}

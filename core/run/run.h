@@ -1,10 +1,11 @@
 /* core/run/run.h: one run in progress, shared by the files of the driver; nobody else includes it.
  *
  * Files: driver.c (the loop), attempt.c (one attempt of a step), sample.c (speeds of devices),
- * drift.c (many small slow-downs), reentry.c (devices outside the plan), ask.c (asking the policy),
- * answer.c (failures, decisions, how they are carried out), move.c (state between devices), plans.c
- * (compiled plans), account.c (where the time went), checkpoint.c, real.c and pace.c (backends that hold data), score.c (what
- * the detector saw), report.c and assume.c (rows of the end).
+ * drift.c (many small slow-downs), reentry.c (devices outside the plan), ask.c (asking the
+ * policy), answer.c (failures, decisions, how they are carried out), move.c (state between
+ * devices), plans.c (compiled plans), account.c (where the time went), checkpoint.c, real.c and
+ * pace.c (backends that hold data), bound.c (policy `oracle`), score.c (what the detector saw),
+ * report.c and assume.c (rows of the end).
  * Times are run time; the backend's clock is run time + t0. */
 #ifndef LUO_CORE_RUN_RUN_H
 #define LUO_CORE_RUN_RUN_H
