@@ -28,6 +28,7 @@ typedef struct cutter {
     int32_t n, slow;               /* devices; how many of them are stragglers */
     int32_t *sorted, *order, *size;
     double *rate; /* of device i of the node; 1 below the threshold */
+    double *key;  /* what they are sorted by */
     cuts best, splits;
     int32_t tried; /* splits */
     bool nomem;
@@ -197,15 +198,30 @@ static void make_alt(cutter *c, const cut *from, luo_mal_alt *out)
     *out = (luo_mal_alt){from->n, g, from->score};
 }
 
-/* Healthy devices first, by number, then stragglers by rate and number. */
+/* A healthy device whose tp neighbours of the base plan are not all here and healthy. */
+static bool alone(const cutter *c, int32_t i)
+{
+    const int32_t block = c->dev[i].device / c->in->tp;
+    int32_t healthy = 0;
+    for (int32_t k = 0; k < c->n; k++)
+        healthy += c->rate[k] == 1 && c->dev[k].device / c->in->tp == block;
+    return healthy < c->in->tp;
+}
+
+/* Healthy devices first, then stragglers by rate; by number on ties. Among the healthy, which are
+ * alike to every number of a plan, those that can go on as the group they are stand first (differs:
+ * Malleus 8 sorts them by number alone and so regroups the whole node). */
 static void sort_devices(cutter *c)
 {
     c->slow = 0;
     for (int32_t i = 0; i < c->n; i++) {
         c->rate[i] = luo_mal_rate(c->in, c->dev[i].rate);
         c->slow += c->rate[i] > 1;
+    }
+    for (int32_t i = 0; i < c->n; i++) {
         int32_t at = i;
-        for (; at > 0 && c->rate[c->sorted[at - 1]] > c->rate[i]; at--)
+        c->key[i] = c->rate[i] > 1 ? 1 + c->rate[i] : alone(c, i);
+        for (; at > 0 && c->key[c->sorted[at - 1]] > c->key[i]; at--)
             c->sorted[at] = c->sorted[at - 1];
         c->sorted[at] = i;
     }
@@ -270,8 +286,9 @@ static bool make_cutter(luo_arena *arena, luo_arena *scratch, const luo_malleus_
     *c = (cutter){.arena = arena, .scratch = scratch, .in = in,
                   .sorted = LUO_NEW_N(scratch, int32_t, n),
                   .order = LUO_NEW_N(scratch, int32_t, n),
-                  .size = LUO_NEW_N(scratch, int32_t, n), .rate = LUO_NEW_N(scratch, double, n)};
-    return c->sorted && c->order && c->size && c->rate;
+                  .size = LUO_NEW_N(scratch, int32_t, n), .rate = LUO_NEW_N(scratch, double, n),
+                  .key = LUO_NEW_N(scratch, double, n)};
+    return c->sorted && c->order && c->size && c->rate && c->key;
 }
 
 luo_status luo_mal_nodes(luo_arena *arena, const luo_malleus_in *in, luo_mal_node **out, int32_t *n,

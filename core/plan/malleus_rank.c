@@ -7,13 +7,12 @@
 
 enum { TOP = 32, TOP_EVENT = 256 };
 
-/* Falling: the larger vector comes first. */
 static int vector_order(const luo_mal_mix *mix, int32_t a, int32_t b)
 {
     const int32_t *x = luo_mal_vector(mix, a), *y = luo_mal_vector(mix, b);
     if (a == b) return 0;
     for (int32_t c = 0; c < mix->ncls; c++)
-        if (x[c] != y[c]) return x[c] > y[c] ? -1 : 1;
+        if (x[c] != y[c]) return x[c] < y[c] ? -1 : 1;
     return 0;
 }
 
@@ -23,7 +22,7 @@ void luo_mal_sort(const luo_mal_mix *mix, int32_t *ids, int32_t n)
     for (int32_t i = 1; i < n; i++) {
         const int32_t id = ids[i];
         int32_t at = i;
-        for (; at > 0 && vector_order(mix, ids[at - 1], id) > 0; at--) ids[at] = ids[at - 1];
+        for (; at > 0 && vector_order(mix, ids[at - 1], id) < 0; at--) ids[at] = ids[at - 1];
         ids[at] = id;
     }
 }

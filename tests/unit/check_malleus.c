@@ -113,6 +113,26 @@ START_TEST(any_place)
 }
 END_TEST
 
+/* Of a node of four groups only the one that the straggler is in is cut. */
+START_TEST(others_stay_groups)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_malleus_in in = make_in(&s32, devices);
+    devices[10].rate = 2.57; /* of group 10, 11 */
+    const luo_malleus_plan *p = &find(a, &in)->plans[0];
+    ck_assert_double_eq_tol(p->filled, 300, 1e-9); /* PL4 */
+    for (int32_t i = 0; i < p->npipes; i++)
+        for (int32_t j = 0; j < p->pipes[i].nstages; j++) {
+            const luo_malleus_group *g = p->pipes[i].stages[j].group;
+            ck_assert_int_eq(g->devices[0] % 2, g->size == 1);
+            if (g->size == 2) ck_assert_int_eq(g->devices[1], g->devices[0] + 1);
+            else ck_assert_int_eq(g->devices[0], 11);
+        }
+    ck_assert(p->nstandby == 1 && p->standby[0] == 10);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* `--rank event`: more plans are ranked by event time, so the first is no worse; split2: more ways
  * to cut a node. */
 START_TEST(wider_searches)
@@ -295,5 +315,6 @@ END_TEST
 
 LUO_SUITE("plan.malleus", LUO_T_N(whole_planner, LUO_ROWS(pl_rows)),
           LUO_T_N(base_plan, LUO_ROWS(healthy)), LUO_T(search_healthy), LUO_T(any_place),
+          LUO_T(others_stay_groups),
           LUO_T(wider_searches), LUO_T(many_devices), LUO_T_N(dealings, 3), LUO_T(rising_order),
           LUO_T(other_numbers_of_pipelines), LUO_T(few_micro_batches), LUO_T(refusals))
