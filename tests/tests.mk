@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: deps demo check check-torch check-all bench detector layers lint format fuzz bless clean
+.PHONY: deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -11,6 +11,11 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 
 # The long ones first, and those that wait beside those that compute.
 SCRIPTS := $(addprefix tests/,docs.sh faults.sh real.sh golden.sh results.sh calibrate.sh)
+
+papers: ## replay the published evaluations: ours beside what was published, tables and figures
+	@./tests/deps.sh build
+	@$(MAKE) --no-print-directory -j2 $(BIN)
+	@LUOSHU=$(abspath $(BIN)) ./tests/papers.sh
 
 check: ## install what is missing, build, run every test (under 5 minutes on 2 cores)
 	@$(MAKE) --no-print-directory deps

@@ -1,0 +1,31 @@
+# Step with stragglers over step without them, by setting and policy (tests/papers.sh).
+# Reads settings.csv.
+no_runs = 1
+i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
+
+data = run.'/settings.csv'
+settings = ''; policies = ''
+has(list, name) = strstrt(list.' ', ' '.name.' ')
+stats data using (has(settings, strcol('setting')) ? 1 : (settings = settings.' '.strcol('setting'), 1)) nooutput
+stats data using (has(policies, strcol('policy')) ? 1 : (policies = policies.' '.strcol('policy'), 1)) nooutput
+stats data using 'slowed_ratio' name 'R' nooutput
+ns = words(settings); np = words(policies)
+index_of(list, name) = (n = 0, sum [j=1:words(list)] (word(list, j) eq name ? j : 0))
+
+do for [fmt in "svg png"] {
+    eval (fmt eq 'svg' ? open_svg : open_png)
+    set lmargin at screen (small ? 0.20 : 0.10)
+    set rmargin at screen 0.98
+    set tmargin at screen top_above
+    set bmargin at screen (small ? 0.36 : 0.28)
+    set logscale y
+    set yrange [0.9:R_max * 1.2]
+    set xrange [0.5:ns + 0.5]
+    set xtics rotate by 45 right font tiny_font noenhanced
+    set for [j=1:ns] xtics add (word(settings, j) j)
+    eval set_y('step / healthy step')
+    eval key_above
+    plot for [k=1:np] data using (strcol('policy') eq word(policies, k) ? index_of(settings, strcol('setting')) + 0.8 * (k - 0.5 * (np + 1)) / np : NaN):'slowed_ratio' with points pt (k % 2 ? 7 : 5) ps (small ? 0.5 : 0.7) lc rgb colour_of(k) title word(policies, k), \
+         1 with lines lc rgb '#333333' lw 0.6 notitle
+    unset output
+}

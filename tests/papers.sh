@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# Published evaluations, replayed: every scenario of scenarios/papers and scenarios/combined, and ours
+# beside what was published. usage: tests/papers.sh [OUT] (luoshu-papers)
+#   OUT/NAME/       result set of each scenario; one newer than its file and than luoshu is kept
+#   OUT/papers.csv  ours, published, provenance (scenarios/papers/published.csv); papers.md: as a table
+#   OUT/settings.csv, settings.md   step with stragglers over step without, by policy
+#   OUT/month/      SEEDS (8) months of 1,024 GPUs: seeds.csv, plots/goodput.svg
+#   OUT/plots/      predicted: published and ours; settings: the table of settings
+#   OUT/spot-gcp/   with DATA=DIR: DIR/bamboo_gcp_spot_counts.csv (time_s, instances; not shipped), replayed
+# About ten minutes on two cores, most of it for the months. Nothing is tuned to what is published.
+set -u
+export LC_ALL=C
+L=${LUOSHU:-$PWD/luoshu} S=$PWD/scenarios P=$PWD/scenarios/papers began=$SECONDS
+mkdir -p "${1:-luoshu-papers}/plots" || exit 4
+out=$(cd "${1:-luoshu-papers}" && pwd)
+tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
+runs=0 total=$(($(ls "$P"/*.yaml "$S"/combined/*.yaml | wc -l) - 1 + ${SEEDS:=8} + 1)) bad=0
+
+simulate() { # NAME FILE options..: into OUT/NAME, unless that is there
+    local dir=$out/$1 file=$2 rc what=done; shift 2
+    runs=$((runs + 1))
+    if [ "$dir/compare.csv" -nt "$file" ] && [ "$dir/compare.csv" -nt "$L" ]; then what="is there"
+    else
+        "$L" sim "$file" "$@" --out "$dir" --force --trace-steps none --quiet >"$tmp/said" 2>"$tmp/err"; rc=$?
+        [ $rc -le 1 ] && [ -f "$dir/compare.csv" ] || { what="FAILED: $(grep error "$tmp/err" | head -n 1)"; bad=$((bad + 1)); }
+    fi
+    printf '[%2d/%d %4d s] %s %s\n' $runs "$total" $((SECONDS - began)) "${dir#"$out/"}" "$what" >&2
+}
+
+# ---- reading results; a value that does not exist is empty ----
+cells='{while (match($0, /"[^"]*"/)) {q = substr($0, RSTART + 1, RLENGTH - 2); gsub(",", ";", q)
+            $0 = substr($0, 1, RSTART - 1) q substr($0, RSTART + RLENGTH)}
+        n = split($0, c, ",")}'
+pick() { # FILE COLUMN CONDITION: of the last row whose cells v["NAME"] meet it
+    [ -f "$1" ] && awk -v want="$2" "/^#/ {next} $cells"'
+        !head {head = 1; m = n; for (i = 1; i <= n; i++) name[i] = c[i]; next}
+        {for (i = 1; i <= m; i++) v[name[i]] = c[i]} '"$3"' {x = v[want]} END {print x}' "$1"
+}
+step_at() { pick "$out/$1/$2/steps.csv" step_s "v[\"step\"] == $3"; } # NAME POLICY STEP
+switch_of() { pick "$out/$1/$2/switches.csv" "$4" "v[\"event\"] == \"$3\""; } # NAME POLICY EVENT COLUMN
+calc() { awk -v a="$1" -v b="$2" "BEGIN {if (a != \"\" && b != \"\" && b != 0) print $3}"; } # A B FORMULA
+put() { [ -z "$2" ] || echo "$1,$2" >>"$tmp/ours.csv"; } # ID VALUE
+
+# ---- runs ----
+for f in "$P"/*.yaml "$S"/combined/spot.yaml "$S"/combined/mixed-nic.yaml; do simulate "$(basename "$f" .yaml)" "$f"; done
+for k in $(seq "$SEEDS"); do simulate "month/seed$k" "$S/combined/month.yaml" --seed "$k" --comm model --plots off; done
+
+# ---- spot instances: a count falls, the highest node that is up leaves; it rises, the lowest comes back ----
+gcp() { # FILE: a 7B model on 64 nodes of one A100-40 each; 24 Gbit/s a node and the storage are chosen
+    awk -F, -v units=64 -v health="$tmp/health" '
+        NR == 1 {print "t_s,kind,target,id"; for (i = 1; i <= NF; i++) at[$i] = i; next}
+        {t = $(at["time_s"]); want = $(at["instances"]); if (want > units) want = units}
+        NR == 2 {up = want; for (i = 0; i < units; i++) {is[i] = i < up; if (!is[i]) printf "{target: \"node:a100-%d\", state: down}, ", i >health}}
+        {while (up > want) {for (i = units - 1; !is[i]; i--); is[i] = 0; up--; print t ",leave,node:a100-" i ",count" ++n}
+         while (up < want) {for (i = 0; is[i]; i++); is[i] = 1; up++; print t ",join,node:a100-" i ",count" ++n}}' "$1" >"$out/spot-gcp.csv"
+    cat >"$out/spot-gcp-cluster.yaml" <<END
+schema: luoshu.cluster/1
+name: spot64
+node_groups:
+  - {name: a100, nodes: 64, devices_per_node: 1, profile: $S/profiles/a100-40.yaml, racks: [r0],
+     nics: {count: 1, bandwidth_gbytes_per_s: 3, latency_us: 20, attach: slot}}
+fabric: {kind: single, hop_latency_us: 0.5}
+storage: {read_gbytes_per_s: 20, write_gbytes_per_s: 10}
+health: [$(cat "$tmp/health")]
+END
+    cat >"$tmp/spot-gcp.yaml" <<END
+schema: luoshu.scenario/1
+name: spot-gcp
+cluster: $out/spot-gcp-cluster.yaml
+model: $S/models/llama-7b.yaml
+planner: {name: uniform}
+extent: {duration_s: 97200}
+data: {batch: {sequences: 512}, lengths: {kind: fixed, tokens: 2048}}
+policies: [{name: static}, {name: restart}, {name: oobleck}, {name: malleus}, {name: oracle}]
+traces: [{file: $out/spot-gcp.csv}]
+checkpoint: {every_steps: 20, mode: background, target: storage}
+END
+    cmp -s "$tmp/spot-gcp.yaml" "$out/spot-gcp.yaml" || cp "$tmp/spot-gcp.yaml" "$out/spot-gcp.yaml"
+    simulate spot-gcp "$out/spot-gcp.yaml"
+}
+[ -z "${DATA:-}" ] || { total=$((total + 1)); gcp "$DATA/bamboo_gcp_spot_counts.csv"; }
+
+# ---- HSPMD ----
+: >"$tmp/ours.csv"
+for k in 01 02 03 04 05 06 07 08 09 10; do
+    name=hspmd-case-$k; a=$(step_at $name published 2)
+    put $name.published "$a"
+    for p in uniform oobleck malleus; do put $name.$p "$(calc "$(step_at $name $p 2)" "$a" 'a / b')"; done
+done
+one=$(step_at hspmd-case-01 published 2)
+c4=$(step_at hspmd-c4-c7 static 0)
+put hspmd-c4.step "$c4"; put hspmd-c4.ratio "$(calc "$c4" "$one" 'a / b')"
+for k in 13 14; do # plans of the states C2 and C3
+    with=(--model "$S/models/llama-32b.yaml" --cluster "$S/clusters/h20-$((k == 13 ? 31 : 24)).yaml")
+    "$L" sim "$S/plans/published/plan-$k.json" "${with[@]}" --out "$out/plan-$k" --force --plots off --trace-steps none --quiet >/dev/null
+    put hspmd-c$((k - 11)).step "$(step_at plan-$k plan 2)"
+done
+c2=$(step_at plan-13 plan 2)
+for p in restart oobleck malleus; do
+    put hspmd-c2.$p "$(calc "$(step_at hspmd-c1-c3 $p 59)" "$c2" 'a / b')"
+    put hspmd-c3.$p "$(calc "$(step_at hspmd-c1-c3 $p 89)" "$(step_at plan-14 plan 2)" 'a / b')"
+done
+parts() { # ID NAME POLICY EVENT
+    local s m p; s=$(switch_of "$2" "$3" "$4" specialize_s) m=$(switch_of "$2" "$3" "$4" move_s) p=$(switch_of "$2" "$3" "$4" plan_s)
+    put "$1.$3.specialize" "$s"; put "$1.$3.move" "$m"; put "$1.$3.plan" "$p"
+    put "$1.$3.change" "$(calc "$s" 1 "a + ${m:-0}")"
+}
+for p in malleus oobleck restart; do
+    parts hspmd-c1-c2 hspmd-c1-c3 $p gpu; parts hspmd-c4-c5 hspmd-c4-c7 $p node1
+    parts hspmd-c5-c6 hspmd-c4-c7 $p gpu; parts hspmd-c6-c7 hspmd-c4-c7 $p node2
+done
+for how in greedy minrank; do
+    put hspmd-c1-c2.$how "$("$L" switch "$S/plans/published/plan-12.json" "$S/plans/published/plan-13.json" --dead 31 --planner $how \
+        --model "$S/models/llama-32b.yaml" --cluster "$S/clusters/h20-32.yaml" --json --quiet | grep -o '"seconds": *[0-9.e+-]*' | grep -o '[0-9.e+-]*$')"
+done
+
+# ---- Malleus: step with stragglers over step without, by policy ----
+policies="static rebalance restart oobleck malleus oracle"
+echo "setting,policy,healthy_s,slowed_s,slowed_ratio" >"$out/settings.csv"
+for f in "$P"/malleus-*.yaml; do
+    name=$(basename "$f" .yaml)
+    for p in $policies; do
+        a=$(step_at "$name" $p 5) b=$(step_at "$name" $p 109)
+        [ -z "$b" ] || echo "${name#malleus-},$p,$a,$b,$(calc "$b" "$a" 'a / b')" >>"$out/settings.csv"
+    done
+done
+awk -F, -v policies="$policies" '
+    NR == 1 {n = split(policies, p, " "); next}
+    !($1 in seen) {seen[$1] = 1; name[++m] = $1}
+    {x[$1, $2] = $5; healthy[$1] = $3}
+    function cell(a, b) {return a != "" && b != "" && b > 0 ? sprintf("%.2f", a / b) : "-"}
+    END {
+        line = "| setting | healthy step, s |"; rule = "|---|---|"
+        for (i = 1; i <= n; i++) {line = line " " p[i] " |"; rule = rule "---|"}
+        print line " static / malleus | restart / malleus |"; print rule "---|---|"
+        for (k = 1; k <= m; k++) {
+            line = sprintf("| %s | %.2f |", name[k], healthy[name[k]])
+            for (i = 1; i <= n; i++) line = line " " cell(x[name[k], p[i]], 1) " |"
+            print line " " cell(x[name[k], "static"], x[name[k], "malleus"]) " | " cell(x[name[k], "restart"], x[name[k], "malleus"]) " |"
+        }}' "$out/settings.csv" >"$out/settings.md"
+mean() { # POLICY: over all settings, its step over that of malleus
+    awk -F, -v p="$1" '$2 == p {a[$1] = $4} $2 == "malleus" {b[$1] = $4}
+        END {for (k in b) if (k in a) {s += a[k] / b[k]; n++} if (n) print s / n}' "$out/settings.csv"
+}
+for p in static rebalance restart oobleck; do put malleus.$p "$(mean $p)"; done
+put malleus-70b-one.step "$(pick "$out/settings.csv" slowed_ratio 'v["setting"] == "70b-one-2.57" && v["policy"] == "malleus"')"
+
+# ---- ours beside what was published: what | ours (several ids: least to most) | unit | id | assumed ----
+cat >"$tmp/items" <<'END'
+plan 1 on 32 H20 + 16 H800, step|hspmd-case-01.published|s|hspmd-case-01.published|NICs, PCIe, memory of H800
+a uniform plan / plan 1|hspmd-case-01.uniform|ratio|hspmd-case-01.megatron|theirs Megatron, ours the best uniform plan
+DeepSpeed / plan 1||ratio|hspmd-case-01.deepspeed|not comparable: ZeRO-3 is not simulated
+HexiScale / plan 1||ratio|hspmd-case-01.hexiscale|not comparable: not built
+`malleus` / plan 1|hspmd-case-01.malleus|ratio||
+cases 1 to 10: uniform / published plan|hspmd-case-01.uniform hspmd-case-02.uniform hspmd-case-03.uniform hspmd-case-04.uniform hspmd-case-05.uniform hspmd-case-06.uniform hspmd-case-07.uniform hspmd-case-08.uniform hspmd-case-09.uniform hspmd-case-10.uniform|ratio|hspmd-mixed.best|theirs: the best of their cases
+cases 1 to 10: `malleus` / published plan|hspmd-case-01.malleus hspmd-case-02.malleus hspmd-case-03.malleus hspmd-case-04.malleus hspmd-case-05.malleus hspmd-case-06.malleus hspmd-case-07.malleus hspmd-case-08.malleus hspmd-case-09.malleus hspmd-case-10.malleus|ratio||
+C4: plan 11 without ZeRO, step|hspmd-c4.step|s|hspmd-c4.step|
+C4 / plan 1|hspmd-c4.ratio|ratio|hspmd-c4.ratio|
+C2: plan 13 on 31 H20, step|hspmd-c2.step|s|hspmd-c2.step|
+C2: `oobleck` / plan 13|hspmd-c2.oobleck|ratio|hspmd-c2.oobleck|exact templates; whole nodes leave
+C2: `restart` / plan 13|hspmd-c2.restart|ratio||whole nodes leave
+C2: `malleus` / plan 13|hspmd-c2.malleus|ratio||
+C3: `malleus` / plan 14 on 24 H20|hspmd-c3.malleus|ratio||
+C1 to C2: operators and communicators|hspmd-c1-c2.malleus.specialize|s|hspmd-c1-c2.specialize|0.05 s a communicator, chosen; operators cost nothing
+C1 to C2: state moved, `malleus`|hspmd-c1-c2.malleus.move|s|hspmd-c1-c2.move|NICs of 50 GB/s, chosen
+C1 to C2: state moved to plan 13|hspmd-c1-c2.greedy|s|hspmd-c1-c2.move|the same; closed form
+C1 to C2: the same without balance|hspmd-c1-c2.minrank|s|hspmd-c1-c2.move-minrank|the same; least rank sends
+C1 to C2: change without planning|hspmd-c1-c2.malleus.change|s|hspmd-c1-c2.total|theirs with 0.82 s of planning
+C1 to C2: `restart`|hspmd-c1-c2.restart.change|s|hspmd-c1-c2.restart|60 s to start processes, chosen; storage 40 GB/s
+C4 to C7: changes|hspmd-c4-c5.malleus.change hspmd-c5-c6.malleus.change hspmd-c6-c7.malleus.change|s|hspmd-mixed.total|as above
+C4 to C7: restarts|hspmd-c4-c5.restart.change hspmd-c5-c6.restart.change hspmd-c6-c7.restart.change|s|hspmd-mixed.restart|as above
+70B, one slow device / none: `malleus`|malleus-70b-one.step|ratio|malleus-70b-one.objective|theirs: objective of their planner
+`static` / `malleus`, mean of the settings below|malleus.static|ratio|malleus.average|theirs: other rates, other baselines
+`restart` / `malleus`, mean of the settings below|malleus.restart|ratio|malleus.average|the same
+END
+awk -F'|' -v ours="$tmp/ours.csv" -v known="$P/published.csv" -v csv="$out/papers.csv" '
+    function range(lo, hi,    a, b) {a = sprintf("%.4g", lo); b = sprintf("%.4g", hi == "" ? lo : hi); return lo == "" ? "-" : a == b ? a : a " to " b}
+    BEGIN {
+        while ((getline line < ours) > 0) {split(line, c, ","); value[c[1]] = c[2]}
+        while ((getline line < known) > 0) {if (line ~ /^#/) continue; split(line, c, ","); low[c[1]] = c[2]; high[c[1]] = c[3]; from[c[1]] = c[5]}
+        print "what,ours_low,ours_high,published_low,published_high,unit,provenance,assumed" >csv
+        print "| what | ours | published | unit | provenance | assumed |\n|---|---|---|---|---|---|"
+    }
+    {
+        n = split($2, id, " "); lo = hi = ""
+        for (i = 1; i <= n; i++) {
+            x = value[id[i]]; if (x == "") continue
+            if (lo == "" || x < lo) lo = x; if (hi == "" || x > hi) hi = x
+        }
+        print "\"" $1 "\"," lo "," (n > 1 ? hi : "") "," low[$4] "," high[$4] "," $3 "," from[$4] ",\"" $5 "\"" >csv
+        print "| " $1 " | " range(lo, hi) " | " range(low[$4], high[$4]) " | " $3 " | " ($4 == "" ? "-" : from[$4]) " | " $5 " |"
+    }' "$tmp/items" >"$out/papers.md"
+cat "$out/papers.md"; echo; cat "$out/settings.md"
+
+# ---- figures ----
+awk -F, 'function suite(w) {return w ~ /step/ ? "step" : w ~ /restart/ ? "restart" : "change"}
+    BEGIN {print "suite,case,role,measured_s,predicted_s"}
+    NR > 1 && $2 != "" && $4 != "" && $6 == "s" {print suite($1) "," $1 ",," $4 "," $2}' "$out/papers.csv" >"$out/plots/predicted.csv"
+draw() { LC_ALL=C.UTF-8 gnuplot -d -e "run='$out'; out='$out/plots/$1'; title='$2'" "plots/$1.gp" && echo "$out/plots/$1.svg"; }
+if command -v gnuplot >/dev/null; then
+    draw predicted "seconds of papers and ours, simulated"
+    draw settings "step with stragglers over step without, simulated"
+fi
+if ls "$out"/month/seed*/compare.csv >/dev/null 2>&1; then
+    "$L" compare "$out"/month/seed*/ --out "$out/month" --force --quiet | tail -n 12
+fi
+echo "$((SECONDS - began)) s, $bad failed; $out/papers.csv, $out/settings.csv, $out/month/seeds.csv"
+[ $bad = 0 ]
