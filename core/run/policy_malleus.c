@@ -197,7 +197,10 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     LUO_TRY(luo_malleus_event_s(arena, &v.job, out->plan, &out->new_s, err));
     LUO_TRY(prefer_base(arena, &v, &out->plan, &out->new_s, err));
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
-        snprintf(out->why, sizeof out->why, "the running plan is the best one");
+        const bool failed = now->news & LUO_NEWS_FAIL; /* and all are back: the processes died */
+        out->verb = failed ? LUO_RESTART : LUO_KEEP;
+        snprintf(out->why, sizeof out->why, failed ? "restart on the same devices"
+                                                   : "the running plan is the best one");
         return LUO_OK;
     }
     return adopt(arena, &v, out, err);

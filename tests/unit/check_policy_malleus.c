@@ -125,6 +125,34 @@ START_TEST(failure)
 }
 END_TEST
 
+/* A link that is up again when the failure is noticed, or a crash of the whole job, leaves all
+ * devices but no process: the running plan starts again. */
+START_TEST(all_are_back)
+{
+    static const luo_cause crash[] = {
+        {.cause = "software", .kind = LUO_EVENT_FAIL, .scope = LUO_SCOPE_JOB, .count = 1}};
+    static const luo_process any = {.id = "c", .target = "device:[0-7]", .kind = LUO_EVENT_CAUSES,
+                                    .ncauses = 1, .causes = crash, .observed_devices = 1,
+                                    .observed_s = 1600};
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:5", 7.2, 3);
+    prepare_malleus(400, _i == 0);
+    sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;
+    sc.checkpoint.every_steps = 4;
+    ((luo_cluster *)sc.cluster)->storage_write_bytes_per_s = 1e12;
+    if (_i) {
+        sc.nprocesses = 1;
+        sc.processes = &any;
+    }
+    run_ok();
+    check_books();
+    ck_assert_int_gt(fake.summary.restarts, 0);
+    ck_assert_int_eq(fake.summary.switches, 0);
+    ck_assert_str_eq(event_row("decided", 0)->detail, "restart on the same devices");
+    ck_assert_int_eq(fake.nplans, 1);
+    ck_assert_int_eq(fake.summary.steps_done, 400);
+}
+END_TEST
+
 /* The plan leaves node 3 idle: it replaces the node that fails, and nothing is restarted. */
 START_TEST(standby_devices_come_first)
 {
@@ -371,6 +399,7 @@ START_TEST(keys_act)
 END_TEST
 
 LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T_N(adopt_test, 2),
-          LUO_T(noise_is_no_news), LUO_T_N(failure, 2), LUO_T(standby_devices_come_first),
-          LUO_T(slow_devices_are_the_last_resort), LUO_T_N(elastic_join, 2),
+          LUO_T(noise_is_no_news), LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
+          LUO_T(standby_devices_come_first), LUO_T(slow_devices_are_the_last_resort),
+          LUO_T_N(elastic_join, 2),
           LUO_T(refused_before_the_run), LUO_T(pictures), LUO_T_N(keys_act, LUO_ROWS(keys)))
