@@ -29,6 +29,15 @@ static inline int64_t table_cap(const void *ctx, int32_t kind, int32_t size, int
     return cap > 0 ? (int64_t)cap : 0;
 }
 
+/* The same for planners of whole groups: a luo_cap_fn. */
+static inline int64_t group_cap(const void *ctx, int32_t group, int32_t stages, int32_t stage,
+                                int32_t pipelines, int64_t micro_batches)
+{
+    (void)group;
+    (void)micro_batches;
+    return table_cap(ctx, 0, ((const table *)ctx)->tp, stages, stage, pipelines);
+}
+
 static const double alpha32[] = {1, 2}, alpha70[] = {1, 1.90, 3.66, 7.22},
                     alpha110[] = {1, 1.91, 3.77, 7.35};
 static const luo_malleus_kind kind32 = {1, alpha32}, kind70 = {1, alpha70}, kind110 = {1, alpha110};

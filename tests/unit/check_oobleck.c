@@ -5,52 +5,58 @@
 #include "core/base/rng.h"
 #include "core/plan/oobleck.h"
 #include "tests/check_main.h"
+#include "tests/malleus_fixture.h"
 #include "tests/prop/prop.h"
-#include "tests/table.h"
 
 enum { MAX = 64 };
 
 typedef struct row {
     const char *id;
-    const table *t;
-    int64_t layers;
+    const setting *s;
+    slow slow[3];
     int32_t groups_per_node, nodes; /* nodes that are left */
     double event;
-    int32_t size[4]; /* of its pipelines; 0 ends */
-    double fixed, rebalance, restart, malleus; /* the other columns */
-    double healthy, oracle;                    /* event; ratio */
-    int32_t devices, per_group, nslow;
-    double slow[2][2]; /* factor, number of devices */
+    int32_t size[4];                  /* of its pipelines; 0 ends */
+    double fixed, rebalance, restart; /* the other columns */
+    double healthy, oracle;           /* event; ratio */
 } row;
 static const row rows[] = {
-    {"B1", &k70, 80, 1, 7, 800, {5, 2}, 1653.40, 980, 836, 734.40, 700, 1.0096, 64, 8, 1,
-     {{2.57, 1}}},
-    {"B2", &k70, 80, 1, 7, 800, {5, 2}, 8019.20, 1260, 836, 734.40, 700, 1.0146, 64, 8, 1,
-     {{12.53, 1}}},
-    {"B3", &k70, 80, 1, 7, 800, {5, 2}, 845, 780, 836, 721, 700, 1.0031, 64, 8, 1, {{1.25, 1}}},
-    {"B4", &k70, 80, 1, 5, 1080, {3, 2}, 8269.80, 1260, 1088, 787.96, 700, 1.0398, 64, 8, 2,
-     {{12.53, 2}, {2.57, 1}}},
-    {"B5", &k70, 80, 1, 6, 917, {3, 3}, 4476.20, 1180, 917, 820, 700, 1.1358, 64, 8, 2,
-     {{6.87, 8}, {5.42, 1}}},
-    {"B6", &k110, 80, 1, 7, 808, {4, 3}, 3468.80, 1140, 836, 737.08, 700, 1.0129, 64, 8, 1,
-     {{5.42, 1}}},
-    {"B7", &k32, 60, 4, 3, 375, {1, 1, 1}, 623.25, 330, 525, 300, 285, 1.0195, 32, 2, 1,
-     {{2.57, 1}}},
-    {"B8", &k32, 60, 4, 3, 375, {1, 1, 1}, 669.75, 345, 525, 339.45, 285, 1.1677, 32, 2, 1,
-     {{2.35, 8}}},
+    {"B1", &s70, {{0, 1, 2.57}}, 1, 7, 800, {5, 2}, 1653.40, 980, 836, 700, 1.0096},
+    {"B2", &s70, {{0, 1, 12.53}}, 1, 7, 800, {5, 2}, 8019.20, 1260, 836, 700, 1.0146},
+    {"B3", &s70, {{0, 1, 1.25}}, 1, 7, 800, {5, 2}, 845, 780, 836, 700, 1.0031},
+    {"B4", &s70, {{0, 1, 12.53}, {8, 1, 12.53}, {16, 1, 2.57}}, 1, 5, 1080, {3, 2}, 8269.80, 1260,
+     1088, 700, 1.0398},
+    {"B5", &s70, {{0, 8, 6.87}, {8, 1, 5.42}}, 1, 6, 917, {3, 3}, 4476.20, 1180, 917, 700, 1.1358},
+    {"B6", &s110, {{0, 1, 5.42}}, 1, 7, 808, {4, 3}, 3468.80, 1140, 836, 700, 1.0129},
+    {"B7", &s32, {{0, 1, 2.57}}, 4, 3, 375, {1, 1, 1}, 623.25, 330, 525, 285, 1.0195},
+    {"B8", &s32, {{0, 8, 2.35}}, 4, 3, 375, {1, 1, 1}, 669.75, 345, 525, 285, 1.1677},
 };
+
+/* Event time of the straggler planner for the row. */
+static double malleus(luo_arena *a, const row *r, luo_malleus_device *devices)
+{
+    const luo_malleus_in in = make_in(r->s, devices);
+    luo_malleus_found *found;
+    luo_err err;
+    for (int i = 0; i < 3; i++)
+        for (int32_t d = 0; d < r->slow[i].n; d++)
+            devices[r->slow[i].first + d].rate = r->slow[i].rate;
+    ck_assert_msg(luo_malleus(a, &in, &found, &err) == LUO_OK, "%s: %s", r->id, err.text);
+    return found->plans[0].event;
+}
 
 START_TEST(policy_row)
 {
     const row *r = &rows[_i];
     luo_arena *a = luo_arena_new(1 << 16);
+    luo_malleus_device devices[64];
     int32_t first[MAX];
-    double y[MAX], inverse = r->devices;
+    double y[MAX], work = 0;
     for (int32_t i = 0; i <= r->nodes; i++) first[i] = i * r->groups_per_node;
     for (int i = 0; i < MAX; i++) y[i] = 1;
-    const luo_oobleck_in in = {.nnodes = r->nodes, .first = first, .y = y, .layers = r->layers,
-                               .micro_batches = 64, .least_pipelines = 2, .cap = table_cap,
-                               .cap_ctx = r->t};
+    const luo_oobleck_in in = {.nnodes = r->nodes, .first = first, .y = y, .layers = r->s->layers,
+                               .micro_batches = 64, .least_pipelines = 2, .cap = group_cap,
+                               .cap_ctx = r->s->t};
     luo_oobleck_plan p;
     luo_err err;
     ck_assert_msg(luo_oobleck(a, &in, &p, &err) == LUO_OK, "%s: %s", r->id, err.text);
@@ -62,12 +68,13 @@ START_TEST(policy_row)
     }
     ck_assert(p.npipes == 4 || r->size[p.npipes] == 0);
     ck_assert_int_eq(m, 64);
-    for (int i = 0; i < r->nslow; i++) inverse += r->slow[i][1] * (1 / r->slow[i][0] - 1);
-    const double oracle = r->devices / inverse;
-    ck_assert_double_eq_tol(oracle, r->oracle, 5e-5);
-    ck_assert_double_le(r->healthy * oracle, r->malleus);
+    const double found = malleus(a, r, devices);
+    const int32_t n = r->s->dp * r->s->tp * r->s->pp;
+    for (int32_t d = 0; d < n; d++) work += 1 / devices[d].rate;
+    ck_assert_double_eq_tol(n / work, r->oracle, 5e-5);
+    ck_assert_double_le(r->healthy * n / work, found);
     const double others[] = {r->fixed, r->rebalance, r->restart, p.event};
-    for (int i = 0; i < 4; i++) ck_assert_double_le(r->malleus, others[i]);
+    for (int i = 0; i < 4; i++) ck_assert_double_le(found, others[i]);
     luo_arena_free(a);
 }
 END_TEST
@@ -257,7 +264,7 @@ START_TEST(nothing_fits)
     const int32_t first[] = {0, 1, 2, 3};
     const double y[] = {1, 1, 1};
     const luo_oobleck_in in = {.nnodes = 3, .first = first, .y = y, .layers = 80,
-                               .micro_batches = 8, .least_pipelines = 2, .cap = table_cap,
+                               .micro_batches = 8, .least_pipelines = 2, .cap = group_cap,
                                .cap_ctx = &k70};
     luo_oobleck_plan p;
     ck_assert_int_eq(luo_oobleck(a, &in, &p, &err), LUO_EINFEASIBLE);

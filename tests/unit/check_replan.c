@@ -4,7 +4,7 @@
 
 #include "core/plan/replan.h"
 #include "tests/check_main.h"
-#include "tests/table.h"
+#include "tests/malleus_fixture.h"
 
 enum { MAX = 32 };
 
@@ -22,7 +22,7 @@ static const struct {
 START_TEST(cap_rows)
 {
     for (int32_t j = 0; j < caps[_i].S; j++)
-        ck_assert_int_eq(table_cap(caps[_i].t, 0, caps[_i].S, j, 1, 1), caps[_i].cap[j]);
+        ck_assert_int_eq(group_cap(caps[_i].t, 0, caps[_i].S, j, 1, 1), caps[_i].cap[j]);
 }
 END_TEST
 
@@ -95,7 +95,7 @@ START_TEST(policy_row)
     double y[MAX];
     for (int i = 0; i < MAX; i++) y[i] = 1;
     luo_restart_in in = {.ngroups = groups_left(r), .y = y, .layers = r->layers,
-                         .micro_batches = 64, .cap = table_cap, .cap_ctx = r->t};
+                         .micro_batches = 64, .cap = group_cap, .cap_ctx = r->t};
     luo_restart_plan p;
     ck_assert_int_eq(luo_restart_shape(a, &in, &p, NULL), LUO_OK);
     ck_assert_double_eq_tol(p.event, r->restarted, 1e-6);
@@ -149,7 +149,7 @@ START_TEST(nothing_fits)
     luo_err err = {0};
     const double y[] = {1};
     const luo_restart_in in = {.ngroups = 1, .y = y, .layers = 80, .micro_batches = 8,
-                               .cap = table_cap, .cap_ctx = &k70};
+                               .cap = group_cap, .cap_ctx = &k70};
     luo_restart_plan p;
     ck_assert_int_eq(luo_restart_shape(a, &in, &p, &err), LUO_EINFEASIBLE);
     ck_assert_str_eq(err.text, "no uniform plan of 80 layers fits on 1 groups; more groups, "
