@@ -47,28 +47,14 @@ static luo_status score_ops(scorer *s, luo_err *err)
     return LUO_OK;
 }
 
-/* Seconds of a collective or message, alone or beside all the others there can be, as the simulator
- * has it: the least time of any size, then work that shares the cores. */
 static luo_status predict_comm(const scorer *s, const struct luo_measured_comm *r, double *seconds,
                                luo_err *err)
 {
-    const luo_calibration *c = s->c;
     int32_t dev[64];
-    double least = 0;
     for (int32_t d = 0; d < r->devices && d < 64; d++) dev[d] = d;
     const int64_t bytes = (int64_t)r->bytes;
-    if (r->coll < 0) {
-        LUO_TRY(luo_cost_p2p(&s->cost, 0, 1, bytes, 0, seconds, err));
-        LUO_TRY(luo_cost_p2p(&s->cost, 0, 1, 1, 0, &least, err));
-    } else {
-        LUO_TRY(luo_cost_group(&s->cost, r->coll, dev, r->devices, bytes, 0, seconds, err));
-        LUO_TRY(luo_cost_group(&s->cost, r->coll, dev, r->devices, 1, 0, &least, err));
-    }
-    if (!r->validation) return LUO_OK;
-    const double own = r->coll < 0 ? 1 : r->devices, all = r->coll < 0 ? c->ranks / 2 : c->ranks;
-    const double work = (*seconds - least) / fmax(1, own / c->cores);
-    *seconds = least + work * fmax(1, all / c->cores);
-    return LUO_OK;
+    if (r->coll < 0) return luo_cost_p2p(&s->cost, 0, 1, bytes, 0, seconds, err);
+    return luo_cost_group(&s->cost, r->coll, dev, r->devices, bytes, 0, seconds, err);
 }
 
 static luo_status score_comm(scorer *s, luo_err *err)
@@ -82,7 +68,7 @@ static luo_status score_comm(scorer *s, luo_err *err)
         LUO_TRY(predict_comm(s, r, &predicted, err));
         snprintf(name, sizeof name, "%s of %d %.0f bytes%s",
                  r->coll < 0 ? "message" : luo_collective_name((luo_collective)r->coll), r->devices,
-                 r->bytes, r->validation ? " all at once" : "");
+                 r->bytes, r->validation ? " less often" : "");
         put(s, LUO_CAL_COMM, r->validation, name, r->seconds, predicted,
             r->coll < 0 ? "p2p_times" : "collective_times", s->c->ranks);
     }

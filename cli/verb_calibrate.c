@@ -95,17 +95,16 @@ static luo_status read_table(job *j, luo_measured *m, const char *name, int32_t 
     return luo_measured_read(j->cli, m, path);
 }
 
-/* Processor time of a step with so many ranks over that with as many as were measured in full:
- * geometric mean over the networks that both ran. */
-static double slowdown_of(const luo_measured *shared, const luo_measured *full)
+/* How much more processor time work takes where ranks share cores: geometric mean over the networks
+ * that tell. */
+static double slowdown_of(const luo_measured *m)
 {
     double sum = 0;
     int n = 0;
-    for (int32_t i = 0; i < shared->nfacts; i++) {
-        const struct luo_measured_fact *f = &shared->facts[i];
-        const double base = luo_measured_fact(full, f->name, 0);
-        if (strncmp(f->name, "compute_s ", 10) != 0 || !(f->value > 0 && base > 0)) continue;
-        sum += log(f->value / base);
+    for (int32_t i = 0; i < m->nfacts; i++) {
+        const struct luo_measured_fact *f = &m->facts[i];
+        if (strncmp(f->name, "sharing ", 8) != 0 || !(f->value > 0)) continue;
+        sum += log(f->value);
         n++;
     }
     return n ? fmax(1, exp(sum / n)) : 1;
@@ -152,7 +151,7 @@ static luo_status calibrate_ranks(job *j, int32_t ranks)
                          .ops_of = j->computing,
                          .cores = j->cores,
                          .memory_bytes = j->memory_bytes / ranks,
-                         .slowdown = slowdown_of(&own, &j->computed),
+                         .slowdown = slowdown_of(&own),
                          .machine = j->cpu,
                          .driver = driver_of(&own),
                          .comm = ranks > 1,

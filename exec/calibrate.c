@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/io/io.h"
 #include "exec/boot.h"
@@ -76,6 +77,7 @@ luo_status luo_calibrate_main(int argc, char **argv, const luo_executor *executo
     luo_boot *boot;
     LUO_TRY(read_args(argc, argv, &dir, &ops, &m, err));
     LUO_TRY(luo_boot_open(&boot, &m.rank, &m.nranks, err));
+    m.cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL); /* a rank less measures nothing */
     const luo_status st = measure(&m, executor, dir, ops, err);
     luo_str_free(&m.ops);

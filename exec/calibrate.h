@@ -13,7 +13,7 @@
 #include "exec/rank.h"
 
 typedef struct luo_measurer {
-    int32_t rank, nranks;
+    int32_t rank, nranks, cores;
     bool quick;
     int32_t networks; /* at most so many are measured; for tests */
     luo_str ops, collectives, transfers, facts; /* rows of the tables, rank 0 only */
@@ -21,16 +21,19 @@ typedef struct luo_measurer {
 
 /* calibrate_ops.c: rows of op_times (core/cost/cpu.h), and facts:
  * `instruction_us` what the interpreter needs beside an instruction; `compute_s NAME`, processor
- * seconds of a step of a network, which tells what sharing cores costs; `again_s NAME`, the same of
- * one of them at the end. rows: all networks are measured, not only those for these facts.
- * Collective. */
+ * seconds of a step of a network, and `again_s NAME`, the same at the end; with more ranks than cores
+ * `sharing NAME`, how much more processor time a step of a network takes there than with as many ranks
+ * as cores. rows: networks are measured, not only what sharing costs. Collective. */
 luo_status luo_measure_ops(luo_measurer *m, const luo_executor *executor, bool rows, luo_err *err);
+
+/* calibrate_copy.c: rows of op_times, op `copy`, m = elements of 4 bytes. */
+luo_status luo_measure_copies(luo_measurer *m, luo_err *err);
 
 /* exec/host/calibrate_comm.c: the libraries that compute and communicate, as a fact. */
 void luo_measure_libraries(luo_measurer *m);
 /* exec/host/calibrate_comm.c: rows of collective_times and p2p_times, measured through the
- * executor's waiting, messages packed and unpacked as it does. Calibration: one group alone while
- * the others wait; validation: all groups at once. Collective. */
+ * executor's waiting, messages packed and unpacked as it does: what they add to products that all
+ * ranks compute. Calibration: one product each time; validation: two. Collective. */
 luo_status luo_measure_comm(luo_measurer *m, luo_err *err);
 
 /* The main function: `luoshu-rank --calibrate DIR [--quick] [--no-ops] [--networks N]` writes

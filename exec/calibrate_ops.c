@@ -14,7 +14,7 @@ typedef struct network {
     const char *name;
     int64_t hidden, ffn, heads, kv, head_dim, vocab, tokens; /* of a sequence */
     int32_t sequences, layers;                               /* sequences of a micro-batch */
-    bool gpt, shares; /* shares: measured beside others on shared cores too */
+    bool gpt, shares; /* shares: tells what sharing cores costs */
 } network;
 
 /* A tensor-parallel share of a layer is a layer of fewer heads, columns and vocabulary. */
@@ -27,10 +27,10 @@ static const network networks[] = {
     {"h128.b4", 128, 352, 4, 4, 32, 512, 128, 4, 2, false, false},
     {"h128.t2", 128, 176, 2, 2, 32, 256, 128, 2, 2, false, false},
     {"h128.t4", 128, 88, 1, 1, 32, 128, 128, 4, 2, false, false},
-    {"h256", 256, 704, 8, 8, 32, 2048, 128, 1, 2, false, false},
-    {"h256.b4", 256, 704, 8, 8, 32, 2048, 128, 4, 2, false, true},
-    {"h256.t2", 256, 352, 4, 4, 32, 1024, 256, 2, 2, false, false},
-    {"h256.t4", 256, 176, 2, 2, 32, 512, 256, 2, 2, false, false},
+    {"h256", 256, 704, 8, 8, 32, 2048, 128, 1, 4, false, false},
+    {"h256.b4", 256, 704, 8, 8, 32, 2048, 128, 4, 4, false, true},
+    {"h256.t2", 256, 352, 4, 4, 32, 1024, 256, 2, 4, false, false},
+    {"h256.t4", 256, 176, 2, 2, 32, 512, 256, 2, 4, false, false},
     {"h384", 384, 1024, 6, 6, 64, 4096, 256, 1, 2, false, false},
     {"h384.t2", 384, 512, 3, 3, 64, 2048, 256, 1, 2, false, false},
     {"h512", 512, 1376, 8, 8, 64, 8192, 256, 1, 2, false, true},
@@ -40,14 +40,16 @@ static const network networks[] = {
     {"h512.s64", 512, 1376, 8, 8, 64, 2048, 64, 1, 2, false, false},
     {"h64.g", 64, 256, 4, 4, 16, 256, 64, 2, 2, true, false},
     {"h64.g2", 64, 128, 2, 2, 16, 128, 64, 2, 2, true, false},
-    {"h256.g", 256, 1024, 4, 4, 64, 2048, 128, 2, 2, true, false},
-    {"h256.g2", 256, 512, 2, 2, 64, 1024, 128, 4, 2, true, false},
+    {"h256.g", 256, 1024, 4, 4, 64, 2048, 128, 2, 4, true, false},
+    {"h256.g2", 256, 512, 2, 2, 64, 1024, 128, 4, 4, true, false},
     {"h512.g", 512, 2048, 8, 8, 64, 4096, 128, 2, 2, true, false},
 };
 enum {
     NETWORKS = sizeof networks / sizeof *networks,
     HELD_OUT = 5,
     FIRST_AGAIN = 1,
+    ROUNDS = 2,
+    SHARING = 5,
     QUICK_HIDDEN = 256
 };
 
@@ -253,7 +255,7 @@ static double median(double *v, int32_t n)
 
 /* ---- running ---- */
 
-enum { STEPS_LEAST = 4, STEPS_MOST = 12 };
+enum { STEPS_LEAST = 3, STEPS_MOST = 12 };
 
 static luo_status run_step(bench *b, trial *t, int64_t step, luo_step_report *r)
 {
@@ -274,7 +276,7 @@ static int32_t steps_of(const bench *b, double first_s)
 {
     double slowest = first_s;
     MPI_Allreduce(&first_s, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    const double want = (b->m->quick ? 0.1 : 0.25) / fmax(slowest, 1e-6);
+    const double want = (b->m->quick ? 0.1 : 0.15) / fmax(slowest, 1e-6);
     return want < STEPS_LEAST ? STEPS_LEAST : want > STEPS_MOST ? STEPS_MOST : (int32_t)want;
 }
 
@@ -313,6 +315,52 @@ static luo_status measure(bench *b, int32_t i, luo_dtype dtype, bool rows, const
     return st;
 }
 
+/* ---- sharing cores ---- */
+
+/* Without taking a core from those that compute. */
+static void wait_asleep(void)
+{
+    MPI_Request q;
+    MPI_Ibarrier(MPI_COMM_WORLD, &q);
+    for (int done = 0;;) {
+        MPI_Test(&q, &done, MPI_STATUS_IGNORE);
+        if (done) return;
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+}
+
+static luo_status step_of_first(bench *b, trial *t, int32_t ranks, int64_t step, double *compute_s)
+{
+    luo_step_report r = {0};
+    wait_asleep();
+    const luo_status st = b->m->rank < ranks ? run_step(b, t, step, &r) : LUO_OK;
+    *compute_s = r.compute_s;
+    wait_asleep();
+    return st;
+}
+
+/* Processor time of a step while all ranks make it, over that while only as many do as have cores:
+ * in turns, so that the machine's speed does not matter. */
+static luo_status measure_sharing(bench *b, int32_t i)
+{
+    double ratio[SHARING];
+    trial t = {0};
+    b->arena = luo_arena_new(1 << 16);
+    if (!b->arena) return luo_err_nomem(b->err);
+    luo_status st = open_trial(b, &networks[i], LUO_F32, &t);
+    for (int k = -1; st == LUO_OK && k < SHARING; k++) { /* -1 warms up */
+        double few = 1, all = 1;
+        if (k >= 0) st = step_of_first(b, &t, b->m->cores, k + 1, &few);
+        if (st == LUO_OK) st = step_of_first(b, &t, b->m->nranks, k + 1, &all);
+        if (k >= 0) ratio[k] = all / few;
+    }
+    if (st == LUO_OK && b->m->rank == 0)
+        luo_str_addf(&b->m->facts, "sharing %s,%.6f\n", networks[i].name, median(ratio, SHARING));
+    close_trial(b, &t);
+    luo_arena_free(b->arena);
+    return st;
+}
+
 /* ---- rows ---- */
 
 static int by_size(const void *a, const void *b)
@@ -332,8 +380,8 @@ static bool same(const sample *x, const sample *y)
            x->size.n == y->size.n && x->size.k == y->size.k;
 }
 
-/* The lower quartile: what else runs on the machine only adds. A size that any network shows which
- * is not held out is calibration. */
+/* The median: a step is a sum of what its instructions take, lucky or not. A size that any network
+ * shows which is not held out is calibration. */
 static void write_rows(bench *b)
 {
     if (b->n > 1) qsort(b->at, (size_t)b->n, sizeof *b->at, by_size);
@@ -341,52 +389,39 @@ static void write_rows(bench *b)
         bool held_out = true;
         for (n = 0; i + n < b->n && same(&b->at[i], &b->at[i + n]); n++)
             held_out = held_out && b->at[i + n].held_out;
-        const sample *low = &b->at[i + n / 4], *s = &b->at[i];
+        const sample *mid = &b->at[i + n / 2], *s = &b->at[i];
         luo_str_addf(&b->m->ops, "%s,%s,%lld,%lld,%lld,%.4f,%d,%s\n",
                      luo_op_kind_name((luo_op_kind)s->kind), luo_dtype_name(s->dtype),
                      (long long)s->size.m, (long long)s->size.n, (long long)s->size.k,
-                     1e6 * low->seconds, n, held_out ? "validation" : "calibration");
+                     1e6 * mid->seconds, n, held_out ? "validation" : "calibration");
     }
 }
 
-/* memcpy between buffers, as pieces of tensors are moved; m = elements of 4 bytes. */
-static luo_status measure_copies(bench *b)
-{
-    enum { REPEAT = 15 };
-    const size_t most = 16 << 20;
-    char *from = malloc(most), *to = malloc(most);
-    luo_status st = from && to ? LUO_OK : luo_err_nomem(b->err);
-    for (size_t n = 1 << 12; st == LUO_OK && n <= most; n *= 4) {
-        double s[REPEAT];
-        memset(from, 1, n);
-        memset(to, 2, n);
-        for (int k = 0; k < REPEAT; k++) {
-            const double start = luo_clock_s();
-            memcpy(to, from, n);
-            s[k] = luo_clock_s() - start;
-            from[k] = to[n - 1 - (size_t)k]; /* so that it is not left out */
-        }
-        luo_str_addf(&b->m->ops, "copy,f32,%zu,0,0,%.4f,%d,calibration\n", n / 4,
-                     1e6 * median(s, REPEAT), REPEAT);
-    }
-    free(from);
-    free(to);
-    return st;
-}
-
-static luo_status measure_all(bench *b, bool rows)
+/* Processor times of networks are of the first round. */
+static luo_status measure_round(bench *b, int round)
 {
     static const luo_dtype dtypes[] = {LUO_F32, LUO_F64};
     for (int d = 0; d < 2; d++)
         for (int32_t i = 0; i < NETWORKS && i < b->m->networks; i++) {
+            const bool told = i == FIRST_AGAIN && d == 0 && round == 0;
             const bool skipped = i % 2 == 1 && (b->m->quick || d == 1);
-            const bool shares = networks[i].shares && d == 0;
             if (b->m->quick && (d == 1 || networks[i].hidden > QUICK_HIDDEN)) continue;
-            if (shares || (rows && !skipped))
-                LUO_TRY(measure(b, i, dtypes[d], rows, shares ? "compute_s" : NULL));
+            if (told || !skipped)
+                LUO_TRY(measure(b, i, dtypes[d], true, told ? "compute_s" : NULL));
         }
+    return LUO_OK;
+}
+
+/* Every network is met again some time later, so that a slow phase of the machine is not the whole
+ * of what is known of it. */
+static luo_status measure_all(bench *b, bool rows)
+{
+    for (int32_t i = 0; b->m->nranks > b->m->cores && i < NETWORKS && i < b->m->networks; i++)
+        if (networks[i].shares && !(b->m->quick && networks[i].hidden > QUICK_HIDDEN))
+            LUO_TRY(measure_sharing(b, i));
+    for (int round = 0; rows && round < ROUNDS; round++) LUO_TRY(measure_round(b, round));
     if (!rows) return LUO_OK;
-    LUO_TRY(measure_copies(b));
+    LUO_TRY(luo_measure_copies(b->m, b->err));
     if (b->m->networks <= FIRST_AGAIN) return LUO_OK;
     return measure(b, FIRST_AGAIN, LUO_F32, false, "again_s"); /* has the machine changed? */
 }

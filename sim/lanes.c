@@ -71,10 +71,9 @@ static luo_status lay_out(luo_arena *arena, sim_net *net, place *places, int32_t
 
 /* ---- what threads carry ---- */
 
-/* Work on n cores' worth of threads at once took max(1, n/cores) times as long when it was measured
- * (calibration runs one rank a thread on the node's cores). */
+/* Seconds are of n threads that share the cores with nobody else: work of all of them. */
 luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *lane, int32_t n,
-                           double seconds, double least, sim_traffic *t)
+                           double seconds, sim_traffic *t)
 {
     for (int32_t i = 0; i < n; i++)
         if (!net->lanes[lane[i]].thread || net->lanes[lane[i]].node != net->lanes[lane[0]].node)
@@ -85,8 +84,7 @@ luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *
     const double cores = net->config->cluster->groups[net->lanes[lane[0]].group].host_cores;
     t->nthreads = n;
     t->thread = copy;
-    t->wait_s = fmin(least, seconds);
-    t->work_s = (seconds - t->wait_s) / fmax(1, n / cores);
+    t->work_s = seconds / fmax(1, n / cores);
     return LUO_OK;
 }
 

@@ -82,17 +82,15 @@ static luo_status collect(mailer *m)
     return LUO_OK;
 }
 
-/* Closed form of messages in order of (src, dst): the device with most to send or to receive.
- * empty: as if they were of the least size. */
-static luo_status price(sim_maker *k, const use *u, int32_t n, bool empty, double *seconds)
+/* Closed form of messages in order of (src, dst): the device with most to send or to receive. */
+static luo_status price(sim_maker *k, const use *u, int32_t n, double *seconds)
 {
     double *s = luo_arena_alloc(k->flows, (size_t)n * sizeof *s);
     if (!s) return luo_err_nomem(k->err);
     *seconds = 0;
     for (int32_t i = 0; i < n; i++) {
         double out = 0, back = 0;
-        LUO_TRY(luo_cost_p2p(&k->net->cost, u[i].src, u[i].dst, empty ? 1 : u[i].bytes, 0,
-                             &s[i], k->err));
+        LUO_TRY(luo_cost_p2p(&k->net->cost, u[i].src, u[i].dst, u[i].bytes, 0, &s[i], k->err));
         for (int32_t j = 0; j <= i; j++) {
             out += u[j].src == u[i].src ? s[j] : 0;
             back += u[j].dst == u[i].dst ? s[j] : 0;
@@ -104,10 +102,9 @@ static luo_status price(sim_maker *k, const use *u, int32_t n, bool empty, doubl
 
 static luo_status make_traffic(sim_maker *k, const use *u, int32_t n, int32_t *id)
 {
-    double seconds = 0, least = 0;
+    double seconds = 0;
     luo_arena_reset(k->flows, 0);
-    LUO_TRY(price(k, u, n, false, &seconds));
-    LUO_TRY(price(k, u, n, true, &least));
+    LUO_TRY(price(k, u, n, &seconds));
     for (int32_t i = 0; i < n; i++) {
         luo_flow f;
         LUO_TRY(luo_cost_p2p_flow(&k->net->cost, u[i].src, u[i].dst, u[i].bytes, &f, k->err));
@@ -119,7 +116,7 @@ static luo_status make_traffic(sim_maker *k, const use *u, int32_t n, int32_t *i
     LUO_TRY(sim_maker_close(k, seconds, 1, id));
     if (k->net->lanes[u->src_lane].thread &&
         k->net->lanes[u->src_lane].node == k->net->lanes[u->dst_lane].node &&
-        sim_net_threads(k->arena, k->net, &u->dst_lane, 1, seconds, least, &k->traffics[*id]))
+        sim_net_threads(k->arena, k->net, &u->dst_lane, 1, seconds, &k->traffics[*id]))
         return luo_err_nomem(k->err);
     return LUO_OK;
 }

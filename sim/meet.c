@@ -174,7 +174,7 @@ static int by_value(const void *a, const void *b)
 
 /* Lanes of the groups, each once. */
 static luo_status carry(sim_maker *k, const int32_t *groups, int32_t n, double seconds,
-                        double least, sim_traffic *t)
+                        sim_traffic *t)
 {
     int32_t most = 0, count = 0;
     for (int32_t i = 0; i < n; i++) most += k->net->set->groups[groups[i]].n;
@@ -187,7 +187,7 @@ static luo_status carry(sim_maker *k, const int32_t *groups, int32_t n, double s
     qsort(lane, (size_t)most, sizeof *lane, by_value);
     for (int32_t i = 0; i < most; i++)
         if (count == 0 || lane[i] != lane[count - 1]) lane[count++] = lane[i];
-    if (sim_net_threads(k->arena, k->net, lane, count, seconds, least, t) != LUO_OK)
+    if (sim_net_threads(k->arena, k->net, lane, count, seconds, t) != LUO_OK)
         return luo_err_nomem(k->err);
     return LUO_OK;
 }
@@ -195,24 +195,22 @@ static luo_status carry(sim_maker *k, const int32_t *groups, int32_t n, double s
 static luo_status new_traffic(sim_maker *k, const luo_instr *in, const int32_t *groups, int32_t n,
                               int32_t *id)
 {
-    double seconds = 0, least = 0;
+    double seconds = 0;
     /* accuracy.md 6.1 */
     const double factor =
         in->stream == LUO_STREAM_TP ? k->net->config->stack->tp_exposed_factor : 1;
     int32_t steps = 1;
     for (int32_t i = 0; i < n; i++) {
         const luo_group *g = &k->net->set->groups[groups[i]];
-        double s = 0, l = 0;
+        double s = 0;
         LUO_TRY(luo_cost_group(&k->net->cost, in->coll, g->dev, g->n, in->bytes, 0, &s, k->err));
-        LUO_TRY(luo_cost_group(&k->net->cost, in->coll, g->dev, g->n, 1, 0, &l, k->err));
         seconds = fmax(seconds, s * factor);
-        least = fmax(least, l * factor);
         LUO_TRY(add_flows(k, in, g, factor));
         if (i == 0) steps = ring_steps(k, in, g);
     }
     LUO_TRY(sim_maker_close(k, seconds, steps, id));
     k->traffics[*id].ring = steps > 1;
-    return carry(k, groups, n, seconds, least, &k->traffics[*id]);
+    return carry(k, groups, n, seconds, &k->traffics[*id]);
 }
 
 static luo_status traffic_for(meeter *m, const luo_instr *in, const int32_t *groups, int32_t n,

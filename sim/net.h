@@ -38,7 +38,7 @@ typedef struct sim_traffic {
     double fixed_s, spread_s;   /* closed form: latency part, bandwidth part */
     int32_t nthreads;           /* > 0: ranks of one CPU node carry it themselves (thread.c): .. */
     const int32_t *thread;      /* .. these lanes, each .. */
-    double wait_s, work_s;      /* .. so long without a core and so long at one */
+    double work_s;              /* .. so long at a core */
 } sim_traffic;
 
 typedef struct sim_post { /* a message of a P2P */
@@ -140,10 +140,9 @@ typedef struct sim_message { /* from device to device */
 } sim_message;
 
 typedef struct sim_router sim_router;
-/* The traffic is carried by threads of these lanes, n > 0, if all are CPU ranks of one node;
- * `least` seconds of `seconds` pass whatever its size. */
+/* The traffic is carried by threads of these lanes, n > 0, if all are CPU ranks of one node. */
 luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *lane, int32_t n,
-                           double seconds, double least, sim_traffic *t);
+                           double seconds, sim_traffic *t);
 
 sim_router *sim_router_new(luo_arena *scratch, const sim_net *net);
 /* Adds a traffic made of messages; ids count from 0. The caller fills hops, ring and seconds. */

@@ -4,9 +4,8 @@
  * communication begun; it begins nothing before what that waits for is done. What is begun moves
  * only while the thread waits: there is no progress thread. A collective moves while all its
  * members wait, a message while its receiver does, who copies it; they do nothing else meanwhile.
- * What moves takes no core until the least time is over that any size takes (somebody has to be
- * woken), then a core per thread, so ranks beside it feel it. A thread that only waits takes no
- * core. */
+ * What moves takes a core per thread, so ranks beside it feel it: also being woken and finding cold
+ * caches is time of a core. A thread that only waits takes no core. */
 #include <math.h>
 
 #include "sim/step.h"
@@ -109,7 +108,7 @@ void sim_talk_drive(sim_transfer *part)
 {
     sim_talk *t = part->talk;
     sim_step *s = t->step;
-    sim_sleep_until(s, t->start + t->traffic->wait_s * t->factor + t->extra_s);
+    sim_sleep_until(s, t->start + t->extra_s);
     luo_rank *r = &s->ranks[t->traffic->thread[part->edge]];
     const luo_status st = sim_run_execution(r, NULL, t->traffic->work_s * t->factor);
     if (st != LUO_OK && !s->stopped) sim_step_fail(s, st, r->lane->program->device, -1);

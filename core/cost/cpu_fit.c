@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { TERMS = 3, SWEEPS = 2000 }; /* mnk, mn, and what is moved */
+enum { BEYOND = 2 };               /* how much faster than the rows larger products may be */
 
 static bool is_product(const luo_op_time *t, luo_dtype dtype)
 {
@@ -66,11 +67,12 @@ static void fit_products(const luo_op_time *rows, int32_t n, luo_dtype dtype, do
         add_row(&s, &rows[i]);
     }
     if (out->products == 0) return;
-    const double least[TERMS] = {0, 0, e / bytes_per_s};
+    const double least[TERMS] = {2 / (BEYOND * out->peak_flops), 0, e / bytes_per_s};
     descend(&s, least, c);
-    if (c[0] > 0) out->peak_flops = fmax(out->peak_flops, 2 / c[0]);
-    out->gemm_ratio = c[0] > 0 ? fmin(1, 2 / (c[0] * out->peak_flops)) : 1;
-    out->gemm_depth = c[0] > 0 ? c[1] / c[0] : 0;
+    if (c[0] <= least[0]) c[0] = 2 / out->peak_flops; /* the rows do not tell it from the rest */
+    out->peak_flops = fmax(out->peak_flops, 2 / c[0]);
+    out->gemm_ratio = fmin(1, 2 / (c[0] * out->peak_flops));
+    out->gemm_depth = c[1] / c[0];
     out->memory_ratio = fmin(1, e / (c[2] * bytes_per_s));
     for (int32_t i = 0; i < n; i++) {
         if (!is_product(&rows[i], dtype)) continue;

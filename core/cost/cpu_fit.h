@@ -5,7 +5,8 @@
 #include "core/cost/cpu.h"
 
 typedef struct luo_cpu_fit {
-    double peak_flops; /* of the fastest product, or what larger ones would reach by the fit */
+    double peak_flops; /* of the fastest product, or what larger ones would reach by the fit, up to
+                          twice that; where the rows do not tell, that */
     int32_t products;  /* rows that gemm_* and memory_ratio were fitted on; 0: they are not known */
     double gemm_ratio, gemm_depth, memory_ratio;
     double error; /* mean |formula/measured - 1| over these rows */

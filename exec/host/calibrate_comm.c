@@ -1,17 +1,31 @@
 /* exec/host/calibrate_comm.c: collectives and messages, measured with the executor's own waiting.
  *
- * A collective takes from when its last participant has begun to when the last has ended: that is
- * when the simulator lets it start, too. Clocks of one host are the same clock. */
+ * Alone, a collective finds its memory in caches and its ranks awake; a step does not. So all ranks
+ * compute a product and communicate, again and again, and what counts is by how much longer a cycle
+ * is than one without communication: cold caches, wake-ups, ranks that are not there at once and
+ * what other ranks' work loses are in it, as in a step. */
 #include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/cost/profile.h"
 #include "exec/calibrate.h"
 #include "exec/host/job.h"
 
-enum { REPEAT_LEAST = 9, REPEAT_MOST = 40 };
+enum { ROUNDS = 5, ROUNDS_QUICK = 3, CYCLES_LEAST = 3, CYCLES_MOST = 20 };
+enum { ROWS = 256, COLUMNS = 512, DEPTH = 256, WEIGHTS = 16 }; /* a product: 67 MFLOP */
+#define LEAST_S 1e-6 /* what was measured may be less than nothing */
+
+typedef struct row { /* what is communicated after so many products */
+    bool message;
+    luo_collective what;
+    int n, count, products; /* n: ranks of a group; count: elements; of a message: bytes */
+    int64_t bytes;
+    double added[ROUNDS];
+} row;
+enum { GROUP_MOST = 64, ROWS_MOST = 6 * 36 + 12 }; /* groups of 2, 4 .. GROUP_MOST */
 
 typedef struct tester {
     luo_measurer *m;
@@ -19,8 +33,12 @@ typedef struct tester {
     MPI_Comm group; /* of this rank's group; n ranks */
     int n;
     char *a, *b, *c; /* c: where messages are packed */
+    float *rows, *weights;
+    int turn;
     int *counts, *starts;
-    double seconds[REPEAT_MOST];
+    double cores;
+    row row[ROWS_MOST];
+    int nrow;
     luo_err *err;
 } tester;
 
@@ -51,23 +69,126 @@ static int begin_collective(tester *t, luo_collective what, int count, MPI_Reque
     }
 }
 
-static luo_status time_collective(tester *t, luo_collective what, int64_t bytes, double *seconds)
+static int begin(tester *t, const row *w, MPI_Request *q)
 {
-    const int count = (int)(bytes / 4) / t->n * t->n;
-    double edge[2]; /* when it began, when it ended: the latest of all */
+    const bool sends = t->m->rank % 2 == 0;
+    if (!w->message) return begin_collective(t, w->what, w->count, q);
+    if (sends) memcpy(t->c, t->a, (size_t)w->count);
+    return sends ? MPI_Isend(t->c, w->count, MPI_CHAR, 1, 0, t->group, q)
+                 : MPI_Irecv(t->c, w->count, MPI_CHAR, 0, 0, t->group, q);
+}
+
+static luo_status communicate(tester *t, const row *w)
+{
     MPI_Request q;
-    for (int i = 0; i < t->n; i++) {
-        t->counts[i] = count / t->n;
-        t->starts[i] = i * (count / t->n);
+    LUO_TRY(host_mpi(t->err, begin(t, w, &q), "a communication"));
+    LUO_TRY(host_wait(t->x, NULL, 1, &q, t->err));
+    if (w->message && t->m->rank % 2) memcpy(t->b, t->c, (size_t)w->count);
+    return LUO_OK;
+}
+
+/* ---- what it adds ---- */
+
+/* A product as of a layer: other weights each time, and the first cells of `a` are made by it. */
+static void work(tester *t)
+{
+    const float *weights = t->weights + (size_t)(t->turn++ % WEIGHTS) * DEPTH * COLUMNS;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, ROWS, COLUMNS, DEPTH, 1, t->rows, DEPTH,
+                weights, COLUMNS, 0, (float *)t->a, COLUMNS);
+}
+
+static double processor_s(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+/* Seconds that a cycle of products, and what is communicated after them, holds the machine: until
+ * the last rank is done. Without: the processor time of the products, since ranks that do not wait
+ * for each other do not end together. The same on all ranks. */
+static luo_status time_cycles(tester *t, const row *r, bool with, int cycles, double *seconds)
+{
+    MPI_Request q;
+    LUO_TRY(barrier(t, t->x->p2p));
+    const double began = with ? host_now() : processor_s();
+    for (int i = 0; i < cycles; i++) {
+        for (int k = 0; k < r->products; k++) work(t);
+        if (with) LUO_TRY(communicate(t, r));
     }
-    LUO_TRY(barrier(t, t->group));
-    edge[0] = host_now();
-    LUO_TRY(host_mpi(t->err, begin_collective(t, what, count, &q), "a collective"));
+    *seconds = ((with ? host_now() : processor_s()) - began) / cycles;
+    MPI_Iallreduce(MPI_IN_PLACE, seconds, 1, MPI_DOUBLE, with ? MPI_MAX : MPI_SUM, t->x->p2p, &q);
     LUO_TRY(host_wait(t->x, NULL, 1, &q, t->err));
-    edge[1] = host_now();
-    MPI_Iallreduce(MPI_IN_PLACE, edge, 2, MPI_DOUBLE, MPI_MAX, t->group, &q);
-    LUO_TRY(host_wait(t->x, NULL, 1, &q, t->err));
-    *seconds = edge[1] - edge[0];
+    if (!with) *seconds /= fmin(t->cores, t->m->nranks);
+    return LUO_OK;
+}
+
+/* By how much a cycle is longer with it than without, right after each other: a machine whose speed
+ * changes changes both. */
+static luo_status time_added(tester *t, const row *r, double *added)
+{
+    const double budget_s = t->m->quick ? 0.01 : 0.04;
+    double with = 0, without = 0;
+    LUO_TRY(time_cycles(t, r, true, 2, &with)); /* warms up */
+    const double fit = budget_s / fmax(with, 1e-9);
+    const int n = fit > CYCLES_MOST ? CYCLES_MOST : fit < CYCLES_LEAST ? CYCLES_LEAST : (int)fit;
+    LUO_TRY(time_cycles(t, r, true, n, &with));
+    LUO_TRY(time_cycles(t, r, false, n, &without));
+    *added = with - without;
+    return LUO_OK;
+}
+
+/* ---- rows ---- */
+
+static const int64_t sizes[] = {1 << 10, 1 << 12, 1 << 14, 1 << 16,
+                                1 << 18, 1 << 20, 1 << 22, INT64_C(1) << 24};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+/* Calibration after one product each; validation after two, of every other size. */
+static void add_rows(tester *t, int n, bool message, luo_collective what)
+{
+    const bool rare = !message && (what == LUO_ALL_TO_ALL || what == LUO_BROADCAST);
+    const bool checked = message || what == LUO_ALL_REDUCE;
+    for (int i = 0; i < SIZES; i++)
+        for (int products = 1; products <= 2; products++) {
+            const bool even = i % 2 == 0;
+            if ((!even && (t->m->quick || rare)) || (products > 1 && !(checked && even))) continue;
+            const int count = message ? (int)sizes[i] : (int)(sizes[i] / 4) / n * n;
+            t->row[t->nrow++] = (row){message, what, n, count, products, sizes[i], {0}};
+        }
+}
+
+static void list_rows(tester *t)
+{
+    for (int n = 2; n <= t->m->nranks && n <= GROUP_MOST; n *= 2)
+        for (int what = 0; t->m->nranks % n == 0 && what < LUO_COLLECTIVES; what++)
+            add_rows(t, n, false, (luo_collective)what);
+    if (t->m->nranks % 2 == 0) add_rows(t, 2, true, LUO_ALL_REDUCE);
+}
+
+static luo_status turn_to(tester *t, const row *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        t->counts[i] = r->count / r->n;
+        t->starts[i] = i * (r->count / r->n);
+    }
+    if (t->n == r->n) return LUO_OK;
+    if (t->n) MPI_Comm_free(&t->group);
+    t->n = r->n;
+    return host_mpi(t->err, MPI_Comm_split(t->x->p2p, t->m->rank / t->n, t->m->rank, &t->group),
+                    "making a communicator");
+}
+
+/* All rows, and all again: a slow phase of the machine meets few rounds of a row. */
+static luo_status measure_rows(tester *t)
+{
+    const int rounds = t->m->quick ? ROUNDS_QUICK : ROUNDS;
+    for (int k = 0; k < rounds; k++)
+        for (int i = 0; i < t->nrow; i++) {
+            LUO_TRY(turn_to(t, &t->row[i]));
+            LUO_TRY(time_added(t, &t->row[i], &t->row[i].added[k]));
+        }
+    if (t->n) MPI_Comm_free(&t->group);
     return LUO_OK;
 }
 
@@ -77,125 +198,30 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What else runs on the machine only adds. */
-static double lower_quartile(tester *t, int n)
+/* Processor time of a member, as core/cost and the simulator have it (ARCHITECTURE.md): so many
+ * seconds as it would take if its own threads alone shared the cores. A message is its receiver's.
+ */
+static double alone_s(const tester *t, row *r)
 {
-    qsort(t->seconds, (size_t)n, sizeof *t->seconds, by_value);
-    return t->seconds[n / 4];
+    const int rounds = t->m->quick ? ROUNDS_QUICK : ROUNDS;
+    const int threads = r->message ? 1 : r->n, all = r->message ? t->m->nranks / 2 : t->m->nranks;
+    qsort(r->added, (size_t)rounds, sizeof *r->added, by_value);
+    return fmax(LEAST_S, r->added[rounds / 2]) / fmax(1, all / t->cores) *
+           fmax(1, threads / t->cores);
 }
 
-/* As many times as fit in the budget, equally often on all ranks of the group. */
-static luo_status measure_collective(tester *t, luo_collective what, int64_t bytes, double *out)
+static void write_rows(tester *t)
 {
-    const double budget = t->m->quick ? 0.02 : 0.08;
-    double sum = 0;
-    int n = 0;
-    LUO_TRY(time_collective(t, what, bytes, &t->seconds[0])); /* warms up */
-    while (n < REPEAT_MOST && (n < REPEAT_LEAST || sum < budget)) {
-        LUO_TRY(time_collective(t, what, bytes, &t->seconds[n]));
-        sum += t->seconds[n++];
+    for (int i = 0; i < t->nrow; i++) {
+        row *r = &t->row[i];
+        const char *role = r->products > 1 ? "validation" : "calibration";
+        const double us = 1e6 * alone_s(t, r);
+        if (r->message)
+            luo_str_addf(&t->m->transfers, "pcie,%lld,%.3f,%s\n", (long long)r->bytes, us, role);
+        else
+            luo_str_addf(&t->m->collectives, "%s,f32,%d,1,%lld,%.3f,%s\n",
+                         luo_collective_name(r->what), r->n, (long long)r->bytes, us, role);
     }
-    *out = lower_quartile(t, n);
-    return LUO_OK;
-}
-
-/* ---- groups ---- */
-
-static const int64_t sizes[] = {1 << 10, 1 << 12, 1 << 14, 1 << 16,
-                                1 << 18, 1 << 20, 1 << 22, INT64_C(1) << 24};
-enum { SIZES = sizeof sizes / sizeof *sizes };
-
-static luo_status open_group(tester *t, int n)
-{
-    t->n = n;
-    return host_mpi(t->err, MPI_Comm_split(t->x->p2p, t->m->rank / n, t->m->rank, &t->group),
-                    "making a communicator");
-}
-
-/* alone: the first group, while the other ranks wait for it. */
-static luo_status measure_size(tester *t, luo_collective what, int64_t bytes, bool alone)
-{
-    double seconds = 0;
-    LUO_TRY(barrier(t, t->x->p2p));
-    if (!alone || t->m->rank < t->n) LUO_TRY(measure_collective(t, what, bytes, &seconds));
-    LUO_TRY(barrier(t, t->x->p2p));
-    if (t->m->rank == 0)
-        luo_str_addf(&t->m->collectives, "%s,f32,%d,1,%lld,%.3f,%s\n", luo_collective_name(what),
-                     t->n, (long long)bytes, 1e6 * seconds, alone ? "calibration" : "validation");
-    return LUO_OK;
-}
-
-static luo_status measure_group(tester *t, int n)
-{
-    LUO_TRY(open_group(t, n));
-    luo_status st = LUO_OK;
-    for (int what = 0; st == LUO_OK && what < LUO_COLLECTIVES; what++)
-        for (int i = 0; st == LUO_OK && i < SIZES; i++) {
-            if (t->m->quick && i % 2) continue;
-            st = measure_size(t, (luo_collective)what, sizes[i], true);
-            if (st == LUO_OK && n < t->m->nranks && what == LUO_ALL_REDUCE && i % 2 == 0)
-                st = measure_size(t, (luo_collective)what, sizes[i], false);
-        }
-    MPI_Comm_free(&t->group);
-    return st;
-}
-
-/* ---- messages ---- */
-
-/* From when rank 0 packs to when rank 1 has unpacked, rank 1 waiting for it. */
-static luo_status time_message(tester *t, int64_t bytes, double *seconds)
-{
-    double edge[2] = {0, 0};
-    MPI_Request q;
-    LUO_TRY(barrier(t, t->group));
-    if (t->m->rank % 2 == 0) {
-        edge[0] = host_now();
-        memcpy(t->c, t->a, (size_t)bytes);
-        LUO_TRY(
-            host_mpi(t->err, MPI_Isend(t->c, (int)bytes, MPI_CHAR, 1, 0, t->group, &q), "a send"));
-        LUO_TRY(host_wait(t->x, NULL, 1, &q, t->err));
-    } else {
-        LUO_TRY(host_mpi(t->err, MPI_Irecv(t->c, (int)bytes, MPI_CHAR, 0, 0, t->group, &q),
-                         "a receive"));
-        LUO_TRY(host_wait(t->x, NULL, 1, &q, t->err));
-        memcpy(t->b, t->c, (size_t)bytes);
-        edge[1] = host_now();
-    }
-    MPI_Iallreduce(MPI_IN_PLACE, edge, 2, MPI_DOUBLE, MPI_MAX, t->group, &q);
-    LUO_TRY(host_wait(t->x, NULL, 1, &q, t->err));
-    *seconds = edge[1] - edge[0];
-    return LUO_OK;
-}
-
-static luo_status measure_message(tester *t, int64_t bytes, bool alone)
-{
-    double seconds = 0;
-    LUO_TRY(barrier(t, t->x->p2p));
-    if (!alone || t->m->rank < 2) {
-        const int n = t->m->quick ? REPEAT_LEAST : REPEAT_MOST / 2;
-        for (int k = -1; k < n; k++) LUO_TRY(time_message(t, bytes, &t->seconds[k < 0 ? 0 : k]));
-        seconds = lower_quartile(t, n);
-    }
-    LUO_TRY(barrier(t, t->x->p2p));
-    if (t->m->rank == 0)
-        luo_str_addf(&t->m->transfers, "pcie,%lld,%.3f,%s\n", (long long)bytes, 1e6 * seconds,
-                     alone ? "calibration" : "validation");
-    return LUO_OK;
-}
-
-static luo_status measure_messages(tester *t)
-{
-    LUO_TRY(open_group(t, 2));
-    luo_status st = LUO_OK;
-    if (t->m->nranks % 2 == 0 || t->m->rank < t->m->nranks - 1)
-        for (int i = 0; st == LUO_OK && i < SIZES; i++) {
-            if (t->m->quick && i % 2) continue;
-            st = measure_message(t, sizes[i], true);
-            if (st == LUO_OK && t->m->nranks > 2 && i % 2 == 0)
-                st = measure_message(t, sizes[i], false);
-        }
-    MPI_Comm_free(&t->group);
-    return st;
 }
 
 /* ---- all ---- */
@@ -220,12 +246,18 @@ static luo_status measure_all(tester *t)
     t->a = calloc(1, most);
     t->b = calloc(1, most);
     t->c = calloc(1, most);
+    t->rows = calloc(ROWS * DEPTH, sizeof *t->rows);
+    t->weights = calloc((size_t)WEIGHTS * DEPTH * COLUMNS, sizeof *t->weights);
     t->counts = calloc((size_t)t->m->nranks, sizeof *t->counts);
     t->starts = calloc((size_t)t->m->nranks, sizeof *t->starts);
-    if (!t->a || !t->b || !t->c || !t->counts || !t->starts) return luo_err_nomem(t->err);
-    for (int n = 2; n <= t->m->nranks; n *= 2)
-        if (t->m->nranks % n == 0) LUO_TRY(measure_group(t, n));
-    return measure_messages(t);
+    const bool room = t->a && t->b && t->c && t->rows && t->weights;
+    if (!room || !t->counts || !t->starts) return luo_err_nomem(t->err);
+    for (int i = 0; i < ROWS * DEPTH; i++) t->rows[i] = 1e-3F * (float)(i % 7);
+    for (int i = 0; i < WEIGHTS * DEPTH * COLUMNS; i++) t->weights[i] = 1e-3F * (float)(i % 5);
+    list_rows(t);
+    LUO_TRY(measure_rows(t));
+    if (t->m->rank == 0) write_rows(t);
+    return LUO_OK;
 }
 
 luo_status luo_measure_comm(luo_measurer *m, luo_err *err)
@@ -235,12 +267,14 @@ luo_status luo_measure_comm(luo_measurer *m, luo_err *err)
     for (int32_t r = 0; r < m->nranks; r++) device_of[r] = r;
     const luo_rank_config config = {
         .rank = m->rank, .nranks = m->nranks, .device_of = device_of, .dtype = LUO_F32};
-    tester t = {.m = m, .err = err};
+    tester t = {.m = m, .err = err, .cores = m->cores};
     luo_status st = luo_host_executor.open(&config, &t.x, err);
     if (st == LUO_OK) st = measure_all(&t);
     free(t.a);
     free(t.b);
     free(t.c);
+    free(t.rows);
+    free(t.weights);
     free(t.counts);
     free(t.starts);
     if (t.x) luo_host_executor.close(t.x);

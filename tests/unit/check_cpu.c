@@ -187,6 +187,31 @@ START_TEST(role_on_cpu)
 }
 END_TEST
 
+/* Rows whose times say nothing of the work (one of a few small ones was disturbed): larger products
+ * are not promised any speed, but at most twice what the fastest row had. */
+START_TEST(fit_of_small_rows_is_bounded)
+{
+    LUO_PROP_FOR(seed, 50)
+    {
+        luo_rng rng = luo_rng_seed(seed);
+        luo_op_time rows[6];
+        double fastest = 0;
+        for (int i = 0; i < 6; i++) {
+            const int64_t m = 64, n = 16 << i % 3, k = i < 3 ? 64 : 160;
+            const double moved = (double)(m * k + k * n + 2 * m * n);
+            const double s = moved * 1e-10 * (1 + 2 * luo_rng_u(&rng));
+            rows[i] = (luo_op_time){"matmul", LUO_F32, m, n, k, s};
+            fastest = fmax(fastest, 2 * (double)(m * n * k) / s);
+        }
+        luo_cpu_fit fit;
+        ck_assert_int_eq(luo_cpu_fit_rows(rows, 6, LUO_F32, 20e9, &fit, NULL), LUO_OK);
+        ck_assert_msg(fit.peak_flops >= fastest && fit.peak_flops <= 2 * fastest * (1 + 1e-9),
+                      "seed %d: %g of %g", (int)seed, fit.peak_flops, fastest);
+        ck_assert(fit.gemm_ratio > 0 && fit.gemm_ratio <= 1 && fit.gemm_depth >= 0);
+    }
+}
+END_TEST
+
 /* Rows made by the formula give its constants back; the best product's rate is the peak. */
 START_TEST(fit_finds_constants)
 {
@@ -231,4 +256,5 @@ START_TEST(fit_finds_constants)
 END_TEST
 
 LUO_SUITE("cost.cpu", LUO_T(product_formula), LUO_T(rows_of_products), LUO_T(rows_of_attention),
-          LUO_T(rows_of_others), LUO_T(role_on_cpu), LUO_T(fit_finds_constants))
+          LUO_T(rows_of_others), LUO_T(role_on_cpu), LUO_T(fit_of_small_rows_is_bounded),
+          LUO_T(fit_finds_constants))
