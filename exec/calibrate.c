@@ -78,7 +78,8 @@ luo_status luo_calibrate_main(int argc, char **argv, const luo_executor *executo
     LUO_TRY(read_args(argc, argv, &dir, &ops, &m, err));
     LUO_TRY(luo_boot_open(&boot, &m.rank, &m.nranks, err));
     m.cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL); /* a rank less measures nothing */
+    /* a rank less measures nothing */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     const luo_status st = measure(&m, executor, dir, ops, err);
     luo_str_free(&m.ops);
     luo_str_free(&m.collectives);
