@@ -62,42 +62,6 @@ luo_status luo_plan_sizes(luo_cli *cli, luo_uniform_opts *o, luo_err *err)
     return LUO_OK;
 }
 
-/* Keeps the first `want` that fit when compiled; *set: programs of the best. */
-static luo_status keep_fitting(luo_cli *cli, luo_uniform_result *r, int32_t *n, int32_t want,
-                               const luo_model *model, const luo_cluster *cluster,
-                               luo_programs **set, luo_err *err)
-{
-    const int32_t all = *n;
-    int32_t kept = 0;
-    for (int32_t i = 0; i < all && kept < want; i++) {
-        luo_programs *s;
-        const luo_compile_opts opts = {.check = true};
-        LUO_TRY(luo_plan_compile(cli->arena, r[i].plan, model, cluster, &opts, &s, err));
-        const luo_status st = luo_cli_fits(cli, r[i].plan, cluster, s, err);
-        if (st == LUO_EOOM) continue;
-        if (st != LUO_OK) return st;
-        if (kept == 0) *set = s;
-        r[kept++] = r[i];
-    }
-    *n = kept;
-    if (kept == 0)
-        return luo_err_prefix(err, LUO_EINFEASIBLE, "no plan fits; the last of %d tried", all);
-    if (err) *err = (luo_err){0};
-    return LUO_OK;
-}
-
-enum { CANDIDATES = 24 }; /* the closed form filters roughly; compiled memory decides */
-
-luo_status luo_plan_best_uniform(luo_cli *cli, const luo_uniform_opts *o, const luo_model *model,
-                                 const luo_cluster *cluster, luo_uniform_result **out, int32_t *n,
-                                 luo_programs **set, luo_err *err)
-{
-    luo_uniform_opts more = *o;
-    if (more.top < CANDIDATES) more.top = CANDIDATES;
-    LUO_TRY(luo_plan_uniform(cli->arena, model, cluster, &more, out, n, err));
-    return keep_fitting(cli, *out, n, o->top, model, cluster, set, err);
-}
-
 const char *luo_plan_file(luo_cli *cli, int32_t rank)
 {
     const char *out = luo_args_get(&cli->args, "out", "plan.json");

@@ -89,6 +89,8 @@ static luo_status read_batch(luo_cli *cli, luo_malleus_call *c, luo_uniform_opts
                            "given; choose one.");
     LUO_TRY(luo_args_int(a, "micro-batches", 0, 1, 1 << 24, &c->job.micro_batches, err));
     if (own) return LUO_OK;
+    const bool open = !o->tp || !o->pp || !o->dp; /* what is not given the uniform planner finds */
+    if (open && !o->micro_batch_sequences && !c->job.micro_batches) return LUO_OK;
     if (o->micro_batch_sequences == 0) o->micro_batch_sequences = 1;
     if (c->job.micro_batches) o->batch_sequences = c->job.micro_batches * o->micro_batch_sequences;
     c->job.micro_batches = o->batch_sequences / o->micro_batch_sequences;
@@ -208,11 +210,9 @@ static luo_status best_uniform(luo_cli *cli, luo_malleus_call *c, luo_uniform_op
                                luo_plan **out, luo_err *err)
 {
     luo_uniform_result *found;
-    luo_programs *set;
     int32_t n;
     o->stack = &c->stack;
-    o->top = 1;
-    LUO_TRY(luo_plan_best_uniform(cli, o, c->model, &c->healthy, &found, &n, &set, err));
+    LUO_TRY(luo_plan_uniform_fitting(cli->arena, c->model, c->cluster, o, &found, &n, NULL, err));
     *out = found[0].plan;
     return LUO_OK;
 }

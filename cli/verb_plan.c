@@ -88,7 +88,7 @@ static luo_status plan_uniform(luo_cli *cli, luo_err *err)
     o.stack = &stack;
     o.top = (int32_t)top;
     const double start = luo_wall_s();
-    LUO_TRY(luo_plan_best_uniform(cli, &o, model, cluster, &found, &a.n, &set, err));
+    LUO_TRY(luo_plan_uniform_fitting(cli->arena, model, cluster, &o, &found, &a.n, &set, err));
     a.planning_s = luo_wall_s() - start;
     a.found = found;
     LUO_TRY(luo_cli_one_step(cli, set, cluster, &stack, found[0].plan->dtype, NULL, &a.step_s));

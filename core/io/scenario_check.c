@@ -287,9 +287,9 @@ void luo_check_policy(luo_yaml_doc *doc, const luo_yaml *map)
         if (x && !(policy_keys[i].policies & policy))
             key_elsewhere(doc, x, name->text, policy_keys[i].policies);
     }
-    if (planner)
-        luo_yaml_error_key(doc, planner, "a policy's own `planner` is not in this build; give the "
-                                         "policy a `plan`, or the scenario a `planner`.");
+    if (planner && *text_of(map, "plan"))
+        luo_yaml_error_key(doc, planner, "policy `%s` has a `plan` and a `planner`; one of them "
+                                         "makes its first plan.", name->text);
     if (label && !luo_folder_name(label->text))
         luo_yaml_error(doc, label, "`label` is `%.60s`; letters, digits and _ . + - are expected, "
                                    "it names a folder.", label->text);
@@ -300,12 +300,15 @@ void luo_check_policy(luo_yaml_doc *doc, const luo_yaml *map)
 
 void luo_check_planner(luo_yaml_doc *doc, const luo_yaml *map)
 {
-    static const char *const planners[] = {"uniform", "malleus", "hydraulis", "hap", "auto"};
+    static const char *const here[] = {"uniform", "malleus"};
+    static const char *const later[] = {"hydraulis", "hap", "auto"};
     const luo_yaml *name = luo_yaml_get(map, "name");
-    if (strcmp(name->text, "uniform") == 0) return;
-    luo_yaml_error(doc, name, listed(planners, COUNT(planners), name->text)
-                                  ? "planner `%.60s` is not in this build; `uniform` is."
-                                  : "unknown planner `%.60s`; `uniform` is expected.", name->text);
+    if (listed(here, COUNT(here), name->text)) return;
+    luo_yaml_error(doc, name, listed(later, COUNT(later), name->text)
+                                  ? "planner `%.60s` is not in this build; `uniform` and `malleus` "
+                                    "are."
+                                  : "unknown planner `%.60s`; `uniform` or `malleus` is expected.",
+                   name->text);
 }
 
 /* ---- the rest ---- */

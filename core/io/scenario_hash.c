@@ -93,6 +93,7 @@ static json_t *policy_json(const luo_policy_spec *p)
     json_t *o = json_object();
     text(o, "name", p->name);
     text(o, "label", p->label);
+    if (p->planner) text(o, "planner", p->planner);
     num(o, "restart_s", p->restart_s);
     num(o, "threshold_slowdown", p->threshold_slowdown);
     num(o, "replan_gap", p->replan_gap);

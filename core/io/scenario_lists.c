@@ -242,6 +242,7 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
     p->always_switch = y->always_switch;
     p->planner_measured = y->planner_time == 1;
     p->strict_uniform = y->strict_uniform;
+    if (given(at, "planner")) p->planner = luo_scenario_text(r, y->planner.name);
     snprintf(name, sizeof name, "policies.%u.plan", r->row);
     if (plan && *plan->text) p->plan = luo_take_plan(r, plan, name);
 }

@@ -1,6 +1,7 @@
 /* Does a compiled plan fit into its devices? (conventions.md 3.5: the sentence is golden.) */
 #include <inttypes.h>
 
+#include "core/plan/compile.h"
 #include "core/plan/planners.h"
 
 static double gib(int64_t bytes)
@@ -59,4 +60,50 @@ luo_status luo_plan_fits(uint64_t plan_hash, const luo_cluster *c, const luo_pro
         plan_hash, gib(m->peak), dev, c->nodes[c->devices[dev].node].name, c->devices[dev].slot,
         p->memory_bytes / 1073741824.0, p->reserved_bytes / 1073741824.0, gib(m->weights),
         gib(m->gradients), gib(m->optimizer), gib(m->activations + m->buffers));
+}
+
+/* ---- uniform plans that fit ---- */
+
+static luo_status fits(luo_arena *arena, const luo_plan *p, const luo_model *model,
+                       const luo_cluster *cluster, luo_programs **set, luo_err *err)
+{
+    const luo_compile_opts opts = {.check = true};
+    double ratio;
+    int32_t device;
+    LUO_TRY(luo_plan_compile(arena, p, model, cluster, &opts, set, err));
+    luo_memory *m = LUO_NEW_N(arena, luo_memory, (*set)->n);
+    if (!m) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(arena, *set, m, err));
+    return luo_plan_fits(luo_plan_hash(p), cluster, *set, m, &ratio, &device, err);
+}
+
+enum { CANDIDATES = 24 };
+
+luo_status luo_plan_uniform_fitting(luo_arena *arena, const luo_model *model,
+                                    const luo_cluster *cluster, const luo_uniform_opts *opts,
+                                    luo_uniform_result **out, int32_t *n, luo_programs **set,
+                                    luo_err *err)
+{
+    const int32_t want = opts->top > 0 ? opts->top : 1;
+    luo_uniform_opts more = *opts;
+    luo_uniform_result *r;
+    int32_t all, kept = 0;
+    if (more.top < CANDIDATES) more.top = CANDIDATES;
+    LUO_TRY(luo_plan_uniform(arena, model, cluster, &more, &r, &all, err));
+    for (int32_t i = 0; i < all && kept < want; i++) {
+        luo_programs *s;
+        const size_t mark = luo_arena_mark(arena);
+        const luo_status st = fits(arena, r[i].plan, model, cluster, &s, err);
+        if (st != LUO_OK || kept > 0 || !set) luo_arena_reset(arena, mark);
+        if (st == LUO_EOOM) continue;
+        if (st != LUO_OK) return st;
+        if (kept == 0 && set) *set = s;
+        r[kept++] = r[i];
+    }
+    if (kept == 0)
+        return luo_err_prefix(err, LUO_EINFEASIBLE, "no plan fits; the last of %d tried", all);
+    if (err) *err = (luo_err){0};
+    *out = r;
+    *n = kept;
+    return LUO_OK;
 }

@@ -55,6 +55,14 @@ luo_status luo_plan_uniform(luo_arena *arena, const luo_model *model, const luo_
                             const luo_uniform_opts *opts, luo_uniform_result **out, int32_t *n,
                             luo_err *err);
 
+/* The same, less the plans that do not fit when they are compiled (the closed form filters roughly,
+ * so more of them are tried). *set (may be NULL): programs of the best.
+ * Errors: those of luo_plan_uniform; LUO_EINFEASIBLE none fits; those of luo_plan_compile. */
+luo_status luo_plan_uniform_fitting(luo_arena *arena, const luo_model *model,
+                                    const luo_cluster *cluster, const luo_uniform_opts *opts,
+                                    luo_uniform_result **out, int32_t *n, luo_programs **set,
+                                    luo_err *err);
+
 /* Memory of every device of a compiled plan, in the set's order: out[set->n]. */
 luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memory *out,
                            luo_err *err);

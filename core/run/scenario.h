@@ -81,6 +81,7 @@ typedef enum luo_plan_mode { /* when nothing has failed (Malleus 13) */
 typedef struct luo_policy_spec {
     const char *name, *label; /* label = name unless given */
     const luo_plan *plan;     /* own plan, or NULL */
+    const char *planner;      /* own planner of the first plan, or NULL */
     double restart_s;         /* < 0: from costs */
     double threshold_slowdown, replan_gap, payback_steps, planner_s;
     int32_t window_steps, top_k;
@@ -106,7 +107,7 @@ typedef struct luo_scenario {
     const luo_cluster *cluster;
     const luo_model *model;
     const luo_plan *plan;  /* NULL: made by `planner` */
-    const char *planner;   /* "uniform" */
+    const char *planner;   /* "uniform", "malleus" */
     int64_t steps;         /* 0: by duration */
     double duration_s;
     int64_t batch_sequences; /* 0: the plan's own micro-batches */

@@ -1,0 +1,163 @@
+/* The plan that a run begins with: given, or made by a planner (conventions.md 7). */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/plan/malleus_job.h"
+#include "core/run/run.h"
+
+/* ---- given ---- */
+
+/* Micro-batches of a given plan for the batch of the scenario: in proportion, largest remainder,
+ * ties to the smaller index (hspmd.md 3.1); exact when the batch is the plan's own. */
+static luo_status deal_batch(luo_run *r, const luo_plan *p, luo_plan *out, luo_err *err)
+{
+    const int32_t n = p->npipelines, size = p->pipelines[0].micro_batch_sequences;
+    int64_t was = 0, given = 0;
+    for (int32_t i = 0; i < n; i++) {
+        was += p->pipelines[i].micro_batches;
+        if (p->pipelines[i].micro_batch_sequences != size || p->pipelines[i].micro_batch_tokens)
+            return luo_err_set(err, LUO_EINPUT, "plan `%s` has pipelines with different "
+                               "micro-batches; leave `batch` to the plan.", p->name);
+    }
+    if (r->sc->batch_sequences % size)
+        return luo_err_set(err, LUO_EINPUT, "a batch of %" PRId64 " sequences is not a multiple of "
+                           "the plan's micro-batches of %d; another batch is needed.",
+                           r->sc->batch_sequences, size);
+    const int64_t M = r->sc->batch_sequences / size;
+    if (M < n)
+        return luo_err_set(err, LUO_EINPUT, "the batch gives %" PRId64 " micro-batches for %d "
+                           "pipelines; at least one each is needed.", M, n);
+    luo_pipeline *pl = LUO_NEW_N(r->arena, luo_pipeline, n);
+    int64_t *rest = LUO_NEW_N(r->arena, int64_t, n);
+    if (!pl || !rest) return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) {
+        pl[i] = p->pipelines[i];
+        const int64_t share = M * pl[i].micro_batches;
+        rest[i] = share % was;
+        pl[i].micro_batches = (int32_t)(share / was);
+        if (pl[i].micro_batches == 0) { /* each needs one */
+            pl[i].micro_batches = 1;
+            rest[i] = -1;
+        }
+        given += pl[i].micro_batches;
+    }
+    for (; given < M; given++) {
+        int32_t to = 0;
+        for (int32_t i = 1; i < n; i++)
+            if (rest[i] > rest[to]) to = i;
+        pl[to].micro_batches++;
+        rest[to] = -1;
+    }
+    for (; given > M; given--) {
+        int32_t from = 0;
+        for (int32_t i = 1; i < n; i++)
+            if (pl[i].micro_batches > pl[from].micro_batches) from = i;
+        pl[from].micro_batches--;
+    }
+    *out = *p;
+    out->pipelines = pl;
+    return LUO_OK;
+}
+
+static luo_status use_given(luo_run *r, const luo_plan *given, luo_err *err)
+{
+    luo_plan dealt = *given;
+    if (r->sc->batch_sequences > 0 && luo_plan_sequences(given) != r->sc->batch_sequences)
+        LUO_TRY(deal_batch(r, given, &dealt, err));
+    return luo_run_use_plan(r, &dealt, luo_run_tokens(r, &dealt), &r->plan, err);
+}
+
+/* ---- made ---- */
+
+static luo_status batch_known(const luo_run *r, const char *planner, luo_err *err)
+{
+    if (r->sc->batch_sequences > 0) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT, "planner `%s` needs to know the batch; give "
+                       "`data.batch.sequences` or a plan.", planner);
+}
+
+static luo_uniform_opts uniform_opts(const luo_scenario *sc, int32_t top)
+{
+    return (luo_uniform_opts){
+        .batch_sequences = sc->batch_sequences, .top = top, .zero = -1, .recompute = -1,
+        .sequence_tokens = sc->length_tokens > 0 ? sc->length_tokens
+                                                 : sc->model->max_sequence_tokens,
+        .sequence_parallel = true, .stack = &sc->stack};
+}
+
+enum { OFFERS = 8 };
+
+/* The best offer of the uniform planner whose compiled form fits. */
+static luo_status plan_uniform(luo_run *r, luo_err *err)
+{
+    const luo_scenario *sc = r->sc;
+    const luo_uniform_opts o = uniform_opts(sc, OFFERS);
+    luo_uniform_result *offer;
+    int32_t n;
+    LUO_TRY(batch_known(r, "uniform", err));
+    LUO_TRY(luo_plan_uniform(r->arena, sc->model, sc->cluster, &o, &offer, &n, err));
+    luo_status st = LUO_EOOM;
+    for (int32_t i = 0; i < n && st == LUO_EOOM; i++)
+        st = luo_run_use_plan(r, offer[i].plan, luo_run_tokens(r, offer[i].plan), &r->plan, err);
+    if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;
+    return st;
+}
+
+/* Nobody is known to be slow yet: what is up has rate 1, and standby stays out. */
+static luo_status at_start(luo_run *r, double **rate, bool **candidate, luo_err *err)
+{
+    const luo_cluster *c = r->sc->cluster;
+    luo_world *w;
+    LUO_TRY(luo_world_new(r->arena, c, &w, err));
+    *rate = LUO_NEW_N(r->arena, double, c->ndevices);
+    *candidate = LUO_NEW_N(r->arena, bool, c->ndevices);
+    if (!*rate || !*candidate) return luo_err_nomem(err);
+    for (int32_t d = 0; d < c->ndevices; d++) {
+        (*rate)[d] = w->up[d] ? 1 : (double)INFINITY;
+        (*candidate)[d] = true;
+    }
+    for (int32_t i = 0; i < c->nstandby; i++) (*candidate)[c->standby[i]] = false;
+    return LUO_OK;
+}
+
+enum { TRIES = 8 };
+
+/* Types of devices that differ get shares that differ: the straggler planner on base rates, from
+ * the best uniform plan. Its caps are estimates; what does not fit is planned with less memory. No
+ * seed of the scenario enters, so runs of several seeds begin alike. */
+static luo_status plan_malleus(luo_run *r, luo_err *err)
+{
+    const luo_scenario *sc = r->sc;
+    const luo_uniform_opts o = uniform_opts(sc, 1);
+    luo_uniform_result *base;
+    luo_malleus_answer a;
+    double *rate;
+    bool *candidate;
+    int32_t n;
+    luo_status st = LUO_EOOM;
+    LUO_TRY(batch_known(r, "malleus", err));
+    LUO_TRY(luo_plan_uniform_fitting(r->arena, sc->model, sc->cluster, &o, &base, &n, NULL, err));
+    LUO_TRY(at_start(r, &rate, &candidate, err));
+    luo_malleus_job job = {.model = sc->model, .cluster = sc->cluster, .stack = &sc->stack,
+                           .base = base->plan, .rate = rate, .candidate = candidate,
+                           .sequence_tokens = luo_run_tokens(r, base->plan), .memory_factor = 1};
+    for (int i = 0; i < TRIES && st == LUO_EOOM; i++) {
+        LUO_TRY(luo_plan_malleus(r->arena, &job, &a, err));
+        st = luo_run_use_plan(r, a.plan, luo_run_tokens(r, a.plan), &r->plan, err);
+        job.memory_factor *= 0.9;
+    }
+    if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;
+    return st;
+}
+
+luo_status luo_run_first_plan(luo_run *r, luo_err *err)
+{
+    const char *planner = r->spec->planner ? r->spec->planner : r->sc->planner;
+    if (r->spec->plan) return use_given(r, r->spec->plan, err);
+    if (!r->spec->planner && r->sc->plan) return use_given(r, r->sc->plan, err);
+    if (!planner || strcmp(planner, "uniform") == 0) return plan_uniform(r, err);
+    if (strcmp(planner, "malleus") == 0) return plan_malleus(r, err);
+    return luo_err_set(err, LUO_EINPUT, "planner `%s` can not start a run; `uniform`, `malleus` or "
+                       "a plan file is expected.", planner);
+}
