@@ -13,3 +13,18 @@ echo "== document"; small --rates s.csv --seq-length 64 --dp 2 --pp 1 --tp 4 --m
 small --prev s.json --rates s.csv --top 2 --json --force >a.json; cp plan.json first.json
 small --prev s.json --rates s.csv --top 2 --json --force | cmp - a.json && cmp plan.json first.json && echo same
 "$LUOSHU" check "$HERE/inputs/k70.yaml" s.csv
+echo "== a run begins with the same plan as the verb makes"
+cat >m.yaml <<Y
+schema: luoshu.scenario/1
+name: mixed
+cluster: $S/clusters/mixed48.yaml
+model: $S/models/llama-32b.yaml
+extent: {steps: 2}
+data: {batch: {sequences: 64}, lengths: {kind: fixed, tokens: 4096}}
+policies:
+  - {name: static}
+  - {name: static, label: shares, planner: {name: malleus}}
+Y
+"$LUOSHU" sim m.yaml --plots off --trace-steps none --quiet >out; echo "exit $?"
+awk -F, '{print $1, $5, $18, $19}' mixed-seed0/compare.csv
+p --model "$S/models/llama-32b.yaml" --cluster "$S/clusters/mixed48.yaml" --out mixed.json | grep -E '^plan|^ |^simu'
