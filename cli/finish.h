@@ -9,8 +9,8 @@ luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_chil
  * are in cli->diags. */
 luo_status luo_cli_draw(luo_cli *cli, const char *dir, const char *figure, bool column,
                         luo_str *made);
-/* Draws what compare wrote into dir: `predicted` of a simulated and a real run, `goodput` of several
- * seeds; nothing if there is neither. */
+/* Draws what compare wrote into dir: `predicted` of a simulated and a real run, `goodput` of
+ * several seeds; nothing if there is neither. */
 luo_status luo_cli_draw_compared(luo_cli *cli, const char *dir, const char *title);
 /* Writes the built-in gnuplot scripts into dir/plots/gp. */
 luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, luo_err *err);

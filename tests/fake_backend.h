@@ -105,7 +105,8 @@ static inline double fake_stage(const luo_stage *st, const luo_world *w)
     double t = 0;
     int32_t layers = 0;
     for (int32_t i = 0; i < st->nlayers; i++) layers += st->layers[i].hi - st->layers[i].lo;
-    for (int32_t k = 0; k < st->ndev; k++) t = fmax(t, fake_layer() * layers * w->slowdown[st->dev[k]]);
+    for (int32_t k = 0; k < st->ndev; k++)
+        t = fmax(t, fake_layer() * layers * w->slowdown[st->dev[k]]);
     return t;
 }
 
@@ -168,7 +169,8 @@ static inline void fake_devices(const luo_plan *p, const luo_world *w, double sh
                 int32_t layers = 0;
                 for (int32_t j = 0; j < st->nlayers; j++)
                     layers += st->layers[j].hi - st->layers[j].lo;
-                const double nominal = fake_layer() * layers * p->pipelines[i].micro_batches * share;
+                const double nominal =
+                    fake_layer() * layers * p->pipelines[i].micro_batches * share;
                 fake.predicted_s[st->dev[k]] += nominal;
                 fake.compute_s[st->dev[k]] += nominal * w->slowdown[st->dev[k]];
             }

@@ -16,9 +16,10 @@ typedef struct luo_compare_opts {
  * compare_ops-RUN.csv. Runs of another seed on the same backend are no pairs; policies that ran
  * under several seeds get a row of seeds.csv each and a band in plots/bands.csv. With a simulated
  * and a real run also plots/predicted.csv. Appends the table for people to text; of a simulated and
- * a real run the error of steps, of kinds of operations and of the whole. Errors: LUO_ENO a sim and a real run have different programs (files are written all
- * the same); LUO_EINPUT, LUO_EPARSE of the files read; LUO_EIO; LUO_ENOMEM. All are in diags. Cost:
- * 10 runs of 10,000 steps in 1 s; memory: 8 bytes a step, one entry an op. */
+ * a real run the error of steps, of kinds of operations and of the whole. Errors: LUO_ENO a sim and
+ * a real run have different programs (files are written all the same); LUO_EINPUT, LUO_EPARSE of
+ * the files read; LUO_EIO; LUO_ENOMEM. All are in diags. Cost: 10 runs of 10,000 steps in 1 s;
+ * memory: 8 bytes a step, one entry an op. */
 luo_status luo_compare(luo_arena *arena, const luo_compare_opts *opts, luo_str *text,
                        luo_diags *diags);
 #endif

@@ -22,9 +22,9 @@ typedef struct luo_plot_opts {
  * Errors: LUO_EUSAGE no such figure; LUO_EINPUT no run, or no data for the figure asked for;
  *         LUO_EBACKEND gnuplot is missing or failed, with its words; LUO_EIO; LUO_ENOMEM. */
 luo_status luo_plot(luo_arena *arena, const luo_plot_opts *opts, luo_str *made, luo_diags *diags);
-/* The figures of a folder that holds what luo_compare wrote and perhaps no run: `predicted` if there
- * is a plots/predicted.csv with rows, `goodput` with bands over seeds if there is a plots/bands.csv.
- * Errors: as above. */
+/* The figures of a folder that holds what luo_compare wrote and perhaps no run: `predicted` if
+ * there is a plots/predicted.csv with rows, `goodput` with bands over seeds if there is a
+ * plots/bands.csv. Errors: as above. */
 luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const char *title,
                               luo_str *made, luo_diags *diags);
 /* True if the program can be started (NULL: gnuplot). */

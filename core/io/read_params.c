@@ -92,7 +92,7 @@ static luo_status read_yaml(luo_arena *arena, const luo_source *src, luo_malleus
                             luo_diags *diags)
 {
     luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
-    luo_malleus_params p;
+    luo_malleus_params p = {0};
     void *data = NULL;
     luo_yaml_parse(&doc);
     luo_yaml_check(&doc, "params", &schema, rules, (int)CYAML_ARRAY_LEN(rules));
@@ -153,7 +153,7 @@ static luo_status read_json(luo_arena *arena, const luo_source *src, luo_malleus
     luo_json j = {.arena = arena, .src = src, .diags = diags};
     const luo_json_at root = {NULL, NULL, 0, luo_json_load(&j)};
     const int n = (int)CYAML_ARRAY_LEN(fields) - 1; /* the keys of YAML, less the end mark */
-    luo_malleus_params p;
+    luo_malleus_params p = {0};
     if (!root.v) return j.st;
     for (int i = 0; i < n; i++) keys[i] = (luo_json_key){fields[i].key, i == 0};
     if (luo_json_schema(&j, &root, "params") && luo_json_keys(&j, &root, keys, n))

@@ -50,7 +50,8 @@ static void deal(int32_t stages, const double *y, double of, const int64_t *most
     for (;;) {
         const level l = look(stages, y, of, most, height);
         if (l.open == 0 || layers < l.open) break;
-        const int64_t even = layers / l.open, rise = even < l.next - height ? even : l.next - height;
+        const int64_t even = layers / l.open,
+                      rise = even < l.next - height ? even : l.next - height;
         height += rise;
         layers -= rise * l.open;
     }

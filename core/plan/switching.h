@@ -15,8 +15,8 @@ typedef struct luo_switching {
     luo_programs *set; /* checked and hashed; NULL: no byte moves */
 } luo_switching;
 
-/* What a switch moves, in the order of luo_plan_params: one tensor per parameter with all its state.
- * Pre, Errors, Owner: as below, but no move is planned yet. */
+/* What a switch moves, in the order of luo_plan_params: one tensor per parameter with all its
+ * state. Pre, Errors, Owner: as below, but no move is planned yet. */
 luo_status luo_switching_tensors(luo_arena *arena, const luo_plan *from, const luo_plan *to,
                                  const luo_model *model, luo_switch_tensor **out, int32_t *n,
                                  luo_err *err);

@@ -97,7 +97,7 @@ static int8_t look(const luo_detect *d, int32_t device)
 
 static void confirm(luo_detect *d, int32_t device, luo_rate_change *change)
 {
-    luo_rate_change own, *c = change ? change : &own;
+    luo_rate_change own = {0}, *c = change ? change : &own;
     c->was = d->accepted[device];
     c->n = d->seen[device] < 2 * d->window ? d->seen[device] : 2 * d->window;
     last(d, device, c->n, c->sample);

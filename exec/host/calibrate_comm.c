@@ -93,8 +93,9 @@ static luo_status communicate(tester *t, const row *w)
 static void work(tester *t)
 {
     const float *weights = t->weights + (size_t)(t->turn++ % WEIGHTS) * DEPTH * COLUMNS;
+    void *out = t->a;
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, ROWS, COLUMNS, DEPTH, 1, t->rows, DEPTH,
-                weights, COLUMNS, 0, (float *)t->a, COLUMNS);
+                weights, COLUMNS, 0, out, COLUMNS);
 }
 
 static double processor_s(void)
