@@ -27,7 +27,9 @@ static void look_at_devices(luo_run *r)
 void luo_run_news(luo_run *r)
 {
     int32_t n;
-    luo_events_changes(r->events, &n);
+    const luo_change *changes = luo_events_changes(r->events, &n);
+    for (int32_t i = 0; i < n; i++)
+        if (changes[i].kind == LUO_CHANGE_DOWN) r->emptied[changes[i].target] = true;
     luo_account_changes(r);
     luo_score_new(r);
     const bool *leaving = luo_events_leaving(r->events);
@@ -85,6 +87,7 @@ static luo_status start_plan(luo_run *r, int32_t plan, luo_err *err)
     bool fresh = false;
     for (int32_t i = 0; i < now->ndev; i++) fresh |= !was->member[now->dev[i]];
     r->plan = plan;
+    memset(r->emptied, 0, (size_t)r->sc->cluster->ndevices * sizeof *r->emptied);
     r->has_predicted = false;
     r->discard = true;
     luo_detect_forget(&r->detect);

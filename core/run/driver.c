@@ -159,11 +159,13 @@ static luo_status make_arrays(luo_run *r, luo_err *err)
     r->usable = LUO_NEW_N(r->arena, bool, n);
     r->was_usable = LUO_NEW_N(r->arena, bool, n);
     r->was_leaving = LUO_NEW_N(r->arena, bool, n);
+    r->emptied = LUO_NEW_N(r->arena, bool, n);
     r->rate = LUO_NEW_N(r->arena, double, n);
     r->predicted = LUO_NEW_N(r->arena, double, n);
     r->nlinks = r->sc->cluster->nlinks;
     r->links = LUO_NEW_N(r->arena, luo_link_use, r->nlinks);
-    if (!r->usable || !r->was_usable || !r->was_leaving || !r->rate || !r->predicted || !r->links)
+    if (!r->usable || !r->was_usable || !r->was_leaving || !r->emptied || !r->rate ||
+        !r->predicted || !r->links)
         return luo_err_nomem(err);
     luo_reach(r->sc->cluster, luo_events_world(r->events), r->usable);
     return LUO_OK;

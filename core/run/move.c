@@ -3,6 +3,14 @@
 #include "core/plan/switching.h"
 #include "core/run/run.h"
 
+/* Who is to receive was gone meanwhile: his process is a new one, which moves do not know. */
+static bool uses_emptied(const luo_run *r, const luo_used_plan *u)
+{
+    for (int32_t i = 0; i < u->ndev; i++)
+        if (r->emptied[u->dev[i]]) return true;
+    return false;
+}
+
 static luo_status list_dead(luo_arena *a, const luo_run *r, int32_t **dead, int32_t *n,
                             luo_err *err)
 {
@@ -11,7 +19,7 @@ static luo_status list_dead(luo_arena *a, const luo_run *r, int32_t **dead, int3
     *dead = LUO_NEW_N(a, int32_t, ndevices);
     if (!*dead) return luo_err_nomem(err);
     for (int32_t d = 0; d < ndevices; d++)
-        if (!r->usable[d]) (*dead)[(*n)++] = d;
+        if (!r->usable[d] || r->emptied[d]) (*dead)[(*n)++] = d;
     return LUO_OK;
 }
 
@@ -70,11 +78,14 @@ luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *ro
                         luo_err *err)
 {
     const luo_used_plan *was = r->plans[from], *now = r->plans[to];
+    *broken = false;
+    if (uses_emptied(r, now))
+        return luo_err_set(err, LUO_ELOST, "a device of the new plan was gone and is back without "
+                           "its state.");
     luo_arena *a = luo_arena_new(1 << 20);
     luo_status st = a ? LUO_OK : luo_err_nomem(err);
     luo_switching moves = {0};
     int32_t *dead, ndead;
-    *broken = false;
     if (st == LUO_OK) st = list_dead(a, r, &dead, &ndead, err);
     if (st == LUO_OK)
         st = luo_switching_compile(a, was->plan, now->plan, r->sc->model, r->sc->cluster, ndead,

@@ -149,6 +149,7 @@ typedef struct luo_run {
     int32_t memory_device;
     /* news */
     bool *usable, *was_usable, *was_leaving; /* per device */
+    bool *emptied; /* per device: it was down since state was last placed, so it holds none */
     double *rate;              /* per device, for pictures */
     double *predicted;         /* per device, of the last step under the running plan */
     double ahead_s;            /* changes up to here were given to the backend */

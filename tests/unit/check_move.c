@@ -56,6 +56,7 @@ static void open_run(void)
     ck_assert_int_eq(b, 1);
     r.usable = LUO_NEW_N(r.arena, bool, 8);
     r.was_usable = LUO_NEW_N(r.arena, bool, 8);
+    r.emptied = LUO_NEW_N(r.arena, bool, 8);
     r.was_leaving = LUO_NEW_N(r.arena, bool, 8);
     for (int32_t d = 0; d < 8; d++) r.usable[d] = true;
     ck_assert_int_eq(luo_account_init(&r, NULL), LUO_OK);

@@ -105,6 +105,20 @@ START_TEST(without_copies)
 }
 END_TEST
 
+/* Device 3 is back before anybody decides, but empty. Where its node leaves with its neighbour,
+ * copies are enough; where it stays, a checkpoint has to fill it. */
+START_TEST(back_but_empty)
+{
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 7, 10);
+    events[1] = fixture_event("gpu2", LUO_EVENT_FAIL, _i ? "device:2" : "device:6", 8, 0);
+    prepare("oobleck", 20, 2);
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.restarts, !_i);
+    ck_assert_int_eq(fake.summary.switches, _i);
+}
+END_TEST
+
 /* One node is no two pipelines: the run waits for the others, or is lost. */
 START_TEST(two_pipelines_at_least)
 {
@@ -284,7 +298,7 @@ START_TEST(busy_runs_repeat)
 }
 END_TEST
 LUO_SUITE("run.policies", LUO_T(slow_node_leaves), LUO_T_N(node_comes_back, 2),
-          LUO_T(failure_costs_one_step), LUO_T_N(without_copies, 2),
+          LUO_T(failure_costs_one_step), LUO_T_N(without_copies, 2), LUO_T_N(back_but_empty, 2),
           LUO_T_N(two_pipelines_at_least, 2), LUO_T(crash_restarts),
           LUO_T_N(all_nodes_are_slow, 2), LUO_T_N(work_per_time, 3), LUO_T(through_changes),
           LUO_T(nobody_is_left), LUO_T_N(mixed_types, 2), LUO_T(no_real_run),
