@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     luo_diags diags;
     luo_event *events;
     luo_cause *causes;
+    luo_rate_row *rates;
     luo_file_kind kind;
     int n;
     int32_t count;
@@ -30,6 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_judge(luo_read_event_trace(arena, &src, NULL, 0, 2, &events, &count, &diags), &diags);
     luo_diags_init(&diags, arena);
     fuzz_judge(luo_read_causes(arena, &src, &causes, &count, &diags), &diags);
+    luo_diags_init(&diags, arena);
+    fuzz_judge(luo_read_rates_text(arena, &src, NULL, &rates, &count, &diags), &diags);
     luo_diags_init(&diags, arena);
     fuzz_judge(luo_file_kind_of_text(&src, &kind, &diags), &diags);
     luo_arena_free(arena);

@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_yaml_profile.c: libFuzzer target of the readers of profiles and stacks. */
+/* tests/fuzz/fuzz_yaml_profile.c: libFuzzer target of the readers of profiles, stacks, params. */
 #include "tests/fuzz/fuzz_io.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -7,6 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     luo_diags diags;
     luo_profile *profile = NULL;
     luo_stack stack;
+    luo_malleus_params params;
     luo_diags_init(&diags, arena);
     const luo_source src = fuzz_source(arena, data, size);
     luo_status st = luo_read_profile_text(arena, &src, &fuzz_files, &profile, &diags);
@@ -15,6 +16,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     luo_diags_init(&diags, arena);
     st = luo_read_stack_text(arena, &src, &stack, &diags);
     fuzz_judge(st, &diags);
+    for (int json = 0; json < 2; json++) {
+        const luo_source named = {json ? "p.json" : "p.yaml", src.text, src.len};
+        luo_diags_init(&diags, arena);
+        fuzz_judge(luo_read_params_text(arena, &named, &params, &diags), &diags);
+    }
     luo_arena_free(arena);
     return 0;
 }
