@@ -92,7 +92,7 @@ luo_status luo_coord_state(luo_backend_state *b, const luo_state_request *q, int
     luo_arena_reset(b->last, 0);
     if (!q->recipe || q->recipe->from)
         return luo_err_set(err, LUO_EBUG, "state is asked for without the recipe of a step.");
-    if (q->verb != LUO_STATE_SAVE) {
+    if (q->verb == LUO_STATE_INIT || q->verb == LUO_STATE_LOAD) {
         b->holder = -1;
         LUO_TRY(luo_coord_start(b, q->world, q->programs, err));
     } else if (!b->fleet.alive) {
@@ -100,6 +100,7 @@ luo_status luo_coord_state(luo_backend_state *b, const luo_state_request *q, int
     }
     LUO_TRY(
         luo_coord_prepare(b, q->recipe->plan, q->recipe->sequence_tokens, q->programs, &job, err));
+    if (q->verb == LUO_STATE_BIND) return LUO_OK;
     if (q->verb == LUO_STATE_SAVE) return save(b, job, q, err);
     if (q->verb == LUO_STATE_INIT)
         LUO_TRY(init(b, job, step, err));

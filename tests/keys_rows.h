@@ -460,6 +460,7 @@ static const row scenario_rows[] = {
     {scenario, "what.bandwidth_factor", "0.25", "0.26", NULL},
     {scenario, "what.extra_latency_us", "extra_latency_us: 5", "extra_latency_us: 6", NULL},
     {scenario, "what.duration_s", "duration_s: 3600", "duration_s: 3601", NULL},
+    {scenario, "events.duration_steps", "duration_s: 3600", "duration_steps: 3600", NULL},
     {scenario, "processes.id", "id: faults", "id: flaws", NULL},
     {scenario, "processes.kind", "id: faults, kind: fail",
      "id: faults, slowdown: 2, kind: straggler", NULL},

@@ -77,6 +77,7 @@ static const key_place event_keys[] = {
     {"bandwidth_factor", LINK, 0},
     {"extra_latency_us", LINK, 0},
     {"duration_s", 127 & ~JOIN, 0},
+    {"duration_steps", 127 & ~JOIN, 0},
     {"ramp_s", STRAGGLER, 0},
     {"notice_s", LEAVE, 0},
     {"down_s", FLAP, FLAP},
@@ -154,11 +155,13 @@ void luo_check_event(luo_yaml_doc *doc, const luo_yaml *map)
 {
     static const char *const triggers[] = {"at_s", "at_step", "between_s", "between_steps",
                                            "per_step_probability"};
+    static const char *const lives[] = {"duration_s", "duration_steps"};
     char what[96];
     snprintf(what, sizeof what, "event `%.60s`", text_of(map, "id"));
     one_of(doc, map, what, triggers, COUNT(triggers), 1, "trigger");
     check_places(doc, map, what, event_keys, COUNT(event_keys));
     check_what(doc, map, what);
+    one_of(doc, map, what, lives, COUNT(lives), 0, "life");
     check_order(doc, map, "between_s");
     check_order(doc, map, "between_steps");
 }

@@ -38,6 +38,7 @@ static json_t *life_json(const luo_life *l)
 {
     json_t *o = json_object();
     num(o, "duration_s", l->duration_s);
+    whole(o, "duration_steps", l->steps);
     whole(o, "distribution", l->dist);
     num(o, "mean_s", l->mean_s);
     num(o, "shape", l->shape);

@@ -65,8 +65,8 @@ static void take_event(luo_scenario_reader *r, luo_event *e, const luo_event_yam
         .slowdown_between = {y->slowdown_between[0], y->slowdown_between[1]},
         .ramp_s = y->ramp_s, .notice_s = y->notice_s, .down_s = y->down_s, .up_s = y->up_s,
         .bandwidth_factor = y->bandwidth_factor, .extra_latency_s = y->extra_latency_us * 1e-6,
-        .life = {.duration_s = y->duration_s}, .tokens = y->lengths.tokens, .hard = y->hard,
-        .line = place->line, .col = place->col};
+        .life = {.duration_s = y->duration_s, .steps = y->duration_steps},
+        .tokens = y->lengths.tokens, .hard = y->hard, .line = place->line, .col = place->col};
     if (y->kind == LUO_EVENT_LINK && !given(at, "bandwidth_factor")) e->bandwidth_factor = 1;
     take_trigger(e, y, at);
     check_target(r, at, y->kind, false);

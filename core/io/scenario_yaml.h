@@ -23,7 +23,7 @@ typedef struct luo_life_yaml {
 typedef struct luo_event_yaml {
     char *id, *target, *cause, *file;
     luo_event_kind kind;
-    int64_t at_step, between_steps[2];
+    int64_t at_step, between_steps[2], duration_steps;
     double at_s, between_s[2], per_step_probability;
     double slowdown, slowdown_between[2], ramp_s, duration_s, notice_s, down_s, up_s;
     double bandwidth_factor, extra_latency_us;

@@ -128,6 +128,7 @@ static luo_status switch_to(luo_run *r, int32_t plan, double detected_s, double 
     luo_row_switch row = {.detect_s = detected_s, .plan_s = planned_s, .max_sender = -1};
     LUO_TRY(luo_run_communicators(r, plan, &communicators, err));
     const double began = r->t_s;
+    if (r->real) LUO_TRY(luo_real_bind(r, plan, err));
     LUO_TRY(luo_run_span(r, LUO_SPAN_SPECIALIZE, communicators * r->cost.communicator_s, 0, err));
     row.specialize_s = r->t_s - began;
     if (r->real || !same_places(luo_run_plan(r)->plan, r->plans[plan]->plan))

@@ -75,7 +75,8 @@ typedef struct luo_recipe {
 typedef enum luo_state_verb {
     LUO_STATE_INIT, /* weights before the first step, from the seed or a file of the options */
     LUO_STATE_LOAD, /* from the newest checkpoint that is whole and not after `step` */
-    LUO_STATE_SAVE  /* a checkpoint of the state after `step` steps */
+    LUO_STATE_SAVE, /* a checkpoint of the state after `step` steps */
+    LUO_STATE_BIND  /* programs get their buffers and communicators; state stays where it is */
 } luo_state_verb;
 typedef struct luo_state_request {
     luo_state_verb verb;
@@ -135,8 +136,8 @@ typedef struct luo_backend {
     /* Training state of all ranks, NULL without LUO_CAP_DATA. INIT and LOAD start processes that
      * are gone, of devices that are up in the world; whoever joins late is started with them.
      * *step: LOAD: steps done by what was loaded. Errors: LUO_EINPUT no or broken file; LUO_EIO;
-     * LUO_EPEER a rank died meanwhile: nothing was saved or loaded, and after SAVE the next
-     * run_ranks tells which one. */
+     * LUO_EPEER a rank died meanwhile: nothing was saved or loaded, and after SAVE and BIND the
+     * next run_ranks tells which one. */
     luo_status (*state)(luo_backend_state *b, const luo_state_request *request, int64_t *step,
                         luo_err *err);
     /* Data, NULL without LUO_CAP_DATA. */

@@ -222,6 +222,15 @@ static luo_status start_at_step(luo_events *e, int32_t source, luo_err *err)
                                               .kind = LUO_ACTION_START}, err);
 }
 
+static luo_status end_at_step(luo_events *e, int64_t step, luo_err *err)
+{
+    luo_event_state *s = &e->state;
+    for (int32_t i = 0; i < s->neffects; i++)
+        if (s->effects[i].serial >= 0 && s->effects[i].end_step == step)
+            LUO_TRY(luo_effect_end(e, s, i, err));
+    return LUO_OK;
+}
+
 luo_status luo_events_step(luo_events *e, int64_t step, double t_s, luo_err *err)
 {
     luo_event_state *s = &e->state;
@@ -229,6 +238,7 @@ luo_status luo_events_step(luo_events *e, int64_t step, double t_s, luo_err *err
     if (step < s->next_step) return LUO_OK;
     assert(step == s->next_step);
     s->next_step = step + 1;
+    LUO_TRY(end_at_step(e, step, err));
     for (int32_t i = 0; i < e->nsources; i++) {
         luo_event_source *src = &e->sources[i];
         if (src->at_step == step) LUO_TRY(start_at_step(e, i, err));

@@ -15,6 +15,8 @@
  * - fail, leave, flap on what is all down, join on what is all up, straggler on devices that are
  *   all down, link on links that are all down: ignored.
  * - causes of scope job: all devices of the plan go down and are up again at the same date.
+ * - duration_steps n: over at the start of the first attempt of the step n after the one in which
+ *   it began.
  * - at one date: ends first, then ramps and flaps, then announcements, then starts in file order,
  *   then processes by device. */
 #ifndef LUO_CORE_RUN_EVENTS_H

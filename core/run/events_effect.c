@@ -193,9 +193,15 @@ static luo_status record(luo_events *e, luo_event_state *s, int32_t source, cons
     LUO_TRY(luo_event_room(e, &e->occurrences, e->noccurrences, &e->cap_occurrences,
                            sizeof *e->occurrences, err));
     if (!cause) cause = "";
-    char *detail = life_s < INFINITY ? luo_arena_printf(e->arena, "%s%sfor %.3f s", cause,
-                                                        *cause ? "; " : "", life_s)
-                                     : luo_arena_strdup(e->arena, cause);
+    const char *semi = *cause ? "; " : "";
+    char *detail;
+    if (src->life.steps > 0)
+        detail = luo_arena_printf(e->arena, "%s%sfor %lld steps", cause, semi,
+                                  (long long)src->life.steps);
+    else if (life_s < INFINITY)
+        detail = luo_arena_printf(e->arena, "%s%sfor %.3f s", cause, semi, life_s);
+    else
+        detail = luo_arena_strdup(e->arena, cause);
     if (!detail) return luo_err_nomem(err);
     e->occurrences[e->noccurrences] = (luo_occurrence){
         .id = id, .target = c ? c->name : "job", .detail = detail, .choice = c,
@@ -300,7 +306,8 @@ luo_status luo_effect_start(luo_events *e, luo_event_state *s, int32_t source,
     s->effects[effect] = (luo_effect){
         .source = source, .occurrence = occurrence, .choice = choice, .value = value,
         .latency_s = src->event ? src->event->extra_latency_s : src->process->extra_latency_s,
-        .level = 1, .down = takes_down(src->kind), .next_free = -1, .serial = s->serial++};
+        .level = 1, .down = takes_down(src->kind), .next_free = -1, .serial = s->serial++,
+        .end_step = src->life.steps > 0 ? s->step + src->life.steps : -1};
     s->lives[source]++;
     for (int32_t i = 0; choice && i < choice->ndev && src->kind == LUO_EVENT_LEAVE; i++)
         s->leaving[choice->dev[i]] = false;

@@ -38,6 +38,7 @@ typedef struct luo_effect { /* an occurrence that is on */
     bool down;    /* takes its target down now */
     int32_t held; /* devices and links still in its hands */
     int32_t next_free;
+    int64_t end_step; /* it ends when this step begins; -1: not by steps */
     int64_t serial; /* names the use of this slot; -1: free */
 } luo_effect;
 

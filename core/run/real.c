@@ -84,6 +84,21 @@ luo_status luo_real_save(luo_run *r, bool *saved, luo_err *err)
     return st == LUO_OK ? LUO_OK : luo_err_set(err, st, "%s", why.text);
 }
 
+luo_status luo_real_bind(luo_run *r, int32_t plan, luo_err *err)
+{
+    const luo_used_plan *u = r->plans[plan];
+    const luo_recipe recipe = luo_run_recipe(u);
+    const luo_state_request q = {.verb = LUO_STATE_BIND,
+                                 .recipe = &recipe,
+                                 .programs = u->set,
+                                 .world = luo_events_world(r->events),
+                                 .step = r->step};
+    int64_t step = r->step;
+    luo_err why = {0};
+    const luo_status st = r->backend->state(r->b, &q, &step, &why);
+    return st == LUO_OK || st == LUO_EPEER ? LUO_OK : luo_err_set(err, st, "%s", why.text);
+}
+
 static luo_status loaded(luo_run *r, int64_t step, int64_t *wanted, luo_err *err)
 {
     if (step > *wanted || step < r->first_step)

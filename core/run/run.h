@@ -282,6 +282,9 @@ luo_status luo_real_init(luo_run *r, luo_err *err);
 luo_status luo_real_begin(luo_run *r, luo_err *err);
 /* A checkpoint of the state at this boundary. *saved: false when a process died meanwhile. */
 luo_status luo_real_save(luo_run *r, bool *saved, luo_err *err);
+/* Buffers and communicators of a plan in all processes, before state moves there. A process that
+ * dies meanwhile is found out by the move. */
+luo_status luo_real_bind(luo_run *r, int32_t plan, luo_err *err);
 /* State for the running plan from the newest checkpoint that is not after *step; without any, as
  * before the first step. Out: *step. Processes that die meanwhile are started again. */
 luo_status luo_real_load(luo_run *r, int64_t *step, luo_err *err);

@@ -14,6 +14,7 @@ typedef enum luo_dist {
 
 typedef struct luo_life { /* how long: fixed, drawn, or for ever (all 0) */
     double duration_s;
+    int64_t steps; /* of events: over when the step so many later begins; 0: not by steps */
     luo_dist dist;
     double mean_s, shape, median_s, sigma;
 } luo_life;

@@ -82,9 +82,10 @@ luo_status luo_score_rate(luo_run *r, int32_t device, const luo_rate_change *c, 
     snprintf(detail, sizeof detail, "%s%s", slower ? "slower" : "faster",
              o ? "" : "; nothing injected");
     r->cause = o ? o->id : "";
-    if (slower) {
-        if (o) seen_now(r, o);
-        else r->detect_false++;
+    if (slower && !o) r->detect_false++;
+    if (slower && o && o->detected_s < 0) { /* how long it took, beside the steps */
+        seen_now(r, o);
+        LUO_TRY(luo_run_timeline(r, LUO_SPAN_DETECT, o->start_s, r->t_s, false, false, 0, err));
     }
     LUO_TRY(luo_run_note(r, err, "step %lld: device %d: rate %.6f -> %.6f, samples %s",
                          (long long)r->step, device, c->was, c->now, samples_text(r, c)));

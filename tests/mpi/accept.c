@@ -3,6 +3,7 @@
  * weights and both moments of every copy on every rank are compared with a plan of one device. The
  * first moment after one step is the gradient but for a factor. */
 #include "core/base/hash.h"
+#include "exec/host/job.h"
 #include "tests/mpi/trial.h"
 #include "tests/prop/prop.h"
 
@@ -144,6 +145,13 @@ static luo_trial change(luo_arena *a, luo_lab *lab, luo_trial *from, const luo_p
     return t;
 }
 
+static int groups_of(const luo_exec *x)
+{
+    int n = 0;
+    for (const host_group *g = x->groups; g; g = g->next) n++;
+    return n;
+}
+
 static bool run_switch(luo_lab *lab, const pair_row *r, luo_dtype dtype)
 {
     luo_arena *a = luo_arena_new(1 << 20);
@@ -157,6 +165,7 @@ static bool run_switch(luo_lab *lab, const pair_row *r, luo_dtype dtype)
     curve ref, c;
     int64_t n;
     const double *early = NULL;
+    int made = 0;
     luo_state_init(luo_host_executor.state(t.job), &model, 5);
     luo_state_init(luo_host_executor.state(single.job), &model, 5);
     for (int k = 0; k < 3; k++) {
@@ -164,6 +173,7 @@ static bool run_switch(luo_lab *lab, const pair_row *r, luo_dtype dtype)
         if (k == 0) early = spread(a, lab, &single, &n);
         train(&single, &ref, 2 * k + 1, 1);
         if (k) t = change(a, lab, &t, k == 1 ? pb : pa, &model);
+        if (k == 1) made = groups_of(x);
         train(&t, &c, 2 * k, 2);
     }
     worst w = compare(a, &t, spread(a, lab, &single, &n), early);
@@ -173,7 +183,9 @@ static bool run_switch(luo_lab *lab, const pair_row *r, luo_dtype dtype)
         w.error = e;
         snprintf(w.name, sizeof w.name, "loss of step %d", k);
     }
-    const bool good = judge(lab, "switch", r->b, w, bound_of(dtype));
+    const bool kept = groups_of(x) == made; /* communicators: the way back makes none */
+    if (!kept) printf("switch %s: communicators were made on the way back\n", r->b);
+    const bool good = judge(lab, "switch", r->b, w, bound_of(dtype)) && kept;
     luo_host_executor.unbind(t.job);
     luo_host_executor.unbind(single.job);
     luo_host_executor.close(x);

@@ -480,7 +480,39 @@ START_TEST(bad_processes)
     }
 }
 END_TEST
-LUO_SUITE("run.events", LUO_T(ramp_rises_in_ten_steps), LUO_T(slowdowns_and_factors_multiply),
+/* From step 2 on for 3 steps, whenever they come; a step that is tried again ends nothing. */
+START_TEST(life_in_steps)
+{
+    luo_err err = {0};
+    f.a = luo_arena_new(1 << 16);
+    f.events[0] = fixture_event("a", LUO_EVENT_STRAGGLER, "device:1", 0, 0);
+    f.events[0].trigger = LUO_AT_STEP;
+    f.events[0].at[0] = 2;
+    f.events[0].life.steps = 3;
+    f.events[1] = fixture_event("b", LUO_EVENT_FAIL, "device:2", 3.5, 0); /* in step 3 */
+    f.events[1].life.steps = 1;
+    ck_assert_int_eq(open_events(2, 0, &err), LUO_OK);
+    for (int64_t step = 0; step < 8; step++)
+        for (int attempt = 0; attempt < 2; attempt++) {
+            const double t = (double)step + 0.4 * attempt;
+            ck_assert_int_eq(luo_events_step(f.e, step, t, &err), LUO_OK);
+            ck_assert_double_eq(slow(1), step >= 2 && step < 5 ? 2 : 1);
+            ck_assert_int_eq(luo_events_advance(f.e, t + 0.3 + 0.2 * attempt, step, &err), LUO_OK);
+            ck_assert_int_eq(up(2), step != 3 || attempt == 0);
+        }
+    ck_assert_int_eq(f.rows, 4);
+    ck_assert_str_eq(f.text[0], "2.000 fired a device:1");
+    ck_assert_str_eq(f.text[1], "3.500 fired b device:2");
+    ck_assert_str_eq(f.text[2], "4.000 ended b device:2");
+    ck_assert_str_eq(f.text[3], "5.000 ended a device:1");
+    int32_t n;
+    ck_assert_str_eq(luo_events_occurrences(f.e, &n)[0].detail, "for 3 steps");
+    luo_arena_free(f.a);
+}
+END_TEST
+
+LUO_SUITE("run.events", LUO_T(life_in_steps), LUO_T(ramp_rises_in_ten_steps),
+          LUO_T(slowdowns_and_factors_multiply),
           LUO_T_N(fail_takes_its_target, LUO_ROWS(fails)), LUO_T(down_until_the_last_hold_ends),
           LUO_T(join_ends_failures), LUO_T(leave_is_announced), LUO_T(flap_alternates),
           LUO_T(lengths_newest_wins), LUO_T(draws_follow_the_stream), LUO_T(step_triggers_once),

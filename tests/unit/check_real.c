@@ -382,7 +382,7 @@ START_TEST(switches_move_state)
     prepare_real("rebalance", 20, 2);
     run_ok();
     check_books();
-    asked("init; move; move");
+    asked("init; bind; move; move");
     ck_assert_int_eq(fake.nplans, 3);
     ck_assert_int_eq(fake.summary.switches, 1);
 }

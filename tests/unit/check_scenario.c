@@ -115,7 +115,7 @@ static const char *const changes[] = {
     "policies[3].payback_steps=52", "policies[3].planner_s=12", "policies[3].restart_s=70",
     "events[0].id=x",
     "events[0].target=device:13", "events[0].slowdown=2.58", "events[0].ramp_s=31",
-    "events[0].duration_s=3601", "events[0].at_s=601", "events[1].at_step=401",
+    "events[1].duration_s=7201", "events[0].duration_s=3601", "events[0].at_s=601", "events[1].at_step=401",
     "events[1].cause=sdc", "events[1].hard=true", "events[2].between_s=[3600, 7201]",
     "events[3].kind=fail", "events[5].bandwidth_factor=0.26", "events[5].extra_latency_us=6",
     "events[6].down_s=3", "events[6].up_s=9", "events[7].notice_s=121",
