@@ -298,7 +298,9 @@ static inline luo_status fake_state(luo_backend_state *b, const luo_state_reques
     for (int32_t i = 0; i < fake.nsaved; i++)
         if (fake.saved[i] <= q->step && fake.saved[i] > found && fake.saved[i] != fake.broken)
             found = fake.saved[i];
-    fake_note(names[q->verb], q->verb == LUO_STATE_SAVE ? q->step : q->verb == LUO_STATE_LOAD ? found : -1);
+    fake_note(names[q->verb], q->verb == LUO_STATE_SAVE   ? q->step
+                              : q->verb == LUO_STATE_LOAD ? found
+                                                          : -1);
     if (q->verb == LUO_STATE_BIND) return LUO_OK;
     if (q->verb == LUO_STATE_SAVE) {
         if (!fake.processes) return luo_err_set(err, LUO_EPEER, "nobody is there");

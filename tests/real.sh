@@ -7,7 +7,8 @@ set -u
 bare="--model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml --seed 3"
 
 for plan in "$H"/plans/*.json; do
-    case $plan in */ranks-*) at="--model $H/llama-5m.yaml --cluster $H/ranks8.yaml" ;;
+    case $plan in */straggler.json) at="--model $H/llama-8l.yaml --cluster $H/ranks8.yaml" ;;
+    */ranks-*) at="--model $H/llama-5m.yaml --cluster $H/ranks8.yaml" ;;
     *) at="--model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml" ;; esac
     check "$plan" "$L" check "$plan" $at >/dev/null
 done
