@@ -82,17 +82,24 @@ END
 
 # ---- HSPMD ----
 : >"$tmp/ours.csv"
-for k in 01 02 03 04 05 06 07 08 09 10; do
-    name=hspmd-case-$k; a=$(step_at $name published 2)
+bare() { # NAME PLAN MODEL CLUSTER: a plan alone, into OUT/NAME
+    "$L" sim "$2" --model "$S/models/$3.yaml" --cluster "$S/clusters/$4.yaml" --out "$out/$1" --force --plots off \
+        --trace-steps none --quiet >/dev/null
+}
+of_file() { sed -n "s|^$2: .*/\(.*\)\.yaml|\1|p" "$P/$1.yaml"; } # NAME model|cluster
+for k in 01 02 03 04 05 06 07 08 09 10; do # our straggler planner gets the tensor parallelism of the published plan
+    name=hspmd-case-$k; a=$(step_at $name published 2) model=$(of_file $name model) cluster=$(of_file $name cluster)
+    "$L" plan malleus --model "$S/models/$model.yaml" --cluster "$S/clusters/$cluster.yaml" --tp $((10#$k < 7 ? 4 : 8)) \
+        --out "$out/$name-malleus.json" --force --quiet >/dev/null && bare $name-malleus "$out/$name-malleus.json" "$model" "$cluster"
     put $name.published "$a"
-    for p in uniform oobleck malleus; do put $name.$p "$(calc "$(step_at $name $p 2)" "$a" 'a / b')"; done
+    put $name.uniform "$(calc "$(step_at $name uniform 2)" "$a" 'a / b')"
+    put $name.malleus "$(calc "$(step_at $name-malleus plan 2)" "$a" 'a / b')"
 done
 one=$(step_at hspmd-case-01 published 2)
 c4=$(step_at hspmd-c4-c7 static 0)
 put hspmd-c4.step "$c4"; put hspmd-c4.ratio "$(calc "$c4" "$one" 'a / b')"
 for k in 13 14; do # plans of the states C2 and C3
-    with=(--model "$S/models/llama-32b.yaml" --cluster "$S/clusters/h20-$((k == 13 ? 31 : 24)).yaml")
-    "$L" sim "$S/plans/published/plan-$k.json" "${with[@]}" --out "$out/plan-$k" --force --plots off --trace-steps none --quiet >/dev/null
+    bare plan-$k "$S/plans/published/plan-$k.json" llama-32b h20-$((k == 13 ? 31 : 24))
     put hspmd-c$((k - 11)).step "$(step_at plan-$k plan 2)"
 done
 c2=$(step_at plan-13 plan 2)
@@ -151,9 +158,9 @@ plan 1 on 32 H20 + 16 H800, step|hspmd-case-01.published|s|hspmd-case-01.publish
 a uniform plan / plan 1|hspmd-case-01.uniform|ratio|hspmd-case-01.megatron|theirs Megatron, ours the best uniform plan
 DeepSpeed / plan 1||ratio|hspmd-case-01.deepspeed|not comparable: ZeRO-3 is not simulated
 HexiScale / plan 1||ratio|hspmd-case-01.hexiscale|not comparable: not built
-`malleus` / plan 1|hspmd-case-01.malleus|ratio||
+plan of `malleus` / plan 1|hspmd-case-01.malleus|ratio||
 cases 1 to 10: uniform / published plan|hspmd-case-01.uniform hspmd-case-02.uniform hspmd-case-03.uniform hspmd-case-04.uniform hspmd-case-05.uniform hspmd-case-06.uniform hspmd-case-07.uniform hspmd-case-08.uniform hspmd-case-09.uniform hspmd-case-10.uniform|ratio|hspmd-mixed.best|theirs: the best of their cases
-cases 1 to 10: `malleus` / published plan|hspmd-case-01.malleus hspmd-case-02.malleus hspmd-case-03.malleus hspmd-case-04.malleus hspmd-case-05.malleus hspmd-case-06.malleus hspmd-case-07.malleus hspmd-case-08.malleus hspmd-case-09.malleus hspmd-case-10.malleus|ratio||
+cases 1 to 10: plan of `malleus` / published plan|hspmd-case-01.malleus hspmd-case-02.malleus hspmd-case-03.malleus hspmd-case-04.malleus hspmd-case-05.malleus hspmd-case-06.malleus hspmd-case-07.malleus hspmd-case-08.malleus hspmd-case-09.malleus hspmd-case-10.malleus|ratio||
 C4: plan 11 without ZeRO, step|hspmd-c4.step|s|hspmd-c4.step|
 C4 / plan 1|hspmd-c4.ratio|ratio|hspmd-c4.ratio|
 C2: plan 13 on 31 H20, step|hspmd-c2.step|s|hspmd-c2.step|
