@@ -86,14 +86,10 @@ bare() { # NAME PLAN MODEL CLUSTER: a plan alone, into OUT/NAME
     "$L" sim "$2" --model "$S/models/$3.yaml" --cluster "$S/clusters/$4.yaml" --out "$out/$1" --force --plots off \
         --trace-steps none --quiet >/dev/null
 }
-of_file() { sed -n "s|^$2: .*/\(.*\)\.yaml|\1|p" "$P/$1.yaml"; } # NAME model|cluster
-for k in 01 02 03 04 05 06 07 08 09 10; do # our straggler planner gets the tensor parallelism of the published plan
-    name=hspmd-case-$k; a=$(step_at $name published 2) model=$(of_file $name model) cluster=$(of_file $name cluster)
-    "$L" plan malleus --model "$S/models/$model.yaml" --cluster "$S/clusters/$cluster.yaml" --tp $((10#$k < 7 ? 4 : 8)) \
-        --out "$out/$name-malleus.json" --force --quiet >/dev/null && bare $name-malleus "$out/$name-malleus.json" "$model" "$cluster"
+for k in 01 02 03 04 05 06 07 08 09 10; do
+    name=hspmd-case-$k; a=$(step_at $name published 2)
     put $name.published "$a"
-    put $name.uniform "$(calc "$(step_at $name uniform 2)" "$a" 'a / b')"
-    put $name.malleus "$(calc "$(step_at $name-malleus plan 2)" "$a" 'a / b')"
+    for p in uniform malleus; do put $name.$p "$(calc "$(step_at $name $p 2)" "$a" 'a / b')"; done
 done
 one=$(step_at hspmd-case-01 published 2)
 c4=$(step_at hspmd-c4-c7 static 0)

@@ -112,6 +112,17 @@ static void cluster(const char *path, const char *stem)
     ck_abort_msg("%s has no row in this test", stem);
 }
 
+/* Cluster, model, plans and traces that it names are read and checked with it. */
+static void scenario(const char *path, const char *stem)
+{
+    luo_scenario *sc = NULL;
+    luo_read_scenario(arena, path, NULL, &sc, NULL, &diags);
+    silent(path);
+    ck_assert_str_eq(sc->name, stem);
+    luo_arena_free(arena); /* one of 1,024 devices is large */
+    setup();
+}
+
 static void model(const char *path, const char *stem)
 {
     luo_model *m = NULL;
@@ -146,6 +157,14 @@ START_TEST(clusters)
 {
     setup();
     ck_assert_int_eq(each("scenarios/clusters", cluster), LUO_ROWS(sizes));
+    luo_arena_free(arena);
+}
+END_TEST
+START_TEST(scenarios)
+{
+    setup();
+    ck_assert_int_eq(each("scenarios/papers", scenario), 26);
+    ck_assert_int_eq(each("scenarios/combined", scenario), 3);
     luo_arena_free(arena);
 }
 END_TEST
@@ -189,4 +208,5 @@ START_TEST(whole)
 }
 END_TEST
 
-LUO_SUITE("shipped", LUO_T(profiles), LUO_T(stacks), LUO_T(clusters), LUO_T(models), LUO_T(whole))
+LUO_SUITE("shipped", LUO_T(profiles), LUO_T(stacks), LUO_T(clusters), LUO_T(models),
+          LUO_T(scenarios), LUO_T(whole))
