@@ -7,7 +7,7 @@
 #   OUT/month/      SEEDS (8) months of 1,024 GPUs: seeds.csv, plots/goodput.svg
 #   OUT/plots/      predicted: published and ours; settings: the table of settings
 #   OUT/spot-gcp/   with DATA=DIR: DIR/bamboo_gcp_spot_counts.csv (time_s, instances; not shipped), replayed
-# About ten minutes on two cores, most of it for the months. Nothing is tuned to what is published.
+# A quarter of an hour on two cores, most of it for the months. Nothing is tuned to what is published.
 set -u
 export LC_ALL=C
 L=${LUOSHU:-$PWD/luoshu} S=$PWD/scenarios P=$PWD/scenarios/papers began=$SECONDS
@@ -148,33 +148,34 @@ mean() { # POLICY: over all settings, its step over that of malleus
 for p in static rebalance restart oobleck; do put malleus.$p "$(mean $p)"; done
 put malleus-70b-one.step "$(pick "$out/settings.csv" slowed_ratio 'v["setting"] == "70b-one-2.57" && v["policy"] == "malleus"')"
 
-# ---- ours beside what was published: what | ours (several ids: least to most) | unit | id | assumed ----
+# ---- ours beside what was published ----
+# what (no commas) | ours (several ids: least to most) | unit | id in published.csv | assumed
 cat >"$tmp/items" <<'END'
-plan 1 on 32 H20 + 16 H800, step|hspmd-case-01.published|s|hspmd-case-01.published|NICs, PCIe, memory of H800
+step of plan 1 on 32 H20 + 16 H800|hspmd-case-01.published|s|hspmd-case-01.published|NICs, PCIe, memory of H800
 a uniform plan / plan 1|hspmd-case-01.uniform|ratio|hspmd-case-01.megatron|theirs Megatron, ours the best uniform plan
 DeepSpeed / plan 1||ratio|hspmd-case-01.deepspeed|not comparable: ZeRO-3 is not simulated
 HexiScale / plan 1||ratio|hspmd-case-01.hexiscale|not comparable: not built
 plan of `malleus` / plan 1|hspmd-case-01.malleus|ratio||
 cases 1 to 10: uniform / published plan|hspmd-case-01.uniform hspmd-case-02.uniform hspmd-case-03.uniform hspmd-case-04.uniform hspmd-case-05.uniform hspmd-case-06.uniform hspmd-case-07.uniform hspmd-case-08.uniform hspmd-case-09.uniform hspmd-case-10.uniform|ratio|hspmd-mixed.best|theirs: the best of their cases
 cases 1 to 10: plan of `malleus` / published plan|hspmd-case-01.malleus hspmd-case-02.malleus hspmd-case-03.malleus hspmd-case-04.malleus hspmd-case-05.malleus hspmd-case-06.malleus hspmd-case-07.malleus hspmd-case-08.malleus hspmd-case-09.malleus hspmd-case-10.malleus|ratio||
-C4: plan 11 without ZeRO, step|hspmd-c4.step|s|hspmd-c4.step|
+step of plan 11 without ZeRO (C4)|hspmd-c4.step|s|hspmd-c4.step|
 C4 / plan 1|hspmd-c4.ratio|ratio|hspmd-c4.ratio|
-C2: plan 13 on 31 H20, step|hspmd-c2.step|s|hspmd-c2.step|
+step of plan 13 on 31 H20 (C2)|hspmd-c2.step|s|hspmd-c2.step|
 C2: `oobleck` / plan 13|hspmd-c2.oobleck|ratio|hspmd-c2.oobleck|exact templates; whole nodes leave
 C2: `restart` / plan 13|hspmd-c2.restart|ratio||whole nodes leave
 C2: `malleus` / plan 13|hspmd-c2.malleus|ratio||
 C3: `malleus` / plan 14 on 24 H20|hspmd-c3.malleus|ratio||
 C1 to C2: operators and communicators|hspmd-c1-c2.malleus.specialize|s|hspmd-c1-c2.specialize|0.05 s a communicator, chosen; operators cost nothing
-C1 to C2: state moved, `malleus`|hspmd-c1-c2.malleus.move|s|hspmd-c1-c2.move|NICs of 50 GB/s, chosen
+C1 to C2: state moved by `malleus`|hspmd-c1-c2.malleus.move|s|hspmd-c1-c2.move|NICs of 50 GB/s, chosen
 C1 to C2: state moved to plan 13|hspmd-c1-c2.greedy|s|hspmd-c1-c2.move|the same; closed form
 C1 to C2: the same without balance|hspmd-c1-c2.minrank|s|hspmd-c1-c2.move-minrank|the same; least rank sends
 C1 to C2: change without planning|hspmd-c1-c2.malleus.change|s|hspmd-c1-c2.total|theirs with 0.82 s of planning
 C1 to C2: `restart`|hspmd-c1-c2.restart.change|s|hspmd-c1-c2.restart|60 s to start processes, chosen; storage 40 GB/s
 C4 to C7: changes|hspmd-c4-c5.malleus.change hspmd-c5-c6.malleus.change hspmd-c6-c7.malleus.change|s|hspmd-mixed.total|as above
 C4 to C7: restarts|hspmd-c4-c5.restart.change hspmd-c5-c6.restart.change hspmd-c6-c7.restart.change|s|hspmd-mixed.restart|as above
-70B, one slow device / none: `malleus`|malleus-70b-one.step|ratio|malleus-70b-one.objective|theirs: objective of their planner
-`static` / `malleus`, mean of the settings below|malleus.static|ratio|malleus.average|theirs: other rates, other baselines
-`restart` / `malleus`, mean of the settings below|malleus.restart|ratio|malleus.average|the same
+70B with one slow device / none: `malleus`|malleus-70b-one.step|ratio|malleus-70b-one.objective|theirs: objective of their planner
+mean of the settings below: `static` / `malleus`|malleus.static|ratio|malleus.average|theirs: other rates, other baselines
+mean of the settings below: `restart` / `malleus`|malleus.restart|ratio|malleus.average|the same
 END
 awk -F'|' -v ours="$tmp/ours.csv" -v known="$P/published.csv" -v csv="$out/papers.csv" '
     function range(lo, hi,    a, b) {a = sprintf("%.4g", lo); b = sprintf("%.4g", hi == "" ? lo : hi); return lo == "" ? "-" : a == b ? a : a " to " b}
