@@ -60,7 +60,7 @@ static luo_status demo(luo_cli *cli, luo_err *err)
     }
     if (!scenario) return luo_err_set(err, LUO_EBUG, "the demo is not in this build.");
     const luo_status st = simulate(cli, scenario, dir, DEMO_TRACE, err);
-    /* That two of the three policies do not survive the failures is what the demo shows. */
+    /* That one of the three policies does not survive the failures is what the demo shows. */
     if (st != LUO_OK && st != LUO_ENO) return st;
     return luo_demo_real(cli, dir);
 }

@@ -82,4 +82,4 @@ if (nmarks > 0 && exists("with_marks")) {
     stats run.'/plots/marks.csv' using (mark_at = mark_at.' '.strcol('t_s'), mark_text = mark_text.' "'.strcol('label').' "', 1) nooutput
 }
 mark(k) = sprintf("set arrow %d from first %g, graph 0 to first %g, graph 1 nohead lc rgb '#000000' lw 0.5 dt (4,4) back", k, real(word(mark_at, k)) / tdiv, real(word(mark_at, k)) / tdiv)
-mark_label(k) = sprintf("set label %d \"%s\" at first %g, graph 1 rotate by 60 left offset -0.1,0.4 noenhanced font tiny_font", 100 + k, word(mark_text, k), real(word(mark_at, k)) / tdiv)
+mark_label(k) = sprintf("set label %d \"%s\" at first %g, graph 1 rotate by 60 left offset -0.1,0.4 noenhanced font tiny_font", 100 + k, word(mark_text, k) eq '- ' ? '' : word(mark_text, k), real(word(mark_at, k)) / tdiv)

@@ -293,31 +293,60 @@ static void mark_label(char *out, size_t size, const char *kind, const char *tar
                  value->number);
 }
 
-/* A mark needs 1/MARKS of the width, a label 1/LABELS. */
-static luo_status marks_of(luo_arena *arena, luo_table *t, const luo_result *run, luo_diags *diags,
-                           luo_err *err)
+typedef struct mark {
+    double t_s;
+    bool breaks; /* devices go or come, which counts more than slowness */
+    bool named;
+    char kind[24], label[128];
+} mark;
+
+/* A mark needs 1/MARKS of the width. */
+static luo_status read_marks(luo_arena *arena, const luo_result *run, luo_diags *diags, mark *out,
+                             int32_t *n)
 {
     enum { T_S = 1, ID = 3, PHASE, KIND, TARGET, VALUE };
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_EVENTS, diags);
-    double mark = -HUGE_VAL, last = -HUGE_VAL;
-    luo_status st = LUO_OK;
-    while (st == LUO_OK && in && luo_csv_next(in, c)) {
+    *n = 0;
+    while (in && *n <= MARKS && luo_csv_next(in, c)) {
         if (strcmp(c[PHASE].text, "fired") != 0) continue;
-        if (c[T_S].number - mark < run->total_s / MARKS) continue;
-        char label[128] = "";
-        mark = c[T_S].number;
-        if (c[T_S].number - last > run->total_s / LABELS) {
-            mark_label(label, sizeof label, c[KIND].text, c[TARGET].text, &c[VALUE]);
-            last = c[T_S].number;
-        }
-        luo_table_num(t, c[T_S].number);
-        luo_table_text(t, c[KIND].text);
-        luo_table_text(t, label);
-        st = luo_table_end(t, err);
+        if (*n > 0 && c[T_S].number - out[*n - 1].t_s < run->total_s / MARKS) continue;
+        mark *m = &out[(*n)++];
+        *m = (mark){.t_s = c[T_S].number,
+                    .breaks = strcmp(c[KIND].text, "straggler") && strcmp(c[KIND].text, "link")};
+        snprintf(m->kind, sizeof m->kind, "%s", c[KIND].text);
+        mark_label(m->label, sizeof m->label, c[KIND].text, c[TARGET].text, &c[VALUE]);
     }
-    const luo_status read = luo_csv_close(in);
-    return st == LUO_OK ? read : st;
+    return luo_csv_close(in);
+}
+
+/* A label needs 1/LABELS of the width. */
+static void name_marks(mark *m, int32_t n, bool breaks, double width_s)
+{
+    for (int32_t i = 0; i < n; i++) {
+        bool free = m[i].breaks == breaks;
+        for (int32_t k = 0; k < n && free; k++)
+            free = !m[k].named || fabs(m[k].t_s - m[i].t_s) > width_s;
+        if (free) m[i].named = true;
+    }
+}
+
+static luo_status marks_of(luo_arena *arena, luo_table *t, const luo_result *run, luo_diags *diags,
+                           luo_err *err)
+{
+    mark *m = LUO_NEW_N(arena, mark, MARKS + 1);
+    int32_t n;
+    if (!m) return luo_err_nomem(err);
+    LUO_TRY(read_marks(arena, run, diags, m, &n));
+    name_marks(m, n, true, run->total_s / LABELS);
+    name_marks(m, n, false, run->total_s / LABELS);
+    for (int32_t i = 0; i < n; i++) {
+        luo_table_num(t, m[i].t_s);
+        luo_table_text(t, m[i].kind);
+        luo_table_text(t, m[i].named ? m[i].label : "-"); /* gnuplot takes the last one for "" */
+        LUO_TRY(luo_table_end(t, err));
+    }
+    return LUO_OK;
 }
 
 luo_status luo_plotdata_marks(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,

@@ -22,7 +22,7 @@ static luo_scenario *demo(luo_arena *arena, luo_diags *d)
 
 START_TEST(scenario)
 {
-    static const char *const policies[] = {"static", "restart", "rebalance"};
+    static const char *const policies[] = {"static", "restart", "malleus"};
     luo_arena *arena = luo_arena_new(0);
     luo_diags d;
     const luo_scenario *sc = demo(arena, &d);
