@@ -76,6 +76,18 @@ check "no load" host drawn 0 "$H/plans/tiny-2.json" $bare --ranks 2 --seed 4 --s
 check "load: the same file comes back" cmp "$tmp/init.safetensors" "$tmp/again.safetensors"
 check "load: drawn by another seed it is another" eval '! cmp -s "$tmp/init.safetensors" "$tmp/drawn.safetensors"'
 
+# ---- malleus: there and back over the devices, with the curve of an undisturbed run ----
+# tests/straggler.sh has the same at length and measures.
+sed -e 's/hidden: 256/hidden: 64/; s/ffn_hidden: 704/ffn_hidden: 160/' "$H/llama-8l.yaml" >"$tmp/narrow.yaml"
+check "malleus: run" host malleus 0 "$H/straggler.yaml" --policies malleus --set "model=$tmp/narrow.yaml" \
+    --set extent.steps=30 --set "events[0].at_step=8" --set "events[0].duration_steps=10" --set "events[0].slowdown=30" \
+    --set "policies[2].threshold_slowdown=8" --set "policies[2].replan_gap=7" --trace-steps none
+check "malleus: undisturbed" host narrow 0 "$H/plans/straggler.json" --model "$tmp/narrow.yaml" --cluster "$H/ranks8.yaml" \
+    --seed 7 --steps 30 --trace-steps none
+check "malleus: there and back, over the devices" \
+    [ "$(column "$tmp/malleus/malleus/switches.csv" from_plan to_plan source | tr '\n' ';')" = "0 1 devices;1 0 devices;" ]
+check "malleus: one curve" near 1e-10 <(curve "$tmp/malleus/malleus") <(curve "$tmp/narrow/plan")
+
 # ---- a straggler, and its prediction ----
 # Seconds of a step with device 1 three times as slow over those without. Both sides of the ratio are
 # medians of one run; still only the direction, since other work may share the cores.

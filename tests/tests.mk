@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
+.PHONY: straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -34,6 +34,7 @@ check-all: ## check with 10 to 100 times the random cases, a long real run, sani
 	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
 	    ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(UNIT)
 	@LUOSHU=$(abspath $(BIN)) ./tests/long.sh
+	@LUOSHU=$(abspath $(BIN)) ./tests/straggler.sh
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory fuzz
 
@@ -49,6 +50,9 @@ fuzz: $(FUZZ) ## run each fuzz target for FUZZ_S seconds (default 60)
 	    $$f -max_total_time=$(FUZZ_S) -timeout=10 -rss_limit_mb=4096 -verbosity=0 \
 	        -print_final_stats=1 build/fuzz/corpus/$${f##*/} $(wildcard tests/fuzz/seeds) 2>&1 \
 	        | grep -E 'executed_units|ERROR|SUMMARY' ; test $${PIPESTATUS[0]} = 0 || exit 1; done
+
+straggler: $(BIN) $(RANK) ## a slow rank in real time: static, rebalance, malleus, beside the simulator (6 minutes, quiet machine)
+	@LUOSHU=$(abspath $(BIN)) ./tests/straggler.sh build/straggler
 
 bench: $(BIN) $(RANK) $(BENCH) ## print `name value unit` lines: medians on this machine
 	@for b in $(BENCH); do $$b || exit 1; done
