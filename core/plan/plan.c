@@ -272,6 +272,15 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+bool luo_plan_within(const luo_plan *p, const bool *device)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
+                if (!device[p->pipelines[i].stages[s].dev[k]]) return false;
+    return true;
+}
+
 luo_status luo_plan_devices(luo_arena *arena, const luo_plan *p, int32_t **dev, int32_t *n,
                             luo_err *err)
 {

@@ -101,6 +101,8 @@ luo_status luo_plan_check(luo_arena *arena, const luo_plan *p, const luo_model *
 /* Devices of the plan, ascending. */
 luo_status luo_plan_devices(luo_arena *arena, const luo_plan *p, int32_t **dev, int32_t *n,
                             luo_err *err);
+/* Do all devices of the plan have device[d]? device: per device of its cluster. */
+bool luo_plan_within(const luo_plan *p, const bool *device);
 /* Sequences and tokens of one step; INT64_MAX when the tokens do not fit. */
 int64_t luo_plan_sequences(const luo_plan *p);
 int64_t luo_plan_tokens(const luo_plan *p);

@@ -44,15 +44,6 @@ void luo_run_news(luo_run *r)
     look_at_devices(r);
 }
 
-static bool all_usable(const luo_run *r, const luo_plan *p)
-{
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
-                if (!r->usable[p->pipelines[i].stages[s].dev[k]]) return false;
-    return true;
-}
-
 /* ---- carrying it out ---- */
 
 static luo_status switched_row(luo_run *r, int32_t from, const char *source,
@@ -225,7 +216,7 @@ static luo_status decide_and_do(luo_run *r, int news, bool failed, double detect
         if (*planned_s < 0) {
             LUO_TRY(luo_run_span(r, LUO_SPAN_PLAN, seconds, 0, err));
             *planned_s = r->t_s - asked_s;
-            if (d->plan && !all_usable(r, d->plan)) continue;
+            if (d->plan && !luo_plan_within(d->plan, r->usable)) continue;
         }
         if (d->verb != LUO_SWITCH && d->verb != LUO_RESTART) return LUO_OK;
         const luo_status st = carry_out(r, d, failed, detected_s, *planned_s, &why);
@@ -305,7 +296,7 @@ static luo_status finish_pending(luo_run *r, luo_err *err)
 {
     luo_err why = {0};
     r->pending.on = false;
-    if (!all_usable(r, r->pending.d.plan)) {
+    if (!luo_plan_within(r->pending.d.plan, r->usable)) {
         r->news |= r->pending.news;
         return LUO_OK;
     }
@@ -320,7 +311,7 @@ luo_status luo_run_answer(luo_run *r, luo_err *err)
 {
     if (r->policy->bound) r->news = 0;
     while (r->state == LUO_RUNNING && !luo_run_is_over(r)) {
-        if (!r->policy->bound && !all_usable(r, luo_run_plan(r)->plan)) {
+        if (!r->policy->bound && !luo_plan_within(luo_run_plan(r)->plan, r->usable)) {
             if (!(r->news & LUO_NEWS_FAIL)) r->failed_since_s = r->t_s;
             r->news |= LUO_NEWS_FAIL;
         }

@@ -1,5 +1,6 @@
 #include "core/run/policy.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/run/driver.h"
@@ -15,6 +16,16 @@ const luo_policy *luo_policy_find(const char *name)
     for (int32_t i = 0; i < NPOLICIES; i++)
         if (strcmp(table[i]->name, name) == 0) return table[i];
     return NULL;
+}
+
+bool luo_picture_whole(const luo_picture *now)
+{
+    const luo_plan *p = now->plan;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
+                if (isinf(now->rate[p->pipelines[i].stages[s].dev[k]])) return false;
+    return true;
 }
 
 const char *const *luo_policy_names(int32_t *n)

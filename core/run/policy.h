@@ -35,6 +35,9 @@ typedef struct luo_picture {
     void *run;
 } luo_picture;
 
+/* Are all devices of the running plan usable? */
+bool luo_picture_whole(const luo_picture *now);
+
 typedef enum luo_verb {
     LUO_KEEP,    /* go on with the running plan */
     LUO_SWITCH,  /* to `plan`, state moves between devices */

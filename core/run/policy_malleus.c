@@ -124,21 +124,13 @@ static luo_status switch_s(luo_arena *arena, const view *v, const luo_plan *to, 
     return LUO_OK;
 }
 
-static bool may_run(const view *v, const luo_plan *p)
-{
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
-                if (!v->candidate[p->pipelines[i].stages[s].dev[k]]) return false;
-    return true;
-}
-
 static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **plan,
                               double *event_s, luo_err *err)
 {
     const luo_plan *base = v->now->base;
     double base_s, to_base, to_plan;
-    if (!may_run(v, base) || luo_plan_hash(base) == luo_plan_hash(*plan)) return LUO_OK;
+    if (!luo_plan_within(base, v->candidate) || luo_plan_hash(base) == luo_plan_hash(*plan))
+        return LUO_OK;
     LUO_TRY(luo_malleus_event_s(arena, &v->job, base, &base_s, err));
     if (base_s > *event_s * (1 + AS_FAST)) return LUO_OK;
     LUO_TRY(switch_s(arena, v, base, &to_base, err));

@@ -84,16 +84,6 @@ static luo_status best_plan(luo_arena *arena, const luo_picture *now, bool slow_
     return make_plan(arena, &g, &t, plan, err);
 }
 
-static bool whole(const luo_picture *now)
-{
-    const luo_plan *p = now->plan;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
-                if (isinf(now->rate[p->pipelines[i].stages[s].dev[k]])) return false;
-    return true;
-}
-
 static void switch_to(luo_decision *out, luo_verb verb, const luo_plan *p)
 {
     out->verb = verb;
@@ -128,7 +118,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     const bool failed = now->news & LUO_NEWS_FAIL;
     luo_err why = {0};
     *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
-    if (failed && whole(now)) {
+    if (failed && luo_picture_whole(now)) {
         switch_to(out, LUO_RESTART, now->plan);
         return LUO_OK;
     }

@@ -52,16 +52,6 @@ static luo_status offers(luo_arena *arena, const luo_picture *now, luo_uniform_r
     return luo_plan_uniform(arena, model, now->scenario->cluster, &o, out, n, err);
 }
 
-static bool whole(const luo_picture *now)
-{
-    const luo_plan *p = now->plan;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
-                if (isinf(now->rate[p->pipelines[i].stages[s].dev[k]])) return false;
-    return true;
-}
-
 static void restart(luo_decision *out, const luo_plan *p)
 {
     out->verb = LUO_RESTART;
@@ -76,7 +66,8 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     int32_t n = 0;
     *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
     if (!(now->news & LUO_NEWS_FAIL)) return LUO_OK;
-    if (whole(now)) { /* a device outside the plan died, and took the others' processes along */
+    /* a device outside the plan died, and took the others' processes along */
+    if (luo_picture_whole(now)) {
         restart(out, now->plan);
         return LUO_OK;
     }

@@ -229,10 +229,5 @@ luo_status luo_real_give_up(luo_run *r, const char *why, luo_err *err)
 
 bool luo_real_has_processes(const luo_run *r, const luo_plan *p)
 {
-    if (!r->real) return true;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
-                if (!r->running[p->pipelines[i].stages[s].dev[k]]) return false;
-    return true;
+    return !r->real || luo_plan_within(p, r->running);
 }
