@@ -6,7 +6,6 @@
  * - slow nodes stay when no plan fits without them;
  * - state that has no copy left comes from the checkpoint, at the cost of a restart;
  * - after a crash of all processes, with every node still there, the same plan starts again. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
