@@ -1,0 +1,38 @@
+/* exec/cuda/product.h: matrix products by cuBLASLt: descriptors and algorithms chosen once per
+ * shape and kept.
+ *
+ * bf16: products of bf16, sums in f32. f32: plain f32 sums and products, never TF32. */
+#ifndef LUO_EXEC_CUDA_PRODUCT_H
+#define LUO_EXEC_CUDA_PRODUCT_H
+#include "exec/cuda/gpu.h"
+
+typedef struct gpu_blas gpu_blas; /* handle, workspace, cache of plans */
+
+/* Workspace: 32 MiB, or as stated by the user in CUBLASLT_WORKSPACE_SIZE (KiB).
+ * Owner: gpu_blas_close. */
+luo_status gpu_blas_open(gpu_blas **out, luo_err *err);
+void gpu_blas_close(gpu_blas *b);
+
+/* C[m x n] = A B (+ C if add), row-major as luo_kernels.gemm (exec/kernels.h). */
+typedef struct gpu_product {
+    bool ta, tb, add;
+    int64_t m, n, k, lda, ldb, ldc;
+    gpu_type in, out; /* of A and B; of C. in f32: out f32 */
+    bool has_bias;    /* C += bias[n] over every row, of type `in` */
+    bool has_plus;    /* C = A B + plus[m x n], rows ldc apart, of C's type; not with add */
+} gpu_product;
+typedef struct gpu_product_plan gpu_product_plan; /* owned by the gpu_blas */
+
+/* Finds or makes the plan of a product: layouts, heuristics (the fastest of the first few that
+ * cuBLASLt proposes is taken by its own ranking; no timing, so the choice repeats). m, n or k of 0
+ * is allowed and plans nothing. Errors: LUO_EUNSUP no algorithm for this shape; LUO_EBACKEND;
+ * LUO_ENOMEM. Not while a stream is captured. */
+luo_status gpu_product_find(gpu_blas *b, const gpu_product *p, gpu_product_plan **out,
+                            luo_err *err);
+/* Enqueues. bias and plus: NULL unless the plan has them. */
+luo_status gpu_product_run(gpu_blas *b, const gpu_product_plan *plan, cudaStream_t stream,
+                           const void *A, const void *B, const void *bias, const void *plus,
+                           void *C, luo_err *err);
+/* "13.0.2", for records. */
+void gpu_blas_version(char *text, size_t size);
+#endif
