@@ -9,14 +9,12 @@
 #include "core/io/io.h"
 #include "exec/boot.h"
 
-static luo_status read_args(int argc, char **argv, const char **dir, bool *ops, luo_measurer *m,
-                            luo_err *err)
+static luo_status read_args(int argc, char **argv, bool *ops, luo_measurer *m, luo_err *err)
 {
-    *dir = NULL;
     *ops = true;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--calibrate") == 0 && i + 1 < argc)
-            *dir = argv[++i];
+            m->dir = argv[++i];
         else if (strcmp(argv[i], "--quick") == 0)
             m->quick = true;
         else if (strcmp(argv[i], "--networks") == 0 && i + 1 < argc)
@@ -29,7 +27,7 @@ static luo_status read_args(int argc, char **argv, const char **dir, bool *ops, 
                                "the right ones.",
                                argv[i]);
     }
-    if (*dir) return LUO_OK;
+    if (m->dir) return LUO_OK;
     return luo_err_set(err, LUO_EUSAGE, "`--calibrate` has no value; a folder is expected.");
 }
 
@@ -60,27 +58,24 @@ static luo_status write_all(const luo_measurer *m, const char *dir, luo_err *err
     return write_table(m, dir, "facts", "name,value\n", &m->facts, err);
 }
 
-static luo_status measure(luo_measurer *m, const luo_executor *executor, const char *dir, bool ops,
-                          luo_err *err)
+static luo_status measure(luo_measurer *m, const luo_measuring *how, bool ops, luo_err *err)
 {
-    luo_measure_libraries(m);
-    LUO_TRY(luo_measure_ops(m, executor, ops, err));
-    if (m->nranks > 1) LUO_TRY(luo_measure_comm(m, err));
-    return m->rank == 0 ? write_all(m, dir, err) : LUO_OK;
+    LUO_TRY(how->ops(m, ops, err));
+    if (m->nranks > 1) LUO_TRY(how->comm(m, err));
+    return m->rank == 0 ? write_all(m, m->dir, err) : LUO_OK;
 }
 
-luo_status luo_calibrate_main(int argc, char **argv, const luo_executor *executor, luo_err *err)
+luo_status luo_calibrate_main(int argc, char **argv, const luo_measuring *how, luo_err *err)
 {
     luo_measurer m = {.networks = INT_MAX};
-    const char *dir;
     bool ops;
     luo_boot *boot;
-    LUO_TRY(read_args(argc, argv, &dir, &ops, &m, err));
+    LUO_TRY(read_args(argc, argv, &ops, &m, err));
     LUO_TRY(luo_boot_open(&boot, &m.rank, &m.nranks, err));
     m.cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
     /* a rank less measures nothing */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-    const luo_status st = measure(&m, executor, dir, ops, err);
+    const luo_status st = measure(&m, how, ops, err);
     luo_str_free(&m.ops);
     luo_str_free(&m.collectives);
     luo_str_free(&m.transfers);

@@ -13,9 +13,10 @@
 #include "exec/rank.h"
 
 typedef struct luo_measurer {
+    const char *dir; /* where the tables go */
     int32_t rank, nranks, cores;
     bool quick;
-    int32_t networks; /* at most so many are measured; for tests */
+    int32_t networks; /* at most so many are measured (cuda: sizes of each kind); for tests */
     luo_str ops, collectives, transfers, facts; /* rows of the tables, rank 0 only */
 } luo_measurer;
 
@@ -29,15 +30,15 @@ luo_status luo_measure_ops(luo_measurer *m, const luo_executor *executor, bool r
 /* calibrate_copy.c: rows of op_times, op `copy`, m = elements of 4 bytes. */
 luo_status luo_measure_copies(luo_measurer *m, luo_err *err);
 
-/* exec/host/calibrate_comm.c: the libraries that compute and communicate, as a fact. */
-void luo_measure_libraries(luo_measurer *m);
-/* exec/host/calibrate_comm.c: rows of collective_times and p2p_times, measured through the
- * executor's waiting, messages packed and unpacked as it does: what they add to products that all
- * ranks compute. Calibration: one product each time; validation: two. Collective. */
-luo_status luo_measure_comm(luo_measurer *m, luo_err *err);
+/* What an executor measures, one after the other; facts as well. Collective. */
+typedef struct luo_measuring {
+    luo_status (*ops)(luo_measurer *m, bool rows, luo_err *err);
+    luo_status (*comm)(luo_measurer *m, luo_err *err);
+} luo_measuring;
+extern const luo_measuring luo_host_measuring; /* exec/host */
 
 /* The main function: `luoshu-rank --calibrate DIR [--quick] [--no-ops] [--networks N]` writes
  * DIR/op_times-N.csv, collective_times-N.csv, p2p_times-N.csv and facts-N.csv, N the number of
  * ranks. Errors: LUO_EUSAGE, LUO_EBACKEND, LUO_EIO, LUO_ENOMEM. */
-luo_status luo_calibrate_main(int argc, char **argv, const luo_executor *executor, luo_err *err);
+luo_status luo_calibrate_main(int argc, char **argv, const luo_measuring *how, luo_err *err);
 #endif

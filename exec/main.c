@@ -13,7 +13,7 @@ int main(int argc, char **argv)
     int code = 0;
     openblas_set_num_threads(1); /* a rank is one core; before anything computes */
     const luo_status st = argc > 1 && strcmp(argv[1], "--calibrate") == 0
-                              ? luo_calibrate_main(argc, argv, &luo_host_executor, &err)
+                              ? luo_calibrate_main(argc, argv, &luo_host_measuring, &err)
                               : luo_rank_main(argc, argv, &luo_host_executor, &code, &err);
     if (st == LUO_OK) return code;
     fprintf(stderr, "luoshu-rank: error: %s\n", err.text);

@@ -3,7 +3,8 @@
  * Alone, a collective finds its memory in caches and its ranks awake; a step does not. So all ranks
  * compute a product and communicate, again and again, and what counts is by how much longer a cycle
  * is than one without communication: cold caches, wake-ups, ranks that are not there at once and
- * what other ranks' work loses are in it, as in a step. */
+ * what other ranks' work loses are in it, as in a step. Calibration: one product each time;
+ * validation: two. */
 #include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
@@ -229,7 +230,8 @@ static void write_rows(tester *t)
 
 /* "Open MPI v4.1.4, package .." and "OpenBLAS 0.3.21 NO_LAPACKE ..": what stands before the
  * details. */
-void luo_measure_libraries(luo_measurer *m)
+/* The libraries that compute and communicate, as a fact. */
+static void name_libraries(luo_measurer *m)
 {
     char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int n = 0;
@@ -261,7 +263,7 @@ static luo_status measure_all(tester *t)
     return LUO_OK;
 }
 
-luo_status luo_measure_comm(luo_measurer *m, luo_err *err)
+static luo_status measure_comm(luo_measurer *m, luo_err *err)
 {
     int32_t *device_of = calloc((size_t)m->nranks, sizeof *device_of);
     if (!device_of) return luo_err_nomem(err);
@@ -282,3 +284,11 @@ luo_status luo_measure_comm(luo_measurer *m, luo_err *err)
     free(device_of);
     return st;
 }
+
+static luo_status measure_ops(luo_measurer *m, bool rows, luo_err *err)
+{
+    name_libraries(m);
+    return luo_measure_ops(m, &luo_host_executor, rows, err);
+}
+
+const luo_measuring luo_host_measuring = {measure_ops, measure_comm};
