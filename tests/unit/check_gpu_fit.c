@@ -1,5 +1,5 @@
-/* tests/unit/check_gpu_fit.c: constants of GPU profiles from rows that known constants made, with and
- * without noise; the pattern search on functions whose minimum is known. */
+/* tests/unit/check_gpu_fit.c: constants of GPU profiles from rows that known constants made, with
+ * and without noise; the pattern search on functions whose minimum is known. */
 #include <math.h>
 
 #include "core/cost/gpu_fit.h"
@@ -90,9 +90,12 @@ static double truth(const luo_profile *p, const luo_op_time *t)
     const luo_gemm g = {t->m, t->n, t->k, 1, luo_dtype_bytes(t->dtype), false};
     const luo_attention a = {
         .heads = t->n, .head_dim = t->k, .sequences = 1, .tokens = t->m, .causal = true};
-    if (strcmp(t->op, "gemm") == 0) luo_cost_gemm(p, t->dtype, &g, &s, &err);
-    else if (strcmp(t->op, "stream") == 0) luo_cost_stream(p, (double)t->m, &s, &err);
-    else luo_cost_attention(p, t->dtype, &a, t->op[10] == 'b', &s, &err);
+    if (strcmp(t->op, "gemm") == 0)
+        luo_cost_gemm(p, t->dtype, &g, &s, &err);
+    else if (strcmp(t->op, "stream") == 0)
+        luo_cost_stream(p, (double)t->m, &s, &err);
+    else
+        luo_cost_attention(p, t->dtype, &a, t->op[10] == 'b', &s, &err);
     return s;
 }
 
@@ -110,7 +113,8 @@ static void make(table *t, const luo_profile *p, luo_rng *r, double noise, bool 
         for (int i = 0; i < 5; i++)
             for (int k = 0; k < 5; k += 2) {
                 put(t, p, r, noise, (luo_op_time){"gemm", LUO_BF16, m, wide[i], wide[k], 0});
-                if (k == 2) put(t, p, r, noise, (luo_op_time){"gemm", LUO_F32, m, wide[i], 1024, 0});
+                if (k == 2)
+                    put(t, p, r, noise, (luo_op_time){"gemm", LUO_F32, m, wide[i], 1024, 0});
             }
     for (int64_t s = 512; attention && s <= 32768; s *= 2) {
         put(t, p, r, noise, (luo_op_time){"attention_forward", LUO_BF16, s, 16, 128, 0});
@@ -145,8 +149,8 @@ static const luo_gpu_base known = {.peak_flops = {[LUO_BF16] = 989e12, [LUO_F32]
                                    .sm_count = 132,
                                    .launch_s = -1};
 
-/* Rows without noise are told again within 1 %, rows with 5 % of it as well as they allow, and so are
- * rows that the fit has never seen. */
+/* Rows without noise are told again within 1 %, rows with 5 % of it as well as they allow, and so
+ * are rows that the fit has never seen. */
 START_TEST(recovers)
 {
     LUO_PROP_FOR(seed, 6)
@@ -160,7 +164,8 @@ START_TEST(recovers)
             make(&t, &p, &r, noisy ? 0.05 : 0, true);
             make(&clean, &p, &r, 0, true);
             const luo_gpu_rows rows = {t.at, t.n};
-            ck_assert_msg(luo_gpu_fit_rows(&rows, &known, seed, &f, &err) == LUO_OK, "%s", err.text);
+            ck_assert_msg(luo_gpu_fit_rows(&rows, &known, seed, &f, &err) == LUO_OK, "%s",
+                          err.text);
             const luo_profile q = fitted(&p, &f);
             const double e = error_on(&clean, &q), most = noisy ? 0.04 : 0.01;
             ck_assert_msg(e < most, "seed %d noise %d: mean error %g", (int)seed, noisy, e);
@@ -172,7 +177,8 @@ START_TEST(recovers)
 }
 END_TEST
 
-/* Without datasheet: the fastest product is the peak, f32 gets one that fits the same gemm_ratio. */
+/* Without datasheet: the fastest product is the peak, f32 gets one that fits the same gemm_ratio.
+ */
 START_TEST(unknown_peaks)
 {
     LUO_PROP_FOR(seed, 3)
@@ -245,8 +251,8 @@ START_TEST(network)
         int32_t n = 0;
         for (int nodes = 2; nodes <= 8; nodes *= 2)
             for (double bytes = 1 << 16; n < 60 && bytes <= 1 << 30; bytes *= 4) {
-                luo_net_row x = {nodes == 4 ? LUO_ALL_TO_ALL : LUO_ALL_REDUCE, nodes, 8, 1, 400e9,
-                                 bytes, 0};
+                luo_net_row x = {
+                    nodes == 4 ? LUO_ALL_TO_ALL : LUO_ALL_REDUCE, nodes, 8, 1, 400e9, bytes, 0};
                 const double x0 = half * (x.coll == LUO_ALL_TO_ALL ? 0.075 : 1);
                 x.seconds = luo_cost_volume(x.coll, nodes) * (bytes + nodes * x0) / (ratio * 400e9);
                 row[n++] = x;
