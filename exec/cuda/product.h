@@ -18,7 +18,7 @@ typedef struct gpu_product {
     bool ta, tb, add;
     int64_t m, n, k, lda, ldb, ldc;
     gpu_type in, out; /* of A and B; of C. in f32: out f32 */
-    bool has_bias;    /* C += bias[n] over every row, of type `in` */
+    bool has_bias;    /* C += bias[n] over every row, of type `in`; then out = in and k > 0 */
     bool has_plus;    /* C = A B + plus[m x n], rows ldc apart, of C's type; not with add */
 } gpu_product;
 typedef struct gpu_product_plan gpu_product_plan; /* owned by the gpu_blas */
@@ -29,10 +29,13 @@ typedef struct gpu_product_plan gpu_product_plan; /* owned by the gpu_blas */
  * LUO_ENOMEM. Not while a stream is captured. */
 luo_status gpu_product_find(gpu_blas *b, const gpu_product *p, gpu_product_plan **out,
                             luo_err *err);
-/* Enqueues. bias and plus: NULL unless the plan has them. */
+/* Enqueues; b's products are of one stream at a time, since they share its workspace. bias and
+ * plus: NULL unless the plan has them. All of them are aligned to 64 bytes (LUO_LAYOUT_ALIGN). C
+ * overlaps neither A, B nor bias; plus may be C itself. */
 luo_status gpu_product_run(gpu_blas *b, const gpu_product_plan *plan, cudaStream_t stream,
                            const void *A, const void *B, const void *bias, const void *plus,
                            void *C, luo_err *err);
-/* "13.0.2", for records. */
+int64_t gpu_blas_plans(const gpu_blas *b); /* made so far */
+/* "13.1.0", for records. */
 void gpu_blas_version(char *text, size_t size);
 #endif

@@ -1,0 +1,197 @@
+/* exec/cuda/gpu.c: the process's GPU: choosing it, its memory, errors in words. */
+#include "exec/cuda/gpu.h"
+
+#include <cublasLt.h>
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+luo_status gpu_check(luo_err *err, cudaError_t code, const char *what)
+{
+    if (code == cudaSuccess) return LUO_OK;
+    (void)
+        cudaGetLastError(); /* an error that was reported shall not be met again by the next call */
+    return luo_err_set(err, code == cudaErrorMemoryAllocation ? LUO_EOOM : LUO_EBACKEND,
+                       "%s failed with %s (%s).", what, cudaGetErrorName(code),
+                       cudaGetErrorString(code));
+}
+
+void gpu_prepare_environment(void)
+{
+    /* A kernel that is loaded when it is first needed may wait for the device to be idle, and so
+     * for a receive that was posted early, whose sender waits for that very kernel. */
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
+/* ---- choosing ---- */
+
+static luo_status choose(int32_t local, int *device, luo_err *err)
+{
+    int n = 0;
+    const cudaError_t code = cudaGetDeviceCount(&n);
+    if (code == cudaErrorNoDevice || (code == cudaSuccess && n == 0))
+        return luo_err_set(err, LUO_EBACKEND,
+                           "this host has no GPU that CUDA sees; one is needed, and "
+                           "CUDA_VISIBLE_DEVICES must not hide it.");
+    if (code == cudaErrorInsufficientDriver) {
+        int driver = 0, runtime = 0;
+        (void)cudaDriverGetVersion(&driver);
+        (void)cudaRuntimeGetVersion(&runtime);
+        (void)cudaGetLastError();
+        return luo_err_set(err, LUO_EBACKEND,
+                           driver ? "the driver of this host is for CUDA up to %d.%d, but luoshu "
+                                    "was built with %d.%d; a newer driver is needed."
+                                  : "this host has no driver for NVIDIA GPUs (CUDA %d.%d), but "
+                                    "luoshu was built with %d.%d; install one.",
+                           driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    }
+    LUO_TRY(gpu_check(err, code, "looking for GPUs"));
+    *device = (int)(local % n);
+    return gpu_check(err, cudaSetDevice(*device), "taking the GPU");
+}
+
+static luo_status attribute(enum cudaDeviceAttr which, int device, int32_t *out, luo_err *err)
+{
+    int value = 0;
+    LUO_TRY(gpu_check(err, cudaDeviceGetAttribute(&value, which, device), "asking the GPU"));
+    *out = value;
+    return LUO_OK;
+}
+
+static luo_status ask_versions(gpu_facts *f, luo_err *err)
+{
+    int runtime = 0, driver = 0, nccl = 0;
+    LUO_TRY(gpu_check(err, cudaRuntimeGetVersion(&runtime), "asking CUDA for its version"));
+    LUO_TRY(gpu_check(err, cudaDriverGetVersion(&driver), "asking the driver for its version"));
+    const ncclResult_t code = ncclGetVersion(&nccl);
+    if (code != ncclSuccess)
+        return luo_err_set(err, LUO_EBACKEND, "asking NCCL for its version failed (%s).",
+                           ncclGetErrorString(code));
+    f->runtime = runtime;
+    f->driver = driver;
+    f->nccl = nccl;
+    f->cublas = (int32_t)cublasLtGetVersion();
+    return LUO_OK;
+}
+
+static luo_status ask(int device, gpu_facts *f, luo_err *err)
+{
+    struct cudaDeviceProp p;
+    LUO_TRY(gpu_check(err, cudaGetDeviceProperties(&p, device), "asking the GPU"));
+    snprintf(f->name, sizeof f->name, "%.63s", p.name);
+    f->memory = (int64_t)p.totalGlobalMem;
+    if (gethostname(f->host, sizeof f->host) != 0) f->host[0] = 0;
+    f->host[sizeof f->host - 1] = 0;
+    LUO_TRY(gpu_check(err, cudaDeviceGetPCIBusId(f->bus, (int)sizeof f->bus, device),
+                      "asking for the GPU's bus"));
+    LUO_TRY(attribute(cudaDevAttrComputeCapabilityMajor, device, &f->major, err));
+    LUO_TRY(attribute(cudaDevAttrComputeCapabilityMinor, device, &f->minor, err));
+    LUO_TRY(attribute(cudaDevAttrMultiProcessorCount, device, &f->sms, err));
+    LUO_TRY(attribute(cudaDevAttrClockRate, device, &f->clock_khz, err));
+    return ask_versions(f, err);
+}
+
+/* A kernel of ours runs here, and can write where the host reads: the plainest way to find out. */
+static luo_status try_kernel(const gpu_facts *f, luo_err *err)
+{
+    void *slot = NULL, *there = NULL;
+    LUO_TRY(gpu_alloc_mapped((int64_t)sizeof(uint64_t), "the first kernel", &slot, &there, err));
+    cudaError_t code = gpu_stamp(NULL, there);
+    if (code == cudaSuccess) code = cudaStreamSynchronize(NULL);
+    const bool wrote = *(const volatile uint64_t *)slot != 0;
+    gpu_free_mapped(slot);
+    if (code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction ||
+        code == cudaErrorUnsupportedPtxVersion) {
+        (void)cudaGetLastError();
+        return luo_err_set(err, LUO_EBACKEND,
+                           "luoshu's kernels were not built for `%s` (compute capability %d.%d); "
+                           "build with an nvcc that knows it, and with a driver as new as that.",
+                           f->name, (int)f->major, (int)f->minor);
+    }
+    LUO_TRY(gpu_check(err, code, "the first kernel"));
+    if (wrote) return LUO_OK;
+    return luo_err_set(err, LUO_EBACKEND,
+                       "what a kernel on `%s` writes does not reach the host's memory; mapped "
+                       "host memory is needed.",
+                       f->name);
+}
+
+luo_status gpu_open(int32_t local, gpu_facts *out, luo_err *err)
+{
+    gpu_facts f;
+    int device = 0;
+    memset(&f, 0, sizeof f); /* every byte is sent */
+    LUO_TRY(choose(local, &device, err));
+    LUO_TRY(ask(device, &f, err));
+    LUO_TRY(try_kernel(&f, err));
+    *out = f;
+    return LUO_OK;
+}
+
+/* ---- memory ---- */
+
+static luo_status no_room(luo_err *err, int64_t bytes, const char *what)
+{
+    size_t free_bytes = 0, total = 0;
+    (void)cudaGetLastError();
+    if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) (void)cudaGetLastError();
+    return luo_err_set(err, LUO_EOOM,
+                       "%s takes %.3f GiB of the GPU's memory, of which %.3f of %.3f are free; a "
+                       "plan with smaller stages or recompute needs less.",
+                       what, (double)bytes / (1 << 30), (double)free_bytes / (1 << 30),
+                       (double)total / (1 << 30));
+}
+
+luo_status gpu_alloc(int64_t bytes, const char *what, void **out, luo_err *err)
+{
+    const size_t n = bytes > 0 ? (size_t)bytes : 1;
+    void *p = NULL;
+    const cudaError_t code = cudaMalloc(&p, n);
+    if (code == cudaErrorMemoryAllocation) return no_room(err, bytes, what);
+    LUO_TRY(gpu_check(err, code, what));
+    luo_status st = gpu_check(err, cudaMemset(p, 0, n), what);
+    if (st == LUO_OK) st = gpu_check(err, cudaStreamSynchronize(NULL), what); /* memset may lag */
+    if (st == LUO_OK)
+        *out = p;
+    else
+        gpu_free(p);
+    return st;
+}
+
+void gpu_free(void *p)
+{
+    if (cudaFree(p) != cudaSuccess) (void)cudaGetLastError(); /* the step that failed has said so */
+}
+
+luo_status gpu_alloc_mapped(int64_t bytes, const char *what, void **out, void **device,
+                            luo_err *err)
+{
+    const size_t n = bytes > 0 ? (size_t)bytes : 1;
+    void *p = NULL, *there = NULL;
+    const cudaError_t code = cudaHostAlloc(&p, n, cudaHostAllocMapped | cudaHostAllocPortable);
+    if (code == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError();
+        return luo_err_set(err, LUO_ENOMEM,
+                           "%s takes %lld bytes of page-locked memory, which this host does not "
+                           "give; a larger limit of locked memory (ulimit -l) is needed.",
+                           what, (long long)bytes);
+    }
+    LUO_TRY(gpu_check(err, code, what));
+    memset(p, 0, n);
+    const luo_status st = gpu_check(err, cudaHostGetDevicePointer(&there, p, 0), what);
+    if (st != LUO_OK) {
+        gpu_free_mapped(p);
+        return st;
+    }
+    *out = p;
+    *device = there;
+    return LUO_OK;
+}
+
+void gpu_free_mapped(void *p)
+{
+    if (p && cudaFreeHost(p) != cudaSuccess) (void)cudaGetLastError();
+}
