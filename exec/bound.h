@@ -8,6 +8,14 @@
  *   bound_ops.c     sizes of each kind of COMPUTE, and of LOCAL of the data loader
  *   bound_update.c  pieces of state; gradients, states and weights cell by cell
  *   bound_comm.c    communications: what is sent from where, and where it is put
+ *
+ * State in memory. A state buffer is runs of state_frame.volume reals, one behind the other:
+ *   f32, f64: m, v; the weight itself is the weight buffer (2 reals an element: 8 or 16 bytes);
+ *   bf16:     master, m, v, all f32 (12 bytes); the weight buffer holds bf16(master) for the cells
+ *             of the piece.
+ * Cells of the weight buffer outside of the rank's piece hold nothing between two steps: the Pre
+ * part of the program brings them, from the weight buffers of those who own them. So whoever puts
+ * state into a job (init, load, a switch) only has to fill the cells of the pieces.
  */
 #ifndef LUO_EXEC_BOUND_H
 #define LUO_EXEC_BOUND_H
@@ -27,17 +35,22 @@ typedef enum luo_data { LUO_DATA_IDS, LUO_DATA_LABELS, LUO_DATA_POSITIONS } luo_
 
 typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all in elements */
     luo_route route;
-    int64_t elem_bytes;               /* of the exchange */
+    int64_t elem_bytes;               /* of the exchange, and of the buffers at both ends */
     const int32_t *peer;              /* P2P: world rank per message of the slot */
     const int64_t *counts;            /* RS, AG: elements per rank of the group .. */
     const int64_t *starts;            /* .. and where they begin in the packed run */
     luo_strips send, recv;            /* all of them, one after the other */
     int64_t send_direct, recv_direct; /* offset in the buffer where nothing has to be packed; -1 */
-    int64_t runs;                     /* of this instruction in a step */
+    bool in_place; /* AR, AG: the operand lies where its result is put. Not: it is packed to where
+                      its part of the result begins (recv_direct is -1 then if one buffer is read
+                      and written, since these would overlap) */
+    int64_t runs;  /* of this instruction in a step */
     bool outlives; /* only sends between stages, from memory of their own: may go on when the task
                       has ended */
     bool awaits;   /* only receives: waiting for it is the pipeline's bubble */
 } luo_bound_comm;
+
+enum { LUO_SUMMANDS = 8 }; /* of LUO_OP_ADD at most */
 
 typedef struct luo_bound_op {
     const luo_instr *instr;
@@ -74,7 +87,8 @@ typedef struct luo_bound {
     int32_t device;
     const luo_programs *set;
     const luo_recipe *recipe;
-    const luo_program *program; /* NULL: this rank has no part in the plan; then only the params */
+    const luo_program *program; /* NULL: this rank has no part in the plan; then only the params and
+                                   empty pieces */
     const luo_role *role;
     luo_layout layout;
     const luo_route *route; /* per instruction, of Reshards */
@@ -84,20 +98,26 @@ typedef struct luo_bound {
     int64_t longest; /* tokens of the longest micro-batch of the step */
     int32_t npairs;
     luo_bound_pair *pair;
-    luo_param *param;
-    /* One per parameter of the model. piece, frames and param are set; the arrays are the
-     * executor's to set. */
-    int32_t npieces;
-    luo_piece *piece;
+    luo_param *param; /* one per parameter of the model */
+    int32_t npieces;  /* as many */
+    luo_piece *piece; /* param, piece and frames (of the buffers) are set; the arrays are the
+                         executor's to set */
     int32_t *weight_buffer, *state_buffer; /* per piece; -1: none here */
 } luo_bound;
 
 /* Binds the program of config->device_of[config->rank]. set, recipe and config outlive it.
  * Errors: LUO_EUNSUP plans that keep state in a layout of their own, shares with gaps, heads apart
- * from their key-value heads; LUO_EBACKEND a device without a rank; LUO_EBUG; LUO_ENOMEM.
- * Owner: arena. Cost: O(instructions + strips). */
+ * from their key-value heads, buffers of another precision than config->dtype; LUO_EBACKEND a
+ * device without a rank; LUO_EBUG; LUO_ENOMEM. They may befall some ranks alone: what all ranks do
+ * together for a job comes before.
+ * Owner: arena. Cost: O(instructions + strips). See: tests/exec/check_bound.c. */
 luo_status luo_bind(luo_arena *arena, const luo_rank_config *config, const luo_programs *set,
                     const luo_recipe *recipe, luo_bound *out, luo_err *err);
+
+/* Every buffer is as wide as a run in this precision makes it: weights and activations of the
+ * precision; f64: all else too; f32 and bf16: gradients f32; statistics, loss and ids 4 bytes;
+ * state as above. luo_bind asks for config->dtype. Errors: LUO_EUNSUP with the tensor. */
+luo_status luo_bound_check_width(const luo_role *role, luo_dtype dtype, luo_err *err);
 
 /* World rank of a device; -1: none. Cost: O(log ranks). */
 int32_t luo_rank_of(const luo_rank_config *config, int32_t device);
@@ -110,6 +130,12 @@ static inline int64_t luo_bound_volume(const luo_buffer *b)
 {
     int64_t n = 1;
     for (int32_t d = 0; d < b->rank; d++) n *= b->dim[d];
+    return n;
+}
+static inline int64_t luo_bound_width(const luo_buffer *b) /* elements of a token */
+{
+    int64_t n = 1;
+    for (int32_t d = 1; d < b->rank; d++) n *= b->dim[d];
     return n;
 }
 #endif
