@@ -8,6 +8,8 @@
  * Activations and weights are of one type (f32 or bf16); statistics of rows, exp, loss and sums are
  * f32; gradients have a type of their own (f32 where they are accumulated). Everything is computed
  * in f32, the norm of the gradients in f64.
+ * A sum of nothing is 0 (the largest of nothing -inf) and is written, or added; "sizes of 0 do
+ * nothing" is said of results that have no elements.
  * Memory-bound kernels move 16 bytes a thread and access where pointers and row lengths allow, and
  * read their input once; any size and alignment is right, if slower.
  */
@@ -29,13 +31,14 @@ typedef struct gpu_array { /* of a type */
 } gpu_array;
 
 /* What changes from step to step, in device memory, so that a captured step reads the new numbers.
+ * In f64, as the host's kernels are given them: 1 - beta of a beta rounded to f32 is another rate.
  */
 typedef struct gpu_step_block {
-    float scale; /* 1 / targets of the step */
-    float lr, beta1, beta2, eps, weight_decay;
-    float correction1, correction2; /* 1 - beta^step */
-    float clip_norm, clip_eps;
-    double most_squares; /* what one rank adds to the norm at most */
+    double scale; /* 1 / targets of the step */
+    double lr, beta1, beta2, eps, weight_decay;
+    double correction1, correction2; /* 1 - beta^step */
+    double clip_norm, clip_eps;
+    double most_squares; /* what one rank adds to the norm at most; kernels round it to f32 first */
 } gpu_step_block;
 
 /* What the step tells the host, in mapped host memory. */
