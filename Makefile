@@ -56,6 +56,11 @@ UNIT := $(patsubst tests/%.c,$(B)/tests/%,$(UNIT_SRC))
 # Programs of several ranks: tests/run.sh starts them with mpirun.
 MPI_SRC := $(sort $(wildcard tests/mpi/*.c))
 MPI_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(MPI_SRC))
+# The CUDA executor on the stand-in for CUDA (tests/standin/README.md), and programs that test it there.
+STANDIN_SRC := $(sort $(wildcard tests/standin/*.c exec/cuda/*.c exec/cuda/*.cu))
+STANDIN_LIB := $(B)/libluostandin.a
+CUDA_SRC := $(sort $(wildcard tests/cuda/*.c tests/cuda/*.cpp tests/cuda/*.cu tests/cuda/mpi/*.c))
+CUDA_TESTS := $(patsubst tests/%,$(B)/tests/%,$(basename $(CUDA_SRC)))
 BENCH_SRC := $(sort $(wildcard tests/bench/*.c))
 BENCH := $(patsubst tests/%.c,$(B)/tests/%,$(BENCH_SRC))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
@@ -115,6 +120,31 @@ $(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math -ffp-contra
 $(B)/tests/%: $(B)/tests/%.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) \
 	    -Wl,--as-needed $(EXEC_LIBS) -lcheck -lsubunit -lrt -lpthread $(LIBS) -o $@
+# -Itests/standin stands first: its headers go before those of CUDA, its device.cuh before exec/cuda's.
+STANDIN_SAN := $(if $(findstring address,$(SAN)),$(if $(findstring g++,$(CXX)),-fsanitize-sections='standin_shared*'))
+STANDIN_FLAGS := -Itests/standin $(MPI_CFLAGS) $(BLAS_CFLAGS)
+$(B)/standin/%.o: %.c
+	@mkdir -p $(@D)
+	$(call SAY,CC,$<) $(CC) $(STANDIN_FLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+$(B)/standin/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(call SAY,CXX,$<) $(CXX) $(STANDIN_FLAGS) $(CXXFLAGS) $(STANDIN_SAN) -MMD -MP -c $< -o $@
+# Shared variables of templates get into sections of their own: GCC 12 forgets where they should go.
+$(B)/standin/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	$(call SAY,CXX,$<) $(CXX) $(STANDIN_FLAGS) $(CXXFLAGS) -Wno-unknown-pragmas $(if $(CI),-Werror) \
+	    $(STANDIN_SAN) -MMD -MP -x c++ -c $< -o $@
+	@tests/standin/shared.sh $@
+$(STANDIN_LIB): $(patsubst %,$(B)/standin/%.o,$(STANDIN_SRC:.c=))
+	@rm -f $@; ar rcs $@ $^
+$(B)/tests/cuda/%: $(B)/standin/tests/cuda/%.o $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB)
+	@mkdir -p $(@D)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) \
+	    -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS) -lstdc++ -lm -o $@
+$(B)/tests/cuda/%: $(B)/standin/tests/cuda/%.cu.o $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB)
+	@mkdir -p $(@D)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) \
+	    -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS) -lstdc++ -lm -o $@
 $(B)/tests/bench/bench_train: LDFLAGS += -Wl,--wrap=cblas_sgemm
 .SECONDARY:
 

@@ -19,7 +19,7 @@ one() {
     # The oracle of resolution has a scale of its own: 200,000 cases in check-all.
     case $name in prop/prop_resolve) [ -z "${LUO_SCALE_RESOLVE:-}" ] || export LUO_SCALE=$LUO_SCALE_RESOLVE ;; esac
     local start=()
-    case $name in mpi/*) read -rd '' -a start <<<"$ranks" ;; esac
+    case $name in mpi/* | cuda/mpi/*) read -rd '' -a start <<<"$ranks" ;; esac
     local began=$EPOCHREALTIME
     "${start[@]}" "$(realpath "$1")" >"$log" 2>&1
     local rc=$? took

@@ -19,8 +19,8 @@ papers: ## replay the published evaluations: ours beside what was published, tab
 
 check: ## install what is missing, build, run every test (under 5 minutes on 2 cores)
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS)
-	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(UNIT)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS)
+	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
 
 check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
 	@./tests/deps.sh build torch
@@ -30,9 +30,9 @@ check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
 FUZZ_S ?= 60
 check-all: ## check with 10 to 100 times the random cases, a long real run, sanitizers, and FUZZ_S s of each fuzzer
 	@./tests/deps.sh build lint
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
-	    ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(UNIT)
+	    ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
 	@LUOSHU=$(abspath $(BIN)) ./tests/long.sh
 	@LUOSHU=$(abspath $(BIN)) ./tests/straggler.sh
 	@$(MAKE) --no-print-directory SAN=address,undefined check

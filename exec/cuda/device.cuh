@@ -41,6 +41,14 @@ static __device__ __forceinline__ uint64_t gpu_clock_ns()
     return t;
 }
 
+/* x, but the compiler does not know that it is: what depends on it is computed where it is needed,
+ * not ahead of a loop (registers). */
+static __device__ __forceinline__ int gpu_anew(int x)
+{
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 /* 2^x within 2 ulp; results below the smallest normal number are 0. -inf gives 0. */
 static __device__ __forceinline__ float gpu_exp2(float x)
 {

@@ -29,9 +29,11 @@ extern "C" {
     X(ErrorInvalidDevicePointer, 17, "invalid device pointer")                                     \
     X(ErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                        \
     X(ErrorInsufficientDriver, 35, "CUDA driver version is insufficient")                          \
+    X(ErrorInvalidDeviceFunction, 98, "invalid device function")                                   \
     X(ErrorNoDevice, 100, "no CUDA-capable device is detected")                                    \
     X(ErrorInvalidDevice, 101, "invalid device ordinal")                                           \
     X(ErrorNoKernelImageForDevice, 209, "no kernel image is available for execution")              \
+    X(ErrorUnsupportedPtxVersion, 222, "PTX of a newer toolchain than the driver's")               \
     X(ErrorInvalidResourceHandle, 400, "invalid resource handle")                                  \
     X(ErrorNotReady, 600, "device not ready")                                                      \
     X(ErrorIllegalAddress, 700, "an illegal memory access was encountered")                        \
@@ -167,6 +169,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                             cudaStream_t stream STANDIN_DEFAULT(0));
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                               size_t width, size_t height, enum cudaMemcpyKind kind,
+                              cudaStream_t stream STANDIN_DEFAULT(0));
+cudaError_t cudaMemset2DAsync(void *p, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream STANDIN_DEFAULT(0));
 cudaError_t cudaMemset(void *p, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes,
