@@ -1,5 +1,5 @@
-/* tests/standin/exec/cuda/device.cuh: the functions of exec/cuda/device.cuh on processors; what each
- * of them promises stands there. Implemented in tests/standin/warp.c. */
+/* tests/standin/exec/cuda/device.cuh: the functions of exec/cuda/device.cuh on processors; what
+ * each of them promises stands there. Implemented in tests/standin/warp.c. */
 #ifndef LUO_EXEC_CUDA_DEVICE_CUH
 #define LUO_EXEC_CUDA_DEVICE_CUH
 #include <cuda_bf16.h>
