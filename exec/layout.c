@@ -253,13 +253,13 @@ static luo_status place_kept(maker *m)
 /* ---- work: packed inside a segment ---- */
 
 /* Until when an instruction uses its buffers. */
-static luo_status find_done(maker *m, const luo_segment *seg)
+luo_status luo_layout_done(luo_arena *tmp, const luo_role *r, const luo_segment *seg, int32_t *done,
+                           luo_err *err)
 {
-    const luo_role *r = m->role;
     const int32_t end = seg->first + seg->n;
-    const size_t mark = luo_arena_mark(m->tmp);
-    int32_t *next = LUO_NEW_N(m->tmp, int32_t, seg->n); /* pending after this one on its lane */
-    if (!next) return luo_err_nomem(m->err);
+    const size_t mark = luo_arena_mark(tmp);
+    int32_t *next = LUO_NEW_N(tmp, int32_t, seg->n); /* pending after this one on its lane */
+    if (!next) return luo_err_nomem(err);
     int32_t oldest[LUO_LANES], newest[LUO_LANES];
     memset(oldest, -1, sizeof oldest);
     for (int32_t i = seg->first; i < end; i++) {
@@ -267,11 +267,11 @@ static luo_status find_done(maker *m, const luo_segment *seg)
         for (int32_t k = 0; k < x->ndep; k++) {
             if (x->dep[k] < seg->first || x->dep[k] >= end) continue;
             int32_t *o = &oldest[luo_instr_lane(&r->instr[x->dep[k]])];
-            for (; *o >= 0 && *o <= x->dep[k]; *o = next[*o - seg->first]) m->done[*o] = i - 1;
+            for (; *o >= 0 && *o <= x->dep[k]; *o = next[*o - seg->first]) done[*o] = i - 1;
         }
         const bool comm = x->kind == LUO_INSTR_COLLECTIVE || x->kind == LUO_INSTR_P2P;
         const int32_t lane = luo_instr_lane(x);
-        m->done[i] = comm ? end - 1 : i;
+        done[i] = comm ? end - 1 : i;
         if (!comm) continue;
         next[i - seg->first] = -1;
         if (oldest[lane] < 0)
@@ -280,7 +280,7 @@ static luo_status find_done(maker *m, const luo_segment *seg)
             next[newest[lane] - seg->first] = i;
         newest[lane] = i;
     }
-    luo_arena_reset(m->tmp, mark);
+    luo_arena_reset(tmp, mark);
     return LUO_OK;
 }
 
@@ -348,7 +348,7 @@ static luo_status pack_scratch(packer *p, int32_t i)
 static luo_status pack_segment(maker *m, const luo_segment *seg, span *spans, packer *p)
 {
     const luo_role *r = m->role;
-    LUO_TRY(find_done(m, seg));
+    LUO_TRY(luo_layout_done(m->tmp, r, seg, m->done, m->err));
     for (int32_t i = seg->first; i < seg->first + seg->n; i++)
         for (int32_t k = 0; k < operands(&r->instr[i]); k++) {
             span *s = &spans[operand(&r->instr[i], k)];

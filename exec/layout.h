@@ -31,6 +31,12 @@ typedef struct luo_layout {
 luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_program *program,
                            const luo_route *routes, luo_layout *out, luo_err *err);
 
+/* The rule of lives: done[i], for the instructions i of a segment, is the last one at which the
+ * buffers of i are in use: i itself or, for a communication, the one before the first that waits
+ * for it. done: per instruction of the role. Errors: LUO_ENOMEM. Cost: O(instructions). */
+luo_status luo_layout_done(luo_arena *tmp, const luo_role *role, const luo_segment *seg,
+                           int32_t *done, luo_err *err);
+
 static inline void *luo_layout_at(const luo_layout *l, void *slab, int32_t buffer, int32_t task)
 {
     return (char *)slab + l->at[buffer] + l->stride[buffer] * l->copy[task];
