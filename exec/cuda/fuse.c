@@ -223,13 +223,9 @@ static luo_status take(fuser *f, const chain *c)
     const luo_bound_op *op = &f->b->op[c->instr];
     gpu_fused *at = LUO_NEW_N(f->arena, gpu_fused, op->nproducts);
     if (!at) return luo_err_nomem(f->err);
-    for (int32_t k = 0; k < op->nproducts; k++) {
-        const luo_product *p = &op->product[k];
-        at[k] = f->of[c->instr] ? f->of[c->instr][k] : (gpu_fused){p->c, NEVER, NEVER};
-        if (p->c != product_of(f, c)->c) continue;
-        at[k].result = c->result;
-        if (k == c->product) at[k] = (gpu_fused){c->result, c->bias, c->plus};
-    }
+    for (int32_t k = 0; k < op->nproducts; k++)
+        at[k] = f->of[c->instr] ? f->of[c->instr][k] : (gpu_fused){op->product[k].c, NEVER, NEVER};
+    at[c->product] = (gpu_fused){c->result, c->bias, c->plus};
     f->of[c->instr] = at;
     for (int32_t k = 0; k < c->n; k++) f->skip[c->follower[k]] = true;
     f->skipped += c->n;
@@ -266,7 +262,7 @@ static luo_status fuse_segment(fuser *f)
     const luo_segment *s = &f->role->seg[f->seg];
     for (int32_t i = s->first; i < s->first + s->n; i++) {
         const luo_bound_op *op = &f->b->op[i];
-        if (op->kind != LUO_OP_MATMUL && op->kind != LUO_OP_MATMUL_DX) continue;
+        if (op->kind != LUO_OP_MATMUL) continue; /* no sum follows gradients in our graphs */
         for (int32_t k = 0; k < op->nproducts; k++) LUO_TRY(fuse_product(f, i, k));
     }
     return LUO_OK;

@@ -21,7 +21,7 @@ typedef struct gpu_fusion {
                          lives, or if what they add were there in time */
 } gpu_fusion;
 
-/* Fuses, per segment, `bias` and `add` of two into the matmul (or matmul_dx) before them where
+/* Fuses, per segment, `bias` and `add` of two into the matmul before them where
  * - the product's result is read by that instruction alone, and lives in this segment only;
  * - all operands are of one type, and no gradient or state;
  * - what is added is there when the product begins, all communication waited for;
