@@ -67,7 +67,7 @@ luo_status luo_calibrate_measure(luo_cli *cli, const char *dir, int32_t ranks, b
     const char *program = NULL;
     luo_err err = {0};
     const char *log = luo_arena_printf(cli->arena, "%s/measure-%d.log", dir, ranks);
-    const luo_status st = luo_machine_rank_program(cli->arena, &program, &err);
+    const luo_status st = luo_machine_rank_program(cli->arena, "luoshu-rank", &program, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     if (!log) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     snprintf(n, sizeof n, "%d", ranks);

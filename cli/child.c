@@ -60,25 +60,48 @@ static luo_status own_options(luo_cli *cli, const luo_session *s, const char *di
     return luo_machine_clear(out->checkpoints, out->resume, err);
 }
 
+static void wall_start(char *text, size_t size)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+}
+
+enum { FACTS = 4 + LUO_MACHINE_FACTS + LUO_MACHINE_GPU_FACTS };
+
+/* told is filled later, when ranks have been set up, and written at the end of the run. */
+static luo_status list_facts(luo_cli *cli, const luo_session *s, const char *start,
+                             const luo_told *told, luo_fact out[FACTS], int32_t *n, luo_err *err)
+{
+    out[(*n)++] = (luo_fact){"git_commit", luo_build_git};
+    out[(*n)++] = (luo_fact){"build_flags", luo_build_flags};
+    out[(*n)++] = (luo_fact){"compiler", luo_build_compiler};
+    out[(*n)++] = (luo_fact){"wall_start", start};
+    if (!s->exec) return LUO_OK;
+    LUO_TRY(luo_machine_facts(cli->arena, s->exec, out + *n, err));
+    *n += LUO_MACHINE_FACTS;
+    if (!s->exec->gpus) return LUO_OK;
+    luo_machine_gpu_facts(told, out + *n);
+    *n += LUO_MACHINE_GPU_FACTS;
+    return LUO_OK;
+}
+
 static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot,
                       luo_diags *notes, luo_err *err)
 {
     char start[32];
-    const time_t now = time(NULL);
-    struct tm utc;
-    strftime(start, sizeof start, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    luo_fact facts[4 + LUO_MACHINE_FACTS] = {{"git_commit", luo_build_git},
-                                             {"build_flags", luo_build_flags},
-                                             {"compiler", luo_build_compiler},
-                                             {"wall_start", start}};
-    if (s->exec) LUO_TRY(luo_machine_facts(cli->arena, s->exec, facts + 4, err));
+    luo_told told = {0};
+    luo_fact facts[FACTS];
+    int32_t nfacts = 0;
+    wall_start(start, sizeof start);
+    LUO_TRY(list_facts(cli, s, start, &told, facts, &nfacts, err));
     char sim[256];
     s->run.backend->describe(sim, sizeof sim);
     const luo_fact libraries[] = {{"backend", sim}, {"files", luo_io_libraries}};
     const luo_rundir_opts opts = {
         .scenario = s->scenario, .policy = s->scenario->policies[index].label,
         .backend = s->run.backend->name, .version = LUO_VERSION,
-        .nfacts = 4 + (s->exec ? LUO_MACHINE_FACTS : 0), .facts = facts,
+        .nfacts = nfacts, .facts = facts,
         .nlibraries = 2, .libraries = libraries, .argc = cli->argc,
         .argv = (const char *const *)cli->argv, .ninputs = s->ninputs, .inputs = s->inputs,
         .noverrides = s->noverrides, .overrides = s->overrides,
@@ -92,6 +115,7 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
     if (!at) return luo_err_nomem(err);
     LUO_TRY(luo_rundir_open(at, &opts, &dir, err));
     luo_status st = s->exec ? own_options(cli, s, at, &exec, &how, err) : LUO_OK;
+    exec.told = &told;
     how.interrupted = &stop_asked;
     how.clock = luo_wall_s;
     if (st == LUO_OK) st = luo_run_policy(s->scenario, index, &how, luo_rundir_sink(dir), err);

@@ -6,10 +6,11 @@
 #include "core/io/io.h"
 #include "core/plan/planners.h"
 #include "core/run/world.h"
+#include "exec/cuda.h"
 #include "exec/host.h"
 #include "sim/sim.h"
 
-const luo_backend *const luo_backends[] = {&luo_sim_backend, &luo_host_backend};
+const luo_backend *const luo_backends[] = {&luo_sim_backend, &luo_host_backend, &luo_cuda_backend};
 const int luo_nbackends = (int)(sizeof luo_backends / sizeof *luo_backends);
 
 luo_status luo_cli_dead(luo_cli *cli, luo_planner_opts *p, luo_err *err)

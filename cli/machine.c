@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/build_info.h"
 #include "core/base/str.h"
 #include "core/io/files.h"
 #include "exec/recipe.h"
@@ -94,16 +95,31 @@ luo_status luo_machine_clear(const char *dir, const char *resume, luo_err *err)
     return st;
 }
 
-luo_status luo_machine_rank_program(luo_arena *arena, const char **out, luo_err *err)
+void luo_machine_gpu_facts(const luo_told *told, luo_fact out[LUO_MACHINE_GPU_FACTS])
+{
+    out[0] = (luo_fact){"gpu", told->device};
+    out[1] = (luo_fact){"gpu_driver", told->driver};
+    out[2] = (luo_fact){"cuda", told->cuda};
+    out[3] = (luo_fact){"nccl", told->nccl};
+    out[4] = (luo_fact){"cublas", told->blas};
+}
+
+luo_status luo_machine_rank_program(luo_arena *arena, const char *name, const char **out,
+                                    luo_err *err)
 {
     char self[4096];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return luo_err_io(err, "read", "/proc/self/exe");
     self[n] = 0;
     const int folder = (int)(strrchr(self, '/') - self);
-    *out = luo_arena_printf(arena, "%.*s/luoshu-rank", folder, self);
+    *out = luo_arena_printf(arena, "%.*s/%s", folder, self, name);
     if (!*out) return luo_err_nomem(err);
     if (access(*out, X_OK) == 0) return LUO_OK;
+    if (strcmp(name, "luoshu-rank-cuda") == 0 && luo_build_no_cuda[0])
+        return luo_err_set(err, LUO_EBACKEND,
+                           "backend `cuda` is not in this build (%s at build time); rebuild with "
+                           "CUDA or use --backend host.",
+                           luo_build_no_cuda);
     return luo_err_set(err, LUO_EBACKEND,
                        "`%s` is missing, the program of a rank; it belongs beside "
                        "`luoshu`, where `make` puts it.",

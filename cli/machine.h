@@ -3,6 +3,7 @@
 #define LUO_CLI_MACHINE_H
 #include "core/io/rundir.h"
 #include "exec/options.h"
+#include "exec/told.h"
 
 enum { LUO_MACHINE_FACTS = 11 };
 /* hosts (of the hostfile, else this one), cpu and cores (of this one), data, and the numbers of the
@@ -13,6 +14,12 @@ luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
 /* Removes the checkpoints of an earlier run from `dir`: a run must find its own only. Nothing is
  * removed when it goes on from there (`resume`, NULL: from nowhere). Errors: LUO_EIO. */
 luo_status luo_machine_clear(const char *dir, const char *resume, luo_err *err);
-/* Path of luoshu-rank, which stands beside the command. Errors: LUO_EBACKEND it does not. */
-luo_status luo_machine_rank_program(luo_arena *arena, const char **out, luo_err *err);
+/* Path of the program of a rank (`luoshu-rank`, `luoshu-rank-cuda`), which stands beside the
+ * command. Errors: LUO_EBACKEND it does not; of cuda with what this build lacks. */
+luo_status luo_machine_rank_program(luo_arena *arena, const char *name, const char **out,
+                                    luo_err *err);
+
+enum { LUO_MACHINE_GPU_FACTS = 5 };
+/* gpu, gpu_driver, cuda, nccl, cublas, as rank 0 tells them later: the values point into *told. */
+void luo_machine_gpu_facts(const luo_told *told, luo_fact out[LUO_MACHINE_GPU_FACTS]);
 #endif

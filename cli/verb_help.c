@@ -32,6 +32,10 @@ luo_status luo_verb_version_run(luo_cli *cli)
     for (int i = 0; i < luo_nbackends; i++)
         if (luo_backends[i]->describe(text, sizeof text) == LUO_OK)
             printf("backend %s\n", text);
+    if (luo_build_no_cuda[0])
+        printf("GPU code: none (%s at build time)\n", luo_build_no_cuda);
+    else
+        printf("GPU code: %s\n", luo_build_cuda);
     printf("libraries: %s\n", luo_io_libraries);
     return LUO_OK;
 }

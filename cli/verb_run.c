@@ -1,29 +1,54 @@
-/* cli/verb_run.c: `luoshu run SCENARIO|PLAN --backend host`. */
+/* cli/verb_run.c: `luoshu run SCENARIO|PLAN --backend host|cuda`. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/inputs.h"
-#include "cli/load.h"
 #include "cli/machine.h"
 #include "cli/run_checks.h"
 #include "core/io/files.h"
+#include "exec/cuda.h"
+#include "exec/host.h"
 #include "exec/launch.h"
 
-static luo_status find_backend(luo_cli *cli, luo_session *s, luo_err *err)
+typedef struct real_backend {
+    const luo_backend *row;
+    const char *program; /* of a rank */
+    luo_dtype refused;
+    const char *computes; /* in the others */
+    bool gpus;
+} real_backend;
+
+static const real_backend backends[] = {
+    {&luo_host_backend, "luoshu-rank", LUO_BF16, "f32 and f64", false},
+    {&luo_cuda_backend, "luoshu-rank-cuda", LUO_F64, "bf16 and f32", true}};
+enum { BACKENDS = sizeof backends / sizeof *backends };
+
+static luo_status find_backend(luo_cli *cli, luo_session *s, const real_backend **out, luo_err *err)
 {
-    static const char *const names[] = {"host", "cuda"};
+    const char *names[BACKENDS];
     int which;
+    for (int i = 0; i < BACKENDS; i++) names[i] = backends[i].row->name;
     if (!luo_args_has(&cli->args, "backend"))
         return luo_err_set(err, LUO_EUSAGE, "`--backend` is missing; name host or cuda, or use "
                            "`luoshu sim` to simulate.");
-    LUO_TRY(luo_args_choice(&cli->args, "backend", 0, names, 2, &which, err));
-    s->run.backend = luo_backend_find(luo_backends, luo_nbackends, names[which]);
-    if (s->run.backend) return LUO_OK;
-    if (which == 1)
-        return luo_err_set(err, LUO_EBACKEND, "backend `cuda` is not in this build (no nvcc at "
-                           "build time); rebuild with CUDA or use --backend host.");
-    return luo_err_set(err, LUO_EBACKEND, "backend `host` is not in this build; rebuild with MPI.");
+    LUO_TRY(luo_args_choice(&cli->args, "backend", 0, names, BACKENDS, &which, err));
+    *out = &backends[which];
+    s->run.backend = backends[which].row;
+    return LUO_OK;
+}
+
+/* What only NCCL knows. */
+static luo_status nccl_options(const luo_args *a, luo_exec_options *x, luo_err *err)
+{
+    static const char *const names[] = {"nccl-algo", "nccl-proto"};
+    for (int i = 0; i < 2 && !x->gpus; i++)
+        if (luo_args_has(a, names[i]))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` is for --backend cuda; the others use no NCCL.", names[i]);
+    x->nccl_algo = luo_args_get(a, names[0], NULL);
+    x->nccl_proto = luo_args_get(a, names[1], NULL);
+    return LUO_OK;
 }
 
 static luo_status input_file(const luo_args *a, const char *option, const char **out, luo_err *err)
@@ -108,19 +133,24 @@ static luo_status set_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo
     return LUO_OK;
 }
 
-static luo_status refuse_bf16(const luo_scenario *sc, luo_err *err)
+static luo_status refuse_dtype(const luo_scenario *sc, const real_backend *b, luo_err *err)
 {
+    const char *refused = luo_dtype_name(b->refused);
     bool planner = false;
     for (int32_t i = 0; i < sc->npolicies; i++) {
         const luo_plan *p = sc->policies[i].plan ? sc->policies[i].plan : sc->plan;
         planner |= !p;
-        if (p && p->dtype == LUO_BF16)
-            return luo_err_set(err, LUO_EINPUT, "plan `%s` is in bf16, and backend `host` computes "
-                               "in f32 and f64; give --dtype f32.", p->name);
+        if (p && p->dtype == b->refused)
+            return luo_err_set(err, LUO_EINPUT,
+                               "plan `%s` is in %s, and backend `%s` computes in "
+                               "%s; give --dtype f32.",
+                               p->name, refused, b->row->name, b->computes);
     }
-    if (planner && sc->model->dtype == LUO_BF16)
-        return luo_err_set(err, LUO_EINPUT, "model `%s` is in bf16, and backend `host` computes in "
-                           "f32 and f64; give --dtype f32.", sc->model->name);
+    if (planner && sc->model->dtype == b->refused)
+        return luo_err_set(err, LUO_EINPUT,
+                           "model `%s` is in %s, and backend `%s` computes in %s; "
+                           "give --dtype f32.",
+                           sc->model->name, refused, b->row->name, b->computes);
     return LUO_OK;
 }
 
@@ -134,17 +164,18 @@ static luo_status refuse_bounds(const luo_scenario *sc, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, bool bare, luo_err *err)
+static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, const real_backend *b, bool bare,
+                             luo_err *err)
 {
     static const char *const names[] = {"bf16", "f32", "f64"};
     static const luo_dtype types[] = {LUO_BF16, LUO_F32, LUO_F64};
     int which;
     LUO_TRY(luo_args_choice(&cli->args, "dtype", 0, names, 3, &which, err));
-    if (!luo_args_has(&cli->args, "dtype")) return refuse_bf16(sc, err);
-    if (types[which] == LUO_BF16)
+    if (!luo_args_has(&cli->args, "dtype")) return refuse_dtype(sc, b, err);
+    if (types[which] == b->refused)
         return luo_err_set(err, LUO_EUSAGE,
-                           "`--dtype` is `bf16`, and backend `host` computes in f32 "
-                           "and f64; give one of them.");
+                           "`--dtype` is `%s`, and backend `%s` computes in %s; give one of them.",
+                           names[which], b->row->name, b->computes);
     LUO_TRY(set_dtype(cli, sc, types[which], err));
     if (bare) sc->hash = luo_plan_hash(sc->plan);
     return LUO_OK;
@@ -170,14 +201,15 @@ static luo_status take_checkpoints(luo_cli *cli, luo_scenario *sc, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status adjust(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_err *err)
+static luo_status adjust(luo_cli *cli, luo_session *s, const real_backend *b, luo_exec_options *x,
+                         luo_err *err)
 {
     luo_scenario *sc = LUO_NEW(cli->arena, luo_scenario);
     if (!sc) return luo_err_nomem(err);
     *sc = *s->scenario;
     s->scenario = sc;
     LUO_TRY(refuse_bounds(sc, err));
-    LUO_TRY(take_dtype(cli, sc, s->bare, err));
+    LUO_TRY(take_dtype(cli, sc, b, s->bare, err));
     LUO_TRY(take_restarts(cli, s, x, err));
     LUO_TRY(take_checkpoints(cli, sc, err));
     if (x->ranks > sc->cluster->ndevices)
@@ -232,12 +264,15 @@ static luo_status run(luo_cli *cli, luo_err *err)
 {
     luo_session s = {0};
     luo_exec_options x = {0};
+    const real_backend *b = backends;
     luo_door door;
     LUO_TRY(read_opts(cli, &s, &x, err));
-    LUO_TRY(find_backend(cli, &s, err));
-    LUO_TRY(luo_machine_rank_program(cli->arena, &x.program, err));
+    LUO_TRY(find_backend(cli, &s, &b, err));
+    x.gpus = b->gpus;
+    LUO_TRY(nccl_options(&cli->args, &x, err));
+    LUO_TRY(luo_machine_rank_program(cli->arena, b->program, &x.program, err));
     LUO_TRY(luo_inputs_read(cli, &s, cli->args.files[0], err));
-    LUO_TRY(adjust(cli, &s, &x, err));
+    LUO_TRY(adjust(cli, &s, b, &x, err));
     LUO_TRY(rank_inputs(cli, &s, &x, err));
     LUO_TRY(luo_inputs_dir(cli, &s, NULL, err));
     if (x.launcher == LUO_LAUNCH_NONE) {

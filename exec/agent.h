@@ -1,4 +1,5 @@
-/* exec/agent.h: one rank by order of its coordinator: the life of the process `luoshu-rank`.
+/* exec/agent.h: one rank by order of its coordinator: the life of the processes `luoshu-rank`
+ * and `luoshu-rank-cuda`.
  *
  * Begin MPI, find the coordinator, read the same inputs as it; then compile what it asks for with
  * the same core code, prove by the hash that the same programs came out, and let the executor

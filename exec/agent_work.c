@@ -54,8 +54,8 @@ static luo_status same_hash(uint64_t here, uint64_t there, const char *what, luo
     if (there == 0 || here == there) return LUO_OK;
     return luo_err_set(err, LUO_EBACKEND,
                        "a rank made %s %s where the coordinator made %s; "
-                       "`luoshu` and `luoshu-rank` of one build and the same inputs belong "
-                       "together.",
+                       "`luoshu` and the programs of ranks of one build and the same inputs "
+                       "belong together.",
                        what, luo_hash_print(here, h), luo_hash_print(there, t));
 }
 
@@ -258,11 +258,17 @@ static luo_status set_up(luo_agent *a, luo_wire *m, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status begin(luo_agent *a, luo_wire *m, luo_err *err)
+static luo_status begin(luo_agent *a, luo_wire *m, luo_wire *answer, luo_err *err)
 {
+    luo_told told = {0};
     if (a->x) return luo_err_set(err, LUO_EBUG, "a rank is set up twice.");
     LUO_TRY(luo_boot_agree(a->boot, set_up(a, m, err), err));
-    return a->executor->open(&a->config, &a->x, err);
+    const int32_t slot = a->cluster->devices[a->setup.device_of[a->rank]].slot;
+    LUO_TRY(luo_boot_local(a->boot, slot, &a->config.local, err));
+    LUO_TRY(a->executor->open(&a->config, &a->x, err));
+    if (a->executor->tell) a->executor->tell(a->x, &told);
+    luo_put_told(answer, &told);
+    return LUO_OK;
 }
 
 luo_status luo_agent_work(luo_agent *a, luo_command *c, luo_wire *answer, luo_err *err)
@@ -272,7 +278,7 @@ luo_status luo_agent_work(luo_agent *a, luo_command *c, luo_wire *answer, luo_er
         return luo_err_set(err, LUO_EBUG, "a rank has to be set up first.");
     switch (c->kind) {
     case LUO_SAY_SETUP:
-        return begin(a, m, err);
+        return begin(a, m, answer, err);
     case LUO_SAY_PREPARE:
         return prepare(a, m, answer, err);
     case LUO_SAY_STATE:

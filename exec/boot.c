@@ -71,6 +71,34 @@ void luo_boot_close(luo_boot *b)
     free(b);
 }
 
+/* Some rank of the host wants what a lower one wants as well. Nothing is allocated, since all would
+ * have to agree on a failure: n rounds among the ranks of one host, once. */
+static luo_status doubly_wanted(MPI_Comm host, int n, int rank, int32_t want, int *out,
+                                luo_err *err)
+{
+    int mine = 0;
+    for (int k = 0; k < n; k++) {
+        int32_t other = want;
+        LUO_TRY(mpi(MPI_Bcast(&other, 1, MPI_INT32_T, k, host), "tell all ranks", err));
+        mine |= k != rank && other == want;
+    }
+    return mpi(MPI_Allreduce(&mine, out, 1, MPI_INT, MPI_MAX, host), "agree", err);
+}
+
+luo_status luo_boot_local(luo_boot *b, int32_t want, int32_t *out, luo_err *err)
+{
+    MPI_Comm host;
+    int n = 0, rank = 0, doubly = 0;
+    LUO_TRY(mpi(MPI_Comm_split_type(b->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+                "tell hosts apart", err));
+    MPI_Comm_size(host, &n);
+    MPI_Comm_rank(host, &rank);
+    const luo_status st = doubly_wanted(host, n, rank, want, &doubly, err);
+    MPI_Comm_free(&host);
+    *out = doubly ? rank : want;
+    return st;
+}
+
 luo_status luo_boot_tell(luo_boot *b, void *data, size_t size, luo_err *err)
 {
     return mpi(MPI_Bcast(data, (int)size, MPI_BYTE, 0, b->comm), "tell all ranks", err);

@@ -1,11 +1,11 @@
-/* exec/coord.h: the coordinator's side of the host backend, shared by its files; nobody else
- * includes it. It holds no numbers: it makes sure that the right processes run, tells them what to
- * do and builds results from what they report. No MPI.
+/* exec/coord.h: the coordinator's side of the backends host and cuda, shared by its files; nobody
+ * else includes it. It holds no numbers: it makes sure that the right processes run, tells them
+ * what to do and builds results from what they report. No MPI.
  *
- * host_row.c (the table), coord_jobs.c (processes and what is bound in them), coord_state.c (INIT,
- * LOAD, SAVE), coord_step.c (steps and switches), coord_orders.c (events into orders of ranks),
- * coord_result.c (reports into results), coord_meet.c (records of both sides of a transfer),
- * coord_stuck.c (who waits for whom), coord_dump.c. */
+ * host_row.c, cuda_row.c (the tables), coord_row.c (what they share), coord_jobs.c (processes and
+ * what is bound in them), coord_state.c (INIT, LOAD, SAVE), coord_step.c (steps and switches),
+ * coord_orders.c (events into orders of ranks), coord_result.c (reports into results), coord_meet.c
+ * (records of both sides of a transfer), coord_stuck.c (who waits for whom), coord_dump.c. */
 #ifndef LUO_EXEC_COORD_H
 #define LUO_EXEC_COORD_H
 #include "core/base/hash.h"
@@ -39,12 +39,23 @@ struct luo_backend_state {
     luo_corpus *corpus; /* --dump-batches */
     int dump;           /* file; -1: none */
     int64_t dumped;     /* steps below are in it */
+    luo_told told;      /* of rank 0 */
+    bool warned;        /* .. of what is in it, at the first step */
 };
 
 static inline double luo_coord_time(const luo_backend_state *b, double clock_s)
 {
     return clock_s - b->t0;
 }
+
+/* ---- coord_row.c ---- */
+
+/* Errors: LUO_EUSAGE, LUO_EBUG, LUO_EIO, LUO_ENOMEM. Pre: the row has checked the dtype. */
+luo_status luo_coord_open(const luo_backend_config *config, luo_backend_state **out, luo_err *err);
+void luo_coord_close(luo_backend_state *b);
+luo_status luo_coord_abort(luo_backend_state *b);
+double luo_coord_now(const luo_backend_state *b);
+luo_status luo_coord_sleep_until(luo_backend_state *b, double at_s);
 
 /* ---- coord_jobs.c ---- */
 

@@ -71,8 +71,10 @@ luo_status luo_coord_start(luo_backend_state *b, const luo_world *world,
                              .dtype = b->config.dtype,
                              .seed = b->config.seed,
                              .data = b->options->data};
-    const luo_status st = luo_fleet_start(&b->fleet, b->options, &setup, err);
+    luo_status st = luo_fleet_start(&b->fleet, b->options, &setup, err);
     b->dead = st == LUO_EPEER;
+    if (st == LUO_OK) st = luo_get_told(&b->fleet.at[0].answer, &b->told, err);
+    if (st == LUO_OK && b->options->told) *b->options->told = b->told;
     return st;
 }
 

@@ -234,7 +234,11 @@ luo_status luo_coord_run(luo_backend_state *b, const luo_step_request *q, luo_st
     if (refused(b, &orders, out)) return LUO_OK;
     round_trip t = {.b = b, .q = q, .orders = &orders};
     const luo_status st = q->recipe->from ? run_switch(&t, out, &why) : run_step(&t, out, &why);
-    if (orders.slow_links && !q->recipe->from) out->note = slow_note;
+    if (b->told.warning[0] && !b->warned)
+        out->note = b->told.warning;
+    else if (orders.slow_links && !q->recipe->from)
+        out->note = slow_note;
+    b->warned = true;
     if (st == LUO_EPEER && b->dead) return tell_death(b, q, out);
     if (st == LUO_ESTUCK) return tell_stuck(b, q, out);
     return st == LUO_OK ? LUO_OK : luo_err_set(err, st, "%s", why.text);

@@ -38,8 +38,8 @@ static void send_away(lobby *l, int i)
 static luo_status other_build(luo_err *err)
 {
     return luo_err_set(err, LUO_EBACKEND,
-                       "`luoshu-rank` is of another build; `luoshu` and "
-                       "`luoshu-rank` of one build belong together.");
+                       "the program of the ranks is of another build; `luoshu` and the programs "
+                       "of ranks of one build belong together.");
 }
 
 /* Seats stranger i if it is a rank of ours. *seated false: it has to go. */

@@ -54,13 +54,44 @@ void luo_door_close(luo_door *door)
 
 /* ---- the command line ---- */
 
-enum { WORDS = 20 }; /* of the launcher and of luoshu-rank, inputs not counted */
+enum { WORDS = 20 }; /* of the launcher and of the rank program, but inputs and variables */
 
 typedef struct command {
-    const char **at; /* WORDS + ninputs */
-    int n;
+    const char **at; /* WORDS + ninputs + 2 * nforwarded */
+    int n, nforwarded;
+    char **forwarded; /* names of variables */
     char ranks[16], address[LUO_DOOR_HOST + 16];
 } command;
+
+void luo_launch_pin(const luo_exec_options *o)
+{
+    if (o->nccl_algo) setenv("NCCL_ALGO", o->nccl_algo, 1);
+    if (o->nccl_proto) setenv("NCCL_PROTO", o->nccl_proto, 1);
+}
+
+/* mpirun gives its environment to the ranks of this host alone. */
+static bool goes_along(const char *variable)
+{
+    static const char *const beginnings[] = {"NCCL_", "CUDA_", "CUBLAS"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncmp(variable, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    return false;
+}
+
+static luo_status list_variables(const luo_exec_options *o, command *c, luo_err *err)
+{
+    int n = 0;
+    while (environ[n]) n++;
+    c->forwarded = calloc((size_t)n + 1, sizeof *c->forwarded);
+    if (!c->forwarded) return luo_err_nomem(err);
+    for (int i = 0; o->gpus && o->launcher == LUO_LAUNCH_MPIRUN && i < n; i++) {
+        if (!goes_along(environ[i])) continue;
+        char *name = strndup(environ[i], strcspn(environ[i], "="));
+        if (!name) return luo_err_nomem(err);
+        c->forwarded[c->nforwarded++] = name;
+    }
+    return LUO_OK;
+}
 
 static void add(command *c, const char *word)
 {
@@ -92,9 +123,31 @@ static void add_launcher(command *c, const luo_exec_options *o, int32_t n)
         "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
     add(c, c->ranks);
+    for (int i = 0; i < c->nforwarded; i++) {
+        add(c, "-x");
+        add(c, c->forwarded[i]);
+    }
     if (!o->hostfile) return;
     add(c, "--hostfile");
     add(c, o->hostfile);
+}
+
+static luo_status compose(command *c, const luo_exec_options *o, const luo_door *door, int32_t n,
+                          luo_err *err)
+{
+    LUO_TRY(list_variables(o, c, err));
+    c->at = calloc((size_t)(WORDS + o->ninputs + 2 * c->nforwarded), sizeof *c->at);
+    if (!c->at) return luo_err_nomem(err);
+    add_launcher(c, o, n);
+    add_rank(c, o, door);
+    return LUO_OK;
+}
+
+static void free_command(command *c)
+{
+    for (int i = 0; i < c->nforwarded; i++) free(c->forwarded[i]);
+    free(c->forwarded);
+    free(c->at);
 }
 
 /* ---- the process ---- */
@@ -181,13 +234,12 @@ luo_status luo_launch_start(const luo_exec_options *o, const luo_door *door, int
                             luo_launch *out, luo_err *err)
 {
     luo_launch l = {0};
-    command c = {.at = calloc((size_t)WORDS + (size_t)o->ninputs, sizeof *c.at)};
-    if (!c.at) return luo_err_nomem(err);
-    add_launcher(&c, o, n);
-    add_rank(&c, o, door);
-    luo_status st = open_log(o, &l, err);
+    command c = {0};
+    luo_launch_pin(o);
+    luo_status st = compose(&c, o, door, n, err);
+    if (st == LUO_OK) st = open_log(o, &l, err);
     if (st == LUO_OK) st = spawn(o, &c, &l, err);
-    free(c.at);
+    free_command(&c);
     if (st == LUO_OK)
         *out = l;
     else
@@ -279,14 +331,24 @@ static void line_of(const char *log, const char *at, char *text, size_t size)
     snprintf(text, size, "%.*s", (int)n, at);
 }
 
+/* What a rank program said itself; NULL: nothing. */
+static const char *said_by_rank(const char *log)
+{
+    static const char *const ours[] = {"luoshu-rank: error: ", "luoshu-rank-cuda: error: "};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        const char *at = strstr(log, ours[i]);
+        if (at) return at + strlen(ours[i]);
+    }
+    return NULL;
+}
+
 void luo_launch_reason(const luo_launch *l, char *text, size_t size)
 {
-    static const char ours[] = "luoshu-rank: error: ";
     char *log = read_log(l);
-    const char *said = log ? strstr(log, ours) : NULL, *how = log ? strstr(log, killed) : NULL;
+    const char *said = log ? said_by_rank(log) : NULL, *how = log ? strstr(log, killed) : NULL;
     text[0] = 0;
     if (said)
-        line_of(said + sizeof ours - 1, said + sizeof ours - 1, text, size);
+        line_of(said, said, text, size);
     else if (how)
         line_of(log, how, text, size);
     else if (log)

@@ -31,6 +31,9 @@ void luo_door_close(luo_door *door);
  * has set wins. */
 void luo_launch_environment(void);
 
+/* cuda: puts the algorithm and protocol of NCCL that the options name into the environment. */
+void luo_launch_pin(const luo_exec_options *o);
+
 typedef struct luo_launch { /* {0}: none */
     pid_t pid;              /* 0: it does not run */
     bool has_log;

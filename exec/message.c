@@ -7,8 +7,8 @@ luo_status luo_wire_end(const luo_wire *w, luo_err *err)
 {
     if (!w->failed && w->pos == w->len) return LUO_OK;
     return luo_err_set(err, LUO_EPARSE,
-                       "a message has another form than expected; `luoshu` and `luoshu-rank` of "
-                       "one build belong together.");
+                       "a message has another form than expected; `luoshu` and the programs of "
+                       "ranks of one build belong together.");
 }
 
 void luo_put_setup(luo_wire *w, const luo_setup *s)
@@ -33,6 +33,41 @@ luo_status luo_get_setup(luo_arena *arena, luo_wire *w, luo_setup *out, luo_err 
     s.data = luo_wire_text(w);
     LUO_TRY(luo_wire_end(w, err));
     *out = s;
+    return LUO_OK;
+}
+
+/* Members of luo_told, in one order for both ways. */
+static char *told_text(luo_told *t, int i, size_t *size)
+{
+    const struct {
+        char *at;
+        size_t size;
+    } texts[] = {{t->device, sizeof t->device}, {t->driver, sizeof t->driver},
+                 {t->cuda, sizeof t->cuda},     {t->nccl, sizeof t->nccl},
+                 {t->blas, sizeof t->blas},     {t->warning, sizeof t->warning}};
+    if (i >= (int)(sizeof texts / sizeof *texts)) return NULL;
+    *size = texts[i].size;
+    return texts[i].at;
+}
+
+void luo_put_told(luo_wire *w, const luo_told *t)
+{
+    luo_told told = *t;
+    size_t size;
+    for (int i = 0; told_text(&told, i, &size); i++)
+        luo_wire_put_text(w, told_text(&told, i, &size));
+}
+
+luo_status luo_get_told(luo_wire *w, luo_told *out, luo_err *err)
+{
+    luo_told told = {0};
+    size_t size;
+    for (int i = 0; told_text(&told, i, &size); i++) {
+        const char *text = luo_wire_text(w);
+        snprintf(told_text(&told, i, &size), size, "%s", text ? text : "");
+    }
+    LUO_TRY(luo_wire_end(w, err));
+    *out = told;
     return LUO_OK;
 }
 

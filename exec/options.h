@@ -10,7 +10,7 @@ typedef enum luo_launcher { LUO_LAUNCH_MPIRUN, LUO_LAUNCH_SRUN, LUO_LAUNCH_NONE 
 typedef struct luo_door luo_door; /* exec/launch.h */
 
 typedef struct luo_exec_options {
-    const char *program; /* path of the rank program (luoshu-rank) */
+    const char *program; /* path of the rank program (luoshu-rank, luoshu-rank-cuda) */
     /* How a rank reads the same inputs, as arguments behind its own: `--scenario F`, or `--model F`
      * and `--cluster F`; then `--set PATH=VALUE` as often as needed. */
     int32_t ninputs;
@@ -24,5 +24,9 @@ typedef struct luo_exec_options {
     int32_t max_restarts; /* of processes that died by themselves */
     int32_t keep;         /* checkpoints kept */
     double stuck_s;
+    /* cuda: NCCL_ALGO and NCCL_PROTO of all ranks; NULL: as the environment has them */
+    const char *nccl_algo, *nccl_proto;
+    bool gpus;             /* cuda: what starts with NCCL_ or CUDA_ goes to ranks on other hosts */
+    struct luo_told *told; /* out: of rank 0, once ranks are set up (exec/told.h); NULL: not kept */
 } luo_exec_options;
 #endif

@@ -12,6 +12,7 @@
 #include "core/run/backend.h"
 #include "exec/data.h"
 #include "exec/state.h"
+#include "exec/told.h"
 
 /* Where a rank is, for the watchdog. The executor's thread writes, the agent's listening thread
  * reads: it answers even when the executor hangs. */
@@ -23,11 +24,12 @@ typedef struct luo_whereabouts {
 
 typedef struct luo_rank_config {
     int32_t rank, nranks;
+    int32_t local;            /* which GPU of this host, modulo those there are */
     const int32_t *device_of; /* by rank, ascending */
     const luo_model *model;
     const luo_cluster *cluster;
     const luo_stack *stack;   /* for predicted_s; NULL: that is 0 */
-    luo_dtype dtype;          /* LUO_F32 or LUO_F64 on host */
+    luo_dtype dtype;          /* LUO_F32 or LUO_F64 on host; LUO_BF16 or LUO_F32 on cuda */
     const luo_corpus *corpus;
     luo_whereabouts *where;
     const _Atomic bool *abort; /* set by the listener: drain the step */
@@ -96,6 +98,7 @@ typedef struct luo_executor {
     luo_status (*move)(luo_job *from, luo_job *to, const luo_switching *what,
                        const luo_recipe *recipe, luo_step_report *out, luo_err *err);
     luo_status (*gather)(luo_exec *x, luo_gather *out); /* for saving state */
+    void (*tell)(const luo_exec *x, luo_told *out);     /* NULL: nothing to tell; *out is {0} */
 } luo_executor;
 
 extern const luo_executor luo_host_executor; /* exec/host */

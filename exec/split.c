@@ -57,6 +57,7 @@ static luo_status become_rank(const luo_exec_options *o, const luo_door *door, l
         at[n++] = door->token;
     }
     for (int32_t i = 0; i < o->ninputs; i++) at[n++] = o->inputs[i];
+    luo_launch_pin(o);
     execvp(o->program, (char *const *)at);
     luo_errno_text(errno, why, sizeof why);
     free(at);

@@ -1,7 +1,7 @@
 # Wrong use of `luoshu run`: exit code and one sentence, before any process is started.
 S=$TOP/scenarios P=$HERE/plans/tiny-pp2.json
 u() { "$LUOSHU" run "$@" >out; echo "exit $?: ${*//$TOP\//}"; [ ! -s out ] || cat out; }
-u; u a b --backend host; u "$P"; u "$P" --backend sim; u "$P" --backend cuda
+u; u a b --backend host; u "$P"; u "$P" --backend sim; u "$P" --backend cuda --nccl-algo; u "$P" --backend host --nccl-algo Ring
 u "$P" --backend host --launcher bsub; u "$P" --backend host --ranks 0; u "$P" --backend host --stuck-s 0
 u "$P" --backend host --data nowhere.txt; u "$P" --backend host --resume nowhere
 u "$P" --backend host --load x --hostfile nowhere

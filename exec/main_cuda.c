@@ -1,0 +1,18 @@
+/* exec/main_cuda.c: `luoshu-rank-cuda`: one process of a run on GPUs, as exec/main.c is one on
+ * processors. */
+#include <stdio.h>
+
+#include "exec/agent.h"
+#include "exec/cuda/executor.h"
+#include "exec/cuda/gpu.h"
+
+int main(int argc, char **argv)
+{
+    luo_err err = {0};
+    int code = 0;
+    gpu_prepare_environment(); /* before CUDA starts */
+    const luo_status st = luo_rank_main(argc, argv, &luo_cuda_executor, &code, &err);
+    if (st == LUO_OK) return code;
+    fprintf(stderr, "luoshu-rank-cuda: error: %s\n", err.text);
+    return luo_status_exit(st);
+}
