@@ -31,40 +31,10 @@ BLAS_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I open
 EXEC_LIBS := $(or $(shell pkg-config --libs ompi-c 2>/dev/null),-lmpi) \
              $(or $(shell pkg-config --libs openblas 2>/dev/null),-lopenblas)
 
-# The cuda backend is built where nvcc, cuBLASLt and NCCL are found, and never with a sanitizer: nvcc knows
-# none, and the stand-in (tests/standin) covers the same sources. NVCC, CUDA_HOME and NCCL_HOME can be set;
-# `make NVCC=` builds without. Only `luoshu-rank-cuda` links CUDA, as luoshu-rank alone links MPI and BLAS.
-ifeq ($(origin NVCC),undefined)
-NVCC := $(firstword $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc),$(shell command -v nvcc) \
-            $(wildcard /usr/local/cuda/bin/nvcc)))
-endif
-NVCC_PATH := $(if $(NVCC),$(realpath $(shell command -v $(NVCC))))
-CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC_PATH))
-CUDA_DIRS := $(CUDA_HOME) $(NCCL_HOME)
-CUDA_INC := $(sort $(realpath $(addsuffix /include,$(CUDA_DIRS))))
-CUDA_LIB := $(sort $(realpath $(addsuffix /lib64,$(CUDA_DIRS)) $(addsuffix /lib,$(CUDA_DIRS))))
-cuda_header = $(if $(wildcard $(addsuffix /$(1),$(CUDA_INC) /usr/include)),,$(1))
-cuda_library = $(if $(wildcard $(addsuffix /lib$(1).so,$(CUDA_LIB)) \
-    $(filter /%,$(shell $(CC) -print-file-name=lib$(1).so))),,lib$(1).so)
-CUDA_LACKS := $(strip $(if $(NVCC_PATH),$(foreach h,cuda_runtime_api.h cublasLt.h nccl.h,$(call cuda_header,$(h))) \
-    $(foreach l,cudart cublasLt nccl,$(call cuda_library,$(l))),nvcc))
-# Machine code for those of these that this nvcc knows, and PTX of the newest of them for what comes later.
-CUDA_ARCH := $(if $(SAN)$(CUDA_LACKS),,$(filter 70 80 90,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code))))
-CUDA_PTX := $(lastword $(CUDA_ARCH))
-# Why it is not built; empty: it is.
-NO_CUDA := $(if $(SAN),a sanitizer,$(if $(CUDA_LACKS),no $(CUDA_LACKS),$(if $(CUDA_ARCH),,no sm_70 to sm_90 in nvcc)))
-CUDA_BUILD := $(if $(NO_CUDA),,$(addprefix sm_,$(CUDA_ARCH)) compute_$(CUDA_PTX))
-CUDA_CFLAGS := $(addprefix -isystem ,$(filter-out /usr/include,$(CUDA_INC)))
-NVCCFLAGS += -std=c++17 -O3 -lineinfo -I. $(CUDA_CFLAGS) \
-    $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
-    -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -Xcompiler -Wall,-Wextra,-Wshadow $(if $(CI),-Werror all-warnings)
-CUDA_LIBS := $(foreach d,$(CUDA_LIB),-L$(d) -Wl$(comma)-rpath$(comma)$(d)) -lcudart -lcublasLt -lnccl -lstdc++
-
 CORE_SRC := $(sort $(wildcard core/*/*.c))
 SIM_SRC := $(sort $(wildcard sim/*.c))
 SIM_CXX := $(sort $(wildcard sim/*.cpp))
 EXEC_SRC := $(sort $(filter-out exec/main.c exec/main_cuda.c,$(wildcard exec/*.c exec/host/*.c)))
-CUDA_SRC := $(if $(NO_CUDA),,$(sort $(wildcard exec/cuda/*.c exec/cuda/*.cu)))
 CLI_SRC := $(sort $(filter-out cli/main.c,$(wildcard cli/*.c)))
 EMBED := $(sort $(wildcard scenarios/demo/demo.yaml scenarios/demo/plan.json scenarios/clusters/mixed48.yaml \
          scenarios/models/llama-32b.yaml scenarios/profiles/h20.yaml scenarios/profiles/h800.yaml \
@@ -79,8 +49,6 @@ CLI_LIB := $(B)/libluocli.a
 EXEC_LIB := $(B)/libluoexec.a
 BIN := $(B)/luoshu
 RANK := $(B)/luoshu-rank
-CUDA_OBJ := $(patsubst %,$(B)/%.o,$(CUDA_SRC))
-CUDA_RANK := $(CUDA_OBJ) $(if $(CUDA_SRC),$(if $(wildcard exec/cuda/executor.c),$(B)/luoshu-rank-cuda))
 
 UNIT_SRC := $(sort $(wildcard tests/unit/*.c tests/prop/*.c tests/diff/*.c tests/backend/*.c \
             tests/exec/*.c))
@@ -97,6 +65,9 @@ BENCH_SRC := $(sort $(wildcard tests/bench/*.c))
 BENCH := $(patsubst tests/%.c,$(B)/tests/%,$(BENCH_SRC))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 
+include exec/cuda/cuda.mk
+
+.DEFAULT_GOAL := all
 .PHONY: all help FORCE
 all: $(BIN) $(RANK) $(CUDA_RANK) ## build the luoshu command (build/VARIANT/luoshu), the link `luoshu` and luoshu-rank
 
@@ -111,14 +82,6 @@ $(B)/%.o: %.c
 $(B)/%.o: %.cpp
 	@mkdir -p $(@D)
 	$(call SAY,CXX,$<) $(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
-
-# Suffix kept: a .c and a .cu may share a name.
-$(B)/exec/cuda/%.c.o: exec/cuda/%.c
-	@mkdir -p $(@D)
-	$(call SAY,CC,$<) $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
-$(B)/exec/cuda/%.cu.o: exec/cuda/%.cu
-	@mkdir -p $(@D)
-	$(call SAY,NVCC,$<) $(NVCC) $(NVCCFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
 $(CORE_LIB): $(call obj,$(CORE_SRC))
 	@rm -f $@; ar rcs $@ $^
@@ -153,10 +116,6 @@ $(B)/luoshu-rank: $(B)/exec/main.o $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) $(CORE_LIBS) -lpthread -lm -o $@
 $(B)/exec/%.o $(B)/tests/exec/%.o $(B)/tests/mpi/%.o $(B)/tests/bench/%.o: CFLAGS += $(MPI_CFLAGS)
 $(B)/exec/main.o $(B)/exec/host/%.o $(B)/tests/exec/%.o $(B)/tests/bench/%.o: CFLAGS += $(BLAS_CFLAGS)
-$(B)/exec/main_cuda.o $(B)/exec/cuda/%.c.o: CFLAGS += $(CUDA_CFLAGS)
-# The same with a GPU: the executor of exec/cuda in the place of exec/host.
-$(B)/luoshu-rank-cuda: $(B)/exec/main_cuda.o $(CUDA_OBJ) $(EXEC_LIB) $(CORE_LIB)
-	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CUDA_LIBS) -Wl,--as-needed $(EXEC_LIBS) $(CORE_LIBS) -lpthread -lm -o $@
 # Loops of kernels become vectors; no flag here lets the compiler reorder a sum (same input, same bits).
 $(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd \
     $(if $(SAN),-DLUO_SANITIZED)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Direction of dependencies: cli -> sim, exec -> core; inside core base, hspmd, graph, cost, plan, run,
 # each only on those before it; io may use all, none use io. MPI only in exec, CBLAS only in exec/host,
-# neither in the command. From includes and from symbols.
+# CUDA, cuBLAS and NCCL only in exec/cuda, none of them in the command. From includes and from symbols.
 set -u
 order=(base hspmd graph cost plan run io)
 bad=0
@@ -27,7 +27,14 @@ hits=$(grep -nE '#include [<"](mpi|cblas|openblas[a-z_]*)\.h' sim/* cli/*)
 [ -z "$hits" ] || fail "MPI or CBLAS outside exec:"$'\n'"$hits"
 hits=$(grep -nE '#include [<"](cblas|openblas[a-z_]*)\.h' exec/*.[ch] | grep -v '^exec/main.c:')
 [ -z "$hits" ] || fail "CBLAS outside exec/host:"$'\n'"$hits"
-hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|openblas|blas)')
+gpu='(cuda|nccl|cublas|driver_types|vector_types)[a-zA-Z0-9_]*\.h'
+hits=$(grep -nE "#include [<\"]$gpu" core/*/*.[ch] sim/* cli/* exec/*.[ch] exec/host/*)
+[ -z "$hits" ] || fail "CUDA, cuBLAS or NCCL outside exec/cuda:"$'\n'"$hits"
+hits=$(grep -nE '#include "exec/cuda/' core/*/*.[ch] sim/* cli/* exec/*.[ch] exec/host/* | grep -v '^exec/main_cuda.c:')
+[ -z "$hits" ] || fail "exec/cuda is for its ranks alone:"$'\n'"$hits"
+hits=$(grep -nE '#include ("exec/host/|<(cblas|openblas))' exec/cuda/*)
+[ -z "$hits" ] || fail "exec/cuda leans on exec/host:"$'\n'"$hits"
+hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|openblas|blas|cuda|cublas|nccl)')
 [ -z "$hits" ] || fail "the command links what only ranks need:"$'\n'"$hits"
 # Symbols: what a folder's objects need must be defined in a folder before it.
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT

@@ -68,7 +68,7 @@ layers: $(CORE_LIB) $(EXEC_LIB) $(BIN) ## check the direction of includes and of
 
 lint: ## cppcheck, both compilers' warnings as errors, house rules
 	@./tests/deps.sh build lint
-	@./tests/lint.sh
+	@CUDA_CFLAGS="$(CUDA_CFLAGS)" ./tests/lint.sh
 
 format: ## clang-format the C and C++ files in place
 	@clang-format -i $(shell git ls-files '*.c' '*.h' '*.inc' '*.cpp')
