@@ -13,19 +13,6 @@ luo_status host_mpi(luo_err *err, int code, const char *what)
     return luo_err_set(err, LUO_EBACKEND, "MPI failed in %s: %s.", what, text);
 }
 
-int32_t host_rank_of(const luo_exec *x, int32_t device)
-{
-    int32_t lo = 0, hi = x->config.nranks;
-    while (lo < hi) {
-        const int32_t mid = lo + (hi - lo) / 2;
-        if (x->config.device_of[mid] < device)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < x->config.nranks && x->config.device_of[lo] == device ? lo : -1;
-}
-
 const host_group *host_find_group(const luo_exec *x, const luo_group *g)
 {
     for (const host_group *h = x->groups; h; h = h->next)
@@ -40,7 +27,7 @@ static luo_status world_ranks(luo_exec *x, const luo_group *g, int *rank, bool *
 {
     *inside = false;
     for (int32_t i = 0; i < g->n; i++) {
-        rank[i] = (int)host_rank_of(x, g->dev[i]);
+        rank[i] = (int)luo_rank_of(&x->config, g->dev[i]);
         if (rank[i] < 0)
             return luo_err_set(err, LUO_EBACKEND,
                                "the plan needs device %d, for which no rank "

@@ -1,10 +1,14 @@
 /* exec/host/job.h: a program set bound to memory and communicators on one rank; for exec/host only.
  *
- *   bind.c     memory, the table of bound instructions
- *   ops.c      how each kind of COMPUTE, and LOCAL of the data loader, is bound and run
- *   update.c   pieces of state, norm of the gradients, AdamW
+ * What an instruction computes and moves stands in exec/bound.h; here is what it means in memory,
+ * kernels and MPI.
+ *
+ *   bind.c     memory
+ *   ops.c      how each kind of COMPUTE, and LOCAL of the data loader, is run; also attention.c,
+ *              loss.c
+ *   update.c   norm of the gradients, AdamW
  *   groups.c   communicators
- *   comm.c     communications bound: what is sent from where, and where it is put
+ *   comm.c     messages of a communication: their memory, what MPI counts
  *   transfer.c cells copied, transfers begun and ended
  *   lanes.c    what is under way, waiting
  *   step.c     submit, wait, one step
@@ -17,70 +21,33 @@
 #define LUO_EXEC_HOST_JOB_H
 #include <mpi.h>
 
-#include "core/graph/graph.h"
 #include "core/run/interp.h"
 #include "core/run/parts.h"
+#include "exec/bound.h"
 #include "exec/clock.h"
-#include "exec/layout.h"
-#include "exec/rank.h"
-#include "exec/route.h"
 
-typedef struct host_op host_op;
-typedef void (*host_run)(luo_rank *r, const host_op *op, int32_t task);
+typedef void (*host_run)(luo_rank *r, const luo_bound_op *op, int32_t task);
 
-typedef struct host_product { /* buffers and sizes of one GEMM */
-    int32_t a, b, c;
-    bool ta, tb, add;
-    int64_t m, n, k, lda, ldb, ldc;
-} host_product;
-
-typedef struct host_comm { /* a communication, bound */
-    luo_route route;
+typedef struct host_comm { /* what a bound communication needs of MPI and memory */
+    const luo_bound_comm *b;
     char *scratch; /* of the Reshard; NULL: none is used */
     MPI_Comm comm;
     MPI_Op reduce;
-    int *peer;                        /* P2P: world rank per message */
-    int *counts, *starts;             /* RS, AG: elements per rank */
-    luo_strips send, recv;            /* all of them, one after the other */
-    int64_t send_direct, recv_direct; /* offset in the buffer where nothing has to be packed; -1 */
-    bool in_place;                    /* AR, AG: the operand lies where its result is put */
-    char *message;                    /* `deep` copies of what is sent, then of what is received */
+    int *counts, *starts; /* RS, AG: as bound */
+    char *message;        /* `deep` copies of what is sent, then of what is received */
     int64_t send_bytes, message_bytes;
     int32_t deep;
     int64_t uses;       /* copies given out so far */
     int64_t *ticket_of; /* per copy: its last user's ticket */
     int64_t latest;     /* ticket */
     int32_t nreq;
-    bool outlives; /* only sends, from memory of its own: goes on when its task has ended */
-    bool awaits;   /* only receives */
 } host_comm;
 
-struct host_op {
+typedef struct host_op {
     host_run run; /* NULL: communication */
-    const luo_instr *instr;
-    luo_op_kind kind;
-    int32_t lane;
-    int64_t rows, cols, lo, depth;
-    int32_t nproducts;
-    const host_product *product;
-    const luo_heads *heads;
+    const luo_bound_op *b;
     host_comm *comm;
-    double predicted_s;
-    bool is_loss; /* its result is the loss of the step */
-};
-
-typedef struct host_run3 { /* cells that are neighbours in weight, gradient and state */
-    int64_t weight, grad, state, n;
-} host_run3;
-
-typedef struct host_pair { /* one parameter piece in the update */
-    const luo_piece *piece;
-    int32_t grad; /* buffer */
-    int32_t nruns;
-    const host_run3 *run;
-    luo_strips owned; /* of the gradient: cells that this rank counts in the norm */
-    bool decays;
-} host_pair;
+} host_op;
 
 typedef struct host_pending { /* a communication under way */
     int64_t ticket;
@@ -129,23 +96,13 @@ struct luo_job {
     luo_exec *x;
     luo_arena *arena;
     int32_t id;
-    const luo_programs *set;
-    const luo_recipe *recipe;
-    const luo_program *program; /* NULL: this rank has no part in the plan */
-    const luo_role *role;
-    luo_layout layout;
-    const luo_route *route; /* per instruction, of Reshards */
+    luo_bound b;
     char *slab, *messages;
     int64_t slab_bytes, message_bytes;
-    host_op *op;     /* per instruction of the role */
-    int32_t *seg_of; /* per instruction */
+    host_op *op; /* per instruction of the role */
     void *attention_work;
-    luo_batch_shape batch;
     void *batch_memory;
-    host_pair *pair;
-    int32_t npairs;
     luo_state state;
-    luo_param *param;
     bool *fresh; /* per buffer: gradient not written in this step yet */
     host_lane lane[LUO_LANES];
     luo_rank rank;
@@ -177,17 +134,7 @@ struct luo_exec {
 
 static inline void *host_buf(const luo_rank *r, int32_t buffer, int32_t task)
 {
-    return luo_layout_at(&r->job->layout, r->job->slab, buffer, task);
-}
-static inline const luo_buffer *host_desc(const luo_job *j, int32_t buffer)
-{
-    return &j->role->buf[buffer];
-}
-static inline int64_t host_volume(const luo_buffer *b)
-{
-    int64_t n = 1;
-    for (int32_t d = 0; d < b->rank; d++) n *= b->dim[d];
-    return n;
+    return luo_layout_at(&r->job->b.layout, r->job->slab, buffer, task);
 }
 static inline double host_now(void)
 {
@@ -200,29 +147,43 @@ luo_status host_bind(luo_exec *x, int32_t id, const luo_programs *set, const luo
 void host_unbind(luo_job *job);
 
 /* ops.c */
-/* Binds a COMPUTE, or a LOCAL that belongs to no Reshard. */
-luo_status host_bind_op(luo_job *j, host_op *op, luo_err *err);
+host_run host_run_of(luo_op_kind kind);
+/* The first contribution to a gradient of a step overwrites what the last step left: false then,
+ * and for results that are no gradient. */
+bool host_adds(luo_rank *r, int32_t buffer);
+
+/* attention.c */
 /* Bytes of working memory that the attentions of a role need at most. */
 size_t host_attention_work(const luo_job *j);
+void host_run_rope(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_rope_dx(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_attention(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_attention_dx(luo_rank *r, const luo_bound_op *op, int32_t task);
+
+/* loss.c */
+void host_run_row_max(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_row_sum(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_row_target(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_loss(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_loss_dx(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_sum(luo_rank *r, const luo_bound_op *op, int32_t task);
 
 /* update.c */
-luo_status host_bind_pieces(luo_job *j, luo_err *err);
-luo_status host_bind_update(luo_job *j, host_op *op, luo_err *err);
-void host_run_norm(luo_rank *r, const host_op *op, int32_t task);
-void host_run_update(luo_rank *r, const host_op *op, int32_t task);
+void host_run_norm(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_update(luo_rank *r, const luo_bound_op *op, int32_t task);
 
 /* groups.c */
 luo_status host_mpi(luo_err *err, int code, const char *what); /* LUO_EBACKEND unless success */
-int32_t host_rank_of(const luo_exec *x, int32_t device);       /* world rank; -1: none */
 luo_status host_open_groups(luo_exec *x, const luo_programs *set, luo_err *err);
 const host_group *host_find_group(const luo_exec *x, const luo_group *g); /* NULL: none */
 
 /* comm.c */
-/* Counts and routes; the memory it needs is comm->message_bytes * comm->deep. runs: in a step. */
-luo_status host_bind_comm(luo_job *j, host_op *op, int64_t runs, luo_err *err);
+/* The memory it needs is op->comm->message_bytes * op->comm->deep. Errors: LUO_E2BIG more elements
+ * than MPI counts. */
+luo_status host_bind_comm(luo_job *j, host_op *op, luo_err *err);
 
 /* transfer.c */
-void host_run_local_move(luo_rank *r, const host_op *op, int32_t task);
+void host_run_local_move(luo_rank *r, const luo_bound_op *op, int32_t task);
 /* Packs and begins the transfer; sends over links that an event slows down are left for later. */
 luo_status host_begin(luo_rank *r, host_pending *p);
 luo_status host_begin_sends(luo_rank *r, host_pending *p); /* those that were left */
@@ -247,7 +208,7 @@ luo_status host_wait(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_er
 extern const luo_backend luo_host_rank_backend; /* submit and wait only */
 luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err);
 /* The result of an operation that makes the loss of the step. */
-void host_keep_loss(luo_rank *r, const host_op *op, int32_t task);
+void host_keep_loss(luo_rank *r, const luo_bound_op *op, int32_t task);
 /* Between instructions and while waiting: was the step given up? */
 void host_look(luo_rank *r);
 

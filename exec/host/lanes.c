@@ -29,13 +29,13 @@ luo_status host_open_lanes(luo_job *j, luo_err *err)
 {
     int64_t runs[LUO_LANES] = {0};
     int32_t most[LUO_LANES] = {0};
-    for (int32_t t = 0; t < j->program->ntask; t++) {
-        const luo_segment *s = &j->role->seg[j->program->tasks[t].seg];
+    for (int32_t t = 0; t < j->b.program->ntask; t++) {
+        const luo_segment *s = &j->b.role->seg[j->b.program->tasks[t].seg];
         for (int32_t i = s->first; i < s->first + s->n; i++) {
             const host_op *op = &j->op[i];
             if (op->run) continue;
-            runs[op->lane]++;
-            if (op->comm->nreq > most[op->lane]) most[op->lane] = op->comm->nreq;
+            runs[op->b->lane]++;
+            if (op->comm->nreq > most[op->b->lane]) most[op->b->lane] = op->comm->nreq;
         }
     }
     for (int32_t l = 0; l < LUO_LANES; l++) {
@@ -161,14 +161,14 @@ static luo_status wait_due(luo_rank *r, const host_pending *p)
  * has not made yet is the pipeline's bubble. Times since the start of the step. */
 static luo_status hold(luo_rank *r, const host_op *op, double from, double to)
 {
-    if (op->comm->awaits) return LUO_OK;
-    r->use[op->instr->id].exposed_s += to - from;
-    return luo_ledger_add(&r->ledger, luo_part_of(op->instr), from, to, op->instr->id);
+    if (op->comm->b->awaits) return LUO_OK;
+    r->use[op->b->instr->id].exposed_s += to - from;
+    return luo_ledger_add(&r->ledger, luo_part_of(op->b->instr), from, to, op->b->instr->id);
 }
 
 static void book(luo_rank *r, const host_pending *p, double there)
 {
-    const luo_instr *i = p->op->instr;
+    const luo_instr *i = p->op->b->instr;
     luo_comm_use *use = &r->use[i->id];
     use->calls++;
     use->bytes += i->bytes;
@@ -184,13 +184,13 @@ static luo_status finish_first(luo_rank *r, host_lane *lane)
     luo_whereabouts *w = r->x->config.where;
     if (w) {
         atomic_store(&w->task, p->task);
-        atomic_store(&w->instr, p->op->instr->id);
+        atomic_store(&w->instr, p->op->b->instr->id);
     }
     const double began = host_now() - r->start_s;
     if (p->due_s > 0) LUO_TRY(wait_due(r, p));
     LUO_TRY(host_wait(r->x, r, p->op->comm->nreq, p->req, &r->err));
     host_arrived(r, p);
-    if (p->op->is_loss) host_keep_loss(r, p->op, p->task);
+    if (p->op->b->is_loss) host_keep_loss(r, p->op->b, p->task);
     const double end = host_now() - r->start_s;
     book(r, p, p->done_s > 0 ? p->done_s : end);
     lane->first = (lane->first + 1) % lane->cap;
@@ -222,27 +222,27 @@ luo_status host_finish_all(luo_rank *r)
 
 luo_status host_settle(luo_rank *r, const host_op *op)
 {
-    for (int32_t k = op->comm->route.first; k < op->instr->id; k++) {
+    for (int32_t k = op->b->comm->route.first; k < op->b->instr->id; k++) {
         const host_comm *before = r->job->op[k].comm;
-        if (!before->outlives) LUO_TRY(host_finish(r, before->latest));
+        if (!before->b->outlives) LUO_TRY(host_finish(r, before->latest));
     }
     return LUO_OK;
 }
 
 luo_status host_start(luo_rank *r, const host_op *op, int32_t task, int64_t *ticket)
 {
-    host_lane *lane = &r->job->lane[op->lane];
+    host_lane *lane = &r->job->lane[op->b->lane];
     host_comm *c = op->comm;
     while (lane->n == lane->cap) LUO_TRY(finish_first(r, lane));
     const int32_t copy = (int32_t)(c->uses++ % c->deep);
     LUO_TRY(host_finish(r, c->ticket_of[copy])); /* its memory may still be sent from */
     host_pending *p = pending(lane, lane->n);
     const double began = host_now() - r->start_s;
-    *ticket = ++r->tickets << LANE_BITS | op->lane;
+    *ticket = ++r->tickets << LANE_BITS | op->b->lane;
     *p = (host_pending){
         .ticket = *ticket, .op = op, .task = task, .copy = copy, .req = p->req, .start_s = began};
     c->ticket_of[copy] = c->latest = *ticket;
-    if (!c->outlives) lane->must = *ticket;
+    if (!c->b->outlives) lane->must = *ticket;
     LUO_TRY(host_begin(r, p));
     r->delayed += p->due_s > 0;
     lane->n++;

@@ -123,7 +123,7 @@ static luo_status measure(luo_rank *r, const luo_message *m, parcel *p)
 
 static luo_status post(luo_rank *r, const luo_message *m, const parcel *p)
 {
-    const int peer = (int)host_rank_of(r->x, m->peer);
+    const int peer = (int)luo_rank_of(&r->x->config, m->peer);
     for (int32_t k = 0; k < p->nparts; k++) {
         char *at = p->cells + (int64_t)k * PART_MOST;
         const int64_t left = p->bytes - (int64_t)k * PART_MOST;
@@ -141,7 +141,7 @@ static luo_status exchange(luo_rank *r, const luo_slot *slot)
     parcel *p = LUO_NEW_N(r->mover->arena, parcel, slot->nmessage);
     if (!p) return luo_err_nomem(&r->err);
     for (int32_t i = 0; i < slot->nmessage; i++) {
-        if (host_rank_of(r->x, slot->message[i].peer) < 0)
+        if (luo_rank_of(&r->x->config, slot->message[i].peer) < 0)
             return luo_err_set(&r->err, LUO_EBACKEND,
                                "the switch needs device %d, for which no rank "
                                "runs.",

@@ -58,9 +58,9 @@ static void pace(luo_rank *r, double worked_s)
 
 static void zero_unwritten(luo_rank *r, int32_t task)
 {
-    for (int32_t b = 0; b < r->job->role->nbuf; b++) {
+    for (int32_t b = 0; b < r->job->b.role->nbuf; b++) {
         if (!r->job->fresh[b]) continue;
-        memset(host_buf(r, b, task), 0, (size_t)host_desc(r->job, b)->bytes);
+        memset(host_buf(r, b, task), 0, (size_t)luo_bound_desc(&r->job->b, b)->bytes);
         r->job->fresh[b] = false;
     }
 }
@@ -69,13 +69,13 @@ static void zero_unwritten(luo_rank *r, int32_t task)
 static luo_status turn_to(luo_rank *r, int32_t task)
 {
     LUO_TRY(host_finish_task(r));
-    const luo_program *p = r->job->program;
+    const luo_program *p = r->job->b.program;
     const luo_run_task *t = &p->tasks[task];
     r->task = task;
-    if (r->job->role->seg[t->seg].phase == LUO_PHASE_POST) zero_unwritten(r, task);
+    if (r->job->b.role->seg[t->seg].phase == LUO_PHASE_POST) zero_unwritten(r, task);
     if (t->micro_batch < 0) return LUO_OK;
-    luo_batch_fill(r->x->config.corpus, &r->job->batch, r->order->step, p->pipeline, t->micro_batch,
-                   r->job->batch_memory, &r->mb);
+    luo_batch_fill(r->x->config.corpus, &r->job->b.batch, r->order->step, p->pipeline,
+                   t->micro_batch, r->job->batch_memory, &r->mb);
     return LUO_OK;
 }
 
@@ -86,22 +86,22 @@ static double value_of(const luo_rank *r, const void *at)
     return r->x->k->elem == sizeof(float) ? (double)*(const float *)at : *(const double *)at;
 }
 
-void host_keep_loss(luo_rank *r, const host_op *op, int32_t task)
+void host_keep_loss(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     r->loss = value_of(r, host_buf(r, op->instr->out[0], task));
     r->has_loss = true;
 }
 
 /* What a rank that drains does all the same: it moves cells on, and takes part in the decision. */
-static bool always(const host_op *op)
+static bool always(const luo_bound_op *op)
 {
     return op->kind == LUO_OP_RESHARD || op->kind == LUO_OP_GRAD_NORM || op->kind == LUO_OP_UPDATE;
 }
 
-static luo_status compute(luo_rank *r, const host_op *op, int32_t task)
+static luo_status compute(luo_rank *r, host_run run, const luo_bound_op *op, int32_t task)
 {
     const double began = host_now(), worked = processor_s();
-    if (!r->drain || always(op)) op->run(r, op, task);
+    if (!r->drain || always(op)) run(r, op, task);
     if (!r->drain) pace(r, processor_s() - worked);
     const double end = host_now();
     if (op->is_loss) host_keep_loss(r, op, task);
@@ -127,7 +127,7 @@ static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
     if (!op->run) return host_start(r, op, issue->task, ticket);
     LUO_TRY(host_progress(r));
     *ticket = 0;
-    LUO_TRY(compute(r, op, issue->task));
+    LUO_TRY(compute(r, op->run, op->b, issue->task));
     if (w) atomic_fetch_add(&w->done, 1);
     return LUO_OK;
 }
@@ -156,10 +156,10 @@ static void begin(luo_rank *r, const luo_step_order *order)
     r->err = (luo_err){0};
     luo_arena_reset(r->scratch, 0);
     r->ledger = (luo_ledger){.arena = r->scratch};
-    for (int32_t b = 0; b < j->role->nbuf; b++)
-        j->fresh[b] = j->role->buf[b].buffer_class == LUO_BUFFER_GRADIENT;
-    memset(r->use, 0, (size_t)j->role->ninstr * sizeof *r->use);
-    const int64_t targets = luo_batch_targets(r->x->config.corpus, &j->batch, order->step);
+    for (int32_t b = 0; b < j->b.role->nbuf; b++)
+        j->fresh[b] = j->b.role->buf[b].buffer_class == LUO_BUFFER_GRADIENT;
+    memset(r->use, 0, (size_t)j->b.role->ninstr * sizeof *r->use);
+    const int64_t targets = luo_batch_targets(r->x->config.corpus, &j->b.batch, order->step);
     r->scale = targets > 0 ? 1.0 / (double)targets : 0;
     r->start_s = host_now();
 }
@@ -167,9 +167,9 @@ static void begin(luo_rank *r, const luo_step_order *order)
 static double predicted(const luo_job *j)
 {
     double sum = 0;
-    for (int32_t t = 0; t < j->program->ntask; t++) {
-        const luo_segment *s = &j->role->seg[j->program->tasks[t].seg];
-        for (int32_t i = s->first; i < s->first + s->n; i++) sum += j->op[i].predicted_s;
+    for (int32_t t = 0; t < j->b.program->ntask; t++) {
+        const luo_segment *s = &j->b.role->seg[j->b.program->tasks[t].seg];
+        for (int32_t i = s->first; i < s->first + s->n; i++) sum += j->b.op[i].predicted_s;
     }
     return sum;
 }
@@ -178,17 +178,17 @@ static void collect_use(luo_rank *r)
 {
     const luo_job *j = r->job;
     r->nuse = 0;
-    for (int32_t i = 0; i < j->role->ninstr; i++) {
-        const luo_instr *at = &j->role->instr[i];
+    for (int32_t i = 0; i < j->b.role->ninstr; i++) {
+        const luo_instr *at = &j->b.role->instr[i];
         if (r->use[i].calls == 0) continue;
         luo_comm_use u = r->use[i];
-        const luo_slot *slot = &j->program->slots[at->slot];
+        const luo_slot *slot = &j->b.program->slots[at->slot];
         const bool p2p = at->kind == LUO_INSTR_P2P;
         u.group = p2p ? -1 : slot->group;
         u.exchange = at->exchange;
         u.coll = at->coll;
         u.stream = at->stream;
-        u.devices = p2p ? slot->nmessage + 1 : j->set->groups[slot->group].n;
+        u.devices = p2p ? slot->nmessage + 1 : j->b.set->groups[slot->group].n;
         r->used[r->nuse++] = u;
     }
 }
@@ -228,7 +228,7 @@ static luo_status walk(luo_job *j, luo_step_report *out, luo_err *err)
     luo_rank *r = &j->rank;
     luo_whereabouts *w = r->x->config.where;
     if (w) atomic_store(&w->job, j->id);
-    const luo_status st = luo_interpret(&luo_host_rank_backend, r, j->set, j->program, r->walk);
+    const luo_status st = luo_interpret(&luo_host_rank_backend, r, j->b.set, j->b.program, r->walk);
     if (w) atomic_store(&w->job, -1);
     if (st == LUO_OK) return report(r, out, err);
     if (r->err.st == LUO_OK) return luo_err_nomem(err);
@@ -238,7 +238,7 @@ static luo_status walk(luo_job *j, luo_step_report *out, luo_err *err)
 luo_status host_step(luo_job *j, const luo_step_order *order, luo_step_report *out, luo_err *err)
 {
     luo_rank *r = &j->rank;
-    if (!j->program) { /* stands by */
+    if (!j->b.program) { /* stands by */
         const double now = host_now();
         *out = (luo_step_report){.status = LUO_OK, .start_s = now, .end_s = now};
         j->state.step = order->step + 1;

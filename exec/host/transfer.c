@@ -53,13 +53,14 @@ static void copy_of(luo_rank *r, const host_comm *c, const luo_route_copy *m, in
                 r->x->k->elem);
 }
 
-void host_run_local_move(luo_rank *r, const host_op *op, int32_t task)
+void host_run_local_move(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
-    const host_comm *c = op->comm;
-    copy_of(r, c, &c->route.enter, task);
-    copy_strips(&c->send, end_of(r, c, c->route.in, task), &c->recv,
-                end_of(r, c, c->route.out, task), r->x->k->elem);
-    copy_of(r, c, &c->route.leave, task);
+    const luo_bound_comm *b = op->comm;
+    const host_comm *c = r->job->op[op->instr->id].comm;
+    copy_of(r, c, &b->route.enter, task);
+    copy_strips(&b->send, end_of(r, c, b->route.in, task), &b->recv,
+                end_of(r, c, b->route.out, task), r->x->k->elem);
+    copy_of(r, c, &b->route.leave, task);
 }
 
 static char *send_part(const host_pending *p)
@@ -76,23 +77,23 @@ static char *recv_part(const host_pending *p)
 
 static int tag_of(const luo_rank *r, const host_pending *p)
 {
-    const int64_t mb = r->job->program->tasks[p->task].micro_batch + 1;
-    return (int)(((int64_t)p->op->instr->exchange * 4096 + mb) % r->x->tag_limit);
+    const int64_t mb = r->job->b.program->tasks[p->task].micro_batch + 1;
+    return (int)(((int64_t)p->op->b->instr->exchange * 4096 + mb) % r->x->tag_limit);
 }
 
 /* The messages of one direction, from or into one packed run of cells. */
 static luo_status begin_messages(luo_rank *r, host_pending *p, bool send)
 {
     const host_comm *c = p->op->comm;
-    const luo_slot *slot = &r->job->program->slots[p->op->instr->slot];
+    const luo_slot *slot = &r->job->b.program->slots[p->op->b->instr->slot];
     const int tag = tag_of(r, p);
     char *at = send ? send_part(p) : recv_part(p);
     for (int32_t i = 0; i < slot->nmessage; i++) {
         if (slot->message[i].send != send) continue;
-        const int64_t n = send ? c->route.send[i].elements : c->route.recv[i].elements;
+        const int64_t n = send ? c->b->route.send[i].elements : c->b->route.recv[i].elements;
         const int code =
-            send ? MPI_Isend(at, (int)n, r->x->type, c->peer[i], tag, c->comm, &p->req[i])
-                 : MPI_Irecv(at, (int)n, r->x->type, c->peer[i], tag, c->comm, &p->req[i]);
+            send ? MPI_Isend(at, (int)n, r->x->type, c->b->peer[i], tag, c->comm, &p->req[i])
+                 : MPI_Irecv(at, (int)n, r->x->type, c->b->peer[i], tag, c->comm, &p->req[i]);
         LUO_TRY(host_mpi(&r->err, code, send ? "a send" : "a receive"));
         at += (size_t)n * r->x->k->elem;
     }
@@ -116,11 +117,11 @@ static double delay_of(const luo_step_order *o, double now, const luo_message *m
 }
 
 /* When the messages of an instruction may leave: with the slowest of them; 0: at once. */
-static double due(const luo_rank *r, const host_op *op)
+static double due(const luo_rank *r, const luo_bound_op *op)
 {
     const luo_step_order *o = r->order;
     if (!o || o->ndelay == 0 || r->drain) return 0;
-    const luo_slot *slot = &r->job->program->slots[op->instr->slot];
+    const luo_slot *slot = &r->job->b.program->slots[op->instr->slot];
     const double now = host_now();
     double most = 0;
     for (int32_t i = 0; i < slot->nmessage; i++)
@@ -131,9 +132,9 @@ static double due(const luo_rank *r, const host_op *op)
 static luo_status begin_p2p(luo_rank *r, host_pending *p)
 {
     const host_comm *c = p->op->comm;
-    pack(&c->send, r->x->k->elem, end_of(r, c, c->route.in, p->task), send_part(p));
+    pack(&c->b->send, r->x->k->elem, end_of(r, c, c->b->route.in, p->task), send_part(p));
     LUO_TRY(begin_messages(r, p, false));
-    p->due_s = due(r, p->op);
+    p->due_s = due(r, p->op->b);
     return p->due_s > 0 ? LUO_OK : begin_messages(r, p, true);
 }
 
@@ -144,10 +145,10 @@ static luo_status begin_reduce_scatter(luo_rank *r, host_pending *p, const char 
     const host_comm *c = p->op->comm;
     const size_t elem = r->x->k->elem;
     const char *from = send_part(p);
-    if (c->send_direct >= 0)
-        from = in + (size_t)c->send_direct * elem;
+    if (c->b->send_direct >= 0)
+        from = in + (size_t)c->b->send_direct * elem;
     else
-        pack(&c->send, elem, in, send_part(p));
+        pack(&c->b->send, elem, in, send_part(p));
     return host_mpi(
         &r->err, MPI_Ireduce_scatter(from, to, c->counts, r->x->type, c->reduce, c->comm, p->req),
         "a reduce-scatter");
@@ -157,22 +158,22 @@ static luo_status begin_collective(luo_rank *r, host_pending *p)
 {
     const host_comm *c = p->op->comm;
     const size_t elem = r->x->k->elem;
-    const char *in = end_of(r, c, c->route.in, p->task);
+    const char *in = end_of(r, c, c->b->route.in, p->task);
     char *to = recv_part(p);
-    if (c->recv_direct >= 0)
-        to = end_of(r, c, c->route.out, p->task) + (size_t)c->recv_direct * elem;
-    if (p->op->instr->coll == LUO_COLL_RS) return begin_reduce_scatter(r, p, in, to);
-    const bool gathers = p->op->instr->coll == LUO_COLL_AG;
-    const int own = gathers ? c->starts[c->route.rank] : 0;
-    if (!c->in_place) pack(&c->send, elem, in, to + (size_t)own * elem);
+    if (c->b->recv_direct >= 0)
+        to = end_of(r, c, c->b->route.out, p->task) + (size_t)c->b->recv_direct * elem;
+    if (p->op->b->instr->coll == LUO_COLL_RS) return begin_reduce_scatter(r, p, in, to);
+    const bool gathers = p->op->b->instr->coll == LUO_COLL_AG;
+    const int own = gathers ? c->starts[c->b->route.rank] : 0;
+    if (!c->b->in_place) pack(&c->b->send, elem, in, to + (size_t)own * elem);
     if (gathers)
         return host_mpi(&r->err,
                         MPI_Iallgatherv(MPI_IN_PLACE, 0, r->x->type, to, c->counts, c->starts,
                                         r->x->type, c->comm, p->req),
                         "an all-gather");
     return host_mpi(&r->err,
-                    MPI_Iallreduce(MPI_IN_PLACE, to, (int)c->recv.elements, r->x->type, c->reduce,
-                                   c->comm, p->req),
+                    MPI_Iallreduce(MPI_IN_PLACE, to, (int)c->b->recv.elements, r->x->type,
+                                   c->reduce, c->comm, p->req),
                     "an all-reduce");
 }
 
@@ -180,14 +181,14 @@ static luo_status begin_collective(luo_rank *r, host_pending *p)
 
 luo_status host_begin(luo_rank *r, host_pending *p)
 {
-    copy_of(r, p->op->comm, &p->op->comm->route.enter, p->task);
-    return p->op->instr->kind == LUO_INSTR_P2P ? begin_p2p(r, p) : begin_collective(r, p);
+    copy_of(r, p->op->comm, &p->op->b->comm->route.enter, p->task);
+    return p->op->b->instr->kind == LUO_INSTR_P2P ? begin_p2p(r, p) : begin_collective(r, p);
 }
 
 void host_arrived(luo_rank *r, const host_pending *p)
 {
     const host_comm *c = p->op->comm;
-    if (c->recv_direct < 0)
-        unpack(&c->recv, r->x->k->elem, recv_part(p), end_of(r, c, c->route.out, p->task));
-    copy_of(r, c, &c->route.leave, p->task);
+    if (c->b->recv_direct < 0)
+        unpack(&c->b->recv, r->x->k->elem, recv_part(p), end_of(r, c, c->b->route.out, p->task));
+    copy_of(r, c, &c->b->route.leave, p->task);
 }
