@@ -10,6 +10,7 @@
  *   report.c    what became of a step
  *   pace.c      the device's clock; stragglers
  *   graph.c     a step captured once and launched again
+ *   watching.c  what the watchdog is shown
  *   step.c      submit and wait, a whole step
  *   state.c, move.c   parameters and their state; switches
  *
@@ -21,11 +22,14 @@
  */
 #ifndef LUO_EXEC_CUDA_JOB_H
 #define LUO_EXEC_CUDA_JOB_H
+#include <pthread.h>
+
 #include "core/run/interp.h"
 #include "core/run/parts.h"
 #include "exec/bound.h"
 #include "exec/clock.h"
 #include "exec/cuda/comm.h"
+#include "exec/cuda/fuse.h"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/product.h"
 
@@ -40,18 +44,20 @@ typedef struct gpu_table { /* strips on the device */
     int64_t elements;
 } gpu_table;
 
-typedef struct gpu_move_cells { /* cells between two ends (buffers or LUO_ROUTE_SCRATCH) */
-    int32_t from, to;           /* from -1: nothing to copy */
-    bool staged;                /* through message memory: they overlap */
-    gpu_table in, out;          /* staged: into and out of message memory; else `in` does it all */
-} gpu_move_cells;
+typedef struct gpu_cells { /* cells copied between buffers or LUO_ROUTE_SCRATCH */
+    int32_t from, to;      /* from -1: nothing to copy */
+    bool staged;           /* by way of message memory, since they overlap */
+    gpu_table in, out;     /* staged: into and out of it; else `in` does it all */
+} gpu_cells;
 
-typedef struct gpu_transfer { /* a communication, bound */
+typedef struct gpu_transfer { /* a communication or LOCAL of a Reshard, bound */
     const luo_bound_comm *b;
-    gpu_comm *comm;                     /* NULL: a group of one */
-    gpu_move_cells enter, leave, local; /* local: LOCAL of a Reshard */
+    gpu_comm *comm; /* NULL: a group of one */
+    gpu_cells enter, leave, local;
     gpu_table pack, unpack;
-    gpu_message *message; /* P2P: per message of the slot, of its latest run */
+    bool send_direct, recv_direct; /* nothing is packed; nothing is unpacked */
+    bool uneven;                   /* reduce-scatter of counts that differ */
+    gpu_message *message;          /* P2P: of its latest run */
     char *memory; /* `deep` copies of: what is sent, what is received, what else is needed */
     int64_t send_bytes, recv_bytes, work_bytes, copy_bytes;
     int32_t deep;
@@ -64,7 +70,8 @@ struct gpu_op {
     const luo_bound_op *b;
     gpu_run run; /* on the compute stream; NULL: communication */
     gpu_transfer *transfer;
-    /* matmul..: per product, result overwritten and added to (NULL where no run needs it) */
+    /* matmul..: per product; plans overwrite the result, or add to it (NULL: no run needs it) */
+    const gpu_fused *fused;
     gpu_product_plan *(*plan)[2];
     gpu_heads heads; /* its arrays lie on the device */
     int32_t order;   /* embedding_dw: index in luo_job.batch.order */
@@ -80,16 +87,17 @@ typedef struct gpu_piece {
 
 /* ---- data of a step: batch.c ---- */
 
-typedef struct gpu_order { /* rows of a table's gradient: tokens lo.. of ids or positions, sorted */
+typedef struct gpu_order { /* for the gradient of a table: tokens lo.. sorted by what they name */
     luo_data data;
+    int64_t tokens; /* of micro-batches of that length */
     int64_t lo, rows;
-    int64_t at; /* in a region, in values */
+    int64_t at; /* behind the first order of a region, in values */
 } gpu_order;
 
 typedef struct gpu_tokens { /* of one micro-batch, on the device */
     const int32_t *of[3];   /* by luo_data */
     const int32_t *start_of, *end_of;
-    const int32_t *order; /* all of luo_batch.order: at gpu_order.at */
+    const int32_t *order; /* at gpu_order.at */
 } gpu_tokens;
 
 typedef struct gpu_batch {
@@ -123,29 +131,41 @@ typedef struct gpu_span { /* of one run of a communication, or when traced of an
     int32_t task, instr;
 } gpu_span;
 
+typedef struct gpu_marks {
+    _Atomic int32_t nmarks; /* read by the watcher while a step is launched */
+    int32_t nspans;
+    gpu_mark *mark;
+    gpu_span *span;
+} gpu_marks;
 typedef struct gpu_stamps {
     /* Mapped memory: one stamp per mark, then two per span. 0: not reached. */
     uint64_t *slot, *device_slot;
-    int32_t nmarks, cap_marks, nspans, cap_spans;
-    gpu_mark *mark;
-    gpu_span *span;
-    _Atomic int32_t passed; /* marks seen so far in this step */
+    int32_t cap_marks, cap_spans;
+    gpu_marks list[2], *now; /* of a step that is launched, of the captured one; at hand */
+    _Atomic int32_t passed;  /* marks seen so far in this step */
 } gpu_stamps;
 
-/* The device's clock reads ns = (CLOCK_MONOTONIC seconds) * 1e9 + offset_ns, give or take. */
+/* The device's clock reads CLOCK_MONOTONIC + offset_ns, give or take error_ns. */
 typedef struct gpu_clock {
-    double offset_ns, error_ns;
+    int64_t offset_ns, error_ns;
+    int64_t at_ns; /* when that was found; 0: never */
 } gpu_clock;
 
 /* ---- a step ---- */
 
-typedef struct gpu_lane {
-    int64_t issued, waited; /* tickets (their numbers): given out; the compute stream is behind */
-    int64_t must;           /* has to be behind when its task ends */
-} gpu_lane;
-
-enum { GPU_LANE_BITS = 4 }; /* a ticket names its lane in its last digits */
+enum { GPU_LANE_BITS = 4 }; /* a ticket is number << GPU_LANE_BITS | lane */
 _Static_assert(LUO_LANES <= 1 << GPU_LANE_BITS, "a ticket names its lane in its last digits");
+
+typedef struct gpu_ticket { /* a communication of a step, by number - 1 */
+    cudaEvent_t event;
+    const gpu_op *op;
+    int32_t task;
+} gpu_ticket;
+
+typedef struct gpu_lane {   /* numbers of tickets; 0: none */
+    int64_t issued, waited; /* given out; the compute stream is behind */
+    int64_t must;           /* it has to be behind when its task ends */
+} gpu_lane;
 
 struct luo_rank { /* the interpreter's context */
     luo_job *job;
@@ -153,7 +173,7 @@ struct luo_rank { /* the interpreter's context */
     const luo_step_order *order;
     int32_t task;    /* at hand; -1: none */
     int64_t tickets; /* given out */
-    bool paced;      /* this step runs with a straggler's spins */
+    int32_t npace;   /* dates of a straggler's speed; 0: it is none in this step */
     double start_s;
     bool has_loss;
     luo_ledger ledger;
@@ -168,7 +188,6 @@ typedef struct gpu_graph { /* a step as it runs when nothing disturbs it */
     int64_t quiet;         /* undisturbed steps so far; the second is captured */
     cudaGraphExec_t exec;  /* NULL: none */
     bool refused;          /* it can not be captured */
-    int32_t nmarks, nspans;
     bool has_loss;
 } gpu_graph;
 
@@ -180,22 +199,24 @@ struct luo_job {
     char *slab, *messages; /* device */
     int64_t slab_bytes, message_bytes;
     char *tables; /* device: strips, chunks, heads */
-    void *work;   /* device: of operations; one at a time on the compute stream */
+    int64_t table_bytes;
+    void *work; /* device: of operations; one at a time on the compute stream */
     int64_t work_bytes;
     gpu_op *op;                       /* per instruction of the role */
     bool *fresh;                      /* per buffer: gradient not written in this step yet */
     const gpu_norm_chunk *norm_chunk; /* device */
     const gpu_update_chunk *update_chunk;
     int64_t nnorm, nupdate;
+    bool updates; /* this rank takes part in the update, if perhaps with no cell */
     gpu_type grad_type;
     gpu_batch batch;
     gpu_stamps stamps;
     gpu_step_answer *answer, *device_answer; /* mapped */
     uint64_t *since, *spun;                  /* device: of the pace */
-    gpu_pace *pace;                          /* device */
+    gpu_pace *pace, *device_pace;            /* mapped */
     int32_t cap_pace;
-    cudaEvent_t *event; /* one per communication of a step, by ticket */
-    int32_t nevents;
+    gpu_ticket *ticket; /* one per communication of a step */
+    int32_t ntickets;
     cudaEvent_t handover; /* from the compute stream to a lane */
     cudaEvent_t ended;    /* of a step */
     gpu_lane lane[LUO_LANES];
@@ -217,9 +238,13 @@ struct luo_exec {
     cudaStream_t stream[LUO_LANES]; /* LUO_STREAM_COMPUTE, .._MOVE, .. */
     gpu_clock clock;
     uint64_t *probe, *device_probe; /* mapped: the clock is read here */
-    _Atomic(luo_job *) at_hand;     /* for the watcher; NULL: none */
+    pthread_mutex_t watched;        /* guards at_hand, and its stamps from the watcher's look */
+    luo_job *at_hand;               /* whose step is under way; NULL: none */
+    _Atomic int64_t progress;       /* grows as long as something goes on */
+    double stuck_s;                 /* of a step without progress; INFINITY: any time is fine */
     bool graphs;
-    void *gatherer; /* of state.c */
+    char remark[LUO_ERR_TEXT]; /* for the log; "": nothing new */
+    void *gatherer;            /* of state.c */
 };
 
 static inline void *gpu_buf(const luo_job *j, int32_t buffer, int32_t task)
@@ -232,17 +257,95 @@ static inline gpu_array gpu_at(const luo_job *j, int32_t buffer, int32_t task)
                        gpu_type_of(luo_bound_desc(&j->bound, buffer)->elem_bytes)};
 }
 
-/* executor.c */
-extern const luo_executor luo_cuda_executor;
-
 /* bind.c */
 luo_status gpu_bind(luo_exec *x, int32_t id, const luo_programs *set, const luo_recipe *recipe,
                     luo_job **out, luo_err *err);
 void gpu_unbind(luo_job *job);
+
+/* ops.c, update.c: what an operation does is enqueued on the compute stream. */
+/* The first contribution to a gradient of a step overwrites what the last step left: false then,
+ * and for results that are no gradient. */
+bool gpu_adds(luo_rank *r, int32_t buffer);
+luo_status gpu_run_norm(luo_rank *r, const gpu_op *op, int32_t task);
+luo_status gpu_run_update(luo_rank *r, const gpu_op *op, int32_t task);
 gpu_piece gpu_piece_at(const luo_job *j, int32_t piece);
+gpu_step_block gpu_step_numbers(const luo_job *j, int64_t step, int64_t targets);
+
+/* transfer.c: the parts of a communication, enqueued; LOCAL of a Reshard. */
+luo_status gpu_transfer_pack(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
+                             cudaStream_t stream);
+luo_status gpu_transfer_send(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
+                             cudaStream_t stream);
+luo_status gpu_transfer_unpack(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
+                               cudaStream_t stream);
+luo_status gpu_run_local_move(luo_rank *r, const gpu_op *op, int32_t task);
+
+/* lanes.c */
+luo_status gpu_lanes_open(luo_exec *x, luo_err *err);
+void gpu_lanes_close(luo_exec *x);
+luo_status gpu_events_open(luo_job *j, int64_t communications, luo_err *err);
+void gpu_events_close(luo_job *j);
+void gpu_lanes_begin(luo_rank *r); /* of a step */
+/* The compute stream waits: for a ticket and all before it in its lane; for what an instruction of
+ * a Reshard has to find done; for all that touches buffers of the task; for everything. */
+luo_status gpu_finish(luo_rank *r, int64_t ticket);
+luo_status gpu_settle(luo_rank *r, const gpu_op *op);
+luo_status gpu_finish_task(luo_rank *r);
+luo_status gpu_finish_all(luo_rank *r);
+luo_status gpu_start(luo_rank *r, const gpu_op *op, int32_t task, int64_t *ticket);
+
+/* batch.c */
+luo_status gpu_batch_open(luo_job *j, luo_err *err);
+void gpu_batch_close(luo_job *j);
+/* Targets of the step; it is the one that gpu_batch_send sends. */
+int64_t gpu_batch_prepare(luo_job *j, int64_t step);
+luo_status gpu_batch_send(luo_rank *r);
+/* Meanwhile: the image of a step to come. Pre: the step at hand was sent. */
+void gpu_batch_ahead(luo_job *j, int64_t step);
+const gpu_step_block *gpu_batch_numbers(const luo_job *j); /* on the device */
+
+/* stamps.c */
+luo_status gpu_stamps_open(luo_job *j, int64_t runs, int64_t communications, luo_err *err);
+void gpu_stamps_close(luo_job *j);
+/* Pre: nothing runs. captured: marks are those of the captured step. */
+void gpu_stamps_begin(luo_job *j, bool captured);
+void gpu_stamps_forget(luo_job *j); /* the marks at hand, to make them anew */
+luo_status gpu_mark_now(luo_rank *r, gpu_mark_kind kind, int32_t task, int32_t instr);
+luo_status gpu_span_begin(luo_rank *r, cudaStream_t stream, int32_t task, int32_t instr,
+                          int32_t *span);
+luo_status gpu_span_end(luo_rank *r, cudaStream_t stream, int32_t span);
+uint64_t gpu_mark_stamp(const gpu_stamps *s, int32_t mark); /* 0: not reached */
+uint64_t gpu_span_stamp(const gpu_stamps *s, int32_t span, bool end);
+/* Tells x->config.where which marks the compute stream has passed. One thread at a time. */
+void gpu_stamps_look(luo_job *j);
+
+/* pace.c */
+enum { GPU_CLOCK_ROUNDS = 16 }; /* when an executor is opened */
+/* Compares the clocks; keeps the better of what is known and what is found. Pre: nothing runs. */
+luo_status gpu_clock_read(luo_exec *x, int rounds, luo_err *err);
+double gpu_clock_host_s(const luo_exec *x, uint64_t stamp); /* CLOCK_MONOTONIC */
+luo_status gpu_pace_open(luo_job *j, luo_err *err);
+void gpu_pace_close(luo_job *j);
+luo_status gpu_pace_begin(luo_rank *r, luo_err *err); /* of a step; sets r->npace */
+luo_status gpu_pace_before(luo_rank *r);              /* around what a straggler computes */
+luo_status gpu_pace_after(luo_rank *r);
+
+/* report.c */
+luo_status gpu_report(luo_rank *r, luo_step_report *out, luo_err *err);
+
+/* graph.c */
+/* Launches the step at hand: captures it, launches the captured one, or calls `walk`. */
+luo_status gpu_graph_launch(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_err *err);
+void gpu_graph_close(luo_job *j);
+
+/* watch.c of COMM watches; watching.c says what this executor has to show. */
+luo_status gpu_watch_open(luo_exec *x, luo_err *err);
+void gpu_watch_at(luo_exec *x, luo_job *job); /* NULL: no step is under way */
 
 /* step.c */
 luo_status gpu_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err);
+/* The result of an operation that makes the loss of the step goes to the answer. */
+luo_status gpu_keep_loss(luo_rank *r, const gpu_op *op, int32_t task, cudaStream_t stream);
 
 /* state.c, move.c */
 /* Memory is laid out and zero. Sets job->state. */

@@ -1,0 +1,213 @@
+/* exec/cuda/batch.c: what changes from step to step, in one block of the device: the numbers of the
+ * step, then a region for each micro-batch of this pipeline: ids, labels, positions, first and last
+ * token of each token's document, and rows of table gradients in order.
+ *
+ * The block goes up in one copy when a step begins; captured steps read it where it always lies.
+ * There are two page-locked images of it: while a step runs, the next one's is filled. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/cuda/bind.h"
+
+enum { HEAD = 256, ARRAYS = 5 }; /* bytes of the numbers; ids .. end_of */
+_Static_assert(sizeof(gpu_step_block) <= HEAD, "the numbers of a step have room");
+
+/* ---- sorted rows ---- */
+
+static luo_data data_of(const luo_buffer *b)
+{
+    return strcmp(b->tensor, "positions") == 0 ? LUO_DATA_POSITIONS : LUO_DATA_IDS;
+}
+
+/* Tokens lo.. of a micro-batch that the buffer of ids holds. */
+static luo_status first_token(gpu_binder *b, const gpu_op *op, int64_t *lo)
+{
+    luo_frame f;
+    const luo_job *j = b->job;
+    const int64_t tokens = j->bound.role->seg[j->bound.seg_of[op->b->instr->id]].tokens;
+    LUO_TRY(luo_frame_of(b->tmp, gpu_in(j, op, 0), j->x->device, &f, b->err));
+    *lo = f.region.empty || tokens < 1 ? 0 : f.region.dim[0].at[0].lo % tokens;
+    return LUO_OK;
+}
+
+luo_status gpu_bind_order(gpu_binder *b, gpu_op *op)
+{
+    luo_job *j = b->job;
+    gpu_batch *d = &j->batch;
+    gpu_order o = {.data = data_of(gpu_in(j, op, 0)), .rows = op->b->rows};
+    o.tokens = j->bound.role->seg[j->bound.seg_of[op->b->instr->id]].tokens;
+    LUO_TRY(first_token(b, op, &o.lo));
+    for (op->order = 0; op->order < d->norders; op->order++) {
+        const gpu_order *at = &d->order[op->order];
+        if (at->data == o.data && at->lo == o.lo && at->rows == o.rows && at->tokens == o.tokens)
+            return LUO_OK;
+        if (at->tokens == o.tokens) o.at = at->at + at->rows;
+    }
+    const size_t n = (size_t)d->norders * sizeof o;
+    gpu_order *more = luo_arena_grow(j->arena, d->order, n, n + sizeof o);
+    if (!more) return luo_err_nomem(b->err);
+    d->order = more;
+    d->order[d->norders++] = o;
+    return LUO_OK;
+}
+
+enum { DIGIT = 11, DIGITS = 1 << DIGIT };
+
+/* Positions 0..n-1 by (key, position): digit by digit, each pass keeps what the last one made. */
+static void sort_rows(const int32_t *key, int32_t n, int32_t *out, int32_t *other)
+{
+    int32_t most = 0;
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = i;
+        if (key[i] > most) most = key[i];
+    }
+    for (int shift = 0; shift < 32 && most >> shift > 0; shift += DIGIT) {
+        int32_t count[DIGITS + 1] = {0};
+        for (int32_t i = 0; i < n; i++) count[(key[i] >> shift & (DIGITS - 1)) + 1]++;
+        for (int32_t d = 0; d < DIGITS; d++) count[d + 1] += count[d];
+        for (int32_t i = 0; i < n; i++)
+            other[count[key[out[i]] >> shift & (DIGITS - 1)]++] = out[i];
+        memcpy(out, other, (size_t)n * sizeof *out);
+    }
+}
+
+/* ---- layout ---- */
+
+static int64_t region_values(const luo_job *j, int64_t tokens)
+{
+    int64_t n = ARRAYS * tokens;
+    for (int32_t i = 0; i < j->batch.norders; i++)
+        if (j->batch.order[i].tokens == tokens) n += j->batch.order[i].rows;
+    return n;
+}
+
+static int64_t tokens_in(const luo_job *j, int32_t micro_batch)
+{
+    return j->bound.batch.tokens[j->bound.program->pipeline][micro_batch];
+}
+
+static luo_status lay_out(luo_job *j, luo_err *err)
+{
+    gpu_batch *d = &j->batch;
+    d->nmicro = j->bound.batch.nmicro[j->bound.program->pipeline];
+    d->tokens = LUO_NEW_N(j->arena, gpu_tokens, d->nmicro);
+    d->first = LUO_NEW_N(j->arena, int64_t, d->nmicro);
+    if (!d->tokens || !d->first) return luo_err_nomem(err);
+    d->bytes = HEAD;
+    for (int32_t m = 0; m < d->nmicro; m++) {
+        d->first[m] = d->bytes;
+        d->bytes += (region_values(j, tokens_in(j, m)) * (int64_t)sizeof(int32_t) + 63) / 64 * 64;
+    }
+    return LUO_OK;
+}
+
+static void point(luo_job *j)
+{
+    gpu_batch *d = &j->batch;
+    for (int32_t m = 0; m < d->nmicro; m++) {
+        const int64_t t = tokens_in(j, m);
+        const int32_t *at = (const int32_t *)(const void *)(d->block + d->first[m]);
+        d->tokens[m] = (gpu_tokens){.of = {at, at + t, at + 2 * t},
+                                    .start_of = at + 3 * t,
+                                    .end_of = at + 4 * t,
+                                    .order = at + ARRAYS * t};
+    }
+}
+
+/* Pre: all operations are bound. */
+luo_status gpu_batch_open(luo_job *j, luo_err *err)
+{
+    gpu_batch *d = &j->batch;
+    void *p;
+    LUO_TRY(lay_out(j, err));
+    LUO_TRY(gpu_alloc(d->bytes, "the micro-batches of a step", &p, err));
+    d->block = p;
+    for (int i = 0; i < 2; i++) {
+        void *there;
+        LUO_TRY(gpu_alloc_mapped(d->bytes, "the micro-batches of a step", &p, &there, err));
+        d->staged[i] = p;
+        d->step[i] = -1;
+    }
+    point(j);
+    d->scratch = luo_arena_alloc(j->arena, luo_batch_bytes(j->bound.longest));
+    return d->scratch ? LUO_OK : luo_err_nomem(err);
+}
+
+void gpu_batch_close(luo_job *j)
+{
+    gpu_free(j->batch.block);
+    gpu_free_mapped(j->batch.staged[0]);
+    gpu_free_mapped(j->batch.staged[1]);
+}
+
+const gpu_step_block *gpu_batch_numbers(const luo_job *j)
+{
+    return (const gpu_step_block *)(const void *)j->batch.block;
+}
+
+/* ---- a step ---- */
+
+static void fill_documents(const luo_documents *docs, int32_t *start_of, int32_t *end_of)
+{
+    for (int32_t i = 0; i < docs->n; i++)
+        for (int32_t k = docs->start[i]; k < docs->start[i + 1]; k++) {
+            start_of[k] = docs->start[i];
+            end_of[k] = docs->start[i + 1];
+        }
+}
+
+static void fill_region(luo_job *j, int64_t step, int32_t m, int32_t *at)
+{
+    const gpu_batch *d = &j->batch;
+    const int64_t t = tokens_in(j, m);
+    luo_micro_batch mb;
+    luo_batch_fill(j->x->config.corpus, &j->bound.batch, step, j->bound.program->pipeline, m,
+                   d->scratch, &mb);
+    const size_t bytes = (size_t)t * sizeof *at;
+    memcpy(at, mb.ids, bytes);
+    memcpy(at + t, mb.labels, bytes);
+    memcpy(at + 2 * t, mb.positions, bytes);
+    fill_documents(&mb.docs, at + 3 * t, at + 4 * t);
+    for (int32_t i = 0; i < d->norders; i++) {
+        const gpu_order *o = &d->order[i];
+        if (o->tokens != t) continue;
+        sort_rows(at + o->data * t + o->lo, (int32_t)o->rows, at + ARRAYS * t + o->at, d->scratch);
+    }
+}
+
+/* Into the image that no step reads now. */
+static int32_t fill(luo_job *j, int64_t step)
+{
+    gpu_batch *d = &j->batch;
+    const int32_t k = !d->turn;
+    if (d->step[k] == step) return k;
+    const int64_t targets = luo_batch_targets(j->x->config.corpus, &j->bound.batch, step);
+    const gpu_step_block numbers = gpu_step_numbers(j, step, targets);
+    memcpy(d->staged[k], &numbers, sizeof numbers);
+    for (int32_t m = 0; m < d->nmicro; m++)
+        fill_region(j, step, m, (int32_t *)(void *)(d->staged[k] + d->first[m]));
+    d->step[k] = step;
+    d->targets[k] = targets;
+    return k;
+}
+
+void gpu_batch_ahead(luo_job *j, int64_t step)
+{
+    (void)fill(j, step);
+}
+
+int64_t gpu_batch_prepare(luo_job *j, int64_t step)
+{
+    gpu_batch *d = &j->batch;
+    if (d->step[d->turn] != step) d->turn = fill(j, step);
+    return d->targets[d->turn];
+}
+
+luo_status gpu_batch_send(luo_rank *r)
+{
+    const gpu_batch *d = &r->job->batch;
+    return gpu_check(&r->err,
+                     cudaMemcpyAsync(d->block, d->staged[d->turn], (size_t)d->bytes,
+                                     cudaMemcpyHostToDevice, r->x->stream[LUO_STREAM_COMPUTE]),
+                     "sending the micro-batches");
+}

@@ -1,0 +1,113 @@
+/* exec/cuda/executor.c: CUDA's row of exec/rank.h. Pre: MPI is initialised, and one thread calls
+ * it. */
+#include "exec/cuda/executor.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "exec/cuda/job.h"
+
+static luo_status choose(luo_exec *x, luo_err *err)
+{
+    if (x->config.dtype == LUO_F32 || x->config.dtype == LUO_BF16) return LUO_OK;
+    return luo_err_set(err, LUO_EUNSUP,
+                       "GPUs compute in f32 and bf16 here, not in %s; use --dtype.",
+                       luo_dtype_name(x->config.dtype));
+}
+
+/* Ranks of one host take its GPUs in turn. */
+static luo_status local_rank(int32_t *out, luo_err *err)
+{
+    MPI_Comm local;
+    int rank = 0;
+    int code = MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
+    if (code == MPI_SUCCESS) {
+        MPI_Comm_rank(local, &rank);
+        code = MPI_Comm_free(&local);
+    }
+    *out = rank;
+    if (code == MPI_SUCCESS) return LUO_OK;
+    return luo_err_set(err, LUO_EBACKEND, "MPI failed to count the ranks of a host.");
+}
+
+/* What one rank can not do none begins, since the rest is done in common. */
+static luo_status agree(luo_status mine, luo_err *err)
+{
+    int bad = mine != LUO_OK, any = 0;
+    if (MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS)
+        return luo_err_set(err, LUO_EBACKEND, "MPI failed when the ranks opened their GPUs.");
+    if (mine != LUO_OK || !any) return mine;
+    return luo_err_set(err, LUO_ECANCELED, "another rank could not open its GPU.");
+}
+
+static luo_status open_gpu(luo_exec *x, luo_err *err)
+{
+    int32_t local = 0;
+    LUO_TRY(choose(x, err));
+    LUO_TRY(local_rank(&local, err));
+    gpu_prepare_environment();
+    LUO_TRY(gpu_open(local, &x->facts, err));
+    void *probe, *there;
+    LUO_TRY(gpu_alloc_mapped((int64_t)sizeof(uint64_t), "the clock", &probe, &there, err));
+    x->probe = probe;
+    x->device_probe = there;
+    LUO_TRY(gpu_lanes_open(x, err));
+    LUO_TRY(gpu_blas_open(&x->blas, err));
+    return gpu_clock_read(x, GPU_CLOCK_ROUNDS, err);
+}
+
+static luo_status open_all(luo_exec *x, luo_err *err)
+{
+    LUO_TRY(agree(open_gpu(x, err), err));
+    LUO_TRY(gpu_comms_open(&x->config, &x->facts, &x->comms, err));
+    LUO_TRY(gpu_gather_open(x, err));
+    return gpu_watch_open(x, err);
+}
+
+static void close_exec(luo_exec *x)
+{
+    if (!x) return;
+    if (x->watcher) gpu_watcher_stop(x->watcher);
+    gpu_gather_close(x);
+    if (x->comms) gpu_comms_close(x->comms);
+    if (x->blas) gpu_blas_close(x->blas);
+    gpu_lanes_close(x);
+    gpu_free_mapped(x->probe);
+    pthread_mutex_destroy(&x->watched);
+    luo_arena_free(x->arena);
+}
+
+static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_err *err)
+{
+    luo_arena *arena = luo_arena_new(1 << 16);
+    luo_exec *x = arena ? LUO_NEW(arena, luo_exec) : NULL;
+    if (!x) {
+        luo_arena_free(arena);
+        return luo_err_nomem(err);
+    }
+    const char *graphs = getenv("LUO_CUDA_GRAPHS");
+    pthread_mutex_init(&x->watched, NULL);
+    x->arena = arena;
+    x->config = *config;
+    x->device = config->device_of[config->rank];
+    x->graphs = !graphs || strcmp(graphs, "0") != 0;
+    prctl(PR_SET_TIMERSLACK, 1UL); /* short sleeps of the wait loop mean what they say */
+    const luo_status st = open_all(x, err);
+    if (st == LUO_OK)
+        *out = x;
+    else
+        close_exec(x);
+    return st;
+}
+
+const luo_executor luo_cuda_executor = {.name = "cuda",
+                                        .open = open_exec,
+                                        .close = close_exec,
+                                        .bind = gpu_bind,
+                                        .unbind = gpu_unbind,
+                                        .state = gpu_state,
+                                        .step = gpu_step,
+                                        .move = gpu_move,
+                                        .gather = gpu_gather};

@@ -1,0 +1,350 @@
+/* exec/cuda/ops.c: which kernel does what each operation of the graph computes (core/graph/graph.h
+ * has their operands); exec/bound_ops.c knows their sizes. */
+#include <string.h>
+
+#include "exec/cuda/bind.h"
+
+static cudaStream_t compute(const luo_rank *r)
+{
+    return r->x->stream[LUO_STREAM_COMPUTE];
+}
+
+static gpu_array in_of(const luo_rank *r, const gpu_op *op, int32_t i, int32_t task)
+{
+    return gpu_at(r->job, op->b->instr->in[i], task);
+}
+
+static gpu_array out_of(const luo_rank *r, const gpu_op *op, int32_t i, int32_t task)
+{
+    return gpu_at(r->job, op->b->instr->out[i], task);
+}
+
+static luo_status done(luo_rank *r, const gpu_op *op, cudaError_t code)
+{
+    return gpu_check(&r->err, code, luo_op_kind_name(op->b->kind));
+}
+
+bool gpu_adds(luo_rank *r, int32_t buffer)
+{
+    luo_job *j = r->job;
+    if (luo_bound_desc(&j->bound, buffer)->buffer_class != LUO_BUFFER_GRADIENT) return false;
+    const bool add = !j->fresh[buffer];
+    j->fresh[buffer] = false;
+    return add;
+}
+
+static void need(gpu_binder *b, size_t bytes)
+{
+    if ((int64_t)bytes > b->job->work_bytes) b->job->work_bytes = (int64_t)bytes;
+}
+
+static const gpu_tokens *tokens_of(const luo_rank *r, int32_t task)
+{
+    return &r->job->batch.tokens[r->job->bound.program->tasks[task].micro_batch];
+}
+
+/* ---- bias, embedding, norm ---- */
+
+static luo_status run_bias(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return done(r, op,
+                gpu_bias(compute(r), op->b->rows, op->b->cols, in_of(r, op, 0, task),
+                         in_of(r, op, 1, task), out_of(r, op, 0, task)));
+}
+
+static luo_status bind_bias_dw(gpu_binder *b, gpu_op *op)
+{
+    need(b, gpu_columns_work(op->b->rows, op->b->cols));
+    return LUO_OK;
+}
+
+static luo_status run_bias_dw(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const bool add = gpu_adds(r, op->b->instr->out[0]);
+    return done(r, op,
+                gpu_bias_dw(compute(r), op->b->rows, op->b->cols, in_of(r, op, 0, task), add,
+                            out_of(r, op, 0, task), r->job->work));
+}
+
+static luo_status run_embedding(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const luo_bound_op *b = op->b;
+    return done(r, op,
+                gpu_embedding(compute(r), b->rows, b->cols, b->lo, b->depth,
+                              in_of(r, op, 0, task).at, in_of(r, op, 1, task),
+                              out_of(r, op, 0, task)));
+}
+
+static luo_status run_embedding_dw(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const luo_bound_op *b = op->b;
+    const bool add = gpu_adds(r, b->instr->out[0]);
+    const int32_t *order = tokens_of(r, task)->order + r->job->batch.order[op->order].at;
+    return done(r, op,
+                gpu_embedding_dw(compute(r), b->rows, b->cols, b->lo, b->depth,
+                                 in_of(r, op, 0, task).at, order, in_of(r, op, 1, task), add,
+                                 out_of(r, op, 0, task)));
+}
+
+static float eps_of(const luo_rank *r)
+{
+    return (float)r->x->config.model->norm_eps;
+}
+
+static luo_status run_norm(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const gpu_array none = {0}, b = op->b->instr->nin > 2 ? in_of(r, op, 2, task) : none;
+    return done(r, op,
+                gpu_norm(compute(r), op->b->rows, op->b->cols, eps_of(r), in_of(r, op, 0, task),
+                         in_of(r, op, 1, task), b, out_of(r, op, 0, task)));
+}
+
+static luo_status run_norm_dx(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const bool centred = r->x->config.model->norm == LUO_NORM_LAYER;
+    return done(r, op,
+                gpu_norm_dx(compute(r), op->b->rows, op->b->cols, eps_of(r), centred,
+                            in_of(r, op, 0, task), in_of(r, op, 1, task), in_of(r, op, 2, task),
+                            out_of(r, op, 0, task)));
+}
+
+static luo_status bind_norm_dw(gpu_binder *b, gpu_op *op)
+{
+    need(b, gpu_columns_work(op->b->rows, 2 * op->b->cols));
+    return LUO_OK;
+}
+
+static luo_status run_norm_dw(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const luo_instr *i = op->b->instr;
+    const bool add = gpu_adds(r, i->out[0]);
+    if (i->nout > 1) (void)gpu_adds(r, i->out[1]);
+    const gpu_array none = {0}, db = i->nout > 1 ? out_of(r, op, 1, task) : none;
+    return done(r, op,
+                gpu_norm_dw(compute(r), op->b->rows, op->b->cols, eps_of(r), in_of(r, op, 0, task),
+                            in_of(r, op, 1, task), add, out_of(r, op, 0, task), db, r->job->work));
+}
+
+/* ---- attention ---- */
+
+/* Which query heads read each key-value head: the other way round of kv_of. */
+static luo_status bind_heads(gpu_binder *b, gpu_op *op)
+{
+    const luo_heads *h = op->b->heads;
+    int32_t *of = LUO_NEW_N(b->tmp, int32_t, h->n), *first = LUO_NEW_N(b->tmp, int32_t, h->g + 1);
+    if (!of || !first) return luo_err_nomem(b->err);
+    int32_t n = 0;
+    for (int32_t g = 0; g < h->g; g++) {
+        first[g] = n;
+        for (int32_t q = 0; q < h->n; q++)
+            if (h->kv_of[q] == g) of[n++] = q;
+    }
+    first[h->g] = n;
+    op->heads = (gpu_heads){.n = h->n, .g = h->g, .d = h->d, .causal = h->causal};
+    const int64_t one = (int64_t)sizeof(int32_t);
+    LUO_TRY(gpu_binder_put(b, h->kv_of, one * h->n, (const void **)&op->heads.kv_of));
+    LUO_TRY(gpu_binder_put(b, of, one * h->n, (const void **)&op->heads.heads_of));
+    return gpu_binder_put(b, first, one * (h->g + 1), (const void **)&op->heads.heads_of_first);
+}
+
+static luo_status bind_heads_dx(gpu_binder *b, gpu_op *op)
+{
+    LUO_TRY(bind_heads(b, op));
+    const gpu_type type = gpu_type_of(gpu_in(b->job, op, 3)->elem_bytes);
+    need(b, gpu_attention_dx_work(op->b->rows, &op->heads, type));
+    return LUO_OK;
+}
+
+static luo_status rope(luo_rank *r, const gpu_op *op, int32_t task, bool back)
+{
+    const int32_t *positions = tokens_of(r, task)->of[LUO_DATA_POSITIONS] + op->b->lo;
+    for (int32_t k = 0; k < 2; k++) {
+        const luo_buffer *x = gpu_in(r->job, op, k);
+        LUO_TRY(done(r, op,
+                     gpu_rope(compute(r), x->dim[0], x->dim[1], x->dim[2],
+                              (float)r->x->config.model->rope_base, back, positions,
+                              in_of(r, op, k, task), out_of(r, op, k, task))));
+    }
+    return LUO_OK;
+}
+
+static luo_status run_rope(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return rope(r, op, task, false);
+}
+
+static luo_status run_rope_dx(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return rope(r, op, task, true);
+}
+
+static luo_status run_attention(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const gpu_tokens *t = tokens_of(r, task);
+    return done(r, op,
+                gpu_attention(compute(r), op->b->rows, &op->heads, t->start_of, t->end_of,
+                              in_of(r, op, 0, task), in_of(r, op, 1, task), in_of(r, op, 2, task),
+                              out_of(r, op, 0, task), out_of(r, op, 1, task).at));
+}
+
+static luo_status run_attention_dx(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const gpu_tokens *t = tokens_of(r, task);
+    gpu_array in[6], out[3];
+    for (int32_t k = 0; k < 6; k++) in[k] = in_of(r, op, k, task);
+    for (int32_t k = 0; k < 3; k++) out[k] = out_of(r, op, k, task);
+    return done(r, op,
+                gpu_attention_dx(compute(r), op->b->rows, &op->heads, t->start_of, t->end_of, in[0],
+                                 in[1], in[2].at, in[3], in[4], in[5], out[0], out[1], out[2],
+                                 r->job->work));
+}
+
+/* ---- pointwise ---- */
+
+static luo_status run_activation(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    if (op->b->instr->nin == 1)
+        return done(
+            r, op,
+            gpu_gelu(compute(r), op->b->rows, in_of(r, op, 0, task), out_of(r, op, 0, task)));
+    return done(r, op,
+                gpu_swiglu(compute(r), op->b->rows, in_of(r, op, 0, task), in_of(r, op, 1, task),
+                           out_of(r, op, 0, task), out_of(r, op, 1, task)));
+}
+
+static luo_status run_activation_dx(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    if (op->b->instr->nout == 1)
+        return done(r, op,
+                    gpu_gelu_dx(compute(r), op->b->rows, in_of(r, op, 0, task),
+                                in_of(r, op, 1, task), out_of(r, op, 0, task)));
+    return done(r, op,
+                gpu_swiglu_dx(compute(r), op->b->rows, in_of(r, op, 0, task), in_of(r, op, 1, task),
+                              in_of(r, op, 2, task), in_of(r, op, 3, task), out_of(r, op, 0, task),
+                              out_of(r, op, 1, task)));
+}
+
+enum { SUMMANDS = 8 }; /* no operation of the graph has more operands */
+
+static luo_status run_add(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    gpu_array x[SUMMANDS];
+    for (int32_t k = 0; k < op->b->instr->nin; k++) x[k] = in_of(r, op, k, task);
+    return done(r, op,
+                gpu_add(compute(r), op->b->rows, op->b->instr->nin, x, out_of(r, op, 0, task)));
+}
+
+/* A contribution that arrived by communication, onto the running sum. */
+static luo_status run_accumulate(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const gpu_array sum = out_of(r, op, 0, task), x[2] = {sum, in_of(r, op, 0, task)};
+    const bool add = gpu_adds(r, op->b->instr->out[0]);
+    return done(r, op, gpu_add(compute(r), op->b->rows, add ? 2 : 1, add ? x : x + 1, sum));
+}
+
+/* ---- data, loss ---- */
+
+static luo_status run_placeholder(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const int32_t *from = tokens_of(r, task)->of[op->b->depth] + op->b->lo;
+    return done(r, op,
+                cudaMemcpyAsync(out_of(r, op, 0, task).at, from,
+                                (size_t)op->b->rows * sizeof(int32_t), cudaMemcpyDeviceToDevice,
+                                compute(r)));
+}
+
+static luo_status run_row_max(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return done(r, op,
+                gpu_row_max(compute(r), op->b->rows, op->b->cols, in_of(r, op, 0, task),
+                            out_of(r, op, 0, task).at));
+}
+
+static luo_status run_row_sum(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return done(r, op,
+                gpu_row_sum(compute(r), op->b->rows, op->b->cols, in_of(r, op, 0, task),
+                            in_of(r, op, 1, task).at, out_of(r, op, 0, task).at,
+                            out_of(r, op, 1, task).at));
+}
+
+static luo_status run_row_target(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return done(r, op,
+                gpu_row_target(compute(r), op->b->rows, op->b->cols, op->b->lo,
+                               in_of(r, op, 0, task), in_of(r, op, 1, task).at,
+                               out_of(r, op, 0, task).at));
+}
+
+static luo_status run_loss(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const int32_t *labels = tokens_of(r, task)->of[LUO_DATA_LABELS] + op->b->lo;
+    return done(r, op,
+                gpu_loss(compute(r), op->b->rows, in_of(r, op, 0, task).at,
+                         in_of(r, op, 1, task).at, in_of(r, op, 2, task).at, labels,
+                         gpu_batch_numbers(r->job), out_of(r, op, 0, task).at));
+}
+
+static luo_status run_loss_dx(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return done(r, op,
+                gpu_loss_dx(compute(r), op->b->rows, op->b->cols, op->b->lo,
+                            in_of(r, op, 0, task).at, in_of(r, op, 1, task).at,
+                            in_of(r, op, 2, task).at, gpu_batch_numbers(r->job),
+                            out_of(r, op, 0, task)));
+}
+
+static luo_status run_sum(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const bool add = gpu_adds(r, op->b->instr->out[0]);
+    return done(
+        r, op,
+        gpu_sum(compute(r), op->b->rows, in_of(r, op, 0, task).at, add, out_of(r, op, 0, task).at));
+}
+
+/* ---- the table ---- */
+
+static const struct row {
+    gpu_run run; /* NULL: set by bind */
+    luo_status (*bind)(gpu_binder *b, gpu_op *op);
+} rows[LUO_OP_KINDS] = {
+    [LUO_OP_PLACEHOLDER] = {run_placeholder, NULL},
+    [LUO_OP_MATMUL] = {NULL, gpu_bind_products},
+    [LUO_OP_MATMUL_DX] = {NULL, gpu_bind_products},
+    [LUO_OP_MATMUL_DW] = {NULL, gpu_bind_products},
+    [LUO_OP_BIAS] = {run_bias, NULL},
+    [LUO_OP_BIAS_DW] = {run_bias_dw, bind_bias_dw},
+    [LUO_OP_EMBEDDING] = {run_embedding, NULL},
+    [LUO_OP_EMBEDDING_DW] = {run_embedding_dw, gpu_bind_order},
+    [LUO_OP_NORM] = {run_norm, NULL},
+    [LUO_OP_NORM_DX] = {run_norm_dx, NULL},
+    [LUO_OP_NORM_DW] = {run_norm_dw, bind_norm_dw},
+    [LUO_OP_ROPE] = {run_rope, NULL},
+    [LUO_OP_ROPE_DX] = {run_rope_dx, NULL},
+    [LUO_OP_ATTENTION] = {run_attention, bind_heads},
+    [LUO_OP_ATTENTION_DX] = {run_attention_dx, bind_heads_dx},
+    [LUO_OP_ACTIVATION] = {run_activation, NULL},
+    [LUO_OP_ACTIVATION_DX] = {run_activation_dx, NULL},
+    [LUO_OP_ADD] = {run_add, NULL},
+    [LUO_OP_ROW_MAX] = {run_row_max, NULL},
+    [LUO_OP_ROW_SUM] = {run_row_sum, NULL},
+    [LUO_OP_ROW_TARGET] = {run_row_target, NULL},
+    [LUO_OP_LOSS] = {run_loss, NULL},
+    [LUO_OP_LOSS_DX] = {run_loss_dx, NULL},
+    [LUO_OP_SUM] = {run_sum, NULL},
+    [LUO_OP_ACCUMULATE] = {run_accumulate, NULL},
+    [LUO_OP_GRAD_NORM] = {gpu_run_norm, NULL},
+    [LUO_OP_UPDATE] = {gpu_run_update, NULL},
+};
+
+luo_status gpu_bind_op(gpu_binder *b, gpu_op *op)
+{
+    const luo_bound_op *at = op->b;
+    const struct row *row = at->kind < LUO_OP_KINDS ? &rows[at->kind] : NULL;
+    if (!row || (!row->run && !row->bind))
+        return luo_err_set(b->err, LUO_EBUG,
+                           "instruction %d is of a kind that this executor does not know.",
+                           (int)at->instr->id);
+    op->run = row->run;
+    return row->bind ? row->bind(b, op) : LUO_OK;
+}

@@ -1,0 +1,87 @@
+/* exec/cuda/products.c: matrix products of the graph: plans found when a program is bound, run on
+ * the compute stream, with what fuse.c lets them add themselves. */
+#include "exec/cuda/bind.h"
+
+static int64_t width_of(const luo_job *j, int32_t buffer)
+{
+    return luo_bound_desc(&j->bound, buffer)->elem_bytes;
+}
+
+/* The first contribution to a gradient overwrites, so such a product needs both plans. */
+static luo_status find(gpu_binder *b, const luo_product *p, const gpu_fused *f,
+                       gpu_product_plan **plan)
+{
+    const luo_job *j = b->job;
+    const bool sums = luo_bound_desc(&j->bound, f->result)->buffer_class == LUO_BUFFER_GRADIENT;
+    for (int add = 0; add < 2; add++) {
+        if (p->add ? !add : add && !sums) continue;
+        const gpu_product q = {.ta = p->ta,
+                               .tb = p->tb,
+                               .add = add,
+                               .m = p->m,
+                               .n = p->n,
+                               .k = p->k,
+                               .lda = p->lda,
+                               .ldb = p->ldb,
+                               .ldc = p->ldc,
+                               .in = gpu_type_of(width_of(j, p->a)),
+                               .out = gpu_type_of(width_of(j, f->result)),
+                               .has_bias = f->bias >= 0,
+                               .has_plus = f->plus >= 0};
+        LUO_TRY(gpu_product_find(b->job->x->blas, &q, &plan[add], b->err));
+    }
+    return LUO_OK;
+}
+
+static const void *operand(const luo_job *j, int32_t buffer, int32_t task)
+{
+    return buffer < 0 ? NULL : gpu_buf(j, buffer, task);
+}
+
+static luo_status run_one(luo_rank *r, const gpu_op *op, int32_t k, int32_t task)
+{
+    const luo_job *j = r->job;
+    const cudaStream_t stream = r->x->stream[LUO_STREAM_COMPUTE];
+    const luo_product *p = &op->b->product[k];
+    const gpu_fused *f = &op->fused[k];
+    const bool add = p->add || gpu_adds(r, f->result);
+    void *c = gpu_buf(j, f->result, task);
+    if (p->m == 0 || p->n == 0) return LUO_OK;
+    if (p->k > 0)
+        return gpu_product_run(r->x->blas, op->plan[k][add], stream, gpu_buf(j, p->a, task),
+                               gpu_buf(j, p->b, task), operand(j, f->bias, task),
+                               operand(j, f->plus, task), c, &r->err);
+    if (add) return LUO_OK;
+    const size_t bytes = (size_t)(p->m * p->n * width_of(j, f->result));
+    return gpu_check(&r->err, cudaMemsetAsync(c, 0, bytes, stream), "an empty sum");
+}
+
+static luo_status run_products(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    for (int32_t k = 0; k < op->b->nproducts; k++) LUO_TRY(run_one(r, op, k, task));
+    return LUO_OK;
+}
+
+/* What the product before it has added already. */
+luo_status gpu_run_nothing(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    (void)r, (void)op, (void)task;
+    return LUO_OK;
+}
+
+luo_status gpu_bind_products(gpu_binder *b, gpu_op *op)
+{
+    const int32_t n = op->b->nproducts;
+    gpu_fused *f = LUO_NEW_N(b->job->arena, gpu_fused, n);
+    gpu_product_plan *(*plan)[2] = luo_arena_calloc(b->job->arena, (size_t)n, sizeof *plan);
+    if (!f || !plan) return luo_err_nomem(b->err);
+    const gpu_fused *fused = b->fusion.of[op->b->instr->id];
+    for (int32_t k = 0; k < n; k++) {
+        f[k] = fused ? fused[k] : (gpu_fused){op->b->product[k].c, -1, -1};
+        LUO_TRY(find(b, &op->b->product[k], &f[k], plan[k]));
+    }
+    op->fused = f;
+    op->plan = plan;
+    op->run = run_products;
+    return LUO_OK;
+}
