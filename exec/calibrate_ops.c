@@ -3,46 +3,43 @@
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/cost/cpu.h"
 #include "core/graph/graph.h"
-#include "core/plan/planners.h"
-#include "exec/calibrate.h"
-#include "exec/clock.h"
+#include "exec/calibrate_trial.h"
 
 typedef struct network {
-    const char *name;
-    int64_t hidden, ffn, heads, kv, head_dim, vocab, tokens; /* of a sequence */
-    int32_t sequences, layers;                               /* sequences of a micro-batch */
-    bool gpt, shares; /* shares: tells what sharing cores costs */
+    luo_network of;
+    bool shares; /* tells what sharing cores costs */
 } network;
 
 /* A tensor-parallel share of a layer is a layer of fewer heads, columns and vocabulary. */
 static const network networks[] = {
-    {"h64", 64, 160, 8, 4, 8, 256, 64, 1, 2, false, false},
-    {"h64.b4", 64, 160, 8, 4, 8, 256, 64, 4, 2, false, true},
-    {"h64.t2", 64, 80, 4, 2, 8, 128, 64, 2, 2, false, false},
-    {"h64.t4", 64, 40, 2, 1, 8, 64, 64, 4, 2, false, false},
-    {"h128", 128, 352, 4, 4, 32, 512, 128, 1, 2, false, false},
-    {"h128.b4", 128, 352, 4, 4, 32, 512, 128, 4, 2, false, false},
-    {"h128.t2", 128, 176, 2, 2, 32, 256, 128, 2, 2, false, false},
-    {"h128.t4", 128, 88, 1, 1, 32, 128, 128, 4, 2, false, false},
-    {"h256", 256, 704, 8, 8, 32, 2048, 128, 1, 4, false, false},
-    {"h256.b4", 256, 704, 8, 8, 32, 2048, 128, 4, 4, false, true},
-    {"h256.t2", 256, 352, 4, 4, 32, 1024, 256, 2, 4, false, false},
-    {"h256.t4", 256, 176, 2, 2, 32, 512, 256, 2, 4, false, false},
-    {"h384", 384, 1024, 6, 6, 64, 4096, 256, 1, 2, false, false},
-    {"h384.t2", 384, 512, 3, 3, 64, 2048, 256, 1, 2, false, false},
-    {"h512", 512, 1376, 8, 8, 64, 8192, 256, 1, 2, false, true},
-    {"h512.b2", 512, 1376, 8, 8, 64, 8192, 256, 2, 1, false, false},
-    {"h512.t2", 512, 688, 4, 4, 64, 4096, 256, 2, 2, false, false},
-    {"h512.t4", 512, 344, 2, 2, 64, 2048, 256, 2, 2, false, false},
-    {"h512.s64", 512, 1376, 8, 8, 64, 2048, 64, 1, 2, false, false},
-    {"h64.g", 64, 256, 4, 4, 16, 256, 64, 2, 2, true, false},
-    {"h64.g2", 64, 128, 2, 2, 16, 128, 64, 2, 2, true, false},
-    {"h256.g", 256, 1024, 4, 4, 64, 2048, 128, 2, 4, true, false},
-    {"h256.g2", 256, 512, 2, 2, 64, 1024, 128, 4, 4, true, false},
-    {"h512.g", 512, 2048, 8, 8, 64, 4096, 128, 2, 2, true, false},
+    {{"h64", 64, 160, 8, 4, 8, 256, 64, 1, 2, false}, false},
+    {{"h64.b4", 64, 160, 8, 4, 8, 256, 64, 4, 2, false}, true},
+    {{"h64.t2", 64, 80, 4, 2, 8, 128, 64, 2, 2, false}, false},
+    {{"h64.t4", 64, 40, 2, 1, 8, 64, 64, 4, 2, false}, false},
+    {{"h128", 128, 352, 4, 4, 32, 512, 128, 1, 2, false}, false},
+    {{"h128.b4", 128, 352, 4, 4, 32, 512, 128, 4, 2, false}, false},
+    {{"h128.t2", 128, 176, 2, 2, 32, 256, 128, 2, 2, false}, false},
+    {{"h128.t4", 128, 88, 1, 1, 32, 128, 128, 4, 2, false}, false},
+    {{"h256", 256, 704, 8, 8, 32, 2048, 128, 1, 4, false}, false},
+    {{"h256.b4", 256, 704, 8, 8, 32, 2048, 128, 4, 4, false}, true},
+    {{"h256.t2", 256, 352, 4, 4, 32, 1024, 256, 2, 4, false}, false},
+    {{"h256.t4", 256, 176, 2, 2, 32, 512, 256, 2, 4, false}, false},
+    {{"h384", 384, 1024, 6, 6, 64, 4096, 256, 1, 2, false}, false},
+    {{"h384.t2", 384, 512, 3, 3, 64, 2048, 256, 1, 2, false}, false},
+    {{"h512", 512, 1376, 8, 8, 64, 8192, 256, 1, 2, false}, true},
+    {{"h512.b2", 512, 1376, 8, 8, 64, 8192, 256, 2, 1, false}, false},
+    {{"h512.t2", 512, 688, 4, 4, 64, 4096, 256, 2, 2, false}, false},
+    {{"h512.t4", 512, 344, 2, 2, 64, 2048, 256, 2, 2, false}, false},
+    {{"h512.s64", 512, 1376, 8, 8, 64, 2048, 64, 1, 2, false}, false},
+    {{"h64.g", 64, 256, 4, 4, 16, 256, 64, 2, 2, true}, false},
+    {{"h64.g2", 64, 128, 2, 2, 16, 128, 64, 2, 2, true}, false},
+    {{"h256.g", 256, 1024, 4, 4, 64, 2048, 128, 2, 4, true}, false},
+    {{"h256.g2", 256, 512, 2, 2, 64, 1024, 128, 4, 4, true}, false},
+    {{"h512.g", 512, 2048, 8, 8, 64, 4096, 128, 2, 2, true}, false},
 };
 enum {
     NETWORKS = sizeof networks / sizeof *networks,
@@ -64,136 +61,12 @@ typedef struct sample {
 typedef struct bench {
     luo_measurer *m;
     const luo_executor *executor;
-    luo_arena *arena; /* of a network */
     sample *at;
     int32_t n, cap;
     double *beside; /* seconds per instruction beside the kernels, one value a step */
     int32_t nbeside;
     luo_err *err;
 } bench;
-
-/* ---- a network on one device ---- */
-
-static luo_model model_of(const network *w, luo_dtype dtype)
-{
-    return (luo_model){.name = w->name,
-                       .family = w->gpt ? LUO_FAMILY_GPT : LUO_FAMILY_LLAMA,
-                       .layers = w->layers,
-                       .hidden = w->hidden,
-                       .ffn_hidden = w->ffn,
-                       .heads = w->heads,
-                       .kv_heads = w->kv,
-                       .head_dim = w->head_dim,
-                       .vocab = w->vocab,
-                       .max_sequence_tokens = w->tokens,
-                       .linear_bias = w->gpt,
-                       .qkv_bias = w->gpt,
-                       .causal = true,
-                       .norm = w->gpt ? LUO_NORM_LAYER : LUO_NORM_RMS,
-                       .activation = w->gpt ? LUO_ACT_GELU : LUO_ACT_SWIGLU,
-                       .position = w->gpt ? LUO_POS_LEARNED : LUO_POS_ROPE,
-                       .norm_eps = 1e-5,
-                       .rope_base = 10000,
-                       .dtype = dtype};
-}
-
-/* One node with a device per rank. Its numbers only let a plan be made; nothing of them is kept. */
-static luo_status make_cluster(bench *b, luo_cluster *c)
-{
-    static const luo_value values[] = {
-        {.name = "peak_f32_tflop_per_s", .source = "none", .value = 1},
-        {.name = "peak_f64_tflop_per_s", .source = "none", .value = 1},
-        {.name = "memory_gbytes_per_s", .source = "none", .value = 1},
-        {.name = "memory_gib", .source = "none", .value = 1e6}};
-    static const char *const racks[] = {"r0"};
-    luo_profile *p = LUO_NEW(b->arena, luo_profile);
-    luo_node_group *g = LUO_NEW(b->arena, luo_node_group);
-    if (!p || !g) return luo_err_nomem(b->err);
-    *p = (luo_profile){.name = "none", .cpu = true, .nvalues = 4, .values = values};
-    LUO_TRY(luo_profile_finish(p, b->err));
-    *g = (luo_node_group){.name = "host",
-                          .site = "main",
-                          .nodes = 1,
-                          .devices_per_node = b->m->nranks,
-                          .nracks = 1,
-                          .racks = racks,
-                          .profile = p,
-                          .base_slowdown = 1,
-                          .has_pcie = true,
-                          .pcie_bytes_per_s = 1e9,
-                          .socket_bytes_per_s = 1e9,
-                          .devices_per_switch = b->m->nranks,
-                          .sockets = 1,
-                          .host_cores = 1};
-    *c = (luo_cluster){.name = "here", .ngroups = 1, .groups = g, .fabric = LUO_FABRIC_SINGLE};
-    return luo_cluster_finish(b->arena, c, b->err);
-}
-
-typedef struct trial { /* a network, ready to run */
-    luo_model model;
-    luo_cluster cluster;
-    luo_stack stack;
-    luo_programs *set;
-    luo_recipe recipe;
-    luo_corpus *corpus;
-    int32_t *device_of;
-    luo_rank_config config;
-    luo_exec *x;
-    luo_job *job;
-    double compute_s; /* of a step: processor time */
-} trial;
-
-enum { MICRO_BATCHES = 2 };
-
-static luo_status make_programs(bench *b, const network *w, luo_dtype dtype, trial *t)
-{
-    luo_uniform_result *r = NULL;
-    int32_t n = 0;
-    const luo_compile_opts compile = {.check = false};
-    luo_stack_default(&t->stack);
-    t->model = model_of(w, dtype);
-    LUO_TRY(make_cluster(b, &t->cluster));
-    const luo_uniform_opts opts = {.batch_sequences = MICRO_BATCHES * w->sequences,
-                                   .sequence_tokens = w->tokens,
-                                   .tp = 1,
-                                   .pp = 1,
-                                   .dp = 1,
-                                   .micro_batch_sequences = w->sequences,
-                                   .devices = &b->m->rank,
-                                   .ndevices = 1,
-                                   .stack = &t->stack};
-    LUO_TRY(luo_plan_uniform(b->arena, &t->model, &t->cluster, &opts, &r, &n, b->err));
-    LUO_TRY(luo_plan_compile(b->arena, r->plan, &t->model, &t->cluster, &compile, &t->set, b->err));
-    t->recipe = (luo_recipe){.plan = r->plan};
-    return LUO_OK;
-}
-
-static luo_status open_trial(bench *b, const network *w, luo_dtype dtype, trial *t)
-{
-    LUO_TRY(make_programs(b, w, dtype, t));
-    t->device_of = LUO_NEW_N(b->arena, int32_t, b->m->nranks);
-    if (!t->device_of) return luo_err_nomem(b->err);
-    for (int32_t r = 0; r < b->m->nranks; r++) t->device_of[r] = r;
-    LUO_TRY(luo_corpus_open(NULL, w->vocab, 0, &t->corpus, b->err));
-    t->config = (luo_rank_config){.rank = b->m->rank,
-                                  .nranks = b->m->nranks,
-                                  .device_of = t->device_of,
-                                  .model = &t->model,
-                                  .cluster = &t->cluster,
-                                  .dtype = dtype,
-                                  .corpus = t->corpus};
-    LUO_TRY(b->executor->open(&t->config, &t->x, b->err));
-    LUO_TRY(b->executor->bind(t->x, 0, t->set, &t->recipe, &t->job, b->err));
-    luo_state_init(b->executor->state(t->job), &t->model, 0);
-    return LUO_OK;
-}
-
-static void close_trial(bench *b, trial *t)
-{
-    if (t->job) b->executor->unbind(t->job);
-    if (t->x) b->executor->close(t->x);
-    luo_corpus_close(t->corpus);
-}
 
 /* ---- samples ---- */
 
@@ -217,7 +90,7 @@ static int32_t kind_of(const char *name)
     return k;
 }
 
-static luo_status harvest(bench *b, const trial *t, const luo_step_report *r, bool held_out)
+static luo_status harvest(bench *b, const luo_trial_run *t, const luo_step_report *r, bool held_out)
 {
     const luo_role *role = &t->set->roles[luo_programs_find(t->set, b->m->rank)->role];
     for (int32_t i = 0; i < r->nrecords; i++) {
@@ -257,20 +130,6 @@ static double median(double *v, int32_t n)
 
 enum { STEPS_LEAST = 3, STEPS_MOST = 12 };
 
-static luo_status run_step(bench *b, trial *t, int64_t step, luo_step_report *r)
-{
-    static const luo_pace pace = {0, 1};
-    const luo_step_order order = {.step = step,
-                                  .trace = true,
-                                  .npace = 1,
-                                  .pace = &pace,
-                                  .withdraw_s = INFINITY,
-                                  .kill_s = INFINITY};
-    LUO_TRY(b->executor->step(t->job, &order, r, b->err));
-    if (r->status == LUO_OK) return LUO_OK;
-    return luo_err_set(b->err, r->status, "%s", r->text);
-}
-
 /* Steps that all ranks make: as the slowest wants after the first one, which warms up. */
 static int32_t steps_of(const bench *b, double first_s)
 {
@@ -280,37 +139,38 @@ static int32_t steps_of(const bench *b, double first_s)
     return want < STEPS_LEAST ? STEPS_LEAST : want > STEPS_MOST ? STEPS_MOST : (int32_t)want;
 }
 
-static luo_status run_trial(bench *b, const network *w, bool rows, bool held_out, trial *t)
+/* *compute_s: processor time of a step. */
+static luo_status run_trial(bench *b, const luo_network *w, bool rows, bool held_out,
+                            luo_trial_run *t, double *compute_s)
 {
     luo_step_report r;
     double spent[STEPS_MOST];
-    LUO_TRY(run_step(b, t, 0, &r));
+    LUO_TRY(luo_trial_run_step(t, 0, true, &r, b->err));
     const int32_t n = steps_of(b, r.end_s - r.start_s);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int32_t i = 0; i < n; i++) {
-        LUO_TRY(run_step(b, t, i + 1, &r));
+        LUO_TRY(luo_trial_run_step(t, i + 1, true, &r, b->err));
         spent[i] = r.compute_s;
         if (rows) LUO_TRY(harvest(b, t, &r, held_out));
         if (rows && w->tokens <= 64) LUO_TRY(keep_beside(b, &r));
     }
-    t->compute_s = median(spent, n);
+    *compute_s = median(spent, n);
     return LUO_OK;
 }
 
 /* fact: under which its processor time is told; NULL: not at all. */
 static luo_status measure(bench *b, int32_t i, luo_dtype dtype, bool rows, const char *fact)
 {
-    const network *w = &networks[i];
-    trial t = {0};
-    b->arena = luo_arena_new(1 << 16);
-    if (!b->arena) return luo_err_nomem(b->err);
-    luo_status st = open_trial(b, w, dtype, &t);
-    if (st == LUO_OK) st = run_trial(b, w, rows, i % HELD_OUT == HELD_OUT - 1, &t);
+    const luo_network *w = &networks[i].of;
+    const bool held_out = i % HELD_OUT == HELD_OUT - 1;
+    luo_trial_run t;
+    double compute_s = 0;
+    luo_status st = luo_trial_run_open(b->m, b->executor, w, dtype, &t, b->err);
+    if (st == LUO_OK) st = run_trial(b, w, rows, held_out, &t, &compute_s);
     if (st == LUO_OK && fact && b->m->rank == 0)
         luo_str_addf(&b->m->facts, "%s %s %s,%.9f\n", fact, luo_dtype_name(dtype), w->name,
-                     t.compute_s);
-    close_trial(b, &t);
-    luo_arena_free(b->arena);
+                     compute_s);
+    luo_trial_run_close(&t);
     MPI_Barrier(MPI_COMM_WORLD);
     return st;
 }
@@ -329,11 +189,13 @@ static void wait_asleep(void)
     }
 }
 
-static luo_status step_of_first(bench *b, trial *t, int32_t ranks, int64_t step, double *compute_s)
+static luo_status step_of_first(bench *b, luo_trial_run *t, int32_t ranks, int64_t step,
+                                double *compute_s)
 {
     luo_step_report r = {0};
     wait_asleep();
-    const luo_status st = b->m->rank < ranks ? run_step(b, t, step, &r) : LUO_OK;
+    const luo_status st =
+        b->m->rank < ranks ? luo_trial_run_step(t, step, true, &r, b->err) : LUO_OK;
     *compute_s = r.compute_s;
     wait_asleep();
     return st;
@@ -344,10 +206,8 @@ static luo_status step_of_first(bench *b, trial *t, int32_t ranks, int64_t step,
 static luo_status measure_sharing(bench *b, int32_t i)
 {
     double ratio[SHARING];
-    trial t = {0};
-    b->arena = luo_arena_new(1 << 16);
-    if (!b->arena) return luo_err_nomem(b->err);
-    luo_status st = open_trial(b, &networks[i], LUO_F32, &t);
+    luo_trial_run t;
+    luo_status st = luo_trial_run_open(b->m, b->executor, &networks[i].of, LUO_F32, &t, b->err);
     for (int k = -1; st == LUO_OK && k < SHARING; k++) { /* -1 warms up */
         double few = 1, all = 1;
         if (k >= 0) st = step_of_first(b, &t, b->m->cores, k + 1, &few);
@@ -355,9 +215,9 @@ static luo_status measure_sharing(bench *b, int32_t i)
         if (k >= 0) ratio[k] = all / few;
     }
     if (st == LUO_OK && b->m->rank == 0)
-        luo_str_addf(&b->m->facts, "sharing %s,%.6f\n", networks[i].name, median(ratio, SHARING));
-    close_trial(b, &t);
-    luo_arena_free(b->arena);
+        luo_str_addf(&b->m->facts, "sharing %s,%.6f\n", networks[i].of.name,
+                     median(ratio, SHARING));
+    luo_trial_run_close(&t);
     return st;
 }
 
@@ -405,7 +265,7 @@ static luo_status measure_round(bench *b, int round)
         for (int32_t i = 0; i < NETWORKS && i < b->m->networks; i++) {
             const bool told = i == FIRST_AGAIN && d == 0 && round == 0;
             const bool skipped = i % 2 == 1 && (b->m->quick || d == 1);
-            if (b->m->quick && (d == 1 || networks[i].hidden > QUICK_HIDDEN)) continue;
+            if (b->m->quick && (d == 1 || networks[i].of.hidden > QUICK_HIDDEN)) continue;
             if (told || !skipped)
                 LUO_TRY(measure(b, i, dtypes[d], true, told ? "compute_s" : NULL));
         }
@@ -417,7 +277,7 @@ static luo_status measure_round(bench *b, int round)
 static luo_status measure_all(bench *b, bool rows)
 {
     for (int32_t i = 0; b->m->nranks > b->m->cores && i < NETWORKS && i < b->m->networks; i++)
-        if (networks[i].shares && !(b->m->quick && networks[i].hidden > QUICK_HIDDEN))
+        if (networks[i].shares && !(b->m->quick && networks[i].of.hidden > QUICK_HIDDEN))
             LUO_TRY(measure_sharing(b, i));
     for (int round = 0; rows && round < ROUNDS; round++) LUO_TRY(measure_round(b, round));
     if (!rows) return LUO_OK;
