@@ -12,7 +12,7 @@ typedef struct luo_measured { /* rows of both roles; calibration rows are those 
         bool validation;
     } * ops;
     struct luo_measured_comm {
-        int32_t coll, devices; /* coll -1: a message */
+        int32_t coll, devices, nodes; /* coll -1: a message */
         double bytes, seconds;
         bool validation; /* all groups of so many devices, or all pairs, at once */
     } * comm;
@@ -42,10 +42,10 @@ typedef struct luo_calibration { /* one number of ranks */
     luo_cpu_fit fit;
 } luo_calibration;
 
-/* Starts luoshu-rank --calibrate under mpirun with so many ranks and waits. Errors: LUO_EBACKEND
- * with the last line of what it said. */
-luo_status luo_calibrate_measure(luo_cli *cli, const char *dir, int32_t ranks, bool quick,
-                                 bool ops);
+/* Starts `program` (luoshu-rank, luoshu-rank-cuda) --calibrate under mpirun with so many ranks and
+ * waits. Errors: LUO_EBACKEND with the last line of what it said. */
+luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *dir, int32_t ranks,
+                                 bool quick, bool ops);
 
 /* cli/calibrate_write.c */
 luo_status luo_calibration_fit(luo_calibration *c, luo_err *err);
@@ -56,7 +56,13 @@ typedef struct luo_calibration_errors { /* of |predicted/measured - 1| */
     int32_t n;
     double mean, median, largest;
 } luo_calibration_errors;
+/* Of n absolute errors, which are sorted. */
+luo_calibration_errors luo_calibration_summary(double *v, int32_t n);
 enum { LUO_CAL_OPS, LUO_CAL_COMM, LUO_CAL_KINDS };
+/* Calibration and validation rows apart, as lines and as one item of `profiles` in --json.
+ * slowdown: of devices that share cores; 1: none. */
+void luo_calibration_print(luo_cli *cli, int32_t ranks, double slowdown,
+                           luo_calibration_errors e[LUO_CAL_KINDS][2]);
 /* Predicts every row by the profile that was written; appends to text as rows of calibrate.csv.
  * errors[kind][validation]. */
 luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str *text,

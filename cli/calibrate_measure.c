@@ -32,9 +32,10 @@ static void last_words(const char *log, char *out, size_t size)
     FILE *f = fopen(log, "r");
     snprintf(out, size, "it said nothing");
     while (f && fgets(line, sizeof line, f)) {
-        static const char name[] = "luoshu-rank: error: ";
-        const bool ours = strncmp(line, name, sizeof name - 1) == 0;
-        const char *text = ours ? line + sizeof name - 1 : line;
+        static const char says[] = ": error: ";
+        const char *at = strncmp(line, "luoshu-rank", 11) == 0 ? strstr(line, says) : NULL;
+        const bool ours = at != NULL;
+        const char *text = ours ? at + sizeof says - 1 : line;
         if ((own && !ours) || strspn(text, "- \n") == strlen(text)) continue;
         own = own || ours;
         snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
@@ -61,13 +62,13 @@ static luo_status wait_for(luo_cli *cli, pid_t pid, int32_t ranks, const char *l
                          ranks, words, log);
 }
 
-luo_status luo_calibrate_measure(luo_cli *cli, const char *dir, int32_t ranks, bool quick, bool ops)
+luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *dir, int32_t ranks,
+                                 bool quick, bool ops)
 {
     char n[16];
-    const char *program = NULL;
     luo_err err = {0};
     const char *log = luo_arena_printf(cli->arena, "%s/measure-%d.log", dir, ranks);
-    const luo_status st = luo_machine_rank_program(cli->arena, "luoshu-rank", &program, &err);
+    const luo_status st = luo_machine_rank_program(cli->arena, program, &program, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     if (!log) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     snprintf(n, sizeof n, "%d", ranks);

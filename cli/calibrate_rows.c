@@ -37,15 +37,16 @@ static bool add_comm(luo_measured *m, struct luo_measured_comm row)
 
 static bool add_collective(luo_measured *m, const luo_csv_cell *c)
 {
-    return add_comm(m, (struct luo_measured_comm){
-                           (int32_t)c[LUO_CO_COLLECTIVE].whole, (int32_t)c[LUO_CO_DEVICES].whole,
-                           c[LUO_CO_SIZE].number, c[LUO_CO_TIME].number * 1e-6,
-                           c[LUO_CO_ROLE].whole == LUO_ROLE_VALIDATION});
+    return add_comm(m,
+                    (struct luo_measured_comm){
+                        (int32_t)c[LUO_CO_COLLECTIVE].whole, (int32_t)c[LUO_CO_DEVICES].whole,
+                        (int32_t)c[LUO_CO_NODES].whole, c[LUO_CO_SIZE].number,
+                        c[LUO_CO_TIME].number * 1e-6, c[LUO_CO_ROLE].whole == LUO_ROLE_VALIDATION});
 }
 
 static bool add_transfer(luo_measured *m, const luo_csv_cell *c)
 {
-    return add_comm(m, (struct luo_measured_comm){-1, 2, c[LUO_P2_SIZE].number,
+    return add_comm(m, (struct luo_measured_comm){-1, 2, 1, c[LUO_P2_SIZE].number,
                                                   c[LUO_P2_TIME].number * 1e-6,
                                                   c[LUO_P2_ROLE].whole == LUO_ROLE_VALIDATION});
 }

@@ -81,7 +81,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static luo_calibration_errors summary(double *v, int32_t n)
+luo_calibration_errors luo_calibration_summary(double *v, int32_t n)
 {
     luo_calibration_errors e = {.n = n};
     if (n == 0) return e;
@@ -115,6 +115,51 @@ luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str
     if (st == LUO_OK) st = score_comm(&s, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     for (int k = 0; k < LUO_CAL_KINDS; k++)
-        for (int v = 0; v < 2; v++) errors[k][v] = summary(s.errors[k][v], s.n[k][v]);
+        for (int v = 0; v < 2; v++)
+            errors[k][v] = luo_calibration_summary(s.errors[k][v], s.n[k][v]);
     return LUO_OK;
+}
+
+/* ---- in words ---- */
+
+static void print_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
+{
+    static const char *const roles[] = {"calibration", "validation"};
+    for (int v = 0; v < 2; v++)
+        if (e[v].n > 0)
+            fprintf(luo_cli_out(cli),
+                    "  %-14s %-11s %4d rows, error mean %5.1f %%, median %5.1f %%, most "
+                    "%5.1f %%\n",
+                    what, roles[v], e[v].n, 100 * e[v].mean, 100 * e[v].median, 100 * e[v].largest);
+}
+
+static void json_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
+{
+    static const char *const roles[] = {"calibration", "validation"};
+    for (int v = 0; v < 2; v++) {
+        if (e[v].n == 0) continue;
+        luo_jsonw_open(&cli->json, NULL, '{');
+        luo_jsonw_text(&cli->json, "of", what);
+        luo_jsonw_text(&cli->json, "role", roles[v]);
+        luo_jsonw_int(&cli->json, "rows", e[v].n);
+        luo_jsonw_num(&cli->json, "mean_error", e[v].mean, 6);
+        luo_jsonw_num(&cli->json, "median_error", e[v].median, 6);
+        luo_jsonw_num(&cli->json, "largest_error", e[v].largest, 6);
+        luo_jsonw_close(&cli->json);
+    }
+}
+
+void luo_calibration_print(luo_cli *cli, int32_t ranks, double slowdown,
+                           luo_calibration_errors e[LUO_CAL_KINDS][2])
+{
+    print_errors(cli, "operations", e[LUO_CAL_OPS]);
+    print_errors(cli, "communication", e[LUO_CAL_COMM]);
+    luo_jsonw_open(&cli->json, NULL, '{');
+    luo_jsonw_int(&cli->json, "ranks", ranks);
+    luo_jsonw_num(&cli->json, "slowdown", slowdown, 6);
+    luo_jsonw_open(&cli->json, "errors_by_kind", '[');
+    json_errors(cli, "operations", e[LUO_CAL_OPS]);
+    json_errors(cli, "communication", e[LUO_CAL_COMM]);
+    luo_jsonw_close(&cli->json);
+    luo_jsonw_close(&cli->json);
 }

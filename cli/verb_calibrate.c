@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/calibrate.h"
+#include "cli/calibrate_gpu.h"
 #include "cli/machine.h"
 #include "cli/session.h"
 #include "core/io/files.h"
@@ -33,33 +33,6 @@ static luo_status find_machine(job *j, luo_err *err)
     return LUO_OK;
 }
 
-static void print_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
-{
-    static const char *const roles[] = {"calibration", "validation"};
-    for (int v = 0; v < 2; v++)
-        if (e[v].n > 0)
-            fprintf(luo_cli_out(cli),
-                    "  %-14s %-11s %4d rows, error mean %5.1f %%, median %5.1f %%, most "
-                    "%5.1f %%\n",
-                    what, roles[v], e[v].n, 100 * e[v].mean, 100 * e[v].median, 100 * e[v].largest);
-}
-
-static void json_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
-{
-    static const char *const roles[] = {"calibration", "validation"};
-    for (int v = 0; v < 2; v++) {
-        if (e[v].n == 0) continue;
-        luo_jsonw_open(&cli->json, NULL, '{');
-        luo_jsonw_text(&cli->json, "of", what);
-        luo_jsonw_text(&cli->json, "role", roles[v]);
-        luo_jsonw_int(&cli->json, "rows", e[v].n);
-        luo_jsonw_num(&cli->json, "mean_error", e[v].mean, 6);
-        luo_jsonw_num(&cli->json, "median_error", e[v].median, 6);
-        luo_jsonw_num(&cli->json, "largest_error", e[v].largest, 6);
-        luo_jsonw_close(&cli->json);
-    }
-}
-
 /* Fits, writes, reads back and scores one number of ranks. */
 static luo_status finish(job *j, luo_calibration *c)
 {
@@ -73,16 +46,7 @@ static luo_status finish(job *j, luo_calibration *c)
             "%d ranks: %.1f GFLOP/s, products %.2f of it, compute x %.3f; "
             "%s/cluster-%d.yaml\n",
             c->ranks, 1e-9 * c->fit.peak_flops, c->fit.gemm_ratio, c->slowdown, c->dir, c->ranks);
-    print_errors(j->cli, "operations", e[LUO_CAL_OPS]);
-    print_errors(j->cli, "communication", e[LUO_CAL_COMM]);
-    luo_jsonw_open(&j->cli->json, NULL, '{');
-    luo_jsonw_int(&j->cli->json, "ranks", c->ranks);
-    luo_jsonw_num(&j->cli->json, "slowdown", c->slowdown, 6);
-    luo_jsonw_open(&j->cli->json, "errors_by_kind", '[');
-    json_errors(j->cli, "operations", e[LUO_CAL_OPS]);
-    json_errors(j->cli, "communication", e[LUO_CAL_COMM]);
-    luo_jsonw_close(&j->cli->json);
-    luo_jsonw_close(&j->cli->json);
+    luo_calibration_print(j->cli, c->ranks, c->slowdown, e);
     return LUO_OK;
 }
 
@@ -138,7 +102,7 @@ static luo_status calibrate_ranks(job *j, int32_t ranks)
 {
     const bool ops = j->computing == 0 || ranks <= j->cores;
     luo_measured own = {0};
-    LUO_TRY(luo_calibrate_measure(j->cli, j->dir, ranks, j->quick, ops));
+    LUO_TRY(luo_calibrate_measure(j->cli, "luoshu-rank", j->dir, ranks, j->quick, ops));
     LUO_TRY(read_table(j, &own, "facts", ranks));
     if (ops) {
         j->computing = ranks;
@@ -206,6 +170,14 @@ static luo_status take_table(job *j, luo_calibration *c, const char *path)
                            : luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
 }
 
+/* Products of GPUs are measured by themselves, those of processors inside of steps. */
+static bool of_gpu(const luo_measured *m)
+{
+    for (int32_t i = 0; i < m->nops; i++)
+        if (strcmp(m->ops[i].row.op, "gemm") == 0) return true;
+    return false;
+}
+
 /* As many ranks as the largest group of the tables. */
 static luo_status take_tables(job *j, const char *first)
 {
@@ -218,11 +190,12 @@ static luo_status take_tables(job *j, const char *first)
                          .driver = ""};
     LUO_TRY(take_table(j, &c, first));
     for (int i = 0; i < a->nfiles; i++) LUO_TRY(take_table(j, &c, a->files[i]));
-    for (int32_t i = 0; i < c.rows.ncomm; i++)
-        if (c.rows.comm[i].devices > c.ranks) c.ranks = c.rows.comm[i].devices;
     if (!c.tables[0])
         return luo_cli_error(j->cli, LUO_EINPUT,
                              "no table of op_times is given; a profile needs one.");
+    if (of_gpu(&c.rows)) return luo_calibrate_gpu_tables(j->cli, j->dir, &c.rows, c.tables);
+    for (int32_t i = 0; i < c.rows.ncomm; i++)
+        if (c.rows.comm[i].devices > c.ranks) c.ranks = c.rows.comm[i].devices;
     c.ops_of = c.ranks < j->cores ? c.ranks : (int32_t)j->cores;
     c.memory_bytes = j->memory_bytes / c.ranks;
     c.driver = driver_of(&c.rows);
@@ -247,15 +220,13 @@ static luo_status write_csv(job *j)
     return luo_cli_fail(j->cli, st, &err);
 }
 
-static luo_status check_backend(luo_cli *cli, luo_err *err)
+static luo_status read_backend(luo_cli *cli, bool *cuda, luo_err *err)
 {
     static const char *const names[] = {"host", "cuda"};
-    int which;
+    int which = 0;
     LUO_TRY(luo_args_choice(&cli->args, "backend", 0, names, 2, &which, err));
-    if (which == 0) return LUO_OK;
-    return luo_err_set(err, LUO_EBACKEND,
-                       "backend `cuda` is not in this build (no nvcc at build time); "
-                       "rebuild with CUDA or use --backend host.");
+    *cuda = which == 1;
+    return LUO_OK;
 }
 
 static luo_status read_ranks(job *j, bool tables, luo_err *err)
@@ -276,18 +247,22 @@ luo_status luo_verb_calibrate_run(luo_cli *cli)
     job j = {.cli = cli,
              .dir = luo_args_get(&cli->args, "out", "calibration"),
              .quick = luo_args_has(&cli->args, "quick")};
+    bool cuda = false;
     luo_err err = {0};
     if (!from) LUO_TRY(luo_cli_files(cli, 0, 0, "no file (but behind --from) is"));
-    LUO_TRY(luo_cli_fail(cli, check_backend(cli, &err), &err));
+    LUO_TRY(luo_cli_fail(cli, read_backend(cli, &cuda, &err), &err));
     LUO_TRY(luo_cli_fail(cli, read_ranks(&j, from != NULL, &err), &err));
+    if (cuda && !from) LUO_TRY(luo_calibrate_gpus_check(cli));
     LUO_TRY(luo_session_dir(cli, j.dir, luo_args_has(&cli->args, "force")));
     LUO_TRY(luo_cli_fail(cli, luo_dir_make(j.dir, &err), &err));
     LUO_TRY(luo_cli_fail(cli, find_machine(&j, &err), &err));
     luo_jsonw_text(&cli->json, "out", j.dir);
     luo_jsonw_open(&cli->json, "profiles", '[');
-    luo_status st = from ? take_tables(&j, from) : measure(&j);
+    luo_status st = from   ? take_tables(&j, from)
+                    : cuda ? luo_calibrate_gpus(cli, j.dir, j.quick, j.ranks)
+                           : measure(&j);
     luo_jsonw_close(&cli->json);
-    if (st == LUO_OK) st = write_csv(&j);
+    if (st == LUO_OK && j.csv.len) st = write_csv(&j); /* that of GPUs is written */
     luo_str_free(&j.csv);
     return st;
 }

@@ -145,6 +145,9 @@ static const luo_option calibrate_options[] = {
     {"ranks", "N", "only for N ranks (1, 2, 4, 8 and on to a core each)"},
     {"quick", NULL, "a part of the sizes, and in f32 only"},
     {"from", "FILE", "tables instead of measuring; more of them follow it"},
+    {"profile", "FILE", "of GPUs: peaks and bandwidth of a datasheet (as measured)"},
+    {"cluster", "FILE", "of GPUs: where collectives of several nodes were measured"},
+    {"seed", "N", "of GPUs: of the search for constants (0)"},
 };
 
 static const luo_option plot_options[] = {

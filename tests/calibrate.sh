@@ -48,7 +48,51 @@ check "simulated on it" "$L" sim "$tmp/p.json" --model "$S/models/tiny-llama.yam
 check "its step is of the right size" awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "step_s") c = i} NR == 2 {exit !($c > 2e-4 && $c < 2)}' \
     "$tmp/s/plan/steps.csv"
 
-check "no such backend" exits 4 'backend `cuda` is not in this build' "$L" calibrate --backend cuda
+# Tables of a GPU that does not exist (synthetic: made by the formulas of accuracy.md 4 from chosen constants):
+# its constants come out again, the profile is a good one, and a plan is simulated on it.
+mkdir "$tmp/gpu"
+awk 'function ceil(x) {return x == int(x) ? x : int(x) + 1}
+    function max(a, b) {return a > b ? a : b}
+    function row(op, t, m, n, k, s) {printf "%s,%s,%d,%d,%d,%.6f,20,%s\n", op, t, m, n, k, 1e6 * s, ++rows % 4 ? "calibration" : "validation"}
+    function gemm(m, n, k,    i, w, c, u) {
+        c = 1e9
+        for (i = 0; i < 6; i++) {
+            u = ceil(ceil(m / tm[i]) * ceil(n / tn[i]) / 100) * 100
+            w = u * 2 * tm[i] * tn[i] * (k + 50) / (P * 0.7 * eff[i]); if (w < c) c = w
+        }
+        return max(c, 2 * (m * k + k * n + m * n) / (0.8 * W)) + 3e-6
+    }
+    BEGIN {
+        P = 400e12; W = 2e12
+        split("256 128 128 128 64 64", a); split("128 256 128 64 128 64", b); split("1 1 .95 .8 .8 .6", e)
+        for (i = 0; i < 6; i++) {tm[i] = a[i + 1]; tn[i] = b[i + 1]; eff[i] = e[i + 1]}
+        print "op,dtype,m,n,k,time_us,samples,role"
+        for (m = 16; m <= 16384; m *= 4) for (n = 512; n <= 8192; n *= 2) for (k = 512; k <= 8192; k *= 4) row("gemm", "bf16", m, n, k, gemm(m, n, k))
+        for (s = 512; s <= 32768; s *= 2) {f = 2 * 16 * 128 * s * s; row("attention_forward", "bf16", s, 16, 128, f / (P * .5) + 3e-6); row("attention_backward", "bf16", s, 16, 128, 2.5 * f / (P * .4) + 3e-6)}
+        for (x = 65536; x <= 2^30; x *= 4) row("stream", "bf16", x, 1, 1, x / (0.8 * W) + 3e-6)
+    }' >"$tmp/gpu/op_times.csv"
+printf 'name,value\ndevice synthetic 40G,1\nlaunch_us,3\nsm_count,100\nmemory_bytes,42949672960\n' >"$tmp/gpu/facts.csv"
+for i in 1 2 3 4 5 6; do # steps of i * 100 kernels that the host launches in 10 us each, and 50 ms of the device
+    printf 'step_gpu_s n%d,%s\nstep_kernels n%d,%d\nstep_s n%d,%s\n' $i 0.05 $i $((i * 2000)) $i \
+        "$(awk -v n=$i 'BEGIN {print (0.05^3 + (n * 2000 * 1e-5)^3)^(1 / 3)}')"
+done >>"$tmp/gpu/facts.csv"
+{ echo 'collective,dtype,devices,nodes,size_bytes,time_us,role'
+  for b in 1024 65536 1048576 16777216 268435456; do echo "all_reduce,f32,4,1,$b,$((20 + b / 100000)),calibration"; done; } >"$tmp/gpu/collective_times.csv"
+check "a GPU from tables" exits 0 "calibrate.csv" "$L" calibrate --out "$tmp/g" --seed 1 --from "$tmp/gpu/op_times.csv" "$tmp/gpu/facts.csv" \
+    "$tmp/gpu/collective_times.csv"
+check "its files are good" "$L" check "$tmp/g/profile.yaml" "$tmp/g/cluster.yaml" "$tmp/g/stack.yaml"
+check "held-out rows are predicted" awk -F, 'NR > 1 && $2 == "validation" {n++; e = $6 < 0 ? -$6 : $6; s += e} END {exit !(n > 15 && s / n < 0.03)}' "$tmp/g/calibrate.csv"
+check "the host's launches" awk '/host_launch_us/ {match($0, /value: [0-9.]+/); v = 0 + substr($0, RSTART + 7, RLENGTH - 7)} END {exit !(v > 9 && v < 11)}' "$tmp/g/stack.yaml"
+cp -r "$tmp/g" "$tmp/g1"
+check "same tables, same bytes" sh -c "'$L' calibrate --out '$tmp/g' --force --seed 1 --from '$tmp/gpu/op_times.csv' '$tmp/gpu/facts.csv' '$tmp/gpu/collective_times.csv' && cmp '$tmp/g/profile.yaml' '$tmp/g1/profile.yaml' && cmp '$tmp/g/calibrate.csv' '$tmp/g1/calibrate.csv'"
+check "a plan for four of it" "$L" plan uniform --model "$S/models/llama-7b.yaml" --cluster "$tmp/g/cluster.yaml" --out "$tmp/gp.json" \
+    --tensor-model-parallel-size 4 --global-batch-size 4 --seq-length 2048 --quiet
+check "simulated on it" "$L" sim "$tmp/gp.json" --model "$S/models/llama-7b.yaml" --cluster "$tmp/g/cluster.yaml" --stack "$tmp/g/stack.yaml" \
+    --out "$tmp/gs" --plots off --quiet
+check "several nodes need a cluster" exits 3 'give --cluster' "$L" calibrate --out "$tmp/g2" --from "$tmp/gpu/op_times.csv" "$tmp/gpu/facts.csv" <(
+    echo 'collective,dtype,devices,nodes,size_bytes,time_us,role'; echo 'all_reduce,f32,16,2,1048576,200,calibration')
+check "memory is not known" exits 3 'how much memory the GPU has' "$L" calibrate --out "$tmp/g3" --from "$tmp/gpu/op_times.csv"
+
 check "a file without --from" exits 2 'unexpected argument' "$L" calibrate x.csv
 check "no table of times" exits 3 'is no table of op_times' "$L" calibrate --out "$tmp/e1" --from "$S/models/tiny-llama.yaml"
 check "no operations" exits 3 'no table of op_times is given' "$L" calibrate --out "$tmp/e2" --from "$tmp/m/p2p_times-2.csv"
