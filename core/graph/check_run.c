@@ -138,17 +138,6 @@ static luo_status arrive(machine *m, int32_t dev, int32_t lane)
 
 /* ---- messages ---- */
 
-static int32_t peer_lane(int32_t lane)
-{
-    switch (lane) {
-    case LUO_STREAM_PP: return LUO_LANE_PP_F_RECV;
-    case LUO_LANE_PP_F_RECV: return LUO_STREAM_PP;
-    case LUO_LANE_PP_B_SEND: return LUO_LANE_PP_B_RECV;
-    case LUO_LANE_PP_B_RECV: return LUO_LANE_PP_B_SEND;
-    default: return lane;
-    }
-}
-
 /* Message between slot's device and `peer` in the given direction; -1: none. */
 static int32_t find_message(const luo_slot *slot, int32_t peer, bool send)
 {
@@ -191,7 +180,7 @@ static luo_status post(machine *m, int32_t dev, int32_t lane)
     const luo_instr *in = instr_at(m, dev, lane);
     lane_state *l = lane_at(m, dev, lane);
     bool **met = &m->met[(int64_t)dev * LUO_LANES + lane];
-    const int32_t batch = point_at(m, dev, lane)->micro_batch, other = peer_lane(lane);
+    const int32_t batch = point_at(m, dev, lane)->micro_batch, other = luo_lane_peer(lane);
     if (l->room < slot->nmessage) {
         *met = LUO_NEW_N(m->arena, bool, slot->nmessage);
         if (!*met) return luo_err_nomem(m->err);
@@ -291,7 +280,7 @@ static place waits_for(machine *m, place p)
     }
     const bool *met = m->met[(int64_t)p.dev * LUO_LANES + p.lane];
     for (int32_t k = 0; k < slot->nmessage; k++)
-        if (!met[k]) return (place){find(m, slot->message[k].peer), peer_lane(p.lane)};
+        if (!met[k]) return (place){find(m, slot->message[k].peer), luo_lane_peer(p.lane)};
     return (place){-1, 0};
 }
 

@@ -40,6 +40,17 @@ int32_t luo_instr_lane(const luo_instr *i)
     return send ? LUO_STREAM_PP : LUO_LANE_PP_F_RECV;
 }
 
+int32_t luo_lane_peer(int32_t lane)
+{
+    switch (lane) {
+    case LUO_STREAM_PP: return LUO_LANE_PP_F_RECV;
+    case LUO_LANE_PP_F_RECV: return LUO_STREAM_PP;
+    case LUO_LANE_PP_B_SEND: return LUO_LANE_PP_B_RECV;
+    case LUO_LANE_PP_B_RECV: return LUO_LANE_PP_B_SEND;
+    default: return lane;
+    }
+}
+
 const luo_program *luo_programs_find(const luo_programs *set, int32_t device)
 {
     int32_t lo = 0, hi = set->n;

@@ -186,6 +186,8 @@ typedef struct luo_programs {
  * apart from sends. Lanes 0..LUO_STREAMS-1 are the streams (pp: forward sends). */
 enum { LUO_LANE_PP_F_RECV = LUO_STREAMS, LUO_LANE_PP_B_SEND, LUO_LANE_PP_B_RECV, LUO_LANES };
 int32_t luo_instr_lane(const luo_instr *instr);
+/* The lane in which the other end of a message has its instruction. */
+int32_t luo_lane_peer(int32_t lane);
 
 /* Program of a device, NULL if it has none. */
 const luo_program *luo_programs_find(const luo_programs *set, int32_t device);
