@@ -102,12 +102,19 @@ static void answer(luo_agent *a, luo_command *c)
     luo_wire_free(&w);
 }
 
+static void remark(const luo_agent *a)
+{
+    const char *text = a->x && a->executor->remark ? a->executor->remark(a->x) : NULL;
+    if (text && a->say) a->say(a->rank, text);
+}
+
 static void serve(luo_agent *a)
 {
     luo_command c;
     for (luo_listener_next(a->listener, &c); c.kind != LUO_SAY_END;
          luo_listener_next(a->listener, &c)) {
         answer(a, &c);
+        remark(a);
         luo_wire_free(&c.payload);
     }
     luo_wire_free(&c.payload);
@@ -134,11 +141,11 @@ static void give_back(luo_agent *a)
     luo_boot_close(a->boot); /* last: a sanitized build looks for leaks there */
 }
 
-luo_status luo_rank_main(int argc, char **argv, const luo_executor *executor, int *code,
-                         luo_err *err)
+luo_status luo_rank_main(int argc, char **argv, const luo_executor *executor,
+                         void (*say)(int32_t rank, const char *text), int *code, luo_err *err)
 {
     luo_rank_args args;
-    luo_agent a = {.args = &args, .executor = executor};
+    luo_agent a = {.args = &args, .executor = executor, .say = say};
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);

@@ -7,6 +7,12 @@
 #include "exec/agent.h"
 #include "exec/calibrate.h"
 
+/* Standard error of a rank is the log of the run. */
+static void say(int32_t rank, const char *text)
+{
+    fprintf(stderr, "luoshu-rank: warning: rank %d: %s.\n", (int)rank, text);
+}
+
 int main(int argc, char **argv)
 {
     luo_err err = {0};
@@ -14,7 +20,7 @@ int main(int argc, char **argv)
     openblas_set_num_threads(1); /* a rank is one core; before anything computes */
     const luo_status st = argc > 1 && strcmp(argv[1], "--calibrate") == 0
                               ? luo_calibrate_main(argc, argv, &luo_host_measuring, &err)
-                              : luo_rank_main(argc, argv, &luo_host_executor, &code, &err);
+                              : luo_rank_main(argc, argv, &luo_host_executor, say, &code, &err);
     if (st == LUO_OK) return code;
     fprintf(stderr, "luoshu-rank: error: %s\n", err.text);
     return luo_status_exit(st);

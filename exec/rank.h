@@ -99,6 +99,9 @@ typedef struct luo_executor {
                        const luo_recipe *recipe, luo_step_report *out, luo_err *err);
     luo_status (*gather)(luo_exec *x, luo_gather *out); /* for saving state */
     void (*tell)(const luo_exec *x, luo_told *out);     /* NULL: nothing to tell; *out is {0} */
+    /* A sentence for the log, without full stop, about what went otherwise than wished; each once.
+     * NULL: there is none. The slot may be NULL. */
+    const char *(*remark)(luo_exec *x);
 } luo_executor;
 
 extern const luo_executor luo_host_executor; /* exec/host */

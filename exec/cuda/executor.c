@@ -2,7 +2,9 @@
  * it. */
 #include "exec/cuda/executor.h"
 
+#include <math.h>
 #include <mpi.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,21 +19,6 @@ static luo_status choose(luo_exec *x, luo_err *err)
                        luo_dtype_name(x->config.dtype));
 }
 
-/* Ranks of one host take its GPUs in turn. */
-static luo_status local_rank(int32_t *out, luo_err *err)
-{
-    MPI_Comm local;
-    int rank = 0;
-    int code = MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
-    if (code == MPI_SUCCESS) {
-        MPI_Comm_rank(local, &rank);
-        code = MPI_Comm_free(&local);
-    }
-    *out = rank;
-    if (code == MPI_SUCCESS) return LUO_OK;
-    return luo_err_set(err, LUO_EBACKEND, "MPI failed to count the ranks of a host.");
-}
-
 /* What one rank can not do none begins, since the rest is done in common. */
 static luo_status agree(luo_status mine, luo_err *err)
 {
@@ -44,12 +31,10 @@ static luo_status agree(luo_status mine, luo_err *err)
 
 static luo_status open_gpu(luo_exec *x, luo_err *err)
 {
-    int32_t local = 0;
-    LUO_TRY(choose(x, err));
-    LUO_TRY(local_rank(&local, err));
-    gpu_prepare_environment();
-    LUO_TRY(gpu_open(local, &x->facts, err));
     void *probe, *there;
+    LUO_TRY(choose(x, err));
+    gpu_prepare_environment(); /* where main has not done it */
+    LUO_TRY(gpu_open(x->config.local, &x->facts, err));
     LUO_TRY(gpu_alloc_mapped((int64_t)sizeof(uint64_t), "the clock", &probe, &there, err));
     x->probe = probe;
     x->device_probe = there;
@@ -79,6 +64,15 @@ static void close_exec(luo_exec *x)
     luo_arena_free(x->arena);
 }
 
+/* The coordinator sees a step that hangs, and can name who waits for whom: ranks alone do not,
+ * unless they are told to. */
+static double patience(void)
+{
+    const char *text = getenv("LUO_CUDA_STUCK_S");
+    const double s = text ? strtod(text, NULL) : 0;
+    return s > 0 ? s : INFINITY;
+}
+
 static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_err *err)
 {
     luo_arena *arena = luo_arena_new(1 << 16);
@@ -92,6 +86,7 @@ static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_e
     x->arena = arena;
     x->config = *config;
     x->device = config->device_of[config->rank];
+    x->stuck_s = patience();
     x->graphs = !graphs || strcmp(graphs, "0") != 0;
     prctl(PR_SET_TIMERSLACK, 1UL); /* short sleeps of the wait loop mean what they say */
     const luo_status st = open_all(x, err);
@@ -102,6 +97,32 @@ static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_e
     return st;
 }
 
+/* 13010 is "13.1", as CUDA counts. */
+static void say_version(char *text, size_t size, int32_t version)
+{
+    snprintf(text, size, "%d.%d", (int)(version / 1000), (int)(version % 1000 / 10));
+}
+
+static void tell(const luo_exec *x, luo_told *out)
+{
+    const int32_t nccl = x->facts.nccl;
+    snprintf(out->device, sizeof out->device, "%s", x->facts.name);
+    say_version(out->driver, sizeof out->driver, x->facts.driver);
+    say_version(out->cuda, sizeof out->cuda, x->facts.runtime);
+    snprintf(out->nccl, sizeof out->nccl, "%d.%d.%d", (int)(nccl / 10000), (int)(nccl / 100 % 100),
+             (int)(nccl % 100));
+    gpu_blas_version(out->blas, sizeof out->blas);
+    snprintf(out->warning, sizeof out->warning, "%s", gpu_comms_warning(x->comms));
+}
+
+/* What came up since the last time. */
+static const char *remark(luo_exec *x)
+{
+    if (!x->remark[0] || x->told) return NULL;
+    x->told = true;
+    return x->remark;
+}
+
 const luo_executor luo_cuda_executor = {.name = "cuda",
                                         .open = open_exec,
                                         .close = close_exec,
@@ -110,4 +131,6 @@ const luo_executor luo_cuda_executor = {.name = "cuda",
                                         .state = gpu_state,
                                         .step = gpu_step,
                                         .move = gpu_move,
-                                        .gather = gpu_gather};
+                                        .gather = gpu_gather,
+                                        .tell = tell,
+                                        .remark = remark};

@@ -55,6 +55,7 @@ static void refuse(luo_rank *r, const luo_err *why)
     r->job->graph.refused = true;
     snprintf(r->x->remark, sizeof r->x->remark,
              "steps are not captured as CUDA graphs but launched one by one: %.900s", why->text);
+    r->x->told = false;
     r->err = (luo_err){0};
 }
 

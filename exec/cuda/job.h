@@ -243,7 +243,8 @@ struct luo_exec {
     _Atomic int64_t progress;       /* grows as long as something goes on */
     double stuck_s;                 /* of a step without progress; INFINITY: any time is fine */
     bool graphs;
-    char remark[LUO_ERR_TEXT]; /* for the log; "": nothing new */
+    char remark[LUO_ERR_TEXT]; /* for the log; "": nothing */
+    bool told;                 /* it was */
     void *gatherer;            /* of state.c */
 };
 

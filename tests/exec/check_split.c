@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     int code = 0;
     if (argc < 2) return luo_run_suite("exec.split", tests, LUO_ROWS(tests));
     if (argc == 2) return split(argv[1]);
-    const luo_status st = luo_rank_main(argc, argv, &fake_executor, &code, &err);
+    const luo_status st = luo_rank_main(argc, argv, &fake_executor, NULL, &code, &err);
     if (st == LUO_OK) return code;
     say(err.text);
     return luo_status_exit(st);

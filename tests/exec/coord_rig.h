@@ -244,7 +244,7 @@ static inline void rig_close(rig *g)
         luo_err err = {0};                                                                         \
         int code = 0;                                                                              \
         if (argc < 2) return luo_run_suite(name, rows_, LUO_ROWS(rows_));                          \
-        const luo_status st = luo_rank_main(argc, argv, &fake_executor, &code, &err);              \
+        const luo_status st = luo_rank_main(argc, argv, &fake_executor, NULL, &code, &err);        \
         if (st == LUO_OK) return code;                                                             \
         fprintf(stderr, "luoshu-rank: error: %s\n", err.text);                                     \
         return luo_status_exit(st);                                                                \
