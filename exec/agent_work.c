@@ -106,6 +106,24 @@ static luo_status prepare(luo_agent *a, luo_wire *m, luo_wire *answer, luo_err *
 
 /* ---- state ---- */
 
+/* Arrays of the state in host memory, where an executor keeps it elsewhere. */
+static luo_status fetch(const luo_agent *a, const luo_agent_job *j, bool contents, luo_err *err)
+{
+    return a->executor->fetch ? a->executor->fetch(j->job, contents, err) : LUO_OK;
+}
+
+/* All ranks or none: else some would go on with state that others do not have. */
+static luo_status store(const luo_agent *a, const luo_agent_job *j, luo_err *err)
+{
+    if (!a->executor->store) return LUO_OK;
+    return luo_boot_agree(a->boot, a->executor->store(j->job, true, err), err);
+}
+
+static void put_back(const luo_agent *a, const luo_agent_job *j)
+{
+    if (a->executor->store) (void)a->executor->store(j->job, false, NULL);
+}
+
 static luo_status init(const luo_agent *a, luo_state *s, const luo_state_order *o, luo_err *err)
 {
     if (o->checkpoint) return luo_checkpoint_load(s, a->model, o->checkpoint, err);
@@ -123,9 +141,29 @@ static luo_status save(const luo_agent *a, const luo_agent_job *j, luo_state *s,
     if (s->step != o->step)
         st = luo_err_set(err, LUO_EBUG, "rank %d has done %lld steps where %lld are to be saved.",
                          a->rank, (long long)s->step, (long long)o->step);
-    LUO_TRY(luo_boot_agree(a->boot, st, err));
-    return luo_checkpoint_save(s, a->model, o->checkpoint, a->setup.seed, o->data,
-                               luo_plan_hash(j->plan), o->keep, gather, err);
+    if (st == LUO_OK) st = fetch(a, j, true, err);
+    st = luo_boot_agree(a->boot, st, err);
+    if (st == LUO_OK)
+        st = luo_checkpoint_save(s, a->model, o->checkpoint, a->setup.seed, o->data,
+                                 luo_plan_hash(j->plan), o->keep, gather, err);
+    put_back(a, j);
+    return st;
+}
+
+/* What was begun with stays, also where it could not be saved. */
+static luo_status begin_with(const luo_agent *a, const luo_agent_job *j, luo_state *s,
+                             const luo_state_order *o, const luo_gather *gather, luo_err *err)
+{
+    luo_status st = fetch(a, j, false, err), saved = LUO_OK;
+    if (st == LUO_OK) st = init(a, s, o, err);
+    st = luo_boot_agree(a->boot, st, err);
+    if (st != LUO_OK) {
+        put_back(a, j);
+        return st;
+    }
+    if (o->save_init) saved = luo_state_save_weights(s, a->model, o->save_init, gather, err);
+    st = store(a, j, saved == LUO_OK ? err : NULL);
+    return saved == LUO_OK ? st : saved;
 }
 
 /* Gathering counts as going on: a large checkpoint takes longer than a hang may. */
@@ -153,12 +191,8 @@ static luo_status state(luo_agent *a, luo_wire *m, luo_wire *answer, luo_err *er
     LUO_TRY(a->executor->gather(a->x, &c.inner));
     const luo_gather gather = {.ctx = &c, .writer = c.inner.writer, .bytes = gather_counted};
     luo_state *s = a->executor->state(j->job);
-    if (o.verb == LUO_STATE_SAVE) {
-        LUO_TRY(save(a, j, s, &o, &gather, err));
-    } else {
-        LUO_TRY(luo_boot_agree(a->boot, init(a, s, &o, err), err));
-        if (o.save_init) LUO_TRY(luo_state_save_weights(s, a->model, o.save_init, &gather, err));
-    }
+    LUO_TRY(o.verb == LUO_STATE_SAVE ? save(a, j, s, &o, &gather, err)
+                                     : begin_with(a, j, s, &o, &gather, err));
     luo_wire_put_int(answer, s->step);
     return LUO_OK;
 }

@@ -119,6 +119,11 @@ luo_status luo_bind(luo_arena *arena, const luo_rank_config *config, const luo_p
  * state as above. luo_bind asks for config->dtype. Errors: LUO_EUNSUP with the tensor. */
 luo_status luo_bound_check_width(const luo_role *role, luo_dtype dtype, luo_err *err);
 
+/* What one rank adds to the sum of squares of the gradients at most, so that the sum of all ranks
+ * stays finite; it stands for what isn't. A number that the sum's type (f64: f64, else f32) holds,
+ * so that it is known again. */
+double luo_bound_most_squares(luo_dtype dtype, int32_t nranks);
+
 /* World rank of a device; -1: none. Cost: O(log ranks). */
 int32_t luo_rank_of(const luo_rank_config *config, int32_t device);
 

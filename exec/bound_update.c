@@ -1,4 +1,5 @@
 /* exec/bound_update.c: the pieces of state that a rank keeps, and the update cell by cell. */
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,6 +67,12 @@ luo_status luo_bind_pieces(luo_binder *k)
 }
 
 /* ---- the update: states, then their gradients, then the norm ---- */
+
+double luo_bound_most_squares(luo_dtype dtype, int32_t nranks)
+{
+    if (dtype == LUO_F64) return DBL_MAX / 2 / nranks;
+    return (double)(float)((double)FLT_MAX / 2 / nranks);
+}
 
 static const luo_piece *piece_of(const luo_bound *b, const char *state)
 {

@@ -98,6 +98,13 @@ typedef struct luo_executor {
     luo_status (*move)(luo_job *from, luo_job *to, const luo_switching *what,
                        const luo_recipe *recipe, luo_step_report *out, luo_err *err);
     luo_status (*gather)(luo_exec *x, luo_gather *out); /* for saving state */
+    /* For executors whose state is not in host memory; NULL: the arrays of state() are the state.
+     * Else they are there from a fetch that succeeded until the next store, in f32 or f64 whatever
+     * the precision. contents: fetch fills them from the device; store takes them to the device,
+     * where the next step finds them. Of this rank alone. Errors: LUO_ENOMEM, LUO_EOOM,
+     * LUO_EBACKEND; store without contents does not fail. */
+    luo_status (*fetch)(luo_job *job, bool contents, luo_err *err);
+    luo_status (*store)(luo_job *job, bool contents, luo_err *err);
     void (*tell)(const luo_exec *x, luo_told *out);     /* NULL: nothing to tell; *out is {0} */
     /* A sentence for the log, without full stop, about what went otherwise than wished; each once.
      * NULL: there is none. The slot may be NULL. */

@@ -1,6 +1,5 @@
 /* exec/host/executor.c: the host's row of exec/rank.h. Pre: MPI is initialised, one thread calls
  * it, and BLAS runs in one thread. */
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -44,13 +43,24 @@ static luo_status open_mpi(luo_exec *x, luo_err *err)
     return LUO_OK;
 }
 
+static luo_status wait_gather(void *ctx, MPI_Request *request, luo_err *err)
+{
+    return host_wait(ctx, NULL, 1, request, err);
+}
+
+static luo_status gather(luo_exec *x, luo_gather *out)
+{
+    *out = luo_gatherer_gather(x->gatherer);
+    return LUO_OK;
+}
+
 static void close_exec(luo_exec *x)
 {
     if (!x) return;
     for (host_group *g = x->groups; g; g = g->next)
         if (g->comm != MPI_COMM_NULL) MPI_Comm_free(&g->comm);
     if (x->p2p != MPI_COMM_NULL) MPI_Comm_free(&x->p2p);
-    free(x->gathered);
+    luo_gatherer_close(x->gatherer);
     luo_arena_free(x->arena);
 }
 
@@ -65,14 +75,11 @@ static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_e
     *x = (luo_exec){.arena = arena,
                     .config = *config,
                     .p2p = MPI_COMM_NULL,
-                    .device = config->device_of[config->rank],
-                    .sizes = LUO_NEW_N(arena, int64_t, config->nranks),
-                    .parts = LUO_NEW_N(arena, const void *, config->nranks)};
+                    .device = config->device_of[config->rank]};
     prctl(PR_SET_TIMERSLACK, 1UL); /* short sleeps of the wait loop mean what they say */
-    const bool room = x->sizes && x->parts;
-    luo_status st = room ? LUO_OK : luo_err_nomem(err);
-    if (st == LUO_OK) st = choose(x, err);
+    luo_status st = choose(x, err);
     if (st == LUO_OK) st = open_mpi(x, err);
+    if (st == LUO_OK) st = luo_gatherer_open(x->p2p, wait_gather, x, &x->gatherer, err);
     if (st == LUO_OK)
         *out = x;
     else
@@ -93,4 +100,4 @@ const luo_executor luo_host_executor = {.name = "host",
                                         .state = state_of,
                                         .step = host_step,
                                         .move = host_move,
-                                        .gather = host_gather};
+                                        .gather = gather};

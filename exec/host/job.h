@@ -25,6 +25,7 @@
 #include "core/run/parts.h"
 #include "exec/bound.h"
 #include "exec/clock.h"
+#include "exec/gather.h"
 
 typedef void (*host_run)(luo_rank *r, const luo_bound_op *op, int32_t task);
 
@@ -125,11 +126,8 @@ struct luo_exec {
     host_group *groups;
     MPI_Comm p2p; /* all ranks */
     int tag_limit;
-    bool spins;     /* there are cores enough for every rank of this host */
-    char *gathered; /* of luo_gather */
-    int64_t gathered_cap;
-    int64_t *sizes;
-    const void **parts;
+    bool spins; /* there are cores enough for every rank of this host */
+    luo_gatherer *gatherer;
 };
 
 static inline void *host_buf(const luo_rank *r, int32_t buffer, int32_t task)
@@ -212,8 +210,7 @@ void host_keep_loss(luo_rank *r, const luo_bound_op *op, int32_t task);
 /* Between instructions and while waiting: was the step given up? */
 void host_look(luo_rank *r);
 
-/* move.c, gather.c */
+/* move.c */
 luo_status host_move(luo_job *from, luo_job *to, const luo_switching *what,
                      const luo_recipe *recipe, luo_step_report *out, luo_err *err);
-luo_status host_gather(luo_exec *x, luo_gather *out);
 #endif

@@ -1,5 +1,4 @@
 /* exec/host/update.c: the norm of all gradients, AdamW. */
-#include <float.h>
 #include <math.h>
 
 #include "exec/host/job.h"
@@ -18,11 +17,9 @@ static double get_real(const luo_rank *r, const void *at)
     return r->x->k->elem == sizeof(float) ? (double)*(const float *)at : *(const double *)at;
 }
 
-/* What one rank adds at most, so that the sum of all ranks stays finite. */
 static double most_squares(const luo_rank *r)
 {
-    const double most = r->x->k->elem == sizeof(float) ? (double)FLT_MAX : DBL_MAX;
-    return most / 2 / r->x->config.nranks;
+    return luo_bound_most_squares(r->x->config.dtype, r->x->config.nranks);
 }
 
 /* Sum of squares of the cells counted here; what isn't finite counts as the most there is. A rank

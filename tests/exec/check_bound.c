@@ -3,6 +3,10 @@
  * gradient and state; communications list all cells of their routes; buffers are as wide as said.
  */
 #include "exec/bound.h"
+
+#include <float.h>
+#include <math.h>
+
 #include "tests/check_main.h"
 #include "tests/exec/cells.h"
 #include "tests/plan_random.h"
@@ -246,4 +250,20 @@ START_TEST(others)
     luo_arena_free(a);
 }
 END_TEST
-LUO_SUITE("exec.bound", LUO_T(programs), LUO_T(others))
+
+/* Any number of ranks knows what is not finite when one of them adds it, and all together stay
+ * finite. */
+START_TEST(most_squares)
+{
+    for (int32_t n = 1; n <= 3000; n++) {
+        const double f32 = luo_bound_most_squares(LUO_BF16, n);
+        const double f64 = luo_bound_most_squares(LUO_F64, n);
+        volatile float one = (float)f32, all = 0;
+        ck_assert(f32 == luo_bound_most_squares(LUO_F32, n) && (double)one == f32);
+        for (int32_t k = 0; k < n; k++) all += one;
+        ck_assert(isfinite(all) && !((double)all < f32) && f32 * n > (double)FLT_MAX / 3);
+        ck_assert(isfinite(f64 * n) && f64 * n > DBL_MAX / 3);
+    }
+}
+END_TEST
+LUO_SUITE("exec.bound", LUO_T(programs), LUO_T(others), LUO_T(most_squares))
