@@ -73,7 +73,8 @@ __device__ __forceinline__ void forward_finish(const gpu_attention_args &a, int3
         }
 }
 
-template <int D> __global__ void __launch_bounds__(ATTN_THREADS, 2) forward(gpu_attention_args a)
+template <int D>
+__global__ void __launch_bounds__(ATTN_THREADS, 2) attention_forward(gpu_attention_args a)
 {
     unsigned char *sq = gpu_dynamic_shared(), *sk = sq + FWD_QUERIES * 2 * D,
                   *sv = sk + FWD_KEYS * 2 * D;
@@ -149,7 +150,8 @@ cudaError_t gpu_attention_tensor_cores(bool *out)
 template <int D> static cudaError_t launch_forward(cudaStream_t stream, const gpu_attention_args &a)
 {
     const dim3 grid((unsigned)gpu_tiles(a.t, FWD_QUERIES), (unsigned)a.n);
-    return gpu_launch(forward<D>, grid, ATTN_THREADS, (size_t)forward_bytes<D>(), stream, a);
+    return gpu_launch(attention_forward<D>, grid, ATTN_THREADS, (size_t)forward_bytes<D>(), stream,
+                      a);
 }
 
 cudaError_t gpu_attention(cudaStream_t stream, int64_t t, const gpu_heads *heads,

@@ -67,7 +67,7 @@ typedef struct query_walk {
 } query_walk;
 
 template <int D>
-__global__ void __launch_bounds__(ATTN_THREADS, 2) backward_keys(gpu_attention_args a)
+__global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_args a)
 {
     using S = keys_shape<D>;
     unsigned char *sk = gpu_dynamic_shared(), *sv = sk + S::own, *sq = sv + S::own,
@@ -157,7 +157,7 @@ __device__ __forceinline__ void dscores_rows(float (&dp)[MT][N][4], float (&s)[M
 }
 
 template <int D>
-__global__ void __launch_bounds__(ATTN_THREADS, 2) backward_queries(gpu_attention_args a)
+__global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attention_args a)
 {
     using S = queries_shape<D>;
     unsigned char *sq = gpu_dynamic_shared(), *sdo = sq + S::own, *sk = sdo + S::own,
@@ -229,7 +229,7 @@ enum { STAT_THREADS = 256, STAT_LANES = 8, STAT_ROWS = STAT_THREADS / STAT_LANES
 /* D = sum of dO o, and rows * log2(e), a list per head; 8 threads a row. wide: 16 bytes at a time.
  */
 template <typename T>
-__global__ void __launch_bounds__(STAT_THREADS) backward_rows(gpu_attention_args a, bool wide)
+__global__ void __launch_bounds__(STAT_THREADS) attention_rows(gpu_attention_args a, bool wide)
 {
     const int32_t head = (int32_t)blockIdx.y, part = (int32_t)threadIdx.x % STAT_LANES;
     const int32_t row = (int32_t)blockIdx.x * STAT_ROWS + (int32_t)threadIdx.x / STAT_LANES;
@@ -255,7 +255,7 @@ static cudaError_t launch_rows(cudaStream_t stream, const gpu_attention_args &a,
     const void *const at[] = {a.dout, a.o};
     const bool wide = a.d % (type == GPU_F32 ? 4 : 8) == 0 && gpu_attention_aligned(at, 2);
     const dim3 grid((unsigned)(a.padded / STAT_ROWS), (unsigned)a.n);
-    return gpu_launch(type == GPU_F32 ? backward_rows<float> : backward_rows<__nv_bfloat16>, grid,
+    return gpu_launch(type == GPU_F32 ? attention_rows<float> : attention_rows<__nv_bfloat16>, grid,
                       STAT_THREADS, 0, stream, a, wide);
 }
 
@@ -278,9 +278,9 @@ static cudaError_t launch_backward(cudaStream_t stream, const gpu_attention_args
     const dim3 keys((unsigned)gpu_tiles(a.t, keys_shape<D>::keys), (unsigned)a.g);
     const dim3 queries((unsigned)gpu_tiles(a.t, queries_shape<D>::queries), (unsigned)a.n);
     const cudaError_t code =
-        gpu_launch(backward_keys<D>, keys, ATTN_THREADS, (size_t)keys_shape<D>::bytes, stream, a);
+        gpu_launch(attention_keys<D>, keys, ATTN_THREADS, (size_t)keys_shape<D>::bytes, stream, a);
     if (code != cudaSuccess) return code;
-    return gpu_launch(backward_queries<D>, queries, ATTN_THREADS, (size_t)queries_shape<D>::bytes,
+    return gpu_launch(attention_queries<D>, queries, ATTN_THREADS, (size_t)queries_shape<D>::bytes,
                       stream, a);
 }
 

@@ -27,7 +27,7 @@ simple_softmax(float scale, float (&s)[4][4], float (&most)[4], float (&sum)[4],
 }
 
 template <typename T>
-__global__ void __launch_bounds__(PLAIN_THREADS) simple_forward(gpu_attention_args a)
+__global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_forward(gpu_attention_args a)
 {
     __shared__ plain_shared shared;
     const int32_t head = (int32_t)blockIdx.y, kv = __ldg(a.kv_of + head);
@@ -69,6 +69,7 @@ cudaError_t gpu_attention_simple(cudaStream_t stream, const gpu_attention_args &
     const dim3 grid((unsigned)gpu_tiles(a.t, PLAIN), (unsigned)a.n,
                     (unsigned)gpu_tiles(a.d, PLAIN_WIDTH * PLAIN));
     return type == GPU_F32
-               ? gpu_launch(simple_forward<float>, grid, PLAIN_THREADS, 0, stream, a)
-               : gpu_launch(simple_forward<__nv_bfloat16>, grid, PLAIN_THREADS, 0, stream, a);
+               ? gpu_launch(attention_simple_forward<float>, grid, PLAIN_THREADS, 0, stream, a)
+               : gpu_launch(attention_simple_forward<__nv_bfloat16>, grid, PLAIN_THREADS, 0, stream,
+                            a);
 }

@@ -18,7 +18,7 @@ static __device__ __forceinline__ void simple_dscores(float (&s)[4][4], float (&
 }
 
 template <typename T>
-__global__ void __launch_bounds__(PLAIN_THREADS) simple_queries(gpu_attention_args a)
+__global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_queries(gpu_attention_args a)
 {
     __shared__ plain_shared shared;
     const int32_t head = (int32_t)blockIdx.y, kv = __ldg(a.kv_of + head);
@@ -77,7 +77,7 @@ __device__ void simple_keys_tile(const gpu_attention_args &a, plain_shared &shar
 }
 
 template <typename T>
-__global__ void __launch_bounds__(PLAIN_THREADS) simple_keys(gpu_attention_args a)
+__global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_keys(gpu_attention_args a)
 {
     __shared__ plain_shared shared;
     const int32_t kv = (int32_t)blockIdx.y, row0 = (int32_t)blockIdx.x * PLAIN;
@@ -105,9 +105,11 @@ cudaError_t gpu_attention_simple_dx(cudaStream_t stream, const gpu_attention_arg
     const unsigned wide = (unsigned)gpu_tiles(a.d, PLAIN_WIDTH * PLAIN);
     const dim3 keys(tiles, (unsigned)a.g, wide), queries(tiles, (unsigned)a.n, wide);
     const bool f32 = type == GPU_F32;
-    const cudaError_t code = gpu_launch(f32 ? simple_keys<float> : simple_keys<__nv_bfloat16>, keys,
-                                        PLAIN_THREADS, 0, stream, a);
+    const cudaError_t code =
+        gpu_launch(f32 ? attention_simple_keys<float> : attention_simple_keys<__nv_bfloat16>, keys,
+                   PLAIN_THREADS, 0, stream, a);
     if (code != cudaSuccess) return code;
-    return gpu_launch(f32 ? simple_queries<float> : simple_queries<__nv_bfloat16>, queries,
-                      PLAIN_THREADS, 0, stream, a);
+    return gpu_launch(f32 ? attention_simple_queries<float>
+                          : attention_simple_queries<__nv_bfloat16>,
+                      queries, PLAIN_THREADS, 0, stream, a);
 }

@@ -18,29 +18,32 @@ enum { ATTN_WARPS = 4, ATTN_THREADS = 32 * ATTN_WARPS };
 
 /* ---- where things lie: pure functions, bytes from the start of the tile ---- */
 
-template <int D> __device__ __forceinline__ uint32_t tile_at(int row, int chunk)
+template <int D> __host__ __device__ __forceinline__ uint32_t tile_at(int row, int chunk)
 {
     return (uint32_t)(row * 2 * D + ((chunk ^ (row & 7)) << 4));
 }
 /* What the lanes of a warp point at when they load four 8 x 8 matrices from row0, a multiple of 8,
  * and columns 16 k16..: the left operand (16 rows, by halves of k); .. */
-template <int D> __device__ __forceinline__ uint32_t tile_left_at(int lane, int row0, int k16)
+template <int D>
+__host__ __device__ __forceinline__ uint32_t tile_left_at(int lane, int row0, int k16)
 {
     return tile_at<D>(row0 + (lane & 15), 2 * k16 ^ (lane >> 4));
 }
 /* .. the right operand of A B^T (rows of B are columns of the product: two times 8 of them); .. */
-template <int D> __device__ __forceinline__ uint32_t tile_right_at(int lane, int row0, int k16)
+template <int D>
+__host__ __device__ __forceinline__ uint32_t tile_right_at(int lane, int row0, int k16)
 {
     return tile_at<D>(row0 + (lane & 7) + (lane >> 4) * 8, 2 * k16 ^ (lane >> 3 & 1));
 }
 /* .. that of A B, transposed as it is loaded (row0: of k; columns 16 n16.. of the product); .. */
-template <int D> __device__ __forceinline__ uint32_t tile_across_at(int lane, int row0, int n16)
+template <int D>
+__host__ __device__ __forceinline__ uint32_t tile_across_at(int lane, int row0, int n16)
 {
     return tile_left_at<D>(lane, row0, n16);
 }
 /* .. and where a lane's sums go, column j of the product, `half` 1: the lower eight rows. */
 template <int D>
-__device__ __forceinline__ uint32_t tile_sums_at(int lane, int row0, int half, int j)
+__host__ __device__ __forceinline__ uint32_t tile_sums_at(int lane, int row0, int half, int j)
 {
     return tile_at<D>(row0 + lane / 4 + 8 * half, j) + (uint32_t)(lane % 4) * 4;
 }
