@@ -61,15 +61,15 @@ __device__ __forceinline__ void forward_finish(const gpu_attention_args &a, int3
 #pragma unroll
     for (int m = 0; m < FWD_MT; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float all = sum[m][half];
+        for (int low = 0; low < 2; low++) {
+            float all = sum[m][low];
             all += __shfl_xor_sync(0xffffffffu, all, 1);
             all += __shfl_xor_sync(0xffffffffu, all, 2);
-            by[m][half] = 1 / all;
-            const int32_t row = row0 + 16 * m + 8 * half + lane / 4;
+            by[m][low] = 1 / all;
+            const int32_t row = row0 + 16 * m + 8 * low + lane / 4;
             if (lane % 4 == 0 && row < a.t)
                 a.rows[(int64_t)row * a.n + head] =
-                    (most[m][half] * a.scale_log2 + log2f(all)) * GPU_LN_2;
+                    (most[m][low] * a.scale_log2 + log2f(all)) * GPU_LN_2;
         }
 }
 

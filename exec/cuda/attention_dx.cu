@@ -179,9 +179,9 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attenti
 #pragma unroll
     for (int m = 0; m < S::mt; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const int64_t at = head * a.padded + own + 16 * m + 8 * half + lane / 4;
-            stat[m][half] = a.rows_log2[at], dots[m][half] = a.dots[at], by[m][half] = a.scale;
+        for (int low = 0; low < 2; low++) {
+            const int64_t at = head * a.padded + own + 16 * m + 8 * low + lane / 4;
+            stat[m][low] = a.rows_log2[at], dots[m][low] = a.dots[at], by[m][low] = a.scale;
         }
     tile_load<D, S::keys>(sv, v, ldk, begin, end);
     gpu_copy_async_commit();

@@ -41,11 +41,11 @@ __host__ __device__ __forceinline__ uint32_t tile_across_at(int lane, int row0, 
 {
     return tile_left_at<D>(lane, row0, n16);
 }
-/* .. and where a lane's sums go, column j of the product, `half` 1: the lower eight rows. */
+/* .. and where a lane's sums go, column j of the product, `low` 1: the lower eight rows. */
 template <int D>
-__host__ __device__ __forceinline__ uint32_t tile_sums_at(int lane, int row0, int half, int j)
+__host__ __device__ __forceinline__ uint32_t tile_sums_at(int lane, int row0, int low, int j)
 {
-    return tile_at<D>(row0 + lane / 4 + 8 * half, j) + (uint32_t)(lane % 4) * 4;
+    return tile_at<D>(row0 + lane / 4 + 8 * low, j) + (uint32_t)(lane % 4) * 4;
 }
 
 /* ---- copies ---- */
@@ -81,9 +81,9 @@ __device__ __forceinline__ void tile_store(unsigned char *tile, const float (&su
 #pragma unroll
         for (int j = 0; j < D / 8; j++)
 #pragma unroll
-            for (int half = 0; half < 2; half++)
-                *(uint32_t *)(tile + tile_sums_at<D>(lane, own + 16 * m, half, j)) = gpu_pack_bf16(
-                    sums[m][j][2 * half] * by[m][half], sums[m][j][2 * half + 1] * by[m][half]);
+            for (int low = 0; low < 2; low++)
+                *(uint32_t *)(tile + tile_sums_at<D>(lane, own + 16 * m, low, j)) = gpu_pack_bf16(
+                    sums[m][j][2 * low] * by[m][low], sums[m][j][2 * low + 1] * by[m][low]);
     __syncwarp();
     const int r = own + lane / chunks, c = lane % chunks;
     for (int i = 0; i < 16 * MT; i += step)
@@ -183,14 +183,14 @@ __device__ __forceinline__ void tile_mask(float (&sums)[MT][N][4], const gpu_att
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const gpu_span seen = of(a, row0 + 16 * m + 8 * half + lane / 4);
+        for (int low = 0; low < 2; low++) {
+            const gpu_span seen = of(a, row0 + 16 * m + 8 * low + lane / 4);
 #pragma unroll
             for (int j = 0; j < N; j++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
                     const int32_t col = col0 + 8 * j + 2 * (lane % 4) + i;
-                    if (col < seen.lo || col >= seen.hi) sums[m][j][2 * half + i] = hidden;
+                    if (col < seen.lo || col >= seen.hi) sums[m][j][2 * low + i] = hidden;
                 }
         }
 }
