@@ -191,6 +191,13 @@ static luo_status make_links(luo_arena *arena, const luo_backend_state *b,
 
 /* ---- all ---- */
 
+static bool is_quiet(const luo_step_order *o)
+{
+    bool quiet = !o->trace && o->ndelay == 0 && isinf(o->withdraw_s);
+    for (int32_t i = 0; i < o->npace; i++) quiet &= o->pace[i].slowdown <= 1;
+    return quiet;
+}
+
 luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *b,
                                  const luo_step_request *q, luo_coord_orders *out, luo_err *err)
 {
@@ -212,6 +219,9 @@ luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *b,
         failures(b, q, b->fleet.at[r].device, &o.at[r]);
     }
     if (links_matter(q)) LUO_TRY(make_links(arena, b, q, &o, err));
+    bool quiet = true;
+    for (int32_t r = 0; r < b->fleet.n; r++) quiet &= is_quiet(&o.at[r]);
+    for (int32_t r = 0; r < b->fleet.n; r++) o.at[r].quiet = quiet;
     *out = o;
     return LUO_OK;
 }

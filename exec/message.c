@@ -100,6 +100,7 @@ void luo_put_step_order(luo_wire *w, const luo_step_order *o, double now_s)
 {
     luo_wire_put_int(w, o->step);
     luo_wire_put_int(w, o->trace);
+    luo_wire_put_int(w, o->quiet);
     luo_wire_put_num(w, o->withdraw_s - now_s);
     luo_wire_put_num(w, o->kill_s - now_s);
     luo_wire_put_int(w, o->npace);
@@ -121,6 +122,7 @@ luo_status luo_get_step_order(luo_arena *arena, luo_wire *w, double now_s, luo_s
 {
     luo_step_order o = {.step = luo_wire_int(w)};
     o.trace = luo_wire_int_in(w, 0, 1) != 0;
+    o.quiet = luo_wire_int_in(w, 0, 1) != 0;
     o.withdraw_s = now_s + luo_wire_num(w);
     o.kill_s = now_s + luo_wire_num(w);
     o.npace = (int32_t)luo_wire_int_in(w, 0, INT32_MAX);

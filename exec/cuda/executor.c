@@ -19,13 +19,15 @@ static luo_status choose(luo_exec *x, luo_err *err)
                        luo_dtype_name(x->config.dtype));
 }
 
-/* What one rank can not do none begins, since the rest is done in common. */
-static luo_status agree(luo_status mine, luo_err *err)
+/* What one rank can not do none begins, since the rest is done in common; and graphs are for all or
+ * none. */
+static luo_status agree(luo_exec *x, luo_status mine, luo_err *err)
 {
-    int bad = mine != LUO_OK, any = 0;
-    if (MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS)
+    int here[2] = {mine != LUO_OK, !x->graphs}, any[2] = {0, 0};
+    if (MPI_Allreduce(here, any, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS)
         return luo_err_set(err, LUO_EBACKEND, "MPI failed when the ranks opened their GPUs.");
-    if (mine != LUO_OK || !any) return mine;
+    x->graphs = !any[1];
+    if (mine != LUO_OK || !any[0]) return mine;
     return luo_err_set(err, LUO_ECANCELED, "another rank could not open its GPU.");
 }
 
@@ -45,7 +47,7 @@ static luo_status open_gpu(luo_exec *x, luo_err *err)
 
 static luo_status open_all(luo_exec *x, luo_err *err)
 {
-    LUO_TRY(agree(open_gpu(x, err), err));
+    LUO_TRY(agree(x, open_gpu(x, err), err));
     LUO_TRY(gpu_comms_open(&x->config, &x->facts, &x->comms, err));
     LUO_TRY(gpu_gather_open(x, err));
     return gpu_watch_open(x, err);

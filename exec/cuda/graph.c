@@ -1,16 +1,16 @@
 /* exec/cuda/graph.c: a step that nothing disturbs is launched once as it is, so that all libraries
  * have made what they need, captured the next time, and from then on launched whole. What changes
  * between such steps is read from device memory, so the captured work stays right; its bits are
- * those of a step that is launched anew. */
+ * those of a step that is launched anew. Which steps are captured is the same on all ranks. */
+#include <mpi.h>
 #include <stdio.h>
 
 #include "exec/cuda/job.h"
 
-/* Nothing in it depends on this step alone. */
+/* Nothing in it depends on this step alone; all ranks say so of the same steps. */
 static bool undisturbed(const luo_rank *r)
 {
-    return r->x->graphs && !r->job->graph.refused && !r->order->trace && r->npace == 0 &&
-           r->order->ndelay == 0;
+    return r->x->graphs && !r->job->graph.refused && r->order->quiet;
 }
 
 static luo_status walk_anew(luo_rank *r, luo_status (*walk)(luo_rank *r))
@@ -49,10 +49,50 @@ static luo_status make(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_err *er
     return st;
 }
 
+/* MPI ranks of the plan. */
+static luo_status members(const luo_rank *r, MPI_Group *out, luo_err *err)
+{
+    const luo_programs *set = r->job->bound.set;
+    MPI_Group world;
+    int *rank = LUO_NEW_N(r->scratch, int, set->n);
+    if (!rank) return luo_err_nomem(err);
+    for (int32_t i = 0; i < set->n; i++)
+        rank[i] = (int)luo_rank_of(&r->x->config, set->at[i].device);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    const int code = MPI_Group_incl(world, (int)set->n, rank, out);
+    MPI_Group_free(&world);
+    if (code == MPI_SUCCESS) return LUO_OK;
+    return luo_err_set(err, LUO_EBACKEND, "MPI failed to group the ranks of a plan.");
+}
+
+/* To NCCL communication is captured on all of its ranks or on none, so one that can not do it keeps
+ * the others from it. In the same step on all of them; once per program. */
+static luo_status agree(luo_rank *r, luo_status mine, luo_err *err)
+{
+    MPI_Group group;
+    MPI_Comm comm;
+    int bad = mine != LUO_OK, any = 1;
+    luo_err why = {0};
+    if (r->job->bound.set->n == 1) return mine;
+    LUO_TRY(members(r, &group, mine == LUO_OK ? err : &why));
+    int code = MPI_Comm_create_group(MPI_COMM_WORLD, group, r->job->id, &comm);
+    MPI_Group_free(&group);
+    if (code == MPI_SUCCESS) {
+        code = MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, comm);
+        MPI_Comm_free(&comm);
+    }
+    if (mine != LUO_OK) return mine;
+    if (code == MPI_SUCCESS && !any) return LUO_OK;
+    return luo_err_set(err, LUO_ECANCELED, "another rank could not capture its part.");
+}
+
 /* It works without; but whoever reads the log shall know why steps take longer. */
 static void refuse(luo_rank *r, const luo_err *why)
 {
-    r->job->graph.refused = true;
+    gpu_graph *g = &r->job->graph;
+    if (g->exec) (void)cudaGraphExecDestroy(g->exec);
+    g->exec = NULL;
+    g->refused = true;
     snprintf(r->x->remark, sizeof r->x->remark,
              "steps are not captured as CUDA graphs but launched one by one: %.900s", why->text);
     r->x->told = false;
@@ -64,7 +104,7 @@ luo_status gpu_graph_launch(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_er
     gpu_graph *g = &r->job->graph;
     luo_err why = {0};
     if (!undisturbed(r)) return walk_anew(r, walk);
-    if (++g->quiet > 1 && !g->exec && make(r, walk, &why) != LUO_OK) refuse(r, &why);
+    if (++g->quiet == 2 && agree(r, make(r, walk, &why), &why) != LUO_OK) refuse(r, &why);
     if (!g->exec) return walk_anew(r, walk);
     gpu_stamps_begin(r->job, true);
     r->has_loss = g->has_loss;

@@ -31,6 +31,8 @@ static void unseat(rig *g)
     luo_arena_free(g->arena);
 }
 
+static bool traced = true;
+
 static luo_coord_orders orders(rig *g, const luo_change *c, int32_t n)
 {
     luo_coord_orders o;
@@ -40,7 +42,7 @@ static luo_coord_orders orders(rig *g, const luo_change *c, int32_t n)
                                 .changes = c,
                                 .nchanges = n,
                                 .step = 5,
-                                .trace = true};
+                                .trace = traced};
     if (luo_coord_orders_make(g->b->last, g->b, &q, &o, &g->err) != LUO_OK)
         rig_fail("orders", &g->err);
     return o;
@@ -121,6 +123,39 @@ START_TEST(orders_of_links)
     g.world->link_factor[nic] = 0;
     o = orders(&g, NULL, 0);
     ck_assert(o.broken == nic && o.break_s < luo_clock_s());
+    unseat(&g);
+}
+END_TEST
+
+/* All ranks are told the same, whatever befalls one of them. */
+static int quiet_ranks(rig *g, const luo_change *c, int32_t n)
+{
+    int quiet = 0;
+    const luo_coord_orders o = orders(g, c, n);
+    for (int32_t r = 0; r < g->b->fleet.n; r++) quiet += o.at[r].quiet;
+    return quiet;
+}
+
+START_TEST(quiet_steps)
+{
+    rig g;
+    rig_open(&g, 8, "2: [0]*2 [4]*2");
+    seat(&g, 8);
+    const int32_t nic = luo_cluster_find_link(g.cluster, "a-0/nic0");
+    const luo_change healed = {.at_s = 1, .kind = LUO_CHANGE_SLOWDOWN, .target = 1, .value = 1},
+                     slow = {.at_s = 1, .kind = LUO_CHANGE_SLOWDOWN, .target = 1, .value = 1.5},
+                     soft = {.at_s = 1, .kind = LUO_CHANGE_DOWN, .target = 4};
+    ck_assert_int_eq(quiet_ranks(&g, NULL, 0), 0);
+    traced = false;
+    ck_assert_int_eq(quiet_ranks(&g, NULL, 0), 8);
+    ck_assert_int_eq(quiet_ranks(&g, &healed, 1), 8);
+    ck_assert_int_eq(quiet_ranks(&g, &slow, 1), 0);
+    ck_assert_int_eq(quiet_ranks(&g, &soft, 1), 0);
+    g.world->slowdown[7] = 2;
+    ck_assert_int_eq(quiet_ranks(&g, NULL, 0), 0);
+    g.world->slowdown[7] = 1;
+    g.world->link_factor[nic] = 0.5;
+    ck_assert_int_eq(quiet_ranks(&g, NULL, 0), 0);
     unseat(&g);
 }
 END_TEST
@@ -304,5 +339,5 @@ START_TEST(refused_configs)
 }
 END_TEST
 
-RIG_MAIN("exec.coord", LUO_T(orders_of_devices), LUO_T(orders_of_links), LUO_T(results),
-         LUO_T(chains), LUO_T(refused_configs))
+RIG_MAIN("exec.coord", LUO_T(orders_of_devices), LUO_T(orders_of_links), LUO_T(quiet_steps),
+         LUO_T(results), LUO_T(chains), LUO_T(refused_configs))

@@ -181,6 +181,7 @@ START_TEST(step_order_and_report)
     const struct luo_delay delay[] = {{9, 3, 1e-9, 5e-6}};
     const luo_step_order o = {.step = 4,
                               .trace = true,
+                              .quiet = true,
                               .npace = 2,
                               .pace = pace,
                               .withdraw_s = 13,
@@ -191,7 +192,7 @@ START_TEST(step_order_and_report)
     luo_put_step_order(&w, &o, 12);
     ck_assert_int_eq(luo_get_step_order(a, &w, 1000, &got, &err), LUO_OK); /* another host */
     ck_assert_int_eq(got.step, 4);
-    ck_assert(got.trace && isinf(got.kill_s));
+    ck_assert(got.trace && got.quiet && isinf(got.kill_s));
     ck_assert_double_eq(got.withdraw_s, 1001);
     ck_assert_double_eq(got.pace[1].at_s, 1002.5);
     ck_assert_double_eq(got.pace[1].slowdown, 2.5);
