@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the given test programs, three at a time (some only wait), prints each one's summary line, then one closing
+# Runs the given test programs, LUO_JOBS at a time (3: some only wait), prints each one's summary line, then one closing
 # line "N passed, N failed". Exit 1 when a test fails.
 set -u
 out=${B:-build/release}/tests/out
@@ -30,7 +30,7 @@ one() {
 }
 export -f one; export out
 rm -f "$out"/*.rc
-printf '%s\n' "$@" | xargs -P 3 -I{} bash -c 'one {}'
+printf '%s\n' "$@" | xargs -P "${LUO_JOBS:-3}" -I{} bash -c 'one {}'
 passed=0; failed=0
 for f in "$@"; do
     name=${f#*/tests/}; log="$out/${name//\//.}.log"

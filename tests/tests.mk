@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
+.PHONY: gpu-programs check-gpu bench-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -78,3 +78,34 @@ bless: $(BIN) ## rewrite the expected outputs of tests/golden; review the diff l
 
 clean: ## remove build/, the link and the demo's results
 	rm -rf build luoshu luoshu-demo
+
+# Programs for a machine with a GPU, with the real libraries: tests/cuda but for tests of the stand-in
+# itself, and tests/gpu. What make check runs are the same sources on the stand-in.
+GPU_SRC := $(sort $(shell grep -L '"tests/standin/' /dev/null \
+           $(wildcard tests/cuda/*.c tests/cuda/*.cpp tests/cuda/*.cu tests/cuda/mpi/*.c) | grep -v /dev/null) \
+           $(wildcard tests/gpu/*.c tests/gpu/*.cu))
+GPU_PROGRAMS := $(patsubst %,$(B)/gpu/%,$(basename $(GPU_SRC)))
+GPU_FLAGS := $(CUDA_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS)
+$(B)/gpu/%.o: %.c
+	@mkdir -p $(@D)
+	$(call SAY,CC,$<) $(CC) $(CFLAGS) $(GPU_FLAGS) -MMD -MP -c $< -o $@
+$(B)/gpu/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(call SAY,CXX,$<) $(CXX) $(CXXFLAGS) $(GPU_FLAGS) -MMD -MP -c $< -o $@
+$(B)/gpu/%.o: %.cu
+	@mkdir -p $(@D)
+	$(call SAY,NVCC,$<) $(NVCC) $(NVCCFLAGS) $(GPU_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+$(B)/gpu/libluocuda.a: $(CUDA_OBJ)
+	@mkdir -p $(@D); rm -f $@; ar rcs $@ $^
+$(B)/gpu/tests/%: $(B)/gpu/tests/%.o $(B)/gpu/libluocuda.a $(EXEC_LIB) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CUDA_LIBS) -Wl,--as-needed $(EXEC_LIBS) -lcheck -lsubunit \
+	    -lrt -lpthread $(CORE_LIBS) -lm -o $@
+gpu-programs: $(BIN) $(RANK) $(CUDA_RANK) $(GPU_PROGRAMS)
+
+# What the scripts look for themselves comes before anything is built: without a GPU nothing happens.
+GPU_RUN = B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' CUDA_HOME='$(CUDA_HOME)' MAKE='$(MAKE)'
+check-gpu: ## on a machine with a GPU: every test of the cuda backend for real, and under compute-sanitizer
+	@+$(GPU_RUN) ./tests/gpu/check.sh
+
+bench-gpu: ## on a machine with a GPU: training and kernels, beside PyTorch and what the GPU can do
+	@+$(GPU_RUN) ./tests/gpu/bench.sh
