@@ -3,17 +3,18 @@
 
 usage: torch_bench.py --model scenarios/models/llama-1b.yaml [--layers N] --sequence 2048
                       --sequences 4 --micro-batches 4 --steps 12 --recipe exec/recipe.h
-                      [--variant autocast|master] [--eager] [--device cuda|cpu]
+                      [--variant autocast|master|f32] [--eager] [--device cuda|cpu]
 
 As one writes it to be fast: scaled_dot_product_attention (causal, one document a sequence),
 torch.compile unless --eager, fused AdamW, one product for queries, keys and values and one for gate
 and up. Variants:
   autocast  weights, gradients and optimizer in f32, products in bf16 (torch.autocast)
-  master    weights and activations in bf16, gradients summed in f32, f32 master weights and moments:
-            what luoshu does
+  master    weights and activations in bf16, gradients summed in f32, f32 master weights and
+            moments: what luoshu does
+  f32       everything in f32, without TF32
 Prints one line of CSV: variant,compiled,step_s,tokens_per_s,loss,memory_bytes,torch,cuda. step_s is
 the median after a third of the steps. Exit 3 and a sentence where torch or a GPU for it is missing.
---device cpu with f32 shows that the program works; its times mean nothing."""
+--device cpu (all in f32) shows that the program works; its times mean nothing."""
 import argparse
 import re
 import statistics
@@ -134,7 +135,7 @@ class Trainer:
         self.a, self.r = a, r
         torch.manual_seed(7)
         model = Llama(c, a.sequence).to(a.device)
-        self.half = a.device == "cuda"
+        self.half = a.device == "cuda" and a.variant != "f32"
         self.masters = None
         if a.variant == "master":
             with torch.no_grad():
@@ -202,7 +203,7 @@ def main():
     p.add_argument("--model", required=True)
     p.add_argument("--recipe", required=True)
     p.add_argument("--layers", type=int)
-    p.add_argument("--variant", choices=("autocast", "master"), default="autocast")
+    p.add_argument("--variant", choices=("autocast", "master", "f32"), default="autocast")
     p.add_argument("--eager", action="store_true")
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     a = p.parse_args()
