@@ -114,10 +114,10 @@ static __device__ __forceinline__ void gpu_set(gpu_unit<M, V> &u, int e, float v
     }
 }
 
-/* Elements i..i+V-1 of a; 0 where outside lo..hi-1. */
+/* Elements i..i+V-1 of a; `fill` where outside lo..hi-1. */
 template <int M, int V>
 static __device__ __forceinline__ gpu_unit<M, V> gpu_load(gpu_array a, int64_t i, int64_t lo,
-                                                          int64_t hi)
+                                                          int64_t hi, float fill = 0)
 {
     gpu_unit<M, V> u;
     if constexpr (M != GPU_ANY) {
@@ -128,7 +128,8 @@ static __device__ __forceinline__ gpu_unit<M, V> gpu_load(gpu_array a, int64_t i
         }
     }
 #pragma unroll
-    for (int e = 0; e < V; e++) gpu_set(u, e, i + e >= lo && i + e < hi ? gpu_get(a, i + e) : 0.0f);
+    for (int e = 0; e < V; e++)
+        gpu_set(u, e, i + e >= lo && i + e < hi ? gpu_get(a, i + e) : fill);
     return u;
 }
 
