@@ -125,6 +125,10 @@ cudaError_t gpu_update(cudaStream_t stream, int64_t chunks, const gpu_update_chu
                        gpu_type grad, const float *squares, const gpu_step_block *block,
                        gpu_step_answer *answer);
 
+/* chunk.weight = chunk.master, rounded as gpu_update does it; nothing for chunks whose weight is
+ * NULL. For state that init, load or a switch has put on the device. */
+cudaError_t gpu_round_weights(cudaStream_t stream, int64_t chunks, const gpu_update_chunk *chunk);
+
 /* ---- cells: kernels_cells.cu ---- */
 
 /* n strips of `elem_bytes` elements: out[s.to + i] = in[s.from + i]; a table on the device, made

@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(THREADS)
     const int64_t token = blockIdx.x * tokens_each, left = t - token, half = d / 2;
     const int tokens = static_cast<int>(left < tokens_each ? left : tokens_each);
     for (int64_t first = 0; first < half; first += PAIRS) {
-        const int pairs = static_cast<int>(half - first < PAIRS ? half - first : PAIRS);
+        const int pairs = static_cast<int>(half - first < PAIRS ? half - first : int64_t{PAIRS});
         turn(token, tokens, first, pairs, d, base, back, positions, turns, sines, cosines);
         const int units = (pairs + V - 1) / V, rows = tokens * static_cast<int>(heads);
         for (int i = static_cast<int>(threadIdx.x); i < rows * units; i += THREADS) {

@@ -165,6 +165,35 @@ __global__ void __launch_bounds__(THREADS)
     else
         update_chunk<GPU_ANY, GPU_ANY, GPU_ANY>(c, static_cast<gpu_type>(MG), own);
 }
+
+template <int M, int MW> __device__ __forceinline__ void round_chunk(const gpu_update_chunk &c)
+{
+    constexpr int V = 4;
+    const gpu_array master = {c.master, GPU_F32}, weight = {c.weight, GPU_BF16};
+    for (int64_t first = threadIdx.x * V; first < c.n; first += EACH * THREADS * V) {
+        gpu_unit<M, V> w[EACH];
+#pragma unroll
+        for (int k = 0; k < EACH; k++)
+            w[k] = gpu_load<M, V>(master, first + k * THREADS * V, 0, c.n);
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            float v[V];
+#pragma unroll
+            for (int e = 0; e < V; e++) v[e] = gpu_value(w[k], e);
+            gpu_store<MW, V>(weight, first + k * THREADS * V, 0, c.n, v);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(THREADS) round_weights(const gpu_update_chunk *chunk)
+{
+    const gpu_update_chunk c = chunk[blockIdx.x];
+    if (!c.weight) return;
+    if ((reinterpret_cast<uintptr_t>(c.master) | reinterpret_cast<uintptr_t>(c.weight)) % 16 == 0)
+        round_chunk<GPU_F32, GPU_BF16>(c);
+    else
+        round_chunk<GPU_ANY, GPU_ANY>(c);
+}
 } // namespace
 
 cudaError_t gpu_grad_norm(cudaStream_t stream, int64_t chunks, const gpu_norm_chunk *chunk,
@@ -186,4 +215,9 @@ cudaError_t gpu_update(cudaStream_t stream, int64_t chunks, const gpu_update_chu
     auto *const kernel = grad == GPU_F32 ? update<GPU_F32> : update<GPU_BF16>;
     return gpu_launch(kernel, chunks > 0 ? gpu_blocks(chunks, 1) : 1, THREADS, 0, stream, chunks,
                       chunk, squares, block, answer);
+}
+
+cudaError_t gpu_round_weights(cudaStream_t stream, int64_t chunks, const gpu_update_chunk *chunk)
+{
+    return gpu_launch(round_weights, gpu_blocks(chunks, 1), THREADS, 0, stream, chunk);
 }

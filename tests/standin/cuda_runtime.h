@@ -300,6 +300,13 @@ STANDIN_MIN_MAX(unsigned long long)
 STANDIN_MIN_MAX(float)
 STANDIN_MIN_MAX(double)
 
+/* Sine and cosine of pi v. */
+static inline void sincospif(float v, float *s, float *c)
+{
+    const double turn = 3.14159265358979323846 * static_cast<double>(v);
+    *s = static_cast<float>(sin(turn)), *c = static_cast<float>(cos(turn));
+}
+
 #define __trap() standin_fault("__trap()")
 static inline long long clock64()
 {
