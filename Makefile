@@ -137,7 +137,7 @@ $(B)/standin/%.o: %.cpp
 # Shared variables of templates get into sections of their own: GCC 12 forgets where they should go.
 $(B)/standin/%.cu.o: %.cu
 	@mkdir -p $(@D)
-	$(call SAY,CXX,$<) $(CXX) $(STANDIN_FLAGS) $(CXXFLAGS) -Wno-unknown-pragmas $(if $(CI),-Werror) \
+	$(call SAY,CXX,$<) $(CXX) $(STANDIN_FLAGS) $(CXXFLAGS) -fdata-sections -Wno-unknown-pragmas $(if $(CI),-Werror) \
 	    $(STANDIN_SAN) -MMD -MP -x c++ -c $< -o $@
 	@tests/standin/shared.sh $@
 $(STANDIN_LIB): $(patsubst %,$(B)/standin/%.o,$(STANDIN_SRC:.c=))

@@ -35,6 +35,7 @@ extern "C" {
     X(ErrorNoKernelImageForDevice, 209, "no kernel image is available for execution")              \
     X(ErrorUnsupportedPtxVersion, 222, "PTX of a newer toolchain than the driver's")               \
     X(ErrorInvalidResourceHandle, 400, "invalid resource handle")                                  \
+    X(ErrorIllegalState, 401, "the operation cannot be performed in the present state")            \
     X(ErrorNotReady, 600, "device not ready")                                                      \
     X(ErrorIllegalAddress, 700, "an illegal memory access was encountered")                        \
     X(ErrorLaunchOutOfResources, 701, "too many resources requested for launch")                   \

@@ -1,0 +1,9 @@
+/* tests/standin/memory.h: the memory of the device, for the engine. */
+#ifndef LUO_STANDIN_MEMORY_H
+#define LUO_STANDIN_MEMORY_H
+#include "cuda_runtime_api.h"
+#include "standin.h"
+
+void standin_close_memory(void); /* to the host, if it was open */
+void standin_count_memory(standin_counts *out);
+#endif
