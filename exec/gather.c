@@ -113,27 +113,35 @@ luo_gather luo_gatherer_gather(luo_gatherer *g)
     return (luo_gather){g, g->rank == 0, bytes};
 }
 
+static luo_status open(luo_gatherer *g, MPI_Comm comm, luo_err *err)
+{
+    LUO_TRY(mpi(err, MPI_Comm_dup(comm, &g->comm), "copying a communicator"));
+    MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(g->comm, &g->rank);
+    MPI_Comm_size(g->comm, &g->n);
+    g->sizes = calloc((size_t)g->n, sizeof *g->sizes);
+    g->parts = calloc((size_t)g->n, sizeof *g->parts);
+    return g->sizes && g->parts ? LUO_OK : luo_err_nomem(err);
+}
+
 luo_status luo_gatherer_open(MPI_Comm comm, luo_gather_wait wait, void *ctx, luo_gatherer **out,
                              luo_err *err)
 {
     luo_gatherer *g = calloc(1, sizeof *g);
     if (!g) return luo_err_nomem(err);
-    *g = (luo_gatherer){.comm = comm, .wait = wait, .ctx = ctx};
-    MPI_Comm_rank(comm, &g->rank);
-    MPI_Comm_size(comm, &g->n);
-    g->sizes = calloc((size_t)g->n, sizeof *g->sizes);
-    g->parts = calloc((size_t)g->n, sizeof *g->parts);
-    if (!g->sizes || !g->parts) {
+    *g = (luo_gatherer){.comm = MPI_COMM_NULL, .wait = wait, .ctx = ctx};
+    const luo_status st = open(g, comm, err);
+    if (st == LUO_OK)
+        *out = g;
+    else
         luo_gatherer_close(g);
-        return luo_err_nomem(err);
-    }
-    *out = g;
-    return LUO_OK;
+    return st;
 }
 
 void luo_gatherer_close(luo_gatherer *g)
 {
     if (!g) return;
+    if (g->comm != MPI_COMM_NULL) MPI_Comm_free(&g->comm);
     free(g->gathered);
     free(g->sizes);
     free(g->parts);

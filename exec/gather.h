@@ -11,9 +11,8 @@ typedef struct luo_gatherer luo_gatherer;
 /* Waits until the request is done. */
 typedef luo_status (*luo_gather_wait)(void *ctx, MPI_Request *request, luo_err *err);
 
-/* comm: of all ranks, whose errors return; messages of tag 0 on it are the gatherer's while it
- * works. wait NULL: asks again and again, and sleeps meanwhile. Nothing is sent here.
- * Errors: LUO_ENOMEM. Owner: luo_gatherer_close, which may be given NULL. */
+/* Works on a copy of comm. wait NULL: asks again and again, and sleeps meanwhile. Collective.
+ * Errors: LUO_EBACKEND, LUO_ENOMEM. Owner: luo_gatherer_close (collective; may be given NULL). */
 luo_status luo_gatherer_open(MPI_Comm comm, luo_gather_wait wait, void *ctx, luo_gatherer **out,
                              luo_err *err);
 void luo_gatherer_close(luo_gatherer *g);

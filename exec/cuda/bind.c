@@ -155,12 +155,22 @@ static luo_status bind_tables(luo_job *j, luo_err *err)
     return st;
 }
 
+/* A switch needs the memory of both plans until state has moved. */
 static luo_status make_slab(luo_job *j, luo_err *err)
 {
     void *p;
-    j->slab_bytes = j->bound.layout.bytes;
-    LUO_TRY(gpu_alloc(j->slab_bytes, "a device's part of the plan", &p, err));
+    luo_err why = {0};
+    const int64_t bytes = j->bound.layout.bytes, held = j->x->held_bytes;
+    const luo_status st = gpu_alloc(bytes, "a device's part of the plan", &p, &why);
+    if (st != LUO_OK && (st != LUO_EOOM || held == 0)) return luo_err_set(err, st, "%s", why.text);
+    if (st != LUO_OK)
+        return luo_err_set(err, st,
+                           "the next plan does not fit beside the %.3f GiB of the plan to leave, "
+                           "which a switch needs until state has moved: %s",
+                           (double)held / (1 << 30), why.text);
     j->slab = p;
+    j->slab_bytes = bytes;
+    j->x->held_bytes += bytes;
     return LUO_OK;
 }
 
@@ -214,6 +224,7 @@ void gpu_unbind(luo_job *j)
     gpu_free(j->tables);
     gpu_free(j->messages);
     gpu_free(j->slab);
+    j->x->held_bytes -= j->slab_bytes;
     if (j->rank.scratch) luo_arena_free(j->rank.scratch);
     if (j->rank.walk) luo_arena_free(j->rank.walk);
     luo_arena_free(j->arena);

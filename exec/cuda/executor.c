@@ -134,5 +134,7 @@ const luo_executor luo_cuda_executor = {.name = "cuda",
                                         .step = gpu_step,
                                         .move = gpu_move,
                                         .gather = gpu_gather,
+                                        .fetch = gpu_fetch,
+                                        .store = gpu_store,
                                         .tell = tell,
                                         .remark = remark};

@@ -32,8 +32,10 @@
 #include "exec/cuda/fuse.h"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/product.h"
+#include "exec/gather.h"
 
 typedef struct gpu_op gpu_op;
+typedef struct gpu_mover gpu_mover;
 typedef luo_status (*gpu_run)(luo_rank *r, const gpu_op *op, int32_t task);
 
 /* ---- bound once per program ---- */
@@ -181,6 +183,7 @@ struct luo_rank { /* the interpreter's context */
     luo_arena *walk;    /* of the interpreter */
     luo_op_record *record;
     luo_comm_use *use, *used; /* per instruction of the role; those that ran */
+    gpu_mover *mover; /* of a switch, see move.c */
     luo_err err;
 };
 
@@ -223,7 +226,7 @@ struct luo_job {
     gpu_graph graph;
     luo_rank rank;
     luo_state state; /* state.c */
-    void *hold;      /* of state.c */
+    float *arrays;   /* what state.at points to; NULL: nothing is fetched */
     bool broken;     /* a step failed half-way: peers may wait for ever */
 };
 
@@ -245,7 +248,8 @@ struct luo_exec {
     bool graphs;
     char remark[LUO_ERR_TEXT]; /* for the log; "": nothing */
     bool told;                 /* it was */
-    void *gatherer;            /* of state.c */
+    luo_gatherer *gatherer;
+    int64_t held_bytes; /* of the slabs of all jobs */
 };
 
 static inline void *gpu_buf(const luo_job *j, int32_t buffer, int32_t task)
@@ -348,14 +352,21 @@ luo_status gpu_step(luo_job *job, const luo_step_order *order, luo_step_report *
 /* The result of an operation that makes the loss of the step goes to the answer. */
 luo_status gpu_keep_loss(luo_rank *r, const gpu_op *op, int32_t task, cudaStream_t stream);
 
-/* state.c, move.c */
-/* Memory is laid out and zero. Sets job->state. */
+/* state.c */
+/* Memory is laid out and zero. Sets job->state, whose arrays are there from gpu_fetch to gpu_store
+ * (exec/rank.h): f32, cells of the pieces alone (weight_frame is state_frame). */
 luo_status gpu_state_bind(luo_job *job, luo_err *err);
 void gpu_state_unbind(luo_job *job); /* also after gpu_state_bind failed or never ran */
 luo_state *gpu_state(luo_job *job);
-luo_status gpu_move(luo_job *from, luo_job *to, const luo_switching *what, const luo_recipe *recipe,
-                    luo_step_report *out, luo_err *err);
-luo_status gpu_gather_open(luo_exec *x, luo_err *err);
+luo_status gpu_fetch(luo_job *job, bool contents, luo_err *err);
+luo_status gpu_store(luo_job *job, bool contents, luo_err *err);
+/* bf16: working weights of the pieces from their masters. Waits for it. */
+luo_status gpu_round_state(luo_job *job, luo_err *err);
+luo_status gpu_gather_open(luo_exec *x, luo_err *err); /* collective, as its end is */
 void gpu_gather_close(luo_exec *x);
 luo_status gpu_gather(luo_exec *x, luo_gather *out);
+
+/* move.c */
+luo_status gpu_move(luo_job *from, luo_job *to, const luo_switching *what, const luo_recipe *recipe,
+                    luo_step_report *out, luo_err *err);
 #endif

@@ -1,0 +1,285 @@
+/* exec/cuda/state.c: parameters and their state between the device and files.
+ *
+ * While somebody fills or saves them, the cells of a job's pieces lie in host memory as well,
+ * always in f32: a checkpoint knows no device and no precision of the working weights. They travel
+ * in windows of page-locked memory, two at a time, so that the device copies while the host does;
+ * no memory of the device is needed for that, since at a checkpoint there may be none left. */
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/cuda/job.h"
+
+/* ---- what a job has ---- */
+
+luo_status gpu_state_bind(luo_job *j, luo_err *err)
+{
+    const luo_bound *b = &j->bound;
+    luo_piece *at = LUO_NEW_N(j->arena, luo_piece, b->npieces);
+    if (!at) return luo_err_nomem(err);
+    for (int32_t i = 0; i < b->npieces; i++) {
+        at[i] = b->piece[i];
+        at[i].weight_frame = at[i].state_frame; /* only cells of the piece are moved */
+    }
+    j->state =
+        (luo_state){.device = j->x->device, .n = b->npieces, .at = at, .elem = sizeof(float)};
+    return LUO_OK;
+}
+
+static void drop_arrays(luo_job *j)
+{
+    for (int32_t i = 0; i < j->state.n; i++)
+        j->state.at[i].weight = j->state.at[i].m = j->state.at[i].v = NULL;
+    free(j->arrays);
+    j->arrays = NULL;
+}
+
+void gpu_state_unbind(luo_job *j)
+{
+    drop_arrays(j);
+}
+
+luo_state *gpu_state(luo_job *j)
+{
+    return &j->state;
+}
+
+/* Per piece weight, m, v. */
+static luo_status make_arrays(luo_job *j, luo_err *err)
+{
+    int64_t cells = 0;
+    for (int32_t i = 0; i < j->state.n; i++)
+        if (!j->state.at[i].piece.empty) cells += 3 * j->state.at[i].state_frame.volume;
+    j->arrays = malloc((size_t)(cells > 0 ? cells : 1) * sizeof(float));
+    if (!j->arrays) return luo_err_nomem(err);
+    float *next = j->arrays;
+    for (int32_t i = 0; i < j->state.n; i++) {
+        luo_piece *p = &j->state.at[i];
+        const int64_t n = p->state_frame.volume;
+        if (p->piece.empty) continue;
+        p->weight = next;
+        p->m = next + n;
+        p->v = next + 2 * n;
+        next += 3 * n;
+    }
+    return LUO_OK;
+}
+
+/* ---- windows ---- */
+
+enum { WINDOW = 4 << 20 }; /* elements */
+
+typedef struct window {    /* neighbouring elements of the device, with strips in it */
+    float *device, *cells; /* its first element; where its strips lie one after the other */
+    const luo_strip *strip;
+    int32_t n;
+} window;
+
+typedef struct crane {
+    luo_job *job;
+    bool up; /* to the host */
+    cudaStream_t stream;
+    luo_arena *arena; /* strips of one array */
+    int64_t room;     /* elements of a window */
+    float *pinned[2];
+    cudaEvent_t done[2];
+    bool busy[2]; /* the device reads or writes it, until done */
+    window under_way[2];
+    int turn;
+    luo_err *err;
+} crane;
+
+static int64_t span_of(const window *w)
+{
+    const luo_strip *last = &w->strip[w->n - 1];
+    return last->at + last->n - w->strip[0].at;
+}
+
+/* Cells of a window between page-locked memory and the arrays. */
+static void carry(const window *w, float *pinned, bool up)
+{
+    float *cells = w->cells;
+    for (int32_t i = 0; i < w->n; i++) {
+        float *there = pinned + (w->strip[i].at - w->strip[0].at);
+        const size_t bytes = (size_t)w->strip[i].n * sizeof(float);
+        memcpy(up ? cells : there, up ? there : cells, bytes);
+        cells += w->strip[i].n;
+    }
+}
+
+static luo_status settle(crane *c, int k)
+{
+    if (!c->busy[k]) return LUO_OK;
+    LUO_TRY(gpu_check(c->err, cudaEventSynchronize(c->done[k]), "moving state"));
+    c->busy[k] = false;
+    if (c->up) carry(&c->under_way[k], c->pinned[k], true);
+    return LUO_OK;
+}
+
+/* What lies between the strips of a weight belongs to others, who bring it before it is read. */
+static luo_status begin(crane *c, const window *w)
+{
+    const int k = c->turn;
+    const int64_t span = span_of(w);
+    const size_t bytes = (size_t)span * sizeof(float);
+    LUO_TRY(settle(c, k));
+    c->under_way[k] = *w;
+    if (!c->up && w->n > 1) memset(c->pinned[k], 0, bytes);
+    if (!c->up) carry(w, c->pinned[k], false);
+    const cudaError_t code =
+        c->up ? cudaMemcpyAsync(c->pinned[k], w->device, bytes, cudaMemcpyDeviceToHost, c->stream)
+              : cudaMemcpyAsync(w->device, c->pinned[k], bytes, cudaMemcpyHostToDevice, c->stream);
+    LUO_TRY(gpu_check(c->err, code, "moving state"));
+    LUO_TRY(gpu_check(c->err, cudaEventRecord(c->done[k], c->stream), "moving state"));
+    c->busy[k] = true;
+    c->turn = 1 - k;
+    return LUO_OK;
+}
+
+/* The list again, with no strip longer than a window. */
+static luo_status cut(crane *c, const luo_strips *s, luo_strip **out, int32_t *n)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < s->n; i++) most += s->at[i].n / c->room + 1;
+    luo_strip *at = LUO_NEW_N(c->arena, luo_strip, most);
+    if (!at) return luo_err_nomem(c->err);
+    *n = 0;
+    for (int32_t i = 0; i < s->n; i++)
+        for (int64_t k = 0; k < s->at[i].n; k += c->room) {
+            const int64_t left = s->at[i].n - k;
+            at[(*n)++] = (luo_strip){s->at[i].at + k, left < c->room ? left : c->room};
+        }
+    *out = at;
+    return LUO_OK;
+}
+
+/* One array: as many strips a window as fit. */
+static luo_status carry_array(crane *c, float *device, float *cells, const luo_strips *s)
+{
+    luo_strip *at;
+    int32_t n;
+    LUO_TRY(cut(c, s, &at, &n));
+    for (int32_t i = 0; i < n;) {
+        window w = {device + at[i].at, cells, &at[i], 1};
+        int64_t elements = at[i].n;
+        for (; i + w.n < n && at[i + w.n].at + at[i + w.n].n - at[i].at <= c->room; w.n++)
+            elements += at[i + w.n].n;
+        LUO_TRY(begin(c, &w));
+        cells += elements;
+        i += w.n;
+    }
+    return LUO_OK;
+}
+
+static luo_status carry_piece(crane *c, int32_t i)
+{
+    const luo_piece *p = &c->job->state.at[i], *bound = &c->job->bound.piece[i];
+    const gpu_piece there = gpu_piece_at(c->job, i);
+    const luo_strip all = {0, p->state_frame.volume};
+    const luo_strips whole = {all.n > 0, &all, all.n};
+    luo_strips weight = whole;
+    if (there.master == there.weight)
+        LUO_TRY(luo_frame_strips(c->arena, &bound->weight_frame, &p->piece, &weight, c->err));
+    LUO_TRY(carry_array(c, there.master, p->weight, &weight));
+    LUO_TRY(carry_array(c, there.m, p->m, &whole));
+    return carry_array(c, there.v, p->v, &whole);
+}
+
+static luo_status carry_all(crane *c)
+{
+    for (int32_t i = 0; i < c->job->state.n; i++)
+        if (!c->job->state.at[i].piece.empty) LUO_TRY(carry_piece(c, i));
+    for (int k = 0; k < 2; k++, c->turn = 1 - c->turn) LUO_TRY(settle(c, c->turn));
+    return LUO_OK;
+}
+
+static luo_status open_crane(crane *c)
+{
+    int64_t most = 1;
+    for (int32_t i = 0; i < c->job->state.n; i++)
+        if (!c->job->state.at[i].piece.empty && c->job->bound.piece[i].weight_frame.volume > most)
+            most = c->job->bound.piece[i].weight_frame.volume;
+    c->room = most < WINDOW ? most : WINDOW;
+    c->arena = luo_arena_new(1 << 16);
+    if (!c->arena) return luo_err_nomem(c->err);
+    for (int k = 0; k < 2; k++) {
+        void *p, *unused;
+        LUO_TRY(gpu_alloc_mapped(c->room * (int64_t)sizeof(float), "a window for state", &p,
+                                 &unused, c->err));
+        c->pinned[k] = p;
+        LUO_TRY(gpu_check(
+            c->err,
+            cudaEventCreateWithFlags(&c->done[k], cudaEventDisableTiming | cudaEventBlockingSync),
+            "making events"));
+    }
+    return LUO_OK;
+}
+
+static void close_crane(crane *c)
+{
+    (void)cudaStreamSynchronize(c->stream); /* after an error windows may still be under way */
+    for (int k = 0; k < 2; k++) {
+        gpu_free_mapped(c->pinned[k]);
+        if (c->done[k]) (void)cudaEventDestroy(c->done[k]);
+    }
+    if (c->arena) luo_arena_free(c->arena);
+}
+
+static luo_status carry_state(luo_job *j, bool up, luo_err *err)
+{
+    crane c = {.job = j, .up = up, .stream = j->x->stream[LUO_STREAM_MOVE], .err = err};
+    if (!j->bound.program) return LUO_OK;
+    luo_status st = open_crane(&c);
+    if (st == LUO_OK) st = carry_all(&c);
+    close_crane(&c);
+    return st;
+}
+
+/* ---- the two ways ---- */
+
+luo_status gpu_fetch(luo_job *j, bool contents, luo_err *err)
+{
+    luo_status st = j->arrays ? LUO_OK : make_arrays(j, err);
+    if (st == LUO_OK && contents) st = carry_state(j, true, err);
+    if (st != LUO_OK) drop_arrays(j);
+    return st;
+}
+
+luo_status gpu_round_state(luo_job *j, luo_err *err)
+{
+    const cudaStream_t stream = j->x->stream[LUO_STREAM_MOVE];
+    if (!j->bound.program || j->x->config.dtype != LUO_BF16) return LUO_OK;
+    LUO_TRY(
+        gpu_check(err, gpu_round_weights(stream, j->nupdate, j->update_chunk), "rounding weights"));
+    return gpu_check(err, cudaStreamSynchronize(stream), "rounding weights");
+}
+
+luo_status gpu_store(luo_job *j, bool contents, luo_err *err)
+{
+    luo_status st = LUO_OK;
+    if (contents && !j->arrays)
+        st = luo_err_set(err, LUO_EBUG, "state is stored that was not fetched.");
+    else if (contents)
+        st = carry_state(j, false, err);
+    if (st == LUO_OK && contents) st = gpu_round_state(j, err);
+    drop_arrays(j);
+    return st;
+}
+
+/* ---- files: what all ranks send to the one that writes ---- */
+
+luo_status gpu_gather_open(luo_exec *x, luo_err *err)
+{
+    return luo_gatherer_open(MPI_COMM_WORLD, NULL, NULL, &x->gatherer, err);
+}
+
+void gpu_gather_close(luo_exec *x)
+{
+    luo_gatherer_close(x->gatherer);
+}
+
+luo_status gpu_gather(luo_exec *x, luo_gather *out)
+{
+    *out = luo_gatherer_gather(x->gatherer);
+    return LUO_OK;
+}
