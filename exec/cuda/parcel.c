@@ -125,8 +125,9 @@ static luo_status send(gpu_list *c, const cutter *k, gpu_parcel *out)
     const int64_t bytes = k->n * (int64_t)sizeof *k->at;
     LUO_TRY(gpu_alloc(bytes, "a table of what a switch moves", &p, c->err));
     out->table = p;
-    return gpu_check(c->err, cudaMemcpy(p, k->at, (size_t)bytes, cudaMemcpyHostToDevice),
-                     "sending a table of what a switch moves");
+    cudaError_t code = cudaMemcpy(p, k->at, (size_t)bytes, cudaMemcpyHostToDevice);
+    if (code == cudaSuccess) code = cudaStreamSynchronize(NULL); /* the copy may lag */
+    return gpu_check(c->err, code, "sending a table of what a switch moves");
 }
 
 luo_status gpu_parcel_make(gpu_list *c, gpu_parcel_way way, int64_t most, gpu_parcel *out)

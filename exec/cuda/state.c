@@ -156,8 +156,8 @@ static luo_status cut(crane *c, const luo_strips *s, luo_strip **out, int32_t *n
 /* One array: as many strips a window as fit. */
 static luo_status carry_array(crane *c, float *device, float *cells, const luo_strips *s)
 {
-    luo_strip *at;
-    int32_t n;
+    luo_strip *at = NULL;
+    int32_t n = 0;
     LUO_TRY(cut(c, s, &at, &n));
     for (int32_t i = 0; i < n;) {
         window w = {device + at[i].at, cells, &at[i], 1};
