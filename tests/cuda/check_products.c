@@ -22,6 +22,7 @@ static void opened(gpu_blas **blas)
 {
     luo_err err = {0};
     gpu_facts facts;
+    setenv("CUBLASLT_WORKSPACE_SIZE", "1024", 0);
     gpu_prepare_environment();
     openblas_set_num_threads(1);
     ck_assert_msg(gpu_open(0, &facts, &err) == LUO_OK, "%s", err.text);
@@ -74,7 +75,7 @@ static gpu_product draw(gpu_case *c, int size)
     const bool even = gpu_case_coin(c);
     int64_t *dim[] = {&p.m, &p.n, &p.k};
     for (int i = 0; i < 3; i++) {
-        *dim[i] = gpu_case_draw(c, gpu_case_draw(c, 0, 20) ? 1 : 0, size);
+        *dim[i] = gpu_case_draw(c, 0, 20) ? gpu_case_draw(c, 1, size) : 0;
         if (even) *dim[i] = (*dim[i] + 7) / 8 * 8;
     }
     p.lda = (p.ta ? p.m : p.k) + (even ? 8 * gpu_case_draw(c, 0, 1) : gpu_case_draw(c, 0, 5));
