@@ -1,11 +1,22 @@
 /* exec/cuda/comm.h: NCCL: communicators made once and kept, communications enqueued, and what
  * watches them.
  *
- * Which communicator. A collective: that of its group, by (stream, ordered devices). Messages: one
- * per (lane direction, senders then receivers in order) of their exchange, since NCCL runs what is
- * issued on one communicator in order, and a receive posted early must not stand before a send that
- * it needs (ARCHITECTURE.md, lanes of pp). All members derive the same list in the same order from
- * the program set. */
+ * Which communicator an instruction uses, and why their order can not block: comm_plan.h.
+ *
+ * All of them are non-blocking: no call of NCCL keeps this process, so that another thread can
+ * abort them at any moment. A call here returns when what it asked for stands in the stream (or in
+ * the graph that is captured: the same on all ranks of a communicator, and in ThreadLocal mode,
+ * since NCCL launches from a thread of its own). A graph holds the communicators that were captured
+ * in it: destroy it before gpu_comms_close, also after an abort, since NCCL waits for that.
+ *
+ *   comm_plan.c   which, who, in which order (pure)
+ *   comm_open.c   facts of all ranks, environment, the root
+ *   comm_bind.c   cache, ncclCommSplit
+ *   comm_connect.c   connections of those who exchange messages
+ *   comm.c        what can go wrong: polls, aborts, the end
+ *   comm_calls.c  collectives and exchanges
+ *   watch.c       who looks whether it all goes on
+ */
 #ifndef LUO_EXEC_CUDA_COMM_H
 #define LUO_EXEC_CUDA_COMM_H
 #include "exec/bound.h"
@@ -14,34 +25,50 @@
 typedef struct gpu_comms gpu_comms; /* of an executor */
 typedef struct gpu_comm gpu_comm;   /* one communicator */
 
-/* Ranks tell each other their facts over MPI: differing NCCL or driver versions, GPU types and
- * compute capabilities are reported (mixed GPU types are allowed: one line on stderr's log through
- * *warning, NULL: none); NCCL versions that differ are an error. Ranks that share a GPU get an
- * NCCL_HOSTID of their own. A root communicator of all ranks is made: others are split off it.
- * Errors: LUO_EBACKEND. Collective. Owner: gpu_comms_close. */
+/* Ranks tell each other their facts over MPI: NCCL versions that differ are an error; differing GPU
+ * types, drivers and libraries are a warning. Ranks that share a GPU get an NCCL_HOSTID of their
+ * own; unless the user has set them, NCCL_LAUNCH_ORDER_IMPLICIT becomes 1 where kernels may overlap
+ * all the same (NCCL 2.26, CUDA 12.3), and NCCL_GRAPH_MIXING_SUPPORT 0. A root communicator of all
+ * ranks is made: others are split off it.
+ * Pre: one thread calls all but gpu_comms_broken and gpu_comms_abort. config outlives it.
+ * Errors: LUO_EBACKEND, LUO_EPEER, LUO_ETIMEOUT, LUO_ENOMEM. Collective. Owner: gpu_comms_close. */
 luo_status gpu_comms_open(const luo_rank_config *config, const gpu_facts *mine, gpu_comms **out,
                           luo_err *err);
-void gpu_comms_close(gpu_comms *c); /* aborts what an error has left */
-/* What ranks should know before they start ("2 GPU types: ..."); "" if nothing. */
+/* Collective unless they were aborted. NULL is fine. */
+void gpu_comms_close(gpu_comms *c);
+/* What ranks should know before they start ("2 types of GPU: .."), no full stop; "": nothing. */
 const char *gpu_comms_warning(const gpu_comms *c);
 
 /* Makes the communicators that a set of programs (of steps or of a switch) needs and does not find
  * in the cache, by ncclCommSplit of the root or, where that is not possible, by a unique id through
- * MPI. Non-blocking, polled. Collective over all ranks, in the order of the set.
- * Errors: LUO_EBACKEND, LUO_ETIMEOUT, LUO_ENOMEM. */
+ * MPI. Collective over all ranks. Groups that do not overlap are made by one split. Devices that
+ * exchange messages exchange a byte, so that they are connected before a step.
+ * Errors: LUO_EBACKEND a device without a rank, or NCCL's; LUO_EPEER; LUO_ETIMEOUT; LUO_EUNSUP as
+ * gpu_comm_plan_make; LUO_ENOMEM. All ranks fail alike. */
 luo_status gpu_comms_bind(gpu_comms *c, const luo_programs *set, luo_err *err);
-/* The communicator of an instruction of this rank's program. NULL: a group of one. */
-gpu_comm *gpu_comms_find(const gpu_comms *c, const luo_programs *set, const luo_program *program,
+/* The communicator of an instruction of this rank's program. NULL: a group of one, or
+ * gpu_comms_bind was not called for the set. */
+gpu_comm *gpu_comms_find(gpu_comms *c, const luo_programs *set, const luo_program *program,
                          const luo_instr *instr);
-int32_t gpu_comms_count(const gpu_comms *c); /* made so far, this rank's */
+/* A communicator of these devices (ascending ranks) outside of any program, for measuring; cached
+ * like the others. Collective over all ranks; *out NULL: a group of one, or this rank is not in it.
+ */
+luo_status gpu_comms_make(gpu_comms *c, int32_t stream, int32_t n, const int32_t *dev,
+                          gpu_comm **out, luo_err *err);
+int32_t gpu_comms_count(const gpu_comms *c); /* made so far, this rank's; without the root */
 
-/* Enqueue on `stream`; types by elem_bytes (2: bf16, 4: f32, 1: bytes). Counts in elements.
- * v-variants (counts that differ) are grouped sends and receives, reductions of them followed by
- * sums in rank order. Errors: LUO_EPEER a communicator was aborted; LUO_EBACKEND. */
+/* Enqueue on `stream`; types by elem_bytes (2: bf16, 4: f32, 1: bytes, for all but sums). Counts in
+ * elements; a part of 0 is not sent. g NULL: a group of one; the operand is copied where the result
+ * is wanted. v-variants (counts that differ) are grouped sends and receives, reductions of them
+ * followed by sums in rank order.
+ * Pre: operand and result are the same (all-reduce), or the operand lies in its place in the result
+ * (all-gather), or they do not overlap.
+ * Errors: LUO_EPEER a communicator was aborted or a peer is gone; LUO_EBACKEND; LUO_EBUG a peer
+ * outside of g, a type that NCCL has not. */
 luo_status gpu_all_reduce(gpu_comm *g, const void *from, void *to, int64_t n, int64_t elem_bytes,
                           luo_reduce how, cudaStream_t stream, luo_err *err);
 /* counts: per rank of the group; from holds all of them packed. work: for uneven counts,
- * (ranks) * counts[own] elements; NULL if even. */
+ * (ranks) * counts[own] elements, apart from the others; NULL if even. */
 luo_status gpu_reduce_scatter(gpu_comm *g, const void *from, void *to, const int64_t *counts,
                               int64_t elem_bytes, luo_reduce how, void *work, cudaStream_t stream,
                               luo_err *err);
@@ -53,7 +80,7 @@ typedef struct gpu_message {
     void *at;
     int64_t n; /* elements */
 } gpu_message;
-/* One group: all of them proceed together. */
+/* One group: all of them proceed together. A message of no elements is not sent. */
 luo_status gpu_exchange(gpu_comm *g, int32_t n, const gpu_message *message, int64_t elem_bytes,
                         cudaStream_t stream, luo_err *err);
 
@@ -95,7 +122,9 @@ void gpu_watcher_arm(gpu_watcher *w, double limit_s);
 /* LUO_OK, LUO_ESTUCK or LUO_EPEER with the sentence, after which all communicators are aborted. */
 luo_status gpu_watcher_disarm(gpu_watcher *w, luo_err *err);
 void gpu_watcher_stop(gpu_watcher *w);
-/* For gpu_watched of a gpu_comms. */
+/* For gpu_watched of a gpu_comms; of any thread. broken: text lives until the next call. abort:
+ * NCCL's kernels end soon after; calls of this rank fail from then on. It does not wait for that.
+ */
 const char *gpu_comms_broken(gpu_comms *c);
 void gpu_comms_abort(gpu_comms *c);
 #endif

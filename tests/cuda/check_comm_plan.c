@@ -9,7 +9,8 @@
 
 typedef struct tally {
     plan_tally plans;
-    int groups, messages, switches, shared, rounds, stuck_together, stuck_serial, machines;
+    int groups, messages, switches, shared, rounds, stuck_together, stuck_serial, stuck_hosts,
+        machines;
 } tally;
 
 static uint64_t seed_now;
@@ -179,6 +180,16 @@ static bool finishes(const gpu_comm_plan *plan, machine_choice choose, launch_or
     return over;
 }
 
+static bool hosts_finish(const gpu_comm_plan *plan, bool messages)
+{
+    luo_arena *a = luo_arena_new(1 << 18);
+    machine m;
+    machine_open(&m, a, plan->set, plan->n, LAUNCH_FREE, by_plan, plan);
+    const bool over = machine_hosts(&m, messages);
+    luo_arena_free(a);
+    return over;
+}
+
 static bool check_machine(const gpu_comm_plan *plan, tally *t)
 {
     char wrong[256];
@@ -188,6 +199,8 @@ static bool check_machine(const gpu_comm_plan *plan, tally *t)
     good &= expect(finishes(plan, by_plan, LAUNCH_FREE, wrong, sizeof wrong),
                    "programs that do not finish in a free order");
     good &= expect(wrong[0] == 0, wrong);
+    good &= expect(hosts_finish(plan, false), "hosts that wait for each other in collectives");
+    t->stuck_hosts += !hosts_finish(plan, true);
     t->stuck_together += !finishes(plan, together, LAUNCH_FREE, wrong, sizeof wrong);
     t->stuck_serial += !finishes(plan, by_plan, LAUNCH_SERIAL, wrong, sizeof wrong);
     t->machines++;
@@ -283,9 +296,10 @@ START_TEST(random_programs)
         cases++;
     }
     printf("%d cases: %d collectives, %d exchanges, %d switches, %d found again, %d saved by "
-           "rounds; %d runs: %d stuck on one communicator per stream, %d stuck one at a time\n",
+           "rounds; %d runs: %d stuck on one communicator per stream, %d stuck one at a time, %d "
+           "stuck where messages keep their hosts\n",
            cases, t.groups, t.messages, t.switches, t.shared, t.rounds, t.machines,
-           t.stuck_together, t.stuck_serial);
+           t.stuck_together, t.stuck_serial, t.stuck_hosts);
     ck_assert_int_eq(failed, 0);
     if (cases < 40) return; /* do the cases show what they are for? */
     ck_assert(t.groups >= 100 && t.messages >= 100 && t.switches >= 10 && t.shared >= 10);

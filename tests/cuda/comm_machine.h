@@ -317,6 +317,60 @@ static inline bool machine_begin(machine *m, machine_device *d)
     return moved;
 }
 
+/* ---- hosts alone ---- */
+
+/* The first use of a connection keeps the host until the others use it too. So hosts that issue
+ * without waiting for their devices have to come to an end also if every collective keeps them
+ * (and every message, if `messages`). */
+static inline bool machine_hosts_meet(machine *m, const int32_t *at, machine_device *d,
+                                      bool messages)
+{
+    const machine_op *o = &d->op[at[d - m->dev]];
+    const luo_slot *slot = &d->program->slots[machine_instr(d, o)->slot];
+    if (machine_instr(d, o)->kind == LUO_INSTR_COLLECTIVE) {
+        const luo_group *g = &m->set->groups[slot->group];
+        for (int32_t i = 0; i < g->n; i++) {
+            const machine_device *e = machine_of(m, g->dev[i]);
+            const machine_op *x = &e->op[at[e - m->dev]];
+            if (at[e - m->dev] == e->n || x->comm != o->comm || x->place < o->place) return false;
+        }
+        return true;
+    }
+    for (int32_t i = 0; messages && i < slot->nmessage; i++) {
+        const luo_message *x = &slot->message[i];
+        machine_device *e = machine_of(m, x->peer);
+        const int32_t rank = machine_rank_of(d, o, x->peer, x->send);
+        const machine_op *y = machine_nth(e, o->comm, d->program->device, !x->send, rank);
+        if (!y || y > &e->op[at[e - m->dev]]) return false;
+    }
+    return true;
+}
+
+static inline bool machine_hosts(machine *m, bool messages)
+{
+    int32_t *at = LUO_NEW_N(m->arena, int32_t, m->set->n);
+    bool all = true;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int32_t d = 0; d < m->set->n; d++) {
+            machine_device *e = &m->dev[d];
+            while (at[d] < e->n && machine_hosts_meet(m, at, e, messages)) {
+                if (machine_instr(e, &e->op[at[d]])->kind == LUO_INSTR_COLLECTIVE) {
+                    const luo_group *g =
+                        &m->set->groups[e->program->slots[machine_instr(e, &e->op[at[d]])->slot]
+                                            .group];
+                    for (int32_t i = 0; i < g->n; i++) at[machine_of(m, g->dev[i]) - m->dev]++;
+                } else {
+                    at[d]++;
+                }
+                moved = true;
+            }
+        }
+    }
+    for (int32_t d = 0; d < m->set->n; d++) all &= at[d] == m->dev[d].n;
+    return all;
+}
+
 /* True: every device came to the end of its program. */
 static inline bool machine_run(machine *m)
 {
