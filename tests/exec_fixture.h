@@ -1,5 +1,5 @@
-/* tests/exec_fixture.h: plans run on the host executor inside one test program: one rank alone, or
- * the ranks that mpirun started. The coordinator has no part in it. */
+/* tests/exec_fixture.h: plans run on an executor inside one test program: one rank alone, or the
+ * ranks that mpirun started. The coordinator has no part in it. */
 #ifndef LUO_TESTS_EXEC_FIXTURE_H
 #define LUO_TESTS_EXEC_FIXTURE_H
 #include <math.h>
@@ -13,6 +13,7 @@
 void openblas_set_num_threads(int n);
 
 typedef struct luo_lab { /* one process */
+    const luo_executor *executor; /* on which plans are bound: host, unless the program says so */
     luo_arena *arena;
     int32_t rank, nranks;
     int32_t *devices;
@@ -21,7 +22,8 @@ typedef struct luo_lab { /* one process */
     _Atomic bool abort;
 } luo_lab;
 
-typedef struct luo_trial { /* a plan bound to the executor */
+typedef struct luo_trial { /* a plan bound to an executor */
+    const luo_executor *executor;
     luo_exec *x;
     luo_job *job;
     luo_programs *set;
@@ -51,7 +53,10 @@ static inline void luo_lab_open(luo_lab *lab, int *argc, char ***argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     openblas_set_num_threads(1);
-    *lab = (luo_lab){.arena = luo_arena_new(1 << 20), .rank = rank, .nranks = n};
+    *lab = (luo_lab){.executor = &luo_host_executor,
+                     .arena = luo_arena_new(1 << 20),
+                     .rank = rank,
+                     .nranks = n};
     lab->devices = LUO_NEW_N(lab->arena, int32_t, n);
     for (int32_t i = 0; i < n; i++) lab->devices[i] = i;
     luo_diags_init(&diags, lab->arena);
@@ -81,7 +86,7 @@ static inline luo_exec *luo_lab_executor(luo_lab *lab, const luo_model *model, l
                                     .dtype = dtype,
                                     .corpus = lab->corpus,
                                     .abort = &lab->abort};
-    if (luo_host_executor.open(&config, &x, &err) != LUO_OK) luo_lab_die("open", &err);
+    if (lab->executor->open(&config, &x, &err) != LUO_OK) luo_lab_die("open", &err);
     return x;
 }
 
@@ -89,12 +94,12 @@ static inline luo_trial luo_lab_bind(luo_arena *a, luo_lab *lab, luo_exec *x, co
                                      const luo_model *model)
 {
     luo_err err = {0};
-    luo_trial t = {.x = x, .recipe = LUO_NEW(a, luo_recipe)};
+    luo_trial t = {.executor = lab->executor, .x = x, .recipe = LUO_NEW(a, luo_recipe)};
     const luo_compile_opts opts = {.check = true};
     *t.recipe = (luo_recipe){.plan = plan, .sequence_tokens = plan->sequence_tokens};
     if (luo_plan_compile(a, plan, model, lab->cluster, &opts, &t.set, &err) != LUO_OK)
         luo_lab_die("compile", &err);
-    if (luo_host_executor.bind(x, 0, t.set, t.recipe, &t.job, &err) != LUO_OK)
+    if (t.executor->bind(x, 0, t.set, t.recipe, &t.job, &err) != LUO_OK)
         luo_lab_die("bind", &err);
     return t;
 }
@@ -106,8 +111,31 @@ static inline luo_step_report luo_lab_step(luo_trial *t, int64_t step)
     luo_step_report r = {0};
     const luo_step_order order = {
         .step = step, .npace = 1, .pace = &even, .withdraw_s = INFINITY, .kill_s = INFINITY};
-    if (luo_host_executor.step(t->job, &order, &r, &err) != LUO_OK) luo_lab_die("step", &err);
+    if (t->executor->step(t->job, &order, &r, &err) != LUO_OK) luo_lab_die("step", &err);
     return r;
+}
+
+/* The state of a trial, with its arrays; contents: those of the executor, else any. They are there
+ * until luo_trial_put. */
+static inline luo_state *luo_trial_take(const luo_trial *t, bool contents)
+{
+    luo_err err = {0};
+    if (t->executor->fetch && t->executor->fetch(t->job, contents, &err) != LUO_OK)
+        luo_lab_die("fetch", &err);
+    return t->executor->state(t->job);
+}
+
+static inline void luo_trial_put(const luo_trial *t, bool contents)
+{
+    luo_err err = {0};
+    if (t->executor->store && t->executor->store(t->job, contents, &err) != LUO_OK)
+        luo_lab_die("store", &err);
+}
+
+static inline void luo_trial_init(const luo_trial *t, const luo_model *model, uint64_t seed)
+{
+    luo_state_init(luo_trial_take(t, false), model, seed);
+    luo_trial_put(t, true);
 }
 
 static inline double luo_real_at(const void *array, size_t elem, int64_t i)

@@ -74,6 +74,28 @@ static inline luo_plan *alone(luo_arena *a, const luo_plan *p)
     return q;
 }
 
+/* The plan of one device that plans are compared with: on host, in f32 where the trial's precision
+ * is none of the host's. x: of the trial; an executor of its own is opened where that is another.
+ */
+static inline luo_trial refer(luo_arena *a, luo_lab *lab, luo_exec *x, const luo_plan *plan,
+                              const luo_model *model)
+{
+    const luo_executor *tested = lab->executor;
+    luo_plan *one = alone(a, plan);
+    if (one->dtype == LUO_BF16) one->dtype = LUO_F32;
+    lab->executor = &luo_host_executor;
+    if (tested != lab->executor) x = luo_lab_executor(lab, model, one->dtype);
+    const luo_trial t = luo_lab_bind(a, lab, x, one, model);
+    lab->executor = tested;
+    return t;
+}
+
+static inline void close_reference(const luo_lab *lab, const luo_trial *t)
+{
+    t->executor->unbind(t->job);
+    if (t->executor != lab->executor) t->executor->close(t->x);
+}
+
 /* ---- comparing ---- */
 
 typedef struct curve { /* by step */
@@ -96,7 +118,7 @@ static inline void train(luo_trial *t, curve *c, int64_t first, int n)
 /* All of the single device's state on every rank: per parameter weight, m, v. */
 static inline double *spread(luo_arena *a, const luo_lab *lab, const luo_trial *t, int64_t *count)
 {
-    const luo_state *s = luo_host_executor.state(t->job);
+    const luo_state *s = luo_trial_take(t, true);
     int64_t n = 0, at = 0;
     for (int32_t i = 0; i < s->n; i++) {
         int64_t v = 1;
@@ -111,6 +133,7 @@ static inline double *spread(luo_arena *a, const luo_lab *lab, const luo_trial *
             for (int64_t c = 0; c < p->weight_frame.volume; c++)
                 all[at++] = luo_real_at(from[k], s->elem, c);
     }
+    luo_trial_put(t, false);
     MPI_Bcast(all, (int)(3 * n), MPI_DOUBLE, 0, MPI_COMM_WORLD);
     *count = n;
     return all;
@@ -173,28 +196,36 @@ static inline truth truth_of(const double *ref, const double *early, int64_t n)
     return t;
 }
 
+/* What rounding makes of a gradient, as part of the largest of its tensor; squared, and with room.
+ */
+static inline double noise_of(luo_dtype d)
+{
+    return d == LUO_F64 ? 0 : d == LUO_F32 ? 1e-6 : 0.1;
+}
+
 /* AdamW divides the gradient by its own size: where the gradient is mostly rounding, so is the
  * direction of a step of full size. In f32 rounding is about 1e-6 of the largest gradient of a
  * tensor, so a cell whose gradients were at least 1e-3 of it steps aside by at most 1e-3 of the
- * rate. v grows from step to step (but for its decay): what it was after the first one tells. Cells
- * below are only asked to have made no longer steps than the rate, up or down; their gradients are
- * compared like all others, as m and v. */
-static inline double far_weight(const truth *t, int64_t c, double x, size_t elem)
+ * rate; in bf16 it is about 1e-2. v grows from step to step (but for its decay): what it was after
+ * the first one tells. Cells below are only asked to have made no longer steps than the rate, up or
+ * down; their gradients are compared like all others, as m and v. */
+static inline double far_weight(const truth *t, int64_t c, double x, luo_dtype dtype)
 {
     const double e = fabs(x - t->at[0][c]);
-    const bool rounding = elem == 4 && t->early && t->early[c] < 1e-6 * t->early_most;
+    const bool rounding = t->early && t->early[c] < noise_of(dtype) * t->early_most;
     if (rounding && e <= 2 * LUO_LEARNING_RATE * 6) return 0; /* no trial has more steps */
     return e / t->most[0];
 }
 
 /* Largest difference relative to the largest value of the tensor. */
 static inline void compare_piece(luo_arena *a, const luo_state *s, const luo_piece *p,
-                                 const double *ref, const double *early, worst *w)
+                                 luo_dtype dtype, const double *ref, const double *early, worst *w)
 {
     static const char *const kinds[] = {"weight", "m", "v"};
+    const double least = dtype == LUO_F64 ? 1e-14 : dtype == LUO_F32 ? 1e-6 : 1e-3;
     if (is_rounding(p->param)) {
         for (int64_t c = 0; c < p->state_frame.volume; c++)
-            if (!(fabs(luo_real_at(p->m, s->elem, c)) < (s->elem == 4 ? 1e-6 : 1e-14)))
+            if (!(fabs(luo_real_at(p->m, s->elem, c)) < least))
                 *w = (worst){INFINITY, "m of a bias of keys"};
         return;
     }
@@ -211,7 +242,7 @@ static inline void compare_piece(luo_arena *a, const luo_state *s, const luo_pie
             const double x = k == 0 ? luo_real_at(p->weight, s->elem, in_weight[c])
                                     : luo_real_at(k == 1 ? p->m : p->v, s->elem, in_state[c]);
             const double e =
-                k == 0 ? far_weight(&t, at[c], x, s->elem) : fabs(x - t.at[k][at[c]]) / t.most[k];
+                k == 0 ? far_weight(&t, at[c], x, dtype) : fabs(x - t.at[k][at[c]]) / t.most[k];
             if (!(e > w->error) && !isnan(e)) continue;
             w->error = isnan(e) ? INFINITY : e;
             snprintf(w->name, sizeof w->name, "%s of %s", kinds[k], p->param->name);
@@ -219,20 +250,21 @@ static inline void compare_piece(luo_arena *a, const luo_state *s, const luo_pie
     luo_arena_reset(a, mark);
 }
 
-/* early: spread after the first step, which f32 needs; NULL in f64. */
+/* early: spread after the first step, which all but f64 need; NULL in f64. */
 static inline worst compare(luo_arena *a, const luo_trial *t, const double *ref,
                             const double *early)
 {
     worst w = {0, ""};
-    const luo_state *s = luo_host_executor.state(t->job);
+    const luo_state *s = luo_trial_take(t, true);
     for (int32_t i = 0; i < s->n; i++) {
         const luo_piece *p = &s->at[i];
         int64_t v = 1;
         for (int32_t d = 0; d < p->param->shape.rank; d++) v *= p->param->shape.dim[d];
-        if (!p->piece.empty) compare_piece(a, s, p, ref, early, &w);
+        if (!p->piece.empty) compare_piece(a, s, p, t->recipe->plan->dtype, ref, early, &w);
         ref += 3 * v;
         if (early) early += 3 * v;
     }
+    luo_trial_put(t, false);
     return w;
 }
 
@@ -261,6 +293,6 @@ static inline bool judge(const luo_lab *lab, const char *what, const char *line,
 
 static inline double bound_of(luo_dtype d)
 {
-    return d == LUO_F64 ? 1e-10 : 1e-4;
+    return d == LUO_F64 ? 1e-10 : d == LUO_F32 ? 1e-4 : 0.05;
 }
 #endif
