@@ -78,10 +78,10 @@ template <int D> static void operands_meet_no_bank_twice()
             ck_assert_int_eq(conflicts(left, 16), 0);
             ck_assert_int_eq(conflicts(right, 16), 0);
             ck_assert_int_eq(conflicts(across, 16), 0);
-            for (int half = 0; half < 2; half++)
+            for (int part = 0; part < 2; part++)
                 for (int j = 2 * k; j < 2 * k + 2; j++) {
                     for (int lane = 0; lane < LANES; lane++)
-                        sums[lane] = tile_sums_at<D>(lane, row0, half, j);
+                        sums[lane] = tile_sums_at<D>(lane, row0, part, j);
                     ck_assert_int_eq(conflicts(sums, 4), 0);
                 }
         }
