@@ -310,10 +310,12 @@ cudaError_t standin_wait(standin_op *op)
         if (!moved || wanting > 0) let_others(idle);
     }
     standin_op_release(op);
+    standin_want_memory_closed();
     return e.error;
 }
 cudaError_t standin_wait_all(void)
 {
+    standin_want_memory_closed();
     for (int idle = 0; e.open > 0;) {
         const bool moved = standin_progress();
         idle = moved ? 0 : idle + 1;

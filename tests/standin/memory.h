@@ -4,6 +4,7 @@
 #include "cuda_runtime_api.h"
 #include "standin.h"
 
-void standin_close_memory(void); /* to the host, if it was open */
+void standin_close_memory(void);       /* to the host, if it should be now */
+void standin_want_memory_closed(void); /* the next time */
 void standin_count_memory(standin_counts *out);
 #endif
