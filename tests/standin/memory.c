@@ -105,7 +105,8 @@ void standin_open_memory(void)
         standin_fault("the memory of the device can not be opened");
     m.open = m.high > 0;
 }
-/* After waits and allocations, when the host looks at results; else seldom, since it costs a system call. */
+/* After waits and allocations, when the host looks at results; else seldom, since it costs a system
+ * call. */
 void standin_close_memory(void)
 {
     if (!m.closing && (!m.open || (standin_random() & 63) != 0)) return;
