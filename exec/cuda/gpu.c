@@ -28,6 +28,23 @@ void gpu_prepare_environment(void)
 
 /* ---- choosing ---- */
 
+/* CUDA says the same of a driver that is too old and of none. */
+static luo_status no_driver(luo_err *err)
+{
+    int driver = 0, runtime = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    (void)cudaGetLastError();
+    if (driver == 0)
+        return luo_err_set(err, LUO_EBACKEND,
+                           "this host has no driver for NVIDIA GPUs; one for CUDA %d.%d is needed.",
+                           runtime / 1000, runtime % 1000 / 10);
+    return luo_err_set(err, LUO_EBACKEND,
+                       "the driver of this host is for CUDA up to %d.%d, but luoshu was built with "
+                       "%d.%d; a newer driver is needed.",
+                       driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+}
+
 static luo_status choose(int32_t local, int *device, luo_err *err)
 {
     int n = 0;
@@ -36,18 +53,7 @@ static luo_status choose(int32_t local, int *device, luo_err *err)
         return luo_err_set(err, LUO_EBACKEND,
                            "this host has no GPU that CUDA sees; one is needed, and "
                            "CUDA_VISIBLE_DEVICES must not hide it.");
-    if (code == cudaErrorInsufficientDriver) {
-        int driver = 0, runtime = 0;
-        (void)cudaDriverGetVersion(&driver);
-        (void)cudaRuntimeGetVersion(&runtime);
-        (void)cudaGetLastError();
-        return luo_err_set(err, LUO_EBACKEND,
-                           driver ? "the driver of this host is for CUDA up to %d.%d, but luoshu "
-                                    "was built with %d.%d; a newer driver is needed."
-                                  : "this host has no driver for NVIDIA GPUs (CUDA %d.%d), but "
-                                    "luoshu was built with %d.%d; install one.",
-                           driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-    }
+    if (code == cudaErrorInsufficientDriver) return no_driver(err);
     LUO_TRY(gpu_check(err, code, "looking for GPUs"));
     *device = (int)(local % n);
     return gpu_check(err, cudaSetDevice(*device), "taking the GPU");
