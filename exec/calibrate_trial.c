@@ -103,8 +103,9 @@ static luo_status open_run(const luo_network *w, luo_dtype dtype, luo_trial_run 
                                   .corpus = t->corpus};
     LUO_TRY(t->executor->open(&t->config, &t->x, err));
     LUO_TRY(t->executor->bind(t->x, 0, t->set, &t->recipe, &t->job, err));
+    if (t->executor->fetch) LUO_TRY(t->executor->fetch(t->job, false, err));
     luo_state_init(t->executor->state(t->job), &t->model, 0);
-    return LUO_OK;
+    return t->executor->store ? t->executor->store(t->job, true, err) : LUO_OK;
 }
 
 luo_status luo_trial_run_open(const luo_measurer *m, const luo_executor *executor,

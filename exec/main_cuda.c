@@ -1,8 +1,10 @@
 /* exec/main_cuda.c: `luoshu-rank-cuda`: one process of a run on GPUs, as exec/main.c is one on
  * processors. */
 #include <stdio.h>
+#include <string.h>
 
 #include "exec/agent.h"
+#include "exec/cuda/calibrate.h"
 #include "exec/cuda/executor.h"
 #include "exec/cuda/gpu.h"
 
@@ -17,7 +19,9 @@ int main(int argc, char **argv)
     luo_err err = {0};
     int code = 0;
     gpu_prepare_environment(); /* before CUDA starts */
-    const luo_status st = luo_rank_main(argc, argv, &luo_cuda_executor, say, &code, &err);
+    const luo_status st = argc > 1 && strcmp(argv[1], "--calibrate") == 0
+                              ? luo_calibrate_main(argc, argv, &gpu_measuring, &err)
+                              : luo_rank_main(argc, argv, &luo_cuda_executor, say, &code, &err);
     if (st == LUO_OK) return code;
     fprintf(stderr, "luoshu-rank-cuda: error: %s\n", err.text);
     return luo_status_exit(st);
