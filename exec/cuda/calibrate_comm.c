@@ -69,7 +69,8 @@ static luo_status time_together(gpu_bench *b, what *w, MPI_Comm group, double *s
     return LUO_OK;
 }
 
-/* Atomics of a GPU on its peer's memory work over NVLink alone. One visible GPU a rank: not known. */
+/* Atomics of a GPU on its peer's memory work over NVLink alone. Not known where each rank sees one
+ * GPU: then PCIe. */
 static const char *link_class(void)
 {
     int atomics = 0;

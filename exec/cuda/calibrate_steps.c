@@ -1,5 +1,5 @@
-/* exec/cuda/calibrate_steps.c: steps of small networks: what their operations take on the device, and
- * what a step takes in all. What is between, the host costs. */
+/* exec/cuda/calibrate_steps.c: steps of small networks: what their operations take on the device,
+ * and what a step takes in all. What is between, the host costs. */
 #include <stdlib.h>
 
 #include "exec/calibrate_trial.h"
