@@ -131,10 +131,11 @@ bool gpu_attention_aligned(const void *const *at, int32_t count)
     return true;
 }
 
+enum { DEVICES = 64 };
+static std::atomic<int> major_of[DEVICES]; /* 0: not asked yet */
+
 cudaError_t gpu_attention_tensor_cores(bool *out)
 {
-    enum { DEVICES = 64 };
-    static std::atomic<int> major_of[DEVICES]; /* 0: not asked yet */
     int device = 0;
     cudaError_t code = cudaGetDevice(&device);
     if (code != cudaSuccess) return code;
