@@ -75,15 +75,14 @@ __global__ void __launch_bounds__(THREADS)
 cudaError_t gpu_copy_strips(cudaStream_t stream, int32_t nstrips, const gpu_strip *strip,
                             int64_t elements, int32_t elem_bytes, const void *in, void *out)
 {
+    if (elem_bytes != 2 && elem_bytes != 4) return cudaErrorInvalidValue;
     const unsigned grid =
         nstrips > 0 ? gpu_blocks(elements, THREADS * EACH * (16 / elem_bytes)) : 0;
     if (elem_bytes == 2)
         return gpu_launch(copy_strips<uint16_t>, grid, THREADS, 0, stream, nstrips, strip, elements,
                           static_cast<const uint16_t *>(in), static_cast<uint16_t *>(out));
-    if (elem_bytes == 4)
-        return gpu_launch(copy_strips<uint32_t>, grid, THREADS, 0, stream, nstrips, strip, elements,
-                          static_cast<const uint32_t *>(in), static_cast<uint32_t *>(out));
-    return cudaErrorInvalidValue;
+    return gpu_launch(copy_strips<uint32_t>, grid, THREADS, 0, stream, nstrips, strip, elements,
+                      static_cast<const uint32_t *>(in), static_cast<uint32_t *>(out));
 }
 
 cudaError_t gpu_convert(cudaStream_t stream, int64_t n, gpu_array from, gpu_array to)
