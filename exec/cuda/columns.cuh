@@ -11,7 +11,7 @@ constexpr int64_t GPU_PARTS_MOST = 264, GPU_PART_ROWS = 8;
 static inline int64_t gpu_parts(int64_t t)
 {
     const int64_t parts = (t + GPU_PART_ROWS - 1) / GPU_PART_ROWS;
-    return parts < GPU_PARTS_MOST ? parts : GPU_PARTS_MOST;
+    return parts < 1 ? 1 : parts < GPU_PARTS_MOST ? parts : GPU_PARTS_MOST;
 }
 
 /* out[j] (+)= sum of work[p * stride + first + j], p = 0..parts-1; j = 0..n-1. kernels_rows.cu */

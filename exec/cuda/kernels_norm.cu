@@ -245,7 +245,7 @@ cudaError_t gpu_norm_dw(cudaStream_t stream, int64_t rows, int64_t h, float eps,
     const int mode = gpu_row_mode(gpu_mode(dy, x), h);
     dim3 team = gpu_team(gpu_blocks(h, gpu_width_of(mode)), K_DW);
     if (team.x < GPU_TEAM_MOST) team.y = GPU_TEAM_MOST / team.x;
-    const int64_t most = gpu_parts(rows), each = most > 0 ? (rows + most - 1) / most : 1;
+    const int64_t most = gpu_parts(rows), each = rows > 0 ? (rows + most - 1) / most : 1;
     const int64_t parts = (rows + each - 1) / each;
     float *const sums = static_cast<float *>(work);
     const bool centred = db.at != nullptr;

@@ -109,7 +109,7 @@ cudaError_t gpu_bias_dw(cudaStream_t stream, int64_t t, int64_t n, gpu_array dy,
     if (tiles == 0) return cudaSuccess;
     const int64_t want = (GPU_PARTS_MOST * 4 + tiles - 1) / tiles, most = gpu_parts(t);
     const int64_t blocks = want < most ? want : most;
-    const int64_t rows = blocks > 0 ? (t + blocks - 1) / blocks : 1;
+    const int64_t rows = t > 0 ? (t + blocks - 1) / blocks : 1;
     const int64_t parts = (t + rows - 1) / rows;
     float *const sums = static_cast<float *>(work);
     const cudaError_t code =

@@ -52,6 +52,8 @@ unsigned standin_ballot(unsigned mask, int yes);
 /* Prints what a kernel did wrong, and where, and ends the process. */
 void standin_fault(const char *what) __attribute__((noreturn));
 uint64_t standin_clock_ns(void);
+/* Ends the process if an aligned word of the argument is an address of the host's own memory. */
+void standin_check_argument(const void *kernel, const void *argument, size_t bytes);
 /* self: `bytes` of a callable, copied now; run(self) is one thread. */
 cudaError_t standin_launch(const cudaLaunchConfig_t *config, const void *kernel,
                            void (*run)(const void *self), const void *self, size_t bytes);
@@ -347,14 +349,21 @@ template <typename... P> struct standin_call {
         std::apply(c->kernel, c->args);
     }
 };
+/* Arguments with padding hold bytes of anything there, and are not looked at. */
+template <typename P> static inline void standin_check(const void *kernel, const P &argument)
+{
+    if (std::has_unique_object_representations<P>::value)
+        standin_check_argument(kernel, &argument, sizeof argument);
+}
 template <typename... P, typename... Given>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
                                              Given &&...given)
 {
     static_assert((std::is_trivially_copyable<P>::value && ...), "copied to the device as bytes");
     const standin_call<P...> call = {kernel, std::tuple<P...>(std::forward<Given>(given)...)};
-    return standin_launch(config, reinterpret_cast<const void *>(kernel), standin_call<P...>::run,
-                          &call, sizeof call);
+    const void *name = reinterpret_cast<const void *>(kernel);
+    std::apply([name](const P &...given_now) { (standin_check(name, given_now), ...); }, call.args);
+    return standin_launch(config, name, standin_call<P...>::run, &call, sizeof call);
 }
 #endif
 #endif

@@ -9,6 +9,7 @@
 #include "memory.h"
 #include "ops.h"
 
+void standin_check_argument(const void *kernel, const void *argument, size_t bytes);
 cudaError_t standin_launch(const cudaLaunchConfig_t *config, const void *kernel,
                            void (*run)(const void *self), const void *self, size_t bytes);
 
@@ -87,12 +88,13 @@ static bool is_host_address(const unsigned char *word)
     unsigned char there;
     return mincore((void *)(v & ~(uintptr_t)4095), 1, &there) == 0;
 }
-static void check_arguments(const void *kernel, const unsigned char *self, size_t bytes)
+void standin_check_argument(const void *kernel, const void *argument, size_t bytes)
 {
+    const unsigned char *at = argument;
     for (size_t i = 0; i + sizeof(void *) <= bytes; i += sizeof(void *)) {
         const void *word;
-        memcpy(&word, self + i, sizeof word);
-        if (word == kernel || !is_host_address(self + i)) continue;
+        memcpy(&word, at + i, sizeof word);
+        if (word == kernel || !is_host_address(at + i)) continue;
         fprintf(stderr,
                 "stand-in for CUDA: a kernel (at %p) was given %p, an address of the host\n",
                 kernel, word);
@@ -119,7 +121,6 @@ cudaError_t standin_launch(const cudaLaunchConfig_t *config, const void *kernel,
     const cudaError_t code = check(config, kernel);
     if (code != cudaSuccess) return standin_leave(code);
     if (standin_injected(STANDIN_LAUNCH)) return standin_leave(cudaErrorLaunchOutOfResources);
-    check_arguments(kernel, self, bytes);
     launch *l = malloc(sizeof *l + bytes);
     if (!l) return standin_leave(cudaErrorMemoryAllocation);
     *l = (launch){.grid = {.grid = config->gridDim,
