@@ -47,6 +47,7 @@ enum {
     FIRST_AGAIN = 1,
     ROUNDS = 2,
     SHARING = 5,
+    SHARING_QUICK = 3,
     QUICK_HIDDEN = 256
 };
 
@@ -205,10 +206,11 @@ static luo_status step_of_first(bench *b, luo_trial_run *t, int32_t ranks, int64
  * in turns, so that the machine's speed does not matter. */
 static luo_status measure_sharing(bench *b, int32_t i)
 {
+    const int n = b->m->quick ? SHARING_QUICK : SHARING;
     double ratio[SHARING];
     luo_trial_run t;
     luo_status st = luo_trial_run_open(b->m, b->executor, &networks[i].of, LUO_F32, &t, b->err);
-    for (int k = -1; st == LUO_OK && k < SHARING; k++) { /* -1 warms up */
+    for (int k = -1; st == LUO_OK && k < n; k++) { /* -1 warms up */
         double few = 1, all = 1;
         if (k >= 0) st = step_of_first(b, &t, b->m->cores, k + 1, &few);
         if (st == LUO_OK) st = step_of_first(b, &t, b->m->nranks, k + 1, &all);
@@ -216,7 +218,7 @@ static luo_status measure_sharing(bench *b, int32_t i)
     }
     if (st == LUO_OK && b->m->rank == 0)
         luo_str_addf(&b->m->facts, "sharing %s,%.6f\n", networks[i].of.name,
-                     median(ratio, SHARING));
+                     median(ratio, n));
     luo_trial_run_close(&t);
     return st;
 }

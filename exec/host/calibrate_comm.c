@@ -15,7 +15,8 @@
 #include "exec/calibrate.h"
 #include "exec/host/job.h"
 
-enum { ROUNDS = 5, ROUNDS_QUICK = 3, CYCLES_LEAST = 3, CYCLES_MOST = 20 };
+enum { ROUNDS = 5, CYCLES_LEAST = 3, WARM = 2, CYCLES_MOST = 20 };
+enum { ROUNDS_QUICK = 2, CYCLES_QUICK = 3, WARM_QUICK = 1 };
 enum { ROWS = 256, COLUMNS = 512, DEPTH = 256, WEIGHTS = 16 }; /* a product: 67 MFLOP */
 #define LEAST_S 1e-6 /* what was measured may be less than nothing */
 
@@ -130,10 +131,11 @@ static luo_status time_cycles(tester *t, const row *r, bool with, int cycles, do
 static luo_status time_added(tester *t, const row *r, double *added)
 {
     const double budget_s = t->m->quick ? 0.01 : 0.04;
+    const int least = t->m->quick ? CYCLES_QUICK : CYCLES_LEAST;
     double with = 0, without = 0;
-    LUO_TRY(time_cycles(t, r, true, 2, &with)); /* warms up */
+    LUO_TRY(time_cycles(t, r, true, t->m->quick ? WARM_QUICK : WARM, &with)); /* warms up */
     const double fit = budget_s / fmax(with, 1e-9);
-    const int n = fit > CYCLES_MOST ? CYCLES_MOST : fit < CYCLES_LEAST ? CYCLES_LEAST : (int)fit;
+    const int n = fit > CYCLES_MOST ? CYCLES_MOST : fit < least ? least : (int)fit;
     LUO_TRY(time_cycles(t, r, true, n, &with));
     LUO_TRY(time_cycles(t, r, false, n, &without));
     *added = with - without;
@@ -146,7 +148,8 @@ static const int64_t sizes[] = {1 << 10, 1 << 12, 1 << 14, 1 << 16,
                                 1 << 18, 1 << 20, 1 << 22, INT64_C(1) << 24};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* Calibration after one product each; validation after two, of every other size. */
+/* Calibration after one product each; validation after two, of every other size. Quick: only what
+ * the profile needs, of every other size, and of every fourth of what few plans use. */
 static void add_rows(tester *t, int n, bool message, luo_collective what)
 {
     const bool rare = !message && (what == LUO_ALL_TO_ALL || what == LUO_BROADCAST);
@@ -155,6 +158,7 @@ static void add_rows(tester *t, int n, bool message, luo_collective what)
         for (int products = 1; products <= 2; products++) {
             const bool even = i % 2 == 0;
             if ((!even && (t->m->quick || rare)) || (products > 1 && !(checked && even))) continue;
+            if (t->m->quick && (products > 1 || (rare && i % 4 != 0))) continue;
             const int count = message ? (int)sizes[i] : (int)(sizes[i] / 4) / n * n;
             t->row[t->nrow++] = (row){message, what, n, count, products, sizes[i], {0}};
         }
