@@ -107,7 +107,7 @@ luoshu_step() { # -> seconds; or the run's exit code, what it said in $tmp/log
     median_step "$tmp/run/plan/steps.csv"
 }
 predicted_step() { # -> seconds by the simulator, on the calibrated profile
-    local c=${LUO_CALIBRATION:-$out/calibration}/cluster-1.yaml
+    local c=${LUO_CALIBRATION:-$out/calibration}/cluster.yaml
     [ -f "$c" ] || return
     "$LUOSHU" sim "$tmp/plan.json" --model "$tmp/model.yaml" --cluster "$c" --out "$tmp/sim" --plots off \
         --trace-steps none --quiet --force >"$tmp/log" 2>&1 ||
@@ -174,7 +174,7 @@ train() {
     say "== training, $type: steps of $steps, median of the last two thirds; peak ${peak:-not known} TFLOP/s${profile:+ ($profile.yaml)}"
     cluster "${profile:-h100}" >"$tmp/cluster.yaml"
     echo "$header" >"$tmp/train.csv"
-    [ -f "${LUO_CALIBRATION:-$out/calibration}/cluster-1.yaml" ] ||
+    [ -f "${LUO_CALIBRATION:-$out/calibration}/cluster.yaml" ] ||
         say "no predictions: no calibrated profile; \`luoshu calibrate --backend cuda --ranks 1 --out $out/calibration\` makes one."
     while read -r model sequence sequences micro; do
         [ -n "$model" ] || continue
