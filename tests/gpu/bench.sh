@@ -107,10 +107,11 @@ luoshu_step() { # -> seconds; or the run's exit code, what it said in $tmp/log
     median_step "$tmp/run/plan/steps.csv"
 }
 predicted_step() { # -> seconds by the simulator, on the calibrated profile
-    local c=${LUO_CALIBRATION:-$out/calibration}/cluster.yaml
-    [ -f "$c" ] || return
-    "$LUOSHU" sim "$tmp/plan.json" --model "$tmp/model.yaml" --cluster "$c" --out "$tmp/sim" --plots off \
-        --trace-steps none --quiet --force >"$tmp/log" 2>&1 ||
+    local c=${LUO_CALIBRATION:-$out/calibration} stack=()
+    [ -f "$c/cluster.yaml" ] || return
+    [ ! -f "$c/stack.yaml" ] || stack=(--stack "$c/stack.yaml")
+    "$LUOSHU" sim "$tmp/plan.json" --model "$tmp/model.yaml" --cluster "$c/cluster.yaml" "${stack[@]}" --out "$tmp/sim" \
+        --plots off --trace-steps none --quiet --force >"$tmp/log" 2>&1 ||
         { echo "no prediction: $(tail -n 1 "$tmp/log")" >>"$text"; return; }
     median_step "$tmp/sim/plan/steps.csv"
 }
