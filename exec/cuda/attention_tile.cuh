@@ -94,28 +94,44 @@ __device__ __forceinline__ void tile_store(unsigned char *tile, const float (&su
 
 /* ---- products ---- */
 
+/* The warp's rows of a tile, columns 16 k.., as a left operand. */
+template <int D, int MT>
+__device__ __forceinline__ void tile_left(uint32_t (&left)[MT][4], const unsigned char *a, int lane,
+                                          int k)
+{
+    const int own = (int)threadIdx.x / 32 * 16 * MT;
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+        gpu_ldmatrix_x4(left[m], a + tile_left_at<D>(lane, own + 16 * m, k));
+}
+/* sums += A B^T over columns 16 k.. of both; the first N rows of tile B. */
+template <int D, int MT, int N>
+__device__ __forceinline__ void tile_step_nt(float (&sums)[MT][N / 8][4],
+                                             const uint32_t (&left)[MT][4], const unsigned char *b,
+                                             int lane, int k)
+{
+#pragma unroll
+    for (int j = 0; j < N / 16; j++) {
+        uint32_t right[4];
+        gpu_ldmatrix_x4(right, b + tile_right_at<D>(lane, 16 * j, k));
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            gpu_mma_bf16(sums[m][2 * j], left[m], right[0], right[1]);
+            gpu_mma_bf16(sums[m][2 * j + 1], left[m], right[2], right[3]);
+        }
+    }
+}
 /* sums += A B^T: the warp's rows of tile A, the first N rows of tile B. */
 template <int D, int MT, int N>
 __device__ __forceinline__ void tile_product_nt(float (&sums)[MT][N / 8][4], const unsigned char *a,
                                                 const unsigned char *b)
 {
-    const int lane = gpu_anew((int)threadIdx.x % 32), own = (int)threadIdx.x / 32 * 16 * MT;
+    const int lane = gpu_anew((int)threadIdx.x % 32);
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
         uint32_t left[MT][4];
-#pragma unroll
-        for (int m = 0; m < MT; m++)
-            gpu_ldmatrix_x4(left[m], a + tile_left_at<D>(lane, own + 16 * m, k));
-#pragma unroll
-        for (int j = 0; j < N / 16; j++) {
-            uint32_t right[4];
-            gpu_ldmatrix_x4(right, b + tile_right_at<D>(lane, 16 * j, k));
-#pragma unroll
-            for (int m = 0; m < MT; m++) {
-                gpu_mma_bf16(sums[m][2 * j], left[m], right[0], right[1]);
-                gpu_mma_bf16(sums[m][2 * j + 1], left[m], right[2], right[3]);
-            }
-        }
+        tile_left<D, MT>(left, a, lane, k);
+        tile_step_nt<D, MT, N>(sums, left, b, lane, k);
     }
 }
 
