@@ -89,6 +89,7 @@ static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_e
     x->config = *config;
     x->device = config->device_of[config->rank];
     x->stuck_s = patience();
+    x->window = GPU_WINDOW;
     x->graphs = !graphs || strcmp(graphs, "0") != 0;
     prctl(PR_SET_TIMERSLACK, 1UL); /* short sleeps of the wait loop mean what they say */
     const luo_status st = open_all(x, err);

@@ -250,6 +250,7 @@ struct luo_exec {
     bool told;                 /* it was */
     luo_gatherer *gatherer;
     int64_t held_bytes; /* of the slabs of all jobs */
+    int64_t window;     /* elements of state that travel at once, of a piece or a message */
 };
 
 static inline void *gpu_buf(const luo_job *j, int32_t buffer, int32_t task)
@@ -353,6 +354,7 @@ luo_status gpu_step(luo_job *job, const luo_step_order *order, luo_step_report *
 luo_status gpu_keep_loss(luo_rank *r, const gpu_op *op, int32_t task, cudaStream_t stream);
 
 /* state.c */
+enum { GPU_WINDOW = 8 << 20 }; /* as fast as longer ones, and small beside a plan */
 /* Memory is laid out and zero. Sets job->state, whose arrays are there from gpu_fetch to gpu_store
  * (exec/rank.h): f32, cells of the pieces alone (weight_frame is state_frame). */
 luo_status gpu_state_bind(luo_job *job, luo_err *err);

@@ -11,10 +11,7 @@
 #include "core/plan/switching.h"
 #include "exec/cuda/parcel.h"
 
-enum {
-    SLICE = 8 << 20,   /* elements: as fast as longer ones, and small beside a plan */
-    CARRY = 256 << 20, /* elements of one kernel */
-};
+enum { CARRY = 256 << 20 }; /* elements of one kernel */
 
 typedef struct message {
     const luo_message *m;
@@ -87,7 +84,8 @@ static luo_status list_message(gpu_mover *m, message *x)
                            "state of %lld bytes is to go.",
                            (int)src, (long long)x->m->bytes, (int)dst,
                            (long long)(c.elements * (int64_t)sizeof(float)));
-    return gpu_parcel_make(&c, x->m->send ? GPU_PARCEL_PACK : GPU_PARCEL_UNPACK, SLICE, &x->cells);
+    return gpu_parcel_make(&c, x->m->send ? GPU_PARCEL_PACK : GPU_PARCEL_UNPACK, m->to->x->window,
+                           &x->cells);
 }
 
 static luo_status list_messages(gpu_mover *m, const luo_program *p, const luo_instr *instr)
@@ -104,7 +102,8 @@ static luo_status list_messages(gpu_mover *m, const luo_program *p, const luo_in
         void *packed;
         x->m = &slot->message[i];
         LUO_TRY(list_message(m, x));
-        const int64_t most = x->cells.elements < SLICE ? x->cells.elements : SLICE;
+        const int64_t window = m->to->x->window;
+        const int64_t most = x->cells.elements < window ? x->cells.elements : window;
         LUO_TRY(gpu_alloc(most * (int64_t)sizeof(float), "a message of a switch", &packed, m->err));
         x->packed = packed;
     }

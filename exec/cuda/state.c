@@ -67,8 +67,6 @@ static luo_status make_arrays(luo_job *j, luo_err *err)
 
 /* ---- windows ---- */
 
-enum { WINDOW = 4 << 20 }; /* elements */
-
 typedef struct window {    /* neighbouring elements of the device, with strips in it */
     float *device, *cells; /* its first element; where its strips lie one after the other */
     const luo_strip *strip;
@@ -199,7 +197,7 @@ static luo_status open_crane(crane *c)
     for (int32_t i = 0; i < c->job->state.n; i++)
         if (!c->job->state.at[i].piece.empty && c->job->bound.piece[i].weight_frame.volume > most)
             most = c->job->bound.piece[i].weight_frame.volume;
-    c->room = most < WINDOW ? most : WINDOW;
+    c->room = most < c->job->x->window ? most : c->job->x->window;
     c->arena = luo_arena_new(1 << 16);
     if (!c->arena) return luo_err_nomem(c->err);
     for (int k = 0; k < 2; k++) {
