@@ -28,15 +28,16 @@
 #define __align__(n) __attribute__((aligned(n)))
 /* Shared variables are static ones, in a section of their own that is poisoned before each block.
  * The text after # hides from GCC that sections are the same, which it would not mix with those of
- * templates; those it puts elsewhere all the same, and the Makefile moves them here. */
+ * templates; in templates it forgets them all the same, so that the Makefile moves variables there
+ * (shared.sh), of functions in which it finds a mark. */
 #define STANDIN_TEXT_(x) #x
 #define STANDIN_TEXT(x) STANDIN_TEXT_(x)
-#ifdef __clang__
-#define __shared__ static __attribute__((section("standin_shared")))
-#else
+#define STANDIN_JOIN_(a, b) a##b
+#define STANDIN_JOIN(a, b) STANDIN_JOIN_(a, b)
+#define STANDIN_SECTION section("standin_shared,\"aw\",@nobits#" STANDIN_TEXT(__COUNTER__))
 #define __shared__                                                                                 \
-    static __attribute__((section("standin_shared,\"aw\",@nobits#" STANDIN_TEXT(__COUNTER__))))
-#endif
+    static char STANDIN_JOIN(standin_mark_, __COUNTER__) __attribute__((used, STANDIN_SECTION));   \
+    static __attribute__((STANDIN_SECTION))
 #ifndef __CUDA_ARCH__
 #define __CUDA_ARCH__ 900
 #endif
