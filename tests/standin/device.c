@@ -86,6 +86,12 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     *greatest = -5;
     return cudaSuccess;
 }
+/* There is no second device. */
+cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr, int from, int to)
+{
+    (void)value, (void)attr, (void)from, (void)to;
+    return standin_failed(cudaErrorInvalidDevice);
+}
 cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device)
 {
     if (device != 0 || length < 13) return standin_failed(cudaErrorInvalidValue);

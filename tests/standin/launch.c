@@ -77,8 +77,9 @@ static cudaError_t check(const cudaLaunchConfig_t *c, const void *kernel)
     return cudaSuccess;
 }
 
-/* An aligned word that is an address of mapped memory, and not of the device's or page-locked. Below
- * 2^44 lies nothing of a process but what AddressSanitizer keeps, and two small numbers look so. */
+/* An aligned word that is an address of mapped memory, and not of the device's or page-locked.
+ * Below 2^44 lies nothing of a process but what AddressSanitizer keeps, and two small numbers look
+ * so. */
 static bool is_host_address(const unsigned char *word)
 {
     uintptr_t v;
@@ -92,6 +93,7 @@ static bool is_host_address(const unsigned char *word)
 void standin_check_argument(const void *kernel, const void *argument, size_t bytes)
 {
     const unsigned char *at = argument;
+    standin_lock();
     for (size_t i = 0; i + sizeof(void *) <= bytes; i += sizeof(void *)) {
         const void *word;
         memcpy(&word, at + i, sizeof word);
@@ -101,6 +103,7 @@ void standin_check_argument(const void *kernel, const void *argument, size_t byt
                 kernel, word);
         abort();
     }
+    standin_unlock();
 }
 
 /* ---- running ---- */
