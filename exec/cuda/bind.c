@@ -44,8 +44,9 @@ static luo_status send_tables(gpu_binder *b)
     j->table_bytes = (int64_t)b->bytes;
     for (size_t i = 0; i < b->npatches; i++) *b->patch[i].at = j->tables + b->patch[i].offset;
     if (b->bytes == 0) return LUO_OK;
-    return gpu_check(b->err, cudaMemcpy(p, b->blob, b->bytes, cudaMemcpyHostToDevice),
-                     "sending the tables of a program");
+    LUO_TRY(gpu_check(b->err, cudaMemcpy(p, b->blob, b->bytes, cudaMemcpyHostToDevice),
+                      "sending the tables of a program"));
+    return gpu_check(b->err, cudaStreamSynchronize(NULL), "sending the tables of a program");
 }
 
 /* ---- instructions ---- */
@@ -213,6 +214,7 @@ luo_status gpu_bind(luo_exec *x, int32_t id, const luo_programs *set, const luo_
 void gpu_unbind(luo_job *j)
 {
     if (!j) return;
+    if (j->broken) gpu_comms_abort(j->x->comms); /* what waits for peers would never end */
     gpu_graph_close(j);
     gpu_state_unbind(j);
     gpu_events_close(j);

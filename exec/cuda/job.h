@@ -347,6 +347,7 @@ void gpu_graph_close(luo_job *j);
 /* watch.c of COMM watches; watching.c says what this executor has to show. */
 luo_status gpu_watch_open(luo_exec *x, luo_err *err);
 void gpu_watch_at(luo_exec *x, luo_job *job); /* NULL: no step is under way */
+void gpu_watch_peek(luo_exec *x);             /* what the watchdog's thread does, done at once */
 
 /* step.c */
 luo_status gpu_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err);

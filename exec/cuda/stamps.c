@@ -40,14 +40,16 @@ static uint64_t *span_slot(const gpu_stamps *s, uint64_t *slots, int32_t span)
     return slots + s->cap_marks + 2 * (int64_t)span;
 }
 
-/* Pre: nothing runs. */
+/* The watchdog must not look at the last step's marks and tell of them in this one. */
 void gpu_stamps_begin(luo_job *j, bool captured)
 {
     gpu_stamps *s = &j->stamps;
+    pthread_mutex_lock(&j->x->watched);
     memset(s->slot, 0, (size_t)s->now->nmarks * sizeof *s->slot);
     memset(span_slot(s, s->slot, 0), 0, 2 * (size_t)s->now->nspans * sizeof *s->slot);
     atomic_store(&s->passed, 0);
     s->now = &s->list[captured];
+    pthread_mutex_unlock(&j->x->watched);
 }
 
 void gpu_stamps_forget(luo_job *j)

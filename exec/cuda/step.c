@@ -137,8 +137,8 @@ static void pause_after(double waited_s)
     nanosleep(&(struct timespec){0, (long)(s * 1e9)}, NULL);
 }
 
-/* The one wait of a step. The watcher's thread looks at the stamps meanwhile, so that this rank is
- * seen even when a library does not return here. */
+/* The one wait of a step. The watchdog's thread looks at the stamps too, so that this rank is seen
+ * even when a library does not return here. */
 static luo_status await(luo_rank *r, luo_err *err)
 {
     const double began = luo_clock_s();
@@ -146,6 +146,7 @@ static luo_status await(luo_rank *r, luo_err *err)
         const cudaError_t code = cudaEventQuery(r->job->ended);
         if (code != cudaErrorNotReady) return gpu_check(err, code, "a step");
         tell_device(r);
+        gpu_watch_peek(r->x);
         pause_after(luo_clock_s() - began);
     }
 }

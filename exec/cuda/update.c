@@ -1,6 +1,5 @@
 /* exec/cuda/update.c: the norm of the gradients and AdamW: every cell of every piece, cut into
  * chunks that lie on the device as two tables, so that one kernel does all of them. */
-#include <float.h>
 #include <math.h>
 
 #include "exec/cuda/bind.h"
@@ -124,7 +123,8 @@ gpu_step_block gpu_step_numbers(const luo_job *j, int64_t step, int64_t targets)
                             .correction2 = 1 - pow(LUO_BETA2, (double)(step + 1)),
                             .clip_norm = LUO_CLIP_NORM,
                             .clip_eps = LUO_CLIP_EPS,
-                            .most_squares = (double)FLT_MAX / 2 / j->x->config.nranks};
+                            .most_squares =
+                                luo_bound_most_squares(j->x->config.dtype, j->x->config.nranks)};
 }
 
 /* ---- running them ---- */

@@ -79,9 +79,15 @@ luo_status gpu_watch_open(luo_exec *x, luo_err *err)
     return gpu_watcher_start(&what, &x->watcher, err);
 }
 
+void gpu_watch_peek(luo_exec *x)
+{
+    (void)progress(x);
+}
+
 void gpu_watch_at(luo_exec *x, luo_job *job)
 {
     pthread_mutex_lock(&x->watched);
+    if (x->at_hand) gpu_stamps_look(x->at_hand); /* the last ones count too */
     x->at_hand = job;
     pthread_mutex_unlock(&x->watched);
 }
