@@ -31,6 +31,7 @@ typedef struct chosen { /* what cublasLtMatmulAlgo_t holds */
     uint32_t align[4];
     uint64_t mark;
 } chosen;
+enum { WORKSPACE = 16384 };
 static const uint64_t MARK = UINT64_C(0x6c756f7368752121);
 _Static_assert(sizeof(chosen) <= sizeof(cublasLtMatmulAlgo_t), "does not fit");
 
@@ -291,9 +292,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     *found = 0;
     const cublasStatus_t status = gather(&s, d, a, b, c, dl);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
-    /* Some shapes want all the workspace there is, to show who else has something there. */
+    /* Some shapes want some workspace, to show who else has something there. */
     chosen it = {.shape = hash_of(&s), .mark = MARK};
     it.workspace = it.shape % 2 ? pref->workspace : 0;
+    if (it.workspace > WORKSPACE) it.workspace = WORKSPACE;
     memcpy(it.align, pref->align, sizeof it.align);
     memset(&results[0], 0, sizeof results[0]);
     memcpy(&results[0].algo, &it, sizeof it);
