@@ -142,6 +142,10 @@ $(B)/standin/%.cu.o: %.cu
 	@tests/standin/shared.sh $@
 $(STANDIN_LIB): $(patsubst %,$(B)/standin/%.o,$(STANDIN_SRC:.c=))
 	@rm -f $@; ar rcs $@ $^
+$(B)/tests/gpu/%: $(B)/standin/tests/gpu/%.o $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB)
+	@mkdir -p $(@D)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) \
+	    -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS) -lstdc++ -lm -o $@
 $(B)/tests/cuda/%: $(B)/standin/tests/cuda/%.o $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB)
 	@mkdir -p $(@D)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) \

@@ -44,6 +44,9 @@ program $b/tests/gpu/bench_products <<'END'
 echo "name,shape,type,s,bytes,flop,gbytes_per_s,tflop_per_s,ceiling,share"
 echo "all,$2 tokens,$3,0.001000000,0,1000000000,0.000,1.000,4.000,0.2500"
 END
+for p in kernels attention; do
+    program $b/tests/gpu/bench_$p <<<'echo "name,shape,type,s,bytes,flop,gbytes_per_s,tflop_per_s,ceiling,share"'
+done
 # steps of 3, 2, 1, 5 seconds; models of 8 layers and more do not fit
 program "$tmp/luoshu" <<END
 case \$1 in

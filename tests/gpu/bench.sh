@@ -44,7 +44,7 @@ table() { # FILE.csv COMMAND..: its rows, also as text
 kernels() {
     local p
     for p in bench_kernels bench_attention; do
-        [ -x "$build/tests/gpu/$p" ] && table "${p#bench_}.csv" "$build/tests/gpu/$p"
+        table "${p#bench_}.csv" "$build/tests/gpu/$p"
     done
     while read -r model sequence sequences _; do
         [ -n "$model" ] || continue
