@@ -224,6 +224,11 @@ bool standin_capturing(cudaStream_t stream)
     const struct CUstream_st *s = standin_stream(stream);
     return s && s->capture;
 }
+uint64_t standin_capture_id(cudaStream_t stream)
+{
+    const struct CUstream_st *s = standin_stream(stream);
+    return s && s->capture ? s->capture->id : 0;
+}
 cudaError_t standin_capture_work(struct CUstream_st *s, const standin_work *work)
 {
     standin_capture *c = s->capture;

@@ -85,6 +85,7 @@ static bool is_host_address(const unsigned char *word)
     uintptr_t v;
     memcpy(&v, word, sizeof v);
     if (v < UINT64_C(0x100000000000) || v >= UINT64_C(0x800000000000)) return false;
+    if ((v & UINT64_C(0xffffffff)) < 4096) return false; /* a small number, then padding */
     const void *p = (const void *)v;
     if (standin_is_device(p, 0) || standin_is_pinned(p, 0)) return false;
     unsigned char there;

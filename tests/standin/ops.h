@@ -83,6 +83,8 @@ cudaError_t standin_capture_wait(struct CUstream_st *s, cudaEvent_t event);
 cudaError_t standin_capture_forbids(struct CUstream_st *s);
 /* Is the host's pageable memory to be read at replay? */
 bool standin_capturing(cudaStream_t stream);
+/* Number of the capture that a stream is in; 0: none. */
+uint64_t standin_capture_id(cudaStream_t stream);
 void standin_tails_free(standin_tails *t);
 
 /* Hooks: standin.h. True: this call is to fail. */
