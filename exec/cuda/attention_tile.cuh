@@ -3,7 +3,7 @@
  * A tile has rows of D elements, D a multiple of 64, in chunks of 16 bytes: chunk c of row r lies
  * at place c ^ (r & 7) of its row. So 8 rows of one chunk, which ldmatrix reads at once, and 8
  * chunks of one row, which a copy writes at once, each cover all 32 banks once
- * (tests/cuda/check_attention_banks.cpp counts).
+ * (tests/cuda/check_attention_banks.cu counts).
  *
  * A warp owns MT times 16 rows of a product. Its sums lie as the instruction leaves them: of tile
  * column j (8 wide), a lane holds columns 2 (lane % 4) and the next of row lane / 4 in [j][0..1],
