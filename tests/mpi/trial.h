@@ -273,6 +273,8 @@ static inline double far(double a, double b)
     return fabs(a - b) / fmax(fabs(b), 1e-12);
 }
 
+static double largest_error; /* that any trial was judged by */
+
 /* Agrees on the worst of all ranks; prints and counts a failure. */
 static inline bool judge(const luo_lab *lab, const char *what, const char *line, worst w,
                          double bound)
@@ -284,6 +286,7 @@ static inline bool judge(const luo_lab *lab, const char *what, const char *line,
     MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
     MPI_Bcast(w.name, sizeof w.name, MPI_CHAR, most.rank, MPI_COMM_WORLD);
     const bool good = most.error <= bound;
+    largest_error = fmax(largest_error, most.error);
     if (!good && lab->rank == 0)
         printf("FAIL %s: `%s`: %s differs by %.3g on rank %d (bound %g)\n", what, line, w.name,
                most.error, most.rank, bound);
