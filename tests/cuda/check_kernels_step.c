@@ -37,7 +37,7 @@ static void row_max_run(kase *k)
     gpu_case_run(&k->c, row_max_call, k);
     double *want = kase_room(k, k->t, NULL);
     twin->row_max(k->t, k->h, X(0), want);
-    for (int64_t i = 0; i < k->t; i++) ck_assert(k->a[1]->got[i] == want[i]);
+    gpu_case_exact(&k->c, k->a[1], want);
 }
 static cudaError_t row_sum_call(void *ctx, cudaStream_t s)
 {
@@ -79,7 +79,7 @@ static void row_target_run(kase *k)
     gpu_case_run(&k->c, row_target_call, k);
     double *want = kase_room(k, k->t, NULL);
     twin->row_target(k->t, k->h, k->lo, X(0), kase_ints(k->ids), want);
-    for (int64_t i = 0; i < k->t; i++) ck_assert(k->a[1]->got[i] == want[i]);
+    gpu_case_exact(&k->c, k->a[1], want);
 }
 static cudaError_t loss_call(void *ctx, cudaStream_t s)
 {
@@ -265,7 +265,7 @@ static void check_copies(const pieces *p, bool updated)
     for (int64_t i = 0; updated && i < p->n; i++)
         for (int64_t j = p->at[i]; i % 3 < 2 && j < p->at[i] + p->len[i]; j++)
             want[j] = gpu_case_rounded(GPU_BF16, k->a[MASTER]->got[j]);
-    for (int64_t j = 0; j < k->t; j++) ck_assert(k->a[WEIGHT]->got[j] == want[j]);
+    gpu_case_exact(&k->c, k->a[WEIGHT], want);
 }
 static void update_run(kase *k)
 {
@@ -316,8 +316,7 @@ static void round_weights_run(kase *k)
     cut_pieces(&p);
     update_arrays(&p, chunk);
     gpu_case_run(&k->c, round_call, &p);
-    for (int i = MASTER; i <= SECOND; i++)
-        for (int64_t j = 0; j < k->t; j++) ck_assert(k->a[i]->got[j] == X(i)[j]);
+    for (int i = MASTER; i <= SECOND; i++) gpu_case_exact(&k->c, k->a[i], X(i));
     check_copies(&p, true);
 }
 
@@ -357,7 +356,7 @@ static void copy_strips_run(kase *k)
     double *want = kase_room(k, to, X(1));
     for (int64_t i = 0; i < k->h; i++)
         for (int64_t j = 0; j < strip[i].n; j++) want[strip[i].to + j] = X(0)[strip[i].from + j];
-    for (int64_t j = 0; j < to; j++) ck_assert(k->a[1]->got[j] == want[j]);
+    gpu_case_exact(&k->c, k->a[1], want);
     free(strip);
 }
 

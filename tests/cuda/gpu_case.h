@@ -301,4 +301,14 @@ static inline void gpu_case_check(const gpu_case *c, const gpu_case_array *a, co
                          (long long)a->n, got, want[i], error, bound);
     }
 }
+
+/* got is want to the last bit, a NaN any NaN. One assertion for all: libcheck writes about each. */
+static inline void gpu_case_exact(const gpu_case *c, const gpu_case_array *a, const double *want)
+{
+    for (int64_t i = 0; i < a->n; i++)
+        if (a->got[i] != want[i] && !(isnan(a->got[i]) && isnan(want[i])))
+            ck_abort_msg("%s seed %llu: array %d[%lld of %lld] is %.9g; should be %.9g", c->name,
+                         (unsigned long long)c->seed, (int)(a - c->a), (long long)i,
+                         (long long)a->n, a->got[i], want[i]);
+}
 #endif
