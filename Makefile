@@ -61,6 +61,8 @@ STANDIN_SRC := $(sort $(wildcard tests/standin/*.c exec/cuda/*.c exec/cuda/*.cu)
 STANDIN_LIB := $(B)/libluostandin.a
 CUDA_SRC := $(sort $(wildcard tests/cuda/*.c tests/cuda/*.cpp tests/cuda/*.cu tests/cuda/mpi/*.c))
 CUDA_TESTS := $(patsubst tests/%,$(B)/tests/%,$(basename $(CUDA_SRC)))
+# The rank program on it, and a command that finds it beside itself: tests/cuda.sh.
+STANDIN_RANK := $(B)/standin/luoshu $(B)/standin/luoshu-rank-cuda
 BENCH_SRC := $(sort $(wildcard tests/bench/*.c))
 BENCH := $(patsubst tests/%.c,$(B)/tests/%,$(BENCH_SRC))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
@@ -146,6 +148,10 @@ $(B)/tests/gpu/%: $(B)/standin/tests/gpu/%.o $(STANDIN_LIB) $(EXEC_LIB) $(CORE_L
 	@mkdir -p $(@D)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) \
 	    -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS) -lstdc++ -lm -o $@
+$(B)/standin/luoshu-rank-cuda: $(B)/standin/exec/main_cuda.o $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -lrt -lpthread $(CORE_LIBS) -lstdc++ -lm -o $@
+$(B)/standin/luoshu: $(BIN)
+	@mkdir -p $(@D); cp $< $@.tmp && mv $@.tmp $@
 $(B)/tests/cuda/%: $(B)/standin/tests/cuda/%.o $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB)
 	@mkdir -p $(@D)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) \

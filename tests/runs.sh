@@ -73,7 +73,7 @@ family() { # PID: it and all that it has started
 }
 ranks() { # PID: its luoshu-rank processes, by rank
     local p
-    for p in $(family "$1"); do [ "$(cat "/proc/$p/comm" 2>/dev/null)" = luoshu-rank ] && echo "$p"; done | sort -n
+    for p in $(family "$1"); do case $(cat "/proc/$p/comm" 2>/dev/null) in luoshu-rank*) echo "$p" ;; esac; done | sort -n
 }
 rows() { if [ -f "$1" ]; then wc -l <"$1"; else echo 0; fi; }
 until_rows() { # FILE ROWS PID: until the file has them; false if the process ends before

@@ -10,7 +10,7 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 	@./luoshu demo --force
 
 # The long ones first, and those that wait beside those that compute.
-SCRIPTS := $(addprefix tests/,docs.sh faults.sh real.sh golden.sh results.sh calibrate.sh gpu.sh)
+SCRIPTS := $(addprefix tests/,docs.sh faults.sh real.sh cuda.sh golden.sh results.sh calibrate.sh gpu.sh)
 
 papers: ## replay the published evaluations: ours beside what was published, tables and figures
 	@./tests/deps.sh build
@@ -19,7 +19,7 @@ papers: ## replay the published evaluations: ours beside what was published, tab
 
 check: ## install what is missing, build, run every test (under 5 minutes on 2 cores)
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
 
 check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
@@ -30,7 +30,7 @@ check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
 FUZZ_S ?= 60
 check-all: ## check with 10 to 100 times the random cases, a long real run, sanitizers, and FUZZ_S s of each fuzzer
 	@./tests/deps.sh build lint
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
 	    ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
 	@LUOSHU=$(abspath $(BIN)) ./tests/long.sh

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# `luoshu run --backend cuda`, end to end, with the CUDA executor on the stand-in for CUDA
+# (tests/standin/README.md): programs, events and losses are those of host and simulator, state goes
+# from one backend to the other by file, and what happens to ranks is noticed and answered as on host.
+# It shows nothing of a GPU: every result here says `stand-in`, and none is kept.
+set -u
+. tests/runs.sh
+C=$(dirname "$(realpath "$L")")/standin/luoshu
+cat >"$tmp/model.yaml" <<END
+schema: luoshu.model/1
+name: small
+family: llama
+layers: 2
+hidden: 32
+ffn_hidden: 48
+heads: 4
+kv_heads: 2
+vocab: 64
+max_sequence_tokens: 16
+dtype: f32
+END
+sed -e 's/^name: tiny8/name: nodes/; s/nodes: 2/nodes: 3/; s/devices_per_node: 4/devices_per_node: 2/; s/count: 4/count: 2/' \
+    -e "s|profile: ../|profile: $S/|; s/, sockets: 2, socket_gbytes_per_s: 60//" "$S/clusters/tiny8.yaml" >"$tmp/nodes.yaml"
+plan() { # NAME STAGES: two pipelines of two micro-batches
+    printf '{"schema": "luoshu.plan/1", "name": "%s", "model": "small", "cluster": "nodes", "layers": 2, "devices": 6,
+ "dtype": "f32", "sequence_tokens": 16, "micro_batch_sequences": 1, "zero": 1, "sequence_parallel": true,
+ "schedule": {"kind": "1f1b", "chunks": 1}, "pipelines": [%s]}\n' "$1" "$2" >"$tmp/$1.json"
+}
+two='{"micro_batches": 2, "stages": [{"layers": [[0, 2]], "devices": [2, 3]}]}'
+plan four '{"micro_batches": 2, "stages": [{"layers": [[0, 1]], "devices": [0]}, {"layers": [[1, 2]], "devices": [1]}]}, '"$two"
+plan six '{"micro_batches": 2, "stages": [{"layers": [[0, 1]], "devices": [0, 1]}, {"layers": [[1, 2]], "devices": [4, 5]}]}, '"$two"
+bare="--model $tmp/model.yaml --cluster $tmp/nodes.yaml --seed 3"
+cuda() { local out=$1 want=$2 L=$C; shift 2; run "$out" "$want" run "$@" --backend cuda --plots off --limit-s 600; }
+start() { # OUT arguments..: a run on the stand-in in the background; pid
+    local out=$1; shift
+    "$C" run "$tmp/four.json" $bare --backend cuda --ranks 4 --plots off --quiet --limit-s 600 --out "$tmp/$out" "$@" \
+        >"$tmp/$out.out" 2>"$tmp/$out.err" &
+    pid=$!
+    mine+=("$pid")
+    table=$tmp/$out/plan
+}
+at_work() { until_rows "$table/steps.csv" "$1" "$pid" && mapfile -t rank < <(ranks "$pid") && [ ${#rank[@]} = 4 ]; }
+ends() { # WANTED_EXIT
+    wait "$pid"; local rc=$?
+    [ $rc = "$1" ] || { echo "exit $rc, not $1"; head -n 5 "$tmp"/*.err; false; }
+}
+manifest() { grep -o "\"$2\": \"[^\"]*\"" "$1/manifest.json" | head -n 1; }
+
+# ---- the rank program is not there ----
+mkdir "$tmp/alone"; cp "$L" "$tmp/alone/luoshu"
+"$tmp/alone/luoshu" run "$tmp/four.json" $bare --backend cuda >"$tmp/out" 2>&1; rc=$?
+check "no rank program: exit 4" [ $rc = 4 ]
+check "no rank program: what is missing" grep -qE \
+    '^luoshu: error: (`.*/alone/luoshu-rank-cuda` is missing, .*|backend `cuda` is not in this build \(.* at build time\); .*)\.$' "$tmp/out"
+check "f64 is refused" cuda wide 2 "$tmp/four.json" $bare --dtype f64
+check "f64: the sentence" grep -qF 'backend `cuda` computes in bf16 and f32' "$tmp/wide.err"
+
+# ---- four ranks: the programs and losses of host; state from one to the other ----
+check "host" host host 0 "$tmp/four.json" $bare --ranks 4 --steps 10 --checkpoint-every 6
+check "cuda" cuda cuda 0 "$tmp/four.json" $bare --ranks 4 --steps 10 --checkpoint-every 6 --nccl-algo Ring --nccl-proto Simple
+check "cuda: the device says what it is" [ "$(manifest "$tmp/cuda/plan" gpu)" = '"gpu": "stand-in (processor)"' ]
+check "cuda: versions are told" grep -q '"nccl": "[0-9.]*[0-9]"' "$tmp/cuda/plan/manifest.json"
+check "cuda: programs of host" [ "$(manifest "$tmp/cuda/plan" program_hash)" = "$(manifest "$tmp/host/plan" program_hash)" ]
+check "cuda: losses of host" near 1e-4 <(curve "$tmp/cuda/plan") <(curve "$tmp/host/plan")
+check "from host to cuda" cuda over 0 "$tmp/four.json" $bare --ranks 4 --steps 10 --resume "$tmp/host/plan/checkpoints"
+check "from host to cuda: losses" near 1e-4 <(curve "$tmp/over/plan") <(curve "$tmp/host/plan" | tail -n 4)
+check "and back" host back 0 "$tmp/four.json" $bare --ranks 4 --steps 10 --resume "$tmp/cuda/plan/checkpoints"
+check "and back: losses" near 1e-4 <(curve "$tmp/back/plan") <(curve "$tmp/host/plan" | tail -n 4)
+
+check "bf16" cuda short 0 "$tmp/four.json" $bare --ranks 4 --steps 10 --dtype bf16
+check "bf16: losses" near 2e-2 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan")
+check "bf16: other losses" eval '! near 1e-6 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan") >/dev/null'
+
+# ---- a straggler, which spins, and a device that withdraws: as the simulator has it ----
+cat >"$tmp/day.yaml" <<END
+schema: luoshu.scenario/1
+name: day
+seed: 3
+cluster: nodes.yaml
+model: model.yaml
+plan: six.json
+extent: {steps: 14}
+data: {batch: {sequences: 4}, lengths: {kind: fixed, tokens: 16}}
+policies:
+  - {name: restart, restart_s: 0, planner_s: 0, threshold_slowdown: 10, replan_gap: 10}
+events:
+  - {id: slow, kind: straggler, target: "device:5", slowdown: 20, at_step: 3}
+  - {id: gone, kind: fail, target: "device:0", at_step: 11, cause: chosen}
+checkpoint: {every_steps: 5, mode: blocking, target: storage}
+costs: {detect_fail_s: 0, process_start_s: 0, communicator_s: 0, replacement_s: 0}
+END
+hashes() { grep -o '"program_hash": "[0-9a-f]*"' "$1/restart/manifest.json"; }
+log() { without "$1/restart/events.csv" t_s; }
+check "day: simulated" run sim 0 sim "$tmp/day.yaml" --plots off
+for try in 1 2 3; do # other work on the machine can hide a straggler for a step
+    check "day: run" cuda day$try 0 "$tmp/day.yaml" --trace-steps none
+    cmp -s <(log "$tmp/sim") <(log "$tmp/day$try") && break
+done
+check "day: events" cmp -s <(log "$tmp/sim") <(log "$tmp/day$try") || diff <(log "$tmp/sim") <(log "$tmp/day$try") | head -n 6
+check "day: three programs" [ "$(hashes "$tmp/sim" | sort -u | wc -l)" = 3 ]
+check "day: programs" [ "$(hashes "$tmp/sim")" = "$(hashes "$tmp/day$try")" ]
+slow=$(column "$tmp/day$try/restart/steps.csv" step max_slowdown slowest_device | awk '$1 == 4 {print $2 > 5 && $3 == 5}' | head -n 1)
+check "day: the straggler is slow" [ "$slow" = 1 ]
+
+# ---- malleus switches plans, GPU to GPU ----
+sed -e '/^policies/,/^checkpoint/c\policies: [{name: malleus, threshold_slowdown: 8, replan_gap: 7, payback_steps: 100000, planner_s: 0}]\nevents:\n  - {id: slow, kind: straggler, target: "device:5", slowdown: 30, at_step: 3}' \
+    -e 's/steps: 14/steps: 12/' "$tmp/day.yaml" >"$tmp/switch.yaml"
+check "malleus" cuda malleus 0 "$tmp/switch.yaml" --trace-steps none
+check "malleus: switched over the devices" eval 'column "$tmp/malleus/malleus/switches.csv" source | grep -q devices'
+
+# ---- one is killed ----
+start killed --steps 30 --checkpoint-every 4 --max-restarts 1
+check "killed: it was at work" at_work 7
+kill -KILL "${rank[2]}"
+check "killed: the run ends" ends 0
+check "killed: which device" grep -qE "process-1,fired,fail,device:2,.*device 2 \(rank 2, process ${rank[2]} on .*\) died in step" "$table/events.csv"
+check "killed: all steps" [ "$(curve "$table" | wc -l)" = 30 ]
+
+# ---- one hangs ----
+start hangs --steps 100000 --stuck-s 2
+check "hangs: it was at work" at_work 4
+all=$(family "$pid")
+kill -STOP "${rank[3]}"
+check "hangs: exit 6" ends 6
+check "hangs: who waits for whom" grep -qE "^luoshu: error: stuck for [0-9.]+ s in step [0-9]+: .*device [0-2] waits in [a-z_]+ .*instruction [0-9]+\) .*device 3.*it does not answer \(process ${rank[3]} on " "$tmp/hangs.err"
+check "hangs: nobody is left" left_of $all
+
+finish
