@@ -56,19 +56,19 @@ check "f64 is refused" cuda wide 2 "$tmp/four.json" $bare --dtype f64
 check "f64: the sentence" grep -qF 'backend `cuda` computes in bf16 and f32' "$tmp/wide.err"
 
 # ---- four ranks: the programs and losses of host; state from one to the other ----
-check "host" host host 0 "$tmp/four.json" $bare --ranks 4 --steps 10 --checkpoint-every 6
-check "cuda" cuda cuda 0 "$tmp/four.json" $bare --ranks 4 --steps 10 --checkpoint-every 6 --nccl-algo Ring --nccl-proto Simple
+check "host" host host 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --checkpoint-every 5
+check "cuda" cuda cuda 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --checkpoint-every 5 --nccl-algo Ring --nccl-proto Simple
 check "cuda: the device says what it is" [ "$(manifest "$tmp/cuda/plan" gpu)" = '"gpu": "stand-in (processor)"' ]
 check "cuda: versions are told" grep -q '"nccl": "[0-9.]*[0-9]"' "$tmp/cuda/plan/manifest.json"
 check "cuda: programs of host" [ "$(manifest "$tmp/cuda/plan" program_hash)" = "$(manifest "$tmp/host/plan" program_hash)" ]
 check "cuda: losses of host" near 1e-4 <(curve "$tmp/cuda/plan") <(curve "$tmp/host/plan")
-check "from host to cuda" cuda over 0 "$tmp/four.json" $bare --ranks 4 --steps 10 --resume "$tmp/host/plan/checkpoints"
-check "from host to cuda: losses" near 1e-4 <(curve "$tmp/over/plan") <(curve "$tmp/host/plan" | tail -n 4)
-check "and back" host back 0 "$tmp/four.json" $bare --ranks 4 --steps 10 --resume "$tmp/cuda/plan/checkpoints"
-check "and back: losses" near 1e-4 <(curve "$tmp/back/plan") <(curve "$tmp/host/plan" | tail -n 4)
+check "from host to cuda" cuda over 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --resume "$tmp/host/plan/checkpoints/step-000005"
+check "from host to cuda: losses" near 1e-4 <(curve "$tmp/over/plan") <(curve "$tmp/host/plan" | tail -n 3)
+check "and back" host back 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --resume "$tmp/cuda/plan/checkpoints/step-000005"
+check "and back: losses" near 1e-4 <(curve "$tmp/back/plan") <(curve "$tmp/host/plan" | tail -n 3)
 
-check "bf16" cuda short 0 "$tmp/four.json" $bare --ranks 4 --steps 10 --dtype bf16
-check "bf16: losses" near 2e-2 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan")
+check "bf16" cuda short 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --dtype bf16
+check "bf16: losses" near 1e-3 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan")
 check "bf16: other losses" eval '! near 1e-6 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan") >/dev/null'
 
 # ---- a straggler, which spins, and a device that withdraws: as the simulator has it ----
@@ -79,14 +79,14 @@ seed: 3
 cluster: nodes.yaml
 model: model.yaml
 plan: six.json
-extent: {steps: 14}
+extent: {steps: 11}
 data: {batch: {sequences: 4}, lengths: {kind: fixed, tokens: 16}}
 policies:
-  - {name: restart, restart_s: 0, planner_s: 0, threshold_slowdown: 10, replan_gap: 10}
+  - {name: restart, restart_s: 0, planner_s: 0, threshold_slowdown: 6, replan_gap: 5}
 events:
-  - {id: slow, kind: straggler, target: "device:5", slowdown: 20, at_step: 3}
-  - {id: gone, kind: fail, target: "device:0", at_step: 11, cause: chosen}
-checkpoint: {every_steps: 5, mode: blocking, target: storage}
+  - {id: slow, kind: straggler, target: "device:5", slowdown: 14, at_step: 3}
+  - {id: gone, kind: fail, target: "device:0", at_step: 9, cause: chosen}
+checkpoint: {every_steps: 4, mode: blocking, target: storage}
 costs: {detect_fail_s: 0, process_start_s: 0, communicator_s: 0, replacement_s: 0}
 END
 hashes() { grep -o '"program_hash": "[0-9a-f]*"' "$1/restart/manifest.json"; }
@@ -99,22 +99,22 @@ done
 check "day: events" cmp -s <(log "$tmp/sim") <(log "$tmp/day$try") || diff <(log "$tmp/sim") <(log "$tmp/day$try") | head -n 6
 check "day: three programs" [ "$(hashes "$tmp/sim" | sort -u | wc -l)" = 3 ]
 check "day: programs" [ "$(hashes "$tmp/sim")" = "$(hashes "$tmp/day$try")" ]
-slow=$(column "$tmp/day$try/restart/steps.csv" step max_slowdown slowest_device | awk '$1 == 4 {print $2 > 5 && $3 == 5}' | head -n 1)
+slow=$(column "$tmp/day$try/restart/steps.csv" step max_slowdown slowest_device | awk '$1 == 4 {print ($2 > 5 && $3 == 5)}' | head -n 1)
 check "day: the straggler is slow" [ "$slow" = 1 ]
 
 # ---- malleus switches plans, GPU to GPU ----
-sed -e '/^policies/,/^checkpoint/c\policies: [{name: malleus, threshold_slowdown: 8, replan_gap: 7, payback_steps: 100000, planner_s: 0}]\nevents:\n  - {id: slow, kind: straggler, target: "device:5", slowdown: 30, at_step: 3}' \
-    -e 's/steps: 14/steps: 12/' "$tmp/day.yaml" >"$tmp/switch.yaml"
+sed -e '/^policies/,/^checkpoint/c\policies: [{name: malleus, threshold_slowdown: 6, replan_gap: 5, payback_steps: 100000, planner_s: 0}]\nevents:\n  - {id: slow, kind: straggler, target: "device:5", slowdown: 14, at_step: 3}' \
+    -e 's/steps: 11/steps: 10/' "$tmp/day.yaml" >"$tmp/switch.yaml"
 check "malleus" cuda malleus 0 "$tmp/switch.yaml" --trace-steps none
 check "malleus: switched over the devices" eval 'column "$tmp/malleus/malleus/switches.csv" source | grep -q devices'
 
 # ---- one is killed ----
-start killed --steps 30 --checkpoint-every 4 --max-restarts 1
-check "killed: it was at work" at_work 7
+start killed --steps 14 --checkpoint-every 4 --max-restarts 1
+check "killed: it was at work" at_work 6
 kill -KILL "${rank[2]}"
 check "killed: the run ends" ends 0
 check "killed: which device" grep -qE "process-1,fired,fail,device:2,.*device 2 \(rank 2, process ${rank[2]} on .*\) died in step" "$table/events.csv"
-check "killed: all steps" [ "$(curve "$table" | wc -l)" = 30 ]
+check "killed: all steps" [ "$(curve "$table" | wc -l)" = 14 ]
 
 # ---- one hangs ----
 start hangs --steps 100000 --stuck-s 2
