@@ -199,6 +199,13 @@ static luo_status state(luo_agent *a, luo_wire *m, luo_wire *answer, luo_err *er
 
 /* ---- steps and switches ---- */
 
+/* What this rank has given up others may wait for: the coordinator has to know at once. */
+static luo_status answer_of(const luo_step_report *r, luo_status st, luo_err *err)
+{
+    if (st != LUO_OK || (r->status != LUO_EPEER && r->status != LUO_ESTUCK)) return st;
+    return luo_err_set(err, r->status, "%s", r->text);
+}
+
 static luo_status step(luo_agent *a, luo_command *c, luo_wire *answer, luo_err *err)
 {
     luo_agent_job *j;
@@ -209,7 +216,8 @@ static luo_status step(luo_agent *a, luo_command *c, luo_wire *answer, luo_err *
     LUO_TRY(luo_get_step_order(a->arena, &c->payload, c->received_s, &o, err));
     LUO_TRY(need_job(a, id, &j, err));
     luo_listener_begin(a->listener, c->serial, o.withdraw_s, o.kill_s);
-    const luo_status st = a->executor->step(j->job, &o, &report, err);
+    const luo_status st =
+        answer_of(&report, a->executor->step(j->job, &o, &report, err), err);
     luo_listener_finish(a->listener);
     if (st == LUO_OK) luo_put_report(answer, &report, report.start_s - c->received_s);
     luo_arena_reset(a->arena, mark);
@@ -259,6 +267,7 @@ static luo_status move(luo_agent *a, luo_command *c, luo_wire *answer, luo_err *
         luo_listener_begin(a->listener, c->serial, s.order.withdraw_s, s.order.kill_s);
         st = a->executor->move(s.from->job, s.to->job, &s.what, &s.recipe, &report, err);
         luo_listener_finish(a->listener);
+        st = answer_of(&report, st, err);
     }
     if (st == LUO_OK) luo_put_report(answer, &report, report.start_s - c->received_s);
     luo_arena_free(arena);

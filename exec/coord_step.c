@@ -44,10 +44,17 @@ static luo_status tell_death(luo_backend_state *b, const luo_step_request *q, lu
 
 static luo_status tell_stuck(luo_backend_state *b, const luo_step_request *q, luo_step_result *out)
 {
+    const luo_fleet *f = &b->fleet;
+    int32_t r = 0;
     out->status = LUO_ESTUCK;
     out->end_s = luo_coord_time(b, luo_clock_s());
-    luo_coord_stuck_text(&b->fleet, q->programs, b->options->stuck_s, q->step, out->text,
-                         sizeof out->text);
+    while (r < f->n && !(f->at[r].answered && f->at[r].status == LUO_ESTUCK)) r++;
+    if (r < f->n) /* its own watchdog was first, and knows what it waited for */
+        snprintf(out->text, sizeof out->text, "%s", f->at[r].text);
+    else
+        luo_coord_stuck_text(f, q->programs, b->options->stuck_s, q->step, out->text,
+                             sizeof out->text);
+    luo_fleet_drop(&b->fleet);
     luo_coord_forget_jobs(b);
     return LUO_OK;
 }

@@ -48,7 +48,7 @@ typedef struct luo_fleet {
     int64_t serial;              /* of the command under way */
     double asked_s;              /* when it was given */
     struct {                     /* what ended the last life: */
-        int32_t rank;            /* that died first; -1: not known */
+        int32_t rank;            /* that died first, or answers nothing; -1: not known */
         double at_s;             /* when that was noticed, CLOCK_MONOTONIC */
         char text[LUO_ERR_TEXT]; /* who, without `;` and what would be right */
     } loss;
@@ -87,7 +87,7 @@ typedef struct luo_fleet_wait {
 } luo_fleet_wait;
 
 /* Waits until every rank has answered the command. A device that withdraws makes all drain.
- * Errors: LUO_EPEER a rank died: see loss; LUO_ESTUCK nobody went on for stuck_s; the fleet
+ * Errors: LUO_EPEER a rank died, or answered LUO_EPEER: see loss; LUO_ESTUCK nobody went on for stuck_s; the fleet
  * is then dropped. What ranks answered is no error here. */
 luo_status luo_fleet_wait_all(luo_fleet *f, luo_fleet_wait *w, luo_err *err);
 /* The first answer that is not LUO_OK, as an error. */

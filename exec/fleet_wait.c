@@ -187,12 +187,55 @@ static luo_status last_look(luo_fleet *f, waiting *v, luo_err *err)
     return LUO_OK;
 }
 
+/* ---- ranks that have lost their communicators ---- */
+
+/* The one rank that has neither answered nor says where it is; -1: none, or several. */
+static int32_t silent_rank(const luo_fleet *f)
+{
+    int32_t silent = -1, n = 0;
+    for (int32_t i = 0; i < f->n; i++)
+        if (!f->at[i].answered && f->at[i].where.silent) {
+            silent = i;
+            n++;
+        }
+    return n == 1 ? silent : -1;
+}
+
+/* A rank that answers LUO_EPEER (rank.h) can go no further with the others, who may wait for it for
+ * ever: as after a death all processes have to start again. False: none has. */
+static bool given_up(luo_fleet *f, double now)
+{
+    int32_t first = 0;
+    while (first < f->n && !(f->at[first].answered && f->at[first].status == LUO_EPEER)) first++;
+    if (first == f->n) return false;
+    f->loss.rank = silent_rank(f);
+    f->loss.at_s = now;
+    const char *said = f->at[first].text;
+    size_t n = strcspn(said, ";");
+    while (n > 0 && strchr(". ", said[n - 1])) n--;
+    if (f->loss.rank >= 0)
+        snprintf(f->loss.text, sizeof f->loss.text,
+                 "device %d (rank %d, process %lld on %s) does not answer, and %.*s",
+                 f->at[f->loss.rank].device, f->loss.rank, (long long)f->at[f->loss.rank].pid,
+                 f->at[f->loss.rank].host, (int)(n < 700 ? n : 700), said);
+    else
+        snprintf(f->loss.text, sizeof f->loss.text, "%.*s", (int)(n < 900 ? n : 900), said);
+    return true;
+}
+
+static luo_status lost(luo_fleet *f, luo_err *err)
+{
+    luo_fleet_drop(f);
+    return luo_err_set(err, LUO_EPEER, "%s; all ranks have to stay.", f->loss.text);
+}
+
 /* Ends a fleet of which nobody goes on, unless the last look shows otherwise. */
 static luo_status hang(luo_fleet *f, waiting *v, luo_err *err)
 {
     const double since = v->now - v->moved_s, moved = v->moved_s;
     LUO_TRY(last_look(f, v, err));
     if (v->lost_s >= 0 || v->moved_s > moved) return LUO_OK;
+    if (given_up(f, v->now)) return lost(f, err);
     luo_status st = luo_fleet_answers(f, err); /* a refusal tells more */
     if (st == LUO_OK)
         st = luo_err_set(err, LUO_ESTUCK,
@@ -224,8 +267,7 @@ static void tell_loss(luo_fleet *f, double at_s)
 static luo_status mourn(luo_fleet *f, const waiting *v, luo_err *err)
 {
     tell_loss(f, v->lost_s);
-    luo_fleet_drop(f);
-    return luo_err_set(err, LUO_EPEER, "%s; all ranks have to stay.", f->loss.text);
+    return lost(f, err);
 }
 
 static bool settled(luo_fleet *f, waiting *v)
@@ -284,7 +326,7 @@ luo_status luo_fleet_wait_all(luo_fleet *f, luo_fleet_wait *w, luo_err *err)
         }
         if (v.now >= v.look_s) LUO_TRY(ask_where(f, &v, err));
     }
-    return LUO_OK;
+    return given_up(f, v.now) ? lost(f, err) : LUO_OK;
 }
 
 luo_status luo_fleet_answers(const luo_fleet *f, luo_err *err)

@@ -64,7 +64,9 @@ typedef struct luo_step_order {
 } luo_step_order;
 
 typedef struct luo_step_report {
-    luo_status status; /* LUO_OK: ran to its end; LUO_ECANCELED: drained, state is as before it */
+    /* LUO_OK: ran to its end; LUO_ECANCELED: drained, state is as before it; LUO_EPEER, LUO_ESTUCK:
+     * given up half-way, the processes have to start again. */
+    luo_status status;
     char text[LUO_ERR_TEXT];
     double start_s, end_s; /* CLOCK_MONOTONIC of this host */
     luo_parts parts;

@@ -60,6 +60,63 @@ START_TEST(stopped_process)
 }
 END_TEST
 
+/* ---- ranks that give a step up, as their own watchdogs do ---- */
+
+static void set_break(int device, luo_status status)
+{
+    char text[2][16];
+    snprintf(text[0], sizeof text[0], "%d", device);
+    snprintf(text[1], sizeof text[1], "%d", (int)status);
+    setenv("FAKE_BREAK_DEVICE", text[0], 1);
+    setenv("FAKE_BREAK_STATUS", text[1], 1);
+    setenv("FAKE_BREAK_STEP", "1", 1);
+}
+
+/* All of them, or one for which another waits while a third is stopped. */
+START_TEST(communicators_lost)
+{
+    rig g;
+    pid_t pid[8];
+    const bool stops = _i == 1;
+    set_break(stops ? 1 : -2, LUO_EPEER);
+    rig_open(&g, 3, "2: [0,1]*2 [2]*2");
+    rig_start(&g);
+    const int32_t n = rig_pids(&g, pid);
+    rig_step(&g, 0);
+    if (stops) kill(pid[2], SIGSTOP);
+    ck_assert_int_eq(rig_run(&g, 1, NULL, 0), LUO_OK);
+    printf("%s\n", g.r.text);
+    ck_assert(g.r.status == LUO_EPEER && g.r.died);
+    ck_assert_int_eq(g.r.failed_device, stops ? 2 : -1);
+    ck_assert_int_eq(strncmp(g.r.text, "device 2 (rank 2, process ", 26) == 0, stops);
+    char want[128];
+    snprintf(want, sizeof want, "network error: device %d waits in all_reduce of `x` in step 1, ",
+             stops ? 1 : 0);
+    ck_assert_ptr_nonnull(strstr(g.r.text, want));
+    ck_assert_double_ge(rig_gone_after(pid, n, RIG_PATIENCE_S), 0);
+    int64_t step = 0; /* they start again, and go on */
+    unsetenv("FAKE_BREAK_DEVICE");
+    ck_assert_int_eq(rig_state(&g, LUO_STATE_INIT, &step), LUO_OK);
+    rig_step(&g, 1);
+    rig_close(&g);
+}
+END_TEST
+
+START_TEST(stuck_by_itself)
+{
+    rig g;
+    set_break(-2, LUO_ESTUCK);
+    rig_open(&g, 2, "2: [0,1]*4");
+    rig_start(&g);
+    rig_step(&g, 0);
+    ck_assert_int_eq(rig_run(&g, 1, NULL, 0), LUO_OK);
+    ck_assert_int_eq(g.r.status, LUO_ESTUCK);
+    ck_assert_str_eq(g.r.text, "network error: device 0 waits in all_reduce of `x`; all processes "
+                               "have to start again.");
+    rig_close(&g);
+}
+END_TEST
+
 /* ---- a coordinator that is killed ---- */
 
 static pid_t fork_coordinator(int told)
@@ -281,6 +338,7 @@ START_TEST(quiet)
 }
 END_TEST
 
-RIG_MAIN("exec.watch", LUO_T(hang_is_named), LUO_T(stopped_process), LUO_T_N(coordinator_killed, 2),
+RIG_MAIN("exec.watch", LUO_T(hang_is_named), LUO_T_N(communicators_lost, 2),
+         LUO_T(stuck_by_itself), LUO_T(stopped_process), LUO_T_N(coordinator_killed, 2),
          LUO_T(strangers), LUO_T(wrong_rank), LUO_T_N(failed_start, LUO_ROWS(starts)),
          LUO_T(killed_while_starting), LUO_T_N(quiet, 2))

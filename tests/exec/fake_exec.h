@@ -4,11 +4,14 @@
  *
  * A task takes FAKE_TASK_S seconds times the pace; all ranks meet at the end, as they do in the
  * norm of the gradients, and there they agree whether the step counts. In step FAKE_HANG_STEP
- * device FAKE_HANG_DEVICE stops for ever. Both are told through the environment. */
+ * device FAKE_HANG_DEVICE stops for ever. In step FAKE_BREAK_STEP a device FAKE_BREAK_DEVICE (-2:
+ * each) reports FAKE_BREAK_STATUS in the place of meeting the others, as one does whose communicators
+ * were aborted. All are told through the environment. */
 #ifndef LUO_TESTS_FAKE_EXEC_H
 #define LUO_TESTS_FAKE_EXEC_H
 #include <math.h>
 #include <mpi.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -19,8 +22,8 @@ struct luo_exec {
     luo_rank_config config;
     luo_exec *host;
     double task_s;
-    int32_t hang_device;
-    int64_t hang_step;
+    int32_t hang_device, break_device, break_status;
+    int64_t hang_step, break_step;
 };
 
 struct luo_job {
@@ -45,6 +48,9 @@ static inline luo_status fake_open(const luo_rank_config *config, luo_exec **out
     x->task_s = fake_number("FAKE_TASK_S", 0.01);
     x->hang_device = (int32_t)fake_number("FAKE_HANG_DEVICE", -1);
     x->hang_step = (int64_t)fake_number("FAKE_HANG_STEP", 0);
+    x->break_device = (int32_t)fake_number("FAKE_BREAK_DEVICE", -1);
+    x->break_step = (int64_t)fake_number("FAKE_BREAK_STEP", 0);
+    x->break_status = (int32_t)fake_number("FAKE_BREAK_STATUS", LUO_EPEER);
     const luo_status st = luo_host_executor.open(config, &x->host, err);
     if (st == LUO_OK)
         *out = x;
@@ -131,6 +137,20 @@ static inline int32_t fake_meeting(const luo_job *j)
     return at;
 }
 
+static inline bool fake_breaks(const luo_job *j, const luo_step_order *o, luo_step_report *out)
+{
+    const luo_exec *x = j->x;
+    const int32_t device = x->config.device_of[x->config.rank];
+    if (o->step != x->break_step || (x->break_device != -2 && x->break_device != device))
+        return false;
+    out->status = (luo_status)x->break_status;
+    snprintf(out->text, sizeof out->text,
+             "network error: device %d waits in all_reduce of `x`; all processes have to start "
+             "again.",
+             device);
+    return true;
+}
+
 static inline luo_status fake_step(luo_job *j, const luo_step_order *o, luo_step_report *out,
                                    luo_err *err)
 {
@@ -140,6 +160,7 @@ static inline luo_status fake_step(luo_job *j, const luo_step_order *o, luo_step
     *out = (luo_step_report){.start_s = luo_clock_s()};
     w->job = j->id;
     if (j->program) fake_tasks(j, o, out);
+    if (fake_breaks(j, o, out)) return LUO_OK;
     drained = *j->x->config.abort;
     if (j->program) w->instr = fake_meeting(j);
     w->waiting = true;
