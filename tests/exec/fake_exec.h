@@ -4,9 +4,9 @@
  *
  * A task takes FAKE_TASK_S seconds times the pace; all ranks meet at the end, as they do in the
  * norm of the gradients, and there they agree whether the step counts. In step FAKE_HANG_STEP
- * device FAKE_HANG_DEVICE stops for ever. In step FAKE_BREAK_STEP a device FAKE_BREAK_DEVICE (-2:
- * each) reports FAKE_BREAK_STATUS in the place of meeting the others, as one does whose communicators
- * were aborted. All are told through the environment. */
+ * device FAKE_HANG_DEVICE stops for ever. In step FAKE_BREAK_STEP device FAKE_BREAK_DEVICE (-2:
+ * each) reports FAKE_BREAK_STATUS in the place of meeting the others, as one does whose
+ * communicators were aborted. All are told through the environment. */
 #ifndef LUO_TESTS_FAKE_EXEC_H
 #define LUO_TESTS_FAKE_EXEC_H
 #include <math.h>
