@@ -61,7 +61,7 @@ static void sort_rows(const int32_t *key, int32_t n, int32_t *out, int32_t *othe
         out[i] = i;
         if (key[i] > most) most = key[i];
     }
-    for (int shift = 0; shift < 32 && most >> shift > 0; shift += DIGIT) {
+    for (int shift = 0; shift < 31 && most >> shift > 0; shift += DIGIT) {
         int32_t count[DIGITS + 1] = {0};
         for (int32_t i = 0; i < n; i++) count[(key[i] >> shift & (DIGITS - 1)) + 1]++;
         for (int32_t d = 0; d < DIGITS; d++) count[d + 1] += count[d];

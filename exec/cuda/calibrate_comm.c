@@ -51,7 +51,7 @@ static luo_status time_together(gpu_bench *b, what *w, MPI_Comm group, double *s
 {
     const bool brief = b->m->networks < INT32_MAX;
     const int warm = brief ? 1 : WARM_UPS, n = brief ? 1 : SAMPLES;
-    double s[SAMPLES];
+    double s[SAMPLES] = {0};
     for (int i = -warm; i < n; i++) {
         float ms = 0;
         MPI_Barrier(group);

@@ -29,7 +29,7 @@ static luo_status time_steps(gpu_bench *b, luo_trial_run *t, bool trace, double 
                              double *device_s, int32_t *kernels)
 {
     const int32_t n = b->m->networks < INT32_MAX ? 1 : STEPS;
-    double whole[STEPS], inside[STEPS];
+    double whole[STEPS] = {0}, inside[STEPS] = {0};
     luo_step_report r;
     for (int32_t i = -3; i < n; i++) {
         LUO_TRY(luo_trial_run_step(t, i + 3, trace, &r, b->err));
