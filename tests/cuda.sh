@@ -125,4 +125,23 @@ check "hangs: exit 6" ends 6
 check "hangs: who waits for whom" grep -qE "^luoshu: error: stuck for [0-9.]+ s in step [0-9]+: .*device [0-2] waits in [a-z_]+ .*instruction [0-9]+\) .*device 3.*it does not answer \(process ${rank[3]} on " "$tmp/hangs.err"
 check "hangs: nobody is left" left_of $all
 
+# ---- calibration: the smallest size of everything; its tables make a profile that says stand-in ----
+mkdir "$tmp/tables"
+silent() { "$@" >"$tmp/said" 2>&1 || { tail -n 5 "$tmp/said"; false; }; }
+measure() { silent mpirun --allow-run-as-root --oversubscribe --bind-to none -n "$1" "$(dirname "$C")/luoshu-rank-cuda" --calibrate "$tmp/tables" "${@:2}"; }
+check "one rank measures" measure 1 --networks 1
+check "three measure communication" measure 3 --networks 1 --no-ops
+for k in gemm attention_forward attention_backward stream; do
+    check "times of $k" [ "$(grep -cE "^$k,(bf16|f32),[0-9]+,[0-9]+,[0-9]+,[0-9.]+,1,(calibration|validation)$" "$tmp/tables/op_times-1.csv")" -ge 2 ]
+done
+check "facts" [ "$(grep -cE '^(device stand-in|launch_us,|host_launch_us,|host_to_device_gbytes|disk_write_gbytes|step_gpu_s h64,|step_s h64,)' "$tmp/tables/facts-1.csv")" = 7 ]
+check "times of collectives" [ "$(grep -cE '^(all_reduce|reduce_scatter|all_gather),f32,[23],1,' "$tmp/tables/collective_times-3.csv")" = 6 ]
+check "times of messages" grep -qE '^pcie,1024,[0-9.]+,calibration$' "$tmp/tables/p2p_times-3.csv"
+check "a profile of them" silent "$L" calibrate --out "$tmp/profile" --quiet --from "$tmp/tables/op_times-1.csv" "$tmp/tables/facts-1.csv" \
+    "$tmp/tables/collective_times-3.csv" "$tmp/tables/p2p_times-3.csv"
+check "good files" silent "$L" check "$tmp/profile/profile.yaml" "$tmp/profile/cluster.yaml" "$tmp/profile/stack.yaml"
+check "it says what it is of" grep -q 'device: "stand-in (processor)"' "$tmp/profile/profile.yaml"
+"$tmp/alone/luoshu" calibrate --backend cuda --out "$tmp/none" >"$tmp/out" 2>&1; rc=$?
+check "no rank program, no calibration: exit 4" [ $rc = 4 ]
+
 finish

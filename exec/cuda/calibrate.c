@@ -125,16 +125,16 @@ static luo_status measure_ops(luo_measurer *m, bool rows, luo_err *err)
 {
     gpu_bench b = {.m = m, .err = err};
     const int64_t most = m->networks < INT32_MAX ? 64 << 20 : (int64_t)8 << 30;
-    if (m->rank > 0) return LUO_OK;
+    if (m->rank > 0 || !rows) return LUO_OK;
     luo_status st = open_bench(&b, most);
     if (st == LUO_OK) put_facts(&b);
-    if (st == LUO_OK && rows) st = measure_rows(&b);
-    if (st == LUO_OK && rows) st = gpu_measure_launches(&b);
-    if (st == LUO_OK && rows) st = gpu_measure_copies(&b);
-    if (st == LUO_OK && rows) st = gpu_measure_disk(&b);
+    if (st == LUO_OK) st = measure_rows(&b);
+    if (st == LUO_OK) st = gpu_measure_launches(&b);
+    if (st == LUO_OK) st = gpu_measure_copies(&b);
+    if (st == LUO_OK) st = gpu_measure_disk(&b);
     gpu_free(b.slab); /* the networks need it */
     b.slab = NULL;
-    if (st == LUO_OK && rows && m->nranks == 1) st = gpu_measure_steps(&b);
+    if (st == LUO_OK && m->nranks == 1) st = gpu_measure_steps(&b);
     close_bench(&b);
     return st;
 }
