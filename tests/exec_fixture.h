@@ -109,8 +109,12 @@ static inline luo_step_report luo_lab_step(luo_trial *t, int64_t step)
     static const luo_pace even = {-INFINITY, 1};
     luo_err err = {0};
     luo_step_report r = {0};
-    const luo_step_order order = {
-        .step = step, .npace = 1, .pace = &even, .withdraw_s = INFINITY, .kill_s = INFINITY};
+    const luo_step_order order = {.step = step,
+                                  .quiet = true,
+                                  .npace = 1,
+                                  .pace = &even,
+                                  .withdraw_s = INFINITY,
+                                  .kill_s = INFINITY};
     if (t->executor->step(t->job, &order, &r, &err) != LUO_OK) luo_lab_die("step", &err);
     return r;
 }
