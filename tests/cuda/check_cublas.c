@@ -78,7 +78,7 @@ static matrix random_matrix(luo_rng *rng, int64_t rows, int64_t cols, cudaDataTy
     m.value = random_values(rng, m.n, type);
     m.device = upload(m.value, m.n, type);
     good(cublasLtMatrixLayoutCreate(&m.layout, type, (uint64_t)rows, (uint64_t)cols, m.ld));
-    const int32_t order = m.order;
+    const int32_t order = (int32_t)m.order;
     good(cublasLtMatrixLayoutSetAttribute(m.layout, CUBLASLT_MATRIX_LAYOUT_ORDER, &order,
                                           sizeof order));
     return m;

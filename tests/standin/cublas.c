@@ -118,7 +118,8 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
     if (scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
     *out = calloc(1, sizeof **out);
     if (!*out) return CUBLAS_STATUS_ALLOC_FAILED;
-    **out = (desc){.epilogue = CUBLASLT_EPILOGUE_DEFAULT, .bias_type = -1, .compute = compute};
+    **out =
+        (desc){.epilogue = CUBLASLT_EPILOGUE_DEFAULT, .bias_type = -1, .compute = (int32_t)compute};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d)

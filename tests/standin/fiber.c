@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__)
+#include "sanitized.h"
+
+#if STANDIN_SANITIZED
 #include <sanitizer/common_interface_defs.h>
-#define SANITIZED 1
 enum { STACK = 512 * 1024 };
 #else
-#define SANITIZED 0
 enum { STACK = 128 * 1024 };
 #endif
 
@@ -92,7 +92,7 @@ failed:
     return NULL;
 }
 
-#if SANITIZED
+#if STANDIN_SANITIZED
 static standin_fiber *left; /* the one that the last switch came from */
 
 static void arrived(standin_fiber *me)

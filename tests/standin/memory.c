@@ -10,8 +10,9 @@
 #include <sys/mman.h>
 
 #include "ops.h"
+#include "sanitized.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if STANDIN_SANITIZED
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
@@ -125,7 +126,7 @@ void standin_set_memory(int64_t bytes)
     m.total = (size_t)bytes;
     standin_unlock();
 }
-#if !defined(__SANITIZE_ADDRESS__)
+#if !STANDIN_SANITIZED
 /* Says whose fault it was, where AddressSanitizer does not. */
 static void explain(int sig, siginfo_t *info, void *context)
 {
