@@ -16,7 +16,7 @@ enum {
     PLAIN_THREADS = 256
 };
 
-typedef struct plain_shared {
+typedef struct alignas(16) plain_shared {
     union {
         struct {
             float a[PLAIN][PLAIN_DEPTH + 4], b[PLAIN][PLAIN_DEPTH + 4];
