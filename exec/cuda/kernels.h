@@ -156,6 +156,16 @@ typedef struct gpu_pace {
 cudaError_t gpu_spin(cudaStream_t stream, const uint64_t *since, int32_t n, const gpu_pace *pace,
                      uint64_t most_ns, const gpu_step_answer *answer, uint64_t *spun);
 
+/* A slow link: waits as long as the last row that has come says, the stream with it. row: n <=
+ * GPU_DELAYS rows of the host, ascending; at_ns of the device's clock. Ends early when
+ * answer->drain is set. */
+enum { GPU_DELAYS = 64 };
+typedef struct gpu_delay_row {
+    uint64_t at_ns, wait_ns;
+} gpu_delay_row;
+cudaError_t gpu_delay(cudaStream_t stream, int32_t n, const gpu_delay_row *row,
+                      const gpu_step_answer *answer);
+
 /* ---- attention: attention.cu (bf16, tensor cores), attention_simple.cu (f32, and sm_70) ---- */
 
 /* Causal or whole attention over packed documents, grouped query heads, in one pass over keys, no

@@ -41,7 +41,34 @@ __global__ void spin(const uint64_t *since, int32_t n, const gpu_pace *pace, uin
     }
     *spun += now - begin;
 }
+struct delay_rows {
+    gpu_delay_row at[GPU_DELAYS];
+};
+
+__global__ void delay(int32_t n, delay_rows row, const gpu_step_answer *answer)
+{
+    const uint64_t begin = gpu_clock_ns(), look_ns = 20000;
+    uint64_t owed = 0, now = begin, looked = begin;
+    for (int32_t i = 0; i < n && row.at[i].at_ns <= begin; i++) owed = row.at[i].wait_ns;
+    const volatile int32_t *drain = answer ? &answer->drain : nullptr;
+    bool drains = owed > 0 && drain && *drain;
+    while (!drains && now - begin < owed) {
+        now = gpu_clock_ns();
+        if (!drain || now - looked < look_ns) continue;
+        looked = now;
+        drains = *drain != 0;
+    }
+}
 } // namespace
+
+cudaError_t gpu_delay(cudaStream_t stream, int32_t n, const gpu_delay_row *row,
+                      const gpu_step_answer *answer)
+{
+    delay_rows rows = {};
+    if (n < 0 || n > GPU_DELAYS) return cudaErrorInvalidValue;
+    for (int32_t i = 0; i < n; i++) rows.at[i] = row[i];
+    return n == 0 ? cudaSuccess : gpu_launch(delay, 1, 1, 0, stream, n, rows, answer);
+}
 
 cudaError_t gpu_stamp(cudaStream_t stream, uint64_t *slot)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/cuda/bind.h"
+#include "exec/cuda/delay.h"
 
 /* ---- strips for the device ---- */
 
@@ -267,6 +268,15 @@ luo_status gpu_transfer_unpack(luo_rank *r, const gpu_op *op, int32_t task, int3
 
 /* ---- NCCL ---- */
 
+/* Links that an event has slowed down. */
+static luo_status wait_for_links(luo_rank *r, const luo_slot *slot, cudaStream_t stream)
+{
+    gpu_delay_row row[GPU_DELAYS];
+    if (r->order->ndelay == 0) return LUO_OK;
+    const int32_t n = gpu_delay_rows(r->order, slot, r->x->clock.offset_ns, row);
+    return gpu_check(&r->err, gpu_delay(stream, n, row, r->job->device_answer), "a slow link");
+}
+
 static luo_status exchange(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
                            cudaStream_t stream)
 {
@@ -287,6 +297,7 @@ static luo_status exchange(luo_rank *r, const gpu_op *op, int32_t task, int32_t 
         t->message[n++] = (gpu_message){m->peer, m->send, at, s->elements};
     }
     if (n == 0) return LUO_OK;
+    LUO_TRY(wait_for_links(r, slot, stream));
     return gpu_exchange(t->comm, n, t->message, c->elem_bytes, stream, &r->err);
 }
 
