@@ -11,7 +11,7 @@
 #include "exec/rank.h"
 
 /* How long the sends of a slot wait, by time: rows of *out, ascending; the number of them, 0:
- * never. A wait lasts from its row to the next. The device's clock reads CLOCK_MONOTONIC + offset_ns.
+ * never. A wait lasts from its row to the next. The device's clock is CLOCK_MONOTONIC + offset_ns.
  * Changes after the first GPU_DELAYS are taken together with the last of these. */
 int32_t gpu_delay_rows(const luo_step_order *order, const luo_slot *slot, int64_t offset_ns,
                        gpu_delay_row out[GPU_DELAYS]);
