@@ -22,7 +22,8 @@ gpu_ready() { # WHAT (the make target)
         case $(realpath -m "$LUO_GPU_OUT")/ in
         "$(realpath -m $results)"/*) missing "results of the stand-in do not belong in $results." ;;
         esac
-        mkdir -p "$LUO_GPU_OUT" && out=$LUO_GPU_OUT
+        mkdir -p "$LUO_GPU_OUT" || exit 4
+        out=$LUO_GPU_OUT
         return
     fi
     [ -z "${NO_CUDA:-}" ] || missing "this build has no cuda backend ($NO_CUDA); nvcc, cuBLASLt and NCCL are needed."
@@ -34,7 +35,7 @@ gpu_ready() { # WHAT (the make target)
     device=$("$build/tests/gpu/facts" | sed -n 's/^device //p') || exit 1
     [ -n "$device" ] || missing "the GPU can not be used: $("$build/tests/gpu/facts" 2>&1 | tail -n 1)"
     out=$results/$(tr 'A-Z ' 'a-z-' <<<"$device" | tr -cd 'a-z0-9.-')-$(date -u +%F)
-    mkdir -p "$out"
+    mkdir -p "$out" || exit 4
 }
 
 # Device, versions, date, commit.
