@@ -79,11 +79,11 @@ bless: $(BIN) ## rewrite the expected outputs of tests/golden; review the diff l
 clean: ## remove build/, the link and the demo's results
 	rm -rf build luoshu luoshu-demo
 
-# Programs for a machine with a GPU, with the real libraries: tests/cuda but for tests of the stand-in
+# Programs for a machine with a GPU, with the real libraries: tests/cuda but for those of the stand-in
 # itself, and tests/gpu. What make check runs are the same sources on the stand-in.
-GPU_SRC := $(sort $(shell grep -L '"tests/standin/' /dev/null \
-           $(wildcard tests/cuda/*.c tests/cuda/*.cpp tests/cuda/*.cu tests/cuda/mpi/*.c) | grep -v /dev/null) \
-           $(wildcard tests/gpu/*.c tests/gpu/*.cu))
+GPU_SRC := $(sort $(filter-out $(foreach t,standin streams cublas gpu,tests/cuda/check_$(t).%), \
+           $(wildcard tests/cuda/*.c tests/cuda/*.cpp tests/cuda/*.cu tests/cuda/mpi/*.c)) \
+           $(filter-out tests/gpu/no_standin.c,$(wildcard tests/gpu/*.c tests/gpu/*.cu)))
 GPU_PROGRAMS := $(patsubst %,$(B)/gpu/%,$(basename $(GPU_SRC)))
 GPU_FLAGS := $(CUDA_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS)
 $(B)/gpu/%.o: %.c
@@ -95,7 +95,7 @@ $(B)/gpu/%.o: %.cpp
 $(B)/gpu/%.o: %.cu
 	@mkdir -p $(@D)
 	$(call SAY,NVCC,$<) $(NVCC) $(NVCCFLAGS) $(GPU_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
-$(B)/gpu/libluocuda.a: $(CUDA_OBJ)
+$(B)/gpu/libluocuda.a: $(CUDA_OBJ) $(B)/gpu/tests/gpu/no_standin.o
 	@mkdir -p $(@D); rm -f $@; ar rcs $@ $^
 $(B)/gpu/tests/%: $(B)/gpu/tests/%.o $(B)/gpu/libluocuda.a $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CUDA_LIBS) -Wl,--as-needed $(EXEC_LIBS) -lcheck -lsubunit \

@@ -10,6 +10,10 @@ enum { VERSION = CUDART_VERSION, SMS = 4, CLOCK_KHZ = 1000000 };
 
 static int capability; /* 10 * major + minor */
 
+bool standin_is_here(void)
+{
+    return true;
+}
 void standin_set_capability(int major, int minor)
 {
     standin_lock();

@@ -7,6 +7,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* True; false on a GPU, where all that follows does nothing (tests/gpu/no_standin.c). */
+bool standin_is_here(void);
+
 /* Another seed from here on; STANDIN_SEED in the environment is that of the start (1). The seed
  * draws the order of ops of different streams, of blocks, of threads between barriers, and how far
  * the device lags behind the host. In programs of several ranks each rank has its own. */
