@@ -49,7 +49,8 @@ typedef struct gpu_step_answer {
     int32_t drain;   /* written by the host: nonzero makes the norm -inf (exec/bound.h, update) */
 } gpu_step_answer;
 
-/* ---- rows and pointwise: kernels_rows.cu, kernels_pointwise.cu ---- */
+/* ---- rows, norms, embeddings, rotary positions, pointwise: kernels_{rows,norm,embedding,rope,
+ * pointwise}.cu ---- */
 
 cudaError_t gpu_bias(cudaStream_t stream, int64_t t, int64_t n, gpu_array x, gpu_array b,
                      gpu_array y);
