@@ -46,6 +46,13 @@ ends() { # WANTED_EXIT
 }
 manifest() { grep -o "\"$2\": \"[^\"]*\"" "$1/manifest.json" | head -n 1; }
 
+# ---- one hangs, which takes a while to be sure of: looked at in the end ----
+start hangs --steps 100000 --stuck-s 2
+check "hangs: it was at work" at_work 4
+hanging=$pid stopped=${rank[3]}
+all=$(family "$pid")
+kill -STOP "$stopped"
+
 # ---- the rank program is not there ----
 mkdir "$tmp/alone"; cp "$L" "$tmp/alone/luoshu"
 "$tmp/alone/luoshu" run "$tmp/four.json" $bare --backend cuda >"$tmp/out" 2>&1; rc=$?
@@ -56,20 +63,26 @@ check "f64 is refused" cuda wide 2 "$tmp/four.json" $bare --dtype f64
 check "f64: the sentence" grep -qF 'backend `cuda` computes in bf16 and f32' "$tmp/wide.err"
 
 # ---- four ranks: the programs and losses of host; state from one to the other ----
-check "host" host host 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --checkpoint-every 5
-check "cuda" cuda cuda 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --checkpoint-every 5 --nccl-algo Ring --nccl-proto Simple
+check "host" host host 0 "$tmp/four.json" $bare --ranks 4 --steps 12 --checkpoint-every 6
+check "cuda" cuda cuda 0 "$tmp/four.json" $bare --ranks 4 --steps 6 --checkpoint-every 5 --nccl-algo Ring --nccl-proto Simple
 check "cuda: the device says what it is" [ "$(manifest "$tmp/cuda/plan" gpu)" = '"gpu": "stand-in (processor)"' ]
 check "cuda: versions are told" grep -q '"nccl": "[0-9.]*[0-9]"' "$tmp/cuda/plan/manifest.json"
 check "cuda: programs of host" [ "$(manifest "$tmp/cuda/plan" program_hash)" = "$(manifest "$tmp/host/plan" program_hash)" ]
-check "cuda: losses of host" near 1e-4 <(curve "$tmp/cuda/plan") <(curve "$tmp/host/plan")
-check "from host to cuda" cuda over 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --resume "$tmp/host/plan/checkpoints/step-000005"
-check "from host to cuda: losses" near 1e-4 <(curve "$tmp/over/plan") <(curve "$tmp/host/plan" | tail -n 3)
-check "and back" host back 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --resume "$tmp/cuda/plan/checkpoints/step-000005"
-check "and back: losses" near 1e-4 <(curve "$tmp/back/plan") <(curve "$tmp/host/plan" | tail -n 3)
+check "cuda: losses of host" near 1e-4 <(curve "$tmp/cuda/plan") <(curve "$tmp/host/plan" | head -n 6)
+check "from cuda to host" host back 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --resume "$tmp/cuda/plan/checkpoints/step-000005"
+check "from cuda to host: losses" near 1e-4 <(curve "$tmp/back/plan") <(curve "$tmp/host/plan" | sed -n 6,8p)
 
-check "bf16" cuda short 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --dtype bf16
-check "bf16: losses" near 1e-3 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan")
-check "bf16: other losses" eval '! near 1e-6 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan") >/dev/null'
+# From host to cuda, where one is killed.
+start killed --steps 12 --resume "$tmp/host/plan/checkpoints/step-000006" --checkpoint-every 2 --max-restarts 1
+check "killed: it was at work" at_work 3
+kill -KILL "${rank[2]}"
+check "killed: the run ends" ends 0
+check "killed: which device" grep -qE "process-1,fired,fail,device:2,.*device 2 \(rank 2, process ${rank[2]} on .*\) died in step" "$table/events.csv"
+check "killed, and from host to cuda: losses" near 1e-4 <(curve "$table") <(curve "$tmp/host/plan" | tail -n 6)
+
+check "bf16" cuda short 0 "$tmp/four.json" $bare --ranks 4 --steps 5 --dtype bf16
+check "bf16: losses" near 1e-3 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan" | head -n 5)
+check "bf16: other losses" eval '! near 1e-6 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan" | head -n 5) >/dev/null'
 
 # ---- a straggler, which spins, and a device that withdraws: as the simulator has it ----
 cat >"$tmp/day.yaml" <<END
@@ -82,9 +95,9 @@ plan: six.json
 extent: {steps: 11}
 data: {batch: {sequences: 4}, lengths: {kind: fixed, tokens: 16}}
 policies:
-  - {name: restart, restart_s: 0, planner_s: 0, threshold_slowdown: 6, replan_gap: 5}
+  - {name: restart, restart_s: 0, planner_s: 0, threshold_slowdown: 5, replan_gap: 4}
 events:
-  - {id: slow, kind: straggler, target: "device:5", slowdown: 14, at_step: 3}
+  - {id: slow, kind: straggler, target: "device:5", slowdown: 10, at_step: 3}
   - {id: gone, kind: fail, target: "device:0", at_step: 9, cause: chosen}
 checkpoint: {every_steps: 4, mode: blocking, target: storage}
 costs: {detect_fail_s: 0, process_start_s: 0, communicator_s: 0, replacement_s: 0}
@@ -103,26 +116,17 @@ slow=$(column "$tmp/day$try/restart/steps.csv" step max_slowdown slowest_device 
 check "day: the straggler is slow" [ "$slow" = 1 ]
 
 # ---- malleus switches plans, GPU to GPU ----
-sed -e '/^policies/,/^checkpoint/c\policies: [{name: malleus, threshold_slowdown: 6, replan_gap: 5, payback_steps: 100000, planner_s: 0}]\nevents:\n  - {id: slow, kind: straggler, target: "device:5", slowdown: 14, at_step: 3}' \
-    -e 's/steps: 11/steps: 10/' "$tmp/day.yaml" >"$tmp/switch.yaml"
+sed -e '/^policies/,/^checkpoint/c\policies: [{name: malleus, threshold_slowdown: 5, replan_gap: 4, payback_steps: 100000, planner_s: 0}]\nevents:\n  - {id: slow, kind: straggler, target: "device:3", slowdown: 10, at_step: 3}' \
+    -e 's/steps: 11/steps: 10/; s/cluster: nodes/cluster: two/; s/six.json/half.json/; s/device:5/device:3/' "$tmp/day.yaml" >"$tmp/switch.yaml"
+sed 's/nodes: 3/nodes: 2/; s/name: nodes/name: two/' "$tmp/nodes.yaml" >"$tmp/two.yaml"
+sed 's/"devices": 6/"devices": 4/; s/"nodes"/"two"/' "$tmp/four.json" >"$tmp/half.json"
 check "malleus" cuda malleus 0 "$tmp/switch.yaml" --trace-steps none
 check "malleus: switched over the devices" eval 'column "$tmp/malleus/malleus/switches.csv" source | grep -q devices'
 
-# ---- one is killed ----
-start killed --steps 14 --checkpoint-every 4 --max-restarts 1
-check "killed: it was at work" at_work 6
-kill -KILL "${rank[2]}"
-check "killed: the run ends" ends 0
-check "killed: which device" grep -qE "process-1,fired,fail,device:2,.*device 2 \(rank 2, process ${rank[2]} on .*\) died in step" "$table/events.csv"
-check "killed: all steps" [ "$(curve "$table" | wc -l)" = 14 ]
-
-# ---- one hangs ----
-start hangs --steps 100000 --stuck-s 2
-check "hangs: it was at work" at_work 4
-all=$(family "$pid")
-kill -STOP "${rank[3]}"
+# ---- one hangs: begun above ----
+pid=$hanging
 check "hangs: exit 6" ends 6
-check "hangs: who waits for whom" grep -qE "^luoshu: error: stuck for [0-9.]+ s in step [0-9]+: .*device [0-2] waits in [a-z_]+ .*instruction [0-9]+\) .*device 3.*it does not answer \(process ${rank[3]} on " "$tmp/hangs.err"
+check "hangs: who waits for whom" grep -qE "^luoshu: error: stuck for [0-9.]+ s in step [0-9]+: .*device [0-2] waits in [a-z_]+ .*instruction [0-9]+\) .*device 3.*it does not answer \(process $stopped on " "$tmp/hangs.err"
 check "hangs: nobody is left" left_of $all
 
 # ---- calibration: the smallest size of everything; its tables make a profile that says stand-in ----
