@@ -17,6 +17,7 @@ struct standin_op {
     standin_job *job;
     void *run;
     int32_t refs, waiting; /* ops that it still comes after */
+    uint32_t lane;         /* of its stream */
     bool begun, done;
     uint64_t time;
     int32_t nafter, room;
@@ -27,6 +28,10 @@ static struct {
     bool set_up;
     uint64_t random;
     int eager; /* 0: works at waits only .. 3: as soon as it can */
+    /* Streams have ranks, drawn anew after every `change` draws or so: one that comes last lags
+     * behind all others for long, which ops drawn alike would hardly ever do. 0: drawn alike. */
+    uint32_t change;
+    uint64_t ranks;
     cudaError_t error;
     int32_t nready, room;
     standin_op **ready;
@@ -113,6 +118,9 @@ void standin_seed(uint64_t seed)
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
     e.random = (x ^ x >> 31) | 1;
     e.eager = (int)(standin_random() & 3);
+    const uint32_t changes[] = {0, 16, 256, 4096};
+    e.change = changes[standin_random() & 3];
+    e.ranks = standin_random();
     standin_unlock();
 }
 uint64_t standin_random(void)
@@ -178,6 +186,10 @@ void standin_op_release(standin_op *op)
     standin_job_release(op->job);
     free(op->after);
     free(op);
+}
+void standin_op_in_lane(standin_op *op, uint32_t lane)
+{
+    op->lane = lane;
 }
 bool standin_op_done(const standin_op *op)
 {
@@ -283,11 +295,26 @@ static bool work_on(standin_op *op)
     return true;
 }
 
+static uint64_t rank_of(const standin_op *op)
+{
+    const uint64_t x = (op->lane + 1) * e.ranks;
+    return (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 16;
+}
+/* The ready op to look at first. */
+static int32_t draw(void)
+{
+    if (e.change == 0) return (int32_t)standin_below((uint32_t)e.nready);
+    if (standin_below(e.change) == 0) e.ranks = standin_random();
+    int32_t best = 0;
+    for (int32_t i = 1; i < e.nready; i++)
+        if (rank_of(e.ready[i]) > rank_of(e.ready[best])) best = i;
+    return best;
+}
 bool standin_progress(void)
 {
     const int32_t n = e.nready;
     if (n == 0) return false;
-    const int32_t first = (int32_t)standin_below((uint32_t)n);
+    const int32_t first = draw();
     for (int32_t i = 0; i < n; i++) {
         /* What does not move goes to the end, and what was there comes here: look at each once. */
         const int32_t at = (first + n - i) % n;

@@ -9,6 +9,7 @@
 
 typedef struct node {
     standin_job *job;
+    uint32_t lane; /* stream that it was captured in */
     standin_tails after;
 } node;
 struct CUgraph_st {
@@ -69,7 +70,8 @@ static bool add_all(standin_tails *t, const standin_tails *more)
 
 /* ---- graphs ---- */
 
-static int32_t add_node(struct CUgraph_st *g, standin_job *job, const standin_tails *after)
+static int32_t add_node(struct CUgraph_st *g, standin_job *job, uint32_t lane,
+                        const standin_tails *after)
 {
     if (g->n == g->room) {
         const int32_t more = g->room ? 2 * g->room : 64;
@@ -79,7 +81,7 @@ static int32_t add_node(struct CUgraph_st *g, standin_job *job, const standin_ta
         g->room = more;
     }
     node *it = &g->node[g->n];
-    *it = (node){.job = job};
+    *it = (node){.job = job, .lane = lane};
     if (!add_all(&it->after, after)) {
         standin_tails_free(&it->after);
         return -1;
@@ -118,7 +120,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
     struct CUgraphExec_st *x = calloc(1, sizeof *x);
     if (!x) return standin_leave(cudaErrorMemoryAllocation);
     for (int32_t i = 0; i < graph->n; i++)
-        if (add_node(&x->nodes, graph->node[i].job, &graph->node[i].after) < 0) {
+        if (add_node(&x->nodes, graph->node[i].job, graph->node[i].lane, &graph->node[i].after) <
+            0) {
             clear(&x->nodes);
             free(x);
             return standin_leave(cudaErrorMemoryAllocation);
@@ -157,7 +160,10 @@ static bool launch_nodes(const struct CUgraph_st *g, standin_op *before, standin
         after[n++] = before;
         for (int32_t i = 0; i < it->after.n; i++) after[n++] = ends[it->after.node[i]];
         ends[made] = standin_op_make(it->job, n, after);
-        if (!ends[made]) good = false;
+        if (ends[made])
+            standin_op_in_lane(ends[made], it->lane);
+        else
+            good = false;
     }
     free(after);
     return good;
@@ -236,7 +242,7 @@ cudaError_t standin_capture_work(struct CUstream_st *s, const standin_work *work
     if (!job) return spoil(c, cudaErrorMemoryAllocation);
     cudaError_t code = c->spoilt ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
     if (code == cudaSuccess) {
-        const int32_t it = add_node(c->graph, job, &s->tails);
+        const int32_t it = add_node(c->graph, job, s->id, &s->tails);
         s->tails.n = 0;
         if (it < 0 || !add(&s->tails, it)) code = spoil(c, cudaErrorMemoryAllocation);
     }

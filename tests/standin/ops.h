@@ -17,10 +17,11 @@ void standin_job_release(standin_job *job);
 /* An op after others, those already done left out; NULL among them is allowed. job NULL: nothing
  * to do, a point in time. The caller gets a reference. NULL: no memory. */
 standin_op *standin_op_make(standin_job *job, int32_t n, standin_op *const *after);
-standin_op *standin_op_keep(standin_op *op);    /* one reference more; op may be NULL */
-void standin_op_release(standin_op *op);        /* op may be NULL */
-bool standin_op_done(const standin_op *op);     /* NULL: done */
-uint64_t standin_op_time(const standin_op *op); /* when it was done, ns */
+void standin_op_in_lane(standin_op *op, uint32_t lane); /* of which stream it is: its id */
+standin_op *standin_op_keep(standin_op *op);            /* one reference more; op may be NULL */
+void standin_op_release(standin_op *op);                /* op may be NULL */
+bool standin_op_done(const standin_op *op);             /* NULL: done */
+uint64_t standin_op_time(const standin_op *op);         /* when it was done, ns */
 /* Works until op is done; the lock is free for others in between. Returns the device's error. */
 cudaError_t standin_wait(standin_op *op);
 cudaError_t standin_wait_all(void);
@@ -54,6 +55,7 @@ typedef struct standin_tails { /* nodes of a capture */
 } standin_tails;
 
 struct CUstream_st {
+    uint32_t id;
     bool blocking; /* ordered with the legacy stream */
     int priority;
     standin_op *tail;

@@ -7,6 +7,7 @@
 
 struct CUstream_st standin_legacy = {.blocking = true};
 static int64_t nstreams, nevents;
+static uint32_t ids;
 
 struct CUstream_st *standin_stream(cudaStream_t stream)
 {
@@ -39,6 +40,7 @@ static cudaError_t push_after(struct CUstream_st *s, standin_job *job, standin_o
     standin_op *const after[3] = {s->tail, other, s->blocking ? standin_legacy.tail : NULL};
     standin_op *op = standin_op_make(job, 3, after);
     if (!op) return cudaErrorMemoryAllocation;
+    standin_op_in_lane(op, s->id);
     standin_op_release(s->tail);
     s->tail = op;
     return cudaSuccess;
@@ -76,6 +78,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, 
     if (!s) return standin_leave(cudaErrorMemoryAllocation);
     s->blocking = !(flags & cudaStreamNonBlocking);
     s->priority = priority;
+    s->id = ++ids;
     s->next = standin_legacy.next;
     standin_legacy.next = s;
     nstreams++;
