@@ -263,10 +263,10 @@ static void check_plans(lab *l)
     luo_arena_free(a);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     lab l;
-    lab_begin(&l, &argc, &argv);
+    lab_begin(&l);
     lab_open(&l);
     lab_expect(&l, strstr(gpu_comms_warning(l.comms), "ranks share GPU") != NULL,
                "that ranks share a GPU is said");

@@ -159,10 +159,10 @@ static void check_watch(lab *l, bool captured, bool breaks)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     lab l;
-    lab_begin(&l, &argc, &argv);
+    lab_begin(&l);
     check_refused_splits(&l);
     check_watch(&l, false, false);
     check_watch(&l, true, false);

@@ -10,12 +10,15 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "exec/boot.h"
 #include "exec/cuda/comm.h"
 
 enum { LAB_RANKS = 8 };
 
 typedef struct lab {
-    int rank, failed;
+    int32_t rank;
+    int failed;
+    luo_boot *boot;
     int32_t device_of[LAB_RANKS];
     luo_rank_config config;
     luo_whereabouts where;
@@ -49,13 +52,11 @@ static inline void lab_must(lab *l, bool good, const char *what)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-static inline void lab_begin(lab *l, int *argc, char ***argv)
+static inline void lab_begin(lab *l)
 {
-    int n, given;
+    int32_t n = 0;
     memset(l, 0, sizeof *l);
-    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &given);
-    MPI_Comm_rank(MPI_COMM_WORLD, &l->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    lab_must(l, luo_boot_open(&l->boot, &l->rank, &n, &l->err) == LUO_OK, "MPI");
     lab_must(l, n == LAB_RANKS, "eight ranks are needed: mpirun -n 8");
     for (int i = 0; i < LAB_RANKS; i++) l->device_of[i] = i;
     l->config = (luo_rank_config){
@@ -86,7 +87,7 @@ static inline int lab_end(lab *l, const char *name)
     if (l->rank == 0) printf("%s: %s\n", name, all ? "FAILED" : "all ranks agree");
     if (l->rank == 0)
         printf("%d%%: Checks: 1, Failures: %d, Errors: 0\n", all ? 0 : 100, all ? 1 : 0);
-    MPI_Finalize();
+    luo_boot_close(l->boot);
     return all ? 1 : 0;
 }
 
