@@ -23,7 +23,7 @@ static luo_status cuda_open(const luo_backend_config *config, luo_backend_state 
 const luo_backend luo_cuda_backend = {
     .name = "cuda",
     .abi = LUO_BACKEND_ABI,
-    .caps = LUO_CAP_DATA, /* link events only break links: NCCL sends at its own pace */
+    .caps = LUO_CAP_DATA | LUO_CAP_LINK_EVENTS,
     .describe = cuda_describe,
     .open = cuda_open,
     .close = luo_coord_close,
