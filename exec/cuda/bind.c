@@ -191,6 +191,18 @@ static luo_status bind(luo_job *j, const luo_programs *set, const luo_recipe *re
     return open_time(j, err);
 }
 
+static void list(luo_job *j, bool in)
+{
+    pthread_mutex_lock(&j->x->watched);
+    luo_job **at = &j->x->jobs;
+    while (*at && *at != j) at = &(*at)->next;
+    if (in)
+        *at = j;
+    else if (*at)
+        *at = j->next;
+    pthread_mutex_unlock(&j->x->watched);
+}
+
 luo_status gpu_bind(luo_exec *x, int32_t id, const luo_programs *set, const luo_recipe *recipe,
                     luo_job **out, luo_err *err)
 {
@@ -204,17 +216,20 @@ luo_status gpu_bind(luo_exec *x, int32_t id, const luo_programs *set, const luo_
     j->arena = arena;
     j->id = id;
     const luo_status st = bind(j, set, recipe, err);
-    if (st == LUO_OK)
-        *out = j;
-    else
+    if (st != LUO_OK) {
         gpu_unbind(j);
-    return st;
+        return st;
+    }
+    list(j, true);
+    *out = j;
+    return LUO_OK;
 }
 
 void gpu_unbind(luo_job *j)
 {
     if (!j) return;
-    if (j->broken) gpu_comms_abort(j->x->comms); /* what waits for peers would never end */
+    if (j->broken) gpu_abort(j->x); /* what waits for peers would never end */
+    list(j, false);
     gpu_graph_close(j);
     gpu_state_unbind(j);
     gpu_events_close(j);

@@ -66,7 +66,8 @@ static luo_status members(const luo_rank *r, MPI_Group *out, luo_err *err)
 }
 
 /* To NCCL communication is captured on all of its ranks or on none, so one that can not do it keeps
- * the others from it. In the same step on all of them; once per program. */
+ * the others from it. In the same step on all of them; once per program. A rank that never comes
+ * holds the others up here, in MPI, where only the coordinator sees it. */
 static luo_status agree(luo_rank *r, luo_status mine, luo_err *err)
 {
     MPI_Group group;
@@ -89,14 +90,25 @@ static luo_status agree(luo_rank *r, luo_status mine, luo_err *err)
 /* It works without; but whoever reads the log shall know why steps take longer. */
 static void refuse(luo_rank *r, const luo_err *why)
 {
-    gpu_graph *g = &r->job->graph;
-    if (g->exec) (void)cudaGraphExecDestroy(g->exec);
-    g->exec = NULL;
-    g->refused = true;
+    gpu_graph_close(r->job);
+    r->job->graph.refused = true;
     snprintf(r->x->remark, sizeof r->x->remark,
              "steps are not captured as CUDA graphs but launched one by one: %.900s", why->text);
     r->x->told = false;
     r->err = (luo_err){0};
+}
+
+/* The watchdog may take the graphs away meanwhile; a launch returns at once. */
+static luo_status launch(luo_rank *r, luo_err *err)
+{
+    gpu_graph *g = &r->job->graph;
+    luo_status st;
+    pthread_mutex_lock(&r->x->watched);
+    st = g->exec ? gpu_check(err, cudaGraphLaunch(g->exec, r->x->stream[LUO_STREAM_COMPUTE]),
+                             "launching a step")
+                 : luo_err_set(err, LUO_EPEER, "the communicators of the step were aborted.");
+    pthread_mutex_unlock(&r->x->watched);
+    return st;
 }
 
 luo_status gpu_graph_launch(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_err *err)
@@ -108,11 +120,11 @@ luo_status gpu_graph_launch(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_er
     if (!g->exec) return walk_anew(r, walk);
     gpu_stamps_begin(r->job, true);
     r->has_loss = g->has_loss;
-    return gpu_check(err, cudaGraphLaunch(g->exec, r->x->stream[LUO_STREAM_COMPUTE]),
-                     "launching a step");
+    return launch(r, err);
 }
 
 void gpu_graph_close(luo_job *j)
 {
     if (j->graph.exec) (void)cudaGraphExecDestroy(j->graph.exec);
+    j->graph.exec = NULL;
 }

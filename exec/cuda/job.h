@@ -183,7 +183,7 @@ struct luo_rank { /* the interpreter's context */
     luo_arena *walk;    /* of the interpreter */
     luo_op_record *record;
     luo_comm_use *use, *used; /* per instruction of the role; those that ran */
-    gpu_mover *mover; /* of a switch, see move.c */
+    gpu_mover *mover;         /* of a switch, see move.c */
     luo_err err;
 };
 
@@ -227,6 +227,7 @@ struct luo_job {
     luo_rank rank;
     luo_state state; /* state.c */
     float *arrays;   /* what state.at points to; NULL: nothing is fetched */
+    luo_job *next;   /* of luo_exec.jobs */
     bool broken;     /* a step failed half-way: peers may wait for ever */
 };
 
@@ -241,6 +242,7 @@ struct luo_exec {
     cudaStream_t stream[LUO_LANES]; /* LUO_STREAM_COMPUTE, .._MOVE, .. */
     gpu_clock clock;
     uint64_t *probe, *device_probe; /* mapped: the clock is read here */
+    luo_job *jobs;                  /* all that are bound */
     pthread_mutex_t watched;        /* guards at_hand, and its stamps from the watcher's look */
     luo_job *at_hand;               /* whose step is under way; NULL: none */
     _Atomic int64_t progress;       /* grows as long as something goes on */
@@ -346,6 +348,7 @@ void gpu_graph_close(luo_job *j);
 
 /* watch.c of COMM watches; watching.c says what this executor has to show. */
 luo_status gpu_watch_open(luo_exec *x, luo_err *err);
+void gpu_abort(luo_exec *x);                  /* all communicators, and the graphs that hold them */
 void gpu_watch_at(luo_exec *x, luo_job *job); /* NULL: no step is under way */
 void gpu_watch_peek(luo_exec *x);             /* what the watchdog's thread does, done at once */
 

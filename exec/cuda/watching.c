@@ -68,9 +68,22 @@ static void describe(void *ctx, char *text, size_t n)
     luo_str_free(&s);
 }
 
+/* An aborted communicator waits for the graphs that hold it; one that runs is freed by CUDA when it
+ * has ended, as it does once its communication is given up. */
+void gpu_abort(luo_exec *x)
+{
+    pthread_mutex_lock(&x->watched);
+    for (luo_job *j = x->jobs; j; j = j->next) {
+        gpu_graph_close(j);
+        j->graph.refused = true;
+    }
+    pthread_mutex_unlock(&x->watched);
+    gpu_comms_abort(x->comms);
+}
+
 static void abort_all(void *ctx)
 {
-    gpu_comms_abort(((luo_exec *)ctx)->comms);
+    gpu_abort(ctx);
 }
 
 luo_status gpu_watch_open(luo_exec *x, luo_err *err)
