@@ -30,9 +30,7 @@ CUDA_LIBS := $(foreach d,$(CUDA_LIB),-L$(d) -Wl$(comma)-rpath$(comma)$(d)) -lcud
 
 EXEC_CUDA_SRC := $(if $(NO_CUDA),,$(sort $(wildcard exec/cuda/*.c exec/cuda/*.cu)))
 CUDA_OBJ := $(patsubst %,$(B)/%.o,$(EXEC_CUDA_SRC))
-CUDA_PARTS := $(addprefix exec/cuda/,executor.c step.c state.c move.c comm.c watch.c product.c attention.cu \
-              kernels_rows.cu kernels_loss.cu kernels_update.cu kernels_cells.cu kernels_time.cu)
-CUDA_RANK := $(CUDA_OBJ) $(if $(EXEC_CUDA_SRC),$(if $(filter-out $(wildcard $(CUDA_PARTS)),$(CUDA_PARTS)),,$(B)/luoshu-rank-cuda))
+CUDA_RANK := $(CUDA_OBJ) $(if $(CUDA_SRC),$(B)/luoshu-rank-cuda)
 
 # Suffix kept: a .c and a .cu may share a name.
 $(B)/exec/cuda/%.c.o: exec/cuda/%.c
