@@ -30,7 +30,7 @@ CUDA_LIBS := $(foreach d,$(CUDA_LIB),-L$(d) -Wl$(comma)-rpath$(comma)$(d)) -lcud
 
 EXEC_CUDA_SRC := $(if $(NO_CUDA),,$(sort $(wildcard exec/cuda/*.c exec/cuda/*.cu)))
 CUDA_OBJ := $(patsubst %,$(B)/%.o,$(EXEC_CUDA_SRC))
-CUDA_RANK := $(CUDA_OBJ) $(if $(CUDA_SRC),$(B)/luoshu-rank-cuda)
+CUDA_RANK := $(CUDA_OBJ) $(if $(CUDA_OBJ),$(B)/luoshu-rank-cuda)
 
 # Suffix kept: a .c and a .cu may share a name.
 $(B)/exec/cuda/%.c.o: exec/cuda/%.c
