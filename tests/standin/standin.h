@@ -26,7 +26,7 @@ void standin_fail(standin_failing what, int64_t after);
 
 /* Memory of the device in bytes; at the start STANDIN_MEMORY MiB, or 8 GiB. */
 void standin_set_memory(int64_t bytes);
-/* Compute capability as queries report it; at the start STANDIN_CAPABILITY as 10 * major + minor, or
+/* Compute capability as queries report it; at the start STANDIN_CAPABILITY (10 * major + minor) or
  * 90. Instructions that a GPU of that age lacks are not refused. */
 void standin_set_capability(int major, int minor);
 
