@@ -49,6 +49,8 @@ luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *
 
 /* cli/calibrate_write.c */
 luo_status luo_calibration_fit(luo_calibration *c, luo_err *err);
+/* DIR/NAME.yaml; frees the text. Errors: LUO_EIO, LUO_ENOMEM. */
+luo_status luo_calibration_file(luo_str *text, const char *dir, const char *name, luo_err *err);
 /* DIR/profile-N.yaml and cluster-N.yaml (N ranks). */
 luo_status luo_calibration_write(const luo_calibration *c, luo_err *err);
 

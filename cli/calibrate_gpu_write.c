@@ -208,29 +208,17 @@ static void cluster_text(luo_str *s, const luo_gpu_calibration *c, const char *n
     if (disk > 0) luo_str_addf(s, "    host: {disk_write_gbytes_per_s: %.6g}\n", disk);
 }
 
-static luo_status write_text(luo_str *text, const char *dir, const char *name, luo_err *err)
-{
-    luo_str path = {0};
-    luo_str_addf(&path, "%s/%s.yaml", dir, name);
-    const luo_status st = path.failed || text->failed
-                              ? luo_err_nomem(err)
-                              : luo_file_write_atomic(path.at, text->at, text->len, err);
-    luo_str_free(&path);
-    luo_str_free(text);
-    return st;
-}
-
 luo_status luo_gpu_calibration_write(const luo_gpu_calibration *c, luo_err *err)
 {
     luo_str profile = {0}, stack = {0}, cluster = {0};
     char name[64];
     slug(luo_gpu_fact_text(&c->rows, "device"), name, sizeof name);
     profile_text(&profile, c, name);
-    LUO_TRY(write_text(&profile, c->dir, "profile", err));
+    LUO_TRY(luo_calibration_file(&profile, c->dir, "profile", err));
     if (c->host_rows > 0) {
         stack_text(&stack, c);
-        LUO_TRY(write_text(&stack, c->dir, "stack", err));
+        LUO_TRY(luo_calibration_file(&stack, c->dir, "stack", err));
     }
     cluster_text(&cluster, c, name);
-    return write_text(&cluster, c->dir, "cluster", err);
+    return luo_calibration_file(&cluster, c->dir, "cluster", err);
 }

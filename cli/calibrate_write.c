@@ -1,7 +1,7 @@
 /* cli/calibrate_write.c: the profile and the cluster that measured rows make, and how well they
  * tell the rows again. */
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -179,11 +179,10 @@ static void cluster_text(luo_str *s, const luo_calibration *c)
         c->ranks, c->cores, c->memory_bytes * c->ranks / 1073741824.0);
 }
 
-static luo_status write_text(luo_str *text, const char *dir, const char *name, int32_t ranks,
-                             luo_err *err)
+luo_status luo_calibration_file(luo_str *text, const char *dir, const char *name, luo_err *err)
 {
     luo_str path = {0};
-    luo_str_addf(&path, "%s/%s-%d.yaml", dir, name, ranks);
+    luo_str_addf(&path, "%s/%s.yaml", dir, name);
     const luo_status st = path.failed || text->failed
                               ? luo_err_nomem(err)
                               : luo_file_write_atomic(path.at, text->at, text->len, err);
@@ -195,8 +194,11 @@ static luo_status write_text(luo_str *text, const char *dir, const char *name, i
 luo_status luo_calibration_write(const luo_calibration *c, luo_err *err)
 {
     luo_str profile = {0}, cluster = {0};
+    char name[32];
     profile_text(&profile, c);
-    LUO_TRY(write_text(&profile, c->dir, "profile", c->ranks, err));
+    snprintf(name, sizeof name, "profile-%d", c->ranks);
+    LUO_TRY(luo_calibration_file(&profile, c->dir, name, err));
     cluster_text(&cluster, c);
-    return write_text(&cluster, c->dir, "cluster", c->ranks, err);
+    snprintf(name, sizeof name, "cluster-%d", c->ranks);
+    return luo_calibration_file(&cluster, c->dir, name, err);
 }

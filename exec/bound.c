@@ -163,3 +163,34 @@ luo_status luo_bind(luo_arena *arena, const luo_rank_config *config, const luo_p
     LUO_TRY(bind_all(&k));
     return shape_data(&k);
 }
+
+/* ---- for the report of a step ---- */
+
+double luo_bound_predicted(const luo_bound *b)
+{
+    double sum = 0;
+    for (int32_t t = 0; t < b->program->ntask; t++) {
+        const luo_segment *s = &b->role->seg[b->program->tasks[t].seg];
+        for (int32_t i = s->first; i < s->first + s->n; i++) sum += b->op[i].predicted_s;
+    }
+    return sum;
+}
+
+int32_t luo_bound_use(const luo_bound *b, const luo_comm_use *use, luo_comm_use *used)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < b->role->ninstr; i++) {
+        const luo_instr *at = &b->role->instr[i];
+        if (use[i].calls == 0) continue;
+        luo_comm_use u = use[i];
+        const luo_slot *slot = &b->program->slots[at->slot];
+        const bool p2p = at->kind == LUO_INSTR_P2P;
+        u.group = p2p ? -1 : slot->group;
+        u.exchange = at->exchange;
+        u.coll = at->coll;
+        u.stream = at->stream;
+        u.devices = p2p ? slot->nmessage + 1 : b->set->groups[slot->group].n;
+        used[n++] = u;
+    }
+    return n;
+}

@@ -60,36 +60,6 @@ static int32_t add_spans(luo_rank *r)
     return n;
 }
 
-static int32_t collect_use(luo_rank *r)
-{
-    const luo_bound *b = &r->job->bound;
-    int32_t n = 0;
-    for (int32_t i = 0; i < b->role->ninstr; i++) {
-        const luo_instr *at = &b->role->instr[i];
-        if (r->use[i].calls == 0) continue;
-        luo_comm_use u = r->use[i];
-        const luo_slot *slot = &b->program->slots[at->slot];
-        const bool p2p = at->kind == LUO_INSTR_P2P;
-        u.group = p2p ? -1 : slot->group;
-        u.exchange = at->exchange;
-        u.coll = at->coll;
-        u.stream = at->stream;
-        u.devices = p2p ? slot->nmessage + 1 : b->set->groups[slot->group].n;
-        r->used[n++] = u;
-    }
-    return n;
-}
-
-static double predicted(const luo_bound *b)
-{
-    double sum = 0;
-    for (int32_t t = 0; t < b->program->ntask; t++) {
-        const luo_segment *s = &b->role->seg[b->program->tasks[t].seg];
-        for (int32_t i = s->first; i < s->first + s->n; i++) sum += b->op[i].predicted_s;
-    }
-    return sum;
-}
-
 static void judge(const luo_rank *r, const gpu_step_answer *a, luo_step_report *out)
 {
     const bool updated = a->outcome == GPU_UPDATED || !r->job->updates;
@@ -117,7 +87,7 @@ luo_status gpu_report(luo_rank *r, luo_step_report *out, luo_err *err)
     *out = (luo_step_report){.status = LUO_OK,
                              .start_s = r->start_s,
                              .end_s = end,
-                             .predicted_s = predicted(&j->bound),
+                             .predicted_s = luo_bound_predicted(&j->bound),
                              .records = r->record,
                              .comm = r->used,
                              .memory_bytes = j->slab_bytes + j->message_bytes + j->work_bytes +
@@ -125,7 +95,7 @@ luo_status gpu_report(luo_rank *r, luo_step_report *out, luo_err *err)
     judge(r, &answer, out);
     if (add_marks(r, &out->compute_s) != LUO_OK) return luo_err_nomem(err);
     out->nrecords = add_spans(r);
-    out->ncomm = collect_use(r);
+    out->ncomm = luo_bound_use(&j->bound, r->use, r->used);
     if (luo_ledger_close(&r->ledger, r->scratch, end - r->start_s, &out->parts, NULL) != LUO_OK)
         return luo_err_nomem(err);
     return LUO_OK;

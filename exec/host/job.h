@@ -88,7 +88,6 @@ struct luo_rank { /* the interpreter's context */
     luo_op_record *record;
     int32_t nrecords, cap_records;
     luo_comm_use *use; /* per instruction of the role */
-    int32_t nuse;
     luo_comm_use *used; /* those that ran */
     luo_err err;
 };

@@ -164,35 +164,6 @@ static void begin(luo_rank *r, const luo_step_order *order)
     r->start_s = host_now();
 }
 
-static double predicted(const luo_job *j)
-{
-    double sum = 0;
-    for (int32_t t = 0; t < j->b.program->ntask; t++) {
-        const luo_segment *s = &j->b.role->seg[j->b.program->tasks[t].seg];
-        for (int32_t i = s->first; i < s->first + s->n; i++) sum += j->b.op[i].predicted_s;
-    }
-    return sum;
-}
-
-static void collect_use(luo_rank *r)
-{
-    const luo_job *j = r->job;
-    r->nuse = 0;
-    for (int32_t i = 0; i < j->b.role->ninstr; i++) {
-        const luo_instr *at = &j->b.role->instr[i];
-        if (r->use[i].calls == 0) continue;
-        luo_comm_use u = r->use[i];
-        const luo_slot *slot = &j->b.program->slots[at->slot];
-        const bool p2p = at->kind == LUO_INSTR_P2P;
-        u.group = p2p ? -1 : slot->group;
-        u.exchange = at->exchange;
-        u.coll = at->coll;
-        u.stream = at->stream;
-        u.devices = p2p ? slot->nmessage + 1 : j->b.set->groups[slot->group].n;
-        r->used[r->nuse++] = u;
-    }
-}
-
 static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
 {
     const luo_job *j = r->job;
@@ -201,15 +172,14 @@ static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
                              .start_s = r->start_s,
                              .end_s = end,
                              .compute_s = r->compute_s,
-                             .predicted_s = predicted(j),
+                             .predicted_s = luo_bound_predicted(&j->b),
                              .has_loss = r->has_loss && r->outcome == HOST_UPDATED,
                              .loss = r->loss,
                              .grad_norm = r->grad_norm,
                              .nrecords = r->nrecords,
                              .records = r->record,
                              .memory_bytes = j->slab_bytes + j->message_bytes};
-    collect_use(r);
-    out->ncomm = r->nuse;
+    out->ncomm = luo_bound_use(&j->b, r->use, r->used);
     out->comm = r->used;
     if (luo_ledger_close(&r->ledger, r->scratch, end - r->start_s, &out->parts, NULL) != LUO_OK)
         return luo_err_nomem(err);
