@@ -1,4 +1,5 @@
-/* tests/mpi/accept.c: every plan of accept.h, and random ones, on host, in f64 and f32. */
+/* tests/mpi/accept.c: every plan of accept.h, and random ones, on host, in f64 and f32. What f32
+ * adds is rounding: without LUO_SCALE every third plan shows it. */
 #include "tests/mpi/accept.h"
 #include "exec/host/job.h"
 
@@ -19,12 +20,15 @@ int main(int argc, char **argv)
         luo_lab_die("accept", &e);
     }
     const char *only = getenv("LUO_ROW");
+    const bool all = only || luo_prop_env("LUO_SCALE", 1) > 1;
     for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
         if (only && atoi(only) != i) continue;
         if (only && lab.rank == 0) printf("row %d: %s\n", i, rows[i].line);
         failed += !run_row(&lab, &rows[i], LUO_F64);
+        checks++;
+        if (!all && i % 3) continue;
         failed += !run_row(&lab, &rows[i], LUO_F32);
-        checks += 2;
+        checks++;
     }
     for (int i = 0; i < (int)(sizeof switches / sizeof *switches); i++) {
         failed += !run_switch(&lab, &switches[i], LUO_F64, groups_of);
