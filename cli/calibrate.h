@@ -58,9 +58,21 @@ typedef struct luo_calibration_errors { /* of |predicted/measured - 1| */
     int32_t n;
     double mean, median, largest;
 } luo_calibration_errors;
-/* Of n absolute errors, which are sorted. */
-luo_calibration_errors luo_calibration_summary(double *v, int32_t n);
 enum { LUO_CAL_OPS, LUO_CAL_COMM, LUO_CAL_KINDS };
+typedef struct luo_calibration_tally { /* rows of calibrate.csv, and their errors */
+    luo_str *text;
+    double *errors[LUO_CAL_KINDS][2]; /* by role: calibration, validation */
+    int32_t n[LUO_CAL_KINDS][2];
+} luo_calibration_tally;
+/* Room for so many rows of each. Errors: LUO_ENOMEM, in cli->diags. */
+luo_status luo_calibration_tally_open(luo_cli *cli, luo_str *text, int32_t rows,
+                                      luo_calibration_tally *out);
+/* Seconds; rows that measured nothing are left out. source: file or table. */
+void luo_calibration_tally_add(luo_calibration_tally *t, int kind, bool validation,
+                               const char *name, double measured, double predicted,
+                               const char *source);
+void luo_calibration_tally_close(luo_calibration_tally *t,
+                                 luo_calibration_errors errors[LUO_CAL_KINDS][2]);
 /* Calibration and validation rows apart, as lines and as one item of `profiles` in --json.
  * slowdown: of devices that share cores; 1: none. */
 void luo_calibration_print(luo_cli *cli, int32_t ranks, double slowdown,

@@ -1,5 +1,4 @@
 /* cli/calibrate_gpu_score.c: measured rows predicted by what was made of them. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,21 +10,8 @@ typedef struct scorer {
     const luo_gpu_calibration *c;
     luo_profile formulas; /* the profile without its table of operations */
     luo_cost_ctx cost;
-    luo_str *text;
-    double *errors[LUO_CAL_KINDS][2];
-    int32_t n[LUO_CAL_KINDS][2];
+    luo_calibration_tally tally;
 } scorer;
-
-static void put(scorer *s, int kind, bool validation, const char *name, double measured,
-                double predicted, const char *source)
-{
-    if (!(measured > 0) || !(predicted > 0)) return;
-    const double error = predicted / measured - 1;
-    luo_str_addf(s->text, "%s,%s,%.4f,%.4f,us,%.6f,%s\n", name,
-                 validation ? "validation" : "calibration", 1e6 * measured, 1e6 * predicted, error,
-                 source);
-    s->errors[kind][validation][s->n[kind][validation]++] = fabs(error);
-}
 
 static luo_status predict_op(const scorer *s, const luo_op_time *t, double *out, luo_err *err)
 {
@@ -52,7 +38,9 @@ static luo_status score_ops(scorer *s, luo_err *err)
         LUO_TRY(predict_op(s, t, &predicted, err));
         snprintf(name, sizeof name, "%s %s %lldx%lldx%lld", t->op, luo_dtype_name(t->dtype),
                  (long long)t->m, (long long)t->n, (long long)t->k);
-        put(s, LUO_CAL_OPS, m->ops[i].validation, name, t->seconds, predicted, "op_times");
+        if (predicted > 0)
+            luo_calibration_tally_add(&s->tally, LUO_CAL_OPS, m->ops[i].validation, name,
+                                      t->seconds, predicted, "op_times");
     }
     return LUO_OK;
 }
@@ -74,44 +62,35 @@ static luo_status score_comm(scorer *s, luo_err *err)
         snprintf(name, sizeof name, "%s of %d %.0f bytes",
                  message ? "message" : luo_collective_name((luo_collective)r->coll), r->devices,
                  r->bytes);
-        put(s, LUO_CAL_COMM, r->validation, name, r->seconds, predicted,
-            message ? "p2p_times" : "collective_times");
+        luo_calibration_tally_add(&s->tally, LUO_CAL_COMM, r->validation, name, r->seconds,
+                                  predicted, message ? "p2p_times" : "collective_times");
     }
     return LUO_OK;
 }
 
-static luo_status open_scorer(luo_cli *cli, scorer *s, luo_cluster **cluster)
+static luo_status open_scorer(luo_cli *cli, scorer *s, luo_str *text, luo_cluster **cluster)
 {
-    const int32_t rows = s->c->rows.nops + s->c->rows.ncomm;
     const char *path = luo_arena_printf(cli->arena, "%s/cluster.yaml", s->c->dir);
-    bool room = path != NULL;
-    for (int k = 0; k < LUO_CAL_KINDS; k++)
-        for (int v = 0; v < 2; v++) {
-            s->errors[k][v] = LUO_NEW_N(cli->arena, double, rows);
-            room = room && s->errors[k][v];
-        }
-    if (!room) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    if (!path) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     LUO_TRY(luo_read_cluster(cli->arena, path, cluster, &cli->diags));
     s->formulas = *(*cluster)->groups[0].profile;
     s->formulas.nop_times = 0;
-    return LUO_OK;
+    return luo_calibration_tally_open(cli, text, s->c->rows.nops + s->c->rows.ncomm, &s->tally);
 }
 
 luo_status luo_gpu_calibration_score(luo_cli *cli, const luo_gpu_calibration *c, luo_str *text,
                                      luo_calibration_errors errors[LUO_CAL_KINDS][2])
 {
-    scorer s = {.c = c, .text = text};
+    scorer s = {.c = c};
     luo_err err = {0};
     luo_stack stack;
     luo_cluster *cluster;
-    LUO_TRY(open_scorer(cli, &s, &cluster));
+    LUO_TRY(open_scorer(cli, &s, text, &cluster));
     luo_stack_default(&stack);
     s.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = LUO_BF16};
     luo_status st = score_ops(&s, &err);
     if (st == LUO_OK && c->ranks > 1) st = score_comm(&s, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
-    for (int k = 0; k < LUO_CAL_KINDS; k++)
-        for (int v = 0; v < 2; v++)
-            errors[k][v] = luo_calibration_summary(s.errors[k][v], s.n[k][v]);
+    luo_calibration_tally_close(&s.tally, errors);
     return LUO_OK;
 }

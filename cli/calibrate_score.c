@@ -1,5 +1,6 @@
 /* cli/calibrate_score.c: measured rows predicted by the profile that was made of them. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,20 +12,15 @@ typedef struct scorer {
     const luo_calibration *c;
     const luo_cluster *cluster;
     luo_cost_ctx cost;
-    luo_str *text;
-    double *errors[LUO_CAL_KINDS][2];
-    int32_t n[LUO_CAL_KINDS][2];
+    luo_calibration_tally tally;
 } scorer;
 
 static void put(scorer *s, int kind, bool validation, const char *name, double measured,
-                double predicted, const char *source, int32_t of)
+                double predicted, const char *table, int32_t of)
 {
-    if (!(measured > 0)) return;
-    const double error = predicted / measured - 1;
-    luo_str_addf(s->text, "%s,%s,%.4f,%.4f,us,%.6f,%s-%d.csv\n", name,
-                 validation ? "validation" : "calibration", 1e6 * measured, 1e6 * predicted, error,
-                 source, of);
-    s->errors[kind][validation][s->n[kind][validation]++] = fabs(error);
+    char source[64];
+    snprintf(source, sizeof source, "%s-%d.csv", table, of);
+    luo_calibration_tally_add(&s->tally, kind, validation, name, measured, predicted, source);
 }
 
 static luo_status score_ops(scorer *s, luo_err *err)
@@ -75,13 +71,36 @@ static luo_status score_comm(scorer *s, luo_err *err)
     return LUO_OK;
 }
 
+luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str *text,
+                                 luo_calibration_errors errors[LUO_CAL_KINDS][2])
+{
+    scorer s = {.c = c};
+    luo_err err = {0};
+    luo_stack stack;
+    luo_cluster *cluster;
+    const char *path = luo_arena_printf(cli->arena, "%s/cluster-%d.yaml", c->dir, c->ranks);
+    if (!path) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    LUO_TRY(luo_read_cluster(cli->arena, path, &cluster, &cli->diags));
+    luo_stack_default(&stack);
+    s.cluster = cluster;
+    s.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = LUO_F32};
+    LUO_TRY(luo_calibration_tally_open(cli, text, c->rows.nops + c->rows.ncomm, &s.tally));
+    luo_status st = score_ops(&s, &err);
+    if (st == LUO_OK) st = score_comm(&s, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    luo_calibration_tally_close(&s.tally, errors);
+    return LUO_OK;
+}
+
+/* ---- errors ---- */
+
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-luo_calibration_errors luo_calibration_summary(double *v, int32_t n)
+static luo_calibration_errors summary(double *v, int32_t n)
 {
     luo_calibration_errors e = {.n = n};
     if (n == 0) return e;
@@ -92,32 +111,36 @@ luo_calibration_errors luo_calibration_summary(double *v, int32_t n)
     return e;
 }
 
-luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str *text,
-                                 luo_calibration_errors errors[LUO_CAL_KINDS][2])
+luo_status luo_calibration_tally_open(luo_cli *cli, luo_str *text, int32_t rows,
+                                      luo_calibration_tally *out)
 {
-    scorer s = {.c = c, .text = text};
-    luo_err err = {0};
-    luo_stack stack;
-    luo_cluster *cluster;
-    const char *path = luo_arena_printf(cli->arena, "%s/cluster-%d.yaml", c->dir, c->ranks);
-    if (!path) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-    LUO_TRY(luo_read_cluster(cli->arena, path, &cluster, &cli->diags));
-    luo_stack_default(&stack);
-    s.cluster = cluster;
-    s.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = LUO_F32};
+    *out = (luo_calibration_tally){.text = text};
     for (int k = 0; k < LUO_CAL_KINDS; k++)
         for (int v = 0; v < 2; v++) {
-            s.errors[k][v] = LUO_NEW_N(cli->arena, double, c->rows.nops + c->rows.ncomm);
-            if (!s.errors[k][v])
+            out->errors[k][v] = LUO_NEW_N(cli->arena, double, rows);
+            if (!out->errors[k][v])
                 return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
         }
-    luo_status st = score_ops(&s, &err);
-    if (st == LUO_OK) st = score_comm(&s, &err);
-    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
-    for (int k = 0; k < LUO_CAL_KINDS; k++)
-        for (int v = 0; v < 2; v++)
-            errors[k][v] = luo_calibration_summary(s.errors[k][v], s.n[k][v]);
     return LUO_OK;
+}
+
+void luo_calibration_tally_add(luo_calibration_tally *t, int kind, bool validation,
+                               const char *name, double measured, double predicted,
+                               const char *source)
+{
+    if (!(measured > 0)) return;
+    const double error = predicted / measured - 1;
+    luo_str_addf(t->text, "%s,%s,%.4f,%.4f,us,%.6f,%s\n", name,
+                 validation ? "validation" : "calibration", 1e6 * measured, 1e6 * predicted, error,
+                 source);
+    t->errors[kind][validation][t->n[kind][validation]++] = fabs(error);
+}
+
+void luo_calibration_tally_close(luo_calibration_tally *t,
+                                 luo_calibration_errors errors[LUO_CAL_KINDS][2])
+{
+    for (int k = 0; k < LUO_CAL_KINDS; k++)
+        for (int v = 0; v < 2; v++) errors[k][v] = summary(t->errors[k][v], t->n[k][v]);
 }
 
 /* ---- in words ---- */

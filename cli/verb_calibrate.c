@@ -170,6 +170,19 @@ static luo_status take_table(job *j, luo_calibration *c, const char *path)
                            : luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
 }
 
+/* What only the calibration of GPUs looks at. */
+static luo_status refuse_gpu_options(luo_cli *cli)
+{
+    static const char *const names[] = {"profile", "cluster", "seed"};
+    for (int i = 0; i < 3; i++)
+        if (luo_args_has(&cli->args, names[i]))
+            return luo_cli_error(cli, LUO_EUSAGE,
+                                 "`--%s` is of GPUs; this calibration is of processors and does "
+                                 "not need it.",
+                                 names[i]);
+    return LUO_OK;
+}
+
 /* Products of GPUs are measured by themselves, those of processors inside of steps. */
 static bool of_gpu(const luo_measured *m)
 {
@@ -194,6 +207,7 @@ static luo_status take_tables(job *j, const char *first)
         return luo_cli_error(j->cli, LUO_EINPUT,
                              "no table of op_times is given; a profile needs one.");
     if (of_gpu(&c.rows)) return luo_calibrate_gpu_tables(j->cli, j->dir, &c.rows, c.tables);
+    LUO_TRY(refuse_gpu_options(j->cli));
     for (int32_t i = 0; i < c.rows.ncomm; i++)
         if (c.rows.comm[i].devices > c.ranks) c.ranks = c.rows.comm[i].devices;
     c.ops_of = c.ranks < j->cores ? c.ranks : (int32_t)j->cores;
@@ -253,6 +267,7 @@ luo_status luo_verb_calibrate_run(luo_cli *cli)
     LUO_TRY(luo_cli_fail(cli, read_backend(cli, &cuda, &err), &err));
     LUO_TRY(luo_cli_fail(cli, read_ranks(&j, from != NULL, &err), &err));
     if (cuda && !from) LUO_TRY(luo_calibrate_gpus_check(cli));
+    if (!cuda && !from) LUO_TRY(refuse_gpu_options(cli));
     LUO_TRY(luo_session_dir(cli, j.dir, luo_args_has(&cli->args, "force")));
     LUO_TRY(luo_cli_fail(cli, luo_dir_make(j.dir, &err), &err));
     LUO_TRY(luo_cli_fail(cli, find_machine(&j, &err), &err));

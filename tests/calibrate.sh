@@ -91,6 +91,9 @@ check "simulated on it" "$L" sim "$tmp/gp.json" --model "$S/models/llama-7b.yaml
     --out "$tmp/gs" --plots off --quiet
 check "several nodes need a cluster" exits 3 'give --cluster' "$L" calibrate --out "$tmp/g2" --from "$tmp/gpu/op_times.csv" "$tmp/gpu/facts.csv" <(
     echo 'collective,dtype,devices,nodes,size_bytes,time_us,role'; echo 'all_reduce,f32,16,2,1048576,200,calibration')
+check "options of GPUs with processors" exits 2 '`--seed` is of GPUs' "$L" calibrate --out "$tmp/g4" --seed 1
+check "options of GPUs with tables of processors" exits 2 '`--cluster` is of GPUs' "$L" calibrate --out "$tmp/g5" \
+    --cluster "$S/clusters/tiny2.yaml" --from "$tmp/m/op_times-2.csv"
 check "memory is not known" exits 3 'how much memory the GPU has' "$L" calibrate --out "$tmp/g3" --from "$tmp/gpu/op_times.csv"
 
 check "a file without --from" exits 2 'unexpected argument' "$L" calibrate x.csv
