@@ -60,13 +60,8 @@ static luo_status finish(luo_cli *cli, luo_gpu_calibration *c)
     luo_calibration_errors e[LUO_CAL_KINDS][2];
     luo_str csv = {0};
     luo_err err = {0};
-    int64_t seed;
     LUO_TRY(known_memory(cli, c));
-    luo_status st = luo_args_int(&cli->args, "seed", 0, 0, INT64_MAX, &seed, &err);
-    if (st == LUO_OK) {
-        c->seed = (uint64_t)seed;
-        st = luo_gpu_calibration_fit(c, &err);
-    }
+    luo_status st = luo_gpu_calibration_fit(c, &err);
     if (st == LUO_OK) st = luo_gpu_calibration_write(c, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     st = luo_gpu_calibration_score(cli, c, &csv, e);
@@ -79,8 +74,14 @@ static luo_status finish(luo_cli *cli, luo_gpu_calibration *c)
     return st;
 }
 
+/* Before anything is measured. */
 static luo_status read_known(luo_cli *cli, luo_gpu_calibration *c)
 {
+    luo_err err = {0};
+    int64_t seed;
+    const luo_status st = luo_args_int(&cli->args, "seed", 0, 0, INT64_MAX, &seed, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    c->seed = (uint64_t)seed;
     const char *profile = luo_args_get(&cli->args, "profile", NULL);
     const char *cluster = luo_args_get(&cli->args, "cluster", NULL);
     if (profile) LUO_TRY(luo_read_profile(cli->arena, profile, &c->known, &cli->diags));
