@@ -1,6 +1,8 @@
 #include "cli/child.h"
 
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -12,6 +14,7 @@
 #include "core/io/io.h"
 #include "core/io/libraries.h"
 #include "core/io/rundir.h"
+#include "exec/state.h"
 
 static volatile int stop_asked; /* set by a signal; read by the driver at step boundaries */
 
@@ -24,6 +27,13 @@ static void on_signal(int sig)
 const char *luo_child_dir(luo_cli *cli, const luo_session *s, int32_t index)
 {
     return luo_arena_printf(cli->arena, "%s/%s", s->dir, s->scenario->policies[index].label);
+}
+
+/* Of a policy of a real run. */
+static const char *checkpoints_of(luo_cli *cli, const luo_session *s, int32_t index)
+{
+    const char *dir = luo_child_dir(cli, s, index);
+    return dir ? luo_arena_printf(cli->arena, "%s/checkpoints", dir) : NULL;
 }
 
 static double wall(void *ctx)
@@ -48,11 +58,11 @@ static const char *state_of(luo_status st)
 }
 
 /* What a policy of a real run has for itself: its checkpoints, and the words of its ranks. */
-static luo_status own_options(luo_cli *cli, const luo_session *s, const char *dir,
+static luo_status own_options(luo_cli *cli, const luo_session *s, int32_t index, const char *dir,
                               luo_exec_options *out, luo_run_opts *how, luo_err *err)
 {
     *out = *s->exec;
-    out->checkpoints = luo_arena_printf(cli->arena, "%s/checkpoints", dir);
+    out->checkpoints = checkpoints_of(cli, s, index);
     out->log = luo_arena_printf(cli->arena, "%s/ranks.log", dir);
     if (!out->checkpoints || !out->log) return luo_err_nomem(err);
     how->options = out;
@@ -98,15 +108,25 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
     char sim[256];
     s->run.backend->describe(sim, sizeof sim);
     const luo_fact libraries[] = {{"backend", sim}, {"files", luo_io_libraries}};
-    const luo_rundir_opts opts = {
-        .scenario = s->scenario, .policy = s->scenario->policies[index].label,
-        .backend = s->run.backend->name, .version = LUO_VERSION,
-        .nfacts = nfacts, .facts = facts,
-        .nlibraries = 2, .libraries = libraries, .argc = cli->argc,
-        .argv = (const char *const *)cli->argv, .ninputs = s->ninputs, .inputs = s->inputs,
-        .noverrides = s->noverrides, .overrides = s->overrides,
-        .keep_programs = s->keep_programs, .diags = notes,
-        .wall_s = wall, .progress = progress, .ctx = slot};
+    const luo_rundir_opts opts = {.scenario = s->scenario,
+                                  .policy = s->scenario->policies[index].label,
+                                  .backend = s->run.backend->name,
+                                  .version = LUO_VERSION,
+                                  .nfacts = nfacts,
+                                  .facts = facts,
+                                  .nlibraries = 2,
+                                  .libraries = libraries,
+                                  .argc = cli->argc,
+                                  .argv = (const char *const *)cli->argv,
+                                  .ninputs = s->ninputs,
+                                  .inputs = s->inputs,
+                                  .noverrides = s->noverrides,
+                                  .overrides = s->overrides,
+                                  .keep_programs = s->keep_programs,
+                                  .diags = notes,
+                                  .wall_s = wall,
+                                  .progress = progress,
+                                  .ctx = slot};
     luo_rundir *dir;
     luo_err late = {0};
     luo_exec_options exec;
@@ -114,7 +134,7 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
     const char *at = luo_child_dir(cli, s, index);
     if (!at) return luo_err_nomem(err);
     LUO_TRY(luo_rundir_open(at, &opts, &dir, err));
-    luo_status st = s->exec ? own_options(cli, s, at, &exec, &how, err) : LUO_OK;
+    luo_status st = s->exec ? own_options(cli, s, index, at, &exec, &how, err) : LUO_OK;
     exec.told = &told;
     how.interrupted = &stop_asked;
     how.clock = luo_wall_s;
@@ -147,6 +167,50 @@ pid_t luo_child_start(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
     const double begin = luo_wall_s();
     slot->status = run(cli, s, index, slot, &notes, &slot->err);
     slot->wall_s = luo_wall_s() - begin;
+    slot->stopped = stop_asked;
     keep_notes(slot, &notes);
     _exit(stop_asked ? 128 + stop_asked : luo_status_exit(slot->status));
+}
+
+/* ---- a child that was ended ---- */
+
+/* A program that does what it must not ends by one of these; by others somebody ends it. */
+static bool own_fault(int sig)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (sig == faults[i]) return true;
+    return false;
+}
+
+/* How a real run can go on. */
+static void say_way(luo_cli *cli, const luo_session *s, int32_t index, char *text, size_t size)
+{
+    char path[PATH_MAX];
+    int64_t step;
+    const char *dir = checkpoints_of(cli, s, index);
+    if (dir && luo_checkpoint_find(dir, INT64_MAX, path, sizeof path, &step, NULL) == LUO_OK)
+        snprintf(text, size, "; step %lld can be resumed with `--resume %.500s`", (long long)step,
+                 dir);
+    else
+        snprintf(text, size, "; there is no checkpoint of this run to resume from");
+}
+
+void luo_child_killed(luo_cli *cli, const luo_session *s, int32_t index, int sig,
+                      luo_child_slot *slot)
+{
+    char way[LUO_ERR_PATH + 64] = "";
+    const char *label = s->scenario->policies[index].label;
+    if (own_fault(sig)) {
+        slot->status = luo_err_set(&slot->err, LUO_EBUG,
+                                   "policy `%s` ended by signal %d; its rows so far are readable; "
+                                   "please report this with its manifest.json.",
+                                   label, sig);
+        return;
+    }
+    if (s->exec) say_way(cli, s, index, way, sizeof way);
+    slot->status = luo_err_set(&slot->err, LUO_EBACKEND,
+                               "the process of policy `%s` was ended from outside by signal %d "
+                               "(%s) in step %lld; its rows so far are readable%s.",
+                               label, sig, strsignal(sig), (long long)slot->step, way);
 }

@@ -15,6 +15,7 @@ typedef struct luo_child_slot {
     volatile int32_t events;
     luo_status status;
     luo_err err;
+    int stopped; /* signal that told it to end; 0: none */
     double wall_s;
     int32_t nnotes; /* warnings of the run, for the terminal */
     char note[LUO_NOTES_MAX][256];
@@ -22,6 +23,10 @@ typedef struct luo_child_slot {
 
 /* Forks and runs policy `index` into dir/LABEL. -1: no process could be made. */
 pid_t luo_child_start(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot);
+/* Writes into the slot what a child that was ended by a signal could not tell: our fault, or that
+ * somebody ended it, and how to go on. What it wrote so far stays readable. */
+void luo_child_killed(luo_cli *cli, const luo_session *s, int32_t index, int sig,
+                      luo_child_slot *slot);
 /* dir/LABEL of a policy. Owner: cli->arena. */
 const char *luo_child_dir(luo_cli *cli, const luo_session *s, int32_t index);
 #endif

@@ -30,6 +30,7 @@ typedef struct fleet {
     pid_t *pid;           /* 0: not started or ended */
     int32_t n, started, running;
     bool timed_out;
+    int stopped; /* signal by which a child alone was told to end; 0: none */
 } fleet;
 
 luo_status luo_session_dir(luo_cli *cli, const char *dir, bool force)
@@ -37,14 +38,18 @@ luo_status luo_session_dir(luo_cli *cli, const char *dir, bool force)
     DIR *d = opendir(dir);
     if (!d && errno == ENOENT) return LUO_OK;
     if (!d)
-        return luo_cli_error(cli, LUO_EUSAGE, "`%s` can not be used as a folder: %s; give another "
-                                              "--out.", dir, strerror(errno));
+        return luo_cli_error(cli, LUO_EUSAGE,
+                             "`%s` can not be used as a folder: %s; give another "
+                             "--out.",
+                             dir, strerror(errno));
     int entries = 0;
     while (readdir(d)) entries++;
     closedir(d);
     if (entries > 2 && !force)
-        return luo_cli_error(cli, LUO_EUSAGE, "folder `%s` is not empty; give another --out, or "
-                                              "--force.", dir);
+        return luo_cli_error(cli, LUO_EUSAGE,
+                             "folder `%s` is not empty; give another --out, or "
+                             "--force.",
+                             dir);
     return LUO_OK;
 }
 
@@ -56,26 +61,22 @@ static void start_next(fleet *f)
     f->pid[i] = luo_child_start(f->cli, f->s, i, &f->slot[i]);
     if (f->pid[i] < 0) {
         f->pid[i] = 0;
-        f->slot[i].status = luo_err_set(&f->slot[i].err, LUO_EBACKEND,
-                                        "no process can be started: %s; free some.",
-                                        strerror(errno));
+        f->slot[i].status =
+            luo_err_set(&f->slot[i].err, LUO_EBACKEND, "no process can be started: %s; free some.",
+                        strerror(errno));
         return;
     }
     f->running++;
 }
 
-/* A child that ended by a signal of its own could not tell; its CSV files stay readable. */
 static void ended(fleet *f, pid_t pid, int how)
 {
     for (int32_t i = 0; i < f->n; i++) {
         if (f->pid[i] != pid) continue;
         f->pid[i] = 0;
         f->running--;
-        if (WIFSIGNALED(how))
-            f->slot[i].status = luo_err_set(
-                &f->slot[i].err, LUO_EBUG, "policy `%s` ended by signal %d; its rows so far are "
-                "readable; please report this with its manifest.json.",
-                f->s->scenario->policies[i].label, WTERMSIG(how));
+        if (WIFSIGNALED(how)) luo_child_killed(f->cli, f->s, i, WTERMSIG(how), &f->slot[i]);
+        if (f->slot[i].stopped) f->stopped = f->slot[i].stopped;
     }
 }
 
@@ -120,8 +121,7 @@ static luo_status worst(fleet *f)
     luo_status st = LUO_OK;
     for (int32_t i = 0; i < f->started; i++) {
         const luo_child_slot *c = &f->slot[i];
-        for (int32_t k = 0; k < c->nnotes; k++)
-            luo_cli_note(f->cli, LUO_WARNING, "%s", c->note[k]);
+        for (int32_t k = 0; k < c->nnotes; k++) luo_cli_note(f->cli, LUO_WARNING, "%s", c->note[k]);
         if (c->status == LUO_OK) continue;
         if (c->status == LUO_ENO) { /* a result, told in the table; not a fault of the input */
             luo_cli_note(f->cli, LUO_WARNING, "%s", c->err.text);
@@ -136,8 +136,10 @@ static luo_status worst(fleet *f)
         if (luo_status_exit(c->status) >= luo_status_exit(st)) st = c->status;
     }
     if (f->timed_out)
-        st = luo_cli_error(f->cli, LUO_ETIMEOUT, "--limit-s %g is over; the rows written so far "
-                                                 "are in `%s`.", f->s->limit_s, f->s->dir);
+        st = luo_cli_error(f->cli, LUO_ETIMEOUT,
+                           "--limit-s %g is over; the rows written so far "
+                           "are in `%s`.",
+                           f->s->limit_s, f->s->dir);
     return st;
 }
 
@@ -175,9 +177,10 @@ luo_status luo_session_run(luo_cli *cli, const luo_session *s)
         if (luo_status_exit(last) > luo_status_exit(st)) st = last;
     }
     munmap(f.slot, (size_t)f.n * sizeof *f.slot);
-    if (got_signal) {
+    const int sig = got_signal ? got_signal : f.timed_out ? 0 : f.stopped;
+    if (sig) {
         luo_cli_flush(cli);
-        exit(128 + got_signal);
+        exit(128 + sig);
     }
     return st;
 }

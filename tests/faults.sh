@@ -76,21 +76,24 @@ grep -h "stuck for" "$tmp/hangs.err"
 check "hangs: nobody is left" left_of $all
 
 # ---- the run itself is killed ----
-# The command, whose child then ends in order, or that child, which can not.
-for whom in command coordinator; do
+# The command, whose child then ends in order; that child, which is told to end, or which can not.
+for whom in command interrupted coordinator; do
     start "$whom" $tiny --steps 100000 --checkpoint-every $every
     check "$whom killed: it was at work" at_work 12
     all=$(family "$pid")
     case $whom in
-    command) killed=$pid wanted=interrupted ;;
-    coordinator) killed=$(pgrep -P "$pid") wanted=running ;;
+    command) killed=$pid sig=KILL wanted=interrupted code=137 ;;
+    interrupted) killed=$(pgrep -P "$pid") sig=INT wanted=interrupted code=130 ;;
+    coordinator) killed=$(pgrep -P "$pid") sig=KILL wanted=running code=4 ;;
     esac
-    kill -KILL "$killed"
-    wait "$pid" 2>/dev/null
+    kill -$sig "$killed"
+    check "$whom killed: exit" ends $code 2>/dev/null
     check "$whom killed: nobody is left" left_of $all
     check "$whom killed: rows" whole $(find "$table" -name '*.csv' ! -path '*/config/*')
     check "$whom killed: manifest" [ "$(state_of "$table")" = "\"state\": \"$wanted\"" ]
 done
+check "coordinator killed: what died, and how to go on" grep -qE \
+    "^luoshu: error: the process of policy \`plan\` was ended from outside by signal 9 .* step [0-9]*[05] can be resumed with \`--resume $table/checkpoints\`\.$" "$tmp/coordinator.err"
 at=$(ls "$table/checkpoints" | sed -n 's/^step-0*//p' | sort -n | tail -n 1)
 start goes-on $tiny --steps $((at + 2)) --resume "$table/checkpoints"
 check "killed: its checkpoint can be resumed" ends 0
