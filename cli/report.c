@@ -12,11 +12,24 @@ static void print_diag(const luo_cli *cli, const luo_diag *d)
     if (d->severity == LUO_NOTE && cli->quiet) return;
     if (d->err.path[0] && d->err.line)
         fprintf(stderr, "%s:%d:%d: ", d->err.path, d->err.line, d->err.col);
-    else if (d->err.path[0]) fprintf(stderr, "%s: ", d->err.path);
-    else fputs("luoshu: ", stderr);
-    if (cli->color) fprintf(stderr, "%s%s:\033[0m %s\n", paint[d->severity], word[d->severity],
-                            d->err.text);
-    else fprintf(stderr, "%s: %s\n", word[d->severity], d->err.text);
+    else if (d->err.path[0])
+        fprintf(stderr, "%s: ", d->err.path);
+    else
+        fputs("luoshu: ", stderr);
+    if (cli->color)
+        fprintf(stderr, "%s%s:\033[0m %s\n", paint[d->severity], word[d->severity], d->err.text);
+    else
+        fprintf(stderr, "%s: %s\n", word[d->severity], d->err.text);
+}
+
+static void print_dropped(luo_diags *d)
+{
+    for (luo_diag_file *f = d->files; f && d->n_dropped; f = f->next) {
+        if (f->n_dropped == 0) continue;
+        fprintf(stderr, "%s: note: %d more\n", f->path[0] ? f->path : "luoshu", f->n_dropped);
+        f->n_dropped = 0;
+    }
+    d->n_dropped = 0;
 }
 
 void luo_cli_flush(luo_cli *cli)
@@ -26,10 +39,7 @@ void luo_cli_flush(luo_cli *cli)
         print_diag(cli, d);
         cli->printed = d;
     }
-    if (cli->diags.n_dropped) {
-        fprintf(stderr, "luoshu: note: %d more\n", cli->diags.n_dropped);
-        cli->diags.n_dropped = 0;
-    }
+    print_dropped(&cli->diags);
 }
 
 static luo_status add(luo_cli *cli, luo_severity severity, luo_status st, const char *fmt,
@@ -61,8 +71,10 @@ luo_status luo_cli_note(luo_cli *cli, luo_severity severity, const char *fmt, ..
 luo_status luo_cli_fail(luo_cli *cli, luo_status st, const luo_err *err)
 {
     if (st == LUO_OK) return st;
-    if (err->text[0]) luo_diags_err(&cli->diags, err);
-    else luo_cli_error(cli, st, "%s.", luo_status_text(st));
+    if (err->text[0])
+        luo_diags_err(&cli->diags, err);
+    else
+        luo_cli_error(cli, st, "%s.", luo_status_text(st));
     return st;
 }
 

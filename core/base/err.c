@@ -95,24 +95,51 @@ void luo_diags_init(luo_diags *d, luo_arena *arena)
     d->arena = arena;
 }
 
-static luo_diag *append(luo_diags *d, luo_severity severity, luo_status st)
+static luo_diag_file *file_of(const luo_diags *d, const char *path)
 {
-    if (severity == LUO_ERROR) {
-        d->n_errors++;
-        if (luo_status_exit(st) > luo_status_exit(d->worst)) d->worst = st;
-        if (d->n_errors > LUO_DIAGS_MAX) {
-            d->n_dropped++;
-            return NULL;
-        }
+    luo_diag_file *f = d->files;
+    while (f && strncmp(f->path, path, sizeof f->path - 1) != 0) f = f->next;
+    return f;
+}
+
+bool luo_diags_full(const luo_diags *d, const char *path)
+{
+    const luo_diag_file *f = file_of(d, path ? path : "");
+    return f && f->n_errors >= LUO_DIAGS_MAX;
+}
+
+/* Counts an error of the file. False: it is one too many. */
+static bool count(luo_diags *d, luo_status st, const char *path)
+{
+    luo_diag_file *f = file_of(d, path);
+    d->n_errors++;
+    if (luo_status_exit(st) > luo_status_exit(d->worst)) d->worst = st;
+    if (!f) {
+        f = LUO_NEW(d->arena, luo_diag_file);
+        if (!f) return true; /* append will fail, too */
+        snprintf(f->path, sizeof f->path, "%s", path);
+        f->next = d->files;
+        d->files = f;
     }
+    if (++f->n_errors <= LUO_DIAGS_MAX) return true;
+    f->n_dropped++;
+    d->n_dropped++;
+    return false;
+}
+
+static luo_diag *append(luo_diags *d, luo_severity severity, luo_status st, const char *path)
+{
+    if (severity == LUO_ERROR && !count(d, st, path)) return NULL;
     luo_diag *x = LUO_NEW(d->arena, luo_diag);
     if (!x) {
         d->worst = LUO_ENOMEM;
         return NULL;
     }
     x->severity = severity;
-    if (d->last) d->last->next = x;
-    else d->first = x;
+    if (d->last)
+        d->last->next = x;
+    else
+        d->first = x;
     d->last = x;
     return x;
 }
@@ -120,7 +147,7 @@ static luo_diag *append(luo_diags *d, luo_severity severity, luo_status st)
 luo_status luo_diags_add(luo_diags *d, luo_severity severity, luo_status st, const char *path,
                          int line, int col, const char *fmt, ...)
 {
-    luo_diag *x = append(d, severity, st);
+    luo_diag *x = append(d, severity, st, path ? path : "");
     if (!x) return st;
     va_list ap;
     va_start(ap, fmt);
@@ -135,7 +162,7 @@ luo_status luo_diags_add(luo_diags *d, luo_severity severity, luo_status st, con
 
 luo_status luo_diags_err(luo_diags *d, const luo_err *err)
 {
-    luo_diag *x = append(d, LUO_ERROR, err->st);
+    luo_diag *x = append(d, LUO_ERROR, err->st, err->path);
     if (x) x->err = *err;
     return err->st;
 }

@@ -6,6 +6,7 @@
 #ifndef LUO_CORE_BASE_ERR_H
 #define LUO_CORE_BASE_ERR_H
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/base/arena.h"
@@ -21,15 +22,15 @@ typedef struct luo_err {
     char pointer[128];       /* RFC 6901: the part of a JSON file at fault; "": not known */
 } luo_err;
 
-#define LUO_TRY(call)                          \
-    do {                                       \
-        const luo_status luo_try_st_ = (call); \
-        if (luo_try_st_ != LUO_OK) return luo_try_st_; \
+#define LUO_TRY(call)                                                                              \
+    do {                                                                                           \
+        const luo_status luo_try_st_ = (call);                                                     \
+        if (luo_try_st_ != LUO_OK) return luo_try_st_;                                             \
     } while (0)
-#define LUO_TRY_OUT(call)            \
-    do {                             \
-        st = (call);                 \
-        if (st != LUO_OK) goto out;  \
+#define LUO_TRY_OUT(call)                                                                          \
+    do {                                                                                           \
+        st = (call);                                                                               \
+        if (st != LUO_OK) goto out;                                                                \
     } while (0)
 
 #if defined(__GNUC__)
@@ -58,21 +59,31 @@ typedef struct luo_diag {
     struct luo_diag *next;
 } luo_diag;
 
+/* Errors of one file; path "": those without a file. */
+typedef struct luo_diag_file {
+    char path[LUO_ERR_PATH];
+    int n_errors, n_dropped;
+    struct luo_diag_file *next;
+} luo_diag_file;
+
 /* Errors, warnings and notes of one or more files, in the order found. Kept at most
  * LUO_DIAGS_MAX errors per file (conventions.md 3.5); those above it are counted only. */
 enum { LUO_DIAGS_MAX = 20 };
 typedef struct luo_diags {
     luo_arena *arena;
     luo_diag *first, *last;
-    int n_errors;       /* all errors, dropped ones included */
+    luo_diag_file *files; /* the latest first */
+    int n_errors;         /* all errors, dropped ones included */
     int n_dropped;
-    luo_status worst;   /* status of the error with the largest exit code; LUO_OK if none */
+    luo_status worst; /* status of the error with the largest exit code; LUO_OK if none */
 } luo_diags;
 
 void luo_diags_init(luo_diags *d, luo_arena *arena);
 /* Appends; returns st. path may be NULL. Owner: everything is copied into the arena. */
 luo_status luo_diags_add(luo_diags *d, luo_severity severity, luo_status st, const char *path,
                          int line, int col, const char *fmt, ...) LUO_PRINTF(7, 8);
+/* Are the next errors of that file (NULL: without one) only counted? */
+bool luo_diags_full(const luo_diags *d, const char *path);
 /* Appends a copy of err as an error; returns its status. */
 luo_status luo_diags_err(luo_diags *d, const luo_err *err);
 #endif

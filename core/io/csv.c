@@ -37,7 +37,7 @@ static luo_status complain(luo_csv *t, luo_status st, int field, const char *fmt
     char text[LUO_ERR_TEXT] = "";
     va_list ap;
     va_start(ap, fmt);
-    if (t->diags->n_errors < LUO_DIAGS_MAX) vsnprintf(text, sizeof text, fmt, ap);
+    if (!luo_diags_full(t->diags, t->name)) vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     luo_diags_add(t->diags, LUO_ERROR, st, t->name, t->line, field + 1, "%s", text);
     if (t->st == LUO_OK) t->st = st;
@@ -118,8 +118,10 @@ static bool open_parser(luo_csv *t)
 {
     if (t->parser_open) csv_free(&t->parser);
     t->parser_open = csv_init(&t->parser, CSV_STRICT | CSV_STRICT_FINI) == 0;
-    if (t->parser_open) csv_set_blk_size(&t->parser, 4096);
-    else out_of_memory(t);
+    if (t->parser_open)
+        csv_set_blk_size(&t->parser, 4096);
+    else
+        out_of_memory(t);
     return t->parser_open;
 }
 
@@ -144,15 +146,19 @@ static bool split(luo_csv *t, const char *line, size_t len)
     t->fields = 0;
     t->row_len = 0;
     if (memchr(line, 0, len) || memchr(line, '\r', len)) {
-        complain(t, LUO_EPARSE, 0, "a 0 character or a lone carriage return; text lines are "
-                                   "expected.");
+        complain(t, LUO_EPARSE, 0,
+                 "a 0 character or a lone carriage return; text lines are "
+                 "expected.");
         return false;
     }
     const size_t got = csv_parse(&t->parser, line, len, on_field, NULL, t);
     if (got == len && csv_fini(&t->parser, on_field, NULL, t) == 0) return true;
-    if (csv_error(&t->parser) == CSV_ENOMEM) out_of_memory(t);
-    else complain(t, LUO_EPARSE, t->fields, "a quote is open or stands within a cell; quote the "
-                                            "whole cell and double the quotes inside.");
+    if (csv_error(&t->parser) == CSV_ENOMEM)
+        out_of_memory(t);
+    else
+        complain(t, LUO_EPARSE, t->fields,
+                 "a quote is open or stands within a cell; quote the "
+                 "whole cell and double the quotes inside.");
     open_parser(t);
     return false;
 }
@@ -194,11 +200,13 @@ static void read_header(luo_csv *t)
         int i = 0;
         while (i < t->n && strcmp(t->columns[i].name, name) != 0) i++;
         t->column_of[f] = i;
-        if (i == t->n) unknown_column(t, f, name, excused);
+        if (i == t->n)
+            unknown_column(t, f, name, excused);
         else if (t->field_of[i] >= 0)
             complain(t, LUO_EINPUT, f, "column `%s` is given twice; each column is given once.",
                      name);
-        else t->field_of[i] = f;
+        else
+            t->field_of[i] = f;
     }
     for (int i = 0; i < t->n; i++)
         if (t->columns[i].required && !excused[i] && t->field_of[i] < 0)
@@ -210,8 +218,7 @@ static void read_header(luo_csv *t)
     if (t->st != LUO_OK) t->over = true; /* rows can not be judged by a wrong header */
 }
 
-static luo_csv *open_table(const char *name, const luo_csv_column *columns, int n,
-                           luo_diags *diags)
+static luo_csv *open_table(const char *name, const luo_csv_column *columns, int n, luo_diags *diags)
 {
     luo_csv *t = calloc(1, sizeof *t);
     if (!t) {
@@ -230,15 +237,15 @@ static luo_csv *open_table(const char *name, const luo_csv_column *columns, int 
 
 static luo_csv *begin(luo_csv *t)
 {
-    if (next_split(t)) read_header(t);
+    if (next_split(t))
+        read_header(t);
     else if (t->st == LUO_OK)
         complain(t, LUO_EINPUT, 0, "the table is empty; a header line is expected.");
     t->header_read = true;
     return t;
 }
 
-luo_csv *luo_csv_open(const luo_source *src, const luo_csv_column *columns, int n,
-                      luo_diags *diags)
+luo_csv *luo_csv_open(const luo_source *src, const luo_csv_column *columns, int n, luo_diags *diags)
 {
     luo_csv *t = open_table(src->name, columns, n, diags);
     if (!t) return NULL;
@@ -247,8 +254,7 @@ luo_csv *luo_csv_open(const luo_source *src, const luo_csv_column *columns, int 
     return begin(t);
 }
 
-luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int n,
-                           luo_diags *diags)
+luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int n, luo_diags *diags)
 {
     luo_csv *t = open_table(path, columns, n, diags);
     if (!t) return NULL;
@@ -285,8 +291,10 @@ static void bad_cell(luo_csv *t, int i, const char *text)
         const bool number = luo_number_float(text, strlen(text), &v);
         luo_limit_say(&c->limit, c->type == LUO_CSV_WHOLE, number ? v : NAN, buf, sizeof buf);
     }
-    if (*text) luo_csv_error(t, i, "`%s` is `%.60s`; %s is expected.", c->name, text, want);
-    else luo_csv_error(t, i, "`%s` is empty; %s is expected.", c->name, want);
+    if (*text)
+        luo_csv_error(t, i, "`%s` is `%.60s`; %s is expected.", c->name, text, want);
+    else
+        luo_csv_error(t, i, "`%s` is empty; %s is expected.", c->name, want);
     luo_str_free(&words);
 }
 

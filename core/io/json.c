@@ -46,8 +46,10 @@ json_t *luo_json_load(luo_json *j)
     const size_t skip = bom(j->src);
     json_t *root = json_loadb(j->src->text + skip, j->src->len - skip,
                               JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
-    if (!root && json_error_code(&e) == json_error_out_of_memory) luo_json_nomem(j);
-    else if (!root) load_error(j, &e);
+    if (!root && json_error_code(&e) == json_error_out_of_memory)
+        luo_json_nomem(j);
+    else if (!root)
+        load_error(j, &e);
     return root;
 }
 
@@ -60,9 +62,12 @@ static void pointer_of(luo_str *s, const luo_json_at *at)
     luo_str_addc(s, '/');
     if (!at->key) luo_str_addi(s, (int64_t)at->index);
     for (const char *p = at->key; p && *p; p++) {
-        if (*p == '~') luo_str_add(s, "~0");
-        else if (*p == '/') luo_str_add(s, "~1");
-        else luo_str_addc(s, *p);
+        if (*p == '~')
+            luo_str_add(s, "~0");
+        else if (*p == '/')
+            luo_str_add(s, "~1");
+        else
+            luo_str_addc(s, *p);
     }
 }
 
@@ -75,7 +80,7 @@ luo_status luo_json_error(luo_json *j, const luo_json_at *at, bool at_key, const
     va_end(ap);
     luo_str pointer = {0};
     int line = 0, col = 0;
-    if (j->diags->n_errors < LUO_DIAGS_MAX) { /* those above it are counted, not kept */
+    if (!luo_diags_full(j->diags, j->src->name)) { /* those above it are counted, not kept */
         pointer_of(&pointer, at);
         luo_json_where(j->src->text, j->src->len, luo_str_get(&pointer), at_key, &line, &col);
     }
@@ -116,8 +121,8 @@ static void wrong(luo_json *j, const luo_json_at *at, const char *expected)
 
 /* ---- objects ---- */
 
-static void unknown(luo_json *j, const luo_json_at *at, const char *name,
-                    const luo_json_key *keys, int n, bool *excused)
+static void unknown(luo_json *j, const luo_json_at *at, const char *name, const luo_json_key *keys,
+                    int n, bool *excused)
 {
     const char *names[64];
     int meant;
@@ -140,7 +145,8 @@ bool luo_json_keys(luo_json *j, const luo_json_at *at, const luo_json_key *keys,
         wrong(j, at, "an object");
         return false;
     }
-    json_object_foreach(at->v, name, v) {
+    json_object_foreach(at->v, name, v)
+    {
         int i = 0;
         while (i < n && strcmp(keys[i].name, name) != 0) i++;
         if (i < n) continue;
@@ -149,8 +155,7 @@ bool luo_json_keys(luo_json *j, const luo_json_at *at, const luo_json_key *keys,
     }
     for (int i = 0; i < n; i++)
         if (keys[i].required && !excused[i] && !json_object_get(at->v, keys[i].name)) {
-            luo_json_error(j, at, false, "key `%s` is missing; it is required here.",
-                           keys[i].name);
+            luo_json_error(j, at, false, "key `%s` is missing; it is required here.", keys[i].name);
             good = false;
         }
     return good;
@@ -162,8 +167,10 @@ bool luo_json_schema(luo_json *j, const luo_json_at *root, const char *kind)
     char want[64], what[80];
     snprintf(want, sizeof want, "luoshu.%s/1", kind);
     if (!json_is_object(root->v)) {
-        luo_json_error(j, root, false, "the file holds no object; one with `schema` `%s` is "
-                                       "expected.", want);
+        luo_json_error(j, root, false,
+                       "the file holds no object; one with `schema` `%s` is "
+                       "expected.",
+                       want);
         return false;
     }
     if (json_is_string(at.v) && strcmp(json_string_value(at.v), want) == 0) return true;

@@ -18,8 +18,9 @@ static const luo_range *read_ranges(luo_json *j, const luo_json_at *list, int32_
     for (int32_t i = 0; i < *n; i++) {
         const luo_json_at at = luo_json_nth(list, (size_t)i);
         if (!json_is_array(at.v) || json_array_size(at.v) != 2) {
-            luo_json_error(j, &at, false, "a range [lo,hi] of layers is expected, `lo` up to, not "
-                                          "including, `hi`.");
+            luo_json_error(j, &at, false,
+                           "a range [lo,hi] of layers is expected, `lo` up to, not "
+                           "including, `hi`.");
             continue;
         }
         const luo_json_at lo = luo_json_nth(&at, 0), hi = luo_json_nth(&at, 1);
@@ -30,15 +31,16 @@ static const luo_range *read_ranges(luo_json *j, const luo_json_at *list, int32_
 }
 
 /* Text that enters the canonical form: printable ASCII (conventions.md 6). */
-static const char *ascii(luo_json *j, const luo_json_at *up, const char *key,
-                         const char *otherwise)
+static const char *ascii(luo_json *j, const luo_json_at *up, const char *key, const char *otherwise)
 {
     const char *text = luo_json_text(j, up, key, otherwise);
     for (const char *p = text; *p; p++)
         if (*p < 0x20 || *p > 0x7e) {
             const luo_json_at at = luo_json_in(up, key);
-            luo_json_error(j, &at, false, "`%s` has a character that is not printable ASCII; "
-                                          "write it without.", key);
+            luo_json_error(j, &at, false,
+                           "`%s` has a character that is not printable ASCII; "
+                           "write it without.",
+                           key);
             break;
         }
     return text;
@@ -64,8 +66,10 @@ static void read_shares(luo_json *j, const luo_json_at *stage, luo_stage *st)
     if (!at.v || st->ndev % st->context_parallel) return;
     const int32_t *v = luo_json_ids(j, &at, 1, 1 << 24, &count);
     if (count != luo_stage_tp(st)) {
-        luo_json_error(j, &at, false, "`shares` has %d values; the stage has a tensor-parallel "
-                                      "width of %d.", count, luo_stage_tp(st));
+        luo_json_error(j, &at, false,
+                       "`shares` has %d values; the stage has a tensor-parallel "
+                       "width of %d.",
+                       count, luo_stage_tp(st));
         return;
     }
     uint32_t *shares = LUO_NEW_N(j->arena, uint32_t, count);
@@ -83,8 +87,9 @@ static void read_shares(luo_json *j, const luo_json_at *stage, luo_stage *st)
 static void read_stage(luo_json *j, const luo_json_at *at, luo_stage *st)
 {
     static const luo_json_key keys[] = {
-        {"layers", true},     {"devices", true},   {"context_parallel", false}, {"shares", false},
-        {"recompute", false}, {"embedding", false}, {"head", false},             {"experts", false},
+        {"layers", true},  {"devices", true},    {"context_parallel", false},
+        {"shares", false}, {"recompute", false}, {"embedding", false},
+        {"head", false},   {"experts", false},
     };
     static const char *const experts[] = {"tensor", "expert"};
     size_t n;
@@ -94,8 +99,7 @@ static void read_stage(luo_json *j, const luo_json_at *at, luo_stage *st)
     if (layers.v) st->layers = read_ranges(j, &layers, &st->nlayers);
     const luo_json_at dev = luo_json_list(j, at, "devices", 1, &n);
     if (dev.v) st->dev = luo_json_ids(j, &dev, 0, DEVICES_MAX - 1, &st->ndev);
-    st->context_parallel =
-        (int32_t)luo_json_int(j, at, "context_parallel", 1, DEVICES_MAX, 1);
+    st->context_parallel = (int32_t)luo_json_int(j, at, "context_parallel", 1, DEVICES_MAX, 1);
     read_shares(j, at, st);
     read_recompute(j, at, st);
     st->embedding = luo_json_bool(j, at, "embedding", false);
@@ -123,8 +127,10 @@ static void read_micro_batch_tokens(luo_json *j, const luo_json_at *at, luo_pipe
     const luo_json_at list = luo_json_list(j, at, "micro_batch_tokens", 0, &n);
     if (n == 0) return;
     if (n != (size_t)pl->micro_batches) {
-        luo_json_error(j, &list, false, "`micro_batch_tokens` has %zu values; the pipeline has %d "
-                                        "micro-batches.", n, pl->micro_batches);
+        luo_json_error(j, &list, false,
+                       "`micro_batch_tokens` has %zu values; the pipeline has %d "
+                       "micro-batches.",
+                       n, pl->micro_batches);
         return;
     }
     int64_t *v = LUO_NEW_N(j->arena, int64_t, n);
@@ -146,10 +152,9 @@ static void read_pipeline(luo_json *j, const luo_json_at *at, const luo_plan *p,
     };
     size_t n;
     if (!luo_json_keys(j, at, keys, COUNT(keys))) return;
-    pl->micro_batches =
-        (int32_t)luo_json_int(j, at, "micro_batches", 1, MICRO_BATCHES_MAX, 1);
-    pl->micro_batch_sequences = (int32_t)luo_json_int(j, at, "micro_batch_sequences", 1, 1 << 24,
-                                                      p->micro_batch_sequences);
+    pl->micro_batches = (int32_t)luo_json_int(j, at, "micro_batches", 1, MICRO_BATCHES_MAX, 1);
+    pl->micro_batch_sequences =
+        (int32_t)luo_json_int(j, at, "micro_batch_sequences", 1, 1 << 24, p->micro_batch_sequences);
     read_micro_batch_tokens(j, at, pl);
     const luo_json_at list = luo_json_list(j, at, "stages", 1, &n);
     luo_stage *st = LUO_NEW_N(j->arena, luo_stage, n);
@@ -205,10 +210,8 @@ static void read_annotations(luo_json *j, const luo_json_at *root, luo_plan *p)
 
 static void read_assignment(luo_json *j, const luo_json_at *root, luo_plan *p)
 {
-    static const luo_json_key keys[] = {{"sequence", true},
-                                        {"length_tokens", true},
-                                        {"pipeline", true},
-                                        {"micro_batch", true}};
+    static const luo_json_key keys[] = {
+        {"sequence", true}, {"length_tokens", true}, {"pipeline", true}, {"micro_batch", true}};
     size_t n;
     const luo_json_at list = luo_json_list(j, root, "assignment", 0, &n);
     luo_assignment *v = LUO_NEW_N(j->arena, luo_assignment, n);
@@ -219,8 +222,7 @@ static void read_assignment(luo_json *j, const luo_json_at *root, luo_plan *p)
         v[i].sequence = luo_json_int(j, &at, "sequence", 0, tokens_max, 0);
         v[i].length_tokens = luo_json_int(j, &at, "length_tokens", 1, tokens_max, 1);
         v[i].pipeline = (int32_t)luo_json_int(j, &at, "pipeline", 0, DEVICES_MAX, 0);
-        v[i].micro_batch =
-            (int32_t)luo_json_int(j, &at, "micro_batch", 0, MICRO_BATCHES_MAX, 0);
+        v[i].micro_batch = (int32_t)luo_json_int(j, &at, "micro_batch", 0, MICRO_BATCHES_MAX, 0);
     }
     p->assignment = v;
     p->nassignment = v ? (int32_t)n : 0;
@@ -234,8 +236,10 @@ static void read_groups(luo_json *j, const luo_json_at *root, luo_plan *p)
     if (!v) luo_json_nomem(j);
     for (size_t i = 0; v && i < n; i++) {
         const luo_json_at at = luo_json_nth(&list, i);
-        if (json_is_array(at.v)) v[i].pipeline = luo_json_ids(j, &at, 0, DEVICES_MAX, &v[i].n);
-        else luo_json_error(j, &at, false, "a list of pipeline ids is expected.");
+        if (json_is_array(at.v))
+            v[i].pipeline = luo_json_ids(j, &at, 0, DEVICES_MAX, &v[i].n);
+        else
+            luo_json_error(j, &at, false, "a list of pipeline ids is expected.");
     }
     p->expert_groups = v;
     p->ngroups = v ? (int32_t)n : 0;
@@ -273,8 +277,9 @@ static void read_pinned(luo_json *j, const luo_json_at *root, luo_plan *p)
         const luo_json_at at = luo_json_nth(&list, i);
         const char *text = json_string_value(at.v);
         if (!text || !leads_somewhere(j, text))
-            luo_json_error(j, &at, false, "`pinned` holds JSON pointers to parts of this file, "
-                                          "such as `/schedule`; this is none.");
+            luo_json_error(j, &at, false,
+                           "`pinned` holds JSON pointers to parts of this file, "
+                           "such as `/schedule`; this is none.");
         v[i] = luo_arena_strdup(j->arena, text ? text : "");
         if (!v[i]) {
             luo_json_nomem(j);
@@ -332,15 +337,15 @@ static void read_head(luo_json *j, const luo_json_at *root, luo_plan *p)
 static void read_root(luo_json *j, const luo_json_at *root, luo_plan *p)
 {
     static const luo_json_key keys[] = {
-        {"schema", true},         {"name", false},
-        {"model", false},         {"cluster", false},
-        {"layers", true},         {"devices", true},
-        {"dtype", false},         {"sequence_tokens", true},
-        {"zero", false},          {"micro_batch_sequences", false},
-        {"schedule", false},      {"sequence_parallel", false},
-        {"pipelines", true},      {"annotations", false},
-        {"assignment", false},    {"expert_groups", false},
-        {"state_layout", false},  {"pinned", false},
+        {"schema", true},        {"name", false},
+        {"model", false},        {"cluster", false},
+        {"layers", true},        {"devices", true},
+        {"dtype", false},        {"sequence_tokens", true},
+        {"zero", false},         {"micro_batch_sequences", false},
+        {"schedule", false},     {"sequence_parallel", false},
+        {"pipelines", true},     {"annotations", false},
+        {"assignment", false},   {"expert_groups", false},
+        {"state_layout", false}, {"pinned", false},
         {"meta", false},
     };
     if (!luo_json_schema(j, root, "plan")) return;
@@ -364,8 +369,10 @@ luo_status luo_read_plan_text(luo_arena *arena, const luo_source *src, luo_plan 
     if (!root) return j.st;
     luo_plan *p = LUO_NEW(arena, luo_plan);
     const luo_json_at at = {.v = root};
-    if (p) read_root(&j, &at, p);
-    else luo_json_nomem(&j);
+    if (p)
+        read_root(&j, &at, p);
+    else
+        luo_json_nomem(&j);
     json_decref(root);
     if (j.st == LUO_OK) *out = p;
     return j.st;
@@ -386,7 +393,7 @@ void luo_report_plan(const luo_source *src, const luo_plan_finding *findings, in
 {
     for (int32_t i = 0; i < n; i++) {
         int line = 0, col = 0;
-        if (src && diags->n_errors < LUO_DIAGS_MAX)
+        if (src && !luo_diags_full(diags, src->name))
             luo_json_where(src->text, src->len, findings[i].pointer, false, &line, &col);
         luo_diags_add(diags, LUO_ERROR, findings[i].st, src ? src->name : NULL, line, col, "%s",
                       findings[i].text);
@@ -397,8 +404,7 @@ luo_status luo_report_err(const luo_source *src, const luo_err *err, luo_diags *
 {
     luo_err placed = *err;
     int line = 0, col = 0;
-    if (err->pointer[0])
-        luo_json_where(src->text, src->len, err->pointer, false, &line, &col);
+    if (err->pointer[0]) luo_json_where(src->text, src->len, err->pointer, false, &line, &col);
     luo_err_at(&placed, err->st, src->name, line, col);
     return luo_diags_err(diags, &placed);
 }
