@@ -1,7 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -120,15 +118,7 @@ void luo_tensor_take(luo_file_dtype dtype, const unsigned char *from, int64_t st
 
 luo_status luo_tensor_writer_put(luo_tensor_writer *w, const void *bytes, size_t n, luo_err *err)
 {
-    const char *at = bytes;
-    while (n) {
-        const ssize_t k = write(w->fd, at, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return luo_err_io(err, "write", w->path);
-        at += k;
-        n -= (size_t)k;
-    }
-    return LUO_OK;
+    return luo_replace_put(&w->file, bytes, n, err);
 }
 
 static luo_status put_head(luo_tensor_writer *w, luo_file_tensor *at, int32_t n, luo_err *err)
@@ -141,65 +131,17 @@ static luo_status put_head(luo_tensor_writer *w, luo_file_tensor *at, int32_t n,
     return st;
 }
 
-static void forget(luo_tensor_writer *w)
-{
-    if (w->fd >= 0) close(w->fd);
-    free(w->temporary);
-    free(w->path);
-    *w = (luo_tensor_writer){.fd = -1};
-}
-
 luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_file_tensor *at,
                                   int32_t n, luo_err *err)
 {
-    *w = (luo_tensor_writer){.fd = -1, .path = strdup(path)};
-    luo_status st = LUO_OK;
-    if (!w->path || asprintf(&w->temporary, "%s.tmp-%ld", path, (long)getpid()) < 0) {
-        w->temporary = NULL;
-        st = luo_err_nomem(err);
-    } else {
-        w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-        if (w->fd < 0) st = luo_err_io(err, "write", path);
-    }
-    if (st == LUO_OK) st = put_head(w, at, n, err);
-    if (st == LUO_OK) return LUO_OK;
-    if (w->fd >= 0) unlink(w->temporary);
-    forget(w);
-    return st;
-}
-
-luo_status luo_folder_sync(const char *path, luo_err *err)
-{
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    luo_status st = fd < 0 || fsync(fd) != 0 ? luo_err_io(err, "write", path) : LUO_OK;
-    if (fd >= 0) close(fd);
-    return st;
-}
-
-static luo_status sync_folder_of(const char *path, luo_err *err)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = !slash          ? strdup(".")
-                   : slash == path ? strdup("/")
-                                   : strndup(path, (size_t)(slash - path));
-    const luo_status st = folder ? luo_folder_sync(folder, err) : luo_err_nomem(err);
-    free(folder);
+    LUO_TRY(luo_replace_open(&w->file, path, err));
+    w->file.durable = true;
+    const luo_status st = put_head(w, at, n, err);
+    if (st != LUO_OK) luo_replace_close(&w->file, false, NULL);
     return st;
 }
 
 luo_status luo_tensor_writer_close(luo_tensor_writer *w, bool good, luo_err *err)
 {
-    luo_status st = LUO_OK;
-    bool renamed = false;
-    if (w->fd < 0) return LUO_OK;
-    if (good && fsync(w->fd) != 0) st = luo_err_io(err, "write", w->path);
-    if (close(w->fd) != 0 && good && st == LUO_OK) st = luo_err_io(err, "write", w->path);
-    w->fd = -1;
-    if (good && st == LUO_OK) {
-        renamed = rename(w->temporary, w->path) == 0;
-        st = renamed ? sync_folder_of(w->path, err) : luo_err_io(err, "write", w->path);
-    }
-    if (!renamed) unlink(w->temporary);
-    forget(w);
-    return st;
+    return luo_replace_close(&w->file, good, err);
 }

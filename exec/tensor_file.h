@@ -1,6 +1,7 @@
 /* exec/tensor_file.h: safetensors files of any size: mapped to be read, streamed to be written. */
 #ifndef LUO_EXEC_TENSOR_FILE_H
 #define LUO_EXEC_TENSOR_FILE_H
+#include "core/io/replace.h"
 #include "core/io/safetensors_head.h"
 
 typedef struct luo_tensor_file {
@@ -27,18 +28,15 @@ void luo_tensor_take(luo_file_dtype dtype, const unsigned char *from, int64_t st
                      size_t elem, void *to);
 
 typedef struct luo_tensor_writer {
-    int fd; /* -1: closed */
-    char *path, *temporary;
+    luo_replace file;
 } luo_tensor_writer;
 
-/* Begins PATH.tmp-PID with the head of at[0..n), whose places it sets. Errors: LUO_EIO, LUO_ENOMEM;
- * nothing is left then. */
+/* Begins the file that is to replace PATH with the head of at[0..n), whose places it sets. Errors:
+ * LUO_EIO, LUO_ENOMEM; nothing is left then. */
 luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_file_tensor *at,
                                   int32_t n, luo_err *err);
 luo_status luo_tensor_writer_put(luo_tensor_writer *w, const void *bytes, size_t n, luo_err *err);
-/* good: fsync, rename to PATH, fsync of the folder; else, or if one of these fails, the temporary
- * file is removed and PATH is as before. */
+/* good: fsync, rename to PATH, fsync of the folder; else, or if one of these fails, PATH is as
+ * before. */
 luo_status luo_tensor_writer_close(luo_tensor_writer *w, bool good, luo_err *err);
-/* fsync of a folder. Errors: LUO_EIO. */
-luo_status luo_folder_sync(const char *path, luo_err *err);
 #endif

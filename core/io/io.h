@@ -51,8 +51,8 @@ luo_status luo_files_get(const luo_files *files, luo_arena *arena, const char *p
 /* Path of `name` as written in the file `base`: relative to base's folder unless it starts with
  * `/`; "." and "folder/.." are taken out. NULL: out of memory. */
 const char *luo_path_join(luo_arena *arena, const char *base, const char *name);
-/* Temporary file in the same folder, fsync, rename. Errors: LUO_EIO with the reason; the old file
- * is then untouched and the temporary one is gone. */
+/* A whole file by replace.h: written beside its place, fsync, rename. Errors: LUO_EIO with the
+ * reason; the old file is then untouched and the temporary one is gone. */
 luo_status luo_file_write_atomic(const char *path, const char *text, size_t len, luo_err *err);
 /* FNV-1a over the bytes of the file. */
 uint64_t luo_source_hash(const luo_source *src);

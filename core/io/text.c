@@ -1,4 +1,4 @@
-/* core/io/text.c: whole files: read, write atomically, join paths. */
+/* core/io/text.c: whole files: read, join paths. How they are written: replace.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -109,49 +109,4 @@ const char *luo_path_join(luo_arena *arena, const char *base, const char *name)
 uint64_t luo_source_hash(const luo_source *src)
 {
     return luo_hash_bytes(LUO_HASH_EMPTY, src->text, src->len);
-}
-
-/* ---- atomic write ---- */
-
-static luo_status put_all(int fd, const char *text, size_t len)
-{
-    while (len) {
-        const ssize_t n = write(fd, text, len);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return LUO_EIO;
-        text += n;
-        len -= (size_t)n;
-    }
-    return fsync(fd) == 0 ? LUO_OK : LUO_EIO;
-}
-
-luo_status luo_file_write_atomic(const char *path, const char *text, size_t len, luo_err *err)
-{
-    const char *hint = "choose another place or free some";
-    char *tmp;
-    if (asprintf(&tmp, "%s.tmp-%ld", path, (long)getpid()) < 0) return luo_err_nomem(err);
-    luo_status st = LUO_OK;
-    const int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        st = fault(err, LUO_EIO, path, "write", hint);
-        free(tmp);
-        return st;
-    }
-    bool good = put_all(fd, text, len) == LUO_OK;
-    int why = errno;
-    if (close(fd) != 0 && good) {
-        good = false;
-        why = errno;
-    }
-    if (good && rename(tmp, path) != 0) {
-        good = false;
-        why = errno;
-    }
-    if (!good) {
-        unlink(tmp);
-        errno = why;
-        st = fault(err, LUO_EIO, path, "write", hint);
-    }
-    free(tmp);
-    return st;
 }

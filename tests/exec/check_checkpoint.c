@@ -459,7 +459,7 @@ static void save_under_limit(int bytes)
     if (setrlimit(RLIMIT_FSIZE, &r) != 0) _exit(90);
     const luo_status st = save(&limited, 9, &err);
     if (st != LUO_EIO) _exit(91);
-    if (!strstr(err.text, "can not write ") || !strstr(err.text, ": file too large.")) _exit(92);
+    if (!strstr(err.text, "cannot write `") || !strstr(err.text, ": file too large;")) _exit(92);
     if (limited.calls != 3 * limited.nparam) _exit(93); /* nobody was left waiting */
 }
 

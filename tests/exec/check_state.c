@@ -477,7 +477,10 @@ START_TEST(no_folder)
     luo_err err;
     state_open(&w, state_lines[1], &model, 0, 4);
     ck_assert_int_eq(state_save_weights(&w, "build/none/x", &err), LUO_EIO);
-    ck_assert_str_eq(err.text, "can not write build/none/x: no such file or directory.");
+    ck_assert_str_eq(
+        err.text,
+        "cannot write `build/none/x`: no such file or directory; choose another place or free "
+        "some.");
     ck_assert_int_gt(w.calls, 30);
     state_close(&w);
 }

@@ -217,9 +217,12 @@ START_TEST(limits)
         const char *path = written(f, t, dir);
         ck_assert_msg(luo_trace_lint(path, &counts, &err) == LUO_OK, "limit %d: %s", (int)limit,
                       err.text);
-        if (!less) full++;
-        else if (strstr(says.at, " of 4 devices of one traced step")) part++;
-        else none++;
+        if (!less)
+            full++;
+        else if (strstr(says.at, " of 4 devices of one traced step"))
+            part++;
+        else
+            none++;
         luo_trace_free(t);
         luo_str_free(&says);
     }
@@ -231,14 +234,14 @@ START_TEST(limits)
 }
 END_TEST
 
-#define META                                                                                 \
-    "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"n\"}},"          \
-    "{\"ph\":\"M\",\"pid\":1,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":\"a\"}}," \
+#define META                                                                                       \
+    "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"n\"}},"                \
+    "{\"ph\":\"M\",\"pid\":1,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":\"a\"}},"       \
     "{\"ph\":\"M\",\"pid\":1,\"tid\":2,\"name\":\"thread_name\",\"args\":{\"name\":\"b\"}},"
-#define X(tid, ts, dur) \
+#define X(tid, ts, dur)                                                                            \
     "{\"ph\":\"X\",\"pid\":1,\"tid\":" tid ",\"ts\":" ts ",\"dur\":" dur ",\"name\":\"F\"}"
-#define FLOW(ph, tid, ts, more)                               \
-    "{\"ph\":\"" ph "\",\"pid\":1,\"tid\":" tid ",\"ts\":" ts \
+#define FLOW(ph, tid, ts, more)                                                                    \
+    "{\"ph\":\"" ph "\",\"pid\":1,\"tid\":" tid ",\"ts\":" ts                                      \
     ",\"name\":\"p\",\"cat\":\"c\"," more "}"
 #define TWO X("1", "0.000", "5.000") "," X("2", "1.000", "5.000")
 
@@ -322,7 +325,10 @@ START_TEST(cut)
     ck_assert_int_eq(truncate(path, 300), 0);
     ck_assert_int_eq(luo_trace_lint(path, NULL, &err), LUO_EPARSE);
     ck_assert_int_eq(luo_trace_write(t, "/nonexistent", "t.gz", &head, &err), LUO_EIO);
-    ck_assert_str_eq(err.text, "can not write /nonexistent/t.gz: no such file or directory.");
+    ck_assert_str_eq(
+        err.text,
+        "cannot write `/nonexistent/t.gz`: no such file or directory; choose another place "
+        "or free some.");
     luo_trace_free(t);
     fix_remove(f->arena, dir);
     luo_arena_free(f->arena);

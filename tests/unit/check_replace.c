@@ -1,0 +1,181 @@
+/* tests/unit/check_replace.c: what files are replaced, and how. Devices are nodes of our own: the
+ * real ones are left alone. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/io/files.h"
+#include "core/io/io.h"
+#include "core/io/replace.h"
+#include "tests/check_main.h"
+
+static char dir[32], at[64]; /* fit a socket's address */
+
+static const char *in(const char *name)
+{
+    snprintf(at, sizeof at, "%s/%s", dir, name);
+    return at;
+}
+
+static void begin(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/luo-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void end(void)
+{
+    static const char *const names[] = {"a", "b", "link", "pipe", "null", "socket", "x/f", "x"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(in(names[i]));
+    ck_assert_int_eq(rmdir(dir), 0); /* no temporary file was left */
+}
+
+static luo_status put(const char *name, const char *text, luo_err *err)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s", in(name));
+    return luo_file_write_atomic(path, text, strlen(text), err);
+}
+
+static const char *text_of(const char *name)
+{
+    static char text[64];
+    FILE *f = fopen(in(name), "r");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    return text;
+}
+
+static mode_t mode_of(const char *name)
+{
+    struct stat info;
+    ck_assert_int_eq(lstat(in(name), &info), 0);
+    return info.st_mode;
+}
+
+START_TEST(new_and_old_files)
+{
+    luo_err err = {0};
+    begin();
+    ck_assert_int_eq(put("a", "1", &err), LUO_OK);
+    ck_assert_str_eq(text_of("a"), "1");
+    ck_assert_int_eq(chmod(in("a"), 0600), 0);
+    ck_assert_int_eq(put("a", "2", &err), LUO_OK);
+    ck_assert_str_eq(text_of("a"), "2");
+    ck_assert_int_eq(mode_of("a") & 0777, 0600); /* as secret as before */
+    end();
+}
+END_TEST
+
+/* The file changes, the link stays; one that points to nothing gets its file. */
+START_TEST(links_are_followed)
+{
+    luo_err err = {0};
+    begin();
+    ck_assert_int_eq(mkdir(in("x"), 0777), 0);
+    ck_assert_int_eq(symlink("x/f", in("link")), 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(put("link", i ? "2" : "1", &err), LUO_OK);
+        ck_assert(S_ISLNK(mode_of("link")));
+        ck_assert(S_ISREG(mode_of("x/f")));
+        ck_assert_str_eq(text_of("x/f"), i ? "2" : "1");
+    }
+    end();
+}
+END_TEST
+
+START_TEST(links_in_a_circle)
+{
+    luo_err err = {0};
+    begin();
+    ck_assert_int_eq(symlink("link", in("link")), 0);
+    ck_assert_int_eq(put("link", "1", &err), LUO_EIO);
+    ck_assert_ptr_nonnull(strstr(err.text, ": too many levels of symbolic links; "));
+    end();
+}
+END_TEST
+
+START_TEST(pipes_are_written_through)
+{
+    char got[8] = "";
+    luo_err err = {0};
+    begin();
+    ck_assert_int_eq(mkfifo(in("pipe"), 0666), 0);
+    ck_assert_int_eq(put("pipe", "1", &err), LUO_EIO); /* and does not wait */
+    ck_assert_ptr_nonnull(strstr(err.text, "; a pipe needs a reader first."));
+    const int fd = open(in("pipe"), O_RDONLY | O_NONBLOCK);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(put("pipe", "through", &err), LUO_OK);
+    ck_assert_int_eq(read(fd, got, sizeof got), 7);
+    ck_assert_mem_eq(got, "through", 7);
+    ck_assert(S_ISFIFO(mode_of("pipe")));
+    close(fd);
+    end();
+}
+END_TEST
+
+START_TEST(devices_are_written_through)
+{
+    luo_err err = {0};
+    begin();
+    if (mknod(in("null"), S_IFCHR | 0666, makedev(1, 3)) == 0) {
+        const luo_status st = put("null", "gone", &err);
+        /* A folder mounted without devices says so; it is still a device afterwards. */
+        ck_assert(st == LUO_OK || strstr(err.text, "permission denied"));
+        ck_assert(S_ISCHR(mode_of("null")));
+    } else {
+        ck_assert(errno == EPERM || errno == EACCES); /* only root makes nodes */
+    }
+    end();
+}
+END_TEST
+
+START_TEST(folders_and_sockets_are_refused)
+{
+    char want[256];
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    luo_err err = {0};
+    begin();
+    ck_assert_int_eq(mkdir(in("x"), 0777), 0);
+    ck_assert_int_eq(put("x", "1", &err), LUO_EIO);
+    snprintf(want, sizeof want, "cannot write `%s/x`: it is a folder; name a file.", dir);
+    ck_assert_str_eq(err.text, want);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    snprintf(name.sun_path, sizeof name.sun_path, "%s", in("socket"));
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
+    ck_assert_int_eq(put("socket", "1", &err), LUO_EIO);
+    ck_assert_ptr_nonnull(strstr(err.text, ": it is a socket; name a file."));
+    ck_assert(S_ISSOCK(mode_of("socket")));
+    close(fd);
+    end();
+}
+END_TEST
+
+/* Given up: as before, and nothing beside it. */
+START_TEST(given_up)
+{
+    char path[64];
+    luo_replace f;
+    luo_err err = {0};
+    begin();
+    ck_assert_int_eq(put("a", "old", &err), LUO_OK);
+    snprintf(path, sizeof path, "%s", in("a"));
+    ck_assert_int_eq(luo_replace_open(&f, path, &err), LUO_OK);
+    ck_assert_int_eq(luo_replace_put(&f, "new", 3, &err), LUO_OK);
+    ck_assert_str_eq(text_of("a"), "old");
+    ck_assert_int_eq(luo_replace_close(&f, false, &err), LUO_OK);
+    ck_assert_int_eq(luo_replace_close(&f, true, &err), LUO_OK); /* closed already */
+    ck_assert_str_eq(text_of("a"), "old");
+    end();
+}
+END_TEST
+
+LUO_SUITE("io.replace", LUO_T(new_and_old_files), LUO_T(links_are_followed),
+          LUO_T(links_in_a_circle), LUO_T(pipes_are_written_through),
+          LUO_T(devices_are_written_through), LUO_T(folders_and_sockets_are_refused),
+          LUO_T(given_up))
