@@ -5,6 +5,7 @@
 
 #include "cli/load.h"
 #include "core/io/io.h"
+#include "core/io/names.h"
 
 /* "auto", "none", "all" or "0-3,40". */
 static luo_status read_trace(luo_cli *cli, const char *text, luo_trace_steps *out, luo_err *err)
@@ -29,8 +30,10 @@ static luo_status read_trace(luo_cli *cli, const char *text, luo_trace_steps *ou
             good = end != at && hi >= lo;
         }
         if (!good || hi >= INT32_MAX || (*end && *end != ','))
-            return luo_err_set(err, LUO_EUSAGE, "`--trace-steps` is `%s`; auto, none, all or a "
-                                                "list like 0-3,40 is expected.", text);
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--trace-steps` is `%s`; auto, none, all or a "
+                               "list like 0-3,40 is expected.",
+                               text);
         r[out->nranges++] = (luo_range){(int32_t)lo, (int32_t)hi + 1};
         if (!*end) break;
         at = end + 1;
@@ -84,8 +87,8 @@ static luo_status overrides(luo_cli *cli, luo_session *s, luo_err *err)
         if (strcmp(name, "seed") == 0)
             list[s->noverrides++] = luo_arena_printf(cli->arena, "seed=%s", a->set[i].value);
         if (strcmp(name, "steps") == 0)
-            list[s->noverrides++] = luo_arena_printf(cli->arena, "extent.steps=%s",
-                                                     a->set[i].value);
+            list[s->noverrides++] =
+                luo_arena_printf(cli->arena, "extent.steps=%s", a->set[i].value);
         if (strcmp(name, "stack") == 0)
             list[s->noverrides++] = stack_override(cli, a->set[i].value);
     }
@@ -104,15 +107,15 @@ static luo_status only_policies(luo_cli *cli, const char *text, luo_scenario *sc
         const size_t len = strcspn(at, ",");
         int32_t hit = -1;
         for (int32_t i = 0; i < sc->npolicies; i++)
-            if (strlen(sc->policies[i].label) == len &&
-                memcmp(sc->policies[i].label, at, len) == 0)
+            if (strlen(sc->policies[i].label) == len && memcmp(sc->policies[i].label, at, len) == 0)
                 hit = i;
         for (int32_t i = 0; i < n; i++)
             if (hit >= 0 && strcmp(keep[i].label, sc->policies[hit].label) == 0) hit = -1;
         if (hit < 0)
-            return luo_err_set(err, LUO_EUSAGE, "`--policies` names `%.*s` twice or the scenario "
-                               "has none of that label; see `policies` in the file.", (int)len,
-                               at);
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--policies` names `%.*s` twice or the scenario "
+                               "has none of that label; see `policies` in the file.",
+                               (int)len, at);
         keep[n++] = sc->policies[hit];
         at += len + (at[len] == ',');
     }
@@ -160,9 +163,15 @@ static luo_status plan_session(luo_cli *cli, luo_session *s, const char *path, l
     if (!sc || !policy || !inputs) return luo_err_nomem(err);
     luo_policy_defaults(policy, "static");
     policy->label = "plan";
-    *sc = (luo_scenario){.name = plan->name, .seed = (uint64_t)seed, .cluster = cluster,
-                         .model = model, .plan = plan, .planner = "uniform", .steps = steps,
-                         .npolicies = 1, .policies = policy};
+    *sc = (luo_scenario){.name = plan->name,
+                         .seed = (uint64_t)seed,
+                         .cluster = cluster,
+                         .model = model,
+                         .plan = plan,
+                         .planner = "uniform",
+                         .steps = steps,
+                         .npolicies = 1,
+                         .policies = policy};
     LUO_TRY(luo_cli_stack(cli, &sc->stack));
     sc->hash = luo_plan_hash(plan);
     inputs[0] = path;
@@ -172,13 +181,6 @@ static luo_status plan_session(luo_cli *cli, luo_session *s, const char *path, l
     s->ninputs = 3;
     s->inputs = inputs;
     return LUO_OK;
-}
-
-/* name if it can be that of a folder, else "plan". */
-static const char *folder_name(const char *name)
-{
-    static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
-    return *name && *name != '.' && *name != '-' && !name[strspn(name, good)] ? name : "plan";
 }
 
 luo_status luo_inputs_read(luo_cli *cli, luo_session *s, const char *path, luo_err *err)
@@ -193,7 +195,8 @@ luo_status luo_inputs_dir(luo_cli *cli, luo_session *s, const char *dir, luo_err
 {
     s->dir = luo_args_get(&cli->args, "out", dir);
     if (!s->dir) /* names of plans are free text */
-        s->dir = luo_arena_printf(cli->arena, "%s-seed%llu", folder_name(s->scenario->name),
+        s->dir = luo_arena_printf(cli->arena, "%s-seed%llu",
+                                  luo_name_fault(s->scenario->name) ? "plan" : s->scenario->name,
                                   (unsigned long long)s->scenario->seed);
     return s->dir ? LUO_OK : luo_err_nomem(err);
 }

@@ -32,8 +32,7 @@ typedef struct luo_source { /* a file in memory */
  * fuzzing. get returns LUO_EINPUT with a sentence when there is no such file. A NULL luo_files is
  * the disk. */
 typedef struct luo_files {
-    luo_status (*get)(void *ctx, luo_arena *arena, const char *path, luo_source *out,
-                      luo_err *err);
+    luo_status (*get)(void *ctx, luo_arena *arena, const char *path, luo_source *out, luo_err *err);
     void *ctx;
 } luo_files;
 
@@ -96,8 +95,7 @@ luo_status luo_read_stack_text(luo_arena *arena, const luo_source *src, luo_stac
  * `model_type`; conventions.md 13.1). overrides, n: `--set KEY=VALUE` for either. */
 luo_status luo_read_model(luo_arena *arena, const char *path, luo_model **out, luo_diags *diags);
 luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
-                               const luo_overrides *overrides, luo_model **out,
-                               luo_diags *diags);
+                               const luo_overrides *overrides, luo_model **out, luo_diags *diags);
 
 /* ---- scenarios (conventions.md 7) and their tables (8) ---- */
 
@@ -121,9 +119,9 @@ luo_status luo_read_scenario_text(luo_arena *arena, const luo_source *src, const
 void luo_policy_defaults(luo_policy_spec *p, const char *name);
 /* Events of a table: times are start_s + t_s * time_scale, durations are scaled alike. Ids that are
  * not given are FILE:LINE. cluster NULL: targets are not checked. */
-luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src,
-                                const luo_cluster *cluster, double start_s, double time_scale,
-                                luo_event **out, int32_t *n, luo_diags *diags);
+luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src, const luo_cluster *cluster,
+                                double start_s, double time_scale, luo_event **out, int32_t *n,
+                                luo_diags *diags);
 luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **out, int32_t *n,
                            luo_diags *diags);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/io/names.h"
 #include "core/io/scenario_reader.h"
 
 const char *luo_scenario_text(luo_scenario_reader *r, const char *from)
@@ -17,15 +18,12 @@ const char *luo_scenario_text(luo_scenario_reader *r, const char *from)
 
 /* ---- files ---- */
 
-static luo_status note_input(luo_arena *arena, luo_inputs *in, const luo_source *src,
-                             luo_err *err)
+static luo_status note_input(luo_arena *arena, luo_inputs *in, const luo_source *src, luo_err *err)
 {
     if (in->n == in->cap) {
         const size_t old = (size_t)in->cap, more = 2 * old + 8;
-        in->path = luo_arena_grow(arena, in->path, old * sizeof *in->path,
-                                  more * sizeof *in->path);
-        in->hash = luo_arena_grow(arena, in->hash, old * sizeof *in->hash,
-                                  more * sizeof *in->hash);
+        in->path = luo_arena_grow(arena, in->path, old * sizeof *in->path, more * sizeof *in->path);
+        in->hash = luo_arena_grow(arena, in->hash, old * sizeof *in->hash, more * sizeof *in->hash);
         if (!in->path || !in->hash) return luo_err_nomem(err);
         in->cap = (int32_t)more;
     }
@@ -108,7 +106,8 @@ static void note_batch(luo_scenario_reader *r, const luo_plan *p, const luo_yaml
     const luo_yaml *sequences = luo_yaml_get(batch, "sequences");
     if (sequences && r->y->data.batch.sequences != luo_plan_sequences(p))
         luo_diags_add(r->doc.diags, LUO_NOTE, LUO_OK, r->doc.src->name, sequences->line,
-                      sequences->col, "`sequences` is %lld and plan `%s`, named at line %d, has "
+                      sequences->col,
+                      "`sequences` is %lld and plan `%s`, named at line %d, has "
                       "%lld a step; its micro-batches are dealt anew.",
                       (long long)r->y->data.batch.sequences, p->name, node->line,
                       (long long)luo_plan_sequences(p));
@@ -137,11 +136,13 @@ static void take_data(luo_scenario_reader *r)
                        (long long)r->model->max_sequence_tokens);
     if (r->y->plan && *r->y->plan) return;
     if (!luo_yaml_get(data, "batch"))
-        luo_yaml_error(&r->doc, at, "key `batch` is missing; a planner needs it, or give a "
-                                    "`plan`.");
+        luo_yaml_error(&r->doc, at,
+                       "key `batch` is missing; a planner needs it, or give a "
+                       "`plan`.");
     if (!lengths)
-        luo_yaml_error(&r->doc, at, "key `lengths` is missing; a planner needs it, or give a "
-                                    "`plan`.");
+        luo_yaml_error(&r->doc, at,
+                       "key `lengths` is missing; a planner needs it, or give a "
+                       "`plan`.");
 }
 
 static void take_checkpoint(luo_scenario_reader *r)
@@ -189,10 +190,9 @@ static void take_scalars(luo_scenario_reader *r)
     sc->compute_sigma = r->y->noise.compute_sigma;
     sc->comm_sigma = r->y->noise.comm_sigma;
     sc->truth = luo_yaml_get(truth, "write") ? r->y->truth.write : true;
-    if (!luo_folder_name(sc->name))
-        luo_yaml_error(&r->doc, luo_yaml_get(r->doc.root, "name"),
-                       "`name` is `%.60s`; letters, digits and _ . + - are expected, it names a "
-                       "folder.", sc->name);
+    if (luo_name_fault(sc->name))
+        luo_yaml_error(&r->doc, luo_yaml_get(r->doc.root, "name"), "`name` is `%.60s`; %s.",
+                       sc->name, luo_name_fault(sc->name));
     take_checkpoint(r);
     take_costs(r);
     take_data(r);
@@ -252,8 +252,7 @@ static void take_hash(luo_scenario_reader *r)
 static void take_all(luo_scenario_reader *r)
 {
     const luo_yaml *plan = luo_yaml_get(r->doc.root, "plan");
-    luo_scenario_file(r, luo_yaml_get(r->doc.root, "cluster"), "cluster", "cluster",
-                      read_cluster);
+    luo_scenario_file(r, luo_yaml_get(r->doc.root, "cluster"), "cluster", "cluster", read_cluster);
     luo_scenario_file(r, luo_yaml_get(r->doc.root, "model"), "model", "model", read_model);
     r->sc->cluster = r->cluster;
     r->sc->model = r->model;
@@ -288,7 +287,8 @@ luo_status luo_read_scenario_text(luo_arena *arena, const luo_source *src, const
     luo_inputs own = {0};
     luo_err err;
     luo_scenario_reader r = {.doc = {.arena = arena, .src = src, .diags = diags},
-                             .inner = files, .overrides = overrides,
+                             .inner = files,
+                             .overrides = overrides,
                              .inputs = inputs ? inputs : &own,
                              .sc = LUO_NEW(arena, luo_scenario)};
     r.recorder = (luo_files){record, &r};

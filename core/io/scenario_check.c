@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/io/names.h"
 #include "core/io/scenario_yaml.h"
 #include "core/run/driver.h"
 #include "core/run/policy.h"
@@ -33,13 +34,15 @@ static void one_of(luo_yaml_doc *doc, const luo_yaml *map, const char *what,
         int i = 0;
         while (i < n && strcmp(keys[i], x->key) != 0) i++;
         if (i == n) continue;
-        if (!first) first = x;
-        else luo_yaml_error_key(doc, x, "%s has `%s` and `%s`; exactly one %s is allowed.", what,
-                                first->key, x->key, noun);
+        if (!first)
+            first = x;
+        else
+            luo_yaml_error_key(doc, x, "%s has `%s` and `%s`; exactly one %s is allowed.", what,
+                               first->key, x->key, noun);
     }
     luo_say_choices(&all, keys, n);
-    if (!first && least) luo_yaml_error(doc, map, "%s has no %s; %s is required.", what, noun,
-                                        luo_str_get(&all));
+    if (!first && least)
+        luo_yaml_error(doc, map, "%s has no %s; %s is required.", what, noun, luo_str_get(&all));
     luo_str_free(&all);
 }
 
@@ -146,8 +149,10 @@ static void check_what(luo_yaml_doc *doc, const luo_yaml *map, const char *what)
     if (kind == STRAGGLER) one_of(doc, map, what, slow, COUNT(slow), 1, "slowdown");
     if (kind == LINK && !luo_yaml_get(map, "bandwidth_factor") &&
         !luo_yaml_get(map, "extra_latency_us"))
-        luo_yaml_error(doc, map, "%s changes nothing; `bandwidth_factor` or `extra_latency_us` is "
-                                 "required.", what);
+        luo_yaml_error(doc, map,
+                       "%s changes nothing; `bandwidth_factor` or `extra_latency_us` is "
+                       "required.",
+                       what);
     check_order(doc, map, "slowdown_between");
 }
 
@@ -257,12 +262,6 @@ static bool policy_here(luo_yaml_doc *doc, const luo_yaml *name)
     return false;
 }
 
-bool luo_folder_name(const char *s)
-{
-    if (!*s || *s == '.') return false;
-    return s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-")] == 0;
-}
-
 /* `key` of a policy that does not have it: those of this build that do. */
 static void key_elsewhere(luo_yaml_doc *doc, const luo_yaml *x, const char *policy, int has)
 {
@@ -291,11 +290,13 @@ void luo_check_policy(luo_yaml_doc *doc, const luo_yaml *map)
             key_elsewhere(doc, x, name->text, policy_keys[i].policies);
     }
     if (planner && *text_of(map, "plan"))
-        luo_yaml_error_key(doc, planner, "policy `%s` has a `plan` and a `planner`; one of them "
-                                         "makes its first plan.", name->text);
-    if (label && !luo_folder_name(label->text))
-        luo_yaml_error(doc, label, "`label` is `%.60s`; letters, digits and _ . + - are expected, "
-                                   "it names a folder.", label->text);
+        luo_yaml_error_key(doc, planner,
+                           "policy `%s` has a `plan` and a `planner`; one of them "
+                           "makes its first plan.",
+                           name->text);
+    if (label && luo_label_fault(label->text))
+        luo_yaml_error(doc, label, "`label` is `%.60s`; %s.", label->text,
+                       luo_label_fault(label->text));
     if (luo_yaml_get(map, "planner_s") && strcmp(text_of(map, "planner_time"), "measured") == 0)
         luo_yaml_error_key(doc, luo_yaml_get(map, "planner_s"),
                            "`planner_s` is not used with `planner_time` measured; leave one out.");
@@ -307,10 +308,11 @@ void luo_check_planner(luo_yaml_doc *doc, const luo_yaml *map)
     static const char *const later[] = {"hydraulis", "hap", "auto"};
     const luo_yaml *name = luo_yaml_get(map, "name");
     if (listed(here, COUNT(here), name->text)) return;
-    luo_yaml_error(doc, name, listed(later, COUNT(later), name->text)
-                                  ? "planner `%.60s` is not in this build; `uniform` and `malleus` "
-                                    "are."
-                                  : "unknown planner `%.60s`; `uniform` or `malleus` is expected.",
+    luo_yaml_error(doc, name,
+                   listed(later, COUNT(later), name->text)
+                       ? "planner `%.60s` is not in this build; `uniform` and `malleus` "
+                         "are."
+                       : "unknown planner `%.60s`; `uniform` or `malleus` is expected.",
                    name->text);
 }
 
@@ -328,15 +330,18 @@ void luo_check_batch(luo_yaml_doc *doc, const luo_yaml *map)
     const luo_yaml *tokens = luo_yaml_get(map, "tokens");
     one_of(doc, map, "`batch`", keys, COUNT(keys), 1, "size");
     if (tokens)
-        luo_yaml_error_key(doc, tokens, "batches by `tokens` are not in this build; give "
-                                        "`sequences`.");
+        luo_yaml_error_key(doc, tokens,
+                           "batches by `tokens` are not in this build; give "
+                           "`sequences`.");
 }
 
 void luo_check_data(luo_yaml_doc *doc, const luo_yaml *map)
 {
     const luo_yaml *x = luo_yaml_get(map, "truncate_last");
-    if (x) luo_yaml_error_key(doc, x, "`truncate_last` belongs to batches by `tokens`, which are "
-                                      "not in this build; leave it out.");
+    if (x)
+        luo_yaml_error_key(doc, x,
+                           "`truncate_last` belongs to batches by `tokens`, which are "
+                           "not in this build; leave it out.");
 }
 
 void luo_check_lengths(luo_yaml_doc *doc, const luo_yaml *map)
@@ -349,8 +354,10 @@ void luo_check_lengths(luo_yaml_doc *doc, const luo_yaml *map)
     }
     for (const luo_yaml *x = map->first; x; x = x->next)
         if (strcmp(x->key, "kind") != 0 && strcmp(x->key, "tokens") != 0)
-            luo_yaml_error_key(doc, x, "`%s` does not belong to lengths of `kind` fixed; leave it "
-                                       "out.", x->key);
+            luo_yaml_error_key(doc, x,
+                               "`%s` does not belong to lengths of `kind` fixed; leave it "
+                               "out.",
+                               x->key);
     if (!luo_yaml_get(map, "tokens")) luo_yaml_missing(doc, map, "tokens");
 }
 

@@ -102,9 +102,6 @@ luo_yaml_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_chec
     luo_check_batch, luo_check_data, luo_check_lengths, luo_check_planner, luo_check_checkpoint,
     luo_check_life;
 
-/* Is s good as the name of a folder of results? */
-bool luo_folder_name(const char *s);
-
 /* Appends canonical JSON of all values with defaults (scenario_hash.c); files enter by the hashes
  * in files[0..n), named
  * by their place in the scenario. own_events: events of the file, without those of traces. */

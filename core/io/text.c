@@ -55,8 +55,7 @@ luo_status luo_read_text(luo_arena *arena, const char *path, luo_source *out, lu
     const bool sized = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
     if (st == LUO_OK && sized && (size_t)info.st_size > LUO_FILE_BYTES)
         st = luo_err_set(err, LUO_E2BIG, "`%s` is larger than 64 MiB; split it.", path);
-    if (st == LUO_OK)
-        st = slurp(arena, fd, sized ? (size_t)info.st_size : 4095, name, out, err);
+    if (st == LUO_OK) st = slurp(arena, fd, sized ? (size_t)info.st_size : 4095, name, out, err);
     close(fd);
     return st;
 }
