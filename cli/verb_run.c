@@ -278,7 +278,9 @@ static luo_status run(luo_cli *cli, luo_err *err)
     if (x.launcher == LUO_LAUNCH_NONE) {
         LUO_TRY(luo_launch_split(&x, &door, err)); /* only one process comes back */
         x.door = &door;
+        x.ranks = door.nranks;
     }
+    s.run.ranks = x.ranks;
     s.exec = &x;
     luo_cli_flush(cli);
     return luo_session_run(cli, &s);

@@ -6,18 +6,27 @@
 
 /* ---- processes ---- */
 
-/* Devices that get a rank: those that are up, ascending, as many as there may be. */
-static luo_status choose_devices(const luo_backend_state *b, const luo_world *world, int32_t **dev,
-                                 int32_t *n, luo_err *err)
+/* Devices that get a rank, as many as there may be: of those that are up the ones of the programs,
+ * then the others by number. Ascending. */
+static luo_status choose_devices(const luo_backend_state *b, const luo_world *world,
+                                 const luo_programs *programs, int32_t **dev, int32_t *n,
+                                 luo_err *err)
 {
     const luo_exec_options *o = b->options;
-    int32_t most = o->ranks > 0 ? o->ranks : world->ndevices;
+    int32_t most = o->ranks > 0 ? o->ranks : world->ndevices, chosen = 0;
     if (o->launcher == LUO_LAUNCH_NONE && o->door) most = o->door->nranks;
+    bool *takes = LUO_NEW_N(b->last, bool, world->ndevices);
     *n = 0;
     *dev = LUO_NEW_N(b->last, int32_t, world->ndevices);
-    if (!*dev) return luo_err_nomem(err);
-    for (int32_t d = 0; d < world->ndevices && *n < most; d++)
-        if (world->up[d]) (*dev)[(*n)++] = d;
+    if (!*dev || !takes) return luo_err_nomem(err);
+    for (int turn = 0; turn < 2; turn++)
+        for (int32_t d = 0; d < world->ndevices && chosen < most; d++) {
+            if (!world->up[d] || (luo_programs_find(programs, d) != NULL) != (turn == 0)) continue;
+            takes[d] = true;
+            chosen++;
+        }
+    for (int32_t d = 0; d < world->ndevices; d++)
+        if (takes[d]) (*dev)[(*n)++] = d;
     if (o->launcher != LUO_LAUNCH_NONE || *n == most) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "the launcher started %d ranks and %d devices are up; as "
@@ -56,7 +65,7 @@ luo_status luo_coord_start(luo_backend_state *b, const luo_world *world,
                            const luo_programs *programs, luo_err *err)
 {
     int32_t *dev, n;
-    LUO_TRY(choose_devices(b, world, &dev, &n, err));
+    LUO_TRY(choose_devices(b, world, programs, &dev, &n, err));
     LUO_TRY(covers(programs, dev, n, err));
     if (b->fleet.alive && all_run(&b->fleet, dev, n)) return LUO_OK;
     if (b->options->launcher == LUO_LAUNCH_NONE && b->starts > 0)

@@ -85,6 +85,13 @@ static luo_status save(luo_backend_state *b, int32_t job, const luo_state_reques
     return LUO_OK;
 }
 
+static void tell_processes(const luo_fleet *f, const luo_state_request *q)
+{
+    if (!q->processes) return;
+    for (int32_t d = 0; d < q->world->ndevices; d++)
+        q->processes[d] = luo_fleet_rank_of(f, d) >= 0;
+}
+
 luo_status luo_coord_state(luo_backend_state *b, const luo_state_request *q, int64_t *step,
                            luo_err *err)
 {
@@ -107,5 +114,6 @@ luo_status luo_coord_state(luo_backend_state *b, const luo_state_request *q, int
     else
         LUO_TRY(load(b, job, q, step, err));
     b->holder = job;
+    tell_processes(&b->fleet, q);
     return LUO_OK;
 }

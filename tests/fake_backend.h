@@ -65,6 +65,7 @@ static struct fake {
     double other_machine;   /* the same from the second plan on; 0: as under the first */
     int64_t broken;         /* this checkpoint can not be read; 0: all can */
     int32_t dies_loading;   /* so many times */
+    int32_t dies_starting;  /* the same before the first step */
     int32_t ndeaths;
     fake_death deaths[8];
     luo_run_summary summary;
@@ -308,13 +309,15 @@ static inline luo_status fake_state(luo_backend_state *b, const luo_state_reques
         fake.saved[fake.nsaved++] = q->step;
         return LUO_OK;
     }
-    if (q->verb == LUO_STATE_LOAD && fake.dies_loading > 0) {
-        fake.dies_loading--;
+    int32_t *dies = q->verb == LUO_STATE_LOAD ? &fake.dies_loading : &fake.dies_starting;
+    if (*dies > 0) {
+        --*dies;
         return luo_err_set(err, LUO_EPEER, "a process died while it started");
     }
     if (q->verb == LUO_STATE_LOAD && found < 0)
         return luo_err_set(err, LUO_EINPUT, "there is no checkpoint; one is needed.");
     fake.processes = true;
+    for (int32_t d = 0; d < q->world->ndevices; d++) q->processes[d] |= q->world->up[d];
     fake.state_plan = luo_plan_hash(q->recipe->plan);
     fake.state_step = q->verb == LUO_STATE_LOAD ? found : 0;
     *step = fake.state_step;

@@ -7,7 +7,7 @@ steps=40 every=5
 tiny="$H/plans/tiny-4.json --model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml --dtype f64"
 start() { # OUT arguments..: a run in the background; pid
     local out=$1; shift
-    "$L" run "$@" --seed 3 --backend host --ranks 4 --plots off --quiet --limit-s 600 --out "$tmp/$out" \
+    "$L" run "$@" --seed 3 --backend host --ranks ${nranks:-4} --plots off --quiet --limit-s 600 --out "$tmp/$out" \
         >"$tmp/$out.out" 2>"$tmp/$out.err" &
     pid=$!
     mine+=("$pid")
@@ -58,6 +58,32 @@ check "no restart: nobody is left" left_of $all
 start more $tiny --steps $steps --resume "$tmp/no-more/plan/checkpoints"
 check "no restart: and it can" ends 0
 check "no restart: the same curve" near 1e-10 <(curve "$table") <(curve "$tmp/quiet/plan" | tail -n "$(curve "$table" | wc -l)")
+
+# ---- one is killed while the ranks start; then one of two, on a cluster of eight ----
+start_two() { # OUT MAX_RESTARTS arguments..
+    nranks=2 start "$1" "$H/plans/tiny-2.json" --model "$S/models/tiny-llama.yaml" --cluster "$H/ranks4x2.yaml" --dtype f64 \
+        --steps 20 --checkpoint-every $every --max-restarts "$2"
+}
+one_is_there() { until mapfile -t rank < <(ranks "$pid") && [ ${#rank[@]} -ge 1 ]; do kill -0 "$pid" 2>/dev/null || return 1; done; }
+start_two first 2
+check "start: a rank is there" one_is_there
+kill -KILL "${rank[0]}"
+check "start: it is told" until_says "$table/events.csv" "a process died while the ranks started" "$pid"
+check "start: then they were at work" until_rows "$table/steps.csv" 8 "$pid"
+all=$(family "$pid"); mapfile -t rank < <(ranks "$pid")
+kill -KILL "${rank[1]}"
+check "two ranks: the run ends" ends 0
+check "two ranks: two restarts" grep -q '"restarts": 2' "$table/summary.json"
+check "two ranks: on two devices" grep -qE '"devices": *\[0\]' "$table/plans/plan-001.json"
+check "two ranks: nobody is left" left_of $all
+start_two none 0
+check "no start: a rank is there" one_is_there
+all=$(family "$pid")
+kill -KILL "${rank[0]}"
+check "no start: exit 4" ends 4
+check "no start: it says so" grep -q "a process died in step 0 and no more restarts are allowed" "$tmp/none.err"
+check "no start: failed" [ "$(state_of "$table")" = '"state": "failed"' ]
+check "no start: nobody is left" left_of $all
 
 # ---- one hangs ----
 # A larger model, so that a rank is stopped inside a step and not between two.

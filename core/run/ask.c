@@ -28,11 +28,26 @@ static luo_status specialize_s(void *run, const luo_plan *p, double *seconds, lu
     return st;
 }
 
+/* Of the devices that can be used so many take part as there may be processes: those of the plan,
+ * then others by number. */
+static void fill_rates(luo_run *r)
+{
+    const bool *member = luo_run_plan(r)->member;
+    const int32_t n = r->sc->cluster->ndevices;
+    int32_t left = r->opts->ranks > 0 ? r->opts->ranks : n;
+    for (int32_t d = 0; d < n; d++) r->rate[d] = INFINITY;
+    for (int turn = 0; turn < 2; turn++)
+        for (int32_t d = 0; d < n && left > 0; d++) {
+            if (!r->usable[d] || member[d] != (turn == 0)) continue;
+            r->rate[d] = fmax(1, r->detect.accepted[d]);
+            left--;
+        }
+}
+
 static luo_picture picture(luo_run *r, int news)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++)
-        r->rate[d] = r->usable[d] ? fmax(1, r->detect.accepted[d]) : INFINITY;
+    fill_rates(r);
     return (luo_picture){
         .scenario = r->sc, .spec = r->spec, .base = r->plans[0]->plan, .plan = u->plan,
         .news = news, .rate = r->rate, .leaving = luo_events_leaving(r->events),

@@ -84,6 +84,7 @@ typedef struct luo_state_request {
     const luo_programs *programs;
     const luo_world *world;
     int64_t step; /* SAVE: steps done; LOAD: no later one, INT64_MAX: any */
+    bool *processes; /* out of INIT and LOAD, per device: it has a process now; NULL: not wanted */
 } luo_state_request;
 
 typedef struct luo_step_request {

@@ -27,6 +27,7 @@ typedef struct luo_run_opts {
     bool answer_deaths;      /* policy static: a process that dies is answered by a restart on the
                                 devices that are left, with their best uniform plan */
     int32_t max_restarts;    /* processes that may die without an event */
+    int32_t ranks;           /* processes, and so devices of a plan, at most; 0: any */
 } luo_run_opts;
 
 /* Runs scenario under policy number `policy`; rows go to sink as they arise. An event that no

@@ -38,15 +38,49 @@ static luo_status ask_state(luo_run *r, luo_state_verb verb, int64_t *step, luo_
                                  .recipe = &recipe,
                                  .programs = u->set,
                                  .world = luo_events_world(r->events),
-                                 .step = *step};
+                                 .step = *step,
+                                 .processes = r->running};
     return r->backend->state(r->b, &q, step, err);
 }
 
-/* Whoever is up has a process now; whoever failed softly has kept it. */
-static void note_running(luo_run *r)
+/* The sentence of the backend up to what would be right: the run has its own answer to that. */
+static const char *reason(luo_run *r, const char *text)
 {
-    const bool *up = luo_events_world(r->events)->up;
-    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) r->running[d] |= up[d];
+    size_t n = strcspn(text, ";");
+    if (text[n] == 0 && n > 0 && text[n - 1] == '.') n--;
+    return luo_arena_strndup(r->arena, text, n);
+}
+
+/* A process died while all of them started: nobody knows which device it was, and the plan stays. */
+static luo_status died_at_start(luo_run *r, const char *text, luo_err *err)
+{
+    r->died = r->unplanned = true;
+    r->died_last = -1;
+    r->died_why = reason(r, text);
+    if (!r->died_why) return luo_err_nomem(err);
+    if (++r->deaths > r->opts->max_restarts)
+        return luo_real_give_up(r, "no more restarts are allowed", err);
+    r->restarts++;
+    LUO_TRY(luo_run_event(r, "restarted", r->cause, r->acting->name, "", false, 0,
+                          "a process died while the ranks started", err));
+    return luo_run_warn(r, err, "%s; all were started again", r->died_why);
+}
+
+/* INIT or LOAD, in processes that are started for it if there are none. */
+static luo_status start_state(luo_run *r, luo_state_verb verb, int64_t *step, luo_err *err)
+{
+    for (;;) {
+        luo_err why = {0};
+        int64_t found = *step;
+        const luo_status st = ask_state(r, verb, &found, &why);
+        if (st == LUO_OK) {
+            *step = found;
+            r->died = r->unplanned = false;
+            return LUO_OK;
+        }
+        if (st != LUO_EPEER) return luo_err_set(err, st, "%s", why.text);
+        LUO_TRY(died_at_start(r, why.text, err));
+    }
 }
 
 static luo_status begin_at(luo_run *r, int64_t step, luo_err *err)
@@ -66,8 +100,7 @@ static luo_status begin_at(luo_run *r, int64_t step, luo_err *err)
 luo_status luo_real_begin(luo_run *r, luo_err *err)
 {
     int64_t step = r->opts->resume ? INT64_MAX : 0;
-    LUO_TRY(ask_state(r, r->opts->resume ? LUO_STATE_LOAD : LUO_STATE_INIT, &step, err));
-    note_running(r);
+    LUO_TRY(start_state(r, r->opts->resume ? LUO_STATE_LOAD : LUO_STATE_INIT, &step, err));
     if (r->backend->now) r->t0 = r->backend->now(r->b);
     return r->opts->resume ? begin_at(r, step, err) : LUO_OK;
 }
@@ -116,34 +149,12 @@ static luo_status loaded(luo_run *r, int64_t step, int64_t *wanted, luo_err *err
     return LUO_OK;
 }
 
-/* The sentence of the backend up to what would be right: the run has its own answer to that. */
-static const char *reason(luo_run *r, const char *text)
-{
-    size_t n = strcspn(text, ";");
-    if (text[n] == 0 && n > 0 && text[n - 1] == '.') n--;
-    return luo_arena_strndup(r->arena, text, n);
-}
-
 luo_status luo_real_load(luo_run *r, int64_t *step, luo_err *err)
 {
     const bool initial = r->ckpt.valid_plan < 0 && !r->opts->resume;
-    for (;;) {
-        luo_err why = {0};
-        int64_t found = *step;
-        const luo_status st = ask_state(r, initial ? LUO_STATE_INIT : LUO_STATE_LOAD, &found, &why);
-        if (st == LUO_OK) {
-            note_running(r);
-            r->died = r->unplanned = false;
-            return initial ? LUO_OK : loaded(r, found, step, err);
-        }
-        if (st != LUO_EPEER) return luo_err_set(err, st, "%s", why.text);
-        r->died = r->unplanned = true;
-        r->died_last = -1;
-        r->died_why = reason(r, why.text);
-        if (!r->died_why) return luo_err_nomem(err);
-        if (++r->deaths > r->opts->max_restarts)
-            return luo_real_give_up(r, "no more restarts are allowed", err);
-    }
+    int64_t found = *step;
+    LUO_TRY(start_state(r, initial ? LUO_STATE_INIT : LUO_STATE_LOAD, &found, err));
+    return initial ? LUO_OK : loaded(r, found, step, err);
 }
 
 /* ---- hard failures ---- */

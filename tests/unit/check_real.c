@@ -281,6 +281,59 @@ START_TEST(death_while_loading)
 }
 END_TEST
 
+/* The same before the first step: a death while the processes start is one of the restarts. */
+START_TEST(death_at_the_start)
+{
+    luo_err err = {0};
+    prepare_real("restart", 10, 0);
+    fake.dies_starting = 2;
+    opts.max_restarts = _i ? 1 : 2;
+    const luo_status st = run(&err);
+    if (_i == 0) {
+        check_books();
+        ck_assert_int_eq(st, LUO_OK);
+        asked("init; init; init");
+        ck_assert_int_eq(fake.summary.restarts, 2);
+        ck_assert_str_eq(event_row("restarted", 1)->detail,
+                         "a process died while the ranks started");
+        ck_assert_int_eq(fake.nwarnings, 1);
+        return;
+    }
+    ck_assert_int_eq(st, LUO_EPEER);
+    ck_assert_str_eq(fake.summary.state, "failed");
+    ck_assert_str_eq(err.text,
+                     "a process died in step 0 and no more restarts are allowed (a process "
+                     "died while it started); there is no checkpoint of this run to resume from.");
+}
+END_TEST
+
+/* Two processes of a cluster of eight: what is left is one of the plan, and the next device. */
+START_TEST(no_more_devices_than_processes)
+{
+    static const int32_t dev[] = {0, 1};
+    static const luo_range all[] = {{0, 24}};
+    int32_t n, *left;
+    prepare_real("static", 12, 0);
+    luo_plan *p = (luo_plan *)sc.plan;
+    luo_stage *st = (luo_stage *)p->pipelines[0].stages;
+    st[0].layers = all;
+    st[0].dev = dev;
+    st[0].head = true;
+    ((luo_pipeline *)p->pipelines)[0].nstages = 1;
+    p->npipelines = 1;
+    opts.answer_deaths = true;
+    opts.ranks = 2;
+    die(6, 1);
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.nplans, 2);
+    luo_plan_devices(fake.arena, fake.plans[1].plan, &left, &n, NULL);
+    ck_assert_int_eq(n, 2);
+    ck_assert_int_eq(left[0], 0);
+    ck_assert_int_eq(left[1], 2);
+}
+END_TEST
+
 START_TEST(hard_failure_is_as_on_the_simulator)
 {
     static char *log[2];
@@ -527,6 +580,7 @@ LUO_SUITE("run.real", LUO_T(state_comes_first), LUO_T_N(saves_when_asked, 2),
           LUO_T_N(failure_goes_back_to_what_was_saved, 2), LUO_T(chosen_costs_cost_nothing),
           LUO_T(death_without_an_event), LUO_T(bare_plan_survives), LUO_T(death_outside_the_plan),
           LUO_T_N(too_many_deaths, LUO_ROWS(gone)), LUO_T_N(death_while_loading, 2),
+          LUO_T_N(death_at_the_start, 2), LUO_T(no_more_devices_than_processes),
           LUO_T_N(hard_failure_is_as_on_the_simulator, 2), LUO_T(hard_failure_outside),
           LUO_T(resumed), LUO_T_N(nothing_left_to_resume, 2), LUO_T(older_checkpoint),
           LUO_T(switches_move_state), LUO_T_N(pace_of_the_machine, 6),
