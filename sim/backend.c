@@ -10,7 +10,10 @@
 #include "sim/sim.h"
 #include "sim/worker.h"
 
-enum { WORKERS = 4 }; /* programs of steps, checkpoints and switches take turns */
+enum {
+    WORKERS = 4, /* programs of steps, checkpoints and switches take turns */
+    AHEAD = 4    /* changes are looked up so many times as far as the step is known to last */
+};
 
 struct luo_backend_state {
     luo_backend_config config;
@@ -132,19 +135,20 @@ static bool concerns(const luo_programs *set, const luo_change *c)
     return c->kind != LUO_CHANGE_UP && luo_programs_find(set, c->target) != NULL;
 }
 
-static luo_status take_changes(luo_backend_state *b, const luo_step_request *q, luo_err *err)
+static luo_status add_changes(luo_backend_state *b, const luo_programs *set, const luo_change *c,
+                              int32_t n, luo_err *err)
 {
-    if (q->nchanges > b->room_changes) {
-        luo_change *more = realloc(b->changes, (size_t)q->nchanges * sizeof *more);
+    if (b->nchanges + n > b->room_changes) {
+        const int32_t room = 2 * (b->nchanges + n);
+        luo_change *more = realloc(b->changes, (size_t)room * sizeof *more);
         if (!more) return luo_err_nomem(err);
         b->changes = more;
-        b->room_changes = q->nchanges;
+        b->room_changes = room;
     }
-    b->nchanges = 0;
-    for (int32_t i = 0; i < q->nchanges; i++) {
-        if (!concerns(q->programs, &q->changes[i])) continue;
-        b->changes[b->nchanges] = q->changes[i];
-        b->changes[b->nchanges++].at_s = fmax(0, q->changes[i].at_s - b->now);
+    for (int32_t i = 0; i < n; i++) {
+        if (!concerns(set, &c[i])) continue;
+        b->changes[b->nchanges] = c[i];
+        b->changes[b->nchanges++].at_s = fmax(0, c[i].at_s - b->now);
     }
     return LUO_OK;
 }
@@ -221,10 +225,11 @@ static luo_status quiet_step(luo_backend_state *b, const luo_step_request *q, si
 }
 
 /* A link over which nothing went in the undisturbed step cannot matter, whatever it does. */
-static void drop_idle_links(luo_backend_state *b, const sim_reply *undisturbed)
+static void drop_idle_links(luo_backend_state *b, int32_t from, const sim_reply *undisturbed)
 {
-    int32_t n = 0;
-    for (int32_t i = 0; i < b->nchanges; i++) {
+    int32_t n = from;
+    if (undisturbed->head.status != LUO_OK) return;
+    for (int32_t i = from; i < b->nchanges; i++) {
         const luo_change c = b->changes[i];
         if (c.kind == LUO_CHANGE_LINK && undisturbed->links[c.target].bytes_up <= 0 &&
             undisturbed->links[c.target].bytes_down <= 0)
@@ -234,16 +239,42 @@ static void drop_idle_links(luo_backend_state *b, const sim_reply *undisturbed)
     b->nchanges = n;
 }
 
+/* Is there a change in the step, as long as it is now known to be, that was not simulated? Those
+ * after its end are looked up as well: they may come to lie in it. */
+static luo_status find_news(luo_backend_state *b, const luo_step_request *q,
+                            const sim_reply *undisturbed, double end_s, int32_t known, bool *news,
+                            luo_err *err)
+{
+    luo_ahead *a = q->ahead;
+    while (a && a->whole_s < b->now + end_s) {
+        const luo_change *c;
+        const int32_t from = b->nchanges;
+        int32_t n;
+        LUO_TRY(a->more(a, b->now + AHEAD * end_s, &c, &n, err));
+        LUO_TRY(add_changes(b, q->programs, c, n, err));
+        drop_idle_links(b, from, undisturbed);
+        if (b->nchanges > known && b->changes[known].at_s < end_s) break;
+    }
+    *news = b->nchanges > known && b->changes[known].at_s < end_s;
+    return LUO_OK;
+}
+
+/* A change may make the step longer, so that others come to lie in it: then it is simulated again
+ * with these, until all that happens before its end was known when it began. */
 static luo_status run_step(luo_backend_state *b, const luo_step_request *q, luo_step_result *result,
                            luo_err *err)
 {
-    sim_reply reply;
-    bool reused = false;
-    if (has_noise(b)) LUO_TRY(simulate(b, q, 0, b->last, &reply, err));
-    else LUO_TRY(quiet_step(b, q, &reply, &reused, err));
-    if (reply.head.status == LUO_OK) drop_idle_links(b, &reply);
-    if (b->nchanges > 0 && b->changes[0].at_s < reply.head.end_s) {
-        LUO_TRY(simulate(b, q, b->nchanges, b->last, &reply, err));
+    sim_reply undisturbed, reply;
+    bool reused = false, news;
+    if (has_noise(b)) LUO_TRY(simulate(b, q, 0, b->last, &undisturbed, err));
+    else LUO_TRY(quiet_step(b, q, &undisturbed, &reused, err));
+    reply = undisturbed;
+    drop_idle_links(b, 0, &undisturbed);
+    LUO_TRY(find_news(b, q, &undisturbed, reply.head.end_s, 0, &news, err));
+    while (news) {
+        const int32_t known = b->nchanges;
+        LUO_TRY(simulate(b, q, known, b->last, &reply, err));
+        LUO_TRY(find_news(b, q, &undisturbed, reply.head.end_s, known, &news, err));
         reused = false;
     }
     keep_draws(b, q->programs);
@@ -264,7 +295,8 @@ static luo_status sim_run_ranks(luo_backend_state *b, const luo_step_request *q,
 {
     luo_arena_reset(b->last, 0);
     take_world(b, q);
-    LUO_TRY(take_changes(b, q, err));
+    b->nchanges = 0;
+    LUO_TRY(add_changes(b, q->programs, q->changes, q->nchanges, err));
     for (int32_t i = 0; i < q->programs->n; i++) {
         const int32_t d = q->programs->at[i].device;
         if (d >= 0 && d < b->world->ndevices && !b->world->up[d])

@@ -192,6 +192,24 @@ static inline bool fake_dies(const luo_step_request *q, const luo_plan *p, luo_c
     return false;
 }
 
+/* The next change before until_s, asked for where the list ends; NULL: none. */
+static inline const luo_change *fake_change(const luo_step_request *q, const luo_change **list,
+                                            int32_t *n, int32_t i, double until_s)
+{
+    while (i == *n && q->ahead && q->ahead->whole_s < until_s) {
+        luo_err err = {0};
+        const luo_change *c;
+        int32_t more;
+        ck_assert_msg(q->ahead->more(q->ahead, until_s, &c, &more, &err) == LUO_OK, "%s", err.text);
+        luo_change *all = LUO_NEW_N(fake.arena, luo_change, *n + more);
+        if (*n > 0) memcpy(all, *list, (size_t)*n * sizeof *all);
+        if (more > 0) memcpy(all + *n, c, (size_t)more * sizeof *all);
+        *list = all;
+        *n += more;
+    }
+    return i < *n && (*list)[i].at_s < until_s ? &(*list)[i] : NULL;
+}
+
 static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *q,
                                   luo_step_result *out, luo_err *err)
 {
@@ -201,6 +219,8 @@ static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *
     luo_change death = {0};
     const bool dies = fake_dies(q, p, &death);
     double left = p ? 1 : 0;
+    const luo_change *list = q->changes;
+    int32_t nlist = q->nchanges;
     fake.now_s += fake.gap_s;
     *out = (luo_step_result){.start_s = fake.now_s, .failed_device = -1, .failed_link = -1,
                              .n = q->programs->n};
@@ -216,7 +236,8 @@ static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *
             break;
         }
         const double whole = fake_seconds(p, fake.world), rest = left * whole;
-        if (dies && (i >= q->nchanges || q->changes[i].at_s > death.at_s)) {
+        const luo_change *change = fake_change(q, &list, &nlist, i, fake.now_s + rest);
+        if (dies && (!change || change->at_s > death.at_s)) {
             fake_devices(p, fake.world, (death.at_s - fake.now_s) / whole);
             fake.now_s = death.at_s;
             out->status = LUO_EPEER;
@@ -225,13 +246,12 @@ static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *
             snprintf(out->text, sizeof out->text, "the process of device %d died", death.target);
             break;
         }
-        const bool change = i < q->nchanges && q->changes[i].at_s < fake.now_s + rest;
-        const double run = change ? fmax(0, q->changes[i].at_s - fake.now_s) : rest;
+        const double run = change ? fmax(0, change->at_s - fake.now_s) : rest;
         fake_devices(p, fake.world, run / whole);
         left = change ? left - run / whole : 0;
-        fake.now_s = change ? fmax(fake.now_s, q->changes[i].at_s) : fake.now_s + rest;
-        if (change) luo_world_apply(fake.world, &q->changes[i]);
-        if (change && q->changes[i].hard) out->died = true;
+        fake.now_s = change ? fmax(fake.now_s, change->at_s) : fake.now_s + rest;
+        if (change) luo_world_apply(fake.world, change);
+        if (change && change->hard) out->died = true;
     }
     out->end_s = fake.now_s;
     double *compute = LUO_NEW_N(fake.scratch, double, 2 * q->programs->n);

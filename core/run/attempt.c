@@ -1,57 +1,9 @@
-/* One attempt of a step: what will change during it is looked up, the backend runs it, and the
- * result becomes rows, totals and samples. */
-#include <math.h>
+/* One attempt of a step: the backend runs it, and the result becomes rows, totals and samples. */
 #include <string.h>
 
 #include "core/run/run.h"
 
-/* The look-ahead reaches this many times the expected step, times what the changes found in it
- * can slow it down by. */
-static const double SKEW_S = 0.1; /* between clocks of one run's machines */
-enum { AHEAD = 4, UNKNOWN_STEP_S = 3600, AHEAD_ROUNDS = 8, FAILURES_IN_A_ROW = 1000 };
-
-/* How much longer a step can take at most under these changes, compared with now. */
-static double worst_factor(const luo_run *r, const luo_change *c, int32_t n)
-{
-    const luo_world *w = luo_events_world(r->events);
-    double worst = 1;
-    for (int32_t i = 0; i < n; i++) {
-        if (c[i].kind == LUO_CHANGE_SLOWDOWN)
-            worst = fmax(worst, c[i].value / w->slowdown[c[i].target]);
-        if (c[i].kind == LUO_CHANGE_LINK && c[i].value > 0)
-            worst = fmax(worst, w->link_factor[c[i].target] / c[i].value);
-    }
-    return worst;
-}
-
-luo_status luo_run_look_ahead(luo_run *r, const luo_change **out, int32_t *n, luo_err *err)
-{
-    const double last = luo_run_plan(r)->step_s;
-    const double span = AHEAD * (last > 0 ? last : UNKNOWN_STEP_S);
-    double reach = span;
-    const luo_change *c;
-    for (int round = 0;; round++) {
-        const double until_s = r->t_s + reach;
-        r->ahead_s = until_s;
-        LUO_TRY(luo_events_peek(r->events, &r->ahead_s, &c, n, err));
-        const double need = span * worst_factor(r, c, *n);
-        if (need <= reach || r->ahead_s < until_s || round == AHEAD_ROUNDS) break;
-        reach = 2 * need;
-    }
-    *out = c;
-    if (*n == 0 || (r->t0 == 0 && !r->real)) return LUO_OK;
-    const bool *member = luo_run_plan(r)->member;
-    luo_change *shifted = LUO_NEW_N(r->scratch, luo_change, *n);
-    if (!shifted) return luo_err_nomem(err);
-    for (int32_t i = 0; i < *n; i++) {
-        shifted[i] = c[i];
-        shifted[i].at_s += r->t0;
-        /* who does not take part fails silently: his process would take the others with it */
-        shifted[i].hard = c[i].kind == LUO_CHANGE_DOWN && c[i].hard && member[c[i].target];
-    }
-    *out = shifted;
-    return LUO_OK;
-}
+enum { FAILURES_IN_A_ROW = 1000 };
 
 /* --trace-steps auto: the first 2 steps, and from 1 before to 2 after each event. */
 static bool wants_trace(const luo_run *r)
@@ -158,29 +110,6 @@ static luo_status lose(luo_run *r, const luo_step_result *s, int32_t attempt, do
     return LUO_OK;
 }
 
-luo_status luo_run_warn_ahead(luo_run *r, luo_err *err)
-{
-    if (r->t_s <= r->ahead_s) return LUO_OK;
-    double until_s = r->t_s;
-    const luo_change *c;
-    int32_t n = 0, late = 0;
-    LUO_TRY(luo_events_peek(r->events, &until_s, &c, &n, err));
-    for (int32_t i = 0; i < n; i++) late += c[i].at_s > r->ahead_s;
-    if (late == 0 && until_s == r->t_s) return LUO_OK;
-    return luo_run_warn(r, err, "step %lld lasted beyond what was looked ahead; %d or more changes "
-                        "of devices and links act from its end on", (long long)r->step, late);
-}
-
-double luo_run_end_of(const luo_run *r, const luo_step_request *q, const luo_step_result *s)
-{
-    const int32_t d = s->failed_device;
-    const bool fell = s->status == LUO_EPEER && d >= 0 && q->world->up[d];
-    for (int32_t i = 0; fell && i < q->nchanges && q->changes[i].at_s <= s->end_s + SKEW_S; i++)
-        if (q->changes[i].kind == LUO_CHANGE_DOWN && q->changes[i].target == d)
-            return fmax(s->end_s, q->changes[i].at_s) - r->t0;
-    return s->end_s - r->t0;
-}
-
 static luo_status bound_step(luo_run *r, luo_err *err)
 {
     luo_step_result s = {0};
@@ -203,14 +132,14 @@ luo_status luo_run_step(luo_run *r, luo_err *err)
                           .trace = wants_trace(r)};
     luo_step_result s = {0};
     const double start_s = r->t_s;
-    LUO_TRY(luo_run_look_ahead(r, &q.changes, &q.nchanges, err));
+    luo_ahead ahead;
+    LUO_TRY(luo_run_look_ahead(r, &ahead, &q, err));
     LUO_TRY(luo_real_strike(r, &q, err));
     LUO_TRY(luo_account_attempt(r, &q.attempt, err));
     LUO_TRY(r->backend->run_ranks(r->b, &q, &s, err));
-    r->t_s = luo_run_end_of(r, &q, &s);
+    LUO_TRY(luo_run_end_of(r, &s, err));
     luo_arena_reset(r->scratch, 0);
     if (s.note) LUO_TRY(luo_run_warn(r, err, "%s", s.note));
-    LUO_TRY(luo_run_warn_ahead(r, err));
     LUO_TRY(luo_run_advance(r, r->t_s, err));
     if (s.status == LUO_EPEER && s.died) LUO_TRY(luo_real_died(r, &s, err));
     return s.status == LUO_OK ? keep(r, &s, q.attempt, start_s, err)

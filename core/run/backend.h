@@ -87,12 +87,26 @@ typedef struct luo_state_request {
     bool *processes; /* out of INIT and LOAD, per device: it has a process now; NULL: not wanted */
 } luo_state_request;
 
+/* The changes that follow those of a request, for a step that outlasts them. */
+typedef struct luo_ahead {
+    double whole_s; /* all changes up to here were given; backend time */
+    /* Changes in (whole_s, until_s], and whole_s moves on; it stays before until_s where there are
+     * very many, then one asks again. The list lives until the next call. Errors: LUO_E2BIG more
+     * than LUO_AHEAD_ALL changes in one step; LUO_ENOMEM. */
+    luo_status (*more)(struct luo_ahead *a, double until_s, const luo_change **changes, int32_t *n,
+                       luo_err *err);
+    void *run;
+    int64_t given;
+} luo_ahead;
+enum { LUO_AHEAD_ALL = 1 << 22 };
+
 typedef struct luo_step_request {
     const luo_programs *programs;
     const luo_recipe *recipe;   /* NULL allowed without LUO_CAP_DATA */
     const luo_world *world;     /* at the start of the step */
     const luo_change *changes;  /* dated after it, ascending; at_s is backend time */
     int32_t nchanges;
+    luo_ahead *ahead; /* what follows them; NULL: nothing */
     int64_t step;
     int32_t attempt;
     bool trace;

@@ -199,9 +199,17 @@ luo_status luo_events_peek(luo_events *e, double *until_s, const luo_change **ch
 {
     *n = 0;
     *changes = NULL;
-    if (luo_events_next(e) > *until_s) return LUO_OK;
+    e->peeking = luo_events_next(e) <= *until_s;
+    if (!e->peeking) return LUO_OK;
     LUO_TRY(copy_state(e, err));
     e->ahead.quiet = true;
+    return luo_events_peek_on(e, until_s, changes, n, err);
+}
+
+luo_status luo_events_peek_on(luo_events *e, double *until_s, const luo_change **changes,
+                              int32_t *n, luo_err *err)
+{
+    if (!e->peeking) return luo_events_peek(e, until_s, changes, n, err);
     e->ahead.nchanges = 0;
     LUO_TRY(run_until(e, &e->ahead, *until_s, LUO_AHEAD_MAX, err));
     *until_s = e->ahead.now_s;

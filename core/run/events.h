@@ -60,6 +60,10 @@ enum { LUO_AHEAD_MAX = 4096 };
  * the state. */
 luo_status luo_events_peek(luo_events *e, double *until_s, const luo_change **changes, int32_t *n,
                            luo_err *err);
+/* Goes on from where the last look ended; the list has only what follows. Pre: nothing was
+ * committed since the last call of luo_events_peek. */
+luo_status luo_events_peek_on(luo_events *e, double *until_s, const luo_change **changes,
+                              int32_t *n, luo_err *err);
 /* Commits everything up to and including to_s; `step` is the step it falls into. */
 luo_status luo_events_advance(luo_events *e, double to_s, int64_t step, luo_err *err);
 /* Triggers by step, at the start of an attempt of `step` at t_s. Later attempts trigger nothing.

@@ -109,6 +109,7 @@ struct luo_events {
     int32_t noccurrences, cap_occurrences;
     luo_occurrence *occurrences;
     luo_event_state state, ahead;
+    bool peeking; /* ahead is a copy of state, moved on */
 };
 
 /* events_clock.c */

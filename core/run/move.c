@@ -56,11 +56,11 @@ static luo_status run_moves(luo_run *r, const luo_programs *set, const luo_recip
                           .world = luo_events_world(r->events), .step = r->step};
     luo_step_result s = {0};
     const double start_s = r->t_s;
-    LUO_TRY(luo_run_look_ahead(r, &q.changes, &q.nchanges, err));
+    luo_ahead ahead;
+    LUO_TRY(luo_run_look_ahead(r, &ahead, &q, err));
     LUO_TRY(r->backend->run_ranks(r->b, &q, &s, err));
     *broken = s.status == LUO_EPEER;
-    r->t_s = luo_run_end_of(r, &q, &s);
-    LUO_TRY(luo_run_warn_ahead(r, err));
+    LUO_TRY(luo_run_end_of(r, &s, err));
     row->move_s = r->t_s - start_s;
     r->account.span[LUO_SPAN_SWITCH] += row->move_s;
     if (row->move_s > 0)

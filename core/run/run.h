@@ -1,11 +1,11 @@
 /* core/run/run.h: one run in progress, shared by the files of the driver; nobody else includes it.
  *
- * Files: driver.c (the loop), attempt.c (one attempt of a step), sample.c (speeds of devices),
- * drift.c (many small slow-downs), reentry.c (devices outside the plan), ask.c (asking the
- * policy), answer.c (failures, decisions, how they are carried out), move.c (state between
- * devices), plans.c (compiled plans), account.c (where the time went), checkpoint.c, real.c and
- * pace.c (backends that hold data), bound.c (policy `oracle`), score.c (what the detector saw),
- * report.c and assume.c (rows of the end).
+ * Files: driver.c (the loop), attempt.c (one attempt of a step), ahead.c (what changes meanwhile),
+ * sample.c (speeds of devices), drift.c (many small slow-downs), reentry.c (devices outside the
+ * plan), ask.c (asking the policy), answer.c (failures, decisions, how they are carried out),
+ * move.c (state between devices), plans.c (compiled plans), account.c (where the time went),
+ * checkpoint.c, real.c and pace.c (backends that hold data), bound.c (policy `oracle`), score.c
+ * (what the detector saw), report.c and assume.c (rows of the end).
  * Times are run time; the backend's clock is run time + t0. */
 #ifndef LUO_CORE_RUN_RUN_H
 #define LUO_CORE_RUN_RUN_H
@@ -152,7 +152,6 @@ typedef struct luo_run {
     bool *emptied; /* per device: it was down since state was last placed, so it holds none */
     double *rate;              /* per device, for pictures */
     double *predicted;         /* per device, of the last step under the running plan */
-    double ahead_s;            /* changes up to here were given to the backend */
     bool has_predicted, discard; /* discard: the samples of the next step */
     int64_t sampled_writes;      /* ckpt.writes at the last step whose samples could be taken */
     bool skipped;                /* the samples of that step, for a checkpoint */
@@ -325,14 +324,14 @@ luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *ro
  * its buffers. */
 luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err);
 
+/* ahead.c */
+/* Changes from now on into the request, dated in the backend's clock, and a way to those after. */
+luo_status luo_run_look_ahead(luo_run *r, luo_ahead *a, luo_step_request *q, luo_err *err);
+/* Run time goes to the end of an attempt or a move; if it failed: not before the change that broke
+ * it. */
+luo_status luo_run_end_of(luo_run *r, const luo_step_result *s, luo_err *err);
+
 /* attempt.c */
-/* Run time at the end of an attempt or a move; if it failed: not before the change that broke it.
- */
-double luo_run_end_of(const luo_run *r, const luo_step_request *q, const luo_step_result *s);
-/* Changes that can fall into the step that starts now, dated in the backend's clock. */
-luo_status luo_run_look_ahead(luo_run *r, const luo_change **out, int32_t *n, luo_err *err);
-/* After the step that ended at r->t_s: tells if changes fell into it that were not looked at. */
-luo_status luo_run_warn_ahead(luo_run *r, luo_err *err);
 luo_status luo_run_step(luo_run *r, luo_err *err);
 
 /* sample.c */

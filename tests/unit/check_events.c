@@ -450,6 +450,42 @@ START_TEST(ahead_is_bounded)
 }
 END_TEST
 
+/* What follows, look by look, is what one look shows; and nothing was committed. */
+START_TEST(ahead_goes_on)
+{
+    static const double until[] = {0.001, 0.5, 0.5, 0.9, 3, 3.5, 20};
+    f.processes[0] = (luo_process){.id = "p",
+                                   .target = "device:[0-7]",
+                                   .kind = LUO_EVENT_STRAGGLER,
+                                   .dist = LUO_DIST_EXPONENTIAL,
+                                   .mean_s = 0.1,
+                                   .slowdown = 2,
+                                   .life = {.duration_s = 0.001}};
+    start(0, 1);
+    const luo_change *c;
+    luo_change all[LUO_AHEAD_MAX];
+    int32_t n = 0, most, seen = 0;
+    double to_s = 20;
+    ck_assert_int_eq(luo_events_peek(f.e, &to_s, &c, &most, NULL), LUO_OK);
+    ck_assert(most > 1000 && most < LUO_AHEAD_MAX && to_s == 20);
+    memcpy(all, c, (size_t)most * sizeof *c);
+    for (int k = 0; k < LUO_ROWS(until); k++) {
+        to_s = until[k];
+        ck_assert_int_eq(k == 0 ? luo_events_peek(f.e, &to_s, &c, &n, NULL)
+                                : luo_events_peek_on(f.e, &to_s, &c, &n, NULL),
+                         LUO_OK);
+        ck_assert_double_eq(to_s, until[k]);
+        for (int32_t i = 0; i < n; i++, seen++) {
+            ck_assert_int_lt(seen, most);
+            ck_assert(c[i].at_s == all[seen].at_s && c[i].target == all[seen].target &&
+                      c[i].value == all[seen].value && c[i].at_s <= until[k]);
+        }
+    }
+    ck_assert_int_eq(seen, most);
+    ck_assert_double_eq(luo_events_next(f.e), all[0].at_s);
+}
+END_TEST
+
 START_TEST(bad_processes)
 {
     static const luo_cause job_slow = {.cause = "s", .kind = LUO_EVENT_STRAGGLER,
@@ -518,4 +554,4 @@ LUO_SUITE("run.events", LUO_T(life_in_steps), LUO_T(ramp_rises_in_ten_steps),
           LUO_T(lengths_newest_wins), LUO_T(draws_follow_the_stream), LUO_T(step_triggers_once),
           LUO_T(per_step_probability), LUO_T(clock_runs_only_while_up),
           LUO_T(causes_hit_their_scope), LUO_T_N(bad_targets, LUO_ROWS(bad)), LUO_T(bad_processes),
-          LUO_T(ahead_is_bounded))
+          LUO_T(ahead_is_bounded), LUO_T(ahead_goes_on))

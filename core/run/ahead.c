@@ -1,0 +1,88 @@
+/* What will change while a step or a move lasts. How long that is, nobody knows before; so the
+ * backend is given a first list and asks for more as far as it gets. */
+#include <math.h>
+
+#include "core/run/run.h"
+
+static const double SKEW_S = 0.1; /* between clocks of one run's machines */
+
+/* The first list reaches this many times the last step. Ranks of other processes are told once, so
+ * for them it is never less than FIRST_REAL_S. */
+enum { AHEAD = 4, FIRST_STEP_S = 3600, FIRST_REAL_S = 3600 };
+
+/* Dated in the backend's clock. */
+static luo_status shift(luo_run *r, const luo_change **changes, int32_t n, luo_err *err)
+{
+    const bool *member = luo_run_plan(r)->member;
+    if (n == 0 || (r->t0 == 0 && !r->real)) return LUO_OK;
+    luo_change *shifted = LUO_NEW_N(r->scratch, luo_change, n);
+    if (!shifted) return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) {
+        luo_change *c = &shifted[i];
+        *c = (*changes)[i];
+        c->at_s += r->t0;
+        /* who does not take part fails silently: his process would take the others with it */
+        c->hard = c->kind == LUO_CHANGE_DOWN && c->hard && member[c->target];
+    }
+    *changes = shifted;
+    return LUO_OK;
+}
+
+static luo_status more(luo_ahead *a, double until_s, const luo_change **changes, int32_t *n,
+                       luo_err *err)
+{
+    luo_run *r = a->run;
+    const double wanted_s = until_s - r->t0;
+    double run_s = wanted_s;
+    LUO_TRY(luo_events_peek_on(r->events, &run_s, changes, n, err));
+    a->whole_s = run_s >= wanted_s ? fmax(until_s, run_s + r->t0) : run_s + r->t0;
+    a->given += *n;
+    if (a->given > LUO_AHEAD_ALL)
+        return luo_err_set(err, LUO_E2BIG,
+                           "step %lld meets more than %d changes of devices and "
+                           "links; rarer events, or a shorter step, are needed.",
+                           (long long)r->step, LUO_AHEAD_ALL);
+    return shift(r, changes, *n, err);
+}
+
+luo_status luo_run_look_ahead(luo_run *r, luo_ahead *a, luo_step_request *q, luo_err *err)
+{
+    const double last = luo_run_plan(r)->step_s;
+    const double span = last > 0 ? AHEAD * last : FIRST_STEP_S;
+    double until_s = r->t_s + (r->real ? fmax(span, FIRST_REAL_S) : span);
+    LUO_TRY(luo_events_peek(r->events, &until_s, &q->changes, &q->nchanges, err));
+    *a = (luo_ahead){.whole_s = until_s + r->t0, .more = more, .run = r, .given = q->nchanges};
+    q->ahead = a;
+    return shift(r, &q->changes, q->nchanges, err);
+}
+
+/* Date of the failure of the device that ended what ended at end_s; -INFINITY: none. */
+static luo_status find_failure(luo_run *r, int32_t device, double end_s, double *out, luo_err *err)
+{
+    double until_s = end_s + SKEW_S;
+    const luo_change *c;
+    int32_t n;
+    *out = -INFINITY;
+    LUO_TRY(luo_events_peek(r->events, &until_s, &c, &n, err));
+    for (;;) {
+        for (int32_t i = 0; i < n; i++)
+            if (c[i].kind == LUO_CHANGE_DOWN && c[i].target == device) {
+                *out = c[i].at_s;
+                return LUO_OK;
+            }
+        if (until_s >= end_s + SKEW_S) return LUO_OK;
+        until_s = end_s + SKEW_S;
+        LUO_TRY(luo_events_peek_on(r->events, &until_s, &c, &n, err));
+    }
+}
+
+luo_status luo_run_end_of(luo_run *r, const luo_step_result *s, luo_err *err)
+{
+    const int32_t d = s->failed_device;
+    const double end_s = s->end_s - r->t0;
+    double fell_s = -INFINITY;
+    if (s->status == LUO_EPEER && d >= 0 && luo_events_world(r->events)->up[d])
+        LUO_TRY(find_failure(r, d, end_s, &fell_s, err));
+    r->t_s = fmax(end_s, fell_s);
+    return LUO_OK;
+}
