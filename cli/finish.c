@@ -43,7 +43,8 @@ luo_status luo_cli_draw_compared(luo_cli *cli, const char *dir, const char *titl
     if (!luo_result_has(plots, "predicted.csv") && !luo_result_has(plots, "bands.csv"))
         return LUO_OK;
     if (!luo_plot_possible(NULL))
-        return luo_cli_note(cli, LUO_WARNING, "gnuplot is not installed, so no figure is drawn; "
+        return luo_cli_note(cli, LUO_WARNING,
+                            "gnuplot is not installed, so no figure is drawn; "
                             "install gnuplot-nox and compare again.");
     luo_status st = luo_cli_scripts(cli, dir, &opts.scripts, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
@@ -58,8 +59,10 @@ static luo_status draw(luo_cli *cli, const luo_session *s)
     luo_str made = {0};
     if (!s->plots) return LUO_OK;
     if (!luo_plot_possible(NULL))
-        return luo_cli_note(cli, LUO_WARNING, "gnuplot is not installed, so no figures are drawn; "
-                            "install gnuplot-nox and run `luoshu plot %s`.", s->dir);
+        return luo_cli_note(cli, LUO_WARNING,
+                            "gnuplot is not installed, so no figures are drawn; "
+                            "install gnuplot-nox and run `luoshu plot %s`.",
+                            s->dir);
     const luo_status st = luo_cli_draw(cli, s->dir, NULL, false, &made);
     fputs(luo_str_get(&made), luo_cli_out(cli));
     luo_str_free(&made);
@@ -72,6 +75,18 @@ static int32_t finished(const luo_session *s, const luo_child_slot *slots)
     for (int32_t i = 0; i < s->scenario->npolicies; i++)
         n += slots[i].status == LUO_OK || slots[i].status == LUO_ENO;
     return n;
+}
+
+/* Folders of the policies that began, whatever became of them: each keeps its row. */
+static const char **begun(luo_cli *cli, const luo_session *s, int32_t *n)
+{
+    const char **paths = LUO_NEW_N(cli->arena, const char *, s->scenario->npolicies);
+    *n = 0;
+    for (int32_t i = 0; paths && i < s->scenario->npolicies; i++) {
+        const char *dir = luo_child_dir(cli, s, i);
+        if (dir && luo_result_has(dir, "manifest.json")) paths[(*n)++] = dir;
+    }
+    return paths;
 }
 
 static void tell(luo_cli *cli, const luo_session *s, const luo_child_slot *slots)
@@ -107,22 +122,19 @@ static void json(luo_cli *cli, const luo_session *s, const luo_child_slot *slots
 
 luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_child_slot *slots)
 {
-    const int32_t n = s->scenario->npolicies, good = finished(s, slots);
-    luo_status st = LUO_OK;
-    json(cli, s, slots);
-    if (good == 0) return LUO_OK; /* their errors have been told */
-    const char **paths = LUO_NEW_N(cli->arena, const char *, n);
-    if (!paths) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-    int32_t k = 0;
-    for (int32_t i = 0; i < n; i++)
-        if (slots[i].status == LUO_OK || slots[i].status == LUO_ENO)
-            paths[k++] = luo_child_dir(cli, s, i);
+    const bool shown = finished(s, slots) > 0; /* errors of the others have been told */
+    int32_t n;
     luo_str text = {0};
-    const luo_compare_opts opts = {.paths = paths, .npaths = k, .out = s->dir,
-                                   .allow_different = true};
-    st = luo_compare(cli->arena, &opts, &text, &cli->diags);
-    fputs(luo_str_get(&text), luo_cli_out(cli));
+    json(cli, s, slots);
+    const char **paths = begun(cli, s, &n);
+    if (!paths) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    if (n == 0) return LUO_OK;
+    const luo_compare_opts opts = {
+        .paths = paths, .npaths = n, .out = s->dir, .allow_different = true};
+    luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
+    if (shown) fputs(luo_str_get(&text), luo_cli_out(cli));
     luo_str_free(&text);
+    if (!shown) return st;
     if (st == LUO_OK) st = draw(cli, s);
     fprintf(luo_cli_out(cli), "%s/compare.csv\n", s->dir);
     tell(cli, s, slots);

@@ -14,6 +14,7 @@
 #include "cli/finish.h"
 #include "cli/progress.h"
 #include "core/io/files.h"
+#include "core/io/rundir.h"
 
 static volatile int got_signal;
 
@@ -69,13 +70,26 @@ static void start_next(fleet *f)
     f->running++;
 }
 
+/* What the process of a policy can no longer say itself. */
+static void tell_manifest(fleet *f, int32_t i, const char *state, int code)
+{
+    luo_err err = {0};
+    const char *dir = luo_child_dir(f->cli, f->s, i);
+    luo_status st = dir ? LUO_OK : LUO_ENOMEM;
+    if (dir) st = luo_rundir_ended(dir, state, code, f->slot[i].err.text, &err);
+    luo_cli_fail(f->cli, st, &err);
+}
+
 static void ended(fleet *f, pid_t pid, int how)
 {
     for (int32_t i = 0; i < f->n; i++) {
         if (f->pid[i] != pid) continue;
         f->pid[i] = 0;
         f->running--;
-        if (WIFSIGNALED(how)) luo_child_killed(f->cli, f->s, i, WTERMSIG(how), &f->slot[i]);
+        if (WIFSIGNALED(how)) {
+            luo_child_killed(f->cli, f->s, i, WTERMSIG(how), &f->slot[i]);
+            tell_manifest(f, i, "failed", 128 + WTERMSIG(how));
+        }
         if (f->slot[i].stopped) f->stopped = f->slot[i].stopped;
     }
 }

@@ -14,11 +14,11 @@
 /* clang-format on */
 
 /* Parts of a step, told apart by conventions.md 10 ("Parts"). */
-#define PARTS_TO_DP                                                   \
-    S("tp_s", "tensor-parallel communication that nothing hides"),    \
-        S("ep_s", "expert all-to-all that nothing before hides"),     \
-        S("cp_s", "context-parallel ring that nothing before hides"), \
-        S("pp_s", "pipeline transfers that nothing before hides"),    \
+#define PARTS_TO_DP                                                                                \
+    S("tp_s", "tensor-parallel communication that nothing hides"),                                 \
+        S("ep_s", "expert all-to-all that nothing before hides"),                                  \
+        S("cp_s", "context-parallel ring that nothing before hides"),                              \
+        S("pp_s", "pipeline transfers that nothing before hides"),                                 \
         S("dp_s", "gradient and parameter exchange that nothing before hides")
 
 static const luo_column steps[] = {
@@ -191,16 +191,23 @@ static const luo_column compare[] = {
     T("run", "name of the run directory"),
     T("policy", "policy or label"),
     T("backend", "sim host cuda"),
+    T("state",
+      "complete lost interrupted failed; of one that failed before it had figures they are "
+      "empty"),
     I("seed", "seed of the scenario"),
-    T("plan", "hash of the first plan"),
+    T("plan", "hash of the first plan; empty: it had none"),
     T("program", "hash of its program"),
     I("steps", "steps that stayed"),
     S("total_s", "run time, lost time included"),
+    S("extent_s",
+      "time the scenario gave it: its duration, or total_s if longer; of a given number "
+      "of steps total_s if all were made, else that of the longest run of this seed "
+      "here"),
     S("step_mean_s", "mean step"),
     S("step_p50_s", "median step; linear interpolation, as all quantiles here"),
     S("step_p99_s", "99th percentile of steps"),
     V("tokens_per_s", "tokens of all steps / time in steps"),
-    V("goodput_tokens_per_s", "tokens of steps that stayed / total_s"),
+    V("goodput_tokens_per_s", "tokens of steps that stayed / extent_s, whatever the state"),
     R("mfu_ratio", "model flop utilisation (accuracy.md 14.3)"),
     S("lost_s", "total_s less the steps that stayed"),
     I("switches", "switches"),
@@ -319,7 +326,7 @@ static const luo_column predicted[] = {
 static const luo_column seeds[] = {
     T("run", "policy, as its folder is named"),
     I("seeds", "runs, each of another seed"),
-    V("goodput_p10_tokens_per_s", "kept tokens over the time of the longest run of the seed; 10th "
+    V("goodput_p10_tokens_per_s", "goodput as in compare.csv; 10th "
                                   "of 100 runs"),
     V("goodput_p50_tokens_per_s", "the same, 50th"),
     V("goodput_p90_tokens_per_s", "the same, 90th"),
@@ -339,7 +346,7 @@ static const luo_column bands[] = {
 };
 
 static const luo_table_def defs[LUO_TABLES] = {
-#define D(id, array, text) \
+#define D(id, array, text)                                                                         \
     [id] = {#array ".csv", text, (int32_t)(sizeof array / sizeof *array), array}
     D(LUO_TABLE_STEPS, steps, "one row per attempt of a step"),
     D(LUO_TABLE_TIMELINE, timeline, "what the run did when"),

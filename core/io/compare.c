@@ -36,11 +36,13 @@ static luo_status put_run(luo_table *t, const luo_result *r, const luo_result *f
     luo_table_text(t, r->name);
     luo_table_text(t, r->policy);
     luo_table_text(t, r->backend);
+    luo_table_text(t, r->state);
     luo_table_text(t, r->seed);
     luo_table_text(t, r->nplans ? r->plans[0] : "");
     luo_table_text(t, r->nplans ? r->programs[0] : "");
-    luo_table_int(t, r->steps_done);
+    luo_table_int_opt(t, r->steps_done);
     luo_table_num(t, r->total_s);
+    luo_table_num(t, r->extent_s);
     luo_table_num(t, r->step_mean_s);
     luo_table_num(t, r->step_p50_s);
     luo_table_num(t, r->step_p99_s);
@@ -48,8 +50,8 @@ static luo_status put_run(luo_table *t, const luo_result *r, const luo_result *f
     luo_table_num(t, r->goodput_tokens_per_s);
     luo_table_num(t, r->mfu_ratio);
     luo_table_num(t, luo_result_lost_s(r));
-    luo_table_int(t, r->switches);
-    luo_table_int(t, r->restarts);
+    luo_table_int_opt(t, r->switches);
+    luo_table_int_opt(t, r->restarts);
     luo_table_num(t, r->peak_memory_ratio);
     luo_table_num(t, luo_result_speedup(r, first));
     luo_table_num(t, luo_result_error(r, first));
@@ -65,6 +67,14 @@ static luo_status write_table(const char *out, const luo_result *runs, int32_t n
     return st == LUO_OK ? closed : st;
 }
 
+static void count(luo_jsonw *w, const char *key, int64_t v)
+{
+    if (v < 0)
+        luo_jsonw_text(w, key, NULL);
+    else
+        luo_jsonw_int(w, key, v);
+}
+
 static void json_run(luo_jsonw *w, const luo_result *r, const luo_result *first)
 {
     luo_jsonw_open(w, NULL, '{');
@@ -74,6 +84,7 @@ static void json_run(luo_jsonw *w, const luo_result *r, const luo_result *first)
     luo_jsonw_text(w, "policy", r->policy);
     luo_jsonw_text(w, "backend", r->backend);
     luo_jsonw_text(w, "state", r->state);
+    luo_jsonw_text(w, "error", r->error[0] ? r->error : NULL);
     luo_jsonw_text(w, "seed", r->seed);
     luo_jsonw_open(w, "plans", '[');
     for (int32_t i = 0; i < r->nplans; i++) luo_jsonw_text(w, NULL, r->plans[i]);
@@ -81,10 +92,11 @@ static void json_run(luo_jsonw *w, const luo_result *r, const luo_result *first)
     luo_jsonw_open(w, "programs", '[');
     for (int32_t i = 0; i < r->nplans; i++) luo_jsonw_text(w, NULL, r->programs[i]);
     luo_jsonw_close(w);
-    luo_jsonw_int(w, "steps", r->steps_done);
-    luo_jsonw_int(w, "steps_redone", r->steps_redone);
-    luo_jsonw_int(w, "tokens", r->tokens);
+    count(w, "steps", r->steps_done);
+    count(w, "steps_redone", r->steps_redone);
+    count(w, "tokens", r->tokens);
     luo_jsonw_num(w, "total_s", r->total_s, 9);
+    luo_jsonw_num(w, "extent_s", r->extent_s, 9);
     luo_jsonw_num(w, "step_mean_s", r->step_mean_s, 9);
     luo_jsonw_num(w, "step_p50_s", r->step_p50_s, 9);
     luo_jsonw_num(w, "step_p99_s", r->step_p99_s, 9);
@@ -95,8 +107,8 @@ static void json_run(luo_jsonw *w, const luo_result *r, const luo_result *first)
     luo_jsonw_open(w, "time", '{');
     for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(w, luo_time_names[i], r->time[i], 9);
     luo_jsonw_close(w);
-    luo_jsonw_int(w, "switches", r->switches);
-    luo_jsonw_int(w, "restarts", r->restarts);
+    count(w, "switches", r->switches);
+    count(w, "restarts", r->restarts);
     luo_jsonw_num(w, "peak_memory_ratio", r->peak_memory_ratio, 6);
     luo_jsonw_num(w, "speedup", luo_result_speedup(r, first), 6);
     luo_jsonw_num(w, "error_ratio", luo_result_error(r, first), 6);
@@ -165,6 +177,26 @@ static bool tell_apart(luo_arena *arena, luo_result *runs, int32_t n)
     return true;
 }
 
+/* A run of a given number of steps that did not make them all: its tokens count over the time of
+ * the longest run of the seed, so that it is behind every one that made them. */
+static double extent_of(const luo_result *runs, int32_t n, int32_t i)
+{
+    double longest = 0;
+    for (int32_t k = 0; k < n; k++)
+        if (strcmp(runs[k].seed, runs[i].seed) == 0) longest = fmax(longest, runs[k].total_s);
+    return longest;
+}
+
+static void settle(luo_result *runs, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        luo_result *r = &runs[i];
+        if (!r->measured) continue;
+        if (!isfinite(r->extent_s)) r->extent_s = extent_of(runs, n, i);
+        r->goodput_tokens_per_s = r->extent_s > 0 ? (double)r->kept_tokens / r->extent_s : 0;
+    }
+}
+
 luo_status luo_compare_open(luo_arena *arena, luo_table *t, const char *out, luo_table_id id,
                             const char *suffix, luo_err *err)
 {
@@ -222,9 +254,11 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
     if (st != LUO_OK) return luo_diags_err(diags, &err);
     luo_compare_text(text, runs, n);
     luo_op_table *ops = luo_op_table_new(arena, n);
-    st = !ops ? LUO_ENOMEM : n > 1 ? luo_op_table_read(ops, 0, &runs[0], diags) : LUO_OK;
+    st = !ops                        ? LUO_ENOMEM
+         : n > 1 && runs[0].measured ? luo_op_table_read(ops, 0, &runs[0], diags)
+                                     : LUO_OK;
     for (int32_t i = 1; st == LUO_OK && i < n; i++) {
-        if (other_seed(&runs[0], &runs[i])) continue;
+        if (other_seed(&runs[0], &runs[i]) || !runs[0].measured || !runs[i].measured) continue;
         st = compare_pair(arena, o, runs, n, i, ops, text, diags);
         if (st != LUO_ENO) continue;
         answer = st; /* the other pairs are written all the same */
@@ -246,5 +280,6 @@ luo_status luo_compare(luo_arena *arena, const luo_compare_opts *opts, luo_str *
     if (!runs) return LUO_ENOMEM;
     for (int32_t i = 0; i < n; i++) LUO_TRY(luo_result_read(arena, dirs[i], &runs[i], diags));
     if (!tell_apart(arena, runs, n)) return LUO_ENOMEM;
+    settle(runs, n);
     return compare_runs(arena, opts, runs, n, text, diags);
 }

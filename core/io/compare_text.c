@@ -18,24 +18,34 @@ static void num(char out[WIDTH], double v, int decimals)
 {
     luo_str s = {0};
     if (isfinite(v)) luo_print_fixed(&s, v, decimals); /* never "-0.0" */
-    if (s.len) snprintf(out, WIDTH, "%s", s.at);
-    else snprintf(out, WIDTH, "-");
+    if (s.len)
+        snprintf(out, WIDTH, "%s", s.at);
+    else
+        snprintf(out, WIDTH, "-");
     luo_str_free(&s);
+}
+
+static void count(char out[WIDTH], int64_t v)
+{
+    if (v < 0)
+        snprintf(out, WIDTH, "-");
+    else
+        snprintf(out, WIDTH, "%lld", (long long)v);
 }
 
 static void fill(row out, const luo_result *r, const luo_result *first)
 {
     if (snprintf(out[0], WIDTH, "%s", r->name) >= WIDTH) memcpy(out[0] + WIDTH - 3, "..", 3);
     snprintf(out[1], WIDTH, "%s", r->state);
-    snprintf(out[2], WIDTH, "%lld", (long long)r->steps_done);
+    count(out[2], r->steps_done);
     num(out[3], r->total_s / 3600, 2);
     num(out[4], r->step_mean_s, 3);
     num(out[5], r->step_p99_s, 3);
     num(out[6], r->goodput_tokens_per_s, 0);
     num(out[7], 100 * r->mfu_ratio, 1);
     num(out[8], 100 * luo_result_lost_s(r) / r->total_s, 1);
-    snprintf(out[9], WIDTH, "%lld", (long long)r->switches);
-    snprintf(out[10], WIDTH, "%lld", (long long)r->restarts);
+    count(out[9], r->switches);
+    count(out[10], r->restarts);
     num(out[11], 100 * r->peak_memory_ratio, 1);
     num(out[12], luo_result_speedup(r, first), 3);
 }
@@ -83,8 +93,12 @@ void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n)
         fill(cells, &runs[i], &runs[0]);
         put(s, cells, width);
     }
-    for (int32_t i = 0; i < n; i++)
-        if (strcmp(runs[i].state, "complete") != 0)
-            luo_str_addf(s, "%s: %s after %.0f s; its figures end there\n", runs[i].name,
-                         runs[i].state, runs[i].total_s);
+    for (int32_t i = 0; i < n; i++) {
+        const luo_result *r = &runs[i];
+        if (r->measured && strcmp(r->state, "complete") != 0)
+            luo_str_addf(s, "%s: %s after %.4g s; its tokens count over %.4g s\n", r->name,
+                         r->state, r->total_s, r->extent_s);
+        if (strcmp(r->state, "failed") == 0 && r->error[0])
+            luo_str_addf(s, "%s: failed: %s\n", r->name, r->error);
+    }
 }

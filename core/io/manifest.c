@@ -1,10 +1,12 @@
 /* config/ and manifest.json of a run directory. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/io/files.h"
 #include "core/io/io.h"
+#include "core/io/json.h"
 #include "core/io/jsonw.h"
 #include "core/io/rundir_build.h"
 
@@ -135,12 +137,46 @@ luo_status luo_rundir_manifest(const luo_rundir *r, const char *state, int exit_
     inputs(&w, r);
     luo_jsonw_num(&w, "wall_s", o->wall_s ? o->wall_s(o->ctx) - r->wall_open : 0, 3);
     if (strcmp(state, "running") != 0) luo_jsonw_int(&w, "exit", exit_code);
+    if (r->why) luo_jsonw_text(&w, "error", r->why);
     luo_jsonw_close(&w);
     luo_str_addf(&path, "%s/manifest.json", r->dir);
     const luo_status st = text.failed || path.failed
                               ? luo_err_nomem(err)
                               : luo_file_write_atomic(path.at, text.at, text.len, err);
     luo_str_free(&text);
+    luo_str_free(&path);
+    return st;
+}
+
+static luo_status rewrite(json_t *m, const char *path, luo_err *err)
+{
+    char *text = json_dumps(m, JSON_INDENT(1));
+    luo_str out = {0};
+    luo_str_add(&out, text ? text : "");
+    luo_str_addc(&out, '\n');
+    const luo_status st = !text || out.failed ? luo_err_nomem(err)
+                                              : luo_file_write_atomic(path, out.at, out.len, err);
+    free(text);
+    luo_str_free(&out);
+    return st;
+}
+
+luo_status luo_rundir_ended(const char *dir, const char *state, int exit_code, const char *error,
+                            luo_err *err)
+{
+    luo_str path = {0};
+    luo_status st = LUO_OK;
+    luo_str_addf(&path, "%s/manifest.json", dir);
+    if (path.failed) return luo_err_nomem(err);
+    json_t *m = json_load_file(path.at, JSON_REJECT_DUPLICATES, NULL);
+    const char *was = json_string_value(json_object_get(m, "state"));
+    if (was && strcmp(was, "running") == 0) {
+        const bool set = json_object_set_new(m, "state", json_string(state)) == 0 &&
+                         json_object_set_new(m, "exit", json_integer(exit_code)) == 0 &&
+                         json_object_set_new(m, "error", json_string(error)) == 0;
+        st = set ? rewrite(m, path.at, err) : luo_err_nomem(err);
+    }
+    json_decref(m);
     luo_str_free(&path);
     return st;
 }

@@ -13,8 +13,8 @@
 
 enum { FIGURES = 11, JOBS = 2 };
 
-static const char *const names[FIGURES] = {"throughput", "goodput", "stepcdf", "timelost",
-                                           "breakdown",  "predicted", "gantt", "memory",
+static const char *const names[FIGURES] = {"throughput", "goodput",   "stepcdf", "timelost",
+                                           "breakdown",  "predicted", "gantt",   "memory",
                                            "switch",     "slowdown",  "links"};
 enum {
     THROUGHPUT,
@@ -291,8 +291,13 @@ static void draw(plotter *p)
     if (p->st != LUO_OK) return;
     luo_result *runs = LUO_NEW_N(p->arena, luo_result, n);
     if (!runs) keep(p, LUO_ENOMEM);
-    for (int32_t i = 0; p->st == LUO_OK && i < n; i++)
-        keep(p, luo_result_read(p->arena, dirs[i], &runs[i], p->diags));
+    int32_t all = n;
+    n = 0;
+    for (int32_t i = 0; p->st == LUO_OK && i < all; i++) {
+        keep(p, luo_result_read(p->arena, dirs[i], &runs[n], p->diags));
+        n += p->st == LUO_OK && runs[n].measured; /* of the others there is nothing to draw */
+    }
+    if (n == 0) return;
     const char *plots = p->st == LUO_OK ? plots_folder(p, p->o->dir) : NULL;
     if (plots) draw_common(p, p->o->dir, plots, runs, n);
     if (plots) draw_predicted(p, p->o->dir, plots, title_of(p, &runs[0], n > 1));
@@ -323,7 +328,7 @@ static luo_status check(plotter *p)
 }
 
 luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const char *title,
-                              luo_str *made, luo_diags *diags)
+                             luo_str *made, luo_diags *diags)
 {
     plotter p = {.o = opts, .arena = arena, .made = made, .diags = diags};
     LUO_TRY(check(&p));

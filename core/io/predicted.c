@@ -84,11 +84,16 @@ static luo_status put_pair(points *p, const luo_result *runs, int32_t n, int32_t
     return luo_result_has(p->out, ops) ? put_ops(p) : LUO_OK; /* not traced */
 }
 
+static bool predicts(const luo_result *a, const luo_result *b)
+{
+    return is_sim(a) != is_sim(b) && a->measured && b->measured;
+}
+
 static luo_status put_pairs(points *p, const luo_result *runs, int32_t n)
 {
     luo_status st = LUO_OK;
     for (int32_t i = 1; st == LUO_OK && i < n; i++)
-        if (is_sim(&runs[i]) != is_sim(&runs[0])) st = put_pair(p, runs, n, i);
+        if (predicts(&runs[0], &runs[i])) st = put_pair(p, runs, n, i);
     return st;
 }
 
@@ -98,7 +103,7 @@ luo_status luo_compare_predicted(luo_arena *arena, const char *out, const luo_re
     points p = {.arena = arena, .out = out, .predicted_first = is_sim(&runs[0]), .diags = diags};
     const char *dir = luo_arena_printf(arena, "%s/plots", out);
     bool any = false;
-    for (int32_t i = 1; i < n; i++) any |= is_sim(&runs[i]) != is_sim(&runs[0]);
+    for (int32_t i = 1; i < n; i++) any |= predicts(&runs[0], &runs[i]);
     if (!dir) return LUO_ENOMEM;
     if (!any) { /* a table of an earlier comparison would be drawn as if it were of this one */
         const char *old = luo_arena_printf(arena, "%s/predicted.csv", dir);

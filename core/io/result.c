@@ -118,12 +118,31 @@ static void read_manifest(reader *r, luo_result *out)
     } else {
         out->seed = text_of(r, r->root, "seed");
     }
+    out->state = text_of(r, r->root, "state");
+    if (json_object_get(r->root, "error")) out->error = text_of(r, r->root, "error");
     read_plans(r, out);
+}
+
+static void no_summary(luo_result *out)
+{
+    int64_t *const counts[] = {&out->steps_done,        &out->steps_redone, &out->tokens,
+                               &out->kept_tokens,       &out->switches,     &out->restarts,
+                               &out->peak_memory_device};
+    double *const figures[] = {
+        &out->extent_s,         &out->total_s,      &out->step_mean_s,          &out->step_p50_s,
+        &out->step_p99_s,       &out->tokens_per_s, &out->goodput_tokens_per_s, &out->mfu_ratio,
+        &out->peak_memory_ratio};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) *counts[i] = -1;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) *figures[i] = NAN;
+    for (int i = 0; i < LUO_TIMES; i++) out->time[i] = NAN;
 }
 
 static void read_summary(reader *r, luo_result *out)
 {
+    out->measured = true;
     out->state = text_of(r, r->root, "state");
+    out->kept_tokens = int_of(r, r->root, "kept_tokens");
+    out->extent_s = num_of(r, r->root, "extent_s");
     out->steps_done = int_of(r, r->root, "steps_done");
     out->steps_redone = int_of(r, r->root, "steps_redone");
     out->tokens = int_of(r, r->root, "tokens");
@@ -153,12 +172,18 @@ static const char *last_part(luo_arena *arena, const char *dir)
 
 luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, luo_diags *diags)
 {
-    luo_result got = {.dir = dir, .name = last_part(arena, dir)};
+    luo_result got = {.dir = dir, .name = last_part(arena, dir), .error = ""};
     if (!got.name) return LUO_ENOMEM;
     reader m = open_json(arena, dir, "manifest.json", diags);
     if (m.st == LUO_OK) read_manifest(&m, &got);
     json_decref(m.root);
     if (m.st != LUO_OK) return m.st;
+    if (!luo_result_has(dir, "summary.json") &&
+        (strcmp(got.state, "failed") == 0 || strcmp(got.state, "interrupted") == 0)) {
+        no_summary(&got);
+        *out = got;
+        return LUO_OK;
+    }
     if (!luo_result_has(dir, "summary.json"))
         return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, NULL, 0, 0,
                              "run `%s` has no summary.json; it was not finished.", dir);
@@ -264,7 +289,8 @@ luo_status luo_result_expand(luo_arena *arena, const char *const *paths, int32_t
         luo_status st = LUO_OK;
         if (luo_result_has(paths[i], "manifest.json"))
             st = push(&l, paths[i], NULL) ? LUO_OK : LUO_ENOMEM;
-        else st = push_set(&l, paths[i], diags);
+        else
+            st = push_set(&l, paths[i], diags);
         if (st != LUO_OK) return st;
         if (l.n == before)
             return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, NULL, 0, 0,

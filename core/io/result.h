@@ -17,13 +17,17 @@ typedef struct luo_result {
     const char *scenario_hash;
     int32_t nplans;
     const char *const *plans, *const *programs; /* hashes, in order of use */
-    int64_t steps_done, steps_redone, tokens, switches, restarts, peak_memory_device;
+    const char *error;                          /* why it was lost or failed; "" not told */
+    bool measured; /* false: it failed before it had a figure; they are -1 and NAN */
+    int64_t steps_done, steps_redone, tokens, kept_tokens, switches, restarts, peak_memory_device;
+    double extent_s; /* NAN: see luo_run_summary */
     double total_s, step_mean_s, step_p50_s, step_p99_s, tokens_per_s, goodput_tokens_per_s;
     double mfu_ratio, peak_memory_ratio;
     double time[LUO_TIMES];
 } luo_result;
 
-/* Reads manifest.json and summary.json of a run directory. Errors, with the file: LUO_EINPUT no
+/* Reads manifest.json and summary.json of a run directory. One that failed or was stopped before it
+ * had a summary is a result without figures. Errors, with the file: LUO_EINPUT no
  * run directory, not finished, or a key missing; LUO_EPARSE; LUO_ENOMEM. Owner: arena. */
 luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, luo_diags *diags);
 /* Run directories among paths: a run directory is itself, a result set its runs in the order of its

@@ -114,8 +114,10 @@ static luo_status put_memory(void *ctx, const luo_row_memory *row, luo_err *err)
     luo_table_int(t, left);
     luo_table_int_opt(t, m->peak_instruction);
     luo_table_text(t, left >= 0 ? "fits" : "over");
-    if (row->measured_bytes <= 0) luo_table_none(t);
-    else luo_table_int(t, row->measured_bytes);
+    if (row->measured_bytes <= 0)
+        luo_table_none(t);
+    else
+        luo_table_int(t, row->measured_bytes);
     return luo_table_end(t, err);
 }
 
@@ -233,6 +235,10 @@ void luo_rundir_log(luo_rundir *r, luo_severity severity, const char *text)
 {
     static const char *const words[] = {"note", "warning", "error"};
     luo_str line = {0};
+    if (severity == LUO_ERROR) {
+        free(r->why);
+        r->why = strdup(text);
+    }
     luo_str_addf(&line, "%s: %s\n", words[severity], text);
     if (line.failed || write(r->log_fd, line.at, line.len) != (ssize_t)line.len)
         r->log_failed = true;
@@ -277,6 +283,7 @@ static void release(luo_rundir *r)
     free(r->traced.at);
     free(r->plans);
     free(r->inputs);
+    free(r->why);
     free(r->dir);
     free(r);
 }
@@ -329,8 +336,10 @@ luo_status luo_rundir_open(const char *dir, const luo_rundir_opts *opts, luo_run
     luo_rundir *r = make(dir, opts);
     if (!r) return luo_err_nomem(err);
     const luo_status st = open_files(r, err);
-    if (st == LUO_OK) *out = r;
-    else release(r);
+    if (st == LUO_OK)
+        *out = r;
+    else
+        release(r);
     return st;
 }
 
@@ -379,6 +388,7 @@ luo_status luo_rundir_close(luo_rundir *r, const char *state, int exit_code, luo
         errno = ENOSPC;
         keep(&first, luo_err_io(&now, "write log.txt of", r->dir), err, &now);
     }
+    if (first != LUO_OK && err && !r->why) r->why = strdup(err->text);
     keep(&first,
          luo_rundir_manifest(r, first == LUO_OK ? state : "failed",
                              first == LUO_OK ? exit_code : luo_status_exit(first), &now),

@@ -45,8 +45,14 @@ typedef struct luo_rundir luo_rundir;
 luo_status luo_rundir_open(const char *dir, const luo_rundir_opts *opts, luo_rundir **out,
                            luo_err *err);
 const luo_sink *luo_rundir_sink(const luo_rundir *r);
-/* Appends a line to log.txt: `warning: TEXT`. Failure to write is reported by close. */
+/* Appends a line to log.txt: `warning: TEXT`; the last error also stands in the manifest. Failure
+ * to write is reported by close. */
 void luo_rundir_log(luo_rundir *r, luo_severity severity, const char *text);
+/* Rewrites the manifest of a run whose process has ended without doing so, or never began: state,
+ * exit and error. Nothing if DIR has no manifest, or one of a run that has ended. Errors: LUO_EIO,
+ * LUO_EINPUT, LUO_ENOMEM. */
+luo_status luo_rundir_ended(const char *dir, const char *state, int exit_code, const char *error,
+                            luo_err *err);
 /* Flushes, writes trace.json.gz when a step was traced or an event fired, replaces the manifest,
  * gives everything back. state: complete interrupted lost failed. Errors: the first one of any
  * file, LUO_EIO. r is freed in any case; NULL is fine. */

@@ -33,6 +33,7 @@ struct luo_rundir {
     luo_table table[LUO_RUN_TABLES];
     int log_fd;
     bool log_failed;
+    char *why; /* the last error in the log */
     double wall_open, wall_last;
     int64_t timeline_seq, event_seq, switch_seq, steps;
     luo_rundir_input *inputs;

@@ -44,26 +44,13 @@ static bool same_seed(const luo_result *a, const luo_result *b)
 static bool leads(const seeds *s, int32_t i)
 {
     bool several = false;
+    if (!s->runs[i].measured) return false;
     for (int32_t k = 0; k < s->n; k++) {
-        if (strcmp(s->label[k], s->label[i]) != 0) continue;
+        if (strcmp(s->label[k], s->label[i]) != 0 || !s->runs[k].measured) continue;
         if (k < i) return false;
         several |= !same_seed(&s->runs[k], &s->runs[i]);
     }
     return several;
-}
-
-/* Longest run of the seed: a run that was lost gains nothing until then. */
-static double span_of(const seeds *s, const luo_result *r)
-{
-    double t = 0;
-    for (int32_t k = 0; k < s->n; k++)
-        if (same_seed(&s->runs[k], r)) t = fmax(t, s->runs[k].total_s);
-    return t;
-}
-
-static double goodput_of(const seeds *s, const luo_result *r)
-{
-    return r->goodput_tokens_per_s * r->total_s / span_of(s, r);
 }
 
 /* ---- kept tokens over run time ---- */
@@ -131,14 +118,14 @@ static luo_status gather(seeds *s, int32_t lead, member **out, int32_t *n)
     *n = 0;
     if (!m) return luo_err_nomem(&s->err);
     for (int32_t i = lead; i < s->n; i++) {
-        if (strcmp(s->label[i], s->label[lead]) != 0) continue;
+        if (strcmp(s->label[i], s->label[lead]) != 0 || !s->runs[i].measured) continue;
         const luo_result *r = &s->runs[i], *first = r;
         for (int32_t k = s->n - 1; k >= 0; k--)
             if (same_seed(&s->runs[k], r)) first = &s->runs[k];
         member *x = &m[(*n)++];
         *x = (member){.run = r,
-                      .goodput = goodput_of(s, r),
-                      .speedup = goodput_of(s, r) / goodput_of(s, first),
+                      .goodput = r->goodput_tokens_per_s,
+                      .speedup = luo_result_speedup(r, first),
                       .lost = luo_result_lost_s(r) / r->total_s,
                       .kept = LUO_NEW_N(s->arena, double, POINTS + 1)};
         if (!x->kept) return luo_err_nomem(&s->err);

@@ -46,7 +46,9 @@ static void put(luo_jsonw *w, const luo_run_summary *s, const luo_str own[2])
     luo_jsonw_int(w, "steps_done", s->steps_done);
     luo_jsonw_int(w, "steps_redone", s->steps_redone);
     luo_jsonw_int(w, "tokens", s->tokens);
+    luo_jsonw_int(w, "kept_tokens", s->kept_tokens);
     luo_jsonw_num(w, "total_s", s->total_s, 9);
+    luo_jsonw_num(w, "extent_s", s->extent_s, 9);
     luo_jsonw_num(w, "step_mean_s", s->step_mean_s, 9);
     luo_jsonw_num(w, "step_p50_s", s->step_p50_s, 9);
     luo_jsonw_num(w, "step_p90_s", s->step_p90_s, 9);

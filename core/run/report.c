@@ -11,11 +11,15 @@ static luo_status truth_rows(luo_run *r, luo_err *err)
     int32_t n;
     const luo_occurrence *o = luo_events_occurrences(r->events, &n);
     for (int32_t i = 0; r->sink->truth && r->sc->truth && i < n; i++) {
-        const luo_row_truth row = {
-            .id = o[i].id, .kind = luo_event_kind_name(o[i].kind), .target = o[i].target,
-            .value = o[i].value, .start_s = o[i].start_s, .end_s = o[i].end_s,
-            .detected_s = o[i].detected_s, .first_step = o[i].first_step,
-            .last_step = o[i].last_step < 0 ? r->step : o[i].last_step};
+        const luo_row_truth row = {.id = o[i].id,
+                                   .kind = luo_event_kind_name(o[i].kind),
+                                   .target = o[i].target,
+                                   .value = o[i].value,
+                                   .start_s = o[i].start_s,
+                                   .end_s = o[i].end_s,
+                                   .detected_s = o[i].detected_s,
+                                   .first_step = o[i].first_step,
+                                   .last_step = o[i].last_step < 0 ? r->step : o[i].last_step};
         LUO_TRY(r->sink->truth(r->sink->ctx, &row, err));
     }
     return LUO_OK;
@@ -33,10 +37,13 @@ static luo_status device_rows(luo_run *r, luo_err *err)
 {
     const luo_account *a = &r->account;
     for (int32_t d = 0; r->sink->device && d < r->sc->cluster->ndevices; d++) {
-        luo_row_device row = {
-            .device = d, .parts = a->parts[d], .used_s = a->used_s[d], .caused_slowdown = -1,
-            .mean_slowdown = 1,
-            .up_s = a->up_s[d] + (isnan(a->up_since[d]) ? 0 : r->t_s - a->up_since[d])};
+        luo_row_device row = {.device = d,
+                              .parts = a->parts[d],
+                              .used_s = a->used_s[d],
+                              .caused_slowdown = -1,
+                              .mean_slowdown = 1,
+                              .up_s = a->up_s[d] +
+                                      (isnan(a->up_since[d]) ? 0 : r->t_s - a->up_since[d])};
         if (a->predicted_s[d] > 0) row.mean_slowdown = a->compute_s[d] / a->predicted_s[d];
         LUO_TRY(r->sink->device(r->sink->ctx, &row, err));
     }
@@ -45,8 +52,7 @@ static luo_status device_rows(luo_run *r, luo_err *err)
 
 static luo_status traffic_rows(luo_run *r, luo_err *err)
 {
-    if (r->sink->links)
-        LUO_TRY(r->sink->links(r->sink->ctx, r->links, r->nlinks, r->t_s, err));
+    if (r->sink->links) LUO_TRY(r->sink->links(r->sink->ctx, r->links, r->nlinks, r->t_s, err));
     for (int32_t i = 0; r->sink->comm && i < r->nplans; i++) {
         luo_used_plan *u = r->plans[i];
         const bool kept = u->set != NULL;
@@ -105,6 +111,13 @@ static void add_kept(luo_run_summary *s, const luo_share *x, double *flops, doub
     *peak += x->peak;
 }
 
+/* A run that ends early must not look better for the time it left out. */
+static double extent(const luo_run *r)
+{
+    if (r->sc->duration_s > 0) return fmax(r->sc->duration_s, r->t_s);
+    return r->state == LUO_COMPLETE ? r->t_s : NAN;
+}
+
 static void time_figures(luo_run *r, luo_run_summary *s)
 {
     const luo_account *a = &r->account;
@@ -125,7 +138,8 @@ static void time_figures(luo_run *r, luo_run_summary *s)
     s->wait_s = a->span[LUO_SPAN_WAIT];
     s->mfu_ratio = peak > 0 ? flops / peak : 0;
     s->tokens_per_s = s->total_s > 0 ? (double)s->tokens / s->total_s : 0;
-    s->goodput_tokens_per_s = s->total_s > 0 ? (double)s->kept_tokens / s->total_s : 0;
+    s->extent_s = extent(r);
+    s->goodput_tokens_per_s = s->extent_s == 0 ? 0 : (double)s->kept_tokens / s->extent_s;
 }
 
 /* Missed: what hit the plan, is worth seeing, and was not seen. */
@@ -149,8 +163,8 @@ static luo_status plan_uses(luo_run *r, luo_run_summary *s, luo_err *err)
     struct luo_plan_use *use = LUO_NEW_N(r->arena, struct luo_plan_use, r->nplans);
     if (!use) return luo_err_nomem(err);
     for (int32_t i = 0; i < r->nplans; i++)
-        use[i] = (struct luo_plan_use){r->plans[i]->hash, r->plans[i]->program_hash,
-                                       r->plans[i]->steps};
+        use[i] =
+            (struct luo_plan_use){r->plans[i]->hash, r->plans[i]->program_hash, r->plans[i]->steps};
     s->plans = use;
     s->nplans = r->nplans;
     return LUO_OK;
@@ -158,12 +172,13 @@ static luo_status plan_uses(luo_run *r, luo_run_summary *s, luo_err *err)
 
 luo_status luo_report_end(luo_run *r, luo_err *err)
 {
-    static const char *const states[] = {"running", "complete", "interrupted", "lost",
-                                         "failed"};
+    static const char *const states[] = {"running", "complete", "interrupted", "lost", "failed"};
     luo_run_summary s = {.policy = r->spec->label ? r->spec->label : r->spec->name,
-                         .backend = r->backend->name, .state = states[r->state],
+                         .backend = r->backend->name,
+                         .state = states[r->state],
                          .peak_memory_ratio = r->memory_ratio,
-                         .peak_memory_device = r->memory_device, .switches = r->switches,
+                         .peak_memory_device = r->memory_device,
+                         .switches = r->switches,
                          .restarts = r->restarts};
     for (int32_t i = 0; i < r->nplans; i++)
         LUO_TRY(luo_run_measured(r, r->plans[i], NULL, err)); /* of those that made no step */

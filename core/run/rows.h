@@ -75,8 +75,11 @@ typedef struct luo_run_summary {
     const char *policy, *backend, *state; /* complete interrupted lost failed */
     int64_t steps_done, steps_redone, tokens, kept_tokens;
     double total_s, step_mean_s, step_p50_s, step_p90_s, step_p99_s, step_max_s;
-    double tokens_per_s, goodput_tokens_per_s, mfu_ratio;
-    luo_parts time; /* of steps that stayed */
+    /* What the scenario gave it: its duration, or the run if that took longer. A run of a number of
+     * steps gave itself its time, if it made them all; NAN if it did not. */
+    double extent_s;
+    double tokens_per_s, goodput_tokens_per_s, mfu_ratio; /* goodput: kept_tokens / extent_s */
+    luo_parts time;                                       /* of steps that stayed */
     double redone_s, detect_s, plan_s, specialize_s, switch_s, checkpoint_s, restart_s, wait_s;
     double peak_memory_ratio;
     int32_t peak_memory_device, switches, restarts;
@@ -86,7 +89,7 @@ typedef struct luo_run_summary {
     const struct luo_plan_use {
         uint64_t hash, program_hash;
         int64_t steps;
-    } *plans;
+    } * plans;
     int32_t nnever, nassumptions, nwarnings;
     const char *const *never, *const *assumptions, *const *warnings;
 } luo_run_summary;

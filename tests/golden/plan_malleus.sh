@@ -26,5 +26,5 @@ policies:
   - {name: static, label: shares, planner: {name: malleus}}
 Y
 "$LUOSHU" sim m.yaml --plots off --trace-steps none --quiet >out; echo "exit $?"
-awk -F, '{print $1, $5, $18, $19}' mixed-seed0/compare.csv
+awk -F, '{print $1, $6, $20, $21}' mixed-seed0/compare.csv
 p --model "$S/models/llama-32b.yaml" --cluster "$S/clusters/mixed48.yaml" --out mixed.json | grep -E '^plan|^ |^simu'

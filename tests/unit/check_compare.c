@@ -27,6 +27,8 @@ typedef struct spec {
     int steps;
     double factor; /* step time is 0.15 s times this */
     bool traced;
+    double duration_s; /* of the scenario; 0: it gives steps */
+    const char *error; /* it failed, with this sentence, before it had a summary */
 } spec;
 
 /* DIR/NAME: a run whose steps are the fixture's, longer by `factor`. The last step is tried twice
@@ -68,6 +70,8 @@ static const char *make_run(fixture *f, const char *dir, const spec *s)
     }
     const struct luo_plan_use use = {luo_plan_hash(&f->plan), hash, s->steps};
     const double kept = s->steps * dur, total = kept + dur;
+    const bool all = strcmp(s->state, "complete") == 0;
+    const double extent = s->duration_s > 0 ? fmax(s->duration_s, total) : all ? total : NAN;
     const luo_run_summary sum = {.policy = s->name,
                                  .backend = s->backend,
                                  .state = s->state,
@@ -82,14 +86,18 @@ static const char *make_run(fixture *f, const char *dir, const spec *s)
                                  .step_p99_s = dur,
                                  .step_max_s = dur,
                                  .tokens_per_s = 16 / dur,
-                                 .goodput_tokens_per_s = 16 * s->steps / total,
+                                 .extent_s = extent,
+                                 .goodput_tokens_per_s = 16 * s->steps / extent,
                                  .mfu_ratio = 0.4 / s->factor,
                                  .time = {.compute_s = kept},
                                  .redone_s = dur,
                                  .peak_memory_ratio = 0.5,
                                  .nplans = 1,
                                  .plans = &use};
-    ck_assert_int_eq(k->summary(k->ctx, &sum, &err), LUO_OK);
+    if (s->error)
+        luo_rundir_log(r, LUO_ERROR, s->error);
+    else
+        ck_assert_int_eq(k->summary(k->ctx, &sum, &err), LUO_OK);
     ck_assert_int_eq(luo_rundir_close(r, s->state, 0, &err), LUO_OK);
     return run;
 }
@@ -111,10 +119,10 @@ static luo_status compare(fixture *f, const char *const *paths, int32_t n, const
     return luo_compare(f->arena, &o, text, diags);
 }
 
-static const spec fast = {"fast", "sim", "complete", 0x1234, 4, 1, true};
-static const spec slow = {"slow", "sim", "lost", 0x1234, 2, 2, true};
-static const spec real = {"real", "host", "complete", 0x1234, 4, 1.1, true};
-static const spec other = {"other", "host", "complete", 0x9999, 4, 1.1, false};
+static const spec fast = {"fast", "sim", "complete", 0x1234, 4, 1, true, 0, NULL};
+static const spec slow = {"slow", "sim", "lost", 0x1234, 2, 2, true, 0, NULL};
+static const spec real = {"real", "host", "complete", 0x1234, 4, 1.1, true, 0, NULL};
+static const spec other = {"other", "host", "complete", 0x9999, 4, 1.1, false, 0, NULL};
 
 START_TEST(two_runs)
 {
@@ -123,24 +131,26 @@ START_TEST(two_runs)
     const char *const paths[] = {make_run(f, dir, &fast), make_run(f, dir, &slow)};
     luo_diags d;
     luo_str text = {0};
-    char *head = "run,policy,backend,seed,plan,program,steps,total_s,step_mean_s,step_p50_s,"
-                 "step_p99_s,tokens_per_s,goodput_tokens_per_s,mfu_ratio,lost_s,switches,restarts,"
-                 "peak_memory_ratio,speedup,error_ratio\n";
+    char *head =
+        "run,policy,backend,state,seed,plan,program,steps,total_s,extent_s,step_mean_s,step_p50_s,"
+        "step_p99_s,tokens_per_s,goodput_tokens_per_s,mfu_ratio,lost_s,switches,restarts,"
+        "peak_memory_ratio,speedup,error_ratio\n";
     char plan[17];
     luo_hash_print(luo_plan_hash(&f->plan), plan);
     ck_assert_int_eq(compare(f, paths, 2, dir, false, &text, &d), LUO_OK);
-    /* 4 steps of 0.15 s and one redone: 64 tokens in 0.75 s; 2 of 0.3 s and one: 32 in 0.9 s;
-     * the speedup is that of the goodputs as printed, 35.556 / 85.333. */
+    /* 4 steps of 0.15 s and one redone: 64 tokens in 0.75 s; 2 of 0.3 s and one: 32 in 0.9 s.
+     */
     ck_assert_str_eq(
         slurp(f->arena, dir, "compare.csv"),
-        luo_arena_printf(f->arena,
-                         "%sfast,fast,sim,7,%s,0000000000001234,4,0.750000000,0.150000000,"
-                         "0.150000000,0.150000000,106.667,85.333,0.400000,0.150000000,0,0,0.500000,"
-                         "1.000000,\n"
-                         "slow,slow,sim,7,%s,0000000000001234,2,0.900000000,0.300000000,"
-                         "0.300000000,0.300000000,53.333,35.556,0.200000,0.300000000,0,0,0.500000,"
-                         "0.416674,\n",
-                         head, plan, plan));
+        luo_arena_printf(
+            f->arena,
+            "%sfast,fast,sim,complete,7,%s,0000000000001234,4,0.750000000,0.750000000,0.150000000,"
+            "0.150000000,0.150000000,106.667,85.333,0.400000,0.150000000,0,0,0.500000,"
+            "1.000000,\n"
+            "slow,slow,sim,lost,7,%s,0000000000001234,2,0.900000000,0.900000000,0.300000000,"
+            "0.300000000,0.300000000,53.333,35.556,0.200000,0.300000000,0,0,0.500000,"
+            "0.416667,\n",
+            head, plan, plan));
     ck_assert_str_eq(slurp(f->arena, dir, "compare_steps.csv"),
                      "step,reference_s,other_s,error_ratio\n"
                      "0,0.150000000,0.300000000,1.000000\n1,0.150000000,0.300000000,1.000000\n");
@@ -166,7 +176,7 @@ START_TEST(two_runs)
                               "slow  lost          2  0.00  0.300  0.300       36  20.0  33.3      "
                               "   0         0    50.0  "
                               "  0.417\n"
-                              "slow: lost after 1 s; its figures end there\n");
+                              "slow: lost after 0.9 s; its tokens count over 0.9 s\n");
     luo_str_free(&text);
     fix_remove(f->arena, dir);
     luo_arena_free(f->arena);
@@ -220,12 +230,13 @@ START_TEST(sim_and_host)
 }
 END_TEST
 
-/* Two policies, two seeds: 64 tokens in 0.9 s, that of the longer run of the seed, and in 1.5 s; of
- * the lost one 32, from goodputs as printed. A step that is done again takes its tokens back. */
+/* Two policies, two seeds: 64 tokens in 0.75 s and in 1.5 s; of the lost one 32 in 0.9 s, its own,
+ * and in 1.5 s, those of the run that made all steps. A step that is done again takes its tokens
+ * back. */
 START_TEST(seeds)
 {
-    static const spec late = {"fast", "sim", "complete", 0x1234, 4, 2, false};
-    static const spec lost = {"slow", "sim", "lost", 0x1234, 2, 2, false};
+    static const spec late = {"fast", "sim", "complete", 0x1234, 4, 2, false, 0, NULL};
+    static const spec lost = {"slow", "sim", "lost", 0x1234, 2, 2, false, 0, NULL};
     fixture *f = fix_new();
     const char *dir = fix_dir(f->arena, "cmpseeds");
     const char *one = luo_arena_printf(f->arena, "%s/one", dir);
@@ -240,8 +251,8 @@ START_TEST(seeds)
     ck_assert_str_eq(slurp(f->arena, dir, "seeds.csv"),
                      "run,seeds,goodput_p10_tokens_per_s,goodput_p50_tokens_per_s,"
                      "goodput_p90_tokens_per_s,speedup_p10,speedup_p50,speedup_p90,lost_p50_ratio\n"
-                     "fast,2,45.511,56.889,68.266,1.000000,1.000000,1.000000,0.200000\n"
-                     "slow,2,22.756,28.445,34.134,0.500003,0.500005,0.500008,0.333333\n");
+                     "fast,2,46.933,64.000,81.067,1.000000,1.000000,1.000000,0.200000\n"
+                     "slow,2,22.756,28.444,34.133,0.425000,0.458333,0.491667,0.333333\n");
     const char *bands = slurp(f->arena, dir, "plots/bands.csv");
     ck_assert_ptr_nonnull(strstr(bands, "\nfast,0.312500000,17.600,24.000,30.400,25.000\n"));
     ck_assert_ptr_nonnull(strstr(bands, "\nfast,0.650000000,33.600,40.000,46.400,52.000\n"));
@@ -297,6 +308,61 @@ START_TEST(sets)
 }
 END_TEST
 
+/* A cell of compare.csv. */
+static const char *cell(fixture *f, const char *dir, const char *run, const char *column)
+{
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_diags d;
+    luo_diags_init(&d, f->arena);
+    const luo_table_def *def = luo_table_def_at(LUO_TABLE_COMPARE);
+    const char *text = NULL;
+    luo_csv *t = luo_result_table(f->arena, dir, LUO_TABLE_COMPARE, &d);
+    while (t && luo_csv_next(t, c))
+        if (strcmp(c[0].text, run) == 0)
+            text = luo_arena_strdup(f->arena, c[luo_table_column(def, column)].text);
+    ck_assert_int_eq(luo_csv_close(t), LUO_OK);
+    ck_assert_ptr_nonnull(text);
+    return text;
+}
+
+/* 100 steps of 0.15 s and one redone; another dies after one step and one redone: 16 tokens, which
+ * would be 107 tokens/s of the time it lived, are 1.06 of the time that the other took. With a
+ * duration of 60 s both count over 60 s. One that failed before it had figures keeps its row. */
+START_TEST(dead_is_not_fast)
+{
+    static const spec live[] = {{"live", "sim", "complete", 0x1234, 100, 1, false, 0, NULL},
+                                {"live", "sim", "complete", 0x1234, 100, 1, false, 60, NULL}};
+    static const spec dead[] = {{"dead", "sim", "lost", 0x1234, 1, 0.5, false, 0, NULL},
+                                {"dead", "sim", "lost", 0x1234, 1, 0.5, false, 60, NULL}};
+    static const spec broken = {"broken", "sim", "failed", 0x1234, 1, 1, false, 0, "no room."};
+    static const char *const want[2][4] = {{"15.150000000", "105.611", "1.056", "0.010000"},
+                                           {"60.000000000", "26.667", "0.267", "0.010000"}};
+    for (int i = 0; i < 2; i++) {
+        fixture *f = fix_new();
+        const char *dir = fix_dir(f->arena, "cmpdead");
+        const char *const runs[] = {make_run(f, dir, &live[i]), make_run(f, dir, &dead[i]),
+                                    make_run(f, dir, &broken)};
+        luo_diags d;
+        luo_str text = {0};
+        ck_assert_int_eq(compare(f, runs, 3, dir, false, &text, &d), LUO_OK);
+        ck_assert_str_eq(cell(f, dir, "dead", "state"), "lost");
+        ck_assert_str_eq(cell(f, dir, "dead", "extent_s"), want[i][0]);
+        ck_assert_str_eq(cell(f, dir, "live", "extent_s"), want[i][0]);
+        ck_assert_str_eq(cell(f, dir, "live", "goodput_tokens_per_s"), want[i][1]);
+        ck_assert_str_eq(cell(f, dir, "dead", "goodput_tokens_per_s"), want[i][2]);
+        ck_assert_str_eq(cell(f, dir, "dead", "speedup"), want[i][3]);
+        ck_assert_str_eq(cell(f, dir, "broken", "state"), "failed");
+        ck_assert_str_eq(cell(f, dir, "broken", "goodput_tokens_per_s"), "");
+        ck_assert_ptr_nonnull(strstr(text.at, "\nbroken: failed: no room.\n"));
+        ck_assert_ptr_nonnull(
+            strstr(slurp(f->arena, dir, "compare.json"), "\"error\": \"no room.\""));
+        luo_str_free(&text);
+        fix_remove(f->arena, dir);
+        luo_arena_free(f->arena);
+    }
+}
+END_TEST
+
 /* A seed that JSON readers can not keep as a number survives. */
 START_TEST(large_seed)
 {
@@ -317,4 +383,4 @@ START_TEST(large_seed)
 END_TEST
 
 LUO_SUITE("io.compare", LUO_T(v_q1), LUO_T(two_runs), LUO_T(sim_and_host), LUO_T(seeds),
-          LUO_T(sets), LUO_T(large_seed))
+          LUO_T(sets), LUO_T(dead_is_not_fast), LUO_T(large_seed))

@@ -35,7 +35,8 @@ static const struct {
                      "bytes_local,bytes_nvlink,bytes_pcie,bytes_nic,messages,max_sender,"
                      "max_sender_bytes,source"},
     {"truth.csv", "id,kind,target,value,t_start_s,t_end_s,first_step,last_step,detected_s"},
-    {"compare.csv", "run,policy,backend,seed,plan,program,steps,total_s,step_mean_s,step_p50_s,"
+    {"compare.csv", "run,policy,backend,state,seed,plan,program,steps,total_s,extent_s,"
+                    "step_mean_s,step_p50_s,"
                     "step_p99_s,tokens_per_s,goodput_tokens_per_s,mfu_ratio,lost_s,switches,"
                     "restarts,peak_memory_ratio,speedup,error_ratio"},
     {"compare_steps.csv", "step,reference_s,other_s,error_ratio"},
@@ -94,7 +95,8 @@ START_TEST(units)
             const char *name = def->columns[i].name, *suffix = strrchr(name, '_');
             const luo_cell_kind kind = def->columns[i].kind;
             const bool rate = strstr(name, "_per_s") != NULL;
-            if (rate) ck_assert_msg(kind == LUO_CELL_RATE, "%s", name);
+            if (rate)
+                ck_assert_msg(kind == LUO_CELL_RATE, "%s", name);
             else if (suffix && strcmp(suffix, "_s") == 0)
                 ck_assert_msg(kind == LUO_CELL_SECONDS, "%s", name);
             else if (suffix && strcmp(suffix, "_bytes") == 0)
