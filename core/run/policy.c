@@ -1,6 +1,7 @@
 #include "core/run/policy.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/run/driver.h"
@@ -26,6 +27,20 @@ bool luo_picture_whole(const luo_picture *now)
             for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
                 if (isinf(now->rate[p->pipelines[i].stages[s].dev[k]])) return false;
     return true;
+}
+
+void luo_decide_to_stay(const luo_picture *now, const char *why, luo_decision *out)
+{
+    const bool failed = now->news & LUO_NEWS_FAIL;
+    if (!failed || !luo_picture_whole(now)) {
+        out->verb = failed ? LUO_WAIT : LUO_KEEP;
+        snprintf(out->why, sizeof out->why, "%.150s", why);
+        return;
+    }
+    out->verb = LUO_RESTART;
+    out->plan = now->plan;
+    snprintf(out->why, sizeof out->why, "%.120s%srestart on the same devices", why,
+             *why ? "; " : "");
 }
 
 const char *const *luo_policy_names(int32_t *n)

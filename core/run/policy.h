@@ -55,6 +55,10 @@ typedef struct luo_decision {
     char figures[160];   /* for log.txt: what was measured and computed from it; "" */
 } luo_decision;
 
+/* No other plan is taken, for this reason ("" if it needs none): the running one goes on. After a
+ * failure nothing goes on by itself: it starts again if all its devices are back, else it waits. */
+void luo_decide_to_stay(const luo_picture *now, const char *why, luo_decision *out);
+
 typedef struct luo_policy {
     const char *name;
     bool plans; /* costs planner_s each time it is asked, unless the answer is known */

@@ -167,7 +167,7 @@ static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_
         say_switch(out, cost);
         return LUO_OK;
     }
-    snprintf(out->why, sizeof out->why, "a switch does not pay");
+    luo_decide_to_stay(v->now, "a switch does not pay", out);
     snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
              s->payback_steps, cost);
     return LUO_OK;
@@ -181,8 +181,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     LUO_TRY(look(arena, now, &v, err));
     const luo_status st = find_plan(arena, &v, &out->plan, &out->known, &why);
     if (st == LUO_EINFEASIBLE) {
-        out->verb = now->news & LUO_NEWS_FAIL ? LUO_WAIT : LUO_KEEP;
-        snprintf(out->why, sizeof out->why, "%.150s", why.text);
+        luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
@@ -190,9 +189,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     LUO_TRY(prefer_base(arena, &v, &out->plan, &out->new_s, err));
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         const bool failed = now->news & LUO_NEWS_FAIL; /* and all are back: the processes died */
-        out->verb = failed ? LUO_RESTART : LUO_KEEP;
-        snprintf(out->why, sizeof out->why, failed ? "restart on the same devices"
-                                                   : "the running plan is the best one");
+        luo_decide_to_stay(now, failed ? "" : "the running plan is the best one", out);
         return LUO_OK;
     }
     return adopt(arena, &v, out, err);

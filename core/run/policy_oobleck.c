@@ -125,8 +125,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     const bool slow_too = st == LUO_EINFEASIBLE;
     if (slow_too) st = best_plan(arena, now, true, &out->plan, &out->new_s, &why);
     if (st == LUO_EINFEASIBLE) {
-        out->verb = failed ? LUO_WAIT : LUO_KEEP;
-        snprintf(out->why, sizeof out->why, "%.150s", why.text);
+        luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);

@@ -65,8 +65,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     luo_status st = best_plan(arena, now, false, &out->plan, &out->new_s, &why);
     if (st == LUO_EINFEASIBLE) st = best_plan(arena, now, true, &out->plan, &out->new_s, &why);
     if (st == LUO_EINFEASIBLE) {
-        out->verb = failed ? LUO_WAIT : LUO_KEEP;
-        snprintf(out->why, sizeof out->why, "%.150s", why.text);
+        luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);

@@ -153,6 +153,26 @@ START_TEST(all_are_back)
 }
 END_TEST
 
+/* A better plan is there, but no switch pays: after an outage that is over before it is found the
+ * running plan starts again. */
+START_TEST(outage_and_no_switch)
+{
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 0);
+    events[0].slowdown = 4;
+    events[1] = fixture_event("gpu", LUO_EVENT_FAIL, "device:5", 60, 3);
+    prepare_malleus(40, 2);
+    spec.payback_steps = 0;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.restarts, 1);
+    ck_assert_int_eq(fake.nplans, 1);
+    ck_assert_str_eq(event_row("decided", 0)->detail, "a switch does not pay");
+    ck_assert_str_eq(event_row("decided", 1)->detail,
+                     "a switch does not pay; restart on the same devices");
+    ck_assert_double_eq_tol(fake.summary.detect_s, 30, 1e-9);
+}
+END_TEST
+
 /* The plan leaves node 3 idle: it replaces the node that fails, and nothing is restarted. */
 START_TEST(standby_devices_come_first)
 {
@@ -400,6 +420,7 @@ END_TEST
 
 LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T_N(adopt_test, 2),
           LUO_T(noise_is_no_news), LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
-          LUO_T(standby_devices_come_first), LUO_T(slow_devices_are_the_last_resort),
+          LUO_T(outage_and_no_switch), LUO_T(standby_devices_come_first),
+          LUO_T(slow_devices_are_the_last_resort),
           LUO_T_N(elastic_join, 2),
           LUO_T(refused_before_the_run), LUO_T(pictures), LUO_T_N(keys_act, LUO_ROWS(keys)))
