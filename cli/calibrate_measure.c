@@ -19,7 +19,7 @@ static void become(char *const *argv, const char *log)
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* mpirun then ends its ranks */
     if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
         _exit(126);
-    luo_launch_environment();
+    luo_launch_environment(luo_door_alone(&(luo_exec_options){0}));
     execvp(argv[0], argv);
     _exit(127);
 }

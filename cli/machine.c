@@ -10,18 +10,14 @@
 #include "cli/build_info.h"
 #include "core/base/str.h"
 #include "core/io/files.h"
+#include "exec/hosts.h"
 #include "exec/recipe.h"
 
-/* First words of the lines of a hostfile, comments left out. */
-static luo_status list_hosts(luo_str *out, const char *path, luo_err *err)
+static luo_status list_hosts(luo_arena *arena, luo_str *out, const char *path, luo_err *err)
 {
-    char line[1024], word[256];
-    FILE *f = fopen(path, "r");
-    if (!f) return luo_err_io(err, "read", path);
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, " %255[^ \t\r\n#]", word) == 1)
-            luo_str_addf(out, "%s%s", out->len ? ", " : "", word);
-    fclose(f);
+    luo_hosts h;
+    LUO_TRY(luo_hosts_of_file(arena, path, &h, err));
+    for (int32_t i = 0; i < h.n; i++) luo_str_addf(out, "%s%s", i ? ", " : "", h.at[i]);
     return out->failed ? luo_err_nomem(err) : LUO_OK;
 }
 
@@ -45,9 +41,12 @@ static void list_optimizer(luo_arena *arena, luo_fact *out)
     const struct {
         const char *name;
         double value;
-    } numbers[] = {{"learning_rate", LUO_LEARNING_RATE}, {"beta1", LUO_BETA1},
-                   {"beta2", LUO_BETA2},                 {"adam_eps", LUO_ADAM_EPS},
-                   {"weight_decay", LUO_WEIGHT_DECAY},   {"clip_norm", LUO_CLIP_NORM}};
+    } numbers[] = {{"learning_rate", LUO_LEARNING_RATE},
+                   {"beta1", LUO_BETA1},
+                   {"beta2", LUO_BETA2},
+                   {"adam_eps", LUO_ADAM_EPS},
+                   {"weight_decay", LUO_WEIGHT_DECAY},
+                   {"clip_norm", LUO_CLIP_NORM}};
     *out++ = (luo_fact){"optimizer", luo_arena_strdup(arena, "adamw")};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *out++ = (luo_fact){numbers[i].name, luo_arena_printf(arena, "%g", numbers[i].value)};
@@ -60,7 +59,7 @@ luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
     luo_str hosts = {0};
     luo_status st = LUO_OK;
     if (gethostname(here, sizeof here - 1) != 0) snprintf(here, sizeof here, "unknown");
-    if (x->hostfile) st = list_hosts(&hosts, x->hostfile, err);
+    if (x->hostfile) st = list_hosts(arena, &hosts, x->hostfile, err);
     cpu_name(cpu, sizeof cpu);
     out[0] = (luo_fact){"hosts", luo_arena_strdup(arena, hosts.len ? luo_str_get(&hosts) : here)};
     out[1] = (luo_fact){"cpu", luo_arena_strdup(arena, cpu)};

@@ -30,7 +30,8 @@ static luo_status find_backend(luo_cli *cli, luo_session *s, const real_backend 
     int which;
     for (int i = 0; i < BACKENDS; i++) names[i] = backends[i].row->name;
     if (!luo_args_has(&cli->args, "backend"))
-        return luo_err_set(err, LUO_EUSAGE, "`--backend` is missing; name host or cuda, or use "
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--backend` is missing; name host or cuda, or use "
                            "`luoshu sim` to simulate.");
     LUO_TRY(luo_args_choice(&cli->args, "backend", 0, names, BACKENDS, &which, err));
     *out = &backends[which];
@@ -63,7 +64,8 @@ static luo_status contradictions(const luo_args *a, luo_err *err)
 {
     if (!luo_args_has(a, "resume")) return LUO_OK;
     if (luo_args_has(a, "load"))
-        return luo_err_set(err, LUO_EUSAGE, "`--load` gives the weights before the first step and "
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--load` gives the weights before the first step and "
                            "`--resume` goes on behind it; give one of them.");
     if (luo_args_has(a, "save-init"))
         return luo_err_set(err, LUO_EUSAGE,
@@ -94,6 +96,7 @@ static luo_status read_opts(luo_cli *cli, luo_session *s, luo_exec_options *x, l
     LUO_TRY(input_file(a, "data", &x->data, err));
     LUO_TRY(input_file(a, "load", &x->load, err));
     LUO_TRY(input_file(a, "resume", &x->resume, err));
+    x->listen = luo_args_get(a, "listen", NULL);
     x->save_init = luo_args_get(a, "save-init", NULL);
     x->dump_batches = luo_args_get(a, "dump-batches", NULL);
     x->launcher = (luo_launcher)launcher;
@@ -158,7 +161,8 @@ static luo_status refuse_bounds(const luo_scenario *sc, luo_err *err)
 {
     for (int32_t i = 0; i < sc->npolicies; i++)
         if (luo_policy_is_bound(sc->policies[i].name))
-            return luo_err_set(err, LUO_EINPUT, "policy `%s` is a bound and not a run, and can "
+            return luo_err_set(err, LUO_EINPUT,
+                               "policy `%s` is a bound and not a run, and can "
                                "only be simulated; name the others with --policies.",
                                sc->policies[i].label);
     return LUO_OK;
@@ -218,11 +222,15 @@ static luo_status adjust(luo_cli *cli, luo_session *s, const real_backend *b, lu
                            "is a device.",
                            x->ranks, sc->cluster->name, sc->cluster->ndevices);
     if (x->dump_batches && sc->npolicies > 1)
-        return luo_err_set(err, LUO_EUSAGE, "`--dump-batches` is one file and the scenario has %d "
-                           "policies; choose one with --policies.", sc->npolicies);
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--dump-batches` is one file and the scenario has %d "
+                           "policies; choose one with --policies.",
+                           sc->npolicies);
     if (x->launcher == LUO_LAUNCH_NONE && sc->npolicies > 1)
-        return luo_err_set(err, LUO_EUSAGE, "a launcher of your own starts its ranks once, and the "
-                           "scenario has %d policies; choose one with --policies.", sc->npolicies);
+        return luo_err_set(err, LUO_EUSAGE,
+                           "a launcher of your own starts its ranks once, and the "
+                           "scenario has %d policies; choose one with --policies.",
+                           sc->npolicies);
     if (x->ranks == 0 && s->bare && x->max_restarts == 0) x->ranks = luo_run_ranks(cli, sc, err);
     LUO_TRY(luo_run_check_names(cli, sc, x, err));
     return luo_run_check_resume(cli, sc, x, err);

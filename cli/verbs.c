@@ -13,12 +13,30 @@ const luo_option luo_common_options[] = {
 };
 const int luo_ncommon_options = N(luo_common_options);
 
-#define DEAD {"dead", "SET", "failed devices, \"[3,7]\" or 3,7 (none)"}
-#define PLANNER {"planner", "NAME", "greedy minrank rr rr-node cost exact (greedy)"}
-#define OUT {"out", "DIR", "where to write (NAME-seedN)"}
-#define FORCE {"force", NULL, "write into a folder that is not empty"}
-#define MODEL {"model", "FILE", "model.yaml or a Hugging Face config.json"}
-#define CLUSTER {"cluster", "FILE", "cluster.yaml"}
+#define DEAD                                                                                       \
+    {                                                                                              \
+        "dead", "SET", "failed devices, \"[3,7]\" or 3,7 (none)"                                   \
+    }
+#define PLANNER                                                                                    \
+    {                                                                                              \
+        "planner", "NAME", "greedy minrank rr rr-node cost exact (greedy)"                         \
+    }
+#define OUT                                                                                        \
+    {                                                                                              \
+        "out", "DIR", "where to write (NAME-seedN)"                                                \
+    }
+#define FORCE                                                                                      \
+    {                                                                                              \
+        "force", NULL, "write into a folder that is not empty"                                     \
+    }
+#define MODEL                                                                                      \
+    {                                                                                              \
+        "model", "FILE", "model.yaml or a Hugging Face config.json"                                \
+    }
+#define CLUSTER                                                                                    \
+    {                                                                                              \
+        "cluster", "FILE", "cluster.yaml"                                                          \
+    }
 
 static const luo_option resolve_options[] = {
     {"shape", "4x8", "sizes of the tensor"},
@@ -31,20 +49,21 @@ static const luo_option resolve_options[] = {
 };
 
 static const luo_option switch_options[] = {
-    MODEL, CLUSTER, PLANNER,
-    {"reset", "WHEN", "balance counters: fused, bucket or tensor (fused)"},
+    MODEL, CLUSTER, PLANNER, {"reset", "WHEN", "balance counters: fused, bucket or tensor (fused)"},
     DEAD,
 };
 
 static const luo_option check_options[] = {MODEL, CLUSTER};
 
 static const luo_option explain_options[] = {
-    MODEL, CLUSTER,
+    MODEL,
+    CLUSTER,
     {"program", "DEVICE", "print the program of this device"},
 };
 
 static const luo_option plan_options[] = {
-    MODEL, CLUSTER,
+    MODEL,
+    CLUSTER,
     {"out", "FILE", "plan file; with --top also FILE-2.json .. (plan.json)"},
     {"force", NULL, "replace an existing file"},
     {"top", "N", "best plans: uniform writes N (1), malleus ranks N (32)"},
@@ -77,7 +96,8 @@ static const luo_option plan_options[] = {
 };
 
 static const luo_option sim_options[] = {
-    MODEL, CLUSTER,
+    MODEL,
+    CLUSTER,
     {"steps", "N", "steps; for a bare plan 3 by default"},
     {"policies", "A,B", "only these policies of the scenario"},
     {"seed", "N", "instead of the scenario's seed"},
@@ -90,7 +110,8 @@ static const luo_option sim_options[] = {
     {"plots", "ON", "on or off (on)"},
     {"keep-programs", NULL, "write the program texts as well"},
     {"limit-s", "S", "stop after this wall time, exit 6 (0: never)"},
-    OUT, FORCE,
+    OUT,
+    FORCE,
     {"verbose", NULL, "tell what each policy did"},
 };
 
@@ -105,6 +126,7 @@ static const luo_option run_options[] = {
     {"ranks", "N", "processes; a rank is a device (all of the cluster)"},
     {"launcher", "NAME", "mpirun, srun, or none: it was started by one (mpirun)"},
     {"hostfile", "FILE", "hosts for the launcher (this one)"},
+    {"listen", "ADDRESS", "of this host, for its ranks (by the way to the first other)"},
     {"data", "FILE", "training data: text, or tokens as .u16 or .u32 (synthetic)"},
     {"dtype", "NAME", "host: f32, f64; cuda: bf16, f32 (the plan's)"},
     {"load", "FILE", "weights before the first step, safetensors (drawn)"},
@@ -126,7 +148,8 @@ static const luo_option run_options[] = {
 };
 
 static const luo_option demo_options[] = {
-    OUT, FORCE,
+    OUT,
+    FORCE,
     {"seed", "N", "instead of the demo's seed"},
     {"plots", "ON", "on or off (on)"},
     {"verbose", NULL, "tell what each policy did"},
@@ -330,7 +353,8 @@ void luo_main_help(FILE *out)
     for (int i = 0; i < luo_nverbs; i++)
         fprintf(out, "  %-9s %s\n", luo_verbs[i].name, luo_verbs[i].summary);
     fputs("luoshu help VERB tells more.  Exit: 0 ok, 1 no, 2 usage, 3 input, 4 backend, 5 memory, "
-          "6 stuck\n", out);
+          "6 stuck\n",
+          out);
 }
 
 static void print_options(FILE *out, const luo_option *t, int n)
@@ -339,8 +363,10 @@ static void print_options(FILE *out, const luo_option *t, int n)
         char left[64];
         snprintf(left, sizeof left, "--%s%s%s", t[i].name, t[i].value ? " " : "",
                  t[i].value ? t[i].value : "");
-        if (strlen(left) < 24) fprintf(out, "  %-24s%s\n", left, t[i].help);
-        else fprintf(out, "  %s\n  %-24s%s\n", left, "", t[i].help);
+        if (strlen(left) < 24)
+            fprintf(out, "  %-24s%s\n", left, t[i].help);
+        else
+            fprintf(out, "  %s\n  %-24s%s\n", left, "", t[i].help);
     }
 }
 

@@ -8,9 +8,10 @@
 #define LUO_EXEC_AGENT_H
 #include "exec/rank.h"
 
-typedef struct luo_rank_args {   /* of the command line */
-    const char *control, *token; /* "HOST:PORT"; NULL: told by rank 0 */
-    bool broadcast;              /* rank 0 tells the others (--launcher none) */
+typedef struct luo_rank_args { /* of the command line, but token: of the environment */
+    const char *control;       /* "HOST:PORT"; NULL: told by rank 0 */
+    const char *token;
+    bool broadcast; /* rank 0 tells the others (--launcher none) */
     const char *scenario, *model, *cluster;
     int32_t noverrides;
     const char **overrides;

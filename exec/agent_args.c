@@ -4,6 +4,7 @@
 
 #include "core/io/io.h"
 #include "exec/agent_build.h"
+#include "exec/door.h"
 
 static luo_status no_value(const char *option, luo_err *err)
 {
@@ -12,12 +13,12 @@ static luo_status no_value(const char *option, luo_err *err)
 
 luo_status luo_rank_args_read(int argc, char **argv, luo_rank_args *out, luo_err *err)
 {
-    luo_rank_args a = {.overrides = calloc((size_t)argc, sizeof *a.overrides)};
+    luo_rank_args a = {.token = getenv(LUO_DOOR_VARIABLE),
+                       .overrides = calloc((size_t)argc, sizeof *a.overrides)};
     const struct {
         const char *name;
         const char **value;
     } options[] = {{"--control", &a.control},
-                   {"--token", &a.token},
                    {"--scenario", &a.scenario},
                    {"--model", &a.model},
                    {"--cluster", &a.cluster}};
@@ -41,8 +42,8 @@ luo_status luo_rank_args_read(int argc, char **argv, luo_rank_args *out, luo_err
     }
     if (st == LUO_OK && !(a.control && a.token) && !a.broadcast)
         st = luo_err_set(err, LUO_EUSAGE,
-                         "`--control` and `--token` are missing; `luoshu run` "
-                         "starts this program with them.");
+                         "`--control` or the variable `" LUO_DOOR_VARIABLE
+                         "` is missing; `luoshu run` starts this program with them.");
     if (st == LUO_OK && !a.scenario && !(a.model && a.cluster))
         st = luo_err_set(err, LUO_EUSAGE,
                          "`--scenario`, or `--model` and `--cluster`, is "

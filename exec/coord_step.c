@@ -221,6 +221,20 @@ static luo_status run_switch(round_trip *t, luo_step_result *out, luo_err *err)
 static const char slow_note[] =
     "slow links delay point-to-point messages alone; collectives and switches go on at full speed";
 
+/* One a step: who was refused, what rank 0 was warned of, what slow links mean. */
+static const char *note_of(luo_backend_state *b, bool slow_links)
+{
+    if (b->fleet.refused[0]) {
+        char *text = luo_arena_strdup(b->last, b->fleet.refused);
+        b->fleet.refused[0] = 0;
+        return text;
+    }
+    const bool warned = b->warned;
+    b->warned = true;
+    if (b->told.warning[0] && !warned) return b->told.warning;
+    return slow_links ? slow_note : NULL;
+}
+
 luo_status luo_coord_run(luo_backend_state *b, const luo_step_request *q, luo_step_result *out,
                          luo_err *err)
 {
@@ -241,11 +255,7 @@ luo_status luo_coord_run(luo_backend_state *b, const luo_step_request *q, luo_st
     if (refused(b, &orders, out)) return LUO_OK;
     round_trip t = {.b = b, .q = q, .orders = &orders};
     const luo_status st = q->recipe->from ? run_switch(&t, out, &why) : run_step(&t, out, &why);
-    if (b->told.warning[0] && !b->warned)
-        out->note = b->told.warning;
-    else if (orders.slow_links && !q->recipe->from)
-        out->note = slow_note;
-    b->warned = true;
+    out->note = note_of(b, orders.slow_links && !q->recipe->from);
     if (st == LUO_EPEER && b->dead) return tell_death(b, q, out);
     if (st == LUO_ESTUCK) return tell_stuck(b, q, out);
     return st == LUO_OK ? LUO_OK : luo_err_set(err, st, "%s", why.text);

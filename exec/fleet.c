@@ -54,7 +54,14 @@ static luo_status greet(luo_fleet *f, stranger *s, luo_wire *hello, bool *seated
     const char *host = luo_wire_text(hello);
     if (version != LUO_MESSAGE_VERSION || luo_wire_end(hello, NULL) != LUO_OK || !host)
         return other_build(err);
-    if (n != f->n || rank >= f->n || f->at[rank].fd >= 0)
+    if (n == f->n && rank < f->n && f->at[rank].fd >= 0) {
+        snprintf(f->refused, sizeof f->refused,
+                 "a second rank %d (process %lld on %.64s) came while the ranks started and was "
+                 "refused",
+                 rank, (long long)pid, host);
+        return LUO_OK;
+    }
+    if (n != f->n || rank >= f->n)
         return luo_err_set(err, LUO_EBACKEND,
                            "rank %d of %lld came where %d ranks are expected; "
                            "the launcher has to start them as one MPI job.",
@@ -184,10 +191,11 @@ static luo_status make_room(luo_fleet *f, const luo_setup *s, luo_err *err)
     return LUO_OK;
 }
 
-/* A door is kept for the next start; under --launcher none it is the one that was split off. */
+/* A door is open while ranks come, so each start has a token of its own; under --launcher none,
+ * where there is one start, it is the one that was split off. */
 static luo_status open_door(luo_fleet *f, luo_err *err)
 {
-    if (f->has_door) return LUO_OK;
+    if (f->has_door && f->door.fd >= 0) return LUO_OK;
     if (f->options->launcher != LUO_LAUNCH_NONE)
         LUO_TRY(luo_door_open(f->options, &f->door, err));
     else if (!f->options->door)
@@ -219,12 +227,13 @@ luo_status luo_fleet_start(luo_fleet *f, const luo_exec_options *options, const 
     luo_launch_end(&f->launch, options, REST_S);
     give_back(f);
     f->options = options;
-    f->local = options->launcher == LUO_LAUNCH_MPIRUN && !options->hostfile;
     luo_status st = make_room(f, setup, err);
     if (st == LUO_OK) st = open_door(f, err);
+    f->local = st == LUO_OK && f->door.alone && options->launcher == LUO_LAUNCH_MPIRUN;
     if (st == LUO_OK && options->launcher != LUO_LAUNCH_NONE)
         st = luo_launch_start(options, &f->door, f->n, &f->launch, err);
     if (st == LUO_OK) st = await_hellos(f, err);
+    if (f->has_door) luo_door_shut(&f->door);
     if (st == LUO_OK) st = set_up(f, setup, err);
     f->alive = st == LUO_OK;
     if (st != LUO_OK) luo_fleet_drop(f);

@@ -40,8 +40,9 @@ typedef struct luo_fleet {
     bool has_door;
     luo_door door;
     luo_launch launch;
-    bool alive; /* every rank is there and set up */
-    bool local; /* all of them on this host */
+    bool alive;        /* every rank is there and set up */
+    bool local;        /* all of them on this host */
+    char refused[192]; /* who came beside a rank that was there, in a sentence; "": nobody */
     int32_t n;
     luo_fleet_rank *at;
     struct pollfd *poll;         /* n */

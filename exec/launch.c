@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,45 +15,10 @@
 
 #include "core/io/files.h"
 #include "exec/clock.h"
-#include "exec/wire.h"
-
-/* ---- the door ---- */
-
-/* A batch system may hand mpirun more hosts than this one. */
-static bool one_host(const luo_exec_options *o)
-{
-    static const char *const systems[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
-    if (o->launcher != LUO_LAUNCH_MPIRUN || o->hostfile) return false;
-    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++)
-        if (getenv(systems[i])) return false;
-    return true;
-}
-
-luo_status luo_door_open(const luo_exec_options *o, luo_door *out, luo_err *err)
-{
-    unsigned char draw[(LUO_DOOR_TOKEN - 1) / 2];
-    luo_door d = {.fd = -1, .rank0 = -1};
-    if (getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
-        return luo_err_set(err, LUO_EBACKEND, "the system gives no random bytes; it has to.");
-    for (size_t i = 0; i < sizeof draw; i++) snprintf(d.token + 2 * i, 3, "%02x", draw[i]);
-    snprintf(d.host, sizeof d.host, "127.0.0.1");
-    if (!one_host(o) && gethostname(d.host, sizeof d.host - 1) != 0)
-        return luo_err_set(err, LUO_EBACKEND, "this host has no name; ranks need one to find it.");
-    LUO_TRY(luo_wire_listen(one_host(o), &d.fd, &d.port, err));
-    *out = d;
-    return LUO_OK;
-}
-
-void luo_door_close(luo_door *door)
-{
-    if (door->fd >= 0) close(door->fd);
-    if (door->rank0 >= 0) close(door->rank0);
-    door->fd = door->rank0 = -1;
-}
 
 /* ---- the command line ---- */
 
-enum { WORDS = 20 }; /* of the launcher and of the rank program, but inputs and variables */
+enum { WORDS = 22 }; /* of the launcher and of the rank program, but inputs and variables */
 
 typedef struct command {
     const char **at; /* WORDS + ninputs + 2 * nforwarded */
@@ -104,17 +68,15 @@ static void add_rank(command *c, const luo_exec_options *o, const luo_door *door
     add(c, o->program);
     add(c, "--control");
     add(c, c->address);
-    add(c, "--token");
-    add(c, door->token);
     for (int32_t i = 0; i < o->ninputs; i++) add(c, o->inputs[i]);
 }
 
-static void add_launcher(command *c, const luo_exec_options *o, int32_t n)
+static void add_launcher(command *c, const luo_exec_options *o, bool alone, int32_t n)
 {
     snprintf(c->ranks, sizeof c->ranks, "%d", n);
     if (o->launcher == LUO_LAUNCH_SRUN) {
-        static const char *const words[] = {"srun", "--overcommit", "--kill-on-bad-exit=1",
-                                            "--input=none", "-n"};
+        static const char *const words[] = {"srun",         "--overcommit", "--kill-on-bad-exit=1",
+                                            "--input=none", "--export=ALL", "-n"};
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
         add(c, c->ranks);
         return;
@@ -123,6 +85,10 @@ static void add_launcher(command *c, const luo_exec_options *o, int32_t n)
         "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
     add(c, c->ranks);
+    if (!alone) { /* the name: its value would stand where all can read it */
+        add(c, "-x");
+        add(c, LUO_DOOR_VARIABLE);
+    }
     for (int i = 0; i < c->nforwarded; i++) {
         add(c, "-x");
         add(c, c->forwarded[i]);
@@ -138,7 +104,7 @@ static luo_status compose(command *c, const luo_exec_options *o, const luo_door 
     LUO_TRY(list_variables(o, c, err));
     c->at = calloc((size_t)(WORDS + o->ninputs + 2 * c->nforwarded), sizeof *c->at);
     if (!c->at) return luo_err_nomem(err);
-    add_launcher(c, o, n);
+    add_launcher(c, o, door->alone, n);
     add_rank(c, o, door);
     return LUO_OK;
 }
@@ -161,15 +127,24 @@ static bool may_read_memory(void)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1 && to == 1;
 }
 
-void luo_launch_environment(void)
+/* Open MPI's own sockets listen on all interfaces, whatever it is told of interfaces: where ranks
+ * share memory they need none. */
+static void share_memory(void)
 {
+    setenv("OMPI_MCA_btl", "self,vader", 0);
+    setenv("OMPI_MCA_pml", "ob1", 0);
+}
+
+void luo_launch_environment(bool alone)
+{
+    if (alone) share_memory();
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
     setenv("OMPI_MCA_btl", "^openib", 0); /* old, and talkative where it finds a device */
     if (!may_read_memory()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 }
 
-static void become(const command *c, int log, int tell, pid_t parent)
+static void become(const command *c, const luo_door *door, int log, int tell, pid_t parent)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -180,7 +155,8 @@ static void become(const command *c, int log, int tell, pid_t parent)
     dup2(null, 0);
     dup2(log, 1);
     dup2(log, 2);
-    luo_launch_environment();
+    luo_launch_environment(door->alone);
+    setenv(LUO_DOOR_VARIABLE, door->token, 1);
     if (getppid() != parent) _exit(1);
     execvp(c->at[0], (char *const *)c->at);
     const int why = errno;
@@ -199,12 +175,13 @@ static luo_status no_launcher(const luo_exec_options *o, int code, luo_err *err)
                             : "Open MPI has to be installed (openmpi-bin)");
 }
 
-static luo_status spawn(const luo_exec_options *o, const command *c, luo_launch *l, luo_err *err)
+static luo_status spawn(const luo_exec_options *o, const command *c, const luo_door *door,
+                        luo_launch *l, luo_err *err)
 {
     int tell[2], why = 0;
     if (pipe2(tell, O_CLOEXEC) != 0) return no_launcher(o, errno, err);
     const pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become(c, l->log, tell[1], parent);
+    if (pid == 0) become(c, door, l->log, tell[1], parent);
     if (pid < 0) why = errno;
     close(tell[1]);
     ssize_t n = 0;
@@ -238,7 +215,7 @@ luo_status luo_launch_start(const luo_exec_options *o, const luo_door *door, int
     luo_launch_pin(o);
     luo_status st = compose(&c, o, door, n, err);
     if (st == LUO_OK) st = open_log(o, &l, err);
-    if (st == LUO_OK) st = spawn(o, &c, &l, err);
+    if (st == LUO_OK) st = spawn(o, &c, door, &l, err);
     free_command(&c);
     if (st == LUO_OK)
         *out = l;

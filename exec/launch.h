@@ -9,27 +9,12 @@
 #include <sys/types.h>
 
 #include "core/base/err.h"
+#include "exec/door.h"
 #include "exec/options.h"
 
-enum { LUO_DOOR_TOKEN = 33, LUO_DOOR_HOST = 256 };
-
-/* Where ranks find their coordinator. */
-struct luo_door {
-    int fd; /* listens */
-    int port;
-    char host[LUO_DOOR_HOST];   /* name or address that ranks can reach */
-    char token[LUO_DOOR_TOKEN]; /* what a connection has to know */
-    int32_t nranks;             /* LUO_LAUNCH_NONE: as many as the launcher started; else 0 */
-    int rank0; /* LUO_LAUNCH_NONE: readable once the process that became rank 0 has ended */
-};
-
-/* Opens a door: the loopback alone when all ranks are on this host. Errors: LUO_EBACKEND. */
-luo_status luo_door_open(const luo_exec_options *o, luo_door *out, luo_err *err);
-void luo_door_close(luo_door *door);
-
 /* Sets what Open MPI reads in this process's environment, before mpirun is executed; what a user
- * has set wins. */
-void luo_launch_environment(void);
+ * has set wins. alone: all ranks are on this host and speak through memory. */
+void luo_launch_environment(bool alone);
 
 /* cuda: puts the algorithm and protocol of NCCL that the options name into the environment. */
 void luo_launch_pin(const luo_exec_options *o);

@@ -15,7 +15,8 @@ typedef struct luo_exec_options {
      * and `--cluster F`; then `--set PATH=VALUE` as often as needed. */
     int32_t ninputs;
     const char *const *inputs;
-    const char *log; /* what the launcher and the ranks write; NULL: nowhere. Gone if empty */
+    const char *log;    /* what the launcher and the ranks write; NULL: nowhere. Gone if empty */
+    const char *listen; /* address of this host for its ranks; NULL: by the way to the others */
     const char *hostfile, *data, *save_init, *load, *resume, *dump_batches;
     const char *checkpoints; /* folder for them */
     luo_launcher launcher;

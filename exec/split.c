@@ -53,8 +53,7 @@ static luo_status become_rank(const luo_exec_options *o, const luo_door *door, l
         snprintf(address, sizeof address, "%s:%d", door->host, door->port);
         at[n++] = "--control";
         at[n++] = address;
-        at[n++] = "--token";
-        at[n++] = door->token;
+        setenv(LUO_DOOR_VARIABLE, door->token, 1);
     }
     for (int32_t i = 0; i < o->ninputs; i++) at[n++] = o->inputs[i];
     luo_launch_pin(o);

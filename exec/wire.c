@@ -1,5 +1,6 @@
 #include "exec/wire.h"
 
+#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
 #include <netdb.h>
@@ -225,11 +226,12 @@ static luo_status no_socket(luo_err *err)
                        why);
 }
 
-luo_status luo_wire_listen(bool loopback, int *fd, int *port, luo_err *err)
+luo_status luo_wire_listen(const char *address, int *fd, int *port, luo_err *err)
 {
     struct sockaddr_in a = {.sin_family = AF_INET};
     socklen_t size = sizeof a;
-    a.sin_addr.s_addr = htonl(loopback ? INADDR_LOOPBACK : INADDR_ANY);
+    if (inet_pton(AF_INET, address, &a.sin_addr) != 1)
+        return luo_err_set(err, LUO_EBUG, "`%s` is no address to listen at.", address);
     const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0) return no_socket(err);
     if (bind(s, (struct sockaddr *)&a, sizeof a) != 0 || listen(s, SOMAXCONN) != 0 ||

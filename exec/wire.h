@@ -62,8 +62,8 @@ void luo_wire_in_free(luo_wire_in *in);
 
 /* ---- sockets; all are closed on exec ---- */
 
-/* Listens on a free port of the loopback, or of all interfaces. Errors: LUO_EBACKEND. */
-luo_status luo_wire_listen(bool loopback, int *fd, int *port, luo_err *err);
+/* Listens on a free port of an IPv4 address of this host. Errors: LUO_EBACKEND. */
+luo_status luo_wire_listen(const char *address, int *fd, int *port, luo_err *err);
 /* Connects to "HOST:PORT". Errors: LUO_EINPUT not of that form; LUO_EPEER nobody answers. */
 luo_status luo_wire_connect(const char *address, int *fd, luo_err *err);
 /* A connection that came in, with sends limited to so many seconds. -1: none. */

@@ -255,7 +255,7 @@ START_TEST(addresses)
     char text[64];
     ck_assert_int_eq(luo_wire_connect("nowhere", &fd, &err), LUO_EINPUT);
     ck_assert_str_eq(err.text, "`nowhere` is no address; HOST:PORT is expected.");
-    ck_assert_int_eq(luo_wire_listen(true, &listener, &port, &err), LUO_OK);
+    ck_assert_int_eq(luo_wire_listen("127.0.0.1", &listener, &port, &err), LUO_OK);
     snprintf(text, sizeof text, "127.0.0.1:%d", port);
     ck_assert_int_eq(luo_wire_connect(text, &fd, &err), LUO_OK);
     const int in = luo_wire_accept(listener, 0.5);

@@ -1,0 +1,335 @@
+/* tests/exec/check_door.c: who may speak with a run, and where it listens: the token stands in no
+ * argument, a rank is one connection, and only the interface that the hosts use has a port. */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <sched.h>
+
+#include "exec/hosts.h"
+#include "tests/exec/coord_rig.h"
+
+/* ---- processes of a run on one host ---- */
+
+static bool reads_in(const char *path, const char *text)
+{
+    char have[1 << 16];
+    FILE *f = fopen(path, "r");
+    const size_t n = f ? fread(have, 1, sizeof have, f) : 0;
+    if (f) fclose(f);
+    return memmem(have, n, text, strlen(text)) != NULL;
+}
+
+START_TEST(token_is_in_no_argument)
+{
+    rig g;
+    pid_t pid[8];
+    char path[300];
+    int known = 0;
+    rig_open(&g, 3, "2: [0,1]*2 [2]*2");
+    rig_start(&g);
+    const char *token = g.b->fleet.door.token;
+    const int32_t n = rig_pids(&g, pid);
+    for (int32_t i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "/proc/%d/environ", (int)pid[i]);
+        known += reads_in(path, token);
+    }
+    ck_assert_int_eq(known, 3); /* what is looked for is there */
+    DIR *proc = opendir("/proc");
+    for (const struct dirent *e; (e = readdir(proc));) {
+        snprintf(path, sizeof path, "/proc/%s/cmdline", e->d_name);
+        ck_assert_msg(!reads_in(path, token), "%s", path);
+    }
+    closedir(proc);
+    rig_close(&g);
+}
+END_TEST
+
+static bool has_socket(pid_t pid, unsigned long inode)
+{
+    char path[300], to[64], want[64];
+    bool found = false;
+    snprintf(want, sizeof want, "socket:[%lu]", inode);
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *fds = opendir(path);
+    for (const struct dirent *e; fds && (e = readdir(fds)) && !found;) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%s", (int)pid, e->d_name);
+        const ssize_t n = readlink(path, to, sizeof to - 1);
+        found = n > 0 && (size_t)n == strlen(want) && memcmp(to, want, (size_t)n) == 0;
+    }
+    if (fds) closedir(fds);
+    return found;
+}
+
+/* Sockets of pid that listen elsewhere than on the loopback; *all: that listen at all. */
+static int open_sockets(pid_t pid, const char *table, int *all)
+{
+    char line[512], at[64];
+    unsigned state;
+    unsigned long inode;
+    int n = 0;
+    FILE *f = fopen(table, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, " %*d: %63[0-9A-F]:%*x %*s %x %*s %*s %*s %*s %*s %lu", at, &state,
+                   &inode) != 3 ||
+            state != 0x0A || !has_socket(pid, inode))
+            continue;
+        const bool v6 = strlen(at) > 8;
+        const bool loopback =
+            v6 ? strcmp(at, "00000000000000000000000001000000") == 0 : strcmp(at + 6, "7F") == 0;
+        printf("process %d listens at %s\n", (int)pid, at);
+        n += !loopback;
+        (*all)++;
+    }
+    if (f) fclose(f);
+    return n;
+}
+
+/* mpirun itself is left out: Open MPI 4 has no setting for the port of its own control messages. */
+START_TEST(one_host_listens_to_itself)
+{
+    rig g;
+    pid_t pid[9];
+    int all = 0;
+    rig_open(&g, 3, "2: [0,1]*2 [2]*2");
+    rig_begin(&g);
+    luo_fleet *f = &g.b->fleet;
+    ck_assert_int_eq(luo_door_open(&g.options, &f->door, &g.err), LUO_OK);
+    f->has_door = true;
+    ck_assert_int_eq(open_sockets(getpid(), "/proc/net/tcp", &all), 0);
+    ck_assert_int_eq(all, 1);
+    int64_t step = 0;
+    ck_assert_int_eq(rig_state(&g, LUO_STATE_INIT, &step), LUO_OK);
+    rig_step(&g, 0);
+    const int32_t n = rig_pids(&g, pid);
+    pid[n] = getpid();
+    for (int32_t i = 0; i <= n; i++) {
+        ck_assert_int_eq(open_sockets(pid[i], "/proc/net/tcp", &all), 0);
+        ck_assert_int_eq(open_sockets(pid[i], "/proc/net/tcp6", &all), 0);
+    }
+    rig_close(&g);
+}
+END_TEST
+
+/* ---- a second rank 0 ---- */
+
+static int come(const luo_door *d, int64_t rank)
+{
+    char address[LUO_DOOR_HOST + 16];
+    luo_wire w = {0};
+    int fd = -1;
+    snprintf(address, sizeof address, "%s:%d", d->host, d->port);
+    rig_must(luo_wire_connect(address, &fd, NULL) == LUO_OK, "a way in");
+    luo_wire_put_int(&w, LUO_MESSAGE_VERSION);
+    luo_wire_put_text(&w, d->token);
+    luo_wire_put_int(&w, rank);
+    luo_wire_put_int(&w, 2);
+    luo_wire_put_int(&w, getpid());
+    luo_wire_put_text(&w, "elsewhere");
+    rig_must(luo_wire_send(fd, LUO_SAY_HELLO, &w, NULL) == LUO_OK, "a hello");
+    luo_wire_free(&w);
+    return fd;
+}
+
+/* Answers the first command; then waits for the end. */
+static void serve(int fd)
+{
+    luo_wire_in in = {.limit = LUO_WIRE_LIMIT};
+    luo_wire m, w = {0};
+    int32_t kind = 0;
+    bool got = false;
+    while (!got && luo_wire_read(&in, fd, NULL) == LUO_OK)
+        if (luo_wire_next(&in, &got, &kind, &m, NULL) != LUO_OK || !got) usleep(1000);
+    rig_must(got && kind == LUO_SAY_SETUP, "a setup");
+    luo_wire_put_int(&w, luo_wire_int(&m));
+    luo_wire_put_int(&w, LUO_OK);
+    luo_wire_put_text(&w, "");
+    rig_must(luo_wire_send(fd, LUO_SAY_ANSWER, &w, NULL) == LUO_OK, "an answer");
+    luo_wire_free(&w);
+    luo_wire_in_free(&in);
+}
+
+/* Both ranks of a run and an impostor, whichever of the first two that is. */
+static pid_t fork_peers(const luo_door *d)
+{
+    const pid_t pid = fork();
+    char byte;
+    if (pid != 0) return pid;
+    close(d->fd);
+    const int one[] = {come(d, 0), come(d, 0)};
+    struct pollfd p[] = {{.fd = one[0], .events = POLLIN}, {.fd = one[1], .events = POLLIN}};
+    rig_must(poll(p, 2, 10000) == 1, "one is sent away");
+    const int seated = p[0].revents ? 1 : 0;
+    rig_must(recv(one[!seated], &byte, 1, 0) <= 0, "without a word");
+    const int other = come(d, 1);
+    serve(one[seated]);
+    serve(other);
+    rig_must(recv(other, &byte, 1, 0) == 1, "an end");
+    _exit(0);
+}
+
+START_TEST(second_rank)
+{
+    static const int32_t devices[] = {0, 1};
+    static const luo_setup setup = {.nranks = 2, .device_of = devices, .dtype = LUO_F32};
+    char want[200], address[LUO_DOOR_HOST + 16];
+    luo_err err = {0};
+    luo_fleet f = {.has_door = true};
+    int how = -1, fd;
+    rig g;
+    rig_open(&g, 2, "2: [0,1]*4");
+    g.options.program = luo_arena_printf(g.arena, "%s/rank.sh", g.dir);
+    FILE *file = fopen(g.options.program, "w");
+    fprintf(file, "#!/bin/sh\nexec sleep 5\n");
+    fclose(file);
+    ck_assert_int_eq(chmod(g.options.program, 0755), 0);
+    ck_assert_int_eq(luo_door_open(&g.options, &f.door, &err), LUO_OK);
+    snprintf(address, sizeof address, "%s:%d", f.door.host, f.door.port);
+    const pid_t pid = fork_peers(&f.door);
+    const luo_status st = luo_fleet_start(&f, &g.options, &setup, &err);
+    ck_assert_msg(st == LUO_OK, "%s", err.text);
+    snprintf(want, sizeof want,
+             "a second rank 0 (process %d on elsewhere) came while the ranks started and was "
+             "refused",
+             (int)pid);
+    ck_assert_str_eq(f.refused, want);
+    ck_assert_int_eq(luo_wire_connect(address, &fd, &err), LUO_EPEER); /* too late: it is shut */
+    luo_fleet_end(&f);
+    ck_assert_int_eq(waitpid(pid, &how, 0), pid);
+    ck_assert_int_eq(how, 0);
+    rig_remove(&g);
+    luo_arena_free(g.arena);
+}
+END_TEST
+
+/* ---- hosts ---- */
+
+static const struct {
+    const char *list, *hosts;
+} lists[] = {{"a", "a"},
+             {"a[1-3,7],b", "a1 a7 b"},
+             {"n[001-016]", "n001 n016"},
+             {"r[0-1]n[2-3],gpu[5]-ib", "r0n2 r1n3 gpu5-ib"},
+             {"a,a,b", "a b"},
+             {"x[", "x"},
+             {"", ""}};
+
+START_TEST(slurm_list)
+{
+    luo_arena *arena = luo_arena_new(4096);
+    luo_hosts h;
+    char text[256] = "";
+    ck_assert_int_eq(luo_hosts_of_slurm(arena, lists[_i].list, &h, NULL), LUO_OK);
+    for (int32_t i = 0; i < h.n; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "", h.at[i]);
+    ck_assert_str_eq(text, lists[_i].hosts);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* ---- where it listens ---- */
+
+/* A world with two interfaces besides the loopback; false: this system allows none. */
+static bool enter_net(void)
+{
+    static const char *const words[] = {"link set lo up",
+                                        "link add one type veth peer name two",
+                                        "address add 10.77.1.1/24 dev one",
+                                        "address add 10.77.2.1/24 dev two",
+                                        "link set one up",
+                                        "link set two up",
+                                        "route add default via 10.77.1.254"};
+    char command[128];
+    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+    for (size_t i = 0; i < LUO_ROWS(words); i++) {
+        snprintf(command, sizeof command, "ip %s >/dev/null 2>&1", words[i]);
+        if (system(command) != 0) return false;
+    }
+    return true;
+}
+
+static const struct {
+    const char *hostfile; /* what is in it; NULL: none */
+    const char *variable[2], *value[2], *listen;
+    luo_launcher launcher;
+    const char *host; /* NULL: LUO_EUSAGE */
+    bool alone, net;  /* net: needs the interfaces */
+} doors[] = {
+    {.host = "127.0.0.1", .alone = true},
+    {.hostfile = "# none\n127.0.0.1 slots=2 # two\nlocalhost\n",
+     .host = "127.0.0.1",
+     .alone = true},
+    {.variable = {"SLURM_JOB_NODELIST"},
+     .value = {"localhost"},
+     .host = "127.0.0.1",
+     .alone = true},
+    {.launcher = LUO_LAUNCH_NONE,
+     .variable = {"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"},
+     .value = {"3", "3"},
+     .host = "127.0.0.1",
+     .alone = true},
+    {.hostfile = "10.77.2.9 slots=4\n", .net = true, .host = "10.77.2.1"},
+    {.hostfile = "localhost slots=4\n10.77.2.9\n10.77.1.9\n", .net = true, .host = "10.77.2.1"},
+    {.launcher = LUO_LAUNCH_SRUN,
+     .variable = {"SLURM_JOB_NODELIST"},
+     .value = {"10.77.1.[1-3],10.77.2.9"},
+     .net = true,
+     .host = "10.77.1.1"},
+    {.launcher = LUO_LAUNCH_NONE,
+     .variable = {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"},
+     .value = {"10.77.2.[1-3]", "10.77.1.9"},
+     .net = true,
+     .host = "10.77.2.1"},
+    {.hostfile = "nowhere.invalid\n", .net = true, .host = "10.77.1.1"}, /* the default route */
+    {.variable = {"PBS_JOBID"}, .value = {"7"}, .net = true, .host = "10.77.1.1"},
+    {.hostfile = "10.77.2.9\n", .listen = "10.77.1.1", .net = true, .host = "10.77.1.1"},
+    {.listen = "10.77.1.1", .net = true, .host = "10.77.1.1"},
+    {.listen = "10.77.1.9", .net = true},
+};
+
+/* Nobody but `host` has this port. */
+static void only_at(const luo_door *d)
+{
+    struct sockaddr_in a = {0};
+    socklen_t size = sizeof a;
+    char text[INET_ADDRSTRLEN];
+    ck_assert_int_eq(getsockname(d->fd, (struct sockaddr *)&a, &size), 0);
+    ck_assert_str_eq(inet_ntop(AF_INET, &a.sin_addr, text, sizeof text), d->host);
+}
+
+START_TEST(listens_at)
+{
+    char path[] = "/tmp/luoshu-hosts-XXXXXX";
+    luo_exec_options o = {.launcher = doors[_i].launcher, .listen = doors[_i].listen};
+    luo_door d;
+    luo_err err = {0};
+    if (doors[_i].net && !enter_net()) {
+        printf("no network of its own: not tested\n");
+        return;
+    }
+    if (doors[_i].hostfile) {
+        const int fd = mkstemp(path);
+        ck_assert_int_eq(write(fd, doors[_i].hostfile, strlen(doors[_i].hostfile)),
+                         (ssize_t)strlen(doors[_i].hostfile));
+        close(fd);
+        o.hostfile = path;
+    }
+    for (int i = 0; i < 2; i++)
+        if (doors[_i].variable[i]) setenv(doors[_i].variable[i], doors[_i].value[i], 1);
+    const luo_status st = luo_door_open(&o, &d, &err);
+    if (o.hostfile) unlink(path);
+    if (!doors[_i].host) {
+        ck_assert_int_eq(st, LUO_EUSAGE);
+        ck_assert_str_eq(err.text, "`--listen` is `10.77.1.9`; an IPv4 address of this host, or a "
+                                   "name for one, is expected.");
+        return;
+    }
+    ck_assert_msg(st == LUO_OK, "%s", err.text);
+    ck_assert_str_eq(d.host, doors[_i].host);
+    ck_assert_int_eq(d.alone, doors[_i].alone);
+    only_at(&d);
+    luo_door_close(&d);
+}
+END_TEST
+
+RIG_MAIN("exec.door", LUO_T(token_is_in_no_argument), LUO_T(one_host_listens_to_itself),
+         LUO_T(second_rank), LUO_T_N(slurm_list, LUO_ROWS(lists)),
+         LUO_T_N(listens_at, LUO_ROWS(doors)))
