@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/str.h"
+#include "core/base/words.h"
 
 static const luo_option *find(const luo_option *t, int n, const char *name, size_t len)
 {
@@ -140,8 +140,8 @@ luo_status luo_args_choice(const luo_args *a, const char *name, int otherwise,
             return LUO_OK;
         }
     luo_str s = {0};
-    for (int i = 0; i < n; i++) luo_str_addf(&s, "%s`%s`", i ? ", " : "", names[i]);
-    luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; it is one of %s.", name, v, luo_str_get(&s));
+    luo_say_expected(&s, v, names, n);
+    luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; %s", name, v, luo_str_get(&s));
     luo_str_free(&s);
     return LUO_EUSAGE;
 }

@@ -39,6 +39,8 @@ extern const luo_option luo_common_options[];
 extern const int luo_ncommon_options;
 
 const luo_verb *luo_verb_find(const char *name);
+/* LUO_EUSAGE: there is no such verb, and which one may be meant. */
+luo_status luo_verb_unknown(const char *word, luo_err *err);
 void luo_verb_help(FILE *out, const luo_verb *v);
 void luo_main_help(FILE *out);
 /* Adds an error without a place and returns st. */

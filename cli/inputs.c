@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/load.h"
+#include "core/base/words.h"
 #include "core/io/io.h"
 #include "core/io/names.h"
 
@@ -98,6 +99,22 @@ static luo_status overrides(luo_cli *cli, luo_session *s, luo_err *err)
     return LUO_OK;
 }
 
+static luo_status unknown_policy(luo_cli *cli, const char *word, const luo_scenario *sc,
+                                 luo_err *err)
+{
+    luo_str s = {0};
+    const char **names = LUO_NEW_N(cli->arena, const char *, sc->npolicies);
+    if (!names) return luo_err_nomem(err);
+    for (int32_t i = 0; i < sc->npolicies; i++) names[i] = sc->policies[i].label;
+    luo_say_expected(&s, word, names, sc->npolicies);
+    luo_err_set(err, LUO_EUSAGE,
+                "`--policies` names `%s`, which is no label of a policy in the "
+                "scenario; %s",
+                word, luo_str_get(&s));
+    luo_str_free(&s);
+    return LUO_EUSAGE;
+}
+
 static luo_status only_policies(luo_cli *cli, const char *text, luo_scenario *sc, luo_err *err)
 {
     luo_policy_spec *keep = LUO_NEW_N(cli->arena, luo_policy_spec, sc->npolicies + 1);
@@ -105,17 +122,17 @@ static luo_status only_policies(luo_cli *cli, const char *text, luo_scenario *sc
     if (!keep) return luo_err_nomem(err);
     for (const char *at = text; *at;) {
         const size_t len = strcspn(at, ",");
-        int32_t hit = -1;
-        for (int32_t i = 0; i < sc->npolicies; i++)
-            if (strlen(sc->policies[i].label) == len && memcmp(sc->policies[i].label, at, len) == 0)
-                hit = i;
+        const char *word = luo_arena_strndup(cli->arena, at, len);
+        int32_t hit = 0;
+        if (!word) return luo_err_nomem(err);
+        while (hit < sc->npolicies && strcmp(sc->policies[hit].label, word) != 0) hit++;
+        if (hit == sc->npolicies) return unknown_policy(cli, word, sc, err);
         for (int32_t i = 0; i < n; i++)
-            if (hit >= 0 && strcmp(keep[i].label, sc->policies[hit].label) == 0) hit = -1;
-        if (hit < 0)
-            return luo_err_set(err, LUO_EUSAGE,
-                               "`--policies` names `%.*s` twice or the scenario "
-                               "has none of that label; see `policies` in the file.",
-                               (int)len, at);
+            if (strcmp(keep[i].label, word) == 0)
+                return luo_err_set(err, LUO_EUSAGE,
+                                   "`--policies` names `%s` twice; once is "
+                                   "expected.",
+                                   word);
         keep[n++] = sc->policies[hit];
         at += len + (at[len] == ',');
     }

@@ -1,43 +1,9 @@
 /* cli/main.c: finds the verb, runs it, prints what went wrong, returns the exit code. */
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/plan.h"
-#include "core/base/str.h"
-
-static int usage_error(const char *fmt, const char *a, const char *b)
-{
-    fputs("luoshu: error: ", stderr);
-    fprintf(stderr, fmt, a, b); /* fmt is a literal of this file */
-    fputc('\n', stderr);
-    return luo_status_exit(LUO_EUSAGE);
-}
-
-/* Verbs of the plan for later versions: named, so that nobody looks for a spelling mistake. */
-static const char *const later[] = {"report", "validate", "replay",
-                                    "sweep",  "import",   "export"};
-
-static int no_such_verb(const char *word)
-{
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (strcmp(word, later[i]) == 0)
-            return usage_error("verb `%s` is not in this version; `luoshu %s` lists the verbs it "
-                               "has.", word, "help");
-    const char *names[64];
-    int n = 0;
-    while (n < luo_nverbs && n < 64) {
-        names[n] = luo_verbs[n].name;
-        n++;
-    }
-    /* `simulate` is further from `sim` than two letters, but plainly means it. */
-    const char *near = luo_text_nearest(word, names, n);
-    for (int i = 0; i < n && !near; i++)
-        if (strncmp(word, names[i], strlen(names[i])) == 0) near = names[i];
-    if (near) return usage_error("unknown verb `%s`; did you mean `%s`?", word, near);
-    return usage_error("unknown verb `%s`; `luoshu %s` lists the known ones.", word, "--help");
-}
 
 static bool color_wanted(const luo_args *a)
 {
@@ -130,7 +96,12 @@ int main(int argc, char **argv)
     }
     const char *word = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
     const luo_verb *v = luo_verb_find(word);
-    if (!v) return no_such_verb(word);
+    if (!v) {
+        luo_err err;
+        const int code = luo_status_exit(luo_verb_unknown(word, &err));
+        fprintf(stderr, "luoshu: error: %s\n", err.text);
+        return code;
+    }
     luo_cli cli = {.argc = argc, .argv = argv};
     cli.arena = luo_arena_new(1 << 16);
     if (!cli.arena) return luo_status_exit(LUO_ENOMEM);

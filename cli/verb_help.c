@@ -16,9 +16,8 @@ luo_status luo_verb_help_run(luo_cli *cli)
         return LUO_OK;
     }
     const luo_verb *v = luo_verb_find(cli->args.files[0]);
-    if (!v)
-        return luo_cli_error(cli, LUO_EUSAGE, "unknown verb `%s`; `luoshu help` lists the known "
-                                              "ones.", cli->args.files[0]);
+    luo_err err;
+    if (!v) return luo_cli_fail(cli, luo_verb_unknown(cli->args.files[0], &err), &err);
     luo_verb_help(stdout, v);
     return LUO_OK;
 }

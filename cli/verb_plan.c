@@ -3,6 +3,7 @@
 
 #include "cli/plan.h"
 #include "cli/progress.h"
+#include "core/base/words.h"
 #include "core/io/io.h"
 
 typedef struct answer {
@@ -111,6 +112,18 @@ const luo_planner *luo_planner_find(const char *name)
     return NULL;
 }
 
+static luo_status unknown_planner(luo_cli *cli, const char *name)
+{
+    enum { N = sizeof planners / sizeof *planners };
+    const char *names[N];
+    luo_str s = {0};
+    for (int i = 0; i < N; i++) names[i] = planners[i].name;
+    luo_say_expected(&s, name, names, N);
+    luo_cli_error(cli, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&s));
+    luo_str_free(&s);
+    return LUO_EUSAGE;
+}
+
 luo_status luo_verb_plan_run(luo_cli *cli)
 {
     static const char *const later[] = {"hydraulis", "hap", "auto"};
@@ -122,9 +135,7 @@ luo_status luo_verb_plan_run(luo_cli *cli)
             return luo_cli_error(cli, LUO_EUSAGE, "planner `%s` is not in this version; `uniform` "
                                                   "and `malleus` are.", name);
     const luo_planner *p = luo_planner_find(name);
-    if (!p)
-        return luo_cli_error(cli, LUO_EUSAGE, "unknown planner `%s`; `uniform` and `malleus` are "
-                                              "known.", name);
+    if (!p) return unknown_planner(cli, name);
     const luo_status st = p->run(cli, &err);
     return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "core/base/words.h"
 
 #define N(t) ((int)(sizeof(t) / sizeof(t)[0]))
 
@@ -345,6 +346,29 @@ const luo_verb *luo_verb_find(const char *name)
     for (int i = 0; i < luo_nverbs; i++)
         if (strcmp(luo_verbs[i].name, name) == 0) return &luo_verbs[i];
     return NULL;
+}
+
+/* Verbs of the plan for later versions: named, so that nobody looks for a spelling mistake. */
+static const char *const later[] = {"report", "validate", "replay", "sweep", "import", "export"};
+
+luo_status luo_verb_unknown(const char *word, luo_err *err)
+{
+    const char *names[N(luo_verbs)];
+    for (size_t i = 0; i < N(later); i++)
+        if (strcmp(word, later[i]) == 0)
+            return luo_err_set(err, LUO_EUSAGE,
+                               "verb `%s` is not in this version; `luoshu help` "
+                               "lists the verbs it has.",
+                               word);
+    for (int i = 0; i < luo_nverbs; i++) names[i] = luo_verbs[i].name;
+    /* `simulate` is further from `sim` than two letters, but plainly means it. */
+    const char *near = luo_text_nearest(word, names, luo_nverbs);
+    for (int i = 0; i < luo_nverbs && !near; i++)
+        if (strncmp(word, names[i], strlen(names[i])) == 0) near = names[i];
+    if (near)
+        return luo_err_set(err, LUO_EUSAGE, "unknown verb `%s`; did you mean `%s`?", word, near);
+    return luo_err_set(err, LUO_EUSAGE, "unknown verb `%s`; `luoshu --help` lists the known ones.",
+                       word);
 }
 
 void luo_main_help(FILE *out)

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/utf8.h"
+
 static const struct {
     const char *name, *text;
     int code;
@@ -32,11 +34,13 @@ int luo_status_exit(luo_status st)
     return known(st) ? table[st].code : 70;
 }
 
-/* A text that does not fit ends in "..", so that a cut is never silent. */
+/* Every sentence is made here. It may quote any bytes of a file, so they are given a form that can
+ * be shown. A text that does not fit ends in "..", so that a cut is never silent. */
 static void format(char *out, size_t size, const char *fmt, va_list ap)
 {
-    const int n = vsnprintf(out, size, fmt, ap);
-    if (n >= 0 && (size_t)n >= size) memcpy(out + size - 3, "..", 3);
+    char raw[LUO_ERR_TEXT + 1]; /* one more than fits, so that luo_text_show sees the cut */
+    vsnprintf(raw, sizeof raw, fmt, ap);
+    luo_text_show(out, size, raw);
 }
 
 luo_status luo_err_set(luo_err *err, luo_status st, const char *fmt, ...)
@@ -55,7 +59,7 @@ luo_status luo_err_set(luo_err *err, luo_status st, const char *fmt, ...)
 luo_status luo_err_at(luo_err *err, luo_status st, const char *path, int line, int col)
 {
     if (!err || st == LUO_OK || err->path[0]) return st;
-    snprintf(err->path, sizeof err->path, "%s", path ? path : "");
+    luo_text_show(err->path, sizeof err->path, path ? path : "");
     err->line = line;
     err->col = col;
     return st;
@@ -80,7 +84,7 @@ luo_status luo_err_prefix(luo_err *err, luo_status st, const char *fmt, ...)
     format(head, sizeof head, fmt, ap);
     va_end(ap);
     snprintf(all, sizeof all, "%s: %s", head, err->text);
-    snprintf(err->text, sizeof err->text, "%.*s", LUO_ERR_TEXT - 1, all);
+    luo_text_show(err->text, sizeof err->text, all);
     return st;
 }
 
@@ -154,7 +158,7 @@ luo_status luo_diags_add(luo_diags *d, luo_severity severity, luo_status st, con
     x->err.st = st;
     x->err.line = line;
     x->err.col = col;
-    snprintf(x->err.path, sizeof x->err.path, "%s", path ? path : "");
+    luo_text_show(x->err.path, sizeof x->err.path, path ? path : "");
     format(x->err.text, sizeof x->err.text, fmt, ap);
     va_end(ap);
     return st;

@@ -1,4 +1,4 @@
-/* core/base/str.h: a string that grows, and small helpers over text. */
+/* core/base/str.h: a string that grows, and device sets. Names that a user meant: words.h. */
 #ifndef LUO_CORE_BASE_STR_H
 #define LUO_CORE_BASE_STR_H
 #include <stdbool.h>
@@ -23,12 +23,6 @@ void luo_str_addf(luo_str *s, const char *fmt, ...) LUO_PRINTF(2, 3);
 void luo_str_clear(luo_str *s); /* keeps the memory */
 void luo_str_free(luo_str *s);
 const char *luo_str_get(const luo_str *s); /* "" when empty */
-
-/* Damerau-Levenshtein distance (restricted), at most `limit` + 1. */
-int luo_text_distance(const char *a, const char *b, int limit);
-/* The nearest of names[0..n) at distance <= 2, the first on ties; else the one with the same stem
- * before a unit suffix; else NULL (conventions.md 3.5). */
-const char *luo_text_nearest(const char *word, const char *const *names, int n);
 
 /* Device set "[0-3,7]" (conventions.md 2). Print: runs of 3 or more ascending ids as a-b. */
 void luo_devset_print(luo_str *s, const int32_t *dev, int32_t n);

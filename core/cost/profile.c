@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "core/base/str.h"
+#include "core/base/words.h"
 
 /* accuracy.md 3.1: name, unit in SI, default, and the range in which the number makes sense
  * (wider than the bounds of a fit: W may be an achieved value with memory_ratio 1). */
@@ -73,15 +73,12 @@ static luo_status unknown_value(const luo_profile *p, const luo_value *v, luo_er
 {
     const char *names[PARAMS];
     for (int i = 0; i < PARAMS; i++) names[i] = params[i].name;
-    const char *near = luo_text_nearest(v->name, names, PARAMS);
-    if (near)
-        return luo_err_set(err, LUO_EINPUT,
-                           "profile `%s` has an unknown value `%s`; did you mean `%s`?", p->name,
-                           v->name, near);
-    return luo_err_set(err, LUO_EINPUT,
-                       "profile `%s` has an unknown value `%s`; the names are listed in "
-                       "accuracy.md 3.1.",
-                       p->name, v->name);
+    luo_str s = {0};
+    luo_say_expected(&s, v->name, names, PARAMS);
+    luo_err_set(err, LUO_EINPUT, "profile `%s` has an unknown value `%s`; %s", p->name, v->name,
+                luo_str_get(&s));
+    luo_str_free(&s);
+    return LUO_EINPUT;
 }
 
 static luo_status take_value(luo_profile *p, int32_t i, luo_err *err)

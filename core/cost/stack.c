@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "core/base/str.h"
+#include "core/base/words.h"
 #include "core/cost/profile.h"
 
 #define F(field) offsetof(luo_stack, field)
@@ -56,11 +56,11 @@ static luo_status unknown(const char *name, luo_err *err)
     const char *names[VALUES + SWITCHES];
     for (int i = 0; i < VALUES; i++) names[i] = values[i].name;
     for (int i = 0; i < SWITCHES; i++) names[VALUES + i] = switches[i].name;
-    const char *near = luo_text_nearest(name, names, VALUES + SWITCHES);
-    if (near)
-        return luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; did you mean `%s`?", name, near);
-    return luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; the names are listed in accuracy.md "
-                                        "3.1.", name);
+    luo_str s = {0};
+    luo_say_expected(&s, name, names, VALUES + SWITCHES);
+    luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; %s", name, luo_str_get(&s));
+    luo_str_free(&s);
+    return LUO_EINPUT;
 }
 
 luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *err)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/str.h"
+#include "core/base/words.h"
 #include "core/cost/cluster.h"
 
 typedef struct parser {
@@ -39,14 +39,17 @@ static int32_t find_group(const luo_cluster *c, const char *name, size_t len)
 
 static luo_status unknown_group(const parser *p, const char *name, size_t len)
 {
-    luo_str known = {0};
-    for (int32_t i = 0; i < p->c->ngroups; i++)
-        luo_str_addf(&known, "%s`%s`", i ? ", " : "", p->c->groups[i].name);
+    const char *names[64];
+    char word[64];
+    luo_str s = {0};
+    int n = 0;
+    for (; n < p->c->ngroups && n < 64; n++) names[n] = p->c->groups[n].name;
+    snprintf(word, sizeof word, "%.*s", (int)len, name);
+    luo_say_expected(&s, word, names, n);
     const luo_status st =
-        known.failed ? luo_err_nomem(p->err)
-                     : WRONG(p, LUO_EINPUT, "no group is named `%.*s`, there is %s.", (int)len,
-                             name, luo_str_get(&known));
-    luo_str_free(&known);
+        s.failed ? luo_err_nomem(p->err)
+                 : WRONG(p, LUO_EINPUT, "no group is named `%s`; %s", word, luo_str_get(&s));
+    luo_str_free(&s);
     return st;
 }
 
@@ -349,6 +352,17 @@ static luo_status read_any(const parser *p, int kind, const char *name, luo_targ
     return unexpected(p, "`any` draws a device of a set, a node or a link of a group");
 }
 
+static luo_status unknown_kind(const parser *p, const char *word, const char *colon)
+{
+    char kind[32] = "";
+    if (colon) snprintf(kind, sizeof kind, "%.*s", (int)(colon - word), word);
+    const char *near = luo_text_nearest(kind, kinds, KINDS);
+    if (near) return WRONG(p, LUO_EPARSE, "did you mean `%s:`?", near);
+    return WRONG(p, LUO_EPARSE, "%s.",
+                 "`device:`, `node:`, `group:`, `rack:`, `switch:` or "
+                 "`link:` and a name is expected");
+}
+
 luo_status luo_target_parse(luo_arena *arena, const luo_cluster *c, const char *text,
                             luo_target *out, luo_err *err)
 {
@@ -364,9 +378,7 @@ luo_status luo_target_parse(luo_arena *arena, const luo_cluster *c, const char *
         if (strlen(kinds[i]) == (size_t)(colon - word) &&
             strncmp(kinds[i], word, strlen(kinds[i])) == 0)
             kind = i;
-    if (kind == KINDS)
-        LUO_TRY_OUT(WRONG(&p, LUO_EPARSE, "%s.", "`device:`, `node:`, `group:`, `rack:`, `switch:` "
-                                                 "or `link:` and a name is expected"));
+    if (kind == KINDS) LUO_TRY_OUT(unknown_kind(&p, word, colon));
     t.kind = kind == SWITCH || kind == LINK ? LUO_TARGET_LINKS : LUO_TARGET_DEVICES;
     if (any) {
         LUO_TRY_OUT(read_any(&p, kind, colon + 1, &t));

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/base/words.h"
+
 static const char *const names[] = {"greedy", "minrank", "rr", "rr-node", "cost", "exact"};
 
 const char *luo_sender_name(luo_sender s)
@@ -17,10 +19,11 @@ luo_status luo_sender_parse(const char *name, luo_sender *out, luo_err *err)
             *out = (luo_sender)i;
             return LUO_OK;
         }
-    return luo_err_set(err, LUO_EUSAGE,
-                       "unknown planner `%s`; greedy, minrank, rr, rr-node, cost and exact are "
-                       "known.",
-                       name);
+    luo_str s = {0};
+    luo_say_expected(&s, name, names, (int)(sizeof names / sizeof *names));
+    luo_err_set(err, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&s));
+    luo_str_free(&s);
+    return LUO_EUSAGE;
 }
 
 int32_t luo_link_class_regular(const void *ctx, int32_t a, int32_t b)

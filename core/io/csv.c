@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/utf8.h"
+
 struct luo_csv {
     const char *name;
     const luo_csv_column *columns;
@@ -278,8 +280,11 @@ static void bad_cell(luo_csv *t, int i, const char *text)
     int n = 0;
     if (c->type == LUO_CSV_WORD) {
         while (c->words[n]) n++;
-        luo_say_choices(&words, c->words, n);
-        want = luo_str_get(&words);
+        luo_say_expected(&words, text, c->words, n);
+        luo_csv_error(t, i, *text ? "`%s` is `%.60s`; %s" : "`%s` is empty%.0s; %s", c->name, text,
+                      luo_str_get(&words));
+        luo_str_free(&words);
+        return;
     } else if (c->type == LUO_CSV_TEXT) {
         luo_csv_error(t, i, "`%s` is %s; a text is expected.", c->name,
                       *text ? "not UTF-8" : "empty");
@@ -295,7 +300,6 @@ static void bad_cell(luo_csv *t, int i, const char *text)
         luo_csv_error(t, i, "`%s` is `%.60s`; %s is expected.", c->name, text, want);
     else
         luo_csv_error(t, i, "`%s` is empty; %s is expected.", c->name, want);
-    luo_str_free(&words);
 }
 
 static bool take_cell(const luo_csv_column *c, const char *text, luo_csv_cell *out)

@@ -254,12 +254,14 @@ int luo_json_word(luo_json *j, const luo_json_at *up, const char *key, const cha
     for (int i = 0; json_is_string(at.v) && i < n; i++)
         if (strcmp(words[i], json_string_value(at.v)) == 0) return i;
     luo_str s = {0};
-    luo_say_choices(&s, words, n);
-    if (json_is_string(at.v))
-        luo_json_error(j, &at, false, "`%s` is `%.60s`; %s is expected.", key,
-                       json_string_value(at.v), luo_str_get(&s));
-    else
+    if (json_is_string(at.v)) {
+        luo_say_expected(&s, json_string_value(at.v), words, n);
+        luo_json_error(j, &at, false, "`%s` is `%.60s`; %s", key, json_string_value(at.v),
+                       luo_str_get(&s));
+    } else {
+        luo_say_choices(&s, words, n);
         wrong(j, &at, luo_str_get(&s));
+    }
     luo_str_free(&s);
     return otherwise;
 }

@@ -2,8 +2,10 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/utf8.h"
 #include "core/io/table.h"
 
 luo_jsonw luo_jsonw_start(luo_str *out)
@@ -13,12 +15,21 @@ luo_jsonw luo_jsonw_start(luo_str *out)
 
 void luo_json_quote(luo_str *out, const char *s)
 {
+    const size_t n = strlen(s);
     luo_str_addc(out, '"');
-    for (const unsigned char *p = (const unsigned char *)s; *p; p++) {
-        if (*p == '"' || *p == '\\') luo_str_addf(out, "\\%c", *p);
-        else if (*p == '\n') luo_str_add(out, "\\n");
-        else if (*p < 0x20 || *p == 0x7f) luo_str_addf(out, "\\u%04x", *p);
-        else luo_str_addc(out, (char)*p);
+    for (size_t i = 0, k; i < n; i += k ? k : 1) {
+        const unsigned char c = (unsigned char)s[i];
+        k = luo_utf8_sequence(s + i, n - i);
+        if (c == '"' || c == '\\')
+            luo_str_addf(out, "\\%c", c);
+        else if (c == '\n')
+            luo_str_add(out, "\\n");
+        else if (c < 0x20 || c == 0x7f)
+            luo_str_addf(out, "\\u%04x", c);
+        else if (k)
+            luo_str_addn(out, s + i, k);
+        else
+            luo_str_add(out, LUO_UTF8_BAD); /* names of files may hold any bytes */
     }
     luo_str_addc(out, '"');
 }

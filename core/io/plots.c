@@ -313,12 +313,14 @@ static luo_status check(plotter *p)
     const char *program = p->o->gnuplot ? p->o->gnuplot : "gnuplot";
     bool known = !p->o->figure;
     for (int i = 0; i < FIGURES; i++) known |= p->o->figure && strcmp(p->o->figure, names[i]) == 0;
-    if (!known)
-        return luo_diags_add(
-            p->diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0,
-            "unknown figure `%s`; throughput, goodput, stepcdf, timelost, breakdown, predicted, "
-            "gantt, memory, switch, slowdown and links are known.",
-            p->o->figure);
+    if (!known) {
+        luo_str s = {0};
+        luo_say_expected(&s, p->o->figure, names, FIGURES);
+        luo_diags_add(p->diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0, "unknown figure `%s`; %s",
+                      p->o->figure, luo_str_get(&s));
+        luo_str_free(&s);
+        return LUO_EUSAGE;
+    }
     find_program(program, p->program, sizeof p->program);
     if (!p->program[0])
         return luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,

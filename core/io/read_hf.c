@@ -258,8 +258,13 @@ luo_status luo_hf_model(luo_yaml_doc *doc, const json_t *config, const luo_overr
     while (t < CYAML_ARRAY_LEN(types) && type && strcmp(types[t].type, type) != 0) t++;
     if (!type || t == CYAML_ARRAY_LEN(types)) {
         const luo_yaml at = here(&h, "model_type");
-        return luo_yaml_error(doc, &at, "`model_type` is `%.60s`; `llama`, `mistral`, `qwen2`, "
-                                        "`qwen3` or `gpt2` is expected.", type ? type : "");
+        const char *names[CYAML_ARRAY_LEN(types)];
+        luo_str s = {0};
+        for (t = 0; t < CYAML_ARRAY_LEN(types); t++) names[t] = types[t].type;
+        luo_say_expected(&s, type ? type : "", names, (int)t);
+        luo_yaml_error(doc, &at, "`model_type` is `%.60s`; %s", type ? type : "", luo_str_get(&s));
+        luo_str_free(&s);
+        return LUO_EINPUT;
     }
     doc->root = LUO_NEW(doc->arena, luo_yaml);
     if (!doc->root) return luo_yaml_nomem(doc);

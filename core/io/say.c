@@ -139,12 +139,6 @@ static const char *unit_of(const char *name)
     return NULL;
 }
 
-void luo_say_choices(luo_str *s, const char *const *names, int n)
-{
-    for (int i = 0; i < n; i++)
-        luo_str_addf(s, "%s`%s`", i == 0 ? "" : i == n - 1 ? " or " : ", ", names[i]);
-}
-
 void luo_say_unknown(luo_str *s, const char *word, const char *const *names, int n, int *meant)
 {
     const char *near = luo_text_nearest(word, names, n);
@@ -162,32 +156,4 @@ void luo_say_unknown(luo_str *s, const char *word, const char *const *names, int
         luo_say_choices(s, names, n);
         luo_str_add(s, " is expected.");
     }
-}
-
-/* Length of the UTF-8 sequence at p; 0: not valid. */
-static size_t sequence(const unsigned char *p, size_t n)
-{
-    if (p[0] < 0x80) return p[0] != 0;
-    if (n >= 2 && p[0] >= 0xc2 && p[0] <= 0xdf && (p[1] & 0xc0) == 0x80) return 2;
-    if (n >= 3 && (p[0] & 0xf0) == 0xe0 && (p[1] & 0xc0) == 0x80 && (p[2] & 0xc0) == 0x80) {
-        const unsigned c = (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
-        return c >= 0x800 && (c < 0xd800 || c > 0xdfff) ? 3 : 0;
-    }
-    if (n >= 4 && (p[0] & 0xf8) == 0xf0 && (p[1] & 0xc0) == 0x80 && (p[2] & 0xc0) == 0x80 &&
-        (p[3] & 0xc0) == 0x80) {
-        const unsigned c = (p[0] & 7u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 |
-                           (p[3] & 0x3fu);
-        return c >= 0x10000 && c <= 0x10ffff ? 4 : 0;
-    }
-    return 0;
-}
-
-bool luo_utf8_valid(const char *text, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        const size_t k = sequence((const unsigned char *)text + i, n - i);
-        if (!k) return false;
-        i += k;
-    }
-    return true;
 }

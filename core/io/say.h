@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base/str.h"
+#include "core/base/words.h"
 
 /* lo <= x <= hi, or lo < x when open. Whole numbers are held exactly up to 2^53. */
 typedef struct luo_limit {
@@ -33,8 +33,4 @@ bool luo_number_whole(const char *text, size_t n, int64_t *out);
 /* The second half of an unknown-key message: "did you mean `slowdown`?", the key with the unit, or
  * the list of keys. *meant (may be NULL): index of the key suggested, -1 none. */
 void luo_say_unknown(luo_str *s, const char *word, const char *const *names, int n, int *meant);
-/* "`a`, `b` or `c`" */
-void luo_say_choices(luo_str *s, const char *const *names, int n);
-/* True if text[0..n) is valid UTF-8 without a 0 byte. */
-bool luo_utf8_valid(const char *text, size_t n);
 #endif

@@ -248,16 +248,14 @@ static bool policy_here(luo_yaml_doc *doc, const luo_yaml *name)
     const char *const *names = luo_policy_names(&n);
     if (listed(names, n, name->text)) return true;
     luo_str s = {0};
-    luo_say_choices(&s, names, n);
-    const char *near = luo_text_nearest(name->text, known_policies, COUNT(known_policies));
-    if (listed(known_policies, COUNT(known_policies), name->text))
+    if (listed(known_policies, COUNT(known_policies), name->text)) {
+        luo_say_choices(&s, names, n);
         luo_yaml_error(doc, name, "policy `%s` is not in this build; %s is.", name->text,
                        luo_str_get(&s));
-    else if (near)
-        luo_yaml_error(doc, name, "unknown policy `%.60s`; did you mean `%s`?", name->text, near);
-    else
-        luo_yaml_error(doc, name, "unknown policy `%.60s`; %s is expected.", name->text,
-                       luo_str_get(&s));
+    } else {
+        luo_say_expected(&s, name->text, names, n);
+        luo_yaml_error(doc, name, "unknown policy `%.60s`; %s", name->text, luo_str_get(&s));
+    }
     luo_str_free(&s);
     return false;
 }
@@ -308,12 +306,15 @@ void luo_check_planner(luo_yaml_doc *doc, const luo_yaml *map)
     static const char *const later[] = {"hydraulis", "hap", "auto"};
     const luo_yaml *name = luo_yaml_get(map, "name");
     if (listed(here, COUNT(here), name->text)) return;
-    luo_yaml_error(doc, name,
-                   listed(later, COUNT(later), name->text)
-                       ? "planner `%.60s` is not in this build; `uniform` and `malleus` "
-                         "are."
-                       : "unknown planner `%.60s`; `uniform` or `malleus` is expected.",
-                   name->text);
+    luo_str s = {0};
+    if (listed(later, COUNT(later), name->text)) {
+        luo_yaml_error(doc, name, "planner `%s` is not in this build; `uniform` and `malleus` are.",
+                       name->text);
+    } else {
+        luo_say_expected(&s, name->text, here, COUNT(here));
+        luo_yaml_error(doc, name, "unknown planner `%.60s`; %s", name->text, luo_str_get(&s));
+    }
+    luo_str_free(&s);
 }
 
 /* ---- the rest ---- */

@@ -37,14 +37,13 @@ static const luo_yaml_rule *rule_of(const context *c, const luo_yaml *x)
     return plain;
 }
 
-static const char *words(const cyaml_schema_value_t *s, luo_str *out)
+enum { WORDS_MAX = 64 };
+static int words(const cyaml_schema_value_t *s, const char **names)
 {
-    const char *names[64];
     int n = 0;
-    for (uint32_t i = 0; i < s->enumeration.count && n < 64; i++)
+    for (uint32_t i = 0; i < s->enumeration.count && n < WORDS_MAX; i++)
         names[n++] = s->enumeration.strings[i].str;
-    luo_say_choices(out, names, n);
-    return luo_str_get(out);
+    return n;
 }
 
 /* Limits of a whole number: those of the C type that libcyaml stores it in, cut by the rule. */
@@ -62,6 +61,7 @@ static const char *expected(const context *c, const luo_yaml *x, const cyaml_sch
                             char *buf, size_t size)
 {
     const luo_yaml_rule *r = rule_of(c, x);
+    const char *names[WORDS_MAX];
     luo_str choices = {0};
     luo_limit l = r ? r->limit : (luo_limit)LUO_FROM(-INFINITY);
     double v = NAN;
@@ -77,7 +77,8 @@ static const char *expected(const context *c, const luo_yaml *x, const cyaml_sch
     case CYAML_BOOL:
         return "`true` or `false`";
     case CYAML_ENUM:
-        snprintf(buf, size, "%s", words(s, &choices));
+        luo_say_choices(&choices, names, words(s, names));
+        snprintf(buf, size, "%s", luo_str_get(&choices));
         luo_str_free(&choices);
         return buf;
     case CYAML_MAPPING:
@@ -92,13 +93,23 @@ static const char *expected(const context *c, const luo_yaml *x, const cyaml_sch
     }
 }
 
+/* The word that was meant by one that is none of an enumeration; NULL: none is near. */
+static const char *meant(const luo_yaml *x, const cyaml_schema_value_t *s)
+{
+    const char *names[WORDS_MAX];
+    if (s->type != CYAML_ENUM || x->type != LUO_YAML_SCALAR) return NULL;
+    return luo_text_nearest(x->text, names, words(s, names));
+}
+
 static void wrong(const context *c, const luo_yaml *x, const cyaml_schema_value_t *s)
 {
     char buf[256];
     const char *want = expected(c, x, s, buf, sizeof buf);
-    const char *name = name_of(x);
+    const char *name = name_of(x), *near = meant(x, s);
     if (!*name) name = "the file";
-    if (x->type == LUO_YAML_MAP)
+    if (near)
+        luo_yaml_error(c->doc, x, "`%s` is `%.60s`; did you mean `%s`?", name, x->text, near);
+    else if (x->type == LUO_YAML_MAP)
         luo_yaml_error(c->doc, x, "`%s` is a mapping; %s is expected.", name, want);
     else if (x->type == LUO_YAML_LIST)
         luo_yaml_error(c->doc, x, "`%s` is a list; %s is expected.", name, want);

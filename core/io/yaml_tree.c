@@ -5,6 +5,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "core/base/utf8.h"
 #include "core/io/yaml_strict.h"
 
 enum { DEPTH_MAX = 32, KEYS_MAX = 64, NODES_MAX = 4000000 };

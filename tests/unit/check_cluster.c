@@ -391,9 +391,10 @@ static const struct {
     {LUO_FABRIC_SINGLE, "node:a-9", "group `a` has nodes 0 to 2.", LUO_EINPUT},
     {LUO_FABRIC_SINGLE, "node:a-01", "group `a` has nodes 0 to 2.", LUO_EINPUT},
     {LUO_FABRIC_SINGLE, "node:a-", "group `a` has nodes 0 to 2.", LUO_EINPUT},
-    {LUO_FABRIC_SINGLE, "node:h20-0", "no group is named `h20`, there is `a`, `b`.", LUO_EINPUT},
+    {LUO_FABRIC_SINGLE, "node:h20-0", "no group is named `h20`; `a` or `b` is expected.",
+     LUO_EINPUT},
     {LUO_FABRIC_SINGLE, "node:a", "a node is named GROUP-I, as `h20-1`.", LUO_EINPUT},
-    {LUO_FABRIC_SINGLE, "group:c", "no group is named `c`, there is `a`, `b`.", LUO_EINPUT},
+    {LUO_FABRIC_SINGLE, "group:c", "no group is named `c`; `a` or `b` is expected.", LUO_EINPUT},
     {LUO_FABRIC_SINGLE, "rack:r7", "no rack is named `r7`, the first is `r0`.", LUO_EINPUT},
     {LUO_FABRIC_SINGLE, "switch:r0/leaf",
      "a `single` fabric has no leaves, its one switch is `spine`.", LUO_EINPUT},
@@ -407,7 +408,8 @@ static const struct {
      "no link has that name, names are as `h20-1/nic3`, `r0/up` or `storage`.", LUO_EINPUT},
     {LUO_FABRIC_SINGLE, "any rack:r0",
      "`any` draws a device of a set, a node or a link of a group.", LUO_EINPUT},
-    {LUO_FABRIC_SINGLE, "any node:r0", "no group is named `r0`, there is `a`, `b`.", LUO_EINPUT},
+    {LUO_FABRIC_SINGLE, "any node:r0", "no group is named `r0`; `a` or `b` is expected.",
+     LUO_EINPUT},
 };
 
 START_TEST(target)

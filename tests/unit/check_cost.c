@@ -386,7 +386,13 @@ static const struct {
     {LUO_VALUE("gemm_rati", 1), false, false, false,
      "profile `x` has an unknown value `gemm_rati`; did you mean `gemm_ratio`?"},
     {LUO_VALUE("zzz", 1), false, false, false,
-     "profile `x` has an unknown value `zzz`; the names are listed in accuracy.md 3.1."},
+     "profile `x` has an unknown value `zzz`; `peak_bf16_tflop_per_s`, "
+     "`peak_f32_tflop_per_s`, `peak_f64_tflop_per_s`, `peak_f16_tflop_per_s`, "
+     "`peak_tf32_tflop_per_s`, `peak_fp8_tflop_per_s`, `memory_gbytes_per_s`, `memory_gib`, "
+     "`reserved_gib`, `sm_count`, `launch_us`, `gemm_ratio`, `gemm_depth`, `memory_ratio`, "
+     "`attention_forward_ratio`, `attention_backward_ratio`, `misaligned_factor`, "
+     "`net_ratio`, `net_half_bytes`, `p2p_us`, `overlap_loss_nvlink_ratio` or "
+     "`overlap_loss_net_ratio` is expected."},
     {LUO_VALUE("memory_gib", 80), false, false, false,
      "profile `x` gives `memory_gib` twice; give it once."},
     {LUO_VALUE("launch_us", NAN), false, false, false,

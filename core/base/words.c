@@ -1,0 +1,78 @@
+#include "core/base/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int min2(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int luo_text_distance(const char *a, const char *b, int limit)
+{
+    enum { MAX = 64 };
+    const size_t la = strlen(a), lb = strlen(b);
+    if (la >= MAX || lb >= MAX || abs((int)la - (int)lb) > limit) return limit + 1;
+    int d[MAX + 1][MAX + 1];
+    for (size_t i = 0; i <= la; i++) d[i][0] = (int)i;
+    for (size_t j = 0; j <= lb; j++) d[0][j] = (int)j;
+    for (size_t i = 1; i <= la; i++)
+        for (size_t j = 1; j <= lb; j++) {
+            int best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            best = min2(best, min2(d[i - 1][j], d[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                best = min2(best, d[i - 2][j - 2] + 1);
+            d[i][j] = best;
+        }
+    return min2(d[la][lb], limit + 1);
+}
+
+/* Length of the name without its unit: "bandwidth" of "bandwidth_gbps". */
+static size_t stem(const char *name)
+{
+    const char *end = strchr(name, '_');
+    return end ? (size_t)(end - name) : strlen(name);
+}
+
+/* Less than half of the longer one is wrong: `x` does not mean `on`. */
+static bool alike(const char *a, const char *b, int distance)
+{
+    const size_t la = strlen(a), lb = strlen(b);
+    return 2 * (size_t)distance < (la > lb ? la : lb);
+}
+
+const char *luo_text_nearest(const char *word, const char *const *names, int n)
+{
+    const char *best = NULL;
+    int least = 3;
+    for (int i = 0; i < n; i++) {
+        const int d = luo_text_distance(word, names[i], 2);
+        if (d < least && alike(word, names[i], d)) {
+            least = d;
+            best = names[i];
+        }
+    }
+    if (best) return best;
+    for (int i = 0; i < n; i++)
+        if (stem(word) >= 4 && stem(word) == stem(names[i]) &&
+            strncmp(word, names[i], stem(word)) == 0 && strchr(word, '_'))
+            return names[i];
+    return NULL;
+}
+
+void luo_say_choices(luo_str *s, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        luo_str_addf(s, "%s`%s`", i == 0 ? "" : i == n - 1 ? " or " : ", ", names[i]);
+}
+
+void luo_say_expected(luo_str *s, const char *word, const char *const *names, int n)
+{
+    const char *near = luo_text_nearest(word, names, n);
+    if (near) {
+        luo_str_addf(s, "did you mean `%s`?", near);
+        return;
+    }
+    luo_say_choices(s, names, n);
+    luo_str_add(s, n == 1 ? " is the only one." : " is expected.");
+}
