@@ -56,15 +56,23 @@ static int32_t say_message(scene *s, const luo_instr *in, const luo_slot *slot)
     return m->peer;
 }
 
+/* Whether a device waits in that very communication. An operation may have an exchange in which one
+ * device is in several groups, so the group has to be the same, too. */
+static bool takes_part(const scene *s, int32_t device, const luo_instr *in, const luo_slot *slot)
+{
+    const luo_program *p = NULL;
+    const luo_instr *other = instr_of(s, device, &p);
+    return waits(s, device) && other->kind == in->kind && other->exchange == in->exchange &&
+           other->op == in->op && p->slots[other->slot].group == slot->group;
+}
+
 /* The first member that is not in the same communication; those that do not wait come first. */
 static int32_t say_collective(scene *s, int32_t device, const luo_instr *in, const luo_slot *slot)
 {
     const luo_group *g = &s->set->groups[slot->group];
     int32_t peer = -1;
     for (int32_t i = g->n - 1; i >= 0; i--) {
-        const luo_instr *other = instr_of(s, g->dev[i], NULL);
-        const bool here = other && other->exchange == in->exchange && other->op == in->op;
-        if (g->dev[i] == device || (here && waits(s, g->dev[i]))) continue;
+        if (g->dev[i] == device || takes_part(s, g->dev[i], in, slot)) continue;
         if (peer < 0 || !waits(s, g->dev[i])) peer = g->dev[i];
     }
     luo_str_addf(&s->text, "waits in %s of `%s`, group ", luo_coll_name(in->coll), name_of(s, in));

@@ -305,6 +305,49 @@ START_TEST(chains)
 }
 END_TEST
 
+/* The instruction of a device in that exchange whose group is {a, b}. */
+static int32_t find_in_group(const rig *g, int32_t device, int32_t exchange, int32_t a, int32_t b)
+{
+    const luo_program *p = luo_programs_find(g->set, device);
+    const luo_role *role = &g->set->roles[p->role];
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
+        if (in->kind != LUO_INSTR_COLLECTIVE || (exchange >= 0 && in->exchange != exchange))
+            continue;
+        const luo_group *of = &g->set->groups[p->slots[in->slot].group];
+        if (of->n == 2 && of->dev[0] == a && of->dev[1] == b) return i;
+    }
+    return -1;
+}
+
+/* Gradients of pipelines of unequal widths: one operation, one exchange, a group for each half.
+ * Device 2 is in another group than the one in which device 0 waits for it. */
+START_TEST(groups_of_one_exchange)
+{
+    rig g;
+    char text[LUO_ERR_TEXT];
+    rig_open(&g, 3, "2: [0,1]*4 || 2: [2]*4");
+    seat(&g, 3);
+    const int32_t lower = find_in_group(&g, 0, -1, 0, 2);
+    ck_assert_int_ge(lower, 0);
+    const luo_instr *in = &g.set->roles[luo_programs_find(g.set, 0)->role].instr[lower];
+    const int32_t upper = find_in_group(&g, 2, in->exchange, 1, 2);
+    ck_assert_int_ge(upper, 0);
+    ck_assert_int_eq(g.set->roles[luo_programs_find(g.set, 2)->role].instr[upper].op, in->op);
+    be(&g, 0, lower, true);
+    be(&g, 2, upper, true);
+    g.b->fleet.at[1].where.silent = true;
+    stuck(&g, text);
+    printf("%s\n", text);
+    ck_assert_ptr_nonnull(strstr(text, "group [0,2] (dp, instruction "));
+    ck_assert_ptr_nonnull(strstr(text, ") for device 2; device 2 waits in "));
+    ck_assert_ptr_nonnull(strstr(text, "group [1,2] (dp, instruction "));
+    ck_assert_ptr_nonnull(strstr(text, ") for device 1; device 1 never issued it: it does not "
+                                       "answer (process 101 on )."));
+    unseat(&g);
+}
+END_TEST
+
 /* ---- the table ---- */
 
 START_TEST(refused_configs)
@@ -340,4 +383,4 @@ START_TEST(refused_configs)
 END_TEST
 
 RIG_MAIN("exec.coord", LUO_T(orders_of_devices), LUO_T(orders_of_links), LUO_T(quiet_steps),
-         LUO_T(results), LUO_T(chains), LUO_T(refused_configs))
+         LUO_T(results), LUO_T(chains), LUO_T(groups_of_one_exchange), LUO_T(refused_configs))
