@@ -1,6 +1,5 @@
 #include "cli/child.h"
 
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,7 +149,7 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
 static void keep_notes(luo_child_slot *slot, const luo_diags *notes)
 {
     for (const luo_diag *d = notes->first; d && slot->nnotes < LUO_NOTES_MAX; d = d->next)
-        snprintf(slot->note[slot->nnotes++], sizeof slot->note[0], "%.255s", d->err.text);
+        snprintf(slot->note[slot->nnotes++], sizeof slot->note[0], "%s", d->err.text);
 }
 
 pid_t luo_child_start(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot)
@@ -186,12 +185,11 @@ static bool own_fault(int sig)
 /* How a real run can go on. */
 static void say_way(luo_cli *cli, const luo_session *s, int32_t index, char *text, size_t size)
 {
-    char path[PATH_MAX];
-    int64_t step;
+    luo_found found = {0};
     const char *dir = checkpoints_of(cli, s, index);
-    if (dir && luo_checkpoint_find(dir, INT64_MAX, path, sizeof path, &step, NULL) == LUO_OK)
-        snprintf(text, size, "; step %lld can be resumed with `--resume %.500s`", (long long)step,
-                 dir);
+    if (dir && luo_checkpoint_find(cli->arena, dir, INT64_MAX, &found, NULL) == LUO_OK)
+        snprintf(text, size, "; step %lld can be resumed with `--resume %.500s`",
+                 (long long)found.step, dir);
     else
         snprintf(text, size, "; there is no checkpoint of this run to resume from");
 }

@@ -18,7 +18,7 @@ typedef struct luo_child_slot {
     int stopped; /* signal that told it to end; 0: none */
     double wall_s;
     int32_t nnotes; /* warnings of the run, for the terminal */
-    char note[LUO_NOTES_MAX][256];
+    char note[LUO_NOTES_MAX][LUO_ERR_TEXT];
 } luo_child_slot;
 
 /* Forks and runs policy `index` into dir/LABEL. -1: no process could be made. */

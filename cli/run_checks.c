@@ -1,6 +1,5 @@
 #include "cli/run_checks.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "core/io/checkpoint_info.h"
@@ -49,12 +48,11 @@ static luo_dtype dtype_of(const luo_scenario *sc)
 luo_status luo_run_check_resume(luo_cli *cli, const luo_scenario *sc, const luo_exec_options *x,
                                 luo_err *err)
 {
-    char path[PATH_MAX];
-    int64_t step;
+    luo_found found = {0};
     luo_checkpoint_info info;
     if (!x->resume) return LUO_OK;
-    LUO_TRY(luo_checkpoint_find(x->resume, INT64_MAX, path, sizeof path, &step, err));
-    const char *file = luo_arena_printf(cli->arena, "%s/state.json", path);
+    LUO_TRY(luo_checkpoint_find(cli->arena, x->resume, INT64_MAX, &found, err));
+    const char *path = found.path, *file = luo_arena_printf(cli->arena, "%s/state.json", path);
     if (!file) return luo_err_nomem(err);
     LUO_TRY(luo_read_checkpoint_info(cli->arena, file, &info, err));
     LUO_TRY(luo_checkpoint_same_model(&info.model, sc->model, err));

@@ -1,8 +1,10 @@
-/* cli/verb_check.c: `luoshu check FILE...`: any file of ours, by its schema or CSV header. */
+/* cli/verb_check.c: `luoshu check FILE...`: any file of ours, by its schema or CSV header;
+ * files of tensors by their names. */
 #include <string.h>
 
 #include "cli/load.h"
 #include "core/io/io.h"
+#include "exec/tensor_file.h"
 
 typedef struct context { /* of plans; NULL where the option is not given */
     luo_model *model;
@@ -20,10 +22,36 @@ static luo_status check_plan(luo_cli *cli, const char *path, const context *c, l
     return luo_cli_fits(cli, plan, c->cluster, set, err);
 }
 
+static bool holds_tensors(const char *path)
+{
+    static const char *const ends[] = {".safetensors", ".safetensors.index.json"};
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (n > strlen(ends[i]) && strcmp(path + n - strlen(ends[i]), ends[i]) == 0) return true;
+    return false;
+}
+
+static luo_status check_tensors(luo_cli *cli, const char *path, luo_err *err)
+{
+    luo_tensor_file f;
+    LUO_TRY(luo_tensor_file_open(cli->arena, path, &f, err));
+    const luo_status st = luo_tensor_file_verify(&f, (luo_share){.ranks = 1}, err);
+    bool summed = f.head.n == 0;
+    for (int32_t i = 0; i < f.head.n; i++) summed |= f.head.at[i].summed;
+    if (st == LUO_OK && !summed)
+        luo_cli_note(cli, LUO_NOTE, "`%s` has no checksums; only its head was looked at", path);
+    luo_tensor_file_close(&f);
+    return st;
+}
+
 static luo_status check_one(luo_cli *cli, const char *path, const context *c, const char **kind,
                             luo_err *err)
 {
     luo_file_kind k;
+    if (holds_tensors(path)) {
+        *kind = "tensors";
+        return check_tensors(cli, path, err);
+    }
     LUO_TRY(luo_file_kind_of(path, &k, &cli->diags));
     *kind = luo_file_kind_name(k);
     if (k == LUO_FILE_PLAN) return check_plan(cli, path, c, err);

@@ -124,11 +124,12 @@ static void put_back(const luo_agent *a, const luo_agent_job *j)
     if (a->executor->store) (void)a->executor->store(j->job, false, NULL);
 }
 
-static luo_status init(const luo_agent *a, luo_state *s, const luo_state_order *o, luo_err *err)
+static luo_status init(luo_agent *a, luo_state *s, const luo_state_order *o, luo_err *err)
 {
-    if (o->checkpoint) return luo_checkpoint_load(s, a->model, o->checkpoint, err);
+    const luo_share share = {.rank = a->rank, .ranks = a->nranks, .done = &a->where.done};
+    if (o->checkpoint) return luo_checkpoint_load(s, a->model, o->checkpoint, share, err);
     s->step = 0;
-    if (o->weights) return luo_state_load_weights(s, a->model, o->weights, err);
+    if (o->weights) return luo_state_load_weights(s, a->model, o->weights, share, err);
     luo_state_init(s, a->model, a->setup.seed);
     return LUO_OK;
 }
@@ -151,7 +152,7 @@ static luo_status save(const luo_agent *a, const luo_agent_job *j, luo_state *s,
 }
 
 /* What was begun with stays, also where it could not be saved. */
-static luo_status begin_with(const luo_agent *a, const luo_agent_job *j, luo_state *s,
+static luo_status begin_with(luo_agent *a, const luo_agent_job *j, luo_state *s,
                              const luo_state_order *o, const luo_gather *gather, luo_err *err)
 {
     luo_status st = fetch(a, j, false, err), saved = LUO_OK;

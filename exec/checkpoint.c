@@ -95,12 +95,14 @@ luo_status luo_checkpoint_save(const luo_state *s, const luo_model *model, const
 /* ---- loading ---- */
 
 static luo_status fill_from(luo_arena *arena, luo_state *s, const luo_model *model,
-                            const char *path, const luo_array *which, int32_t n, luo_err *err)
+                            const char *path, const luo_array *which, int32_t n, luo_share share,
+                            luo_err *err)
 {
     luo_tensor_file file;
     if (!path) return luo_err_nomem(err);
     luo_status st = luo_tensor_file_open(arena, path, &file, err);
     if (st != LUO_OK) return st;
+    st = luo_tensor_file_verify(&file, share, err);
     for (int32_t i = 0; st == LUO_OK && i < n; i++)
         st = luo_state_fill(s, model, &file, which[i], err);
     luo_tensor_file_close(&file);
@@ -108,7 +110,7 @@ static luo_status fill_from(luo_arena *arena, luo_state *s, const luo_model *mod
 }
 
 static luo_status load(luo_arena *arena, luo_state *s, const luo_model *model, const char *dir,
-                       luo_err *err)
+                       luo_share share, luo_err *err)
 {
     static const luo_array weights[] = {LUO_ARRAY_WEIGHT}, moments[] = {LUO_ARRAY_M, LUO_ARRAY_V};
     luo_checkpoint_info info;
@@ -121,16 +123,18 @@ static luo_status load(luo_arena *arena, luo_state *s, const luo_model *model, c
                     info.precision, precision_of(s));
         return luo_err_at(err, LUO_EINPUT, path, 0, 0);
     }
-    LUO_TRY(fill_from(arena, s, model, in_folder(arena, dir, model_name), weights, 1, err));
-    LUO_TRY(fill_from(arena, s, model, in_folder(arena, dir, moments_name), moments, 2, err));
+    LUO_TRY(fill_from(arena, s, model, in_folder(arena, dir, model_name), weights, 1, share, err));
+    LUO_TRY(fill_from(arena, s, model, in_folder(arena, dir, moments_name), moments, 2, share,
+                      err));
     s->step = info.step;
     return LUO_OK;
 }
 
-luo_status luo_checkpoint_load(luo_state *s, const luo_model *model, const char *dir, luo_err *err)
+luo_status luo_checkpoint_load(luo_state *s, const luo_model *model, const char *dir,
+                               luo_share share, luo_err *err)
 {
     luo_arena *arena = luo_arena_new(0);
-    const luo_status st = arena ? load(arena, s, model, dir, err) : luo_err_nomem(err);
+    const luo_status st = arena ? load(arena, s, model, dir, share, err) : luo_err_nomem(err);
     luo_arena_free(arena);
     return st;
 }
@@ -145,7 +149,8 @@ static luo_status check_whole(luo_arena *arena, const char *dir, int64_t *step, 
     luo_checkpoint_info info;
     luo_tensor_file file;
     if (!path) return luo_err_nomem(err);
-    LUO_TRY(luo_read_checkpoint_info(arena, path, &info, err));
+    const luo_status st = luo_read_checkpoint_info(arena, path, &info, err);
+    if (st != LUO_OK) return st == LUO_ENOMEM ? st : luo_err_prefix(err, st, "`%s`", path);
     for (int i = 0; i < 2; i++) {
         path = in_folder(arena, dir, names[i]);
         if (!path) return luo_err_nomem(err);
@@ -156,73 +161,81 @@ static luo_status check_whole(luo_arena *arena, const char *dir, int64_t *step, 
     return LUO_OK;
 }
 
-typedef struct finder {
-    luo_arena *arena;
-    int64_t until, step;
-    const char *path; /* found; NULL: not yet */
-    luo_err broken;   /* of the first that is not whole */
-} finder;
+luo_status luo_checkpoint_pass(luo_arena *arena, luo_found *f, const char *path, const char *why,
+                               luo_err *err)
+{
+    if (f->npassed == f->cap) {
+        const size_t old = (size_t)f->cap * sizeof *f->passed;
+        f->cap = f->cap ? 2 * f->cap : 4;
+        f->passed = luo_arena_grow(arena, f->passed, old, (size_t)f->cap * sizeof *f->passed);
+        if (!f->passed) return luo_err_nomem(err);
+    }
+    luo_passed *p = &f->passed[f->npassed];
+    *p = (luo_passed){luo_arena_strdup(arena, path), luo_arena_strdup(arena, why)};
+    if (!p->path || !p->why) return luo_err_nomem(err);
+    f->npassed++;
+    return LUO_OK;
+}
 
-static luo_status try_folder(finder *f, const char *path, int64_t named)
+static luo_status try_folder(luo_arena *arena, const char *path, int64_t named, int64_t until,
+                             luo_found *out, luo_err *err)
 {
     luo_err why;
     int64_t step = 0;
-    luo_status st = check_whole(f->arena, path, &step, &why);
-    if (st == LUO_ENOMEM) return st;
+    luo_status st = check_whole(arena, path, &step, &why);
+    if (st == LUO_ENOMEM) return luo_err_nomem(err);
     if (st == LUO_OK && named >= 0 && step != named)
         st = luo_err_set(&why, LUO_EINPUT, "`%s` holds step %lld; its name says %lld.", path,
                          (long long)step, (long long)named);
-    if (st != LUO_OK && f->broken.st == LUO_OK) f->broken = why;
-    if (st == LUO_OK && step <= f->until) {
-        f->path = path;
-        f->step = step;
+    if (st != LUO_OK) return luo_checkpoint_pass(arena, out, path, why.text, err);
+    if (step <= until) {
+        out->path = path;
+        out->step = step;
+        out->named = named < 0;
     }
     return LUO_OK;
 }
 
-static luo_status find_in(finder *f, const char *dir, luo_err *err)
+static luo_status find_in(luo_arena *arena, const char *dir, int64_t until, luo_found *out,
+                          luo_err *err)
 {
     int64_t *steps;
     int32_t n;
-    const char *own = in_folder(f->arena, dir, info_name);
-    if (!own) return luo_err_nomem(err);
-    if (access(own, F_OK) == 0) return try_folder(f, dir, -1);
-    LUO_TRY(luo_checkpoint_list(f->arena, dir, &steps, &n, err));
-    for (int32_t i = 0; !f->path && i < n; i++) {
-        const char *path = luo_arena_printf(f->arena, "%s/step-%06lld", dir, (long long)steps[i]);
+    const char *own = in_folder(arena, dir, info_name), *whole = luo_arena_strdup(arena, dir);
+    if (!own || !whole) return luo_err_nomem(err);
+    if (access(own, F_OK) == 0) return try_folder(arena, whole, -1, until, out, err);
+    LUO_TRY(luo_checkpoint_list(arena, dir, &steps, &n, err));
+    for (int32_t i = 0; !out->path && i < n; i++) {
+        const char *path = luo_arena_printf(arena, "%s/step-%06lld", dir, (long long)steps[i]);
         if (!path) return luo_err_nomem(err);
-        if (steps[i] <= f->until) LUO_TRY(try_folder(f, path, steps[i]));
+        if (steps[i] <= until)
+            LUO_TRY(try_folder(arena, path, steps[i], until, out, err));
     }
     return LUO_OK;
 }
 
-static luo_status none(const finder *f, const char *dir, luo_err *err)
+static luo_status none(const luo_found *f, const char *dir, int64_t limit, luo_err *err)
 {
     char until[40] = "";
-    if (f->until < INT64_MAX)
-        snprintf(until, sizeof until, " of up to %lld steps", (long long)f->until);
-    if (f->broken.st != LUO_OK)
+    if (limit < INT64_MAX)
+        snprintf(until, sizeof until, " of up to %lld steps", (long long)limit);
+    if (f->npassed > 0)
         return luo_err_set(err, LUO_EINPUT, "`%s` holds no whole checkpoint%s: %s", dir, until,
-                           f->broken.text);
+                           f->passed[0].why);
     return luo_err_set(err, LUO_EINPUT,
                        "`%s` holds no checkpoint%s; a folder `step-N`, or one of such folders, is "
                        "expected.",
                        dir, until);
 }
 
-luo_status luo_checkpoint_find(const char *dir, int64_t until, char *path, size_t size,
-                               int64_t *step, luo_err *err)
+luo_status luo_checkpoint_find(luo_arena *arena, const char *dir, int64_t until, luo_found *out,
+                               luo_err *err)
 {
-    finder f = {.arena = luo_arena_new(0), .until = until};
-    luo_status st = f.arena ? find_in(&f, dir, err) : luo_err_nomem(err);
+    out->path = NULL;
+    luo_status st = find_in(arena, dir, until, out, err);
     if (st == LUO_EIO) { /* a folder that the user named */
         st = LUO_EINPUT;
         if (err) err->st = st;
     }
-    if (st == LUO_OK && !f.path) st = none(&f, dir, err);
-    if (st == LUO_OK && (size_t)snprintf(path, size, "%s", f.path) >= size)
-        st = luo_err_set(err, LUO_EINPUT, "the path of checkpoint `%s` is too long.", f.path);
-    if (st == LUO_OK) *step = f.step;
-    luo_arena_free(f.arena);
-    return st;
+    return st == LUO_OK && !out->path ? none(out, dir, until, err) : st;
 }

@@ -1,5 +1,4 @@
 /* exec/coord_state.c: where state comes from and goes to. */
-#include <limits.h>
 #include <stdio.h>
 
 #include "core/io/files.h"
@@ -45,24 +44,41 @@ static luo_status init(luo_backend_state *b, int32_t job, int64_t *step, luo_err
 
 /* ---- LOAD ---- */
 
+/* The newest checkpoint of a folder that is not after `until` steps and that all ranks can read.
+ * Each time they have read a share of its tensors before any of them knows. */
+static luo_status load_from(luo_backend_state *b, int32_t job, const char *dir, int64_t until,
+                            luo_found *found, luo_err *err)
+{
+    for (;;) {
+        luo_err why;
+        LUO_TRY(luo_checkpoint_find(b->last, dir, until, found, err));
+        const luo_state_order order = {.verb = LUO_STATE_LOAD, .checkpoint = found->path};
+        const luo_status st = command(b, job, &order, "load the checkpoint", &why);
+        if (st == LUO_OK) return LUO_OK;
+        if ((st != LUO_EINPUT && st != LUO_EPARSE) || found->named)
+            return luo_err_set(err, st, "%s", why.text);
+        LUO_TRY(luo_checkpoint_pass(b->last, found, found->path, why.text, err));
+        until = found->step - 1;
+    }
+}
+
 static luo_status load(luo_backend_state *b, int32_t job, const luo_state_request *q, int64_t *step,
                        luo_err *err)
 {
-    char path[PATH_MAX];
     const luo_exec_options *o = b->options;
-    int64_t found;
+    luo_found found = {0};
     /* What an earlier run left in the folder is not this run's. */
     luo_status st = LUO_EINPUT;
-    if (b->saved) st = luo_checkpoint_find(o->checkpoints, q->step, path, sizeof path, &found, err);
-    if (st == LUO_EINPUT && o->resume)
-        st = luo_checkpoint_find(o->resume, q->step, path, sizeof path, &found, err);
+    if (b->saved) st = load_from(b, job, o->checkpoints, q->step, &found, err);
+    if (st == LUO_EINPUT && o->resume) st = load_from(b, job, o->resume, q->step, &found, err);
     if (st == LUO_EINPUT && !b->saved && !o->resume)
         return luo_err_set(err, LUO_EINPUT,
                            "there is no checkpoint to go back to; `--resume DIR` "
                            "or a checkpoint of this run is needed.");
     if (st != LUO_OK) return st;
-    const luo_state_order order = {.verb = LUO_STATE_LOAD, .checkpoint = path};
-    LUO_TRY(command(b, job, &order, "load the checkpoint", err));
+    if (q->told)
+        *q->told = (luo_state_told){
+            .loaded = found.path, .npassed = found.npassed, .passed = found.passed};
     return steps_done(b, step, err);
 }
 

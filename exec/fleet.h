@@ -91,6 +91,6 @@ typedef struct luo_fleet_wait {
  * Errors: LUO_EPEER a rank died, or answered LUO_EPEER: see loss; LUO_ESTUCK nobody went on for
  * stuck_s; the fleet is then dropped. What else ranks answered is no error here. */
 luo_status luo_fleet_wait_all(luo_fleet *f, luo_fleet_wait *w, luo_err *err);
-/* The first answer that is not LUO_OK, as an error. */
+/* The first answer that is not LUO_OK, as an error; LUO_ECANCELED if there is no other. */
 luo_status luo_fleet_answers(const luo_fleet *f, luo_err *err);
 #endif

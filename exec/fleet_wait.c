@@ -329,10 +329,16 @@ luo_status luo_fleet_wait_all(luo_fleet *f, luo_fleet_wait *w, luo_err *err)
     return given_up(f, v.now) ? lost(f, err) : LUO_OK;
 }
 
+/* A rank that only went along with another one's refusal knows no reason. */
 luo_status luo_fleet_answers(const luo_fleet *f, luo_err *err)
 {
-    for (int32_t i = 0; i < f->n; i++)
-        if (f->at[i].answered && f->at[i].status != LUO_OK)
-            return luo_err_set(err, f->at[i].status, "%s", f->at[i].text);
-    return LUO_OK;
+    int32_t said = -1;
+    for (int32_t i = 0; i < f->n; i++) {
+        const luo_fleet_rank *r = &f->at[i];
+        if (!r->answered || r->status == LUO_OK) continue;
+        if (said < 0 || (f->at[said].status == LUO_ECANCELED && r->status != LUO_ECANCELED))
+            said = i;
+    }
+    if (said < 0) return LUO_OK;
+    return luo_err_set(err, f->at[said].status, "%s", f->at[said].text);
 }

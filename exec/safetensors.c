@@ -1,10 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/io/checksum.h"
 #include "core/io/files.h"
 #include "exec/tensor_file.h"
 
@@ -58,6 +60,31 @@ void luo_tensor_file_close(luo_tensor_file *f)
 {
     if (f->map) munmap((void *)f->map, f->bytes);
     f->map = NULL;
+}
+
+/* ---- checksums ---- */
+
+/* Tensors of about the same number of bytes for each rank, neighbours together. */
+static bool in_share(const luo_tensor_file *f, const luo_file_tensor *t, luo_share share)
+{
+    const int64_t bytes = (int64_t)f->bytes - f->head.data, each = bytes / share.ranks + 1;
+    return t->begin / each == share.rank;
+}
+
+luo_status luo_tensor_file_verify(const luo_tensor_file *f, luo_share share, luo_err *err)
+{
+    for (int32_t i = 0; i < f->head.n; i++) {
+        const luo_file_tensor *t = &f->head.at[i];
+        if (!t->summed || !in_share(f, t, share)) continue;
+        const uint32_t sum = luo_checksum(0, luo_tensor_file_at(f, t), (size_t)(t->end - t->begin));
+        if (share.done) ++*share.done;
+        if (sum != t->checksum)
+            return luo_err_set(err, LUO_EINPUT,
+                               "tensor `%.80s` of `%s` is damaged: its bytes have checksum "
+                               "%08" PRIx32 "; %08" PRIx32 " was written with them.",
+                               t->name, f->path, sum, t->checksum);
+    }
+    return LUO_OK;
 }
 
 /* ---- numbers ---- */
@@ -116,17 +143,33 @@ void luo_tensor_take(luo_file_dtype dtype, const unsigned char *from, int64_t st
 
 /* ---- writing ---- */
 
-luo_status luo_tensor_writer_put(luo_tensor_writer *w, const void *bytes, size_t n, luo_err *err)
+/* The checksums of tensors that these bytes belong to. */
+static void add_up(luo_tensor_writer *w, const char *from, int64_t n)
 {
-    return luo_replace_put(&w->file, bytes, n, err);
+    while (n > 0 && w->next < w->n) {
+        luo_file_tensor *t = &w->at[w->next];
+        const int64_t left = t->end - w->done, k = left < n ? left : n;
+        t->checksum = luo_checksum(t->checksum, from, (size_t)k);
+        from += k;
+        n -= k;
+        w->done += k;
+        w->next += w->done == t->end;
+    }
 }
 
-static luo_status put_head(luo_tensor_writer *w, luo_file_tensor *at, int32_t n, luo_err *err)
+luo_status luo_tensor_writer_put(luo_tensor_writer *w, const void *bytes, size_t n, luo_err *err)
+{
+    LUO_TRY(luo_replace_put(&w->file, bytes, n, err));
+    add_up(w, bytes, (int64_t)n);
+    return LUO_OK;
+}
+
+static luo_status put_head(luo_tensor_writer *w, luo_err *err)
 {
     luo_str head = {0};
-    luo_safetensors_head(&head, at, n);
+    luo_safetensors_head(&head, w->at, w->n);
     const luo_status st =
-        head.failed ? luo_err_nomem(err) : luo_tensor_writer_put(w, head.at, head.len, err);
+        head.failed ? luo_err_nomem(err) : luo_replace_put(&w->file, head.at, head.len, err);
     luo_str_free(&head);
     return st;
 }
@@ -134,14 +177,30 @@ static luo_status put_head(luo_tensor_writer *w, luo_file_tensor *at, int32_t n,
 luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_file_tensor *at,
                                   int32_t n, luo_err *err)
 {
+    *w = (luo_tensor_writer){.at = at, .n = n};
     LUO_TRY(luo_replace_open(&w->file, path, err));
     w->file.durable = true;
-    const luo_status st = put_head(w, at, n, err);
+    for (int32_t i = 0; i < n; i++) {
+        at[i].summed = w->file.final != NULL; /* not of what is written through */
+        at[i].checksum = 0;
+    }
+    const luo_status st = put_head(w, err);
     if (st != LUO_OK) luo_replace_close(&w->file, false, NULL);
     return st;
 }
 
+/* The head again, which is as long now that the checksums are known. */
+static luo_status complete_head(luo_tensor_writer *w, luo_err *err)
+{
+    if (w->file.fd < 0 || !w->file.final) return LUO_OK;
+    if (lseek(w->file.fd, 0, SEEK_SET) != 0) return luo_err_io(err, "write", w->file.path);
+    return put_head(w, err);
+}
+
 luo_status luo_tensor_writer_close(luo_tensor_writer *w, bool good, luo_err *err)
 {
-    return luo_replace_close(&w->file, good, err);
+    const luo_status st = good ? complete_head(w, err) : LUO_OK;
+    const luo_status closed =
+        luo_replace_close(&w->file, good && st == LUO_OK, st == LUO_OK ? err : NULL);
+    return st == LUO_OK ? closed : st;
 }

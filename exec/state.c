@@ -216,14 +216,15 @@ luo_status luo_state_fill(const luo_state *s, const luo_model *model, const luo_
 }
 
 luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
-                                  luo_err *err)
+                                  luo_share share, luo_err *err)
 {
     luo_tensor_file file;
     luo_arena *arena = luo_arena_new(0);
     if (!arena) return luo_err_nomem(err);
     luo_status st = luo_tensor_file_open(arena, path, &file, err);
     if (st == LUO_OK) {
-        st = luo_state_fill(s, model, &file, LUO_ARRAY_WEIGHT, err);
+        st = luo_tensor_file_verify(&file, share, err);
+        if (st == LUO_OK) st = luo_state_fill(s, model, &file, LUO_ARRAY_WEIGHT, err);
         luo_tensor_file_close(&file);
     }
     luo_arena_free(arena);

@@ -5,7 +5,9 @@
 #define LUO_EXEC_STATE_H
 #include "core/graph/model.h"
 #include "core/plan/compile.h"
+#include "core/run/backend.h"
 #include "exec/route.h"
+#include "exec/tensor_file.h"
 
 /* The piece of one parameter that this rank's optimizer keeps. weight, m and v are arrays of
  * `real` in a frame each; a rank that keeps nothing of it has piece.empty. */
@@ -53,10 +55,11 @@ luo_status luo_hf_name(const luo_model *model, const luo_param *param, luo_hf_te
 /* Fills weights from a Hugging Face file (F32, F64, F16 or BF16; a missing lm_head.weight is the
  * embedding's) and zeroes the moments. Names may lack `model.` (llama) or have `transformer.` in
  * front (gpt). Errors: LUO_EINPUT missing tensor, other shape or dtype, a tensor that the model has
- * no place for, broken file, each named; LUO_EPARSE; LUO_EUNREP as luo_hf_name. Each rank maps the
- * file and takes its regions. Weights may be partly filled after an error. */
+ * no place for, broken file, bytes that are not those of a checksum, each named; LUO_EPARSE;
+ * LUO_EUNREP as luo_hf_name. Each rank maps the file, verifies its share of the tensors and takes its
+ * regions: all ranks have to succeed. Weights may be partly filled after an error. */
 luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
-                                  luo_err *err);
+                                  luo_share share, luo_err *err);
 
 /* Sends bytes to the rank that writes; collective over all ranks that call. exec/boot.h gives it
  * for MPI; a test gives a loop in one process. */
@@ -90,10 +93,22 @@ luo_status luo_checkpoint_save(const luo_state *s, const luo_model *model, const
 /* dir: a checkpoint folder. Sets s->step. Errors: as luo_state_load_weights; LUO_EINPUT of another
  * model or precision. */
 luo_status luo_checkpoint_load(luo_state *s, const luo_model *model, const char *dir,
+                               luo_share share, luo_err *err);
+
+typedef struct luo_found {
+    const char *path; /* of the checkpoint; NULL: none */
+    int64_t step;
+    bool named; /* it is the folder that was given, not one in it */
+    int32_t npassed, cap;
+    luo_passed *passed; /* newer ones that cannot be read */
+} luo_found;
+
+/* Newest checkpoint under dir of at most `until` steps (INT64_MAX: any), or dir itself if it is one,
+ * whose files are there and as long as their heads say. Broken ones are added to out->passed.
+ * Errors: LUO_EINPUT there is none. Owner: arena. */
+luo_status luo_checkpoint_find(luo_arena *arena, const char *dir, int64_t until, luo_found *out,
                                luo_err *err);
-/* Newest whole checkpoint under dir of at most `until` steps (INT64_MAX: any), or dir itself if it
- * is one; its step. Broken ones are passed over. path: PATH_MAX bytes.
- * Errors: LUO_EINPUT there is none. */
-luo_status luo_checkpoint_find(const char *dir, int64_t until, char *path, size_t size,
-                               int64_t *step, luo_err *err);
+/* Adds a checkpoint that cannot be read after all. Errors: LUO_ENOMEM. */
+luo_status luo_checkpoint_pass(luo_arena *arena, luo_found *f, const char *path, const char *why,
+                               luo_err *err);
 #endif

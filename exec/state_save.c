@@ -70,12 +70,10 @@ static luo_status open_file(saver *v, const char *path, const luo_array *which, 
             const luo_hf_tensor *h = &v->at[i].hf;
             const luo_file_dtype dtype = v->s->elem == 4 ? LUO_FILE_F32 : LUO_FILE_F64;
             t[count] = (luo_file_tensor){
-                luo_arena_printf(v->arena, "%s%s", h->name, luo_array_suffix(which[k])),
-                dtype,
-                h->rank,
-                {h->dim[0], h->dim[1]},
-                0,
-                0};
+                .name = luo_arena_printf(v->arena, "%s%s", h->name, luo_array_suffix(which[k])),
+                .dtype = dtype,
+                .rank = h->rank,
+                .dim = {h->dim[0], h->dim[1]}};
             if (h->rank == 1) t[count].dim[0] = h->dim[1];
             if (!t[count++].name) return luo_err_nomem(v->err);
         }

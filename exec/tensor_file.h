@@ -22,6 +22,16 @@ static inline const unsigned char *luo_tensor_file_at(const luo_tensor_file *f,
     return f->map + f->head.data + t->begin;
 }
 
+/* Which tensors a rank verifies: of `ranks` ranks each has a share, and all together have all. */
+typedef struct luo_share {
+    int32_t rank, ranks;
+    _Atomic int64_t *done; /* counts up with each tensor, so that one sees it going on; NULL */
+} luo_share;
+
+/* Reads the tensors of this share and compares their bytes with the checksums that the file has; a
+ * file that has none passes. Errors: LUO_EINPUT, with file and tensor. */
+luo_status luo_tensor_file_verify(const luo_tensor_file *f, luo_share share, luo_err *err);
+
 /* n elements, `stride` apart in a tensor of the file, to neighbours of elem bytes (4 or 8).
  * Pre: dtype is F16, BF16, F32 or F64. Rounds to nearest where it must. */
 void luo_tensor_take(luo_file_dtype dtype, const unsigned char *from, int64_t stride, int64_t n,
@@ -29,14 +39,19 @@ void luo_tensor_take(luo_file_dtype dtype, const unsigned char *from, int64_t st
 
 typedef struct luo_tensor_writer {
     luo_replace file;
+    luo_file_tensor *at; /* n */
+    int32_t n, next;     /* tensor that the next bytes belong to */
+    int64_t done;        /* bytes of all tensors so far */
 } luo_tensor_writer;
 
-/* Begins the file that is to replace PATH with the head of at[0..n), whose places it sets. Errors:
- * LUO_EIO, LUO_ENOMEM; nothing is left then. */
+/* Begins the file that is to replace PATH with the head of at[0..n), whose places it sets, and,
+ * where the file can be gone back in, checksums. Owner: at stays the caller's and lives until close.
+ * Errors: LUO_EIO, LUO_ENOMEM; nothing is left then. */
 luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_file_tensor *at,
                                   int32_t n, luo_err *err);
+/* The next n bytes of the tensors, which follow one another in the order of the head. */
 luo_status luo_tensor_writer_put(luo_tensor_writer *w, const void *bytes, size_t n, luo_err *err);
-/* good: fsync, rename to PATH, fsync of the folder; else, or if one of these fails, PATH is as
- * before. */
+/* good: the head with its checksums, fsync, rename to PATH, fsync of the folder; else, or if one of
+ * these fails, PATH is as before. */
 luo_status luo_tensor_writer_close(luo_tensor_writer *w, bool good, luo_err *err);
 #endif

@@ -47,8 +47,8 @@ static struct fake {
     luo_row_truth truth[64];
     int32_t nmemory;
     luo_row_memory memory[1024];
-    int32_t nnotes;
-    const char *notes[256];
+    int32_t nnotes, ntold;
+    const char *notes[256], *told[16];
     /* with data */
     luo_str asked;          /* "init; save 4; ..." */
     int64_t saved[64];      /* steps of checkpoints */
@@ -282,6 +282,8 @@ static inline void fake_note(const char *what, int64_t step)
     if (step >= 0) luo_str_addf(&fake.asked, " %lld", (long long)step);
 }
 
+static const luo_passed fake_passed = {"ckpt/step-new", "it is damaged."};
+
 /* A step needs state that has seen all steps before it, laid out for its plan. */
 static inline luo_status fake_data_run(luo_backend_state *b, const luo_step_request *q,
                                        luo_step_result *out, luo_err *err)
@@ -336,6 +338,9 @@ static inline luo_status fake_state(luo_backend_state *b, const luo_state_reques
     }
     if (q->verb == LUO_STATE_LOAD && found < 0)
         return luo_err_set(err, LUO_EINPUT, "there is no checkpoint; one is needed.");
+    for (int32_t i = 0; i < fake.nsaved && q->verb == LUO_STATE_LOAD; i++)
+        if (fake.saved[i] == fake.broken && fake.broken > found && fake.broken <= q->step)
+            *q->told = (luo_state_told){"ckpt/step-old", 1, &fake_passed};
     fake.processes = true;
     for (int32_t d = 0; d < q->world->ndevices; d++) q->processes[d] |= q->world->up[d];
     fake.state_plan = luo_plan_hash(q->recipe->plan);
@@ -423,6 +428,15 @@ static inline luo_status keep_note(void *ctx, const char *text, luo_err *err)
     return LUO_OK;
 }
 
+static inline luo_status keep_told(void *ctx, const char *text, luo_err *err)
+{
+    (void)ctx;
+    (void)err;
+    if (fake.quiet || fake.ntold == LUO_ROWS(fake.told)) return LUO_OK;
+    fake.told[fake.ntold++] = luo_arena_strdup(fake.arena, text);
+    return LUO_OK;
+}
+
 static inline luo_status keep_device(void *ctx, const luo_row_device *row, luo_err *err)
 {
     (void)ctx;
@@ -448,7 +462,7 @@ static inline luo_status keep_summary(void *ctx, const luo_run_summary *s, luo_e
 }
 
 static const luo_sink fake_sink = {.step = keep_step, .timeline = keep_time, .event = keep_event,
-                                   .note = keep_note, .memory = keep_memory,
+                                   .note = keep_note, .tell = keep_told, .memory = keep_memory,
                                    .plan = keep_plan, .switched = keep_switched,
                                    .truth = keep_truth, .device = keep_device,
                                    .summary = keep_summary};

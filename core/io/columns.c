@@ -65,9 +65,9 @@ static const luo_column events[] = {
     S("t_s", "run time"),
     I("step", "step under way or next"),
     T("id", "event id of the scenario, or process-N of a process that died without one"),
-    T("phase", "fired ended ignored detected decided switched restarted lost never"),
-    T("kind", "straggler fail leave join link flap lengths"),
-    T("target", "what it hits, after any draw"),
+    T("phase", "fired ended ignored detected decided switched restarted passed lost never"),
+    T("kind", "straggler fail leave join link flap lengths; the policy; checkpoint"),
+    T("target", "what it hits, after any draw; a checkpoint that was passed over"),
     R("value", "slowdown or bandwidth factor injected; empty: the kind has none"),
     T("detail", "words and counts; what was measured stands in log.txt"),
 };

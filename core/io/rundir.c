@@ -257,6 +257,7 @@ static const luo_sink functions = {
     .timeline = put_timeline,
     .event = put_event,
     .note = put_note,
+    .tell = luo_rundir_tell,
     .plan = put_plan,
     .memory = put_memory,
     .switched = put_switch,

@@ -55,6 +55,7 @@ luo_status luo_rundir_links(void *ctx, const luo_link_use *use, int32_t n, doubl
 luo_status luo_rundir_comm(void *ctx, int32_t plan, const luo_programs *set,
                            const luo_comm_use *use, int32_t n, luo_err *err);
 /* summary.c */
+luo_status luo_rundir_tell(void *ctx, const char *text, luo_err *err);
 luo_status luo_rundir_summary(void *ctx, const luo_run_summary *summary, luo_err *err);
 /* manifest.c */
 luo_status luo_rundir_config(luo_rundir *r, luo_err *err);

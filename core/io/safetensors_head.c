@@ -186,6 +186,41 @@ static luo_status check_places(luo_file_tensor *at, int32_t n, int64_t room, luo
                        end, room);
 }
 
+/* ---- checksums ---- */
+
+static const char sum_key[] = "crc32:";
+
+static luo_status take_sum(luo_file_tensor *t, const char *text, luo_err *err)
+{
+    if (strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
+        return wrong(err, t->name, "its checksum in `__metadata__` is none; 8 hexadecimal digits "
+                                   "are expected");
+    t->checksum = (uint32_t)strtoul(text, NULL, 16);
+    t->summed = true;
+    return LUO_OK;
+}
+
+/* Of all tensors or of none: a key that was damaged would hide what it guards. at[0..n): by name. */
+static luo_status take_sums(const json_t *metadata, luo_file_tensor *at, int32_t n, luo_err *err)
+{
+    const char *key;
+    json_t *v;
+    int32_t found = 0;
+    json_object_foreach((json_t *)metadata, key, v)
+    {
+        if (strncmp(key, sum_key, sizeof sum_key - 1) != 0) continue;
+        const luo_file_tensor name = {.name = key + sizeof sum_key - 1};
+        luo_file_tensor *t =
+            n ? bsearch(&name, at, (size_t)n, sizeof *at, by_name) : NULL;
+        if (!t) return wrong(err, name.name, "it has a checksum and is not there");
+        LUO_TRY(take_sum(t, json_string_value(v), err));
+        found++;
+    }
+    for (int32_t i = 0; found > 0 && i < n; i++)
+        if (!at[i].summed) return wrong(err, at[i].name, "it has no checksum and others have one");
+    return LUO_OK;
+}
+
 static luo_status take_all(luo_arena *arena, const json_t *root, int64_t room, luo_safetensors *out,
                            luo_err *err)
 {
@@ -206,6 +241,7 @@ static luo_status take_all(luo_arena *arena, const json_t *root, int64_t room, l
     }
     LUO_TRY(check_places(at, n, room, err));
     qsort(at, (size_t)n, sizeof *at, by_name);
+    LUO_TRY(take_sums(json_object_get(root, "__metadata__"), at, n, err));
     out->n = n;
     out->at = at;
     return LUO_OK;
@@ -270,13 +306,27 @@ static void put_tensor(luo_str *s, const luo_file_tensor *t)
     luo_str_addf(s, "],\"data_offsets\":[%" PRId64 ",%" PRId64 "]}", t->begin, t->end);
 }
 
+static void put_sum(luo_str *s, const luo_file_tensor *t)
+{
+    luo_str key = {0};
+    luo_str_addf(&key, "%s%s", sum_key, t->name);
+    luo_str_addc(s, ',');
+    luo_json_quote(s, luo_str_get(&key));
+    luo_str_addf(s, ":\"%08" PRIx32 "\"", t->checksum);
+    if (key.failed) s->failed = true;
+    luo_str_free(&key);
+}
+
 void luo_safetensors_head(luo_str *out, luo_file_tensor *at, int32_t n)
 {
     luo_str text = {0};
     char length[8];
     int64_t end = 0;
     /* Readers of Hugging Face want to know the library; `pt` is what all of them take. */
-    luo_str_add(&text, "{\"__metadata__\":{\"format\":\"pt\"}");
+    luo_str_add(&text, "{\"__metadata__\":{\"format\":\"pt\"");
+    for (int32_t i = 0; i < n; i++)
+        if (at[i].summed) put_sum(&text, &at[i]);
+    luo_str_addc(&text, '}');
     for (int32_t i = 0; i < n; i++) {
         at[i].begin = end;
         at[i].end = end += bytes_of(&at[i]);

@@ -1,7 +1,9 @@
 /* core/io/safetensors_head.h: the head of a safetensors file: which tensors lie where in it.
  *
  * A file is 8 bytes of head length (little endian), the head in JSON, then the tensors without gap
- * or overlap. Source: the format of huggingface/safetensors, version 1 (its README). */
+ * or overlap. Source: the format of huggingface/safetensors, version 1 (its README). Ours: files
+ * that we write have in `__metadata__` a text `crc32:NAME` for each tensor, the checksum of its
+ * bytes (core/io/checksum.h) in 8 hexadecimal digits. */
 #ifndef LUO_CORE_IO_SAFETENSORS_HEAD_H
 #define LUO_CORE_IO_SAFETENSORS_HEAD_H
 #include "core/base/str.h"
@@ -39,6 +41,8 @@ typedef struct luo_file_tensor {
     int32_t rank;
     int64_t dim[LUO_RANK_MAX];
     int64_t begin, end; /* bytes behind the head */
+    bool summed;        /* the file has a checksum of it: */
+    uint32_t checksum;
 } luo_file_tensor;
 
 typedef struct luo_safetensors {
@@ -49,7 +53,8 @@ typedef struct luo_safetensors {
 
 /* Reads the head of a whole file of n bytes; the tensors themselves are not touched.
  * Errors: LUO_EPARSE the head is no JSON; LUO_EINPUT anything else that is wrong, by name: length,
- * keys, dtype, dimensions, size, offsets, gaps, overlaps; LUO_ENOMEM.
+ * keys, dtype, dimensions, size, offsets, gaps, overlaps, checksums of some tensors only;
+ * LUO_ENOMEM.
  * Owner: arena. Cost: O(head log tensors). */
 luo_status luo_safetensors_read(luo_arena *arena, const void *file, size_t n, luo_safetensors *out,
                                 luo_err *err);
@@ -57,6 +62,7 @@ luo_status luo_safetensors_read(luo_arena *arena, const void *file, size_t n, lu
 const luo_file_tensor *luo_safetensors_find(const luo_safetensors *f, const char *name);
 
 /* Sets begin and end of at[0..n), which follow one another in that order, and appends length and
- * head, filled with blanks to a multiple of 8 bytes. Same tensors, same bytes. */
+ * head, filled with blanks to a multiple of 8 bytes. Same tensors, same bytes; the length does not
+ * depend on what the checksums are. */
 void luo_safetensors_head(luo_str *out, luo_file_tensor *at, int32_t n);
 #endif

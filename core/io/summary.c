@@ -87,10 +87,13 @@ static void put(luo_jsonw *w, const luo_run_summary *s, const luo_str own[2])
     luo_jsonw_close(w);
 }
 
-static void warn(luo_rundir *r, const char *text)
+luo_status luo_rundir_tell(void *ctx, const char *text, luo_err *err)
 {
+    luo_rundir *r = ctx;
+    (void)err;
     luo_rundir_log(r, LUO_WARNING, text);
     if (r->opts.diags) luo_diags_add(r->opts.diags, LUO_WARNING, LUO_OK, NULL, 0, 0, "%s", text);
+    return LUO_OK;
 }
 
 luo_status luo_rundir_summary(void *ctx, const luo_run_summary *s, luo_err *err)
@@ -103,7 +106,7 @@ luo_status luo_rundir_summary(void *ctx, const luo_run_summary *s, luo_err *err)
     put(&w, s, own);
     for (int32_t i = 0; i < s->nwarnings; i++) luo_rundir_log(r, LUO_WARNING, s->warnings[i]);
     for (int i = 0; i < 2; i++)
-        if (own[i].len) warn(r, own[i].at);
+        if (own[i].len) luo_rundir_tell(r, own[i].at, NULL);
     luo_str_addf(&path, "%s/summary.json", r->dir);
     const luo_status st = text.failed || path.failed || own[0].failed || own[1].failed
                               ? luo_err_nomem(err)

@@ -78,12 +78,21 @@ typedef enum luo_state_verb {
     LUO_STATE_SAVE, /* a checkpoint of the state after `step` steps */
     LUO_STATE_BIND  /* programs get their buffers and communicators; state stays where it is */
 } luo_state_verb;
+typedef struct luo_passed { /* a checkpoint that cannot be read */
+    const char *path, *why;
+} luo_passed;
+typedef struct luo_state_told { /* what a LOAD came across; lives until the next call */
+    const char *loaded; /* path of the checkpoint; NULL: not known */
+    int32_t npassed;
+    const luo_passed *passed; /* newer ones, newest first */
+} luo_state_told;
 typedef struct luo_state_request {
     luo_state_verb verb;
     const luo_recipe *recipe;
     const luo_programs *programs;
     const luo_world *world;
     int64_t step; /* SAVE: steps done; LOAD: no later one, INT64_MAX: any */
+    luo_state_told *told; /* out of LOAD; NULL: not wanted */
     bool *processes; /* out of INIT and LOAD, per device: it has a process now; NULL: not wanted */
 } luo_state_request;
 

@@ -46,6 +46,17 @@ luo_status luo_run_note(luo_run *r, luo_err *err, const char *fmt, ...)
     return r->sink->note(r->sink->ctx, text, err);
 }
 
+luo_status luo_run_tell(luo_run *r, luo_err *err, const char *fmt, ...)
+{
+    char text[LUO_ERR_TEXT];
+    va_list ap;
+    if (!r->sink->tell) return LUO_OK;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return r->sink->tell(r->sink->ctx, text, err);
+}
+
 luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
 {
     char text[LUO_ERR_TEXT];

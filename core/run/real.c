@@ -39,6 +39,7 @@ static luo_status ask_state(luo_run *r, luo_state_verb verb, int64_t *step, luo_
                                  .programs = u->set,
                                  .world = luo_events_world(r->events),
                                  .step = *step,
+                                 .told = &r->told,
                                  .processes = r->running};
     return r->backend->state(r->b, &q, step, err);
 }
@@ -63,7 +64,36 @@ static luo_status died_at_start(luo_run *r, const char *text, luo_err *err)
     r->restarts++;
     LUO_TRY(luo_run_event(r, "restarted", r->cause, r->acting->name, "", false, 0,
                           "a process died while the ranks started", err));
-    return luo_run_warn(r, err, "%s; all were started again", r->died_why);
+    return luo_run_tell(r, err, "%s; all were started again", r->died_why);
+}
+
+/* Without the folder of the run, which events.csv leaves out. */
+static const char *short_reason(luo_run *r, const luo_passed *p)
+{
+    const size_t n = strlen(p->path);
+    const char *at = strstr(p->why, p->path);
+    if (!at || at[n] != '/') return p->why;
+    return luo_arena_printf(r->arena, "%.*s%s", (int)(at - p->why), p->why, at + n + 1);
+}
+
+/* Newer checkpoints than the one that was loaded: steps that were thought safe are lost. */
+static luo_status tell_passed(luo_run *r, luo_err *err)
+{
+    const luo_state_told *t = &r->told;
+    const char *used = t->loaded ? t->loaded : "an older one";
+    for (int32_t i = 0; i < t->npassed; i++) {
+        const luo_passed *p = &t->passed[i];
+        const char *slash = strrchr(p->path, '/'), *why = short_reason(r, p);
+        if (!why) return luo_err_nomem(err);
+        LUO_TRY(luo_run_tell(r, err, "checkpoint `%s` is passed over and `%s` is used: %s", p->path,
+                             used, p->why));
+        const char *detail = luo_arena_printf(r->arena, "step %" PRId64 " is used: %s",
+                                              r->ckpt.valid_step, why);
+        if (!detail) return luo_err_nomem(err);
+        LUO_TRY(luo_run_event(r, "passed", r->cause, "checkpoint", slash ? slash + 1 : p->path,
+                              false, 0, detail, err));
+    }
+    return LUO_OK;
 }
 
 /* INIT or LOAD, in processes that are started for it if there are none. */
@@ -72,6 +102,7 @@ static luo_status start_state(luo_run *r, luo_state_verb verb, int64_t *step, lu
     for (;;) {
         luo_err why = {0};
         int64_t found = *step;
+        r->told = (luo_state_told){0};
         const luo_status st = ask_state(r, verb, &found, &why);
         if (st == LUO_OK) {
             *step = found;
@@ -94,7 +125,7 @@ static luo_status begin_at(luo_run *r, int64_t step, luo_err *err)
     r->ckpt.valid_step = step;
     r->ckpt.next_step = step + r->ckpt.every_steps;
     luo_events_skip(r->events, step);
-    return LUO_OK;
+    return tell_passed(r, err);
 }
 
 luo_status luo_real_begin(luo_run *r, luo_err *err)
@@ -139,14 +170,14 @@ static luo_status loaded(luo_run *r, int64_t step, int64_t *wanted, luo_err *err
                            "backend `%s` loaded a checkpoint of step %" PRId64
                            "; one of the steps %" PRId64 " to %" PRId64 " is needed.",
                            r->backend->name, step, r->first_step, *wanted);
-    if (step < *wanted)
-        LUO_TRY(luo_run_warn(r, err,
+    if (step < *wanted && r->told.npassed == 0)
+        LUO_TRY(luo_run_tell(r, err,
                              "the checkpoint of step %" PRId64 " can not be read; the run "
                              "went back to step %" PRId64,
                              *wanted, step));
     if (step < *wanted) r->ckpt.next_step = step + r->ckpt.every_steps;
     r->ckpt.valid_step = *wanted = step;
-    return LUO_OK;
+    return tell_passed(r, err);
 }
 
 luo_status luo_real_load(luo_run *r, int64_t *step, luo_err *err)

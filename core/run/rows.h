@@ -103,6 +103,8 @@ typedef struct luo_sink {
     luo_status (*event)(void *ctx, const luo_row_event *row, luo_err *err);
     /* A line of log.txt: figures that were measured, which the tables of events leave out. */
     luo_status (*note)(void *ctx, const char *text, luo_err *err);
+    /* A warning for whoever started the run: a line of log.txt, and the terminal. */
+    luo_status (*tell)(void *ctx, const char *text, luo_err *err);
     luo_status (*plan)(void *ctx, int32_t index, const luo_plan *plan, const luo_programs *set,
                        luo_err *err);
     luo_status (*memory)(void *ctx, const luo_row_memory *row, luo_err *err);

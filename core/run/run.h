@@ -183,6 +183,7 @@ typedef struct luo_run {
     bool *running;     /* per device: its process was started and has not died */
     bool died;         /* processes are gone: state comes back from a checkpoint only */
     bool unplanned;    /* .. and no event had said so */
+    luo_state_told told; /* by the last INIT or LOAD */
     int32_t deaths;    /* without an event */
     int32_t died_last; /* device; -1: not known */
     const char *died_why; /* as the backend told it */
@@ -372,6 +373,8 @@ luo_status luo_run_timeline(luo_run *r, luo_span_kind kind, double start_s, doub
 luo_status luo_run_event(luo_run *r, const char *phase, const char *id, const char *kind,
                          const char *target, bool has, double value, const char *detail,
                          luo_err *err);
+/* A warning in log.txt that the terminal gets, too. */
+luo_status luo_run_tell(luo_run *r, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
 luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
 /* Brings the event engine to t_s of the run. */
 luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err);

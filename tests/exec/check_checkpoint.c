@@ -67,18 +67,27 @@ static luo_status save(state_world *w, int64_t step, luo_err *err)
 static luo_status load(state_world *w, const char *path, luo_err *err)
 {
     for (int32_t r = 0; r < w->n; r++) {
-        const luo_status st = luo_checkpoint_load(&w->state[r], &w->model, path, err);
+        const luo_share share = {.rank = r, .ranks = w->n};
+        const luo_status st = luo_checkpoint_load(&w->state[r], &w->model, path, share, err);
         if (st != LUO_OK) return st;
     }
     return LUO_OK;
 }
 
+static luo_status find(luo_arena *arena, const char *in, int64_t until, luo_found *f, luo_err *err)
+{
+    *f = (luo_found){0};
+    return luo_checkpoint_find(arena, in, until, f, err);
+}
+
 static int64_t found(int64_t until)
 {
-    char path[512];
-    int64_t step = -1;
+    luo_found f;
     luo_err err;
-    return luo_checkpoint_find(dir, until, path, sizeof path, &step, &err) == LUO_OK ? step : -1;
+    luo_arena *arena = luo_arena_new(0);
+    const int64_t step = find(arena, dir, until, &f, &err) == LUO_OK ? f.step : -1;
+    luo_arena_free(arena);
+    return step;
 }
 
 /* ---- plans ---- */
@@ -93,8 +102,7 @@ START_TEST(any_plan_to_any)
         const size_t elem = luo_rng_pick(&rng, 2) ? 8 : 4;
         state_world a, b;
         luo_err err = {0};
-        char path[512];
-        int64_t step = 0;
+        luo_found f;
         keep = 1;
         state_open(&a, state_lines[luo_rng_pick(&rng, LUO_ROWS(state_lines))], &model,
                    (int)luo_rng_pick(&rng, 2), elem);
@@ -102,10 +110,9 @@ START_TEST(any_plan_to_any)
                    (int)luo_rng_pick(&rng, 2), elem);
         state_truth(&a, 7, false);
         ck_assert_msg(save(&a, (int64_t)seed, &err) == LUO_OK, "%s", err.text);
-        ck_assert_int_eq(luo_checkpoint_find(dir, INT64_MAX, path, sizeof path, &step, &err),
-                         LUO_OK);
-        ck_assert_int_eq(step, (int64_t)seed);
-        ck_assert_msg(load(&b, path, &err) == LUO_OK, "%s", err.text);
+        ck_assert_int_eq(find(a.arena, dir, INT64_MAX, &f, &err), LUO_OK);
+        ck_assert_int_eq(f.step, (int64_t)seed);
+        ck_assert_msg(load(&b, f.path, &err) == LUO_OK, "%s", err.text);
         ck_assert_int_eq(state_truth(&b, 7, true), 0);
         ck_assert_int_eq(b.state[b.n - 1].step, (int64_t)seed);
         state_close(&a);
@@ -235,6 +242,63 @@ END_TEST
 
 /* ---- which one is found ---- */
 
+static int64_t flip(const char *file, int64_t at, int bit)
+{
+    FILE *f = fopen(file, "r+b");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fseek(f, (long)at, SEEK_SET), 0);
+    const int byte = fgetc(f);
+    ck_assert_int_eq(fseek(f, (long)at, SEEK_SET), 0);
+    ck_assert_int_ne(fputc(byte ^ 1 << bit, f), EOF);
+    ck_assert_int_eq(fclose(f), 0);
+    return at;
+}
+
+/* One bit of every tensor, in turn: under whatever plan it is read, one of the ranks says so. */
+START_TEST(damaged)
+{
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors"};
+    const luo_model model = state_model(0);
+    luo_rng rng = luo_rng_seed(luo_prop_first());
+    state_world a, b;
+    luo_err err = {0};
+    char folder[96], file[160];
+    fresh_dir();
+    state_open(&a, state_lines[0], &model, 0, 4);
+    state_open(&b, state_lines[3], &model, 0, 4);
+    state_truth(&a, 7, false);
+    ck_assert_int_eq(save(&a, 3, NULL), LUO_OK);
+    snprintf(folder, sizeof folder, "%s/step-000003", dir);
+    for (int k = 0; k < 2; k++) {
+        luo_tensor_file f;
+        snprintf(file, sizeof file, "%s/%s", folder, names[k]);
+        ck_assert_int_eq(luo_tensor_file_open(a.arena, file, &f, &err), LUO_OK);
+        ck_assert_int_gt(f.head.n, 4);
+        for (int32_t i = 0; i < f.head.n; i++) {
+            const luo_file_tensor *t = &f.head.at[i];
+            const int64_t bytes = t->end - t->begin;
+            ck_assert(t->summed && bytes > 0);
+            const int bit = (int)luo_rng_pick(&rng, 8);
+            const int64_t where = luo_rng_pick(&rng, bytes);
+            const int64_t at = flip(file, f.head.data + t->begin + where, bit);
+            for (int w = 0; w < 2; w++) {
+                ck_assert_int_eq(load(w ? &b : &a, folder, &err), LUO_EINPUT);
+                ck_assert_msg(strstr(err.text, t->name) && strstr(err.text, file) &&
+                                  strstr(err.text, "is damaged"),
+                              "%s", err.text);
+            }
+            flip(file, at, bit);
+        }
+        luo_tensor_file_close(&f);
+    }
+    ck_assert_int_eq(load(&b, folder, &err), LUO_OK);
+    ck_assert_int_eq(state_truth(&b, 7, true), 0);
+    state_close(&a);
+    state_close(&b);
+    remove_all(dir);
+}
+END_TEST
+
 static void cut_file(const char *name, int64_t bytes)
 {
     char path[160];
@@ -245,8 +309,8 @@ static void cut_file(const char *name, int64_t bytes)
 START_TEST(finding)
 {
     state_world w;
-    char path[512], file[128], want[400];
-    int64_t step = -1;
+    char file[128], want[400];
+    luo_found f;
     luo_err err;
     whole_world(&w);
     for (int64_t s = 10; s <= 40; s += 10) ck_assert_int_eq(save(&w, s, NULL), LUO_OK);
@@ -262,13 +326,20 @@ START_TEST(finding)
     ck_assert_int_eq(unlink(file), 0);
     ck_assert_int_eq(found(INT64_MAX), 10);
     snprintf(file, sizeof file, "%s/step-000010", dir);
-    ck_assert_int_eq(luo_checkpoint_find(file, 10, path, sizeof path, &step, &err), LUO_OK);
-    ck_assert_str_eq(path, file);
-    ck_assert_int_eq(step, 10);
-    ck_assert_int_eq(luo_checkpoint_find(file, 9, path, sizeof path, &step, &err), LUO_EINPUT);
+    ck_assert_int_eq(find(w.arena, dir, INT64_MAX, &f, &err), LUO_OK);
+    ck_assert(!f.named && f.npassed == 3);
+    snprintf(want, sizeof want, "%s/step-000040", dir);
+    ck_assert_str_eq(f.passed[0].path, want);
+    ck_assert_ptr_nonnull(strstr(f.passed[0].why, "optimizer.safetensors"));
+    ck_assert_ptr_nonnull(strstr(f.passed[1].why, "state.json"));
+    ck_assert_ptr_nonnull(strstr(f.passed[2].why, "model.safetensors"));
+    ck_assert_int_eq(find(w.arena, file, 10, &f, &err), LUO_OK);
+    ck_assert_str_eq(f.path, file);
+    ck_assert(f.step == 10 && f.named && f.npassed == 0);
+    ck_assert_int_eq(find(w.arena, file, 9, &f, &err), LUO_EINPUT);
     snprintf(want, sizeof want, "%s/step-000011", dir);
     ck_assert_int_eq(rename(file, want), 0);
-    ck_assert_int_eq(luo_checkpoint_find(dir, 15, path, sizeof path, &step, &err), LUO_EINPUT);
+    ck_assert_int_eq(find(w.arena, dir, 15, &f, &err), LUO_EINPUT);
     snprintf(want, sizeof want,
              "`%s` holds no whole checkpoint of up to 15 steps: `%s/step-000011` "
              "holds step 10; its name says 11.",
@@ -281,16 +352,15 @@ END_TEST
 
 START_TEST(nothing_to_find)
 {
-    char path[512];
-    int64_t step;
+    luo_found f;
     luo_err err;
-    ck_assert_int_eq(luo_checkpoint_find("build/none", INT64_MAX, path, sizeof path, &step, &err),
-                     LUO_EINPUT);
+    luo_arena *arena = luo_arena_new(0);
+    ck_assert_int_eq(find(arena, "build/none", INT64_MAX, &f, &err), LUO_EINPUT);
     ck_assert_str_eq(err.text, "can not read build/none: no such file or directory.");
-    ck_assert_int_eq(luo_checkpoint_find("core", INT64_MAX, path, sizeof path, &step, &err),
-                     LUO_EINPUT);
+    ck_assert_int_eq(find(arena, "core", INT64_MAX, &f, &err), LUO_EINPUT);
     ck_assert_str_eq(err.text, "`core` holds no checkpoint; a folder `step-N`, or one of such "
                                "folders, is expected.");
+    luo_arena_free(arena);
 }
 END_TEST
 
@@ -417,8 +487,7 @@ END_TEST
 START_TEST(killed_by_the_clock)
 {
     state_world w;
-    char path[512];
-    int64_t step;
+    luo_found f;
     luo_err err;
     int64_t seen[3] = {0};
     whole_world(&w);
@@ -436,11 +505,10 @@ START_TEST(killed_by_the_clock)
         usleep((useconds_t)(1000 + luo_rng_pick(&rng, 30000)));
         kill(pid, SIGKILL);
         ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-        ck_assert_int_eq(luo_checkpoint_find(dir, INT64_MAX, path, sizeof path, &step, &err),
-                         LUO_OK);
-        ck_assert_int_le(step, k);
-        seen[step == k]++;
-        ck_assert_int_eq(load(&w, path, &err), LUO_OK);
+        ck_assert_int_eq(find(w.arena, dir, INT64_MAX, &f, &err), LUO_OK);
+        ck_assert_int_le(f.step, k);
+        seen[f.step == k]++;
+        ck_assert_int_eq(load(&w, f.path, &err), LUO_OK);
         ck_assert_int_eq(state_truth(&w, 7, true), 0);
     }
     printf("%lld saved, %lld killed before\n", (long long)seen[1], (long long)seen[0]);
@@ -522,7 +590,7 @@ START_TEST(no_folder)
 END_TEST
 
 LUO_SUITE("exec.checkpoint", LUO_T(any_plan_to_any), LUO_T(contents), LUO_T(kept),
-          LUO_T(same_step_again), LUO_T(finding), LUO_T(nothing_to_find), LUO_T(names_of_folders),
+          LUO_T(same_step_again), LUO_T(finding), LUO_T(damaged), LUO_T(nothing_to_find), LUO_T(names_of_folders),
           LUO_T_N(another_run, LUO_ROWS(others)), LUO_T(killed_while_saving),
           LUO_T(killed_by_the_clock), LUO_T_N(disk_full, 6), LUO_T(disk_full_of_weights),
           LUO_T(no_folder))

@@ -8,6 +8,7 @@
 #include "tests/prop/prop.h"
 
 static char path[64];
+static const luo_share alone = {.rank = 0, .ranks = 1};
 
 static const char *put_file(const void *bytes, size_t n)
 {
@@ -19,17 +20,18 @@ static const char *put_file(const void *bytes, size_t n)
 
 /* ---- golden bytes ---- */
 
-static const char golden[] = "\x90\0\0\0\0\0\0\0"
-                             "{\"__metadata__\":{\"format\":\"pt\"},"
+static const char golden[] = "\xc0\0\0\0\0\0\0\0"
+                             "{\"__metadata__\":{\"format\":\"pt\",\"crc32:a\":\"c3872656\","
+                             "\"crc32:b\\\"\":\"8d3a01b8\"},"
                              "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
-                             "\"b\\\"\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[8,16]}}  "
+                             "\"b\\\"\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[8,16]}}      "
                              "\0\0\x80\x3f\0\0\0\xc0"
                              "\0\0\0\0\0\0\xe0\x3f";
 
 START_TEST(golden_file)
 {
-    luo_file_tensor t[2] = {{"a", LUO_FILE_F32, 2, {2, 1}, 0, 0},
-                            {"b\"", LUO_FILE_F64, 0, {0}, 0, 0}};
+    luo_file_tensor t[2] = {{.name = "a", .dtype = LUO_FILE_F32, .rank = 2, .dim = {2, 1}},
+                            {.name = "b\"", .dtype = LUO_FILE_F64}};
     const float a[2] = {1, -2};
     const double b = 0.5;
     luo_tensor_writer w;
@@ -310,7 +312,7 @@ typedef struct made { /* a file under construction: tensors of one model */
 static void add(made *m, const char *name, luo_file_dtype dtype, int32_t rank, int64_t d0,
                 int64_t d1, double (*value)(int64_t r, int64_t c))
 {
-    m->t[m->n++] = (luo_file_tensor){name, dtype, rank, {d0, d1}, 0, 0};
+    m->t[m->n++] = (luo_file_tensor){.name = name, .dtype = dtype, .rank = rank, .dim = {d0, d1}};
     for (int64_t r = 0; r < d0; r++)
         for (int64_t c = 0; c < (rank == 2 ? d1 : 1); c++) {
             const double v = value(r, c);
@@ -410,7 +412,7 @@ START_TEST(llama_variants)
     const size_t e = variants[_i].elem;
     state_open(&w, "1: [0]*1", &model, 0, e);
     llama_file(variants[_i].prefix, variants[_i].dtype, variants[_i].head, NULL);
-    ck_assert_msg(luo_state_load_weights(&w.state[0], &w.model, path, &err) == LUO_OK, "%s",
+    ck_assert_msg(luo_state_load_weights(&w.state[0], &w.model, path, alone, &err) == LUO_OK, "%s",
                   err.text);
     const double sign = variants[_i].head ? -1 : 1; /* else the embedding's */
     for (int64_t r = 0; r < 4; r++)
@@ -468,7 +470,7 @@ START_TEST(gpt_variants)
     if (!_i) m.t[m.n - 1].dtype = LUO_FILE_F16;
     finish(&m);
     state_open(&w, "1: [0]*1", &model, 0, 4);
-    ck_assert_msg(luo_state_load_weights(&w.state[0], &w.model, path, &err) == LUO_OK, "%s",
+    ck_assert_msg(luo_state_load_weights(&w.state[0], &w.model, path, alone, &err) == LUO_OK, "%s",
                   err.text);
     for (int64_t out = 0; out < 4; out++) {
         for (int64_t in = 0; in < 4; in++) {
@@ -523,7 +525,7 @@ START_TEST(wrong_models)
         for (int32_t i = 0; i < w.nparam; i++)
             if (strcmp(w.param[i].name, "layers.0.mlp.down.weight") == 0)
                 w.param[i].shape.dim[0] = 7;
-    ck_assert_int_eq(luo_state_load_weights(&w.state[0], &w.model, path, &err), LUO_EINPUT);
+    ck_assert_int_eq(luo_state_load_weights(&w.state[0], &w.model, path, alone, &err), LUO_EINPUT);
     snprintf(want, sizeof want, says[_i], path);
     ck_assert_str_eq(err.text, want);
     state_close(&w);

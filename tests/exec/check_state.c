@@ -17,7 +17,8 @@ static const char *file_name(const char *what)
 static luo_status load(state_world *w, const char *file, luo_err *err)
 {
     for (int32_t r = 0; r < w->n; r++) {
-        const luo_status st = luo_state_load_weights(&w->state[r], &w->model, file, err);
+        const luo_share share = {.rank = r, .ranks = w->n};
+        const luo_status st = luo_state_load_weights(&w->state[r], &w->model, file, share, err);
         if (st != LUO_OK) return st;
     }
     return LUO_OK;

@@ -296,7 +296,8 @@ START_TEST(death_at_the_start)
         ck_assert_int_eq(fake.summary.restarts, 2);
         ck_assert_str_eq(event_row("restarted", 1)->detail,
                          "a process died while the ranks started");
-        ck_assert_int_eq(fake.nwarnings, 1);
+        ck_assert_int_eq(fake.ntold, 2);
+        ck_assert_str_eq(fake.told[0], "a process died while it started; all were started again");
         return;
     }
     ck_assert_int_eq(st, LUO_EPEER);
@@ -422,7 +423,30 @@ START_TEST(older_checkpoint)
     ck_assert_int_eq(fake.summary.steps_done, 12);
     ck_assert_int_eq(fake.summary.steps_redone, 6); /* 4 to 8, and the attempt */
     ck_assert_int_eq(fake.summary.kept_tokens, 12 * 16 * 256);
-    ck_assert_int_eq(fake.nwarnings, 1);
+    ck_assert_int_eq(fake.ntold, 1);
+    ck_assert_str_eq(fake.told[0], "checkpoint `ckpt/step-new` is passed over and `ckpt/step-old` "
+                                   "is used: it is damaged.");
+    const luo_row_event *e = event_row("passed", 0);
+    ck_assert_str_eq(e->kind, "checkpoint");
+    ck_assert_str_eq(e->target, "step-new");
+    ck_assert_str_eq(e->detail, "step 4 is used: it is damaged.");
+}
+END_TEST
+
+/* The same where a run begins. */
+START_TEST(resumed_from_an_older_one)
+{
+    prepare_real("static", 12, 0);
+    fake.saved[fake.nsaved++] = 4;
+    fake.saved[fake.nsaved++] = 8;
+    fake.broken = 8;
+    opts.resume = true;
+    run_ok();
+    check_books();
+    asked("load 4");
+    ck_assert_int_eq(fake.ntold, 1);
+    ck_assert_str_eq(event_row("passed", 0)->detail, "step 4 is used: it is damaged.");
+    ck_assert_int_eq(event_row("passed", 0)->step, 4);
 }
 END_TEST
 
@@ -582,7 +606,7 @@ LUO_SUITE("run.real", LUO_T(state_comes_first), LUO_T_N(saves_when_asked, 2),
           LUO_T_N(too_many_deaths, LUO_ROWS(gone)), LUO_T_N(death_while_loading, 2),
           LUO_T_N(death_at_the_start, 2), LUO_T(no_more_devices_than_processes),
           LUO_T_N(hard_failure_is_as_on_the_simulator, 2), LUO_T(hard_failure_outside),
-          LUO_T(resumed), LUO_T_N(nothing_left_to_resume, 2), LUO_T(older_checkpoint),
+          LUO_T(resumed), LUO_T_N(nothing_left_to_resume, 2), LUO_T(older_checkpoint), LUO_T(resumed_from_an_older_one),
           LUO_T(switches_move_state), LUO_T_N(pace_of_the_machine, 6),
           LUO_T(probes_after_measurements), LUO_T_N(pace_under_each_plan, 2),
           LUO_T(disk_is_lost),

@@ -56,7 +56,7 @@ static void travel(luo_lab *lab, const station *s, const char *dir, int64_t step
     snprintf(path, sizeof path, "%s/step-%06d", dir, (int)step);
     if (step == 0)
         luo_state_init(state, &model, 5);
-    else if (luo_checkpoint_load(state, &model, path, &err) != LUO_OK)
+    else if (luo_checkpoint_load(state, &model, path, (luo_share){.ranks = 1}, &err) != LUO_OK)
         luo_lab_die("load", &err);
     luo_trial_put(&t, true);
     train(&t, c, step, 1);
