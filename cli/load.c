@@ -57,10 +57,13 @@ luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
     luo_source text;
     luo_plan *p;
     luo_plan_finding *found;
+    luo_err err = {0};
     int32_t n = 0;
     LUO_TRY(luo_read_plan(cli->arena, path, &p, &text, &cli->diags));
-    const luo_status st = luo_plan_check(cli->arena, p, model, cluster, &found, &n);
+    luo_status st = luo_plan_check(cli->arena, p, model, cluster, &found, &n);
     if (n > 0) luo_report_plan(&text, found, n, &cli->diags);
+    if (st == LUO_OK && model) st = luo_plan_check_annotations(p, model, &err);
+    if (err.text[0]) luo_report_err(&text, &err, &cli->diags);
     if (src) *src = text;
     if (st == LUO_OK) *out = p;
     return st;
@@ -102,8 +105,8 @@ static luo_status one_step(luo_cli *cli, const luo_programs *set, const luo_clus
     luo_status st = LUO_OK;
     luo_step_result r = {0};
     const luo_backend *be = &luo_sim_backend;
-    const luo_backend_config config = {.cluster = cluster, .stack = stack, .dtype = dtype,
-                                       .comm = LUO_COMM_FLOW, .fold = true};
+    const luo_backend_config config = {
+        .cluster = cluster, .stack = stack, .dtype = dtype, .comm = LUO_COMM_FLOW, .fold = true};
     LUO_TRY(luo_world_new(cli->arena, cluster, &world, err));
     for (int32_t d = 0; rate && d < cluster->ndevices; d++)
         world->slowdown[d] = isfinite(rate[d]) && rate[d] > 1 ? rate[d] : 1;

@@ -39,8 +39,8 @@ static void assigned(const luo_plan *p, int32_t pipeline, int32_t micro_batch, i
 static luo_length length_of(const compiler *c, int32_t pipeline, int32_t micro_batch)
 {
     const luo_pipeline *pipe = &c->p->pipelines[pipeline];
-    const int64_t fixed = c->opts->sequence_tokens ? c->opts->sequence_tokens
-                                                   : c->p->sequence_tokens;
+    const int64_t fixed =
+        c->opts->sequence_tokens ? c->opts->sequence_tokens : c->p->sequence_tokens;
     luo_length l = {fixed * pipe->micro_batch_sequences, fixed};
     int64_t sum;
     double squares;
@@ -163,8 +163,12 @@ static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *clust
     if (!pipes) return luo_err_nomem(c->err);
     luo_intern_init(&c->length_key, c->arena);
     for (int32_t i = 0; i < c->p->npipelines; i++) LUO_TRY(make_pipe(c, i, &pipes[i]));
-    luo_spec spec = {.graph = g, .npipelines = c->p->npipelines, .nlengths = c->length_key.n,
-                     .pipes = pipes, .lengths = c->lengths, .schedule = c->p->schedule};
+    luo_spec spec = {.graph = g,
+                     .npipelines = c->p->npipelines,
+                     .nlengths = c->length_key.n,
+                     .pipes = pipes,
+                     .lengths = c->lengths,
+                     .schedule = c->p->schedule};
     if (cluster) {
         spec.planner.link_class = luo_cluster_link_class;
         spec.planner.link_ctx = cluster;
@@ -192,6 +196,30 @@ static luo_status blame(const luo_plan *p, luo_status st, luo_err *err)
     }
     if (luo_status_exit(st) == 3 && p->nannotations > 0)
         luo_err_part(err, st, p->nannotations == 1 ? "/annotations/0" : "/annotations");
+    return st;
+}
+
+static luo_status annotated(luo_arena *scratch, const luo_plan *p, const luo_model *model,
+                            luo_err *err)
+{
+    static const luo_compile_opts none = {0};
+    compiler c = {.arena = scratch, .p = p, .m = model, .opts = &none, .err = err};
+    luo_build_opts build;
+    luo_graph *g;
+    LUO_TRY(luo_plan_build_opts(p, model, &build, err));
+    LUO_TRY(luo_graph_build(scratch, model, &build, &g, err));
+    const luo_status st = annotate(&c, g);
+    luo_annset_free(g->set);
+    return blame(p, st, err);
+}
+
+luo_status luo_plan_check_annotations(const luo_plan *p, const luo_model *model, luo_err *err)
+{
+    if (p->nannotations == 0) return LUO_OK;
+    luo_arena *scratch = luo_arena_new(1 << 16);
+    if (!scratch) return luo_err_nomem(err);
+    const luo_status st = annotated(scratch, p, model, err);
+    luo_arena_free(scratch);
     return st;
 }
 

@@ -20,13 +20,18 @@ luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model
                             const luo_cluster *cluster, const luo_compile_opts *opts,
                             luo_programs **out, luo_err *err);
 
+/* Do the annotations of the plan name tensors of the model, and agree with what is deduced? For
+ * those who compile nothing; the first part of luo_plan_compile asks the same.
+ * Pre: luo_plan_check passed with the model. Errors: those of luo_plan_compile. */
+luo_status luo_plan_check_annotations(const luo_plan *p, const luo_model *model, luo_err *err);
+
 /* Parameters and their annotations under a plan: what a switch moves, and what a checkpoint holds.
  * state: annotation of master weights and optimizer states (ZeRO folds them). */
 typedef struct luo_param {
     const char *name; /* "layers.3.attn.q.weight" */
     luo_shape shape;
     const luo_ann *weight, *state;
-    int32_t layer; /* -1: none */
+    int32_t layer;      /* -1: none */
     int64_t elem_bytes; /* of the working copy */
 } luo_param;
 luo_status luo_plan_params(luo_arena *arena, const luo_plan *p, const luo_model *model,
