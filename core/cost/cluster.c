@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/quantity.h"
 #include "core/cost/cluster_build.h"
 
 /* Names are numbered in order of first appearance; a map from their hash keeps that O(1). */
@@ -197,25 +198,52 @@ out:
     return st;
 }
 
-static luo_status check_standby(luo_arena *arena, const luo_cluster *c, luo_err *err)
+static luo_status check_standby(const luo_cluster *c, luo_err *err)
 {
     for (int32_t i = 0; i < c->nstandby; i++)
         if (c->standby[i] < 0 || c->standby[i] >= c->ndevices)
             return luo_err_set(err, LUO_EINPUT,
                                "`standby` names device %d; cluster `%s` has devices 0 to %d.",
                                c->standby[i], c->name, c->ndevices - 1);
+    return LUO_OK;
+}
+
+/* What base_slowdown and all of health make of a device stays within the range of slowdowns. */
+static luo_status add_health(const luo_health *h, const luo_target *t, const luo_cluster *c,
+                             double *slow, luo_err *err)
+{
+    for (int32_t k = 0; !h->down && k < t->choices[0].ndev; k++) {
+        const int32_t d = t->choices[0].dev[k];
+        const double all = (slow[d] > 0 ? slow[d] : luo_cluster_base_slowdown(c, d)) * h->slowdown;
+        if (!(all <= luo_quantity_at(LUO_Q_SLOWDOWN)->highest))
+            return luo_err_set(err, LUO_EINPUT,
+                               "device %d is %g times slower by this and what stands before it; "
+                               "up to %g all together are taken.",
+                               d, all, luo_quantity_at(LUO_Q_SLOWDOWN)->highest);
+        slow[d] = all;
+    }
+    return LUO_OK;
+}
+
+static luo_status check_health(luo_arena *arena, const luo_cluster *c, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(arena);
+    double *slow = LUO_NEW_N(arena, double, c->ndevices);
+    if (!slow) return luo_err_nomem(err);
     for (int32_t i = 0; i < c->nhealth; i++) {
+        const luo_health *h = &c->health[i];
+        const size_t here = luo_arena_mark(arena);
         luo_target t;
-        const size_t mark = luo_arena_mark(arena);
-        luo_status st = luo_target_parse(arena, c, c->health[i].target, &t, err);
+        luo_status st = luo_target_parse(arena, c, h->target, &t, err);
         if (st == LUO_OK && t.any)
             st = luo_err_set(err, LUO_EINPUT,
                              "`target` is `%s`; health needs a fixed one, without `any`.",
-                             c->health[i].target);
-        luo_arena_reset(arena, mark);
-        if (st != LUO_OK)
-            return luo_err_at(err, st, NULL, c->health[i].line, c->health[i].col);
+                             h->target);
+        if (st == LUO_OK) st = add_health(h, &t, c, slow, err);
+        luo_arena_reset(arena, here);
+        if (st != LUO_OK) return luo_err_at(err, st, NULL, h->line, h->col);
     }
+    luo_arena_reset(arena, mark);
     return LUO_OK;
 }
 
@@ -224,7 +252,8 @@ luo_status luo_cluster_finish(luo_arena *arena, luo_cluster *c, luo_err *err)
     LUO_TRY(check(c, err));
     LUO_TRY(number(arena, c, err));
     LUO_TRY(luo_cluster_build_links(arena, c, err));
-    return check_standby(arena, c, err);
+    LUO_TRY(check_standby(c, err));
+    return check_health(arena, c, err);
 }
 
 const luo_profile *luo_cluster_profile(const luo_cluster *c, int32_t dev)

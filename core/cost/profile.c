@@ -4,46 +4,47 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/base/quantity.h"
 #include "core/base/words.h"
 
 /* accuracy.md 3.1: name, unit in SI, default, and the range in which the number makes sense
- * (wider than the bounds of a fit: W may be an achieved value with memory_ratio 1). */
+ * (wider than the bounds of a fit: W may be an achieved value with memory_ratio 1): that of a
+ * quantity, or numbers in the unit of the name. */
 typedef struct param {
     const char *name;
     size_t at; /* field of luo_profile, or NOWHERE */
-    double unit, otherwise, lo, hi;
+    double unit, otherwise;
+    luo_limit limit;
 } param;
 
 #define NOWHERE SIZE_MAX
 #define PEAK(t) offsetof(luo_profile, peak_flops) + (t) * sizeof(double)
 #define F(field) offsetof(luo_profile, field)
 #define GIB 1073741824.0
-#define ANY 1e18 /* largest number taken for anything */
-#define SMALL 1e-9
 
 static const param params[] = {
-    {"peak_bf16_tflop_per_s", PEAK(LUO_BF16), 1e12, 0, SMALL, 1e9},
-    {"peak_f32_tflop_per_s", PEAK(LUO_F32), 1e12, 0, SMALL, 1e9},
-    {"peak_f64_tflop_per_s", PEAK(LUO_F64), 1e12, 0, SMALL, 1e9},
-    {"peak_f16_tflop_per_s", NOWHERE, 1e12, 0, SMALL, 1e9},
-    {"peak_tf32_tflop_per_s", NOWHERE, 1e12, 0, SMALL, 1e9},
-    {"peak_fp8_tflop_per_s", NOWHERE, 1e12, 0, SMALL, 1e9},
-    {"memory_gbytes_per_s", F(memory_bytes_per_s), 1e9, 0, SMALL, 1e9},
-    {"memory_gib", F(memory_bytes), GIB, 0, SMALL, 1e9},
-    {"reserved_gib", F(reserved_bytes), GIB, 1.86, 0, 1e9},
-    {"sm_count", F(sm_count), 1, 0, 1, 1e6},
-    {"launch_us", F(launch_s), 1e-6, 4, 0, 1e6},
-    {"gemm_ratio", F(gemm_ratio), 1, 0.80, SMALL, 1},
-    {"gemm_depth", F(gemm_depth), 1, 64, 0, 1e6},
-    {"memory_ratio", F(memory_ratio), 1, 0.72, SMALL, 1},
-    {"attention_forward_ratio", F(attention_forward_ratio), 1, 0.30, SMALL, 1},
-    {"attention_backward_ratio", F(attention_backward_ratio), 1, 0.33, SMALL, 1},
-    {"misaligned_factor", F(misaligned_factor), 1, 12, 1, 1e6},
-    {"net_ratio", F(net_ratio), 1, 0.90, SMALL, 1},
-    {"net_half_bytes", F(net_half_bytes), 1, 13450000, 0, ANY},
-    {"p2p_us", F(p2p_s), 1e-6, 10, 0, 1e9},
-    {"overlap_loss_nvlink_ratio", F(overlap_loss_nvlink_ratio), 1, 0.15, 0, 0.99},
-    {"overlap_loss_net_ratio", F(overlap_loss_net_ratio), 1, 0.02, 0, 0.99},
+    {"peak_bf16_tflop_per_s", PEAK(LUO_BF16), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
+    {"peak_f32_tflop_per_s", PEAK(LUO_F32), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
+    {"peak_f64_tflop_per_s", PEAK(LUO_F64), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
+    {"peak_f16_tflop_per_s", NOWHERE, 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
+    {"peak_tf32_tflop_per_s", NOWHERE, 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
+    {"peak_fp8_tflop_per_s", NOWHERE, 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
+    {"memory_gbytes_per_s", F(memory_bytes_per_s), 1e9, 0, LUO_OF(LUO_Q_MEMORY_BANDWIDTH, 1e9)},
+    {"memory_gib", F(memory_bytes), GIB, 0, LUO_OF(LUO_Q_BYTES, GIB)},
+    {"reserved_gib", F(reserved_bytes), GIB, 1.86, LUO_OF_OR_0(LUO_Q_BYTES, GIB)},
+    {"sm_count", F(sm_count), 1, 0, LUO_WITHIN(1, 1e6)},
+    {"launch_us", F(launch_s), 1e-6, 4, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
+    {"gemm_ratio", F(gemm_ratio), 1, 0.80, LUO_OF(LUO_Q_RATIO, 1)},
+    {"gemm_depth", F(gemm_depth), 1, 64, LUO_WITHIN(0, 1e6)},
+    {"memory_ratio", F(memory_ratio), 1, 0.72, LUO_OF(LUO_Q_RATIO, 1)},
+    {"attention_forward_ratio", F(attention_forward_ratio), 1, 0.30, LUO_OF(LUO_Q_RATIO, 1)},
+    {"attention_backward_ratio", F(attention_backward_ratio), 1, 0.33, LUO_OF(LUO_Q_RATIO, 1)},
+    {"misaligned_factor", F(misaligned_factor), 1, 12, LUO_WITHIN(1, 1e6)},
+    {"net_ratio", F(net_ratio), 1, 0.90, LUO_OF(LUO_Q_RATIO, 1)},
+    {"net_half_bytes", F(net_half_bytes), 1, 13450000, LUO_WITHIN(0, 9007199254740992.0)},
+    {"p2p_us", F(p2p_s), 1e-6, 10, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
+    {"overlap_loss_nvlink_ratio", F(overlap_loss_nvlink_ratio), 1, 0.15, LUO_WITHIN(0, 0.99)},
+    {"overlap_loss_net_ratio", F(overlap_loss_net_ratio), 1, 0.02, LUO_WITHIN(0, 0.99)},
 };
 enum { PARAMS = sizeof params / sizeof *params };
 
@@ -81,6 +82,15 @@ static luo_status unknown_value(const luo_profile *p, const luo_value *v, luo_er
     return LUO_EINPUT;
 }
 
+static luo_status check_range(const luo_profile *p, const param *m, double v, luo_err *err)
+{
+    const luo_limit l = luo_limit_for(&m->limit, v);
+    if (luo_limit_holds(&m->limit, v)) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT,
+                       "`%s` of profile `%s` is %g; %sa number from %g to %g is expected.", m->name,
+                       p->name, v, l.or_zero ? "0 or " : "", l.lo, l.hi);
+}
+
 static luo_status take_value(luo_profile *p, int32_t i, luo_err *err)
 {
     const luo_value *v = &p->values[i];
@@ -91,10 +101,7 @@ static luo_status take_value(luo_profile *p, int32_t i, luo_err *err)
     for (int k = 0; k < PARAMS; k++) {
         const param *m = &params[k];
         if (strcmp(m->name, v->name) != 0) continue;
-        if (!(v->value >= m->lo && v->value <= m->hi))
-            return luo_err_set(err, LUO_EINPUT,
-                               "`%s` of profile `%s` is %g; a number from %g to %g is expected.",
-                               v->name, p->name, v->value, m->lo, m->hi);
+        LUO_TRY(check_range(p, m, v->value, err));
         if (m->at != NOWHERE) *field(p, m) = v->value * m->unit;
         return LUO_OK;
     }

@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/base/quantity.h"
 #include "core/base/words.h"
 #include "core/cost/profile.h"
 
@@ -10,16 +11,17 @@
 static const struct {
     const char *name;
     size_t at;
-    double unit, otherwise, lo, hi; /* in the unit of the name */
+    double unit, otherwise; /* in the unit of the name */
+    luo_limit limit;
 } values[] = {
-    {"host_launch_us", F(host_launch_s), 1e-6, 15, 0, 1e6},
-    {"host_exponent", F(host_exponent), 1, 3, 1, 64},
-    {"busbw_factor", F(busbw_factor), 1, 1, 0.01, 100},
-    {"dp_overlap", F(dp_overlap), 1, 0, 0, 1},
-    {"grad_comm_bytes", F(grad_comm_bytes), 1, 2, 0.125, 64},
-    {"optimizer_bytes", F(optimizer_bytes), 1, LUO_OPTIMIZER_BYTES, 0, 1024},
-    {"tp_exposed_factor", F(tp_exposed_factor), 1, 1, 0, 1},
-    {"scale_jitter", F(scale_jitter), 1, 0.01, 0, 10},
+    {"host_launch_us", F(host_launch_s), 1e-6, 15, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
+    {"host_exponent", F(host_exponent), 1, 3, LUO_WITHIN(1, 64)},
+    {"busbw_factor", F(busbw_factor), 1, 1, LUO_WITHIN(0.01, 100)},
+    {"dp_overlap", F(dp_overlap), 1, 0, LUO_WITHIN(0, 1)},
+    {"grad_comm_bytes", F(grad_comm_bytes), 1, 2, LUO_WITHIN(0.125, 64)},
+    {"optimizer_bytes", F(optimizer_bytes), 1, LUO_OPTIMIZER_BYTES, LUO_WITHIN(0, 1024)},
+    {"tp_exposed_factor", F(tp_exposed_factor), 1, 1, LUO_WITHIN(0, 1)},
+    {"scale_jitter", F(scale_jitter), 1, 0.01, LUO_WITHIN(0, 10)},
 };
 enum { VALUES = sizeof values / sizeof *values };
 
@@ -67,10 +69,10 @@ luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *
 {
     for (int i = 0; i < VALUES; i++) {
         if (strcmp(values[i].name, name) != 0) continue;
-        if (!(value >= values[i].lo && value <= values[i].hi))
-            return luo_err_set(err, LUO_EINPUT,
-                               "`%s` is %g; a number from %g to %g is expected.", name, value,
-                               values[i].lo, values[i].hi);
+        const luo_limit *limit = &values[i].limit, l = luo_limit_for(limit, value);
+        if (!luo_limit_holds(limit, value))
+            return luo_err_set(err, LUO_EINPUT, "`%s` is %g; %sa number from %g to %g is expected.",
+                               name, value, l.or_zero ? "0 or " : "", l.lo, l.hi);
         *number(s, i) = value * values[i].unit;
         return LUO_OK;
     }

@@ -289,12 +289,11 @@ static void bad_cell(luo_csv *t, int i, const char *text)
         luo_csv_error(t, i, "`%s` is %s; a text is expected.", c->name,
                       *text ? "not UTF-8" : "empty");
         return;
-    } else if (c->inf) {
-        want = "a number above 0 or `inf`";
     } else {
         double v;
         const bool number = luo_number_float(text, strlen(text), &v);
-        luo_limit_say(&c->limit, c->type == LUO_CSV_WHOLE, number ? v : NAN, buf, sizeof buf);
+        luo_limit_say(&c->limit, c->type == LUO_CSV_WHOLE, number ? v : NAN, buf, sizeof buf - 10);
+        if (c->inf) strcat(buf, " or `inf`");
     }
     if (*text)
         luo_csv_error(t, i, "`%s` is `%.60s`; %s is expected.", c->name, text, want);

@@ -64,8 +64,6 @@ typedef struct cluster_yaml {
     storage_yaml storage;
 } cluster_yaml;
 
-enum { DEVICES_MAX = 131072 };
-
 #define OPT LUO_YAML_OPT
 #define REQ LUO_YAML_REQ
 
@@ -166,25 +164,26 @@ static const cyaml_schema_field_t cluster_fields[] = {
 static const cyaml_schema_value_t schema = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, cluster_yaml, cluster_fields)};
 
+#define GBYTES_PER_S LUO_OF(LUO_Q_BANDWIDTH, 1e9)
 static const luo_yaml_rule rules[] = {
-    {"nodes", LUO_WITHIN(1, 65536), NULL, NULL},
-    {"devices_per_node", LUO_WITHIN(1, 64), NULL, NULL},
-    {"base_slowdown", LUO_FROM(1), NULL, NULL},
-    {"slowdown", LUO_FROM(1), NULL, NULL},
-    {"bandwidth_gbytes_per_s", LUO_ABOVE_TO(0, 1e9), NULL, NULL},
-    {"socket_gbytes_per_s", LUO_ABOVE_TO(0, 1e9), NULL, NULL},
-    {"rack_uplink_gbytes_per_s", LUO_ABOVE_TO(0, 1e9), NULL, NULL},
-    {"read_gbytes_per_s", LUO_ABOVE_TO(0, 1e9), NULL, NULL},
-    {"write_gbytes_per_s", LUO_ABOVE_TO(0, 1e9), NULL, NULL},
-    {"disk_read_gbytes_per_s", LUO_ABOVE_TO(0, 1e9), NULL, NULL},
-    {"disk_write_gbytes_per_s", LUO_ABOVE_TO(0, 1e9), NULL, NULL},
-    {"latency_us", LUO_WITHIN(0, 1e12), NULL, NULL},
-    {"hop_latency_us", LUO_WITHIN(0, 1e12), NULL, NULL},
-    {"devices_per_switch", LUO_WITHIN(1, 64), NULL, NULL},
-    {"sockets", LUO_WITHIN(1, 64), NULL, NULL},
-    {"nics.count", LUO_WITHIN(1, 64), NULL, NULL},
-    {"cores", LUO_ABOVE_TO(0, 1e6), NULL, NULL},
-    {"memory_gib", LUO_ABOVE_TO(0, 1e9), NULL, NULL},
+    {"nodes", LUO_OF(LUO_Q_NODES, 1), NULL, NULL},
+    {"devices_per_node", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
+    {"base_slowdown", LUO_OF(LUO_Q_SLOWDOWN, 1), NULL, NULL},
+    {"slowdown", LUO_OF(LUO_Q_SLOWDOWN, 1), NULL, NULL},
+    {"bandwidth_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"socket_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"rack_uplink_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"read_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"write_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"disk_read_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"disk_write_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"latency_us", LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6), NULL, NULL},
+    {"hop_latency_us", LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6), NULL, NULL},
+    {"devices_per_switch", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
+    {"sockets", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
+    {"nics.count", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
+    {"cores", LUO_OF(LUO_Q_CORES, 1), NULL, NULL},
+    {"memory_gib", LUO_OF(LUO_Q_BYTES, 1073741824.0), NULL, NULL},
     {"scale_up_links.a", LUO_WITHIN(0, 63), NULL, NULL},
     {"scale_up_links.b", LUO_WITHIN(0, 63), NULL, NULL},
     {"lanes", LUO_WITHIN(1, 1024), NULL, NULL},
@@ -407,11 +406,13 @@ static void take_standby(luo_yaml_doc *doc, luo_cluster *c)
     if (!at) return;
     for (int32_t i = 0; i < c->ngroups; i++)
         devices += (int64_t)c->groups[i].nodes * c->groups[i].devices_per_node;
-    const int32_t limit = devices < DEVICES_MAX ? (int32_t)devices : DEVICES_MAX;
-    const luo_status st = luo_devset_parse(doc->arena, at->text, false, limit, &dev, &c->nstandby,
-                                           &err);
-    if (st == LUO_OK) c->standby = dev;
-    else luo_yaml_error(doc, at, "`standby` is no device set: %s", err.text);
+    const int32_t limit = devices < LUO_DEVICES_MAX ? (int32_t)devices : LUO_DEVICES_MAX;
+    const luo_status st =
+        luo_devset_parse(doc->arena, at->text, false, limit, &dev, &c->nstandby, &err);
+    if (st == LUO_OK)
+        c->standby = dev;
+    else
+        luo_yaml_error(doc, at, "`standby` is no device set: %s", err.text);
 }
 
 /* luo_cluster_finish knows no lines: a key or a group it names gives the place. */

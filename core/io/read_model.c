@@ -87,34 +87,36 @@ static const cyaml_schema_field_t model_fields[] = {
 static const cyaml_schema_value_t schema = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, model_yaml, model_fields)};
 
-#define SIZE LUO_WITHIN(1, 1e12)
-#define COUNT0 LUO_WITHIN(0, 1e12)
+#define SIZE LUO_OF(LUO_Q_WIDTH, 1)
+#define HEADS LUO_OF(LUO_Q_HEADS, 1)
+#define LAYERS LUO_OF(LUO_Q_LAYERS, 1)
+#define PIXELS LUO_OF(LUO_Q_PIXELS, 1)
 static const luo_yaml_rule rules[] = {
-    {"layers", LUO_WITHIN(1, 65536), NULL, NULL},
+    {"layers", LAYERS, NULL, NULL},
     {"hidden", SIZE, NULL, NULL},
     {"ffn_hidden", SIZE, NULL, NULL},
-    {"heads", LUO_WITHIN(1, 1e6), NULL, NULL},
-    {"kv_heads", LUO_WITHIN(1, 1e6), NULL, NULL},
-    {"head_dim", LUO_WITHIN(1, 1e6), NULL, NULL},
-    {"rope_base", LUO_ABOVE(0), NULL, NULL},
+    {"heads", HEADS, NULL, NULL},
+    {"kv_heads", HEADS, NULL, NULL},
+    {"head_dim", HEADS, NULL, NULL},
+    {"rope_base", LUO_ABOVE_TO(0, 1e12), NULL, NULL},
     {"vocab", SIZE, NULL, NULL},
-    {"max_sequence_tokens", SIZE, NULL, NULL},
-    {"token_types", LUO_WITHIN(1, 1e6), NULL, NULL},
+    {"max_sequence_tokens", LUO_OF(LUO_Q_SEQUENCE, 1), NULL, NULL},
+    {"token_types", HEADS, NULL, NULL},
     {"norm_eps", LUO_ABOVE_TO(0, 1), NULL, NULL},
     {"classes", SIZE, NULL, NULL},
     {"variant", LUO_WITHIN(11, 19), "11, 13, 16 or 19", NULL},
-    {"experts", LUO_WITHIN(1, 1e6), NULL, NULL},
-    {"experts_per_token", LUO_WITHIN(1, 1e6), NULL, NULL},
+    {"experts", HEADS, NULL, NULL},
+    {"experts_per_token", HEADS, NULL, NULL},
     {"expert_ffn_hidden", SIZE, NULL, NULL},
-    {"shared_experts", LUO_WITHIN(0, 1e6), NULL, NULL},
-    {"shared_ffn_hidden", COUNT0, NULL, NULL},
-    {"first_dense_layers", LUO_WITHIN(0, 65536), NULL, NULL},
-    {"every_layers", LUO_WITHIN(1, 65536), NULL, NULL},
-    {"capacity_factor", LUO_FROM(0), NULL, NULL},
-    {"height_px", LUO_WITHIN(1, 1e6), NULL, NULL},
-    {"width_px", LUO_WITHIN(1, 1e6), NULL, NULL},
-    {"channels", LUO_WITHIN(1, 1e6), NULL, NULL},
-    {"patch_px", LUO_WITHIN(1, 1e6), NULL, NULL},
+    {"shared_experts", LUO_OF_OR_0(LUO_Q_HEADS, 1), NULL, NULL},
+    {"shared_ffn_hidden", LUO_OF_OR_0(LUO_Q_WIDTH, 1), NULL, NULL},
+    {"first_dense_layers", LUO_OF_OR_0(LUO_Q_LAYERS, 1), NULL, NULL},
+    {"every_layers", LAYERS, NULL, NULL},
+    {"capacity_factor", LUO_WITHIN(0, 1e6), NULL, NULL},
+    {"height_px", PIXELS, NULL, NULL},
+    {"width_px", PIXELS, NULL, NULL},
+    {"channels", PIXELS, NULL, NULL},
+    {"patch_px", PIXELS, NULL, NULL},
 };
 
 /* ---- which key belongs to which family ---- */
@@ -242,6 +244,15 @@ static void check_moe(luo_yaml_doc *doc, const luo_model *m)
                                  "not at all; give both above 0.");
 }
 
+/* Each size is within its range, and so is what they make together. */
+static void check_parameters(luo_yaml_doc *doc, const luo_model *m)
+{
+    luo_err err;
+    int64_t n;
+    if (doc->st != LUO_OK || m->family == LUO_FAMILY_VGG) return;
+    if (luo_model_parameters(m, &n, &err) != LUO_OK) luo_yaml_error(doc, doc->root, "%s", err.text);
+}
+
 /* ---- defaults ---- */
 
 static void take_family_defaults(const luo_yaml_doc *doc, luo_model *m)
@@ -330,6 +341,7 @@ luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
             check_moe(&doc, m);
         }
         check_keys(&doc, data);
+        if (m) check_parameters(&doc, m);
     }
     luo_yaml_unload(&schema, data);
     if (doc.st == LUO_OK) *out = m;

@@ -33,11 +33,19 @@ static const cyaml_schema_field_t fields[] = {
 static const cyaml_schema_value_t schema = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, params_yaml, fields)};
 
+#define MIB LUO_OF(LUO_Q_BYTES, 1048576.0)
+#define MIB_OR_0 LUO_OF_OR_0(LUO_Q_BYTES, 1048576.0)
+#define MS LUO_OF(LUO_Q_TIME, 1e-3)
+#define ALPHA LUO_OF(LUO_Q_SLOWDOWN, 1)
 static const luo_yaml_rule rules[] = {
-    {"alpha", LUO_FROM(1), NULL, NULL},      {"tau_ms", LUO_ABOVE(0), NULL, NULL},
-    {"k_mib", LUO_ABOVE(0), NULL, NULL},     {"emb_mib", LUO_ABOVE(0), NULL, NULL},
-    {"extra_mib", LUO_ABOVE(0), NULL, NULL}, {"bound_mib", LUO_ABOVE(0), NULL, NULL},
-    {"gap_mib", LUO_FROM(0), NULL, NULL},    {"context_mib", LUO_ABOVE(0), NULL, NULL},
+    {"alpha", ALPHA, NULL, NULL},
+    {"tau_ms", MS, NULL, NULL},
+    {"k_mib", MIB, NULL, NULL},
+    {"emb_mib", MIB, NULL, NULL},
+    {"extra_mib", MIB, NULL, NULL},
+    {"bound_mib", MIB, NULL, NULL},
+    {"gap_mib", MIB_OR_0, NULL, NULL},
+    {"context_mib", MIB, NULL, NULL},
     {"zero_replicas", LUO_WITHIN(1, 64), NULL, NULL},
 };
 
@@ -127,18 +135,18 @@ static const double *numbers(luo_json *j, const luo_json_at *root, const char *k
 
 static void take_json(luo_json *j, const luo_json_at *root, luo_malleus_params *p)
 {
-    static const luo_limit from1 = LUO_FROM(1), above0 = LUO_ABOVE(0);
+    static const luo_limit ratio = ALPHA, mib = MIB, mib_or_0 = MIB_OR_0, ms = MS;
     luo_str s = {0};
-    *p = (luo_malleus_params){
-        .tau_s = number(j, root, "tau_ms", above0, 0) * 1e-3,
-        .emb_mib = number(j, root, "emb_mib", above0, 0),
-        .extra_mib = number(j, root, "extra_mib", above0, 0),
-        .bound_mib = number(j, root, "bound_mib", above0, 0),
-        .gap_mib = number(j, root, "gap_mib", (luo_limit)LUO_FROM(0), -1),
-        .context_mib = number(j, root, "context_mib", above0, 0),
-        .zero_replicas = (int32_t)luo_json_int(j, root, "zero_replicas", 1, 64, 0)};
-    p->alpha = numbers(j, root, "alpha", &from1, &p->nalpha);
-    p->k_mib = numbers(j, root, "k_mib", &above0, &p->nk);
+    *p = (luo_malleus_params){.tau_s = number(j, root, "tau_ms", ms, 0) * 1e-3,
+                              .emb_mib = number(j, root, "emb_mib", mib, 0),
+                              .extra_mib = number(j, root, "extra_mib", mib, 0),
+                              .bound_mib = number(j, root, "bound_mib", mib, 0),
+                              .gap_mib = number(j, root, "gap_mib", mib_or_0, -1),
+                              .context_mib = number(j, root, "context_mib", mib, 0),
+                              .zero_replicas =
+                                  (int32_t)luo_json_int(j, root, "zero_replicas", 1, 64, 0)};
+    p->alpha = numbers(j, root, "alpha", &ratio, &p->nalpha);
+    p->k_mib = numbers(j, root, "k_mib", &mib, &p->nk);
     if (j->st != LUO_OK || rises(p->alpha, p->nalpha)) return;
     const luo_json_at at = luo_json_in(root, "alpha");
     say_alpha(p->alpha, p->nalpha, &s);

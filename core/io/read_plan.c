@@ -4,8 +4,8 @@
 #include "core/io/json.h"
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof((table)[0])))
-enum { LAYERS_MAX = 65536, DEVICES_MAX = 131072, MICRO_BATCHES_MAX = 1 << 20 };
-static const double tokens_max = 1e12;
+#define MOST(quantity) luo_quantity_at(quantity)->highest
+enum { MICRO_BATCHES_MAX = 1 << 30 }; /* the limit of work is below, and can be raised */
 
 /* ---- small parts ---- */
 
@@ -24,8 +24,8 @@ static const luo_range *read_ranges(luo_json *j, const luo_json_at *list, int32_
             continue;
         }
         const luo_json_at lo = luo_json_nth(&at, 0), hi = luo_json_nth(&at, 1);
-        v[i].lo = (int32_t)luo_json_item_int(j, &lo, 0, LAYERS_MAX);
-        v[i].hi = (int32_t)luo_json_item_int(j, &hi, 0, LAYERS_MAX);
+        v[i].lo = (int32_t)luo_json_item_int(j, &lo, 0, MOST(LUO_Q_LAYERS));
+        v[i].hi = (int32_t)luo_json_item_int(j, &hi, 0, MOST(LUO_Q_LAYERS));
     }
     return v;
 }
@@ -98,8 +98,9 @@ static void read_stage(luo_json *j, const luo_json_at *at, luo_stage *st)
     const luo_json_at layers = luo_json_list(j, at, "layers", 1, &n);
     if (layers.v) st->layers = read_ranges(j, &layers, &st->nlayers);
     const luo_json_at dev = luo_json_list(j, at, "devices", 1, &n);
-    if (dev.v) st->dev = luo_json_ids(j, &dev, 0, DEVICES_MAX - 1, &st->ndev);
-    st->context_parallel = (int32_t)luo_json_int(j, at, "context_parallel", 1, DEVICES_MAX, 1);
+    if (dev.v) st->dev = luo_json_ids(j, &dev, 0, MOST(LUO_Q_DEVICES) - 1, &st->ndev);
+    st->context_parallel =
+        (int32_t)luo_json_int(j, at, "context_parallel", 1, MOST(LUO_Q_DEVICES), 1);
     read_shares(j, at, st);
     read_recompute(j, at, st);
     st->embedding = luo_json_bool(j, at, "embedding", false);
@@ -137,7 +138,7 @@ static void read_micro_batch_tokens(luo_json *j, const luo_json_at *at, luo_pipe
     if (!v) luo_json_nomem(j);
     for (size_t i = 0; v && i < n; i++) {
         const luo_json_at item = luo_json_nth(&list, i);
-        v[i] = luo_json_item_int(j, &item, 1, tokens_max);
+        v[i] = luo_json_item_int(j, &item, 1, MOST(LUO_Q_TOKENS));
     }
     pl->micro_batch_tokens = v;
 }
@@ -219,9 +220,9 @@ static void read_assignment(luo_json *j, const luo_json_at *root, luo_plan *p)
     for (size_t i = 0; v && i < n; i++) {
         const luo_json_at at = luo_json_nth(&list, i);
         if (!luo_json_keys(j, &at, keys, COUNT(keys))) continue;
-        v[i].sequence = luo_json_int(j, &at, "sequence", 0, tokens_max, 0);
-        v[i].length_tokens = luo_json_int(j, &at, "length_tokens", 1, tokens_max, 1);
-        v[i].pipeline = (int32_t)luo_json_int(j, &at, "pipeline", 0, DEVICES_MAX, 0);
+        v[i].sequence = luo_json_int(j, &at, "sequence", 0, 1e12, 0);
+        v[i].length_tokens = luo_json_int(j, &at, "length_tokens", 1, MOST(LUO_Q_TOKENS), 1);
+        v[i].pipeline = (int32_t)luo_json_int(j, &at, "pipeline", 0, MOST(LUO_Q_DEVICES), 0);
         v[i].micro_batch = (int32_t)luo_json_int(j, &at, "micro_batch", 0, MICRO_BATCHES_MAX, 0);
     }
     p->assignment = v;
@@ -237,7 +238,7 @@ static void read_groups(luo_json *j, const luo_json_at *root, luo_plan *p)
     for (size_t i = 0; v && i < n; i++) {
         const luo_json_at at = luo_json_nth(&list, i);
         if (json_is_array(at.v))
-            v[i].pipeline = luo_json_ids(j, &at, 0, DEVICES_MAX, &v[i].n);
+            v[i].pipeline = luo_json_ids(j, &at, 0, MOST(LUO_Q_DEVICES), &v[i].n);
         else
             luo_json_error(j, &at, false, "a list of pipeline ids is expected.");
     }
@@ -253,11 +254,11 @@ static void read_state_layout(luo_json *j, const luo_json_at *root, luo_plan *p)
     luo_state_layout *l = &p->state_layout;
     size_t n;
     if (!at.v || json_is_null(at.v) || !luo_json_keys(j, &at, keys, COUNT(keys))) return;
-    l->data = (int32_t)luo_json_int(j, &at, "data", 1, DEVICES_MAX, 1);
-    l->tensor = (int32_t)luo_json_int(j, &at, "tensor", 1, DEVICES_MAX, 1);
-    l->pipeline = (int32_t)luo_json_int(j, &at, "pipeline", 1, DEVICES_MAX, 1);
+    l->data = (int32_t)luo_json_int(j, &at, "data", 1, MOST(LUO_Q_DEVICES), 1);
+    l->tensor = (int32_t)luo_json_int(j, &at, "tensor", 1, MOST(LUO_Q_DEVICES), 1);
+    l->pipeline = (int32_t)luo_json_int(j, &at, "pipeline", 1, MOST(LUO_Q_DEVICES), 1);
     const luo_json_at dev = luo_json_list(j, &at, "devices", 1, &n);
-    if (dev.v) l->dev = luo_json_ids(j, &dev, 0, DEVICES_MAX - 1, &l->ndev);
+    if (dev.v) l->dev = luo_json_ids(j, &dev, 0, MOST(LUO_Q_DEVICES) - 1, &l->ndev);
 }
 
 static bool leads_somewhere(const luo_json *j, const char *pointer)
@@ -315,7 +316,7 @@ static void read_schedule(luo_json *j, const luo_json_at *root, luo_plan *p)
     p->chunks = 1;
     if (!at.v || !luo_json_keys(j, &at, keys, COUNT(keys))) return;
     p->schedule = (luo_sched_kind)luo_json_word(j, &at, "kind", kinds, COUNT(kinds), 1);
-    p->chunks = (int32_t)luo_json_int(j, &at, "chunks", 1, LAYERS_MAX, 1);
+    p->chunks = (int32_t)luo_json_int(j, &at, "chunks", 1, MOST(LUO_Q_LAYERS), 1);
 }
 
 static void read_head(luo_json *j, const luo_json_at *root, luo_plan *p)
@@ -324,10 +325,10 @@ static void read_head(luo_json *j, const luo_json_at *root, luo_plan *p)
     p->name = luo_json_text(j, root, "name", "");
     p->model = luo_json_text(j, root, "model", "");
     p->cluster = luo_json_text(j, root, "cluster", "");
-    p->layers = (int32_t)luo_json_int(j, root, "layers", 1, LAYERS_MAX, 1);
-    p->devices = (int32_t)luo_json_int(j, root, "devices", 1, DEVICES_MAX, 1);
+    p->layers = (int32_t)luo_json_int(j, root, "layers", 1, MOST(LUO_Q_LAYERS), 1);
+    p->devices = (int32_t)luo_json_int(j, root, "devices", 1, MOST(LUO_Q_DEVICES), 1);
     p->dtype = (luo_dtype)luo_json_word(j, root, "dtype", dtypes, COUNT(dtypes), LUO_BF16);
-    p->sequence_tokens = luo_json_int(j, root, "sequence_tokens", 1, tokens_max, 1);
+    p->sequence_tokens = luo_json_int(j, root, "sequence_tokens", 1, MOST(LUO_Q_SEQUENCE), 1);
     p->micro_batch_sequences =
         (int32_t)luo_json_int(j, root, "micro_batch_sequences", 1, 1 << 24, 1);
     p->zero = (int32_t)luo_json_int(j, root, "zero", 0, 3, 0);

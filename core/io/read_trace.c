@@ -60,19 +60,32 @@ typedef struct trace {
 static const luo_event_kind row_kinds[] = {LUO_EVENT_STRAGGLER, LUO_EVENT_FAIL, LUO_EVENT_LEAVE,
                                            LUO_EVENT_JOIN, LUO_EVENT_LINK};
 
+/* "a slowdown of at least 1"; both ends of the range for who is beyond one of them. */
+static const char *expected(luo_event_kind kind, double v, char *buf, size_t size)
+{
+    const bool slow = kind == LUO_EVENT_STRAGGLER;
+    const luo_quantity *q = luo_quantity_at(slow ? LUO_Q_SLOWDOWN : LUO_Q_LINK_FACTOR);
+    if (slow ? v < 1 : v <= 0 || v > 1)
+        snprintf(buf, size, "%s",
+                 slow ? "a slowdown of at least 1" : "a bandwidth factor above 0, at most 1,");
+    else
+        snprintf(buf, size, "a %s from %.15g to %.15g", slow ? "slowdown" : "bandwidth factor",
+                 q->lowest, q->highest);
+    return buf;
+}
+
 static bool check_value(trace *t, luo_event_kind kind, const luo_csv_cell *c)
 {
     const luo_csv_cell *v = &c[LUO_EV_VALUE];
+    char buf[80];
     const bool slow = kind == LUO_EVENT_STRAGGLER, link = kind == LUO_EVENT_LINK;
     if ((slow || link) && !v->given)
         luo_csv_error(t->table, LUO_EV_VALUE, "`value` is empty; kind `%s` needs %s.",
                       c[LUO_EV_KIND].text, slow ? "a slowdown" : "a bandwidth factor");
-    else if (slow && v->number < 1)
-        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; a slowdown of at least 1 is "
-                                              "expected.", v->text);
-    else if (link && !(v->number > 0 && v->number <= 1))
-        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; a bandwidth factor above 0, at "
-                                              "most 1, is expected.", v->text);
+    else if ((slow && !luo_quantity_holds(LUO_Q_SLOWDOWN, v->number)) ||
+             (link && !luo_quantity_holds(LUO_Q_LINK_FACTOR, v->number)))
+        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; %s is expected.", v->text,
+                      expected(kind, v->number, buf, sizeof buf));
     else if (!slow && !link && v->given)
         luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; kind `%s` has none, leave it "
                                               "empty.", v->text, c[LUO_EV_KIND].text);
@@ -80,11 +93,33 @@ static bool check_value(trace *t, luo_event_kind kind, const luo_csv_cell *c)
     return false;
 }
 
+/* What the scenario makes of times: start_s + t_s * time_scale. */
+static bool check_times(trace *t, const luo_csv_cell *c)
+{
+    const double at = t->start_s + c[LUO_EV_T].number * t->time_scale;
+    const double life = c[LUO_EV_DURATION].number * t->time_scale;
+    const luo_quantity *run = luo_quantity_at(LUO_Q_RUN_TIME), *time = luo_quantity_at(LUO_Q_TIME);
+    const bool early = at <= run->highest;
+    const bool whole = !c[LUO_EV_DURATION].given || luo_quantity_holds(LUO_Q_TIME, life);
+    if (!early)
+        luo_csv_error(t->table, LUO_EV_T,
+                      "`t_s` is `%s`, at %g s with `start_s` and `time_scale` of the scenario; "
+                      "a date up to %g s is expected.",
+                      c[LUO_EV_T].text, at, run->highest);
+    if (!whole)
+        luo_csv_error(t->table, LUO_EV_DURATION,
+                      "`duration_s` is `%s`, %g s with `time_scale` of the scenario; a time from "
+                      "%g to %g s is expected.",
+                      c[LUO_EV_DURATION].text, life, time->lowest, time->highest);
+    return early && whole;
+}
+
 static bool check_row(trace *t, luo_event_kind kind, const luo_csv_cell *c)
 {
     char what[80];
     luo_err err;
     bool good = check_value(t, kind, c);
+    good = check_times(t, c) && good;
     snprintf(what, sizeof what, "kind `%s`", c[LUO_EV_KIND].text);
     if (kind == LUO_EVENT_JOIN && c[LUO_EV_DURATION].given) {
         luo_csv_error(t->table, LUO_EV_DURATION, "`duration_s` is `%s`; what joins is up from then "
@@ -163,15 +198,17 @@ static bool check_cause(luo_csv *t, const luo_csv_cell *c)
 {
     const luo_event_kind kind = cause_kinds[c[LUO_CA_KIND].whole];
     const luo_csv_cell *v = &c[LUO_CA_VALUE];
+    char buf[80];
     bool good = true;
-    if (kind == LUO_EVENT_FAIL ? v->given
-        : kind == LUO_EVENT_LINK ? !(v->given && v->number > 0 && v->number <= 1)
-                                 : !(v->given && v->number >= 1)) {
+    if (kind == LUO_EVENT_FAIL
+            ? v->given
+            : !(v->given &&
+                luo_quantity_holds(kind == LUO_EVENT_LINK ? LUO_Q_LINK_FACTOR : LUO_Q_SLOWDOWN,
+                                   v->number))) {
         luo_csv_error(t, LUO_CA_VALUE, "`value` is %s%s%s; %s is expected for kind `%s`.",
                       v->given ? "`" : "", v->given ? v->text : "empty", v->given ? "`" : "",
-                      kind == LUO_EVENT_FAIL   ? "an empty cell"
-                      : kind == LUO_EVENT_LINK ? "a bandwidth factor above 0, at most 1,"
-                                               : "a slowdown of at least 1",
+                      kind == LUO_EVENT_FAIL ? "an empty cell"
+                                             : expected(kind, v->number, buf, sizeof buf),
                       c[LUO_CA_KIND].text);
         good = false;
     }

@@ -6,15 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool luo_limit_holds(const luo_limit *l, double v)
+/* Only who is beyond one end of the range of a quantity is told the range; all others learn what
+ * people say: above 0, at least 0. */
+static luo_limit as_said(const luo_limit *l, double v, bool *beyond)
 {
-    return (l->open ? v > l->lo : v >= l->lo) && v <= l->hi;
+    luo_limit p = luo_limit_for(l, v);
+    const bool tiny = l->of != LUO_Q_NONE && p.lo > 0 && p.lo < 1;
+    *beyond = v > p.hi || (tiny && v > 0 && v < p.lo);
+    if (!tiny || *beyond) return p;
+    p.lo = 0;
+    p.open = true;
+    return p;
 }
 
-const char *luo_limit_say(const luo_limit *l, bool whole, double v, char *buf, size_t size)
+const char *luo_limit_say(const luo_limit *limit, bool whole, double v, char *buf, size_t size)
 {
-    const char *what = whole ? "a whole number" : "a plain number";
-    const bool low = l->lo > -INFINITY, high = l->hi < 1e6 || v > l->hi;
+    bool beyond;
+    const luo_limit said = as_said(limit, v, &beyond), *l = &said;
+    const char *what = l->or_zero ? "0 or a plain number"
+                       : whole    ? "a whole number"
+                                  : "a plain number";
+    const bool low = l->lo > -INFINITY, high = l->hi < 1e6 || beyond;
     /* "above 0" is what people say for 1, 2, 3, .. */
     const bool open = l->open || (whole && l->lo == 1);
     const double lo = whole && l->lo == 1 ? 0 : l->lo;

@@ -5,22 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/quantity.h"
 #include "core/base/words.h"
 
-/* lo <= x <= hi, or lo < x when open. Whole numbers are held exactly up to 2^53. */
-typedef struct luo_limit {
-    double lo, hi;
-    bool open;
-} luo_limit;
-
-#define LUO_ABOVE(x) {(x), INFINITY, true}
-#define LUO_FROM(x) {(x), INFINITY, false}
-#define LUO_WITHIN(a, b) {(a), (b), false}
-#define LUO_ABOVE_TO(a, b) {(a), (b), true}
-
-bool luo_limit_holds(const luo_limit *l, double v);
 /* "a plain number above 0", "a whole number from 0 to 3": what is expected of a value. An upper
- * limit of a million or more, which nobody meets by intent, is named only when v is above it. */
+ * limit of a million or more, which nobody meets by intent, is named only when v is above it, and
+ * so is the lowest value of a quantity below 1. */
 const char *luo_limit_say(const luo_limit *l, bool whole, double v, char *buf, size_t size);
 
 /* The JSON number grammar of conventions.md 4.2 over all of text[0..n). whole: no fraction and no

@@ -194,8 +194,11 @@ FIELDS scenario_fields[] = {
 const cyaml_schema_value_t luo_scenario_schema = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, luo_scenario_yaml, scenario_fields)};
 
-#define SECONDS LUO_WITHIN(0, 1e12)
-#define SECONDS_ABOVE LUO_ABOVE_TO(0, 1e12)
+#define SECONDS LUO_OF_OR_0(LUO_Q_TIME, 1)
+#define SECONDS_ABOVE LUO_OF(LUO_Q_TIME, 1)
+#define DATE LUO_OF_OR_0(LUO_Q_RUN_TIME, 1)
+#define SLOWDOWN LUO_OF(LUO_Q_SLOWDOWN, 1)
+#define TOKENS LUO_OF(LUO_Q_SEQUENCE, 1)
 #define STEPS LUO_WITHIN(0, 1e12)
 #define NONE LUO_FROM(-INFINITY)
 const luo_yaml_rule luo_scenario_rules[] = {
@@ -203,14 +206,15 @@ const luo_yaml_rule luo_scenario_rules[] = {
     {"extent", NONE, NULL, luo_check_extent},
     {"steps", LUO_WITHIN(1, 1e12), NULL, NULL},
     {"duration_s", SECONDS_ABOVE, NULL, NULL},
+    {"extent.duration_s", LUO_OF(LUO_Q_RUN_TIME, 1), NULL, NULL},
     {"duration_steps", LUO_WITHIN(1, 1e12), NULL, NULL},
     {"batch", NONE, NULL, luo_check_batch},
     {"data", NONE, NULL, luo_check_data},
     {"sequences", LUO_WITHIN(1, 1e12), NULL, NULL},
-    {"tokens", LUO_WITHIN(1, 1e12), NULL, NULL},
-    {"low_tokens", LUO_WITHIN(1, 1e12), NULL, NULL},
-    {"high_tokens", LUO_WITHIN(1, 1e12), NULL, NULL},
-    {"median_tokens", LUO_ABOVE_TO(0, 1e12), NULL, NULL},
+    {"tokens", TOKENS, NULL, NULL},
+    {"low_tokens", TOKENS, NULL, NULL},
+    {"high_tokens", TOKENS, NULL, NULL},
+    {"median_tokens", TOKENS, NULL, NULL},
     {"repeat", LUO_WITHIN(1, 1e12), NULL, NULL},
     {"weight", LUO_ABOVE_TO(0, 1e12), NULL, NULL},
     {"sigma", LUO_WITHIN(0, 100), NULL, NULL},
@@ -218,7 +222,7 @@ const luo_yaml_rule luo_scenario_rules[] = {
     {"planner", NONE, NULL, luo_check_planner},
     {"policies", NONE, NULL, luo_check_policy},
     {"restart_s", SECONDS, NULL, NULL},
-    {"threshold_slowdown", LUO_WITHIN(1, 1e6), NULL, NULL},
+    {"threshold_slowdown", SLOWDOWN, NULL, NULL},
     {"replan_gap", LUO_WITHIN(0, 1e6), NULL, NULL},
     {"window_steps", LUO_WITHIN(1, 64), NULL, NULL},
     {"top_k", LUO_WITHIN(1, 1e6), NULL, NULL},
@@ -227,15 +231,15 @@ const luo_yaml_rule luo_scenario_rules[] = {
     {"reentry_probes", LUO_WITHIN(0, 1e6), NULL, NULL},
     {"events", NONE, NULL, luo_check_event},
     {"processes", NONE, NULL, luo_check_process},
-    {"at_s", SECONDS, NULL, NULL},
+    {"at_s", DATE, NULL, NULL},
     {"at_step", STEPS, NULL, NULL},
-    {"between_s", SECONDS, NULL, NULL},
+    {"between_s", DATE, NULL, NULL},
     {"between_steps", STEPS, NULL, NULL},
     {"per_step_probability", LUO_ABOVE_TO(0, 1), NULL, NULL},
-    {"slowdown", LUO_WITHIN(1, 1e9), NULL, NULL},
-    {"slowdown_between", LUO_WITHIN(1, 1e9), NULL, NULL},
-    {"bandwidth_factor", LUO_ABOVE_TO(0, 1), NULL, NULL},
-    {"extra_latency_us", SECONDS, NULL, NULL},
+    {"slowdown", SLOWDOWN, NULL, NULL},
+    {"slowdown_between", SLOWDOWN, NULL, NULL},
+    {"bandwidth_factor", LUO_OF(LUO_Q_LINK_FACTOR, 1), NULL, NULL},
+    {"extra_latency_us", LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6), NULL, NULL},
     {"ramp_s", SECONDS, NULL, NULL},
     {"notice_s", SECONDS, NULL, NULL},
     {"down_s", SECONDS_ABOVE, NULL, NULL},
@@ -246,7 +250,7 @@ const luo_yaml_rule luo_scenario_rules[] = {
     {"shape", LUO_ABOVE_TO(0, 1000), NULL, NULL},
     {"observed_devices", LUO_ABOVE_TO(0, 1e12), NULL, NULL},
     {"observed_s", LUO_ABOVE_TO(0, 1e15), NULL, NULL},
-    {"start_s", SECONDS, NULL, NULL},
+    {"start_s", DATE, NULL, NULL},
     {"time_scale", LUO_ABOVE_TO(0, 1e9), NULL, NULL},
     {"compute_sigma", LUO_WITHIN(0, 10), NULL, NULL},
     {"comm_sigma", LUO_WITHIN(0, 10), NULL, NULL},

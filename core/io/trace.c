@@ -1,15 +1,18 @@
 #include "core/io/trace.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/quantity.h"
 #include "core/io/jsonw.h"
 #include "core/io/trace_build.h"
 
 int64_t luo_trace_ns(double seconds)
 {
+    assert(fabs(seconds) <= luo_quantity_at(LUO_Q_RUN_TIME)->highest); /* so that sums fit, too */
     return llround(seconds * 1e9);
 }
 
@@ -166,6 +169,7 @@ static bool slowdown(luo_trace *t, int32_t dev, int64_t ts)
     for (int32_t i = 0; i < t->nslow; i++)
         for (int32_t j = 0; j < t->slow[i].ndev; j++)
             if (t->slow[i].dev[j] == dev) f *= t->slow[i].value;
+    f = luo_quantity_clamp(LUO_Q_SLOWDOWN, f);
     if (f == t->factor[dev] || (f == 1 && t->factor[dev] == 0)) return true;
     if (luo_trace_room(t, true) < 2) {
         t->dropped++;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/quantity.h"
 #include "core/hspmd/ann.h"
 #include "core/plan/plan.h"
 
@@ -481,16 +482,44 @@ static void check_schedule(checker *c)
     }
 }
 
-/* Bytes and flops of a step have to fit into 63 bits for any model. */
-enum { STEP_TOKENS_MAX_E9 = 10 };
+static double widest(const luo_model *m)
+{
+    const double q = (double)m->heads * (double)m->head_dim;
+    const double width[] = {(double)m->hidden,  (double)m->ffn_hidden,  (double)m->vocab,
+                            (double)m->classes, (double)m->moe.experts, q};
+    double most = 1;
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        if (width[i] > most) most = width[i];
+    return most;
+}
+
+/* Bytes of a tensor and FLOP of an operation fit into 63 bits. */
+static void check_operations(checker *c, double tokens)
+{
+    const luo_model *m = c->model;
+    if (!m) return;
+    const double q = (double)m->heads * (double)m->head_dim;
+    const double product = 6 * tokens * widest(m) * (double)m->hidden;
+    const double attention = 10 * tokens * q * (double)c->p->sequence_tokens;
+    const double flop = product > attention ? product : attention;
+    if (flop < 9e18) return;
+    place(c, "/sequence_tokens");
+    find(c,
+         "an operation of model `%s` on a step of this plan has %.3g FLOP; up to 9e18 are "
+         "taken.",
+         m->name, flop);
+}
 
 static void check_volume(checker *c)
 {
-    const int64_t most = (int64_t)STEP_TOKENS_MAX_E9 * 1000000000, tokens = luo_plan_tokens(c->p);
+    const int64_t most = (int64_t)luo_quantity_at(LUO_Q_TOKENS)->highest;
+    const int64_t tokens = luo_plan_tokens(c->p);
     place(c, "/pipelines");
     if (tokens > most)
         find(c, "a step of %lld tokens is too large; up to %lld are taken.", (long long)tokens,
              (long long)most);
+    else
+        check_operations(c, (double)tokens);
     int64_t assigned = 0;
     for (int32_t k = 0; k < c->p->nassignment && assigned <= most; k++)
         assigned += c->p->assignment[k].length_tokens;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/quantity.h"
+#include "core/run/reach.h"
 #include "core/run/run.h"
 #include "core/run/reach.h"
 
@@ -81,8 +83,18 @@ luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
     return LUO_OK;
 }
 
+/* Beyond it a time in nanoseconds would not fit into 63 bits. */
+static luo_status within_run_time(const luo_run *r, luo_err *err)
+{
+    const double most = luo_quantity_at(LUO_Q_RUN_TIME)->highest;
+    if (r->t_s <= most) return LUO_OK;
+    return luo_err_set(err, LUO_E2BIG, "step %" PRId64 " is at %.3g s; a run lasts up to %.3g s.",
+                       r->step, r->t_s, most);
+}
+
 luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err)
 {
+    LUO_TRY(within_run_time(r, err));
     LUO_TRY(luo_events_advance(r->events, t_s, r->step, err));
     luo_run_news(r);
     return LUO_OK;
@@ -99,6 +111,7 @@ luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int6
         LUO_TRY(r->backend->sleep_until(r->b, r->t0 + end_s));
         if (r->backend->now) r->t_s = fmax(end_s, r->backend->now(r->b) - r->t0);
     }
+    LUO_TRY(within_run_time(r, err));
     r->account.span[kind] += r->t_s - start_s;
     LUO_TRY(luo_run_timeline(r, kind, start_s, r->t_s, true, false, bytes, err));
     return luo_run_advance(r, r->t_s, err);

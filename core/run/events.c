@@ -315,6 +315,11 @@ int64_t luo_events_tokens(const luo_events *e)
     return e->state.tokens;
 }
 
+const luo_overlap *luo_events_overlap(const luo_events *e)
+{
+    return &e->overlap;
+}
+
 int32_t luo_events_fired(const luo_events *e)
 {
     return e->state.fired;

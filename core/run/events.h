@@ -15,6 +15,8 @@
  * - fail, leave, flap on what is all down, join on what is all up, straggler on devices that are
  *   all down, link on links that are all down: ignored.
  * - causes of scope job: all devices of the plan go down and are up again at the same date.
+ * - overlaps: slowdowns multiply, bandwidth factors multiply, extra latencies add, each up to the
+ * end of its range (core/base/quantity.h; base_slowdown counts); what is beyond is cut.
  * - duration_steps n: over at the start of the first attempt of the step n after the one in which
  *   it began.
  * - at one date: ends first, then ramps and flaps, then announcements, then starts in file order,
@@ -35,6 +37,13 @@ typedef struct luo_occurrence { /* one life of an event or a process, for truth.
     double detected_s;     /* < 0: never; set by the driver */
     bool touched;          /* it hit the plan that was running; set by the driver */
 } luo_occurrence;
+
+typedef struct luo_overlap { /* effects that are on together beyond the range of their quantity */
+    const char *what;        /* "slowdowns of device"; NULL: never */
+    const char *name;        /* of the link; "": a device */
+    int32_t target;
+    double product, cut, at_s;
+} luo_overlap;
 
 typedef struct luo_events luo_events;
 
@@ -92,6 +101,8 @@ luo_occurrence *luo_events_occurrences(luo_events *e, int32_t *n);
 /* Ids of events that never fired and of processes without any arrival, in file order. */
 luo_status luo_events_never(luo_events *e, luo_arena *arena, const char *const **out, int32_t *n,
                             luo_err *err);
+/* The first overlap that was cut. */
+const luo_overlap *luo_events_overlap(const luo_events *e);
 /* Number fired so far. */
 int32_t luo_events_fired(const luo_events *e);
 #endif

@@ -3,6 +3,7 @@
  * is on holds it down. */
 #include <math.h>
 
+#include "core/base/quantity.h"
 #include "core/run/events_state.h"
 
 enum { RAMP_STEPS = 10 };
@@ -14,6 +15,35 @@ static luo_status change(luo_events *e, luo_event_state *s, luo_change c, luo_er
     s->changes[s->nchanges++] = c;
     luo_world_apply(s->world, &c);
     return LUO_OK;
+}
+
+/* What overlaps make, held to [lo, hi]; the first one beyond is kept for the run to tell. */
+static double cut(luo_events *e, const luo_event_state *s, const char *what, int32_t target,
+                  const char *name, double product, double lo, double hi)
+{
+    const double v = fmin(fmax(product, lo), hi);
+    if (v != product && !s->quiet && !e->overlap.what)
+        e->overlap = (luo_overlap){what, name, target, product, v, s->now_s};
+    return v;
+}
+
+static double cut_slowdown(luo_events *e, const luo_event_state *s, int32_t dev, double product)
+{
+    const double most = luo_quantity_at(LUO_Q_SLOWDOWN)->highest /
+                        luo_cluster_base_slowdown(e->scenario->cluster, dev);
+    return cut(e, s, "slowdowns of device", dev, "", product, 1, fmax(1, most));
+}
+
+static double cut_factor(luo_events *e, const luo_event_state *s, int32_t link, double product)
+{
+    return cut(e, s, "bandwidth factors of link", link, e->scenario->cluster->links[link].name,
+               product, luo_quantity_at(LUO_Q_LINK_FACTOR)->lowest, 1);
+}
+
+static double cut_latency(luo_events *e, const luo_event_state *s, int32_t link, double sum)
+{
+    return cut(e, s, "extra latencies of link", link, e->scenario->cluster->links[link].name, sum,
+               0, luo_quantity_at(LUO_Q_LATENCY)->highest);
 }
 
 static bool is_held_down(const luo_event_state *s, int32_t dev)
@@ -44,6 +74,7 @@ static luo_status refresh_device(luo_events *e, luo_event_state *s, int32_t dev,
         if (e->sources[f->source].kind == LUO_EVENT_STRAGGLER)
             slowdown *= 1 + (f->value - 1) * f->level;
     }
+    slowdown = cut_slowdown(e, s, dev, slowdown);
     if (slowdown != s->world->slowdown[dev])
         LUO_TRY(change(e, s, (luo_change){.kind = LUO_CHANGE_SLOWDOWN, .target = dev,
                                           .value = slowdown}, err));
@@ -58,14 +89,17 @@ static luo_status refresh_device(luo_events *e, luo_event_state *s, int32_t dev,
 
 static luo_status refresh_link(luo_events *e, luo_event_state *s, int32_t link, luo_err *err)
 {
-    double factor = s->base_cut[link] ? 0 : 1, latency_s = 0;
+    double factor = 1, latency_s = 0;
+    bool down = s->base_cut[link];
     for (int32_t h = s->link_holds[link]; h >= 0; h = s->holds[h].next) {
         const luo_effect *f = &s->effects[s->holds[h].effect];
-        if (f->down) factor = 0;
+        down |= f->down;
         if (e->sources[f->source].kind != LUO_EVENT_LINK) continue;
         factor *= f->value;
         latency_s += f->latency_s;
     }
+    factor = down ? 0 : cut_factor(e, s, link, factor);
+    latency_s = cut_latency(e, s, link, latency_s);
     if (factor == s->world->link_factor[link] && latency_s == s->world->link_extra_latency_s[link])
         return LUO_OK;
     return change(e, s, (luo_change){.kind = LUO_CHANGE_LINK, .target = link, .value = factor,

@@ -108,6 +108,7 @@ struct luo_events {
     const luo_choice **dev_choice, **node_choice, **nic_choice; /* made when first hit */
     int32_t noccurrences, cap_occurrences;
     luo_occurrence *occurrences;
+    luo_overlap overlap; /* the first that was cut */
     luo_event_state state, ahead;
     bool peeking; /* ahead is a copy of state, moved on */
 };

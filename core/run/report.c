@@ -170,6 +170,18 @@ static luo_status plan_uses(luo_run *r, luo_run_summary *s, luo_err *err)
     return LUO_OK;
 }
 
+static luo_status warn_of_overlap(luo_run *r, luo_err *err)
+{
+    const luo_overlap *o = luo_events_overlap(r->events);
+    if (!o->what) return LUO_OK;
+    const char *name = *o->name ? o->name : luo_arena_printf(r->arena, "%d", o->target);
+    if (!name) return luo_err_nomem(err);
+    return luo_run_warn(r, err,
+                        "%s %s make %.3g together at %.3f s; the end of the range, %.3g, is what "
+                        "it runs with, here and wherever events overlap beyond it",
+                        o->what, name, o->product, o->at_s, o->cut);
+}
+
 luo_status luo_report_end(luo_run *r, luo_err *err)
 {
     static const char *const states[] = {"running", "complete", "interrupted", "lost", "failed"};
@@ -182,6 +194,7 @@ luo_status luo_report_end(luo_run *r, luo_err *err)
                          .restarts = r->restarts};
     for (int32_t i = 0; i < r->nplans; i++)
         LUO_TRY(luo_run_measured(r, r->plans[i], NULL, err)); /* of those that made no step */
+    LUO_TRY(warn_of_overlap(r, err));
     LUO_TRY(truth_rows(r, err));
     LUO_TRY(never_rows(r, &s, err));
     LUO_TRY(device_rows(r, err));

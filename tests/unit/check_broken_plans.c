@@ -109,7 +109,7 @@ static const struct {
     {small, {"\"micro_batches\":4", "\"micro_batches\":0"}, READ, LUO_EINPUT, 5, 18,
      "`micro_batches` is `0`; a whole number above 0 is expected."},
     {small, {"\"micro_batches\":4", "\"micro_batches\":4294967297"}, READ, LUO_EINPUT, 5, 18,
-     "`micro_batches` is `4294967297`; a whole number from 1 to 1048576 is expected."},
+     "`micro_batches` is `4294967297`; a whole number from 1 to 1073741824 is expected."},
     {small, {"\"micro_batches\":4", "\"micro_batches\":4,\"micro_batch_tokens\":[16,16,16]"}, READ,
      LUO_EINPUT, 5, 41, "`micro_batch_tokens` has 3 values; the pipeline has 4 micro-batches."},
     {small, {"\"kind\":\"1f1b\"", "\"kind\":\"interleaved_1f1b\""}, CHECK, LUO_EINPUT, 7, 18,
@@ -153,7 +153,7 @@ static const struct {
      "`sequence_tokens` is `-16`; a whole number above 0 is expected."},
     {small, {"\"sequence_tokens\":16", "\"sequence_tokens\":9223372036854775807"}, READ,
      LUO_EINPUT, 2, 56, "`sequence_tokens` is `9223372036854775807`; a whole number from 1 to "
-                        "1000000000000 is expected."},
+                        "1000000000 is expected."},
     {small, {"\"sequence_tokens\":16", "\"sequence_tokens\":99999999999999999999"}, READ,
      LUO_EPARSE, 2, 75,
      "too big integer near `99999999999999999999`; one JSON document is expected."},
@@ -163,7 +163,8 @@ static const struct {
      "`sequence_tokens` is 129; model `tiny-llama` takes up to 128."},
     {large, {"\"devices\":8", "\"devices\":8,\"micro_batch_sequences\":16777216"}, CHECK,
      LUO_EINPUT, 4, 13, "a step of 549755813888 tokens is too large; up to 10000000000 are taken."},
-    {small, {"\n}\n", ",\n\"assignment\":[{\"sequence\":0,\"length_tokens\":1000000000000,"
+    {small, {"\n}\n", ",\n\"assignment\":[{\"sequence\":0,\"length_tokens\":10000000000,"
+                      "\"pipeline\":0,\"micro_batch\":0},{\"sequence\":1,\"length_tokens\":1,"
                       "\"pipeline\":0,\"micro_batch\":0}]}\n"}, CHECK, LUO_EINPUT, 9, 14,
      "`assignment` has more than 10000000000 tokens in a step; fewer are taken."},
     {small, {"\n}\n", ",\n\"assignment\":[{\"sequence\":0,\"length_tokens\":17,\"pipeline\":0,"

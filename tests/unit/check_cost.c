@@ -396,7 +396,7 @@ static const struct {
     {LUO_VALUE("memory_gib", 80), false, false, false,
      "profile `x` gives `memory_gib` twice; give it once."},
     {LUO_VALUE("launch_us", NAN), false, false, false,
-     "`launch_us` of profile `x` is nan; a number from 0 to 1e+06 is expected."},
+     "`launch_us` of profile `x` is nan; a number from 0 to 1e+09 is expected."},
 };
 
 START_TEST(profile)

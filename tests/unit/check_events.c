@@ -131,6 +131,38 @@ START_TEST(slowdowns_and_factors_multiply)
 }
 END_TEST
 
+/* Products and sums beyond the range of their quantity are cut, the first is kept to be told; when
+ * effects end, what is left counts as if nothing had been cut. */
+START_TEST(overlaps_are_cut)
+{
+    for (int i = 0; i < 3; i++) {
+        f.events[i] = fixture_event("a", LUO_EVENT_STRAGGLER, "device:2", 10 * (i + 1), 100);
+        f.events[i].slowdown = 1e4;
+        f.events[3 + i] = fixture_event("c", LUO_EVENT_LINK, "link:g0-0/nic1", 10, 100);
+        f.events[3 + i].bandwidth_factor = 1e-4;
+        f.events[3 + i].extra_latency_s = 600;
+    }
+    start(6, 0);
+    const int32_t l = link_of("g0-0/nic1");
+    to(5);
+    ck_assert_ptr_null(luo_events_overlap(f.e)->what);
+    to(35);
+    const luo_overlap *o = luo_events_overlap(f.e);
+    ck_assert_str_eq(o->what, "bandwidth factors of link");
+    ck_assert_str_eq(o->name, "g0-0/nic1");
+    ck_assert(o->at_s == 10 && o->cut == 1e-6);
+    ck_assert_double_eq(slow(2), 1e6);
+    ck_assert_double_eq(factor("g0-0/nic1"), 1e-6);
+    ck_assert_double_eq(luo_events_world(f.e)->link_extra_latency_s[l], 1e3);
+    to(125);
+    ck_assert_double_eq(slow(2), 1e4);
+    to(200);
+    ck_assert_double_eq(slow(2), 1);
+    ck_assert_double_eq(factor("g0-0/nic1"), 1);
+    luo_arena_free(f.a);
+}
+END_TEST
+
 /* Which devices and links a failure takes, by its target. */
 static const struct {
     const char *target, *down; /* digits: devices that must be down */
@@ -548,7 +580,7 @@ START_TEST(life_in_steps)
 END_TEST
 
 LUO_SUITE("run.events", LUO_T(life_in_steps), LUO_T(ramp_rises_in_ten_steps),
-          LUO_T(slowdowns_and_factors_multiply),
+          LUO_T(slowdowns_and_factors_multiply), LUO_T(overlaps_are_cut),
           LUO_T_N(fail_takes_its_target, LUO_ROWS(fails)), LUO_T(down_until_the_last_hold_ends),
           LUO_T(join_ends_failures), LUO_T(leave_is_announced), LUO_T(flap_alternates),
           LUO_T(lengths_newest_wins), LUO_T(draws_follow_the_stream), LUO_T(step_triggers_once),
