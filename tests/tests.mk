@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: gpu-programs check-gpu bench-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
+.PHONY: storm-host gpu-programs check-gpu bench-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -37,6 +37,14 @@ check-all: ## check with 10 to 100 times the random cases, a long real run, sani
 	@LUOSHU=$(abspath $(BIN)) ./tests/straggler.sh
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory fuzz
+
+# A program of several files: its own rule. Sources of other storms begin with another name.
+STORM_HOST := $(B)/tests/storm/host
+STORM_HOST_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/storm/host*.c)))
+$(STORM_HOST): $(STORM_HOST_OBJ) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CORE_LIBS) -lm -o $@
+storm-host: $(BIN) $(RANK) $(STORM_HOST) ## STORM_N (200) random real runs, struck, starved and resumed, beside one rank
+	@LUOSHU=$(abspath $(BIN)) STORM_N=$(or $(STORM_N),200) nice $(STORM_HOST)
 
 FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRC))
 FUZZ_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -I.
