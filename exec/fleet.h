@@ -33,6 +33,7 @@ typedef struct luo_fleet_rank {
     char text[LUO_ERR_TEXT];
     luo_wire answer; /* what follows them */
     luo_fleet_where where;
+    double heard_s; /* when it last said anything to the command under way, or that was given */
 } luo_fleet_rank;
 
 typedef struct luo_fleet {
@@ -89,7 +90,8 @@ typedef struct luo_fleet_wait {
 
 /* Waits until every rank has answered the command. A device that withdraws makes all drain.
  * Errors: LUO_EPEER a rank died, or answered LUO_EPEER: see loss; LUO_ESTUCK nobody went on for
- * stuck_s; the fleet is then dropped. What else ranks answered is no error here. */
+ * stuck_s, or one that has not answered said nothing at all for the options' stuck_s, not even
+ * where it is; the fleet is then dropped. What else ranks answered is no error here. */
 luo_status luo_fleet_wait_all(luo_fleet *f, luo_fleet_wait *w, luo_err *err);
 /* The first answer that is not LUO_OK, as an error; LUO_ECANCELED if there is no other. */
 luo_status luo_fleet_answers(const luo_fleet *f, luo_err *err);

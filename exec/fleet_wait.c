@@ -19,13 +19,14 @@ void luo_fleet_begin(luo_fleet *f, luo_wire *payload)
 {
     luo_wire_clear(payload);
     luo_wire_put_int(payload, ++f->serial);
+    f->asked_s = luo_clock_s();
     for (int32_t i = 0; i < f->n; i++) {
         f->at[i].answered = false;
         f->at[i].status = LUO_OK;
         f->at[i].text[0] = 0;
         f->at[i].where.silent = false;
+        f->at[i].heard_s = f->asked_s;
     }
-    f->asked_s = luo_clock_s();
 }
 
 luo_status luo_fleet_send(luo_fleet *f, int32_t rank, luo_say kind, const luo_wire *payload,
@@ -126,6 +127,7 @@ static luo_status hear(luo_fleet *f, int32_t rank, waiting *v, luo_err *err)
         else if (got)
             LUO_TRY(take(f, rank, kind, &m, v, err));
     }
+    if (open == LUO_OK) r->heard_s = v->now;
     if (open == LUO_OK || open == LUO_ENOMEM) return open;
     close(r->fd);
     r->fd = -1;
@@ -161,14 +163,14 @@ static bool lost_launcher(luo_fleet *f)
                : f->launch.pid > 0 && luo_launch_ended(&f->launch) && WIFSIGNALED(f->launch.how);
 }
 
-static double look_every(const luo_fleet_wait *w)
+static double look_every(const luo_fleet *f, const luo_fleet_wait *w)
 {
-    return fmin(fmax(w->stuck_s / 8, LOOK_MIN_S), LOOK_MAX_S);
+    return fmin(fmax(fmin(w->stuck_s, f->options->stuck_s) / 8, LOOK_MIN_S), LOOK_MAX_S);
 }
 
 static luo_status ask_where(luo_fleet *f, waiting *v, luo_err *err)
 {
-    v->look_s = v->now + look_every(v->w);
+    v->look_s = v->now + look_every(f, v->w);
     return luo_fleet_send_all(f, LUO_SAY_WHERE, NULL, err);
 }
 
@@ -229,19 +231,45 @@ static luo_status lost(luo_fleet *f, luo_err *err)
     return luo_err_set(err, LUO_EPEER, "%s; all ranks have to stay.", f->loss.text);
 }
 
+/* Its listening thread answers at once, whatever the rank is at: it is stopped, or cut off. */
+static bool silent(const luo_fleet *f, double now)
+{
+    for (int32_t i = 0; i < f->n; i++)
+        if (f->at[i].fd >= 0 && !f->at[i].answered && now > f->at[i].heard_s + f->options->stuck_s)
+            return true;
+    return false;
+}
+
+static bool hangs(const luo_fleet *f, const waiting *v)
+{
+    if (silent(f, v->now)) return true;
+    if (v->refused_s >= 0 && v->now > v->refused_s + REFUSED_S && v->now > v->moved_s + REFUSED_S)
+        return true;
+    return v->now > v->moved_s + v->w->stuck_s;
+}
+
+static luo_status say_stuck(const luo_fleet *f, const luo_fleet_wait *w, double since, luo_err *err)
+{
+    const int32_t r = silent_rank(f);
+    if (r < 0)
+        return luo_err_set(err, LUO_ESTUCK,
+                           "stuck for %.1f s: the ranks do not %s; all of them have to go on.",
+                           since, w->what);
+    return luo_err_set(err, LUO_ESTUCK,
+                       "stuck for %.1f s: device %d (rank %d, process %lld on %s) does not answer, "
+                       "and the ranks do not %s; all of them have to go on.",
+                       since, f->at[r].device, r, (long long)f->at[r].pid, f->at[r].host, w->what);
+}
+
 /* Ends a fleet of which nobody goes on, unless the last look shows otherwise. */
 static luo_status hang(luo_fleet *f, waiting *v, luo_err *err)
 {
     const double since = v->now - v->moved_s, moved = v->moved_s;
     LUO_TRY(last_look(f, v, err));
-    if (v->lost_s >= 0 || v->moved_s > moved) return LUO_OK;
+    if (v->lost_s >= 0 || v->moved_s > moved || !hangs(f, v)) return LUO_OK;
     if (given_up(f, v->now)) return lost(f, err);
     luo_status st = luo_fleet_answers(f, err); /* a refusal tells more */
-    if (st == LUO_OK)
-        st = luo_err_set(err, LUO_ESTUCK,
-                         "stuck for %.1f s: the ranks do not %s; all of them "
-                         "have to go on.",
-                         since, v->w->what);
+    if (st == LUO_OK) st = say_stuck(f, v->w, since, err);
     luo_fleet_drop(f);
     return st;
 }
@@ -297,20 +325,13 @@ static double next_date(const waiting *v)
     return t;
 }
 
-static bool hangs(const waiting *v)
-{
-    if (v->refused_s >= 0 && v->now > v->refused_s + REFUSED_S && v->now > v->moved_s + REFUSED_S)
-        return true;
-    return v->now > v->moved_s + v->w->stuck_s;
-}
-
 luo_status luo_fleet_wait_all(luo_fleet *f, luo_fleet_wait *w, luo_err *err)
 {
     waiting v = {.w = w, .now = luo_clock_s(), .lost_s = -1, .refused_s = -1};
     w->withdrew = -1;
     w->drained_s = -1;
     v.moved_s = v.now;
-    v.look_s = v.now + look_every(w);
+    v.look_s = v.now + look_every(f, w);
     f->loss.rank = -1;
     while (count_open(f) > 0) {
         LUO_TRY(hear_all(f, &v, v.lost_s < 0 ? next_date(&v) : v.lost_s + SETTLE_S, err));
@@ -320,7 +341,7 @@ luo_status luo_fleet_wait_all(luo_fleet *f, luo_fleet_wait *w, luo_err *err)
             w->drained_s = v.now;
             LUO_TRY(drain(f, &v, err));
         }
-        if (hangs(&v)) {
+        if (hangs(f, &v)) {
             LUO_TRY(hang(f, &v, err));
             continue;
         }

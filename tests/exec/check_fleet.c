@@ -232,6 +232,29 @@ START_TEST(death_while_idle)
 }
 END_TEST
 
+/* One is stopped outside of steps: a checkpoint may take long, but every rank says where it is. */
+START_TEST(silent_while_saving)
+{
+    rig g;
+    int64_t step = 1;
+    pid_t pid[8];
+    rig_open(&g, 3, "2: [0,1]*2 [2]*2");
+    g.options.stuck_s = 2;
+    rig_start(&g);
+    rig_step(&g, 0);
+    rig_pids(&g, pid);
+    kill(pid[1], SIGSTOP);
+    const double began = luo_clock_s();
+    ck_assert_int_eq(rig_state(&g, LUO_STATE_SAVE, &step), LUO_ESTUCK);
+    ck_assert_double_lt(luo_clock_s() - began, RIG_PATIENCE_S);
+    ck_assert_msg(strstr(g.err.text, ": device 1 (rank 1, process "), "%s", g.err.text);
+    ck_assert_msg(strstr(g.err.text, " does not answer, and the ranks do not save the state; "), "%s",
+                  g.err.text);
+    ck_assert_double_ge(rig_gone_after(pid, 3, RIG_PATIENCE_S), 0);
+    rig_close(&g);
+}
+END_TEST
+
 /* The launcher itself is killed: all ranks are gone, and no device is to blame. */
 START_TEST(launcher_killed)
 {
@@ -254,4 +277,4 @@ END_TEST
 
 RIG_MAIN("exec.fleet", LUO_T(steps), LUO_T(soft_failure), LUO_T(broken_switch),
          LUO_T(other_micro_batches), LUO_T(hard_failure), LUO_T(death_while_idle),
-         LUO_T(launcher_killed))
+         LUO_T(silent_while_saving), LUO_T(launcher_killed))
