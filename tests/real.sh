@@ -30,6 +30,19 @@ check "same: operations" alike ops.csv t_start_s t_end_s
 check "same: steps" alike steps.csv $(head -n 1 "$sim/steps.csv" | tr , '\n' | grep -E '_s$|loss|grad_norm|slow')
 check "same: times differ" eval '! cmp -s "$sim/ops.csv" "$real/ops.csv"'
 
+# ---- memory: predicted, and what the ranks took ----
+# The largest part is what F leaves for B, state, or (short sequences) gradients under way.
+memory_near() { # RUN PERCENT: no less than predicted, and no more than so much above it
+    column "$1/memory.csv" device peak_bytes measured_bytes | awk -v most="$2" '{e = 100 * ($3 / $2 - 1)
+        if (e < 0 || e > most) {print "device " $1 ": " e " % above the prediction"; bad = 1}} END {exit bad || NR == 0}'
+}
+for sizes in "0 128" "1 128" "1 16"; do
+    set -- $sizes
+    sed "s/\"zero\": 1/\"zero\": $1/; s/\"sequence_tokens\": 128/\"sequence_tokens\": $2/" "$H/plans/ranks-4.json" >"$tmp/memory.json"
+    check "memory: zero $1, $2 tokens: it runs" host "memory-$1-$2" 0 "$tmp/memory.json" --steps 1 --ranks 4 --model "$H/llama-5m.yaml" --cluster "$H/ranks8.yaml"
+    check "memory: zero $1, $2 tokens: as predicted" memory_near "$tmp/memory-$1-$2/plan" 6
+done
+
 # ---- a device withdraws: back to the checkpoint, on others ----
 attempt() { column "$1/steps.csv" attempt step loss | awk -v k="$2" '$1 == k {print $2, $3}'; }
 attempt "$real" 1 >"$tmp/again"

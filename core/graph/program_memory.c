@@ -1,7 +1,8 @@
 /* core/graph/program_memory.c: memory of one device from buffer lifetimes (accuracy.md 8).
  *
  * A kept activation lives from the instruction of F that makes it to the last one of B that
- * touches it, once per micro-batch in flight; work lives inside one task. One pass over the
+ * touches it, once per micro-batch in flight; work lives inside one task, and so does what a
+ * reduce-scatter of gradients receives beside the gradients it reads. One pass over the
  * instructions gives every segment its own curve, one pass over the tasks adds them up. */
 #include <string.h>
 
@@ -75,7 +76,18 @@ static void add_up(const look *l, const luo_segment *seg, curve *c)
     c->kept_after = kept;
 }
 
-static void make_curve(look *l, int32_t s, curve *c)
+/* Bytes that a reduce-scatter receives if it leaves its part where the whole was: they need a place
+ * of their own meanwhile. */
+static int64_t received_apart(const luo_programs *set, const luo_program *p, const luo_instr *i)
+{
+    if (i->kind != LUO_INSTR_COLLECTIVE || i->coll != LUO_COLL_RS || i->slot < 0 || i->nin == 0 ||
+        i->nout == 0 || i->in[0] != i->out[0])
+        return 0;
+    const luo_group *g = &set->groups[p->slots[i->slot].group];
+    return (i->bytes + g->n - 1) / g->n;
+}
+
+static void make_curve(look *l, const luo_programs *set, const luo_program *p, int32_t s, curve *c)
 {
     const luo_role *r = l->role;
     const luo_segment *seg = &r->seg[s];
@@ -85,6 +97,9 @@ static void make_curve(look *l, int32_t s, curve *c)
         for (int32_t k = 0; k < r->instr[i].nout; k++) touch(l, r->instr[i].out[k], i, true);
     }
     for (int32_t i = seg->first; i < end; i++) {
+        const int64_t apart = received_apart(set, p, &r->instr[i]);
+        l->work[i - seg->first] += apart; /* all of them are under way before the first is needed */
+        l->work[seg->n] -= apart;
         for (int32_t k = 0; k < r->instr[i].nin + r->instr[i].nout; k++) {
             const luo_instr *in = &r->instr[i];
             const int32_t b = k < in->nin ? in->in[k] : in->out[k - in->nin];
@@ -141,7 +156,7 @@ luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32
     luo_memory m = {0};
     for (int32_t b = 0; b < r->nbuf; b++) l.span[b].first = -1;
     find_homes(&l);
-    for (int32_t s = 0; s < r->nseg; s++) make_curve(&l, s, &curves[s]);
+    for (int32_t s = 0; s < r->nseg; s++) make_curve(&l, set, p, s, &curves[s]);
     count_state(r, &m);
     walk_tasks(p, curves, &m);
     luo_arena_reset(scratch, mark);

@@ -29,17 +29,35 @@ static luo_status bind_all(luo_job *j, luo_err *err)
     return LUO_OK;
 }
 
-/* One block for all packed messages. */
+/* Before and behind the micro-batches none is in flight, so that what they leave for their backward
+ * parts has nothing in it: reduce-scatters of all gradients are under way then. */
+static char *place_idle(luo_job *j, int32_t i, int64_t *used)
+{
+    const luo_segment *s = &j->b.role->seg[j->b.seg_of[i]];
+    const host_comm *c = j->op[i].comm;
+    if (s->phase == LUO_PHASE_F || s->phase == LUO_PHASE_B || c->b->outlives) return NULL;
+    if (i == 0 || j->b.seg_of[i - 1] != j->b.seg_of[i]) *used = 0;
+    const int64_t bytes = c->message_bytes * c->deep;
+    if (*used + bytes > j->b.layout.kept) return NULL;
+    *used += bytes;
+    return j->slab + j->b.layout.own + *used - bytes;
+}
+
+/* One block for all other packed messages. */
 static luo_status place_messages(luo_job *j, luo_err *err)
 {
-    for (int32_t i = 0; i < j->b.role->ninstr; i++)
-        if (j->op[i].comm) j->message_bytes += j->op[i].comm->message_bytes * j->op[i].comm->deep;
+    int64_t used = 0;
+    for (int32_t i = 0; i < j->b.role->ninstr; i++) {
+        host_comm *c = j->op[i].comm;
+        if (c) c->message = place_idle(j, i, &used);
+        if (c && !c->message) j->message_bytes += c->message_bytes * c->deep;
+    }
     j->messages = zeroed(j->message_bytes);
     if (!j->messages) return luo_err_nomem(err);
     char *at = j->messages;
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
-        if (!c) continue;
+        if (!c || c->message) continue;
         c->message = at;
         at += c->message_bytes * c->deep;
     }
