@@ -1,20 +1,16 @@
 /* exec/data_file.c: a mapped text or token file as a ring of tokens. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/io/files.h"
+#include "core/io/input.h"
 #include "exec/data_build.h"
 
 static luo_status unreadable(luo_err *err, const char *path)
 {
-    char why[128];
-    luo_errno_text(errno, why, sizeof why);
-    return luo_err_set(err, LUO_EINPUT, "can not read `%s`: %s; a text or token file is expected.",
-                       path, why);
+    return luo_input_unreadable(path, "a text or token file", err);
 }
 
 /* ---- entries ---- */
@@ -70,9 +66,6 @@ static luo_status map_file(luo_corpus *c, int fd, const char *path, luo_err *err
 {
     struct stat info;
     if (fstat(fd, &info) != 0) return unreadable(err, path);
-    if (!S_ISREG(info.st_mode))
-        return luo_err_set(err, LUO_EINPUT,
-                           "`%s` is no plain file; a text or token file is expected.", path);
     if (info.st_size == 0)
         return luo_err_set(err, LUO_EINPUT, "`%s` is empty; at least one token is expected.", path);
     void *at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -90,8 +83,8 @@ static bool ends_in(const char *path, const char *end)
 
 luo_status luo_corpus_map(luo_corpus *c, const char *path, luo_err *err)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return unreadable(err, path);
+    int fd;
+    LUO_TRY(luo_input_open(path, LUO_INPUT_FILE, "a text or token file", &fd, err));
     const luo_status st = map_file(c, fd, path, err);
     close(fd);
     if (st != LUO_OK) return st;

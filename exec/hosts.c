@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/io/files.h"
+#include "core/io/input.h"
 
 /* ---- lists ---- */
 
@@ -33,8 +33,14 @@ luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out,
     char line[1024], word[NAME];
     luo_hosts h = {.known = true};
     luo_status st = LUO_OK;
-    FILE *f = fopen(path, "r");
-    if (!f) return luo_err_io(err, "read", path);
+    int fd;
+    /* a file alone, since mpirun reads it, too */
+    LUO_TRY(luo_input_open(path, LUO_INPUT_FILE, "a hostfile", &fd, err));
+    FILE *f = fdopen(fd, "r");
+    if (!f) {
+        close(fd);
+        return luo_err_nomem(err);
+    }
     while (st == LUO_OK && fgets(line, sizeof line, f))
         if (sscanf(line, " %255[^ \t\r\n#]", word) == 1) st = add(arena, &h, word, err);
     fclose(f);

@@ -8,25 +8,20 @@
 
 #include "core/io/checksum.h"
 #include "core/io/files.h"
+#include "core/io/input.h"
 #include "exec/tensor_file.h"
 
 /* ---- reading ---- */
 
 static luo_status unreadable(luo_err *err, const char *path)
 {
-    char why[128];
-    luo_errno_text(errno, why, sizeof why);
-    return luo_err_set(err, LUO_EINPUT, "can not read `%s`: %s; a safetensors file is expected.",
-                       path, why);
+    return luo_input_unreadable(path, "a safetensors file", err);
 }
 
 static luo_status map_file(int fd, luo_tensor_file *f, luo_err *err)
 {
     struct stat info;
     if (fstat(fd, &info) != 0) return unreadable(err, f->path);
-    if (!S_ISREG(info.st_mode))
-        return luo_err_set(err, LUO_EINPUT,
-                           "`%s` is no plain file; a safetensors file is expected.", f->path);
     f->bytes = (size_t)info.st_size;
     if (!f->bytes) return LUO_OK; /* can not be mapped; too short, as the reader will say */
     void *at = mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, fd, 0);
@@ -40,8 +35,8 @@ luo_status luo_tensor_file_open(luo_arena *arena, const char *path, luo_tensor_f
 {
     luo_tensor_file f = {.path = luo_arena_strdup(arena, path)};
     if (!f.path) return luo_err_nomem(err);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return unreadable(err, path);
+    int fd;
+    LUO_TRY(luo_input_open(path, LUO_INPUT_FILE, "a safetensors file", &fd, err));
     luo_status st = map_file(fd, &f, err);
     close(fd);
     if (st == LUO_OK) {

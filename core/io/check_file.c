@@ -1,8 +1,9 @@
 /* core/io/check_file.c: what kind of file of ours a file is, and whether it is a good one. */
 #include <jansson.h>
-#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/io/input.h"
 #include "core/io/io.h"
 #include "core/io/tables.h"
 #include "core/io/yaml_strict.h"
@@ -169,12 +170,14 @@ luo_status luo_file_kind_of_text(const luo_source *src, luo_file_kind *out, luo_
 static luo_status read_start(luo_arena *arena, const char *path, luo_source *out, luo_err *err)
 {
     const luo_status st = luo_read_text(arena, path, out, err);
-    FILE *f = st == LUO_E2BIG ? fopen(path, "re") : NULL;
-    if (!f) return st;
+    if (st != LUO_E2BIG) return st;
+    int fd;
     char *text = luo_arena_alloc(arena, 4097);
-    const size_t n = text ? fread(text, 1, 4096, f) : 0;
-    fclose(f);
     if (!text) return luo_err_nomem(err);
+    if (luo_input_open(path, LUO_INPUT_FILE, "a table", &fd, NULL) != LUO_OK) return st;
+    const ssize_t got = read(fd, text, 4096);
+    const size_t n = got > 0 ? (size_t)got : 0;
+    close(fd);
     text[n] = 0;
     *out = (luo_source){path, text, n};
     return table_of(out, content_start(out)) ? LUO_OK : st;

@@ -1,13 +1,14 @@
 #include "core/io/csv.h"
 
 #include <csv.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/utf8.h"
+#include "core/io/input.h"
 
 struct luo_csv {
     const char *name;
@@ -260,11 +261,15 @@ luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int 
 {
     luo_csv *t = open_table(path, columns, n, diags);
     if (!t) return NULL;
-    t->file = fopen(path, "re");
-    if (t->file) return begin(t);
-    t->st = luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, NULL, 0, 0,
-                          "can not read `%s`: %s; a readable table is expected.", path,
-                          errno == ENOENT ? "no such file" : "access fails");
+    luo_err err;
+    int fd;
+    t->st = luo_input_open(path, LUO_INPUT_READ, "a readable table", &fd, &err);
+    if (t->st == LUO_OK && !(t->file = fdopen(fd, "r"))) {
+        close(fd);
+        t->st = luo_err_nomem(&err);
+    }
+    if (t->st == LUO_OK) return begin(t);
+    luo_diags_err(diags, &err);
     t->over = true;
     return t;
 }

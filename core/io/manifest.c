@@ -1,10 +1,11 @@
 /* config/ and manifest.json of a run directory. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/io/files.h"
+#include "core/io/input.h"
 #include "core/io/io.h"
 #include "core/io/json.h"
 #include "core/io/jsonw.h"
@@ -29,17 +30,17 @@ static void config_name(const luo_rundir *r, int32_t k, luo_str *out)
 static luo_status hash_file(const char *path, luo_rundir_input *in, luo_err *err)
 {
     unsigned char block[1 << 15];
-    FILE *f = fopen(path, "rb");
-    size_t n;
-    if (!f) return luo_err_io(err, "read", path);
+    ssize_t n;
+    int fd;
+    LUO_TRY(luo_input_open(path, LUO_INPUT_READ, "a readable file", &fd, err));
     in->hash = LUO_HASH_EMPTY;
-    while ((n = fread(block, 1, sizeof block, f)) > 0) {
-        in->hash = luo_hash_bytes(in->hash, block, n);
+    while ((n = read(fd, block, sizeof block)) > 0) {
+        in->hash = luo_hash_bytes(in->hash, block, (size_t)n);
         in->bytes += (int64_t)n;
     }
-    const bool bad = ferror(f) != 0;
-    fclose(f);
-    return bad ? luo_err_io(err, "read", path) : LUO_OK;
+    const luo_status st = n < 0 ? luo_input_unreadable(path, "a readable file", err) : LUO_OK;
+    close(fd);
+    return st;
 }
 
 static luo_status copy_input(luo_rundir *r, int32_t k, luo_err *err)

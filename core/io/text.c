@@ -1,27 +1,14 @@
 /* core/io/text.c: whole files: read, join paths. How they are written: replace.c. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/io/input.h"
 #include "core/io/io.h"
 
-static luo_status fault(luo_err *err, luo_status st, const char *path, const char *verb,
-                        const char *hint)
-{
-    char why[128];
-    const char *text = strerror_r(errno, why, sizeof why);
-    char lower[128];
-    snprintf(lower, sizeof lower, "%s", text);
-    if (lower[0] >= 'A' && lower[0] <= 'Z') lower[0] = (char)(lower[0] - 'A' + 'a');
-    return luo_err_set(err, st, "can not %s `%s`: %s; %s.", verb, path, lower, hint);
-}
-
-/* Reads to the end, whatever kind of file it is; sizes of pipes are not known before. */
+/* Reads to the end; a file may grow meanwhile. */
 static luo_status slurp(luo_arena *arena, int fd, size_t hint, const char *path, luo_source *out,
                         luo_err *err)
 {
@@ -30,11 +17,10 @@ static luo_status slurp(luo_arena *arena, int fd, size_t hint, const char *path,
     while (text) {
         const ssize_t got = read(fd, text + len, cap - len);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fault(err, LUO_EINPUT, path, "read", "a readable file is expected");
+        if (got < 0) return luo_input_unreadable(path, "a readable file", err);
         if (got == 0) break;
         len += (size_t)got;
-        if (len > LUO_FILE_BYTES)
-            return luo_err_set(err, LUO_E2BIG, "`%s` is larger than 64 MiB; split it.", path);
+        if (len > LUO_FILE_BYTES) return luo_input_too_big(path, err);
         if (len < cap) continue;
         text = luo_arena_grow(arena, text, cap, 2 * cap);
         cap *= 2;
@@ -48,14 +34,14 @@ static luo_status slurp(luo_arena *arena, int fd, size_t hint, const char *path,
 luo_status luo_read_text(luo_arena *arena, const char *path, luo_source *out, luo_err *err)
 {
     struct stat info;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return fault(err, LUO_EINPUT, path, "read", "a readable file is expected");
+    int fd;
     const char *name = luo_arena_strdup(arena, path);
-    luo_status st = name ? LUO_OK : luo_err_nomem(err);
-    const bool sized = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
-    if (st == LUO_OK && sized && (size_t)info.st_size > LUO_FILE_BYTES)
-        st = luo_err_set(err, LUO_E2BIG, "`%s` is larger than 64 MiB; split it.", path);
-    if (st == LUO_OK) st = slurp(arena, fd, sized ? (size_t)info.st_size : 4095, name, out, err);
+    if (!name) return luo_err_nomem(err);
+    LUO_TRY(luo_input_open(path, LUO_INPUT_READ, "a readable file", &fd, err));
+    luo_status st = fstat(fd, &info) == 0 ? LUO_OK
+                                          : luo_input_unreadable(path, "a readable file", err);
+    if (st == LUO_OK && (size_t)info.st_size > LUO_FILE_BYTES) st = luo_input_too_big(path, err);
+    if (st == LUO_OK) st = slurp(arena, fd, (size_t)info.st_size, name, out, err);
     close(fd);
     return st;
 }

@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "core/base/hash.h"
+#include "core/io/input.h"
 #include "core/io/trace.h"
 
 typedef struct track {
@@ -236,9 +238,13 @@ static luo_status gunzip(const char *path, luo_str *text, luo_err *err)
 {
     enum { MOST = 1 << 30 };
     char block[1 << 15];
-    gzFile gz = gzopen(path, "rb"); /* reads plain files as they are */
-    if (!gz) return luo_err_set(err, LUO_EINPUT, "can not read `%s`.", path);
-    int n;
+    int n, fd;
+    LUO_TRY(luo_input_open(path, LUO_INPUT_READ, "a trace", &fd, err));
+    gzFile gz = gzdopen(fd, "rb"); /* reads plain files as they are */
+    if (!gz) {
+        close(fd);
+        return luo_err_nomem(err);
+    }
     while ((n = gzread(gz, block, sizeof block)) > 0 && text->len < MOST && !text->failed)
         luo_str_addn(text, block, (size_t)n);
     const bool bad = n < 0;

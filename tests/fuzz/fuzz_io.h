@@ -50,7 +50,7 @@ static inline luo_status fuzz_get(void *ctx, luo_arena *arena, const char *path,
             *out = (luo_source){"f", files[i].text, strlen(files[i].text)};
             return LUO_OK;
         }
-    return luo_err_set(err, LUO_EINPUT, "can not read `%s`: none; one is expected.", path);
+    return luo_err_set(err, LUO_EINPUT, "cannot read `%s`: none; one is expected.", path);
 }
 static const luo_files fuzz_files = {fuzz_get, NULL};
 

@@ -66,7 +66,7 @@ START_TEST(same_from_a_file)
     ck_assert(!luo_csv_next(t, c));
     ck_assert_int_eq(luo_csv_close(t), LUO_EINPUT);
     ck_assert_str_eq(diags.first->err.text,
-                     "can not read `build/nothing.csv`: no such file; a readable table is "
+                     "cannot read `build/nothing.csv`: no such file or directory; a readable table is "
                      "expected.");
     luo_arena_free(arena);
 }

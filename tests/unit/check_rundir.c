@@ -387,8 +387,9 @@ START_TEST(manifest)
     opts.ninputs = 1;
     const char *const missing[] = {"/nonexistent/x.yaml"};
     opts.inputs = missing;
-    ck_assert_int_eq(luo_rundir_open(dir, &opts, &r, &err), LUO_EIO);
-    ck_assert_str_eq(err.text, "can not read /nonexistent/x.yaml: no such file or directory.");
+    ck_assert_int_eq(luo_rundir_open(dir, &opts, &r, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "cannot read `/nonexistent/x.yaml`: no such file or directory; a "
+                               "readable file is expected.");
     fix_remove(f->arena, dir);
     luo_arena_free(f->arena);
 }

@@ -261,7 +261,7 @@ START_TEST(missing_file_row)
     arena = luo_arena_new(0);
     luo_diags_init(&diags, arena);
     ck_assert_int_eq(luo_read_scenario(arena, "nowhere.yaml", NULL, &sc, NULL, &diags), LUO_EINPUT);
-    ck_assert_str_eq(diags.first->err.text, "can not read `nowhere.yaml`: no such file or "
+    ck_assert_str_eq(diags.first->err.text, "cannot read `nowhere.yaml`: no such file or "
                                             "directory; a readable file is expected.");
     ck_assert_int_eq(luo_read_scenario(arena, "tests", NULL, &sc, NULL, &diags), LUO_EINPUT);
     ck_assert_int_eq(luo_file_kind_of("tests", &k, &diags), LUO_EINPUT);

@@ -342,7 +342,7 @@ static luo_status table_file(void *ctx, luo_arena *arena, const char *path, luo_
     if (strcmp(path, "t/p2p.csv") == 0) *out = (luo_source){path, hops, sizeof hops - 1};
     else if (strcmp(path, "t/ops.csv") == 0) *out = (luo_source){path, ops, sizeof ops - 1};
     else if (strcmp(path, "rings.csv") == 0) *out = (luo_source){path, rings, sizeof rings - 1};
-    else return luo_err_set(err, LUO_EINPUT, "can not read `%s`: none; one is expected.", path);
+    else return luo_err_set(err, LUO_EINPUT, "cannot read `%s`: none; one is expected.", path);
     return LUO_OK;
 }
 
