@@ -5,7 +5,56 @@
 #include "core/io/checkpoint_info.h"
 #include "core/plan/compile.h"
 #include "core/plan/grid.h"
+#include "exec/cuda.h"
+#include "exec/host.h"
 #include "exec/state.h"
+
+static const luo_real_backend backends[] = {
+    {&luo_host_backend, "luoshu-rank", LUO_BF16, "f32 and f64", false},
+    {&luo_cuda_backend, "luoshu-rank-cuda", LUO_F64, "bf16 and f32", true}};
+enum { BACKENDS = sizeof backends / sizeof *backends };
+
+luo_status luo_real_backend_of(const luo_args *a, const luo_real_backend **out, luo_err *err)
+{
+    const char *names[BACKENDS];
+    int which;
+    for (int i = 0; i < BACKENDS; i++) names[i] = backends[i].row->name;
+    LUO_TRY(luo_args_choice(a, "backend", 0, names, BACKENDS, &which, err));
+    *out = &backends[which];
+    return LUO_OK;
+}
+
+luo_status luo_run_check_dtype(const luo_scenario *sc, const luo_real_backend *b, luo_err *err)
+{
+    const char *refused = luo_dtype_name(b->refused);
+    bool planner = false;
+    for (int32_t i = 0; i < sc->npolicies; i++) {
+        const luo_plan *p = sc->policies[i].plan ? sc->policies[i].plan : sc->plan;
+        planner |= !p;
+        if (p && p->dtype == b->refused)
+            return luo_err_set(err, LUO_EINPUT,
+                               "plan `%s` is in %s, and backend `%s` computes in "
+                               "%s; give --dtype f32.",
+                               p->name, refused, b->row->name, b->computes);
+    }
+    if (planner && sc->model->dtype == b->refused)
+        return luo_err_set(err, LUO_EINPUT,
+                           "model `%s` is in %s, and backend `%s` computes in %s; "
+                           "give --dtype f32.",
+                           sc->model->name, refused, b->row->name, b->computes);
+    return LUO_OK;
+}
+
+luo_status luo_run_check_bounds(const luo_scenario *sc, luo_err *err)
+{
+    for (int32_t i = 0; i < sc->npolicies; i++)
+        if (luo_policy_is_bound(sc->policies[i].name))
+            return luo_err_set(err, LUO_EINPUT,
+                               "policy `%s` is a bound and not a run, and can "
+                               "only be simulated; name the others with --policies.",
+                               sc->policies[i].label);
+    return LUO_OK;
+}
 
 /* Names do not depend on the plan; where a planner has yet to make one, a single device does. */
 static luo_status any_plan(luo_cli *cli, const luo_scenario *sc, const luo_plan **out, luo_err *err)

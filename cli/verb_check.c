@@ -3,13 +3,43 @@
 #include <string.h>
 
 #include "cli/load.h"
+#include "cli/progress.h"
+#include "cli/run_checks.h"
 #include "core/io/io.h"
 #include "exec/tensor_file.h"
 
-typedef struct context { /* of plans; NULL where the option is not given */
-    luo_model *model;
+typedef struct context { /* NULL where the option is not given */
+    luo_model *model; /* of plans */
     luo_cluster *cluster;
+    const luo_real_backend *real; /* of scenarios; NULL: they are simulated */
+    int32_t ranks;
 } context;
+
+/* What `sim`, or `run` with the options given, would refuse before it starts anything. */
+static luo_status check_scenario(luo_cli *cli, const char *path, const context *c, luo_err *err)
+{
+    luo_scenario *sc;
+    luo_status worst = LUO_OK;
+    const luo_run_opts opts = {
+        .backend = c->real ? c->real->row : luo_backend_find(luo_backends, luo_nbackends, "sim"),
+        .fold = true, .clock = luo_wall_s, .ranks = c->ranks};
+    const luo_exec_options x = {.ranks = c->ranks};
+    LUO_TRY(luo_read_scenario(cli->arena, path, NULL, &sc, NULL, &cli->diags));
+    if (c->real) worst = luo_run_check_bounds(sc, err);
+    if (c->real && worst == LUO_OK) worst = luo_run_check_dtype(sc, c->real, err);
+    if (c->real && worst == LUO_OK) worst = luo_run_check_names(cli, sc, &x, err);
+    if (worst != LUO_OK) return luo_err_at(err, worst, path, 1, 1);
+    for (int32_t i = 0; i < sc->npolicies; i++) {
+        luo_err why = {0};
+        const luo_policy_spec *p = &sc->policies[i];
+        const luo_status st = luo_run_check(sc, i, &opts, &why);
+        if (sc->npolicies > 1) luo_err_prefix(&why, st, "policy `%s`", p->label);
+        luo_err_at(&why, st, path, p->line, p->col);
+        luo_cli_fail(cli, st, &why);
+        if (luo_status_exit(st) > luo_status_exit(worst)) worst = st;
+    }
+    return worst;
+}
 
 static luo_status check_plan(luo_cli *cli, const char *path, const context *c, luo_err *err)
 {
@@ -55,11 +85,22 @@ static luo_status check_one(luo_cli *cli, const char *path, const context *c, co
     LUO_TRY(luo_file_kind_of(path, &k, &cli->diags));
     *kind = luo_file_kind_name(k);
     if (k == LUO_FILE_PLAN) return check_plan(cli, path, c, err);
+    if (k == LUO_FILE_SCENARIO) return check_scenario(cli, path, c, err);
     return luo_check_file(cli->arena, path, k, &cli->diags);
 }
 
 static luo_status read_context(luo_cli *cli, context *c)
 {
+    luo_err err = {0};
+    int64_t ranks;
+    luo_status st = luo_args_int(&cli->args, "ranks", 0, 1, LUO_DEVICES_MAX, &ranks, &err);
+    if (st == LUO_OK && luo_args_has(&cli->args, "backend"))
+        st = luo_real_backend_of(&cli->args, &c->real, &err);
+    if (st == LUO_OK && ranks > 0 && !c->real)
+        st = luo_err_set(&err, LUO_EUSAGE, "`--ranks` needs a --backend; what is simulated has no "
+                                           "ranks.");
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    c->ranks = (int32_t)ranks;
     if (luo_args_has(&cli->args, "model")) LUO_TRY(luo_cli_model(cli, &c->model));
     if (luo_args_has(&cli->args, "cluster")) LUO_TRY(luo_cli_cluster(cli, &c->cluster));
     return LUO_OK;

@@ -7,35 +7,16 @@
 #include "cli/machine.h"
 #include "cli/run_checks.h"
 #include "core/io/files.h"
-#include "exec/cuda.h"
-#include "exec/host.h"
 #include "exec/launch.h"
 
-typedef struct real_backend {
-    const luo_backend *row;
-    const char *program; /* of a rank */
-    luo_dtype refused;
-    const char *computes; /* in the others */
-    bool gpus;
-} real_backend;
-
-static const real_backend backends[] = {
-    {&luo_host_backend, "luoshu-rank", LUO_BF16, "f32 and f64", false},
-    {&luo_cuda_backend, "luoshu-rank-cuda", LUO_F64, "bf16 and f32", true}};
-enum { BACKENDS = sizeof backends / sizeof *backends };
-
-static luo_status find_backend(luo_cli *cli, luo_session *s, const real_backend **out, luo_err *err)
+static luo_status find_backend(luo_cli *cli, luo_session *s, const luo_real_backend **out, luo_err *err)
 {
-    const char *names[BACKENDS];
-    int which;
-    for (int i = 0; i < BACKENDS; i++) names[i] = backends[i].row->name;
     if (!luo_args_has(&cli->args, "backend"))
         return luo_err_set(err, LUO_EUSAGE,
                            "`--backend` is missing; name host or cuda, or use "
                            "`luoshu sim` to simulate.");
-    LUO_TRY(luo_args_choice(&cli->args, "backend", 0, names, BACKENDS, &which, err));
-    *out = &backends[which];
-    s->run.backend = backends[which].row;
+    LUO_TRY(luo_real_backend_of(&cli->args, out, err));
+    s->run.backend = (*out)->row;
     return LUO_OK;
 }
 
@@ -136,46 +117,14 @@ static luo_status set_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo
     return LUO_OK;
 }
 
-static luo_status refuse_dtype(const luo_scenario *sc, const real_backend *b, luo_err *err)
-{
-    const char *refused = luo_dtype_name(b->refused);
-    bool planner = false;
-    for (int32_t i = 0; i < sc->npolicies; i++) {
-        const luo_plan *p = sc->policies[i].plan ? sc->policies[i].plan : sc->plan;
-        planner |= !p;
-        if (p && p->dtype == b->refused)
-            return luo_err_set(err, LUO_EINPUT,
-                               "plan `%s` is in %s, and backend `%s` computes in "
-                               "%s; give --dtype f32.",
-                               p->name, refused, b->row->name, b->computes);
-    }
-    if (planner && sc->model->dtype == b->refused)
-        return luo_err_set(err, LUO_EINPUT,
-                           "model `%s` is in %s, and backend `%s` computes in %s; "
-                           "give --dtype f32.",
-                           sc->model->name, refused, b->row->name, b->computes);
-    return LUO_OK;
-}
-
-static luo_status refuse_bounds(const luo_scenario *sc, luo_err *err)
-{
-    for (int32_t i = 0; i < sc->npolicies; i++)
-        if (luo_policy_is_bound(sc->policies[i].name))
-            return luo_err_set(err, LUO_EINPUT,
-                               "policy `%s` is a bound and not a run, and can "
-                               "only be simulated; name the others with --policies.",
-                               sc->policies[i].label);
-    return LUO_OK;
-}
-
-static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, const real_backend *b, bool bare,
+static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, const luo_real_backend *b, bool bare,
                              luo_err *err)
 {
     static const char *const names[] = {"bf16", "f32", "f64"};
     static const luo_dtype types[] = {LUO_BF16, LUO_F32, LUO_F64};
     int which;
     LUO_TRY(luo_args_choice(&cli->args, "dtype", 0, names, 3, &which, err));
-    if (!luo_args_has(&cli->args, "dtype")) return refuse_dtype(sc, b, err);
+    if (!luo_args_has(&cli->args, "dtype")) return luo_run_check_dtype(sc, b, err);
     if (types[which] == b->refused)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--dtype` is `%s`, and backend `%s` computes in %s; give one of them.",
@@ -205,14 +154,14 @@ static luo_status take_checkpoints(luo_cli *cli, luo_scenario *sc, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status adjust(luo_cli *cli, luo_session *s, const real_backend *b, luo_exec_options *x,
+static luo_status adjust(luo_cli *cli, luo_session *s, const luo_real_backend *b, luo_exec_options *x,
                          luo_err *err)
 {
     luo_scenario *sc = LUO_NEW(cli->arena, luo_scenario);
     if (!sc) return luo_err_nomem(err);
     *sc = *s->scenario;
     s->scenario = sc;
-    LUO_TRY(refuse_bounds(sc, err));
+    LUO_TRY(luo_run_check_bounds(sc, err));
     LUO_TRY(take_dtype(cli, sc, b, s->bare, err));
     LUO_TRY(take_restarts(cli, s, x, err));
     LUO_TRY(take_checkpoints(cli, sc, err));
@@ -272,7 +221,7 @@ static luo_status run(luo_cli *cli, luo_err *err)
 {
     luo_session s = {0};
     luo_exec_options x = {0};
-    const real_backend *b = backends;
+    const luo_real_backend *b = NULL;
     luo_door door;
     LUO_TRY(read_opts(cli, &s, &x, err));
     LUO_TRY(find_backend(cli, &s, &b, err));

@@ -54,7 +54,11 @@ static const luo_option switch_options[] = {
     DEAD,
 };
 
-static const luo_option check_options[] = {MODEL, CLUSTER};
+static const luo_option check_options[] = {
+    MODEL, CLUSTER,
+    {"backend", "NAME", "scenarios: as `run` on host or cuda (as `sim`)"},
+    {"ranks", "N", "scenarios: processes of that run (one per device)"},
+};
 
 static const luo_option explain_options[] = {
     MODEL,
@@ -234,13 +238,15 @@ const luo_verb luo_verbs[] = {
      luo_verb_plan_run},
     {"check",
      "luoshu check FILE... [options]",
-     "Checks files of any kind; plans also against --model and --cluster.",
+     "Checks files of any kind; scenarios as far as a run gets before it starts, plans also against"
+     " --model and --cluster.",
      "check files",
      check_options,
      N(check_options),
      NULL,
-     {"luoshu check scenarios/demo/demo.yaml", NULL},
-     "0 2 3 5",
+     {"luoshu check scenarios/demo/demo.yaml",
+      "luoshu check scenarios/host/demo.yaml --backend host --ranks 8"},
+     "0 1 2 3 4 5",
      "luoshu.check/1",
      luo_verb_check_run},
     {"explain",

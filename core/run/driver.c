@@ -205,14 +205,23 @@ static luo_status warn_of_links(luo_run *r, luo_err *err)
                         "them", r->backend->name);
 }
 
-/* The plan first, so that nothing is started for one that does not fit. */
-static luo_status set_up(luo_run *r, luo_err *err)
+static luo_status check_ranks(const luo_run *r, luo_err *err)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    if (r->opts->ranks == 0 || u->ndev <= r->opts->ranks) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT, "plan %016" PRIx64 " has %d devices and there are %d "
+                       "ranks; a larger `--ranks` is needed.", u->hash, u->ndev, r->opts->ranks);
+}
+
+/* All that can be known before anything is started; `check` asks the same. */
+static luo_status prepare(luo_run *r, luo_err *err)
 {
     int32_t ignored;
     LUO_TRY(check_options(r, err));
     LUO_TRY(luo_real_init(r, err));
     LUO_TRY(luo_events_new(r->arena, r->sc, (luo_event_log){r, log_event}, &r->events, err));
     LUO_TRY(luo_run_first_plan(r, err));
+    LUO_TRY(check_ranks(r, err));
     LUO_TRY(luo_detect_init(r->arena, r->sc->cluster->ndevices, r->spec->window_steps,
                             r->spec->replan_gap, &r->detect, err));
     LUO_TRY(make_arrays(r, err));
@@ -225,8 +234,7 @@ static luo_status set_up(luo_run *r, luo_err *err)
     LUO_TRY(luo_run_communicators(r, r->plan, &ignored, err)); /* made before the run begins */
     const luo_used_plan *u = luo_run_plan(r);
     luo_events_set_job(r->events, u->dev, u->ndev);
-    LUO_TRY(warn_of_links(r, err));
-    return open_backend(r, err);
+    return warn_of_links(r, err);
 }
 
 /* ---- the loop ---- */
@@ -288,15 +296,39 @@ static luo_status loop(luo_run *r, luo_err *err)
 
 static const int64_t PROGRAM_BYTES = INT64_C(2) << 30; /* compiled plans kept at once */
 
+static luo_status begin(luo_run *r, const luo_scenario *scenario, int32_t policy,
+                        const luo_run_opts *opts, const luo_sink *sink, luo_err *err)
+{
+    *r = (luo_run){.arena = luo_arena_new(1 << 20), .scratch = luo_arena_new(1 << 16),
+                   .sc = scenario, .spec = &scenario->policies[policy], .opts = opts, .sink = sink,
+                   .backend = opts->backend, .cause = "", .last_event_step = -1,
+                   .memory_factor = 1, .program_bytes = PROGRAM_BYTES};
+    return r->arena && r->scratch ? prepare(r, err) : luo_err_nomem(err);
+}
+
+static void end(luo_run *r)
+{
+    luo_run_free_plans(r);
+    luo_arena_free(r->scratch);
+    luo_arena_free(r->arena);
+}
+
+luo_status luo_run_check(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
+                         luo_err *err)
+{
+    static const luo_sink nobody = {0};
+    luo_run r;
+    const luo_status st = begin(&r, scenario, policy, opts, &nobody, err);
+    end(&r);
+    return st;
+}
+
 luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
                           const luo_sink *sink, luo_err *err)
 {
-    luo_run r = {.arena = luo_arena_new(1 << 20), .scratch = luo_arena_new(1 << 16),
-                 .sc = scenario, .spec = &scenario->policies[policy], .opts = opts, .sink = sink,
-                 .backend = opts->backend, .cause = "", .last_event_step = -1, .memory_factor = 1,
-                 .program_bytes = PROGRAM_BYTES};
-    luo_status st = r.arena && r.scratch ? LUO_OK : luo_err_nomem(err);
-    if (st == LUO_OK) st = set_up(&r, err);
+    luo_run r;
+    luo_status st = begin(&r, scenario, policy, opts, sink, err);
+    if (st == LUO_OK) st = open_backend(&r, err);
     if (st == LUO_OK) st = loop(&r, err);
     if (r.b && st == LUO_OK) st = luo_report_end(&r, err);
     else if (r.b && r.state == LUO_FAILED) luo_report_end(&r, &(luo_err){0}); /* st tells why */
@@ -304,8 +336,6 @@ luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const lu
     if (st == LUO_OK && r.state == LUO_LOST)
         st = luo_err_set(err, LUO_ENO, "policy `%s` lost the run in step %" PRId64 " at %.3f s; a "
                          "policy that survives failures is needed.", r.spec->name, r.step, r.t_s);
-    luo_run_free_plans(&r);
-    luo_arena_free(r.scratch);
-    luo_arena_free(r.arena);
+    end(&r);
     return st;
 }

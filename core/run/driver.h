@@ -38,6 +38,12 @@ typedef struct luo_run_opts {
 luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
                           const luo_sink *sink, luo_err *err);
 
+/* What luo_run_policy finds wrong before it opens the backend: options, targets of events, the first
+ * plan (made, checked, compiled, weighed), what the policy asks of it. Nothing is started.
+ * Errors: those of luo_run_policy. */
+luo_status luo_run_check(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
+                         luo_err *err);
+
 /* No run but a bound of runs: real backends refuse it. */
 bool luo_policy_is_bound(const char *name);
 /* Names of the policies of this build, in the order of the documentation. */
