@@ -43,8 +43,8 @@ static struct fake {
     luo_row_timeline time[FAKE_ROWS];
     luo_row_step steps[FAKE_ROWS];
     luo_row_event events[FAKE_ROWS];
-    luo_row_switch switches[64];
-    luo_row_truth truth[64];
+    luo_row_switch switches[FAKE_ROWS];
+    luo_row_truth truth[FAKE_ROWS];
     int32_t nmemory;
     luo_row_memory memory[1024];
     int32_t nnotes, ntold;

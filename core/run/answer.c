@@ -231,19 +231,10 @@ static luo_status decide_and_do(luo_run *r, int news, bool failed, double detect
     return LUO_OK;
 }
 
-/* Waits for the next change of the world, or for the end of a run of given length; false: nothing
- * will change any more. */
-static luo_status wait_for_change(luo_run *r, bool *changed, luo_err *err)
-{
-    double next = luo_events_next(r->events);
-    if (r->sc->duration_s > 0) next = fmin(next, r->sc->duration_s);
-    *changed = next < INFINITY;
-    return *changed ? luo_run_span_until(r, LUO_SPAN_WAIT, next, 0, err) : LUO_OK;
-}
-
 static luo_status answer_failure(luo_run *r, luo_err *err)
 {
     luo_decision d = {.verb = LUO_WAIT};
+    luo_refusals refusals = {0};
     const double since = r->failed_since_s, asked = r->t_s;
     double planned_s = -1;
     r->pending.on = false;
@@ -251,15 +242,15 @@ static luo_status answer_failure(luo_run *r, luo_err *err)
     LUO_TRY(luo_score_failure(r, since, err));
     const double detected_s = r->t_s - asked;
     while (d.verb == LUO_WAIT && !luo_run_is_over(r)) {
-        bool changed;
+        bool hope;
         r->news = 0;
         LUO_TRY(decide_and_do(r, LUO_NEWS_FAIL, true, detected_s, &planned_s, &d, err));
         if (d.verb == LUO_LOSE) return give_up(r, d.why, err);
         if (d.verb == LUO_KEEP) return luo_err_set(err, LUO_EBUG, "policy `%s` keeps a plan that "
                                                    "has failed.", r->acting->name);
         if (d.verb != LUO_WAIT) break;
-        LUO_TRY(wait_for_change(r, &changed, err));
-        if (!changed) return give_up(r, "no plan is possible, and nothing comes back", err);
+        LUO_TRY(luo_run_wait(r, &refusals, &hope, err));
+        if (!hope) return give_up(r, "no plan is possible, and not enough comes back", err);
     }
     return LUO_OK;
 }

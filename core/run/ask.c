@@ -72,6 +72,19 @@ luo_status luo_run_ask(luo_run *r, int news, luo_decision *out, double *seconds,
     return luo_run_event(r, "decided", r->cause, r->acting->name, "", false, 0, out->why, err);
 }
 
+luo_status luo_run_ask_what_if(luo_run *r, const bool *usable, const bool *leaving,
+                               luo_decision *out, luo_err *err)
+{
+    void *nothing = NULL;
+    luo_picture then = picture(r, LUO_NEWS_FAIL);
+    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++)
+        r->rate[d] = !usable[d] ? INFINITY : r->usable[d] ? r->rate[d] : 1;
+    then.leaving = leaving;
+    then.keep = r->scratch;
+    then.memory = &nothing;
+    return r->acting->decide(r->scratch, &then, out, err);
+}
+
 bool luo_run_waits_for_planner(const luo_run *r, const luo_decision *d, double seconds)
 {
     if (r->spec->plan_mode != LUO_PLAN_AUTO) return r->spec->plan_mode == LUO_PLAN_SYNC;

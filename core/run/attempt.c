@@ -79,6 +79,7 @@ static luo_status keep(luo_run *r, const luo_step_result *s, int32_t attempt, do
     for (int32_t i = 0; i < u->ndev; i++) r->predicted[u->dev[i]] = s->predicted_s[i];
     r->has_predicted = true;
     LUO_TRY(luo_sample_step(r, s, err));
+    luo_events_progress(r->events);
     r->failures = 0;
     r->step++;
     return LUO_OK;

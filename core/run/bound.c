@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "core/cost/layer.h"
+#include "core/run/reach.h"
 #include "core/run/run.h"
 
 /* Seconds of a layer on one healthy device of each node group. */
@@ -64,6 +65,22 @@ static double work_per_time(const luo_run *r)
     return sum / r->bound.base;
 }
 
+/* Nobody works: can anybody come back? */
+static luo_status is_hope(luo_run *r, bool *hope, luo_err *err)
+{
+    const int32_t n = r->sc->cluster->ndevices;
+    const size_t mark = luo_arena_mark(r->scratch);
+    luo_event_returns back;
+    bool *usable = LUO_NEW_N(r->scratch, bool, n);
+    if (!usable) return luo_err_nomem(err);
+    LUO_TRY(luo_events_returns(r->scratch, r->events, &back, err));
+    luo_reach(r->sc->cluster, back.world, usable);
+    *hope = false;
+    for (int32_t d = 0; d < n; d++) *hope |= usable[d];
+    luo_arena_reset(r->scratch, mark);
+    return LUO_OK;
+}
+
 /* The work of one step done, through all changes that fall into it. */
 static luo_status pass(luo_run *r, double healthy_s, luo_err *err)
 {
@@ -71,7 +88,9 @@ static luo_status pass(luo_run *r, double healthy_s, luo_err *err)
     while (left > 0) {
         const double rate = work_per_time(r), next = luo_events_next(r->events);
         const double end_s = rate > 0 ? r->t_s + left / rate : INFINITY;
-        if (end_s == INFINITY && next == INFINITY) {
+        bool hope = rate > 0;
+        if (!hope) LUO_TRY(is_hope(r, &hope, err));
+        if (!hope) {
             r->state = LUO_LOST;
             return luo_run_event(r, "lost", r->cause, r->policy->name, "", false, 0,
                                  "no device is left, and nothing comes back", err);

@@ -97,7 +97,10 @@ luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err)
     LUO_TRY(within_run_time(r, err));
     LUO_TRY(luo_events_advance(r->events, t_s, r->step, err));
     luo_run_news(r);
-    return LUO_OK;
+    if (!luo_events_hushed(r->events)) return LUO_OK;
+    return luo_run_warn(r, err, "processes wrote %d rows between two steps that ended well; what "
+                        "they did after that counts, but is not in events.csv and truth.csv",
+                        LUO_EVENT_ROWS);
 }
 
 luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int64_t bytes,

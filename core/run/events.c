@@ -31,7 +31,15 @@ luo_status luo_event_emit(luo_events *e, luo_event_state *s, const luo_occurrenc
                                             o->kind == LUO_EVENT_LENGTHS,
                                .id = o->id, .phase = phase, .kind = luo_event_kind_name(o->kind),
                                .target = o->target, .detail = o->detail};
+    e->rows++;
     return e->log.row(e->log.ctx, &row, err);
+}
+
+bool luo_event_is_hushed(luo_events *e, const luo_event_source *src)
+{
+    const bool hushed = src->process && e->rows >= LUO_EVENT_ROWS;
+    e->hushed |= hushed;
+    return hushed;
 }
 
 static bool action_before(const luo_action *a, const luo_action *b)
@@ -111,7 +119,8 @@ static luo_status tick(luo_events *e, luo_event_state *s, luo_err *err)
     const luo_event_source *src = &e->sources[c->source];
     const int32_t source = c->source, device = c->device;
     LUO_TRY(luo_scope_choice(e, src, device, &d, &choice, err));
-    const char *id = s->quiet ? "" : luo_arena_printf(e->arena, "%s#%d", src->id, device);
+    const bool nameless = s->quiet || luo_event_is_hushed(e, src);
+    const char *id = nameless ? "" : luo_arena_printf(e->arena, "%s#%d", src->id, device);
     if (!id) return luo_err_nomem(err);
     return luo_effect_start(e, s, source, choice, id, &d, err);
 }
@@ -122,8 +131,8 @@ static luo_status run_until(luo_events *e, luo_event_state *s, double to_s, int6
 {
     for (int64_t k = 0;; k++) {
         const double action = s->nactions > 0 ? s->actions[0].at_s : INFINITY;
-        const double clock = luo_clocks_next(s), next = fmin(action, clock);
-        if (next > to_s) break;
+        const double clock = s->calm ? INFINITY : luo_clocks_next(s), next = fmin(action, clock);
+        if (next > to_s || next == INFINITY) break;
         if (k >= most && next > s->now_s) return LUO_OK;
         s->now_s = next;
         if (action <= clock) {
@@ -215,6 +224,46 @@ luo_status luo_events_peek_on(luo_events *e, double *until_s, const luo_change *
     *until_s = e->ahead.now_s;
     *n = e->ahead.nchanges;
     *changes = e->ahead.changes;
+    return LUO_OK;
+}
+
+/* What a happening of a calm look ahead brings back. */
+static void take_returns(const luo_event_state *s, const luo_events *e, luo_event_returns *out)
+{
+    for (int32_t i = 0; i < s->nchanges; i++) {
+        const luo_change *c = &s->changes[i];
+        if (c->kind == LUO_CHANGE_UP) {
+            out->any |= !out->world->up[c->target] || out->leaving[c->target];
+            out->world->up[c->target] = true;
+            out->leaving[c->target] = false;
+        } else if (c->kind == LUO_CHANGE_LINK && c->value > out->world->link_factor[c->target]) {
+            out->any |= out->world->link_factor[c->target] <= 0;
+            out->world->link_factor[c->target] = c->value;
+        }
+    }
+    if (s->tokens == e->state.tokens || out->lengths_s < INFINITY) return;
+    out->lengths_s = s->now_s;
+    out->any = true;
+}
+
+luo_status luo_events_returns(luo_arena *arena, luo_events *e, luo_event_returns *out, luo_err *err)
+{
+    const luo_event_state *now = &e->state;
+    luo_event_state *s = &e->ahead;
+    *out = (luo_event_returns){.lengths_s = INFINITY,
+                               .leaving = LUO_NEW_N(arena, bool, now->world->ndevices)};
+    if (!out->leaving) return luo_err_nomem(err);
+    memcpy(out->leaving, now->leaving, (size_t)now->world->ndevices * sizeof *out->leaving);
+    LUO_TRY(luo_world_new(arena, e->scenario->cluster, &out->world, err));
+    luo_world_copy(out->world, now->world);
+    LUO_TRY(copy_state(e, err));
+    e->peeking = false;
+    s->quiet = s->calm = true;
+    while (s->nactions > 0) {
+        s->nchanges = 0;
+        LUO_TRY(run_until(e, s, s->actions[0].at_s, INT64_MAX, err));
+        take_returns(s, e, out);
+    }
     return LUO_OK;
 }
 
@@ -318,6 +367,16 @@ int64_t luo_events_tokens(const luo_events *e)
 const luo_overlap *luo_events_overlap(const luo_events *e)
 {
     return &e->overlap;
+}
+
+void luo_events_progress(luo_events *e)
+{
+    e->rows = 0;
+}
+
+bool luo_events_hushed(const luo_events *e)
+{
+    return e->hushed;
 }
 
 int32_t luo_events_fired(const luo_events *e)

@@ -73,6 +73,18 @@ luo_status luo_events_peek(luo_events *e, double *until_s, const luo_change **ch
  * committed since the last call of luo_events_peek. */
 luo_status luo_events_peek_on(luo_events *e, double *until_s, const luo_change **changes,
                               int32_t *n, luo_err *err);
+/* What is down or announced to leave and comes back, by itself or by a join of the file, sooner or
+ * later; not what waits for a step. Processes bring nothing back: their clocks stand still while
+ * their device is down; and what they may still take away does not count. world, leaving: as they
+ * are now, with all that back. Owner: arena. Cost: of all events of the file. */
+typedef struct luo_event_returns {
+    luo_world *world;
+    bool *leaving;
+    bool any;
+    double lengths_s; /* of the next change of lengths; it counts in `any`. INFINITY: none */
+} luo_event_returns;
+luo_status luo_events_returns(luo_arena *arena, luo_events *e, luo_event_returns *out,
+                              luo_err *err);
 /* Commits everything up to and including to_s; `step` is the step it falls into. */
 luo_status luo_events_advance(luo_events *e, double to_s, int64_t step, luo_err *err);
 /* Triggers by step, at the start of an attempt of `step` at t_s. Later attempts trigger nothing.
@@ -103,6 +115,11 @@ luo_status luo_events_never(luo_events *e, luo_arena *arena, const char *const *
                             luo_err *err);
 /* The first overlap that was cut. */
 const luo_overlap *luo_events_overlap(const luo_events *e);
+/* Between two calls of luo_events_progress processes write at most about so many rows; what they do
+ * after that is done, but stands neither in the log nor among the occurrences. */
+enum { LUO_EVENT_ROWS = 100000 };
+void luo_events_progress(luo_events *e);
+bool luo_events_hushed(const luo_events *e); /* has that ever happened? */
 /* Number fired so far. */
 int32_t luo_events_fired(const luo_events *e);
 #endif

@@ -223,7 +223,7 @@ static luo_status record(luo_events *e, luo_event_state *s, int32_t source, cons
     const luo_event_source *src = &e->sources[source];
     const char *cause = src->cause ? src->cause->cause : src->event ? src->event->cause : "";
     *out = -1;
-    if (s->quiet) return LUO_OK;
+    if (s->quiet || luo_event_is_hushed(e, src)) return LUO_OK;
     LUO_TRY(luo_event_room(e, &e->occurrences, e->noccurrences, &e->cap_occurrences,
                            sizeof *e->occurrences, err));
     if (!cause) cause = "";
@@ -324,6 +324,7 @@ luo_status luo_effect_start(luo_events *e, luo_event_state *s, int32_t source,
     const bool idle = job ? e->njob == 0 : is_idle(s, src->kind, choice);
     int32_t occurrence, effect;
 
+    if (idle && luo_event_is_hushed(e, src)) return LUO_OK;
     if (idle) {
         const luo_occurrence o = {.id = id, .target = choice ? choice->name : "job", .detail = "",
                                   .kind = src->kind, .value = value};
@@ -385,8 +386,8 @@ luo_status luo_effect_toggle(luo_events *e, luo_event_state *s, int32_t effect, 
 {
     luo_effect *f = &s->effects[effect];
     const luo_event *ev = e->sources[f->source].event;
-    f->down = !f->down;
-    LUO_TRY(push(e, s, effect, LUO_ACTION_TOGGLE, s->now_s + (f->down ? ev->down_s : ev->up_s), 0,
-                 err));
+    f->down = !f->down && !s->calm;
+    const double next_s = s->now_s + (f->down ? ev->down_s : ev->up_s);
+    if (!s->calm) LUO_TRY(push(e, s, effect, LUO_ACTION_TOGGLE, next_s, 0, err));
     return refresh(e, s, s->effects[effect].choice, err);
 }

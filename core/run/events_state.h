@@ -75,6 +75,7 @@ typedef struct luo_event_state {
     double now_s;
     int64_t step, seq, serial, tokens, next_step;
     bool quiet; /* looking ahead: nothing is logged */
+    bool calm;  /* looking for what comes back: no clocks, and a flap that lets go stays so */
     bool crash;
     int32_t fired;
     luo_world *world;
@@ -111,6 +112,8 @@ struct luo_events {
     luo_overlap overlap; /* the first that was cut */
     luo_event_state state, ahead;
     bool peeking; /* ahead is a copy of state, moved on */
+    int64_t rows; /* written since a step last ended well */
+    bool hushed;  /* a process had none left */
 };
 
 /* events_clock.c */
@@ -142,6 +145,8 @@ luo_status luo_effect_toggle(luo_events *e, luo_event_state *s, int32_t effect, 
 
 /* events.c */
 luo_status luo_action_push(luo_events *e, luo_event_state *s, luo_action a, luo_err *err);
+/* Has this source no rows left? Then what it does is not written down, but done all the same. */
+bool luo_event_is_hushed(luo_events *e, const luo_event_source *src);
 luo_status luo_event_emit(luo_events *e, luo_event_state *s, const luo_occurrence *o,
                           const char *phase, luo_err *err);
 /* Grows an array of the arena so that one more fits. */

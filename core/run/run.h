@@ -2,7 +2,7 @@
  *
  * Files: driver.c (the loop), attempt.c (one attempt of a step), ahead.c (what changes meanwhile),
  * sample.c (speeds of devices), drift.c (many small slow-downs), reentry.c (devices outside the
- * plan), ask.c (asking the policy), answer.c (failures, decisions, how they are carried out),
+ * plan), ask.c (asking the policy), hope.c (waiting), answer.c (failures, decisions, how they are carried out),
  * move.c (state between devices), plans.c (compiled plans), account.c (where the time went),
  * checkpoint.c, real.c and pace.c (backends that hold data), bound.c (policy `oracle`), score.c
  * (what the detector saw), report.c and assume.c (rows of the end).
@@ -256,6 +256,10 @@ double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u);
 /* Out: *seconds: what planning costs the run, fixed or measured (conventions.md 7,
  * `planner_time`). */
 luo_status luo_run_ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err);
+/* What would the policy say after a failure if these devices were there? Nothing is charged, logged
+ * or remembered. */
+luo_status luo_run_ask_what_if(luo_run *r, const bool *usable, const bool *leaving,
+                               luo_decision *out, luo_err *err);
 /* Nothing has failed: do the devices wait for the planner, which takes so long? */
 bool luo_run_waits_for_planner(const luo_run *r, const luo_decision *d, double seconds);
 /* Can the policy work on the first plan? */
@@ -270,6 +274,20 @@ void luo_reentry_probe(luo_run *r, int32_t device, double sample);
 
 /* drift.c: after the samples of a step */
 luo_status luo_drift_step(luo_run *r, luo_err *err);
+
+/* hope.c */
+typedef struct luo_refusal { /* no plan was possible on these devices */
+    const bool *usable;
+    const struct luo_refusal *before;
+} luo_refusal;
+typedef struct luo_refusals {
+    const luo_refusal *last;
+    int32_t n;
+} luo_refusals;
+/* No plan is possible now: waits until that may have changed, or for the end of a run of given
+ * length. *hope: false: it will not change, and nothing was waited for. *f: what was found so far in
+ * this wait, {0} at first. */
+luo_status luo_run_wait(luo_run *r, luo_refusals *f, bool *hope, luo_err *err);
 
 /* answer.c */
 void luo_run_news(luo_run *r); /* looks at what the last changes did */

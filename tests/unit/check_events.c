@@ -7,11 +7,12 @@
 #include "tests/cluster_fixture.h"
 
 enum { LOG_MAX = 64 };
+static int64_t nrows; /* of count_row */
 static struct {
     luo_arena *a;
     luo_scenario sc;
     luo_events *e;
-    luo_event events[8];
+    luo_event events[12];
     luo_process processes[2];
     int rows;
     char text[LOG_MAX][96]; /* "12.000 fired id target" */
@@ -27,13 +28,27 @@ static luo_status keep_row(void *ctx, const luo_row_event *row, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status open_events(int32_t nevents, int32_t nprocesses, luo_err *err)
+static luo_status count_row(void *ctx, const luo_row_event *row, luo_err *err)
+{
+    (void)ctx;
+    (void)row;
+    (void)err;
+    nrows++;
+    return LUO_OK;
+}
+
+static luo_status open_logged(int32_t nevents, int32_t nprocesses, luo_event_log log, luo_err *err)
 {
     f.sc = (luo_scenario){.name = "t", .seed = 7, .cluster = fixture_cluster(f.a, 1, 2, 4),
                           .nevents = nevents, .events = f.events, .nprocesses = nprocesses,
                           .processes = f.processes};
     f.rows = 0;
-    return luo_events_new(f.a, &f.sc, (luo_event_log){.row = keep_row}, &f.e, err);
+    return luo_events_new(f.a, &f.sc, log, &f.e, err);
+}
+
+static luo_status open_events(int32_t nevents, int32_t nprocesses, luo_err *err)
+{
+    return open_logged(nevents, nprocesses, (luo_event_log){.row = keep_row}, err);
 }
 
 static void start(int32_t nevents, int32_t nprocesses)
@@ -482,6 +497,95 @@ START_TEST(ahead_is_bounded)
 }
 END_TEST
 
+/* Processes that write and write, without a step that ends well: the rows end, what happens does
+ * not; at the next step that ends well they are written again. */
+START_TEST(rows_are_bounded)
+{
+    f.processes[0] = (luo_process){.id = "p", .target = "device:[0-7]",
+                                   .kind = LUO_EVENT_STRAGGLER, .dist = LUO_DIST_EXPONENTIAL,
+                                   .mean_s = 0.01, .slowdown = 2, .life = {.duration_s = 0.001}};
+    luo_err err = {0};
+    f.a = luo_arena_new(1 << 16);
+    ck_assert_int_eq(open_logged(0, 1, (luo_event_log){.row = count_row}, &err), LUO_OK);
+    ck_assert_int_eq(luo_events_advance(f.e, 10, 0, NULL), LUO_OK);
+    ck_assert(!luo_events_hushed(f.e));
+    const int64_t each = nrows;
+    ck_assert(each > 10000 && each < LUO_EVENT_ROWS);
+    ck_assert_int_eq(luo_events_advance(f.e, 1000, 0, NULL), LUO_OK);
+    ck_assert(luo_events_hushed(f.e));
+    ck_assert(nrows >= LUO_EVENT_ROWS && nrows <= LUO_EVENT_ROWS + 8);
+    ck_assert_int_gt(luo_events_fired(f.e), 4 * LUO_EVENT_ROWS);
+    nrows = 0;
+    luo_events_progress(f.e);
+    ck_assert_int_eq(luo_events_advance(f.e, 1010, 1, NULL), LUO_OK);
+    ck_assert_int_gt(nrows, each / 2);
+}
+END_TEST
+
+/* What comes back, against a run of the same events to their end. */
+START_TEST(returns)
+{
+    static const struct {
+        luo_event_kind kind;
+        const char *target;
+        double at_s, duration_s;
+    } more[] = {{LUO_EVENT_FAIL, "device:2", 3, 4},   {LUO_EVENT_FAIL, "device:[0-3]", 3, 0},
+                {LUO_EVENT_FAIL, "device:2", 6, 20},  {LUO_EVENT_JOIN, "device:[0-1]", 8, 0},
+                {LUO_EVENT_FLAP, "device:4", 2, 0},   {LUO_EVENT_LEAVE, "device:5", 6, 3},
+                {LUO_EVENT_LEAVE, "device:5", 6, 0},  {LUO_EVENT_FAIL, "link:g0-1/nic0", 1, 9},
+                {LUO_EVENT_FAIL, "link:g0-1/nic1", 1, 0}, {LUO_EVENT_FAIL, "device:6", 6, 1}};
+    const uint32_t all = 1u << LUO_ROWS(more);
+    luo_arena *names = luo_arena_new(0);
+    for (uint32_t k = 0; k < all; k += 1 + k % 7) {
+        int32_t n = 0;
+        for (int i = 0; i < LUO_ROWS(more); i++) {
+            if (!(k >> i & 1)) continue;
+            f.events[n] = fixture_event(luo_arena_printf(names, "e%d", i), more[i].kind,
+                                        more[i].target, more[i].at_s, more[i].duration_s);
+            f.events[n].notice_s = more[i].kind == LUO_EVENT_LEAVE ? 2 : 0;
+            f.events[n].down_s = 0.5;
+            f.events[n++].up_s = 0.25;
+        }
+        luo_err err = {0};
+        f.a = luo_arena_new(1 << 16);
+        ck_assert_int_eq(open_logged(n, 0, (luo_event_log){.row = count_row}, &err), LUO_OK);
+        luo_event_returns back;
+        ck_assert_int_eq(luo_events_advance(f.e, 5, 0, NULL), LUO_OK);
+        ck_assert_int_eq(luo_events_returns(f.a, f.e, &back, NULL), LUO_OK);
+        const luo_world *w = luo_events_world(f.e);
+        bool up[8], cut[64], any = false;
+        for (int32_t d = 0; d < 8; d++) up[d] = w->up[d];
+        for (int32_t l = 0; l < w->nlinks; l++) cut[l] = w->link_factor[l] <= 0;
+        bool expect[8], expect_cut[64], left[8] = {0};
+        memcpy(expect, up, sizeof up);
+        memcpy(expect_cut, cut, sizeof cut);
+        const bool leaves = luo_events_leaving(f.e)[5];
+        for (double t = 5; t < 40; t += 0.125) {
+            ck_assert_int_eq(luo_events_advance(f.e, t, 0, NULL), LUO_OK);
+            for (int32_t d = 0; d < 8; d++) {
+                left[d] |= !w->up[d];
+                expect[d] |= w->up[d];
+            }
+            for (int32_t l = 0; l < w->nlinks; l++) expect_cut[l] &= w->link_factor[l] <= 0;
+        }
+        for (int32_t d = 0; d < 8; d++) {
+            ck_assert_msg(back.world->up[d] == expect[d], "case %u, device %d", k, d);
+            any |= expect[d] && !up[d];
+        }
+        for (int32_t l = 0; l < w->nlinks; l++) {
+            ck_assert_msg((back.world->link_factor[l] <= 0) == expect_cut[l], "case %u, link %d", k,
+                          l);
+            any |= cut[l] && !expect_cut[l];
+        }
+        const bool returned = leaves && left[5] && w->up[5];
+        ck_assert_int_eq(back.leaving[5], leaves && !returned);
+        ck_assert_int_eq(back.any, any || returned);
+        luo_arena_free(f.a);
+    }
+    luo_arena_free(names);
+}
+END_TEST
+
 /* What follows, look by look, is what one look shows; and nothing was committed. */
 START_TEST(ahead_goes_on)
 {
@@ -586,4 +690,5 @@ LUO_SUITE("run.events", LUO_T(life_in_steps), LUO_T(ramp_rises_in_ten_steps),
           LUO_T(lengths_newest_wins), LUO_T(draws_follow_the_stream), LUO_T(step_triggers_once),
           LUO_T(per_step_probability), LUO_T(clock_runs_only_while_up),
           LUO_T(causes_hit_their_scope), LUO_T_N(bad_targets, LUO_ROWS(bad)), LUO_T(bad_processes),
-          LUO_T(ahead_is_bounded), LUO_T(ahead_goes_on))
+          LUO_T(ahead_is_bounded), LUO_T(ahead_goes_on),
+          LUO_T(rows_are_bounded), LUO_T(returns))

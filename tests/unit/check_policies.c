@@ -138,6 +138,60 @@ START_TEST(two_pipelines_at_least)
 }
 END_TEST
 
+/* Half of every node is gone at 7 s, so `restart` and `oobleck` have no whole node; found at 37 s,
+ * planned until 39 s. Meanwhile and after that the other half is struck, slowed and gone for a
+ * while, all the time: that brings nothing back. */
+static const struct wait {
+    luo_event_kind kind; /* of what else there is */
+    const char *target;
+    double at_s, duration_s, outage_s; /* outage_s: of the half; 0: for ever */
+    double end_s;                      /* of waiting; 0: lost at 39 s */
+} waits[] = {
+    {LUO_EVENT_STRAGGLER, "device:1", 50, 5, 0, 0},     /* slowness that ends */
+    {LUO_EVENT_FAIL, "device:1", 50, 5, 0, 0},          /* an outage of what is there */
+    {LUO_EVENT_FAIL, "device:0", 50, 5, 0, 0},          /* .. and one more of what is gone */
+    {LUO_EVENT_JOIN, "device:1", 50, 0, 0, 0},          /* of who is there */
+    {LUO_EVENT_STRAGGLER, "device:1", 50, 5, 893, 900}, /* the outage ends */
+    {LUO_EVENT_JOIN, "group:g0", 500, 0, 0, 500},       /* repaired */
+    {LUO_EVENT_JOIN, "group:g0", 500, 0, 893, 500},
+    {LUO_EVENT_JOIN, "device:0", 500, 0, 0, -1}, /* one node: by the policy */
+    {LUO_EVENT_FAIL, "group:g0", 300, 0, 893, 0}, /* gone for ever before it is back */
+    {LUO_EVENT_FAIL, "group:g0", 300, 700, 893, 1000},
+    {LUO_EVENT_FLAP, "device:0", 50, 0, 0, 0}, /* of what is gone */
+    {LUO_EVENT_FAIL, "link:g0-1/nv0", 50, 1200, 893, 900}, /* the other nodes are enough */
+};
+
+START_TEST(only_what_comes_back_is_hope)
+{
+    static const char *const half[] = {"device:0", "device:2", "device:4", "device:6"};
+    static const char *const names[] = {"restart", "oobleck"};
+    static const luo_process storm[] = {
+        {.id = "slow", .target = "device:[0-7]", .kind = LUO_EVENT_STRAGGLER, .slowdown = 2,
+         .dist = LUO_DIST_EXPONENTIAL, .mean_s = 20, .life = {.duration_s = 1}},
+        {.id = "gone", .target = "device:[1,3,5,7]", .kind = LUO_EVENT_FAIL,
+         .dist = LUO_DIST_EXPONENTIAL, .mean_s = 1e5, .life = {.duration_s = 1}}};
+    const struct wait *w = &waits[_i / 2];
+    luo_err err = {0};
+    for (int i = 0; i < 4; i++)
+        events[i] = fixture_event(half[i], LUO_EVENT_FAIL, half[i], 7, w->outage_s);
+    events[4] = fixture_event("more", w->kind, w->target, w->at_s, w->duration_s);
+    events[4].down_s = 3;
+    events[4].up_s = 2;
+    prepare(names[_i % 2], 40, 5);
+    sc.processes = storm;
+    sc.nprocesses = 2;
+    const luo_status st = run(&err);
+    check_books();
+    const bool lost = w->end_s == 0 || (w->end_s < 0 && _i % 2 == 1); /* oobleck needs two nodes */
+    ck_assert_int_eq(st, lost ? LUO_ENO : LUO_OK);
+    ck_assert_str_eq(fake.summary.state, lost ? "lost" : "complete");
+    if (lost) ck_assert_double_eq_tol(fake.summary.total_s, 39, 1e-9);
+    if (lost) ck_assert_str_eq(event_row("lost", 0)->detail,
+                               "no plan is possible, and not enough comes back");
+    if (w->end_s > 0) ck_assert_double_eq_tol(fake.summary.wait_s, w->end_s - 39, 1e-6);
+}
+END_TEST
+
 /* All processes died and every node is there: the same plan from the checkpoint. */
 START_TEST(crash_restarts)
 {
@@ -300,6 +354,7 @@ END_TEST
 LUO_SUITE("run.policies", LUO_T(slow_node_leaves), LUO_T_N(node_comes_back, 2),
           LUO_T(failure_costs_one_step), LUO_T_N(without_copies, 2), LUO_T_N(back_but_empty, 2),
           LUO_T_N(two_pipelines_at_least, 2), LUO_T(crash_restarts),
+          LUO_T_N(only_what_comes_back_is_hope, 2 * LUO_ROWS(waits)),
           LUO_T_N(all_nodes_are_slow, 2), LUO_T_N(work_per_time, 3), LUO_T(through_changes),
           LUO_T(nobody_is_left), LUO_T_N(mixed_types, 2), LUO_T(no_real_run),
           LUO_T_N(busy_runs_repeat, 10))
