@@ -152,7 +152,7 @@ static int32_t draw_slowness(luo_rng *g, int32_t ndevices, double step_s)
         const double life_s = luo_rng_u(g) < 0.5 ? 0 : log_uniform(g, 0.1, 100) * step_s;
         events[i] = fixture_event(luo_arena_printf(arena, "s%d", i), LUO_EVENT_STRAGGLER,
                                   luo_arena_printf(arena, "device:%d", d), at_s, life_s);
-        events[i].slowdown = log_uniform(g, 1.5, i == 0 ? 1000 : 8);
+        events[i].slowdown = log_uniform(g, 1.2, i == 0 ? 1000 : 1.8);
         if (!by_step) continue;
         events[i].trigger = LUO_AT_STEP;
         events[i].at[0] = events[i].at[1] = 1;
