@@ -1,4 +1,5 @@
 /* cli/main.c: finds the verb, runs it, prints what went wrong, returns the exit code. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -86,6 +87,7 @@ static int run_verb(const luo_verb *v, luo_cli *cli, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow: its write says so, and names it */
     if (argc < 2) {
         luo_main_help(stderr);
         return luo_status_exit(LUO_EUSAGE);

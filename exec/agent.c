@@ -126,6 +126,7 @@ static luo_status live(luo_agent *a, luo_err *err)
     if (!a->arena) return luo_err_nomem(err);
     a->where.job = -1;
     LUO_TRY(luo_boot_open(&a->boot, &a->rank, &a->nranks, err));
+    signal(SIGXFSZ, SIG_IGN); /* not before: without room for its own files MPI would hang */
     LUO_TRY(meet(a, err));
     serve(a);
     return LUO_OK;

@@ -101,8 +101,8 @@ static void let_in(const luo_fleet *f, lobby *l)
     l->at[l->n++] = (stranger){.fd = fd, .in = {.limit = HELLO_BYTES}};
 }
 
-/* The launcher has ended before all ranks came: they can not be started, or one was killed on the
- * way, which may go well another time. */
+/* The launcher has ended before all ranks came, or told that one was killed on the way: that may go
+ * well another time, and otherwise they can not be started. */
 static luo_status not_started(luo_fleet *f, int32_t here, luo_err *err)
 {
     char why[512];
@@ -139,6 +139,13 @@ static luo_status look_round(luo_fleet *f, lobby *l, luo_err *err)
     return LUO_OK;
 }
 
+/* Not all will come any more. A launcher can hang after it has told that a rank was killed. */
+static bool is_over(luo_fleet *f)
+{
+    if (f->options->launcher == LUO_LAUNCH_NONE) return false;
+    return luo_launch_ended(&f->launch) || luo_launch_rank_killed(&f->launch);
+}
+
 static luo_status await_hellos(luo_fleet *f, luo_err *err)
 {
     lobby l = {0};
@@ -146,7 +153,7 @@ static luo_status await_hellos(luo_fleet *f, luo_err *err)
     const double until = luo_clock_s() + LUO_FLEET_START_S;
     while (st == LUO_OK && l.here < f->n) {
         /* asked before looking: what an ended launcher's ranks still said is then heard */
-        const bool over = f->options->launcher != LUO_LAUNCH_NONE && luo_launch_ended(&f->launch);
+        const bool over = is_over(f);
         st = look_round(f, &l, err);
         if (st == LUO_OK && over && l.here < f->n) st = not_started(f, l.here, err);
         if (st == LUO_OK && l.here < f->n && nobody_comes(f))

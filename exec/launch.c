@@ -149,6 +149,7 @@ static void become(const command *c, const luo_door *door, int log, int tell, pi
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGXFSZ, SIG_DFL); /* MPI hangs where its files may not grow; so it ends */
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* mpirun and srun then end their ranks */
     const int null = open("/dev/null", O_RDWR);

@@ -35,7 +35,7 @@ luo_status luo_launch_start(const luo_exec_options *o, const luo_door *door, int
 bool luo_launch_ended(luo_launch *l);
 /* Waits so long for its end, then kills its process group; gives everything back. */
 void luo_launch_end(luo_launch *l, const luo_exec_options *o, double wait_s);
-/* Was a rank killed, as far as the launcher tells? Pre: it has ended. */
+/* Was a rank killed, as far as the launcher tells? All of it when it has ended. */
 bool luo_launch_rank_killed(const luo_launch *l);
 /* The reason in what was written since the start: a sentence of `luoshu-rank`, that a rank was
  * killed, else the launcher's first notice on one line, else how it ended. */

@@ -42,4 +42,10 @@ check "one bit: --load names the tensor" says "$tmp/load.err" "error: tensor \`.
 truncate -s 300 "$new/model.safetensors"
 check "cut: the folder is resumed" host cut 0 $tiny --steps 12 --resume "$kept"
 passed cut "\`.*/model.safetensors\`: the head is said to have "
+
+# ---- files may not grow (the limit leaves Open MPI its own) ----
+check "limit: a checkpoint" eval '(ulimit -f 12000; host limit 4 "$H/plans/ranks-4.json" --model "$H/llama-5m.yaml" --cluster "$H/ranks8.yaml" --steps 1 --checkpoint-every 1)'
+check "limit: it is named" says "$tmp/limit.err" "^luoshu: error: cannot write \`$tmp/limit/plan/checkpoints/.*/model.safetensors\`: file too large"
+check "limit: a table" eval '(ulimit -f 8; run table 4 sim scenarios/examples/small.yaml --set extent.steps=300 --plots off)'
+check "limit: it is named" says "$tmp/table.err" "^luoshu: error: .*write .*\.csv.*: file too large"
 finish
