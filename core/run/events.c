@@ -404,7 +404,8 @@ luo_status luo_events_never(luo_events *e, luo_arena *arena, const char *const *
     const char **ids = LUO_NEW_N(arena, const char *, entries);
     int32_t *fires = LUO_NEW_N(arena, int32_t, entries + 1);
     if (!ids || !fires) return luo_err_nomem(err);
-    for (int32_t i = 0; i < e->nsources; i++) fires[e->sources[i].entry] += e->state.fires[i];
+    for (int32_t i = 0; i < e->nsources; i++)
+        fires[e->sources[i].entry] += e->state.fires[i] + e->sources[i].ignored;
     *n = 0;
     for (int32_t i = 0; i < entries; i++)
         if (fires[i] == 0)

@@ -110,7 +110,8 @@ int64_t luo_events_tokens(const luo_events *e);
 const luo_change *luo_events_changes(const luo_events *e, int32_t *n);
 /* All occurrences so far, in the order they started. Pre of writing: detected_s, touched only. */
 luo_occurrence *luo_events_occurrences(luo_events *e, int32_t *n);
-/* Ids of events that never fired and of processes without any arrival, in file order. */
+/* Ids of events that never came and of processes without any arrival, in file order; what came and
+ * was ignored has its row. */
 luo_status luo_events_never(luo_events *e, luo_arena *arena, const char *const **out, int32_t *n,
                             luo_err *err);
 /* The first overlap that was cut. */

@@ -324,6 +324,7 @@ luo_status luo_effect_start(luo_events *e, luo_event_state *s, int32_t source,
     const bool idle = job ? e->njob == 0 : is_idle(s, src->kind, choice);
     int32_t occurrence, effect;
 
+    if (idle && !s->quiet) e->sources[source].ignored = true;
     if (idle && luo_event_is_hushed(e, src)) return LUO_OK;
     if (idle) {
         const luo_occurrence o = {.id = id, .target = choice ? choice->name : "job", .detail = "",

@@ -27,6 +27,7 @@ typedef struct luo_event_source {
     luo_draws draws;   /* of an event with one occurrence */
     int64_t at_step;   /* triggers by step; -1 */
     double mean_s;     /* of a process: exponential of causes included */
+    bool ignored;      /* it came and found nothing to do */
     int32_t entry;     /* index in events, or nevents + index in processes: for `never` */
 } luo_event_source;
 
