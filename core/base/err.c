@@ -148,18 +148,25 @@ static luo_diag *append(luo_diags *d, luo_severity severity, luo_status st, cons
     return x;
 }
 
-luo_status luo_diags_add(luo_diags *d, luo_severity severity, luo_status st, const char *path,
-                         int line, int col, const char *fmt, ...)
+luo_status luo_diags_vadd(luo_diags *d, luo_severity severity, luo_status st, const char *path,
+                          int line, int col, const char *fmt, va_list ap)
 {
     luo_diag *x = append(d, severity, st, path ? path : "");
     if (!x) return st;
-    va_list ap;
-    va_start(ap, fmt);
     x->err.st = st;
     x->err.line = line;
     x->err.col = col;
     luo_text_show(x->err.path, sizeof x->err.path, path ? path : "");
     format(x->err.text, sizeof x->err.text, fmt, ap);
+    return st;
+}
+
+luo_status luo_diags_add(luo_diags *d, luo_severity severity, luo_status st, const char *path,
+                         int line, int col, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    luo_diags_vadd(d, severity, st, path, line, col, fmt, ap);
     va_end(ap);
     return st;
 }

@@ -54,6 +54,12 @@ void luo_text_show(char *out, size_t size, const char *text)
     char buf[8];
     size_t at = 0, fits = 0; /* fits: where ".." would still have room */
     for (size_t i = 0, taken; i < n; i += taken) {
+        if (text[i] >= ' ' && text[i] < 0x7f && at + 3 < size) { /* nearly all of every text */
+            out[at++] = text[i];
+            fits = at;
+            taken = 1;
+            continue;
+        }
         const char *piece = shown(text + i, n - i, &taken, buf, sizeof buf);
         const size_t k = strlen(piece);
         if (at + 3 <= size) fits = at;

@@ -74,6 +74,11 @@ static luo_status kind_of_json(const luo_source *src, const json_t *root, luo_fi
     return unknown_kind(src, line, col, schema, diags);
 }
 
+static bool between(char c) /* names of columns */
+{
+    return c == ',' || c == ' ' || c == '"' || c == '\t' || c == '\r';
+}
+
 /* The columns of the header that a table knows, and whether all it requires are there. */
 static int header_score(const luo_table *t, const char *line, size_t len, bool *whole)
 {
@@ -83,10 +88,9 @@ static int header_score(const luo_table *t, const char *line, size_t len, bool *
         const char *name = t->columns[i].name;
         const size_t n = strlen(name);
         bool hit = false;
-        for (size_t at = 0; at + n <= len; at++)
-            if (memcmp(line + at, name, n) == 0 && (at == 0 || strchr(", \"\t", line[at - 1])) &&
-                (at + n == len || strchr(", \"\t\r", line[at + n])))
-                hit = true;
+        for (size_t at = 0; !hit && at + n <= len; at++)
+            hit = (at == 0 || between(line[at - 1])) && (at + n == len || between(line[at + n])) &&
+                  memcmp(line + at, name, n) == 0;
         hits += hit;
         if (!hit && t->columns[i].required) *whole = false;
     }
@@ -99,10 +103,9 @@ static bool ends_in(const char *name, const char *end)
     return n > k && strcmp(name + n - k, end) == 0;
 }
 
-/* A table all of whose required columns stand in the first line; most columns win. In a file that
- * calls itself a table, the nearest one, whose reader then says what is wrong. */
-static const luo_table *table_of(const luo_source *src, size_t start)
+const luo_table *luo_table_of(const luo_source *src)
 {
+    const size_t start = content_start(src);
     const bool named = ends_in(src->name, ".csv");
     const char *line = src->text + start, *nl = memchr(line, '\n', src->len - start);
     const size_t len = nl ? (size_t)(nl - line) : src->len - start;
@@ -159,7 +162,7 @@ luo_status luo_file_kind_of_text(const luo_source *src, luo_file_kind *out, luo_
         *out = LUO_FILE_PLAN; /* its reader names the fault in the syntax */
         if (ends_in(src->name, ".json")) return LUO_OK;
     }
-    if (table_of(src, start)) {
+    if (luo_table_of(src)) {
         *out = LUO_FILE_TABLE;
         return LUO_OK;
     }
@@ -180,7 +183,7 @@ static luo_status read_start(luo_arena *arena, const char *path, luo_source *out
     close(fd);
     text[n] = 0;
     *out = (luo_source){path, text, n};
-    return table_of(out, content_start(out)) ? LUO_OK : st;
+    return luo_table_of(out) ? LUO_OK : st;
 }
 
 luo_status luo_file_kind_of(const char *path, luo_file_kind *out, luo_diags *diags)
@@ -204,7 +207,7 @@ static luo_status check_table(luo_arena *arena, const char *path, luo_diags *dia
     luo_source src;
     const luo_status st = read_start(arena, path, &src, &err);
     if (st != LUO_OK) return luo_diags_err(diags, &err);
-    const luo_table *table = table_of(&src, content_start(&src));
+    const luo_table *table = luo_table_of(&src);
     if (!table) return unknown_kind(&src, 1, 1, NULL, diags);
     if (table->columns == luo_table_events.columns) {
         luo_event *events;

@@ -33,29 +33,34 @@ struct luo_csv {
     int field_of[LUO_CSV_COLUMNS];  /* column -> field, -1: none */
 };
 
+static luo_status vcomplain(luo_csv *t, luo_status st, int field, const char *fmt, va_list ap)
+    LUO_PRINTF(4, 0);
+static luo_status vcomplain(luo_csv *t, luo_status st, int field, const char *fmt, va_list ap)
+{
+    luo_diags_vadd(t->diags, LUO_ERROR, st, t->name, t->line, field + 1, fmt, ap);
+    if (t->st == LUO_OK) t->st = st;
+    return st;
+}
+
 static luo_status complain(luo_csv *t, luo_status st, int field, const char *fmt, ...)
     LUO_PRINTF(4, 5);
 static luo_status complain(luo_csv *t, luo_status st, int field, const char *fmt, ...)
 {
-    char text[LUO_ERR_TEXT] = "";
     va_list ap;
     va_start(ap, fmt);
-    if (!luo_diags_full(t->diags, t->name)) vsnprintf(text, sizeof text, fmt, ap);
+    vcomplain(t, st, field, fmt, ap);
     va_end(ap);
-    luo_diags_add(t->diags, LUO_ERROR, st, t->name, t->line, field + 1, "%s", text);
-    if (t->st == LUO_OK) t->st = st;
     return st;
 }
 
 luo_status luo_csv_error(luo_csv *t, int column, const char *fmt, ...)
 {
-    char text[LUO_ERR_TEXT];
+    const int field = t->field_of[column];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vcomplain(t, LUO_EINPUT, field < 0 ? 0 : field, fmt, ap);
     va_end(ap);
-    const int field = t->field_of[column];
-    return complain(t, LUO_EINPUT, field < 0 ? 0 : field, "%s", text);
+    return LUO_EINPUT;
 }
 
 static void out_of_memory(luo_csv *t)

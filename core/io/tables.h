@@ -53,4 +53,7 @@ extern const luo_table luo_table_events, luo_table_causes, luo_table_op_times,
 
 /* Every table: known by its header. */
 const luo_table *luo_tables(int *n);
+/* A table all of whose required columns stand in the first line; most columns win. In a file that
+ * calls itself a table, the nearest one, whose reader then says what is wrong. NULL: none. */
+const luo_table *luo_table_of(const luo_source *src);
 #endif

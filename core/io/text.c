@@ -38,8 +38,8 @@ luo_status luo_read_text(luo_arena *arena, const char *path, luo_source *out, lu
     const char *name = luo_arena_strdup(arena, path);
     if (!name) return luo_err_nomem(err);
     LUO_TRY(luo_input_open(path, LUO_INPUT_READ, "a readable file", &fd, err));
-    luo_status st = fstat(fd, &info) == 0 ? LUO_OK
-                                          : luo_input_unreadable(path, "a readable file", err);
+    luo_status st =
+        fstat(fd, &info) == 0 ? LUO_OK : luo_input_unreadable(path, "a readable file", err);
     if (st == LUO_OK && (size_t)info.st_size > LUO_FILE_BYTES) st = luo_input_too_big(path, err);
     if (st == LUO_OK) st = slurp(arena, fd, (size_t)info.st_size, name, out, err);
     close(fd);
