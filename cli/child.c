@@ -66,7 +66,7 @@ static luo_status own_options(luo_cli *cli, const luo_session *s, int32_t index,
     if (!out->checkpoints || !out->log) return luo_err_nomem(err);
     how->options = out;
     how->checkpoints = out->checkpoints;
-    return luo_machine_clear(out->checkpoints, out->resume, err);
+    return LUO_OK;
 }
 
 static void wall_start(char *text, size_t size)
@@ -95,44 +95,71 @@ static luo_status list_facts(luo_cli *cli, const luo_session *s, const char *sta
     return LUO_OK;
 }
 
+typedef struct words { /* what the manifest of a run says */
+    char start[32], backend[256];
+    luo_fact facts[FACTS], libraries[2];
+    luo_rundir_opts opts;
+} words;
+
+/* w must stay where it is: its parts point to each other. */
+static luo_status find_words(luo_cli *cli, const luo_session *s, int32_t index,
+                             const luo_told *told, words *w, luo_err *err)
+{
+    int32_t nfacts = 0;
+    wall_start(w->start, sizeof w->start);
+    LUO_TRY(list_facts(cli, s, w->start, told, w->facts, &nfacts, err));
+    s->run.backend->describe(w->backend, sizeof w->backend);
+    w->libraries[0] = (luo_fact){"backend", w->backend};
+    w->libraries[1] = (luo_fact){"files", luo_io_libraries};
+    w->opts = (luo_rundir_opts){.scenario = s->scenario,
+                                .policy = s->scenario->policies[index].label,
+                                .backend = s->run.backend->name,
+                                .version = LUO_VERSION,
+                                .nfacts = nfacts,
+                                .facts = w->facts,
+                                .nlibraries = 2,
+                                .libraries = w->libraries,
+                                .argc = cli->argc,
+                                .argv = (const char *const *)cli->argv,
+                                .ninputs = s->ninputs,
+                                .inputs = s->inputs,
+                                .noverrides = s->noverrides,
+                                .overrides = s->overrides,
+                                .keep_programs = s->keep_programs,
+                                .wall_s = wall};
+    return LUO_OK;
+}
+
+luo_status luo_child_begin(luo_cli *cli, const luo_session *s, int32_t index, const char *dir,
+                           luo_err *err)
+{
+    words w;
+    luo_told told = {0};
+    luo_rundir *r;
+    const char *at = luo_arena_printf(cli->arena, "%s/%s", dir, s->scenario->policies[index].label);
+    if (!at) return luo_err_nomem(err);
+    LUO_TRY(find_words(cli, s, index, &told, &w, err));
+    LUO_TRY(luo_rundir_open(at, &w.opts, &r, err));
+    luo_rundir_leave(r);
+    return LUO_OK;
+}
+
 static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot,
                       luo_diags *notes, luo_err *err)
 {
-    char start[32];
+    words w;
     luo_told told = {0};
-    luo_fact facts[FACTS];
-    int32_t nfacts = 0;
-    wall_start(start, sizeof start);
-    LUO_TRY(list_facts(cli, s, start, &told, facts, &nfacts, err));
-    char sim[256];
-    s->run.backend->describe(sim, sizeof sim);
-    const luo_fact libraries[] = {{"backend", sim}, {"files", luo_io_libraries}};
-    const luo_rundir_opts opts = {.scenario = s->scenario,
-                                  .policy = s->scenario->policies[index].label,
-                                  .backend = s->run.backend->name,
-                                  .version = LUO_VERSION,
-                                  .nfacts = nfacts,
-                                  .facts = facts,
-                                  .nlibraries = 2,
-                                  .libraries = libraries,
-                                  .argc = cli->argc,
-                                  .argv = (const char *const *)cli->argv,
-                                  .ninputs = s->ninputs,
-                                  .inputs = s->inputs,
-                                  .noverrides = s->noverrides,
-                                  .overrides = s->overrides,
-                                  .keep_programs = s->keep_programs,
-                                  .diags = notes,
-                                  .wall_s = wall,
-                                  .progress = progress,
-                                  .ctx = slot};
+    LUO_TRY(find_words(cli, s, index, &told, &w, err));
+    w.opts.diags = notes;
+    w.opts.progress = progress;
+    w.opts.ctx = slot;
     luo_rundir *dir;
     luo_err late = {0};
     luo_exec_options exec;
     luo_run_opts how = s->run;
     const char *at = luo_child_dir(cli, s, index);
     if (!at) return luo_err_nomem(err);
-    LUO_TRY(luo_rundir_open(at, &opts, &dir, err));
+    LUO_TRY(luo_rundir_open(at, &w.opts, &dir, err));
     luo_status st = s->exec ? own_options(cli, s, index, at, &exec, &how, err) : LUO_OK;
     exec.told = &told;
     how.interrupted = &stop_asked;

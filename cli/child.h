@@ -21,6 +21,9 @@ typedef struct luo_child_slot {
     char note[LUO_NOTES_MAX][LUO_ERR_TEXT];
 } luo_child_slot;
 
+/* Begins the folder DIR/LABEL of a policy that is to run later: its inputs and its manifest. */
+luo_status luo_child_begin(luo_cli *cli, const luo_session *s, int32_t index, const char *dir,
+                           luo_err *err);
 /* Forks and runs policy `index` into dir/LABEL. -1: no process could be made. */
 pid_t luo_child_start(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot);
 /* Writes into the slot what a child that was ended by a signal could not tell: our fault, or that

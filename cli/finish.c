@@ -120,9 +120,11 @@ static void json(luo_cli *cli, const luo_session *s, const luo_child_slot *slots
     luo_jsonw_close(&cli->json);
 }
 
-luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_child_slot *slots)
+luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_child_slot *slots,
+                              bool stopped, bool *whole)
 {
-    const bool shown = finished(s, slots) > 0; /* errors of the others have been told */
+    /* errors of the others have been told */
+    const bool shown = finished(s, slots) > 0 && !stopped;
     int32_t n;
     luo_str text = {0};
     json(cli, s, slots);
@@ -134,6 +136,7 @@ luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_chil
     luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
     if (shown) fputs(luo_str_get(&text), luo_cli_out(cli));
     luo_str_free(&text);
+    *whole = shown && st == LUO_OK;
     if (!shown) return st;
     if (st == LUO_OK) st = draw(cli, s);
     fprintf(luo_cli_out(cli), "%s/compare.csv\n", s->dir);

@@ -1,7 +1,6 @@
 #include "cli/machine.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,28 +68,6 @@ luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
     luo_str_free(&hosts);
     for (int i = 0; st == LUO_OK && i < LUO_MACHINE_FACTS; i++)
         if (!out[i].value) st = luo_err_nomem(err);
-    return st;
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
-{
-    (void)info;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
-luo_status luo_machine_clear(const char *dir, const char *resume, luo_err *err)
-{
-    char *own = realpath(dir, NULL), *from = resume ? realpath(resume, NULL) : NULL;
-    const size_t n = own ? strlen(own) : 0;
-    const bool inside =
-        own && from && strncmp(from, own, n) == 0 && (from[n] == 0 || from[n] == '/');
-    luo_status st = LUO_OK;
-    if (own && !inside && nftw(own, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        st = luo_err_io(err, "remove", dir);
-    free(own);
-    free(from);
     return st;
 }
 

@@ -11,9 +11,6 @@ enum { LUO_MACHINE_FACTS = 11 };
  * LUO_ENOMEM. */
 luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
                              luo_fact out[LUO_MACHINE_FACTS], luo_err *err);
-/* Removes the checkpoints of an earlier run from `dir`: a run must find its own only. Nothing is
- * removed when it goes on from there (`resume`, NULL: from nowhere). Errors: LUO_EIO. */
-luo_status luo_machine_clear(const char *dir, const char *resume, luo_err *err);
 /* Path of the program of a rank (`luoshu-rank`, `luoshu-rank-cuda`), which stands beside the
  * command. Errors: LUO_EBACKEND it does not; of cuda with what this build lacks. */
 luo_status luo_machine_rank_program(luo_arena *arena, const char *name, const char **out,

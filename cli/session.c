@@ -1,6 +1,5 @@
 #include "cli/session.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -34,25 +33,48 @@ typedef struct fleet {
     int stopped; /* signal by which a child alone was told to end; 0: none */
 } fleet;
 
-luo_status luo_session_dir(luo_cli *cli, const char *dir, bool force)
+/* ---- the folder ---- */
+
+typedef struct beginning {
+    luo_cli *cli;
+    const luo_session *s;
+} beginning;
+
+static luo_status begin_all(void *ctx, const char *dir, luo_err *err)
 {
-    DIR *d = opendir(dir);
-    if (!d && errno == ENOENT) return LUO_OK;
-    if (!d)
-        return luo_cli_error(cli, LUO_EUSAGE,
-                             "`%s` can not be used as a folder: %s; give another "
-                             "--out.",
-                             dir, strerror(errno));
-    int entries = 0;
-    while (readdir(d)) entries++;
-    closedir(d);
-    if (entries > 2 && !force)
-        return luo_cli_error(cli, LUO_EUSAGE,
-                             "folder `%s` is not empty; give another --out, or "
-                             "--force.",
-                             dir);
+    const beginning *b = ctx;
+    for (int32_t i = 0; i < b->s->scenario->npolicies; i++)
+        LUO_TRY(luo_child_begin(b->cli, b->s, i, dir, err));
     return LUO_OK;
 }
+
+/* With results of an earlier run in it: the new set takes their place, and they wait in DIR/.old.
+ */
+static luo_status replace(luo_cli *cli, const luo_session *s, luo_set *set, luo_err *err)
+{
+    const luo_exec_options none = {0}, *x = s->exec ? s->exec : &none;
+    const char **read = LUO_NEW_N(cli->arena, const char *, s->ninputs + 3);
+    int32_t n = 0;
+    if (!read) return luo_err_nomem(err);
+    for (int32_t i = 0; i < s->ninputs; i++) read[n++] = s->inputs[i];
+    read[n++] = x->hostfile;
+    read[n++] = x->data;
+    read[n++] = x->load;
+    beginning b = {cli, s};
+    const luo_set_new how = {
+        .begin = begin_all, .ctx = &b, .nread = n, .read = read, .keep = x->resume};
+    return luo_set_replace(set, &how, err);
+}
+
+static luo_status open_folder(luo_cli *cli, const luo_session *s, luo_set *set, luo_err *err)
+{
+    if (!set->dir) LUO_TRY(luo_set_open(set, s->dir, s->force, err));
+    for (int32_t i = 0; i < s->scenario->npolicies; i++)
+        LUO_TRY(luo_set_label(set, s->scenario->policies[i].label, err));
+    return luo_set_old(set) ? replace(cli, s, set, err) : LUO_OK;
+}
+
+/* ---- the processes ---- */
 
 static void start_next(fleet *f)
 {
@@ -70,26 +92,13 @@ static void start_next(fleet *f)
     f->running++;
 }
 
-/* What the process of a policy can no longer say itself. */
-static void tell_manifest(fleet *f, int32_t i, const char *state, int code)
-{
-    luo_err err = {0};
-    const char *dir = luo_child_dir(f->cli, f->s, i);
-    luo_status st = dir ? LUO_OK : LUO_ENOMEM;
-    if (dir) st = luo_rundir_ended(dir, state, code, f->slot[i].err.text, &err);
-    luo_cli_fail(f->cli, st, &err);
-}
-
 static void ended(fleet *f, pid_t pid, int how)
 {
     for (int32_t i = 0; i < f->n; i++) {
         if (f->pid[i] != pid) continue;
         f->pid[i] = 0;
         f->running--;
-        if (WIFSIGNALED(how)) {
-            luo_child_killed(f->cli, f->s, i, WTERMSIG(how), &f->slot[i]);
-            tell_manifest(f, i, "failed", 128 + WTERMSIG(how));
-        }
+        if (WIFSIGNALED(how)) luo_child_killed(f->cli, f->s, i, WTERMSIG(how), &f->slot[i]);
         if (f->slot[i].stopped) f->stopped = f->slot[i].stopped;
     }
 }
@@ -162,36 +171,75 @@ static luo_status open_fleet(luo_cli *cli, const luo_session *s, fleet *f)
     const int32_t n = s->scenario->npolicies;
     *f = (fleet){.cli = cli, .s = s, .n = n};
     f->pid = LUO_NEW_N(cli->arena, pid_t, n);
-    f->slot = mmap(NULL, (size_t)n * sizeof *f->slot, PROT_READ | PROT_WRITE,
-                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (!f->pid || f->slot == MAP_FAILED)
+    void *slot = mmap(NULL, (size_t)n * sizeof *f->slot, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (slot != MAP_FAILED) f->slot = slot;
+    if (!f->pid || !f->slot)
         return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     return LUO_OK;
 }
 
-luo_status luo_session_run(luo_cli *cli, const luo_session *s)
+/* What the processes of policies could not say themselves: killed, or never started. */
+static luo_status tell_manifests(fleet *f, luo_err *err)
 {
-    fleet f;
+    for (int32_t i = 0; i < f->n; i++) {
+        const luo_child_slot *c = &f->slot[i];
+        const char *dir = luo_child_dir(f->cli, f->s, i);
+        const bool failed = c->status != LUO_OK;
+        if (!dir) return luo_err_nomem(err);
+        LUO_TRY(luo_rundir_ended(dir, failed ? "failed" : "interrupted",
+                                 failed ? luo_status_exit(c->status) : 128 + got_signal,
+                                 failed ? c->err.text : "It was stopped before it ended.", err));
+    }
+    return LUO_OK;
+}
+
+static luo_status run_all(luo_cli *cli, fleet *f, bool *whole)
+{
     luo_err err = {0};
-    LUO_TRY(luo_session_dir(cli, s->dir, s->force));
-    LUO_TRY(luo_cli_fail(cli, luo_dir_make(s->dir, &err), &err));
-    LUO_TRY(open_fleet(cli, s, &f));
     const struct sigaction act = {.sa_handler = on_signal};
     struct sigaction was[2];
     sigaction(SIGINT, &act, &was[0]);
     sigaction(SIGTERM, &act, &was[1]);
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    wait_all(&f, s->at_once > 0 ? s->at_once : cores > 1 ? (int)cores : 1);
+    wait_all(f, f->s->at_once > 0 ? f->s->at_once : cores > 1 ? (int)cores : 1);
+    luo_status st = worst(f);
+    luo_cli_flush(cli);
+    luo_status last = luo_cli_fail(cli, tell_manifests(f, &err), &err);
+    if (last == LUO_OK) last = luo_session_finish(cli, f->s, f->slot, got_signal != 0, whole);
+    if (luo_status_exit(last) > luo_status_exit(st)) st = last;
+    *whole &= !got_signal && !f->timed_out;
     sigaction(SIGINT, &was[0], NULL);
     sigaction(SIGTERM, &was[1], NULL);
-    luo_status st = worst(&f);
-    luo_cli_flush(cli);
-    if (!got_signal) {
-        const luo_status last = luo_session_finish(cli, s, f.slot);
-        if (luo_status_exit(last) > luo_status_exit(st)) st = last;
-    }
-    munmap(f.slot, (size_t)f.n * sizeof *f.slot);
-    const int sig = got_signal ? got_signal : f.timed_out ? 0 : f.stopped;
+    return st;
+}
+
+/* What was replaced goes when there is something whole in its place. */
+static luo_status close_folder(luo_cli *cli, luo_set *set, bool whole)
+{
+    luo_err err = {0};
+    const bool kept = !whole && luo_set_replaced(set);
+    if (kept)
+        luo_cli_note(cli, LUO_NOTE,
+                     "the results before these are kept in `%s/%s` until a run into "
+                     "this folder is whole.",
+                     set->dir, LUO_SET_OLD);
+    return luo_cli_fail(cli, luo_set_close(set, whole, &err), &err);
+}
+
+luo_status luo_session_run(luo_cli *cli, const luo_session *s)
+{
+    fleet f = {0};
+    luo_set own = {0}, *set = s->set ? s->set : &own;
+    luo_err err = {0};
+    bool whole = false;
+    luo_status st = luo_cli_fail(cli, open_folder(cli, s, set, &err), &err);
+    if (st == LUO_OK) st = open_fleet(cli, s, &f);
+    if (st == LUO_OK) st = run_all(cli, &f, &whole);
+    const luo_status closed = close_folder(cli, set, whole);
+    if (st == LUO_OK) st = closed;
+    const int sig = got_signal ? got_signal : !f.slot || f.timed_out ? 0 : f.stopped;
+    if (f.slot) munmap(f.slot, (size_t)f.n * sizeof *f.slot);
     if (sig) {
         luo_cli_flush(cli);
         exit(128 + sig);

@@ -4,6 +4,7 @@
 #ifndef LUO_CLI_SESSION_H
 #define LUO_CLI_SESSION_H
 #include "cli/cli.h"
+#include "core/io/resultset.h"
 #include "core/run/driver.h"
 #include "exec/options.h"
 
@@ -11,6 +12,7 @@ typedef struct luo_session {
     const luo_scenario *scenario;
     luo_run_opts run;
     const char *dir; /* of the result set */
+    luo_set *set;    /* its folder, opened already; closed by the run. NULL: it opens its own */
     bool force, plots, keep_programs, verbose;
     bool bare;       /* a plan without a scenario */
     const luo_exec_options *exec; /* of a real run; its checkpoints are set per policy */
@@ -25,6 +27,4 @@ typedef struct luo_session {
  * and the paths. Errors are in cli->diags: LUO_ENO a policy lost; LUO_ETIMEOUT --limit-s; the
  * worst of the runs. Signals: the rows written so far stay; exit 128 + n. */
 luo_status luo_session_run(luo_cli *cli, const luo_session *s);
-/* The folder must be absent or empty unless force. Errors: LUO_EUSAGE. */
-luo_status luo_session_dir(luo_cli *cli, const char *dir, bool force);
 #endif

@@ -255,6 +255,22 @@ static luo_status read_ranks(job *j, bool tables, luo_err *err)
     return LUO_OK;
 }
 
+static luo_status calibrate(job *j, const char *from, bool cuda)
+{
+    luo_cli *cli = j->cli;
+    luo_err err = {0};
+    LUO_TRY(luo_cli_fail(cli, find_machine(j, &err), &err));
+    luo_jsonw_text(&cli->json, "out", j->dir);
+    luo_jsonw_open(&cli->json, "profiles", '[');
+    luo_status st = from   ? take_tables(j, from)
+                    : cuda ? luo_calibrate_gpus(cli, j->dir, j->quick, j->ranks)
+                           : measure(j);
+    luo_jsonw_close(&cli->json);
+    if (st == LUO_OK && j->csv.len) st = write_csv(j); /* that of GPUs is written */
+    luo_str_free(&j->csv);
+    return st;
+}
+
 luo_status luo_verb_calibrate_run(luo_cli *cli)
 {
     const char *from = luo_args_get(&cli->args, "from", NULL);
@@ -268,16 +284,10 @@ luo_status luo_verb_calibrate_run(luo_cli *cli)
     LUO_TRY(luo_cli_fail(cli, read_ranks(&j, from != NULL, &err), &err));
     if (cuda && !from) LUO_TRY(luo_calibrate_gpus_check(cli));
     if (!cuda && !from) LUO_TRY(refuse_gpu_options(cli));
-    LUO_TRY(luo_session_dir(cli, j.dir, luo_args_has(&cli->args, "force")));
-    LUO_TRY(luo_cli_fail(cli, luo_dir_make(j.dir, &err), &err));
-    LUO_TRY(luo_cli_fail(cli, find_machine(&j, &err), &err));
-    luo_jsonw_text(&cli->json, "out", j.dir);
-    luo_jsonw_open(&cli->json, "profiles", '[');
-    luo_status st = from   ? take_tables(&j, from)
-                    : cuda ? luo_calibrate_gpus(cli, j.dir, j.quick, j.ranks)
-                           : measure(&j);
-    luo_jsonw_close(&cli->json);
-    if (st == LUO_OK && j.csv.len) st = write_csv(&j); /* that of GPUs is written */
-    luo_str_free(&j.csv);
+    luo_set set;
+    LUO_TRY(luo_cli_fail(cli, luo_set_open(&set, j.dir, luo_args_has(&cli->args, "force"), &err),
+                         &err));
+    const luo_status st = calibrate(&j, from, cuda);
+    luo_set_close(&set, false, NULL);
     return st;
 }

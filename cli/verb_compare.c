@@ -3,8 +3,8 @@
 
 #include "cli/finish.h"
 #include "cli/load.h"
-#include "cli/session.h"
 #include "core/io/compare.h"
+#include "core/io/resultset.h"
 
 /* Without --out: the folder that holds the first run. */
 static const char *beside(luo_cli *cli, const char *run)
@@ -40,9 +40,12 @@ luo_status luo_verb_compare_run(luo_cli *cli)
 {
     LUO_TRY(luo_cli_files(cli, 1, LUO_ARGS_MAX, "at least one run directory or result set is"));
     const char *out = luo_args_get(&cli->args, "out", NULL);
-    if (out) LUO_TRY(luo_session_dir(cli, out, luo_args_has(&cli->args, "force")));
-    else out = beside(cli, cli->args.files[0]);
+    const bool force = !out || luo_args_has(&cli->args, "force");
+    if (!out) out = beside(cli, cli->args.files[0]);
     if (!out) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    luo_set set;
+    luo_err err = {0};
+    LUO_TRY(luo_cli_fail(cli, luo_set_open(&set, out, force, &err), &err));
     const luo_compare_opts opts = {.paths = cli->args.files, .npaths = cli->args.nfiles,
                                    .out = out,
                                    .allow_different = luo_args_has(&cli->args, "allow-different")};
@@ -53,5 +56,6 @@ luo_status luo_verb_compare_run(luo_cli *cli)
     if (st == LUO_OK || st == LUO_ENO) fprintf(luo_cli_out(cli), "written to %s\n", out);
     print_json(cli, out);
     luo_str_free(&text);
+    luo_set_close(&set, false, NULL);
     return st;
 }

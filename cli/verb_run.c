@@ -61,16 +61,17 @@ static bool started(void)
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
 }
 
-enum { KEPT = 2 }; /* checkpoints: the newest, and one in case that it is broken */
+enum { KEPT = 2 }; /* checkpoints unless told: the newest, and one in case that it is broken */
 
 static luo_status read_opts(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_err *err)
 {
     static const char *const launchers[] = {"mpirun", "srun", "none"};
     const luo_args *a = &cli->args;
     int launcher;
-    int64_t ranks;
+    int64_t ranks, keep;
     LUO_TRY(luo_args_choice(a, "launcher", started() ? 2 : 0, launchers, 3, &launcher, err));
     LUO_TRY(luo_args_int(a, "ranks", 0, 1, 1 << 20, &ranks, err));
+    LUO_TRY(luo_args_int(a, "keep-checkpoints", KEPT, 1, INT32_MAX, &keep, err));
     LUO_TRY(luo_args_number(a, "stuck-s", 60, 0.1, 1e9, &x->stuck_s, err));
     LUO_TRY(contradictions(a, err));
     LUO_TRY(input_file(a, "hostfile", &x->hostfile, err));
@@ -82,7 +83,7 @@ static luo_status read_opts(luo_cli *cli, luo_session *s, luo_exec_options *x, l
     x->dump_batches = luo_args_get(a, "dump-batches", NULL);
     x->launcher = (luo_launcher)launcher;
     x->ranks = (int32_t)ranks;
-    x->keep = KEPT;
+    x->keep = (int32_t)keep;
     s->run.resume = x->resume != NULL;
     s->at_once = 1; /* policies share the machine */
     return luo_inputs_shared(cli, s, "auto", err);

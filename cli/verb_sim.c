@@ -21,14 +21,13 @@ static luo_status read_opts(luo_cli *cli, luo_session *s, const char *trace, luo
     return luo_inputs_shared(cli, s, trace, err);
 }
 
-static luo_status simulate(luo_cli *cli, const char *path, const char *dir, const char *trace,
-                           luo_err *err)
+static luo_status simulate(luo_cli *cli, const char *path, const char *dir, luo_set *set,
+                           const char *trace, luo_err *err)
 {
-    luo_session s = {0};
+    luo_session s = {.set = set}; /* its caller has opened it, and put inputs there */
     LUO_TRY(read_opts(cli, &s, trace, err));
     LUO_TRY(luo_inputs_read(cli, &s, path, err));
     LUO_TRY(luo_inputs_dir(cli, &s, dir, err));
-    if (dir) s.force = true; /* its caller has looked, and put inputs there */
     luo_cli_flush(cli);
     return luo_session_run(cli, &s);
 }
@@ -37,7 +36,7 @@ luo_status luo_verb_sim_run(luo_cli *cli)
 {
     luo_err err = {0};
     LUO_TRY(luo_cli_files(cli, 1, 1, "one scenario or plan is"));
-    const luo_status st = simulate(cli, cli->args.files[0], NULL, "auto", &err);
+    const luo_status st = simulate(cli, cli->args.files[0], NULL, NULL, "auto", &err);
     return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
 }
 
@@ -45,10 +44,8 @@ luo_status luo_verb_sim_run(luo_cli *cli)
 #define DEMO_TRACE "1100"
 
 /* The built-in inputs are written beside the results, so that they can be changed and run again. */
-static luo_status demo(luo_cli *cli, luo_err *err)
+static luo_status write_inputs(luo_cli *cli, const char *dir, const char **scenario, luo_err *err)
 {
-    const char *dir = luo_args_get(&cli->args, "out", "luoshu-demo"), *scenario = NULL;
-    LUO_TRY(luo_session_dir(cli, dir, luo_args_has(&cli->args, "force")));
     for (const luo_embedded *f = luo_embedded_files; f->name; f++) {
         const char *path = luo_arena_printf(cli->arena, "%s/inputs/%s", dir, f->name);
         if (!path) return luo_err_nomem(err);
@@ -56,10 +53,19 @@ static luo_status demo(luo_cli *cli, luo_err *err)
         snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
         LUO_TRY(luo_dir_make(folder, err));
         LUO_TRY(luo_file_write_atomic(path, f->text, strlen(f->text), err));
-        if (strcmp(f->name, "scenarios/demo/demo.yaml") == 0) scenario = path;
+        if (strcmp(f->name, "scenarios/demo/demo.yaml") == 0) *scenario = path;
     }
-    if (!scenario) return luo_err_set(err, LUO_EBUG, "the demo is not in this build.");
-    const luo_status st = simulate(cli, scenario, dir, DEMO_TRACE, err);
+    return *scenario ? LUO_OK : luo_err_set(err, LUO_EBUG, "the demo is not in this build.");
+}
+
+static luo_status demo(luo_cli *cli, luo_err *err)
+{
+    const char *dir = luo_args_get(&cli->args, "out", "luoshu-demo"), *scenario = NULL;
+    luo_set set;
+    LUO_TRY(luo_set_open(&set, dir, luo_args_has(&cli->args, "force"), err));
+    luo_status st = write_inputs(cli, dir, &scenario, err);
+    if (st == LUO_OK) st = simulate(cli, scenario, dir, &set, DEMO_TRACE, err);
+    luo_set_close(&set, false, NULL); /* the run has, unless it did not begin */
     /* That one of the three policies does not survive the failures is what the demo shows. */
     if (st != LUO_OK && st != LUO_ENO) return st;
     return luo_demo_real(cli, dir);

@@ -28,7 +28,7 @@ const int luo_ncommon_options = N(luo_common_options);
     }
 #define FORCE                                                                                      \
     {                                                                                              \
-        "force", NULL, "write into a folder that is not empty"                                     \
+        "force", NULL, "use a folder that is not empty; new results replace old ones"              \
     }
 #define MODEL                                                                                      \
     {                                                                                              \
@@ -137,6 +137,7 @@ static const luo_option run_options[] = {
     {"load", "FILE", "weights before the first step, safetensors (drawn)"},
     {"save-init", "FILE", "write the weights before the first step"},
     {"checkpoint-every", "N", "steps between checkpoints (as the scenario says)"},
+    {"keep-checkpoints", "N", "the newest N of a run stay, older ones go (2)"},
     {"resume", "DIR", "go on with the newest checkpoint in this folder"},
     {"max-restarts", "N", "processes that may die by themselves (3; bare plan 0)"},
     {"stuck-s", "S", "no instruction completed for so long: stuck, exit 6 (60)"},

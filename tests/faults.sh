@@ -110,7 +110,7 @@ for whom in command interrupted coordinator; do
     case $whom in
     command) killed=$pid sig=KILL wanted=interrupted code=137 ;;
     interrupted) killed=$(pgrep -P "$pid") sig=INT wanted=interrupted code=130 ;;
-    coordinator) killed=$(pgrep -P "$pid") sig=KILL wanted=running code=4 ;;
+    coordinator) killed=$(pgrep -P "$pid") sig=KILL wanted=failed code=4 ;;
     esac
     kill -$sig "$killed"
     check "$whom killed: exit" ends $code 2>/dev/null

@@ -10,7 +10,9 @@ static const char *const of_set[] = {"compare.csv", "compare.json", "compare_*",
 static bool fits(const char *name, const char *pattern)
 {
     const size_t n = strcspn(pattern, "*");
-    return strncmp(name, pattern, n) == 0 && (pattern[n] || !name[n]);
+    if (strncmp(name, pattern, n) != 0) return false;
+    return pattern[n] || !name[n] ||
+           strncmp(name + n, ".tmp-", 5) == 0; /* killed when writing it */
 }
 
 bool luo_name_of_set(const char *name)

@@ -289,6 +289,11 @@ static void release(luo_rundir *r)
     free(r);
 }
 
+void luo_rundir_leave(luo_rundir *r)
+{
+    release(r);
+}
+
 static luo_rundir *make(const char *dir, const luo_rundir_opts *opts)
 {
     luo_rundir *r = calloc(1, sizeof *r);

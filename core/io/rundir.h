@@ -44,6 +44,8 @@ typedef struct luo_rundir luo_rundir;
  * Errors: LUO_EIO; LUO_EINPUT an input can not be read; LUO_ENOMEM. *out only on success. */
 luo_status luo_rundir_open(const char *dir, const luo_rundir_opts *opts, luo_rundir **out,
                            luo_err *err);
+/* Gives r back and leaves its files as they are, state `running`: another process goes on. */
+void luo_rundir_leave(luo_rundir *r);
 const luo_sink *luo_rundir_sink(const luo_rundir *r);
 /* Appends a line to log.txt: `warning: TEXT`; the last error also stands in the manifest. Failure
  * to write is reported by close. */
