@@ -63,6 +63,7 @@ static struct fake {
     double move_s;          /* what a switch takes; 0: by its bytes */
     double overdone;        /* a slow device measures so many times as slow as it is; 0: 1 */
     double other_machine;   /* the same from the second plan on; 0: as under the first */
+    bool told_once;         /* asks for no changes beyond the first list, like ranks elsewhere */
     int64_t broken;         /* this checkpoint can not be read; 0: all can */
     int32_t dies_loading;   /* so many times */
     int32_t dies_starting;  /* the same before the first step */
@@ -196,7 +197,7 @@ static inline bool fake_dies(const luo_step_request *q, const luo_plan *p, luo_c
 static inline const luo_change *fake_change(const luo_step_request *q, const luo_change **list,
                                             int32_t *n, int32_t i, double until_s)
 {
-    while (i == *n && q->ahead && q->ahead->whole_s < until_s) {
+    while (i == *n && !fake.told_once && q->ahead && q->ahead->whole_s < until_s) {
         luo_err err = {0};
         const luo_change *c;
         int32_t more;

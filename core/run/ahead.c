@@ -1,14 +1,16 @@
 /* What will change while a step or a move lasts. How long that is, nobody knows before; so the
  * backend is given a first list and asks for more as far as it gets. */
 #include <math.h>
+#include <string.h>
 
 #include "core/run/run.h"
 
 static const double SKEW_S = 0.1; /* between clocks of one run's machines */
 
-/* The first list reaches this many times the last step. Ranks of other processes are told once, so
- * for them it is never less than FIRST_REAL_S. */
-enum { AHEAD = 4, FIRST_STEP_S = 3600, FIRST_REAL_S = 3600 };
+/* The first list reaches this many times the last step. Ranks of other processes are told once,
+ * before the step begins, so for them it reaches an hour at least: a step that lasts longer than
+ * both is the one case in which changes can act late, and that is said. */
+enum { AHEAD = 4, FIRST_STEP_S = 3600 };
 
 /* Dated in the backend's clock. */
 static luo_status shift(luo_run *r, const luo_change **changes, int32_t n, luo_err *err)
@@ -45,15 +47,54 @@ static luo_status more(luo_ahead *a, double until_s, const luo_change **changes,
     return shift(r, changes, *n, err);
 }
 
+/* The rest up to to_s, which one look did not reach. */
+static luo_status look_on(luo_run *r, luo_ahead *a, double to_s, luo_step_request *q, luo_err *err)
+{
+    while (a->whole_s < to_s) {
+        const luo_change *c;
+        int32_t n;
+        LUO_TRY(more(a, to_s, &c, &n, err));
+        luo_change *all = LUO_NEW_N(r->scratch, luo_change, q->nchanges + n);
+        if (!all) return luo_err_nomem(err);
+        if (q->nchanges > 0) memcpy(all, q->changes, (size_t)q->nchanges * sizeof *all);
+        if (n > 0) memcpy(all + q->nchanges, c, (size_t)n * sizeof *all);
+        q->changes = all;
+        q->nchanges += n;
+    }
+    return LUO_OK;
+}
+
 luo_status luo_run_look_ahead(luo_run *r, luo_ahead *a, luo_step_request *q, luo_err *err)
 {
     const double last = luo_run_plan(r)->step_s;
     const double span = last > 0 ? AHEAD * last : FIRST_STEP_S;
-    double until_s = r->t_s + (r->real ? fmax(span, FIRST_REAL_S) : span);
+    const double to_s = r->t_s + (r->real ? fmax(span, FIRST_STEP_S) : span);
+    double until_s = to_s;
     LUO_TRY(luo_events_peek(r->events, &until_s, &q->changes, &q->nchanges, err));
     *a = (luo_ahead){.whole_s = until_s + r->t0, .more = more, .run = r, .given = q->nchanges};
     q->ahead = a;
-    return shift(r, &q->changes, q->nchanges, err);
+    LUO_TRY(shift(r, &q->changes, q->nchanges, err));
+    return r->real ? look_on(r, a, to_s + r->t0, q, err) : LUO_OK;
+}
+
+/* Ranks were told up to whole_s; what came after that until the end acts from the end on. */
+static luo_status warn_of_late(luo_run *r, const luo_ahead *a, double end_s, luo_err *err)
+{
+    double until_s = a->whole_s - r->t0;
+    const luo_change *c;
+    int32_t n;
+    LUO_TRY(luo_events_peek(r->events, &until_s, &c, &n, err));
+    while (until_s < a->whole_s - r->t0) {
+        until_s = a->whole_s - r->t0;
+        LUO_TRY(luo_events_peek_on(r->events, &until_s, &c, &n, err));
+    }
+    until_s = end_s;
+    LUO_TRY(luo_events_peek_on(r->events, &until_s, &c, &n, err));
+    if (n == 0) return LUO_OK;
+    return luo_run_warn(r, err,
+                        "step %lld lasted longer than its ranks were told the changes for; "
+                        "%d or more changes of devices and links act from its end on",
+                        (long long)r->step, n);
 }
 
 /* Date of the failure of the device that ended what ended at end_s; -INFINITY: none. */
@@ -76,7 +117,7 @@ static luo_status find_failure(luo_run *r, int32_t device, double end_s, double 
     }
 }
 
-luo_status luo_run_end_of(luo_run *r, const luo_step_result *s, luo_err *err)
+luo_status luo_run_end_of(luo_run *r, const luo_ahead *a, const luo_step_result *s, luo_err *err)
 {
     const int32_t d = s->failed_device;
     const double end_s = s->end_s - r->t0;
@@ -84,5 +125,5 @@ luo_status luo_run_end_of(luo_run *r, const luo_step_result *s, luo_err *err)
     if (s->status == LUO_EPEER && d >= 0 && luo_events_world(r->events)->up[d])
         LUO_TRY(find_failure(r, d, end_s, &fell_s, err));
     r->t_s = fmax(end_s, fell_s);
-    return LUO_OK;
+    return r->real && s->end_s > a->whole_s ? warn_of_late(r, a, r->t_s, err) : LUO_OK;
 }

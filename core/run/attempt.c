@@ -138,7 +138,7 @@ luo_status luo_run_step(luo_run *r, luo_err *err)
     LUO_TRY(luo_real_strike(r, &q, err));
     LUO_TRY(luo_account_attempt(r, &q.attempt, err));
     LUO_TRY(r->backend->run_ranks(r->b, &q, &s, err));
-    LUO_TRY(luo_run_end_of(r, &s, err));
+    LUO_TRY(luo_run_end_of(r, &ahead, &s, err));
     luo_arena_reset(r->scratch, 0);
     if (s.note) LUO_TRY(luo_run_warn(r, err, "%s", s.note));
     LUO_TRY(luo_run_advance(r, r->t_s, err));

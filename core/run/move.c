@@ -60,7 +60,7 @@ static luo_status run_moves(luo_run *r, const luo_programs *set, const luo_recip
     LUO_TRY(luo_run_look_ahead(r, &ahead, &q, err));
     LUO_TRY(r->backend->run_ranks(r->b, &q, &s, err));
     *broken = s.status == LUO_EPEER;
-    LUO_TRY(luo_run_end_of(r, &s, err));
+    LUO_TRY(luo_run_end_of(r, &ahead, &s, err));
     row->move_s = r->t_s - start_s;
     r->account.span[LUO_SPAN_SWITCH] += row->move_s;
     if (row->move_s > 0)

@@ -348,7 +348,7 @@ luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err);
 luo_status luo_run_look_ahead(luo_run *r, luo_ahead *a, luo_step_request *q, luo_err *err);
 /* Run time goes to the end of an attempt or a move; if it failed: not before the change that broke
  * it. */
-luo_status luo_run_end_of(luo_run *r, const luo_step_result *s, luo_err *err);
+luo_status luo_run_end_of(luo_run *r, const luo_ahead *a, const luo_step_result *s, luo_err *err);
 
 /* attempt.c */
 luo_status luo_run_step(luo_run *r, luo_err *err);
