@@ -81,9 +81,24 @@ static bool ends_in(const char *path, const char *end)
     return n >= k && strcmp(path + n - k, end) == 0;
 }
 
+/* Its braces, names and escapes would be learnt as text. */
+static luo_status refuse_json(const char *path, luo_err *err)
+{
+    static const char *const ends[] = {".json", ".jsonl", ".ndjson"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (ends_in(path, ends[i]))
+            return luo_err_set(
+                err, LUO_EINPUT,
+                "`%s` is JSON by its name, which is not taken apart; its plain text, "
+                "or tokens as .u16 or .u32, are expected.",
+                path);
+    return LUO_OK;
+}
+
 luo_status luo_corpus_map(luo_corpus *c, const char *path, luo_err *err)
 {
     int fd;
+    LUO_TRY(refuse_json(path, err));
     LUO_TRY(luo_input_open(path, LUO_INPUT_FILE, "a text or token file", &fd, err));
     const luo_status st = map_file(c, fd, path, err);
     close(fd);

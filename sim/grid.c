@@ -18,7 +18,7 @@
 static void start_engine(void)
 {
     char *argv[] = {"luoshu", FACTORY,
-                    "--log=root.thresh:critical", "--log=root.app:file:/dev/null",
+                    "--log=root.thresh:critical",
                     "--cfg=network/model:CM02", "--cfg=network/TCP-gamma:0",
                     "--cfg=network/crosstraffic:no", "--cfg=network/weight-S:0",
                     "--cfg=network/bandwidth-factor:1", "--cfg=network/latency-factor:1", NULL};

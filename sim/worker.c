@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sim/death.h"
 #include "sim/shim.h"
 #include "sim/talk.h"
 
@@ -130,15 +132,20 @@ luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
                             const luo_programs *set, const luo_backend *backend,
                             const sim_worker *others, int32_t nothers, luo_err *err)
 {
-    int fd[2];
+    int fd[2], log = -1;
     sim_net *net = NULL;
     luo_arena *arena = luo_arena_new(1 << 20);
     *w = (sim_worker){0};
     if (!arena) return luo_err_nomem(err);
     luo_status st = sim_net_make(arena, config, set, &net, err);
-    if (st == LUO_OK && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0)
+    if (st == LUO_OK && (log = memfd_create("luoshu-simulator", MFD_CLOEXEC)) < 0)
+        st = luo_err_set(err, LUO_EBACKEND, "no file in memory for the simulator: %s; close files.",
+                         strerror(errno));
+    if (st == LUO_OK && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0) {
         st = luo_err_set(err, LUO_EBACKEND, "no socket pair for the simulator: %s; close files.",
                          strerror(errno));
+        close(log);
+    }
     if (st != LUO_OK) {
         luo_arena_free(arena);
         return st;
@@ -148,16 +155,18 @@ luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
         close(fd[0]);
         for (int32_t i = 0; i < nothers; i++)
             if (others[i].pid) close(others[i].fd);
+        dup2(log, STDERR_FILENO);
         serve(fd[1], net, backend, parent);
     }
     close(fd[1]);
     luo_arena_free(arena); /* the process has its own copy */
     if (pid < 0) {
         close(fd[0]);
+        close(log);
         return luo_err_set(err, LUO_EBACKEND, "no process for the simulator: %s; end others.",
                            strerror(errno));
     }
-    *w = (sim_worker){.pid = pid, .fd = fd[0], .hash = set->hash};
+    *w = (sim_worker){.pid = pid, .fd = fd[0], .log = log, .hash = set->hash};
     return LUO_OK;
 }
 
@@ -165,26 +174,27 @@ void sim_worker_drop(sim_worker *w)
 {
     if (!w->pid) return;
     close(w->fd);
+    close(w->log);
     kill(w->pid, SIGKILL);
     while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) {}
     *w = (sim_worker){0};
 }
 
+enum { LOG_BYTES = 8192 };
+
 /* The process has closed its end: say how it died. */
 static luo_status mourn(sim_worker *w, luo_err *err)
 {
     int how = 0;
+    char said[LOG_BYTES + 1], text[SIM_DEATH_TEXT];
     close(w->fd);
     while (waitpid(w->pid, &how, 0) < 0 && errno == EINTR) {}
+    const ssize_t n = pread(w->log, said, LOG_BYTES, 0);
+    said[n > 0 ? n : 0] = 0;
+    close(w->log);
     *w = (sim_worker){0};
-    if (WIFSIGNALED(how))
-        return luo_err_set(err, LUO_EBACKEND,
-                           "the simulator process was ended by signal %d (%s); it must be let run, "
-                           "and have memory enough.",
-                           WTERMSIG(how), strsignal(WTERMSIG(how)));
-    return luo_err_set(err, LUO_EBACKEND,
-                       "the simulator process ended with code %d; it must end with its answer.",
-                       WEXITSTATUS(how));
+    sim_death_text(how, said, text);
+    return luo_err_set(err, LUO_EBACKEND, "%s", text);
 }
 
 static bool put_question(const sim_worker *w, const sim_ask *ask)

@@ -13,6 +13,7 @@
 typedef struct sim_worker { /* pid 0: none */
     pid_t pid;
     int fd;
+    int log;       /* in memory: what it writes to stderr */
     uint64_t hash; /* of its programs */
     int64_t used;  /* when it was last asked, for the choice of which to drop */
 } sim_worker;

@@ -1,12 +1,14 @@
 /* What the simulator says when things go wrong: failures at any date, programs that cannot finish,
  * a worker process that is killed; and that a second run says the same, byte for byte. */
 #include <dirent.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/str.h"
+#include "sim/death.h"
 #include "tests/prop/prop.h"
 #include "tests/sim_programs.h"
 
@@ -410,14 +412,25 @@ static pid_t start_killer(double seconds)
     _exit(worker > 0 && kill(worker, SIGKILL) == 0 ? 0 : 1);
 }
 
-static void check_lost(rig *r, luo_status st, double since)
+static void check_lost(rig *r, luo_status st, double since, const char *says)
 {
     ck_assert_msg(st == LUO_EBACKEND, "%s", luo_status_name(st));
-    ck_assert_msg(strlen(r->err.text) > 20, "`%s`", r->err.text);
+    ck_assert_msg(strncmp(r->err.text, says, strlen(says)) == 0, "`%s`", r->err.text);
     ck_assert(wall_s() - since < 5);
     rig_free(r);
     ck_assert(wall_s() - since < 10);
 }
+
+static const char killed[] = "the simulator process was killed (signal 9), by somebody or by ";
+static const struct {
+    int sig;
+    const char *says;
+} signals[] = {
+    {SIGKILL, killed},
+    {SIGABRT, "SimGrid gave the simulation up (signal 6); it cannot simulate these inputs, or "},
+    {SIGSEGV, "the simulator process crashed (signal 11, Segmentation fault)"},
+    {SIGUSR1, "the simulator process was ended from outside (signal 10, User defined signal 1); "},
+};
 
 START_TEST(a_worker_killed_between_steps_is_told)
 {
@@ -426,46 +439,111 @@ START_TEST(a_worker_killed_between_steps_is_told)
     rig_step(r);
     const pid_t worker = child_of(getpid(), 0);
     ck_assert_int_gt(worker, 0);
-    ck_assert_int_eq(kill(worker, SIGKILL), 0);
+    ck_assert_int_eq(kill(worker, signals[_i].sig), 0);
     const double before = wall_s();
     r->world->slowdown[0] = 2; /* not the step it knows */
-    check_lost(r, rig_try(r, NULL, 0, &s), before);
+    check_lost(r, rig_try(r, NULL, 0, &s), before, signals[_i].says);
 }
 END_TEST
 
-/* A ring by messages over 256 devices keeps the worker busy for seconds. */
-START_TEST(a_worker_killed_in_a_step_is_told)
+/* A ring by messages over one device of each node. */
+static rig *ring(int32_t nodes)
 {
-    rig *r = rig_new(&(rig_shape){.nodes = 256});
+    rig *r = rig_new(&(rig_shape){.nodes = nodes});
     const int32_t role = rig_role(r);
-    luo_step_result s;
-    int32_t dev[256], id[4], status = 0;
+    int32_t dev[256], id[4];
     for (int i = 0; i < 4; i++)
         id[i] = rig_collective(r, role, LUO_STREAM_DP, LUO_COLL_AR, 1000000, i);
-    for (int32_t d = 0; d < 256; d++) dev[d] = d;
-    const int32_t group = rig_group(r, LUO_STREAM_DP, 256, dev);
-    for (int32_t d = 0; d < 256; d++) {
+    for (int32_t d = 0; d < nodes; d++) dev[d] = d;
+    const int32_t group = rig_group(r, LUO_STREAM_DP, nodes, dev);
+    for (int32_t d = 0; d < nodes; d++) {
         rig_device(r, d, role, d, 0);
         rig_task(r, d, 0, -1);
         for (int i = 0; i < 4; i++) rig_join(r, d, id[i], group);
     }
     r->config.comm = LUO_COMM_MESSAGE;
+    return r;
+}
+
+/* Links as no file can give them: SimGrid's own check ends the worker. */
+START_TEST(an_abort_of_simgrid_is_told)
+{
+    rig *r = ring(4);
+    luo_step_result s;
+    luo_link *links = LUO_NEW_N(r->arena, luo_link, r->cluster.nlinks);
+    for (int32_t l = 0; l < r->cluster.nlinks; l++) {
+        links[l] = r->cluster.links[l];
+        links[l].bytes_per_s = INFINITY;
+    }
+    r->cluster.links = links;
+    rig_open(r);
+    const double before = wall_s();
+    check_lost(r, rig_try(r, NULL, 0, &s), before,
+               "SimGrid gave the simulation up (signal 6): The Impossible Did Happen (yet again); "
+               "it cannot simulate these inputs, or luoshu asks it wrongly: ");
+}
+END_TEST
+
+/* 256 devices keep the worker busy for seconds. */
+START_TEST(a_worker_killed_in_a_step_is_told)
+{
+    rig *r = ring(256);
+    luo_step_result s;
+    int32_t status = 0;
     rig_open(r);
     const double before = wall_s();
     const pid_t killer = start_killer(0.3);
     const luo_status st = rig_try(r, NULL, 0, &s);
-    check_lost(r, st, before);
+    check_lost(r, st, before, killed);
     waitpid(killer, &status, 0);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 END_TEST
 
-LUO_SUITE("backend.sim_faults",
+/* What SimGrid 3.32 writes. */
+static const struct {
+    int how;
+    const char *log, *says;
+} deaths[] = {
+    {SIGABRT,
+     "[0.000000] ./src/kernel/resource/StandardLinkImpl.cpp:23: [root/CRITICAL] Link 'l' declared "
+     "several times in the platform.\nBacktrace (displayed in actor maestro):\n  ->  0# main in "
+     "x\n",
+     "SimGrid gave the simulation up (signal 6): Link 'l' declared several times in the platform; "
+     "it cannot simulate these inputs, or luoshu asks it wrongly: please report it with the "
+     "inputs."},
+    {SIGABRT,
+     "a warning\n[0.5] ./src/xbt/exception.cpp:48: [xbt_exception/CRITICAL] Uncaught exception "
+     "std::bad_alloc: std::bad_alloc\n[0.5] ./src/xbt/exception.cpp:75: [xbt_exception/CRITICAL] "
+     "Current backtrace:\n",
+     "SimGrid gave the simulation up (signal 6): Uncaught exception std::bad_alloc: "
+     "std::bad_alloc; "
+     "it cannot simulate these inputs, or luoshu asks it wrongly: please report it with the "
+     "inputs."},
+    {SIGSEGV, "Segmentation fault.\n\n",
+     "the simulator process crashed (signal 11, Segmentation fault): Segmentation fault; this is "
+     "a fault of luoshu or of SimGrid: please report it with the inputs."},
+    {1 << 8, "one\nSUMMARY: AddressSanitizer: heap-use-after-free x.c:3\n",
+     "the simulator process ended with code 1: SUMMARY: AddressSanitizer: heap-use-after-free "
+     "x.c:3."},
+    {1 << 8, "", "the simulator process ended with code 1."},
+};
+
+START_TEST(a_death_is_told)
+{
+    char text[SIM_DEATH_TEXT];
+    sim_death_text(deaths[_i].how, deaths[_i].log, text);
+    ck_assert_str_eq(text, deaths[_i].says);
+}
+END_TEST
+
+LUO_SUITE("backend.sim_faults", LUO_T_N(a_death_is_told, LUO_ROWS(deaths)),
           LUO_T_N(a_failure_ends_the_step_and_the_next_recovers, 2 * LUO_ROWS(failures)),
           LUO_T_N(an_idle_link_fails_when_it_is_used, 6), LUO_T_N(what_is_not_used_may_fail, 4),
           LUO_T_N(a_device_that_is_down_at_the_start_fails_at_once, 2),
           LUO_T(anything_may_fail_at_any_date),
           LUO_T_N(a_deadlock_is_refused_by_the_check, LUO_ROWS(deadlocks)),
           LUO_T_N(a_deadlock_is_told_at_once, 3 * LUO_ROWS(deadlocks)),
-          LUO_T_N(two_runs_are_byte_identical, 6), LUO_T(a_worker_killed_between_steps_is_told),
-          LUO_T(a_worker_killed_in_a_step_is_told))
+          LUO_T_N(two_runs_are_byte_identical, 6),
+          LUO_T_N(a_worker_killed_between_steps_is_told, LUO_ROWS(signals)),
+          LUO_T(an_abort_of_simgrid_is_told), LUO_T(a_worker_killed_in_a_step_is_told))

@@ -484,6 +484,12 @@ static const struct {
     {".txt", "", 0, 256, "` is empty; at least one token is expected."},
     {".txt", "abc", 3, 255,
      "` is a text, whose bytes need a vocabulary of 256; the model has 255."},
+    {".json", "{\"text\": \"a\"}", 13, 256,
+     "` is JSON by its name, which is not taken apart; its plain text, or tokens as .u16 or .u32, "
+     "are expected."},
+    {".jsonl", "", 0, 256,
+     "` is JSON by its name, which is not taken apart; its plain text, or tokens as .u16 or .u32, "
+     "are expected."},
     {".u16", "abc", 3, 256, "` has 3 bytes; a multiple of 2 is expected by its name."},
     {".u32", "abcdef", 6, 256, "` has 6 bytes; a multiple of 4 is expected by its name."},
     {".u16", "\1\0\xff\xff\0\1", 6, 256, "` is 256; it must be below the vocabulary of 256."},
