@@ -212,7 +212,7 @@ luo_csv *luo_result_file(luo_arena *arena, const char *dir, const char *file, lu
                                       .type = kind == LUO_CELL_TEXT  ? LUO_CSV_TEXT
                                               : kind == LUO_CELL_INT ? LUO_CSV_WHOLE
                                                                      : LUO_CSV_NUMBER,
-                                      .limit = {-INFINITY, INFINITY, false, false}};
+                                      .limit = {.lo = -INFINITY, .hi = INFINITY}};
     }
     return luo_csv_open_path(path, columns, def->n, diags);
 }
