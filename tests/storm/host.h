@@ -31,6 +31,7 @@ typedef struct storm_case {
     const storm_setting *setting;
     uint64_t data_seed;
     int32_t devices, per_node, steps;
+    bool longer;          /* sequences become longer at step STORM_LONGER_AT */
     luo_str story, wrong; /* what was done; what was wrong, a sentence a line */
 } storm_case;
 
@@ -61,7 +62,7 @@ void storm_make_inputs(storm_case *c);
 /* A random plan of the setting's sequences on the devices. */
 void storm_make_plan(storm_case *c, const char *path);
 
-enum { STORM_POLICIES = 2 };
+enum { STORM_POLICIES = 2, STORM_LONGER_AT = 4, STORM_LONGER_BY = 8 };
 typedef struct storm_job {
     bool scenario, events;
     const char *input; /* file of the plan or scenario */
@@ -70,6 +71,10 @@ typedef struct storm_job {
     int32_t every, max_restarts;        /* every: steps between checkpoints, 0: none */
 } storm_job;
 void storm_make_job(storm_case *c, storm_job *job);
+/* Of a run that goes on behind a checkpoint, under another plan. */
+void storm_make_job_again(storm_case *c, storm_job *job, const char *name, int64_t steps);
+/* One device, undisturbed. */
+const char *storm_make_alone(storm_case *c);
 
 /* ---- processes: host_process.c ---- */
 
@@ -77,7 +82,6 @@ enum { STORM_WORDS = 40, STORM_FAMILY = 256 };
 typedef struct storm_command {
     const char *word[STORM_WORDS + 1];
     int n;
-    int64_t file_limit; /* RLIMIT_FSIZE; 0: none */
 } storm_command;
 void storm_word(storm_command *cmd, const char *word);
 
@@ -117,6 +121,7 @@ typedef struct storm_strike {
     storm_when when;
     int which, rows, signal;
     double after_s, wake_s; /* wake: of SIGSTOP, the time until SIGCONT; 0: never */
+    const char *rot;        /* checkpoints to damage just before; NULL: none */
     bool struck;
     int64_t at; /* process */
 } storm_strike;
@@ -141,6 +146,7 @@ int64_t storm_steps_done(storm_case *c, const char *path, int64_t *first);
 bool storm_says(storm_case *c, const char *path, const char *text);
 /* Sentences of stderr: their form, and how many errors and warnings. */
 void storm_check_words(storm_case *c, const char *path, int *errors, int *warnings);
+/* No rank crashed. */
 void storm_check_ranks(storm_case *c, const char *dir, const storm_strike *s);
 
 /* ---- the reference: host_reference.c ---- */
@@ -159,5 +165,5 @@ typedef struct storm_damage {
 /* Damages the newest checkpoint below dir, or all. */
 void storm_do_damage(storm_case *c, const char *dir, storm_damage *out);
 /* Checkpoints below dir, newest first. */
-int storm_checkpoints(storm_case *c, const char *dir, int64_t *steps, int max);
+int storm_checkpoints(const char *dir, int64_t *steps, int max);
 #endif

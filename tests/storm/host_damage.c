@@ -13,10 +13,9 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-int storm_checkpoints(storm_case *c, const char *dir, int64_t *steps, int max)
+int storm_checkpoints(const char *dir, int64_t *steps, int max)
 {
     int n = 0;
-    (void)c;
     DIR *d = opendir(dir);
     for (const struct dirent *e; d && n < max && (e = readdir(d));)
         if (strncmp(e->d_name, "step-", 5) == 0) steps[n++] = strtoll(e->d_name + 5, NULL, 10);
@@ -93,7 +92,7 @@ void storm_do_damage(storm_case *c, const char *dir, storm_damage *out)
                                         "optimizer.safetensors", "optimizer.safetensors",
                                         "state.json"};
     int64_t steps[16];
-    const int n = storm_checkpoints(c, dir, steps, 16);
+    const int n = storm_checkpoints(dir, steps, 16);
     const kind k = (kind)storm_draw(c, 0, KINDS - 1);
     const char *file = files[storm_draw(c, 0, 4)];
     const int many = storm_chance(c, 25) ? n : 1;

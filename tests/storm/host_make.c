@@ -80,6 +80,7 @@ void storm_make_inputs(storm_case *c)
     c->data_seed = (uint64_t)storm_draw(c, 1, 2);
     c->devices = (int32_t)(storm_chance(c, 75) ? storm_draw(c, 2, 4) : storm_draw(c, 5, 8));
     c->steps = (int32_t)storm_draw(c, 5, 12);
+    c->longer = storm_chance(c, 12);
     storm_write(c, storm_path(c, "model.yaml"), c->setting->model);
     storm_write(c, storm_path(c, "profile.yaml"), profile);
     write_cluster(c);

@@ -190,7 +190,7 @@ void storm_check_words(storm_case *c, const char *path, int *errors, int *warnin
         *errors += error;
         *warnings += warning;
         const size_t n = strlen(text);
-        if ((!error && !warning) || n == 0 || !strchr(".`", text[n - 1]))
+        if ((!error && !warning) || (error && !strchr(".`", text[n - 1])))
             storm_wrong(c, "%s: no sentence: `%.300s`", path, text);
         text = end ? end + 1 : NULL;
     }
@@ -204,7 +204,7 @@ void storm_check_ranks(storm_case *c, const char *dir, const storm_strike *s)
         const char *at = storm_read(c, log[i], NULL);
         while (at && (at = strstr(at, "exited on signal "))) {
             const int sig = atoi(at += strlen("exited on signal "));
-            if (sig != 9 && sig != 15 && sig != SIGXFSZ && sig != s->signal)
+            if (sig != SIGKILL && sig != SIGTERM && sig != s->signal)
                 storm_wrong(c, "%s: a rank was ended by signal %d", log[i], sig);
         }
     }

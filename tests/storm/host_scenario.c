@@ -1,5 +1,5 @@
 /* tests/storm/host_scenario.c: jobs: a bare plan, or a scenario with policies and random events. */
-#include <stdio.h>
+#include <string.h>
 
 #include "tests/storm/host.h"
 
@@ -70,15 +70,50 @@ static void add_event(storm_case *c, luo_str *s, int id)
     luo_str_add(s, "}\n");
 }
 
+static void begin_scenario(const storm_case *c, luo_str *s, const char *plan, int64_t steps)
+{
+    luo_str_addf(s,
+                 "schema: luoshu.scenario/1\nname: storm\nseed: %llu\ncluster: cluster.yaml\n"
+                 "model: model.yaml\nplan: %s\nextent: {steps: %lld}\n"
+                 "data:\n  batch: {sequences: %d}\n  lengths: {kind: fixed, tokens: %d}\n",
+                 (unsigned long long)c->data_seed, plan, (long long)steps, c->setting->sequences,
+                 c->setting->tokens);
+    luo_str_add(s, "costs: {detect_fail_s: 0.05, process_start_s: 0, communicator_s: 0, "
+                   "replacement_s: 0}\n");
+}
+
+static void add_events(storm_case *c, luo_str *s, int n)
+{
+    if (n > 0 || c->longer) luo_str_add(s, "events:\n");
+    if (c->longer)
+        luo_str_addf(
+            s, "  - {id: longer, kind: lengths, at_step: %d, lengths: {kind: fixed, tokens: %d}}\n",
+            STORM_LONGER_AT, c->setting->tokens + STORM_LONGER_BY);
+    for (int i = 0; i < n; i++) add_event(c, s, i);
+}
+
+static void end_scenario(storm_case *c, luo_str *s, const char *path)
+{
+    storm_write(c, path, luo_str_get(s));
+    luo_str_free(s);
+}
+
+/* Policy `static`, and nothing happens but that sequences become longer. */
+static void write_quiet(storm_case *c, const char *path, const char *plan, int64_t steps, int every)
+{
+    luo_str s = {0};
+    begin_scenario(c, &s, plan, steps);
+    luo_str_add(&s, "policies: [{name: static}]\n");
+    if (every) luo_str_addf(&s, "checkpoint: {every_steps: %d}\n", every);
+    add_events(c, &s, 0);
+    end_scenario(c, &s, path);
+}
+
 static void write_scenario(storm_case *c, storm_job *job)
 {
     luo_str s = {0};
-    luo_str_addf(
-        &s,
-        "schema: luoshu.scenario/1\nname: storm\nseed: %llu\ncluster: cluster.yaml\n"
-        "model: model.yaml\nplan: first.json\nextent: {steps: %d}\n"
-        "data:\n  batch: {sequences: %d}\n  lengths: {kind: fixed, tokens: %d}\npolicies:\n",
-        (unsigned long long)c->data_seed, c->steps, c->setting->sequences, c->setting->tokens);
+    begin_scenario(c, &s, "a.json", c->steps);
+    luo_str_add(&s, "policies:\n");
     job->npolicies = storm_chance(c, 30) ? 2 : 1;
     const int first = (int)storm_draw(c, 0, KINDS_OF_POLICY - 1);
     for (int i = 0; i < job->npolicies; i++) {
@@ -87,26 +122,21 @@ static void write_scenario(storm_case *c, storm_job *job)
         add_policy(c, &s, k);
     }
     const int events = (int)storm_draw(c, 0, 4);
-    if (events) luo_str_add(&s, "events:\n");
-    for (int i = 0; i < events; i++) add_event(c, &s, i);
+    add_events(c, &s, events);
     job->events = events > 0;
     if (job->every)
         luo_str_addf(&s, "checkpoint: {every_steps: %d, mode: %s, target: storage}\n", job->every,
                      storm_chance(c, 50) ? "blocking" : "background");
-    luo_str_add(
-        &s,
-        "costs: {detect_fail_s: 0.05, process_start_s: 0, communicator_s: 0, replacement_s: 0}\n");
-    storm_write(c, job->input, luo_str_get(&s));
     storm_tell(c, "%s:\n%s", job->input, luo_str_get(&s));
-    luo_str_free(&s);
+    end_scenario(c, &s, job->input);
 }
 
 void storm_make_job(storm_case *c, storm_job *job)
 {
-    *job = (storm_job){.scenario = storm_chance(c, 45),
+    *job = (storm_job){.scenario = c->longer || storm_chance(c, 45),
                        .npolicies = 1,
                        .policy = {"plan"},
-                       .input = storm_path(c, "first.json"),
+                       .input = storm_path(c, "a.json"),
                        .max_restarts = 3};
     job->every = storm_chance(c, 80) ? (int32_t)storm_draw(c, 1, 4) : 0;
     storm_make_plan(c, job->input);
@@ -114,6 +144,27 @@ void storm_make_job(storm_case *c, storm_job *job)
         job->max_restarts = storm_chance(c, 50) ? 0 : (int32_t)storm_draw(c, 1, 2);
         return;
     }
-    job->input = storm_path(c, "scenario.yaml");
+    job->input = storm_path(c, "a.yaml");
     write_scenario(c, job);
+}
+
+void storm_make_job_again(storm_case *c, storm_job *job, const char *name, int64_t steps)
+{
+    const char *plan = luo_arena_printf(c->arena, "%s/%s.json", c->dir, name);
+    *job = (storm_job){.npolicies = 1, .policy = {"plan"}, .input = plan};
+    job->every = storm_chance(c, 50) ? (int32_t)storm_draw(c, 1, 3) : 0;
+    job->max_restarts = storm_chance(c, 50) ? 0 : (int32_t)storm_draw(c, 1, 2);
+    storm_make_plan(c, plan);
+    if (!c->longer) return;
+    job->scenario = true;
+    job->policy[0] = "static";
+    job->input = luo_arena_printf(c->arena, "%s/%s.yaml", c->dir, name);
+    write_quiet(c, job->input, strrchr(plan, '/') + 1, steps, job->every);
+}
+
+const char *storm_make_alone(storm_case *c)
+{
+    const char *path = storm_path(c, "alone.yaml");
+    write_quiet(c, path, "alone.json", STORM_STEPS, 0);
+    return path;
 }

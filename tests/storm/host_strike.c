@@ -19,6 +19,8 @@ static void draw_signal(storm_case *c, storm_strike *s)
     s->signal = (s->whom == STORM_RANK ? rank : other)[storm_draw(c, 0, 4)];
     if (s->signal == SIGSTOP && (s->whom != STORM_RANK || storm_chance(c, 50)))
         s->wake_s = 0.001 * (double)storm_draw(c, 50, 1500);
+    if (s->signal == SIGSTOP && s->wake_s == 0 && s->when < STORM_ROWS)
+        s->when = STORM_ROWS; /* while ranks start, they have two minutes */
 }
 
 void storm_draw_strike(storm_case *c, storm_strike *s)
@@ -29,8 +31,8 @@ void storm_draw_strike(storm_case *c, storm_strike *s)
     *s = (storm_strike){.whom = whom[storm_draw(c, 0, 5)], .when = (storm_when)storm_draw(c, 0, 3)};
     s->which = (int)storm_draw(c, 0, 7);
     s->rows = (int)storm_draw(c, 1, c->steps);
-    s->after_s = 0.001 * (double)storm_draw(c, 0, most_ms[s->when]);
     draw_signal(c, s);
+    s->after_s = 0.001 * (double)storm_draw(c, 0, most_ms[s->when]);
     storm_tell(c, "blow: signal %d to %s, %.3f s %s%s", s->signal, whom_names[s->whom], s->after_s,
                when_names[s->when], s->wake_s > 0 ? ", and it goes on later" : "");
 }
@@ -131,12 +133,14 @@ static void pause_for(storm_process *p, double seconds)
 void storm_strike_now(storm_case *c, storm_process *p, storm_strike *s, const char *out)
 {
     const double until = p->began + 60 * storm_patience();
+    storm_damage ignored;
     pid_t pid = 0;
     while (!p->ended && !come(c, p, s, out) && storm_clock() < until) pause_for(p, 0.002);
     pause_for(p, s->after_s);
     while (!p->ended && (pid = find(p, s)) == 0 && storm_clock() < until) pause_for(p, 0.002);
     if (p->ended || pid == 0) return;
     keep_tables(c, out);
+    if (s->rot) storm_do_damage(c, s->rot, &ignored);
     s->struck = kill(pid, s->signal) == 0;
     s->at = pid;
     storm_tell(c, "process %d got it %.2f s after the start", (int)pid, storm_clock() - p->began);
