@@ -77,14 +77,26 @@ static int32_t finished(const luo_session *s, const luo_child_slot *slots)
     return n;
 }
 
+/* Has it a row? One whose disk was full may not even say how it ended; its error has been told. */
+static bool has_row(luo_cli *cli, const char *dir, luo_status how)
+{
+    luo_diags unheard;
+    luo_result r;
+    if (!luo_result_has(dir, "manifest.json")) return false;
+    if (how == LUO_OK || how == LUO_ENO) return true;
+    luo_diags_init(&unheard, cli->arena);
+    return luo_result_read(cli->arena, dir, &r, &unheard) == LUO_OK;
+}
+
 /* Folders of the policies that began, whatever became of them: each keeps its row. */
-static const char **begun(luo_cli *cli, const luo_session *s, int32_t *n)
+static const char **begun(luo_cli *cli, const luo_session *s, const luo_child_slot *slots,
+                          int32_t *n)
 {
     const char **paths = LUO_NEW_N(cli->arena, const char *, s->scenario->npolicies);
     *n = 0;
     for (int32_t i = 0; paths && i < s->scenario->npolicies; i++) {
         const char *dir = luo_child_dir(cli, s, i);
-        if (dir && luo_result_has(dir, "manifest.json")) paths[(*n)++] = dir;
+        if (dir && has_row(cli, dir, slots[i].status)) paths[(*n)++] = dir;
     }
     return paths;
 }
@@ -123,17 +135,18 @@ static void json(luo_cli *cli, const luo_session *s, const luo_child_slot *slots
 luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_child_slot *slots,
                               bool stopped, bool *whole)
 {
-    /* errors of the others have been told */
-    const bool shown = finished(s, slots) > 0 && !stopped;
+    const bool some = finished(s, slots) > 0, shown = some && !stopped;
     int32_t n;
+    luo_diags unheard; /* where all have failed, their errors have been told */
     luo_str text = {0};
     json(cli, s, slots);
-    const char **paths = begun(cli, s, &n);
+    const char **paths = begun(cli, s, slots, &n);
     if (!paths) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     if (n == 0) return LUO_OK;
     const luo_compare_opts opts = {
         .paths = paths, .npaths = n, .out = s->dir, .allow_different = true};
-    luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
+    luo_diags_init(&unheard, cli->arena);
+    luo_status st = luo_compare(cli->arena, &opts, &text, some || stopped ? &cli->diags : &unheard);
     if (shown) fputs(luo_str_get(&text), luo_cli_out(cli));
     luo_str_free(&text);
     *whole = shown && st == LUO_OK;

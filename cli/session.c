@@ -205,7 +205,8 @@ static luo_status run_all(luo_cli *cli, fleet *f, bool *whole)
     wait_all(f, f->s->at_once > 0 ? f->s->at_once : cores > 1 ? (int)cores : 1);
     luo_status st = worst(f);
     luo_cli_flush(cli);
-    luo_status last = luo_cli_fail(cli, tell_manifests(f, &err), &err);
+    luo_status last = tell_manifests(f, &err);
+    if (st == LUO_OK) last = luo_cli_fail(cli, last, &err); /* else it is known that all is not well */
     if (last == LUO_OK) last = luo_session_finish(cli, f->s, f->slot, got_signal != 0, whole);
     if (luo_status_exit(last) > luo_status_exit(st)) st = last;
     *whole &= !got_signal && !f->timed_out;

@@ -288,35 +288,42 @@ static luo_status end_at_step(luo_events *e, int64_t step, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_events_step(luo_events *e, int64_t step, double t_s, luo_err *err)
+/* Triggers of the next step. behind: it was done before this run began. What befell the cluster then
+ * is over; the data of later steps are what they are because of what came before. */
+static luo_status trigger(luo_events *e, bool behind, luo_err *err)
 {
     luo_event_state *s = &e->state;
-    LUO_TRY(luo_events_advance(e, t_s, step, err));
-    if (step < s->next_step) return LUO_OK;
-    assert(step == s->next_step);
-    s->next_step = step + 1;
+    const int64_t step = s->next_step++;
     LUO_TRY(end_at_step(e, step, err));
     for (int32_t i = 0; i < e->nsources; i++) {
         luo_event_source *src = &e->sources[i];
-        if (src->at_step == step) LUO_TRY(start_at_step(e, i, err));
+        const bool starts = !behind || src->kind == LUO_EVENT_LENGTHS;
+        if (starts && src->at_step == step) LUO_TRY(start_at_step(e, i, err));
         if (!src->event || src->event->trigger != LUO_PER_STEP_PROBABILITY) continue;
         luo_draw_all(&src->rng, &src->life, &src->draws);
-        if (s->lives[i] == 0 && src->draws.time < src->event->at[0])
+        if (starts && s->lives[i] == 0 && src->draws.time < src->event->at[0])
             LUO_TRY(start_at_step(e, i, err));
     }
     return LUO_OK;
 }
 
-void luo_events_skip(luo_events *e, int64_t step)
+luo_status luo_events_step(luo_events *e, int64_t step, double t_s, luo_err *err)
+{
+    LUO_TRY(luo_events_advance(e, t_s, step, err));
+    if (step < e->state.next_step) return LUO_OK;
+    assert(step == e->state.next_step);
+    return trigger(e, false, err);
+}
+
+luo_status luo_events_skip(luo_events *e, int64_t step, luo_err *err)
 {
     luo_event_state *s = &e->state;
-    for (; s->next_step < step; s->next_step++)
-        for (int32_t i = 0; i < e->nsources; i++) {
-            luo_event_source *src = &e->sources[i];
-            if (src->event && src->event->trigger == LUO_PER_STEP_PROBABILITY)
-                luo_draw_all(&src->rng, &src->life, &src->draws);
-        }
+    while (s->next_step < step) {
+        s->step = s->next_step;
+        LUO_TRY(trigger(e, true, err));
+    }
     s->step = step;
+    return LUO_OK;
 }
 
 luo_status luo_events_lose_device(luo_events *e, int32_t device, const char *detail, luo_err *err)

@@ -90,9 +90,9 @@ luo_status luo_events_advance(luo_events *e, double to_s, int64_t step, luo_err 
 /* Triggers by step, at the start of an attempt of `step` at t_s. Later attempts trigger nothing.
  * Pre: everything up to t_s is committed; steps ascend by one. */
 luo_status luo_events_step(luo_events *e, int64_t step, double t_s, luo_err *err);
-/* The run begins with `step`: triggers of earlier steps do not fire, but draw. Pre: before the
- * first luo_events_step. */
-void luo_events_skip(luo_events *e, int64_t step);
+/* The run begins with `step`: triggers of earlier steps draw, and only those of lengths fire, since
+ * their data go on. Pre: before the first luo_events_step. */
+luo_status luo_events_skip(luo_events *e, int64_t step, luo_err *err);
 /* A device is down from now on although no event said so; logged as `fired`, id process-N, kind
  * fail, with `detail`; a join ends it. Pre: everything up to now is committed, the device is up.
  * Errors: LUO_ENOMEM, of the log. */

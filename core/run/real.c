@@ -124,7 +124,7 @@ static luo_status begin_at(luo_run *r, int64_t step, luo_err *err)
     r->first_step = r->step = r->attempts_base = step;
     r->ckpt.valid_step = step;
     r->ckpt.next_step = step + r->ckpt.every_steps;
-    luo_events_skip(r->events, step);
+    LUO_TRY(luo_events_skip(r->events, step, err));
     return tell_passed(r, err);
 }
 

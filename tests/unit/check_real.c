@@ -395,6 +395,28 @@ START_TEST(resumed)
 }
 END_TEST
 
+/* What the data became before the checkpoint they still are, and they end when they should. */
+START_TEST(resumed_with_other_lengths)
+{
+    events[0] = at_step("shorter", LUO_EVENT_LENGTHS, "", 2);
+    events[1] = at_step("over", LUO_EVENT_LENGTHS, "", 3);
+    prepare_real("static", 12, 2);
+    events[0].tokens = 128;
+    events[0].life.steps = 6;
+    events[1].tokens = 64;
+    events[1].life.steps = 1;
+    fake.saved[fake.nsaved++] = 6;
+    opts.resume = true;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.steps[0].step, 6);
+    ck_assert_int_eq(fake.steps[0].tokens, 16 * 128);
+    ck_assert_int_eq(fake.steps[1].tokens, 16 * 128);
+    ck_assert_int_eq(fake.steps[2].tokens, 16 * 256); /* step 8 */
+    ck_assert_int_eq(fake.nnever, 0);
+}
+END_TEST
+
 START_TEST(nothing_left_to_resume)
 {
     luo_err err = {0};
@@ -630,7 +652,8 @@ LUO_SUITE("run.real", LUO_T(state_comes_first), LUO_T_N(saves_when_asked, 2),
           LUO_T_N(too_many_deaths, LUO_ROWS(gone)), LUO_T_N(death_while_loading, 2),
           LUO_T_N(death_at_the_start, 2), LUO_T(no_more_devices_than_processes),
           LUO_T_N(hard_failure_is_as_on_the_simulator, 2), LUO_T(hard_failure_outside),
-          LUO_T(resumed), LUO_T_N(nothing_left_to_resume, 2), LUO_T(older_checkpoint), LUO_T(resumed_from_an_older_one),
+          LUO_T(resumed), LUO_T(resumed_with_other_lengths),
+          LUO_T_N(nothing_left_to_resume, 2), LUO_T(older_checkpoint), LUO_T(resumed_from_an_older_one),
           LUO_T_N(told_for_an_hour, 2), LUO_T(switches_move_state), LUO_T_N(pace_of_the_machine, 6),
           LUO_T(probes_after_measurements), LUO_T_N(pace_under_each_plan, 2),
           LUO_T(disk_is_lost),
