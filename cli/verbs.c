@@ -134,7 +134,7 @@ static const luo_option run_options[] = {
     {"listen", "ADDRESS", "of this host, for its ranks (by the way to the first other)"},
     {"data", "FILE", "training data: text, or tokens as .u16 or .u32 (synthetic)"},
     {"dtype", "NAME", "host: f32, f64; cuda: bf16, f32 (the plan's)"},
-    {"load", "FILE", "weights before the first step, safetensors (drawn)"},
+    {"load", "FILE", "weights before the first step: safetensors, or their index (drawn)"},
     {"save-init", "FILE", "write the weights before the first step"},
     {"checkpoint-every", "N", "steps between checkpoints (as the scenario says)"},
     {"keep-checkpoints", "N", "the newest N of a run stay, older ones go (2)"},

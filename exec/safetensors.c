@@ -1,86 +1,9 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/io/checksum.h"
 #include "core/io/files.h"
-#include "core/io/input.h"
 #include "exec/tensor_file.h"
-
-/* ---- reading ---- */
-
-static luo_status unreadable(luo_err *err, const char *path)
-{
-    return luo_input_unreadable(path, "a safetensors file", err);
-}
-
-static luo_status map_file(int fd, luo_tensor_file *f, luo_err *err)
-{
-    struct stat info;
-    if (fstat(fd, &info) != 0) return unreadable(err, f->path);
-    f->bytes = (size_t)info.st_size;
-    if (!f->bytes) return LUO_OK; /* can not be mapped; too short, as the reader will say */
-    void *at = mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) return errno == ENOMEM ? luo_err_nomem(err) : unreadable(err, f->path);
-    f->map = at;
-    return LUO_OK;
-}
-
-luo_status luo_tensor_file_open(luo_arena *arena, const char *path, luo_tensor_file *out,
-                                luo_err *err)
-{
-    luo_tensor_file f = {.path = luo_arena_strdup(arena, path)};
-    if (!f.path) return luo_err_nomem(err);
-    int fd;
-    LUO_TRY(luo_input_open(path, LUO_INPUT_FILE, "a safetensors file", &fd, err));
-    luo_status st = map_file(fd, &f, err);
-    close(fd);
-    if (st == LUO_OK) {
-        st = luo_safetensors_read(arena, f.map ? f.map : (const unsigned char *)"", f.bytes,
-                                  &f.head, err);
-        if (st != LUO_ENOMEM) luo_err_prefix(err, st, "`%s`", path);
-    }
-    if (st != LUO_OK)
-        luo_tensor_file_close(&f);
-    else
-        *out = f;
-    return st;
-}
-
-void luo_tensor_file_close(luo_tensor_file *f)
-{
-    if (f->map) munmap((void *)f->map, f->bytes);
-    f->map = NULL;
-}
-
-/* ---- checksums ---- */
-
-/* Tensors of about the same number of bytes for each rank, neighbours together. */
-static bool in_share(const luo_tensor_file *f, const luo_file_tensor *t, luo_share share)
-{
-    const int64_t bytes = (int64_t)f->bytes - f->head.data, each = bytes / share.ranks + 1;
-    return t->begin / each == share.rank;
-}
-
-luo_status luo_tensor_file_verify(const luo_tensor_file *f, luo_share share, luo_err *err)
-{
-    for (int32_t i = 0; i < f->head.n; i++) {
-        const luo_file_tensor *t = &f->head.at[i];
-        if (!t->summed || !in_share(f, t, share)) continue;
-        const uint32_t sum = luo_checksum(0, luo_tensor_file_at(f, t), (size_t)(t->end - t->begin));
-        if (share.done) ++*share.done;
-        if (sum != t->checksum)
-            return luo_err_set(err, LUO_EINPUT,
-                               "tensor `%.80s` of `%s` is damaged: its bytes have checksum "
-                               "%08" PRIx32 "; %08" PRIx32 " was written with them.",
-                               t->name, f->path, sum, t->checksum);
-    }
-    return LUO_OK;
-}
 
 /* ---- numbers ---- */
 

@@ -132,7 +132,7 @@ static luo_status check_tensor(const luo_tensor_file *file, const luo_file_tenso
     if (!real)
         return luo_err_set(err, LUO_EINPUT,
                            "tensor `%s` of `%s` is %s; F32, F64, F16 or BF16 is expected.", t->name,
-                           file->path, luo_file_dtype_name(t->dtype));
+                           luo_tensor_file_path(file, t), luo_file_dtype_name(t->dtype));
     bool same = t->rank == h->rank;
     for (int32_t d = 0; same && d < t->rank; d++) same = t->dim[d] == want[d];
     if (same) return LUO_OK;
@@ -141,7 +141,7 @@ static luo_status check_tensor(const luo_tensor_file *file, const luo_file_tenso
     luo_str_add(&text, "; the model's is ");
     print_shape(&text, h->rank, want);
     const luo_status st = luo_err_set(err, LUO_EINPUT, "tensor `%s` of `%s` has shape %s.", t->name,
-                                      file->path, luo_str_get(&text));
+                                      luo_tensor_file_path(file, t), luo_str_get(&text));
     luo_str_free(&text);
     return st;
 }
@@ -193,12 +193,13 @@ static luo_status load_piece(const loader *l, const luo_piece *p, size_t elem)
 static luo_status check_unused(const loader *l)
 {
     for (int32_t i = 0; l->which == LUO_ARRAY_WEIGHT && i < l->file->head.n; i++) {
-        const char *name = l->file->head.at[i].name;
+        const luo_file_tensor *t = &l->file->head.at[i];
+        const char *name = t->name;
         if (l->used[i] || luo_hf_not_a_weight(l->model, name)) continue;
         return luo_err_set(l->err, LUO_EINPUT,
                            "tensor `%.80s` of `%s` has no place in model `%s`; a file of that "
                            "model is expected.",
-                           name, l->file->path, l->model->name);
+                           name, luo_tensor_file_path(l->file, t), l->model->name);
     }
     return LUO_OK;
 }

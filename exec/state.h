@@ -56,8 +56,9 @@ luo_status luo_hf_name(const luo_model *model, const luo_param *param, luo_hf_te
  * embedding's) and zeroes the moments. Names may lack `model.` (llama) or have `transformer.` in
  * front (gpt). Errors: LUO_EINPUT missing tensor, other shape or dtype, a tensor that the model has
  * no place for, broken file, bytes that are not those of a checksum, each named; LUO_EPARSE;
- * LUO_EUNREP as luo_hf_name. Each rank maps the file, verifies its share of the tensors and takes its
- * regions: all ranks have to succeed. Weights may be partly filled after an error. */
+ * LUO_EUNREP as luo_hf_name. Each rank maps the file, verifies its share of the tensors and takes
+ * its regions: all ranks have to succeed. Weights may be partly filled after an error. path may be
+ * that of the index of a model in several files. */
 luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
                                   luo_share share, luo_err *err);
 
@@ -103,8 +104,8 @@ typedef struct luo_found {
     luo_passed *passed; /* newer ones that cannot be read */
 } luo_found;
 
-/* Newest checkpoint under dir of at most `until` steps (INT64_MAX: any), or dir itself if it is one,
- * whose files are there and as long as their heads say. Broken ones are added to out->passed.
+/* Newest checkpoint under dir of at most `until` steps (INT64_MAX: any), or dir itself if it is
+ * one, whose files are there and as long as their heads say. Broken ones are added to out->passed.
  * Errors: LUO_EINPUT there is none. Owner: arena. */
 luo_status luo_checkpoint_find(luo_arena *arena, const char *dir, int64_t until, luo_found *out,
                                luo_err *err);

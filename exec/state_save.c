@@ -281,7 +281,7 @@ luo_status luo_state_save(const luo_state *s, const luo_model *model, const char
                           luo_err *err)
 {
     saver v = {
-        .s = s, .gather = gather, .arena = luo_arena_new(0), .file = {.file = {.fd = -1}}, .err = err};
+        .s = s, .gather = gather, .arena = luo_arena_new(0), .file.file.fd = -1, .err = err};
     v.st = v.arena ? list_items(&v, model) : luo_err_nomem(err);
     if (v.st == LUO_OK) save_all(&v, path, which, n);
     *parted = v.parted;

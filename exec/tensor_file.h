@@ -4,22 +4,39 @@
 #include "core/io/replace.h"
 #include "core/io/safetensors_head.h"
 
-typedef struct luo_tensor_file {
+typedef struct luo_tensor_part { /* a file */
     const char *path;
     const unsigned char *map;
     size_t bytes;
-    luo_safetensors head;
+    int64_t data;   /* bytes in front of its first tensor */
+    int64_t before; /* bytes of the parts before it */
+} luo_tensor_part;
+
+typedef struct luo_tensor_file {
+    const char *path; /* as given */
+    int32_t nparts;
+    luo_tensor_part *parts;
+    size_t bytes; /* of all parts */
+    luo_safetensors head; /* tensors of all parts; data: of a single one */
 } luo_tensor_file;
 
-/* The file must not change while it is open. Errors: LUO_EINPUT missing or broken; LUO_EPARSE; each
- * names the file; LUO_ENOMEM. Owner: names belong to arena, the mapping is given back by close. */
+/* A safetensors file, or the index of several (core/io/safetensors_index.h), which then count as
+ * one. They must not change while they are open. Errors: LUO_EINPUT missing or broken, or an index
+ * that says something else than its files; LUO_EPARSE; each names the file; LUO_ENOMEM.
+ * Owner: names belong to arena, the mappings are given back by close. */
 luo_status luo_tensor_file_open(luo_arena *arena, const char *path, luo_tensor_file *out,
                                 luo_err *err);
 void luo_tensor_file_close(luo_tensor_file *f);
 static inline const unsigned char *luo_tensor_file_at(const luo_tensor_file *f,
                                                       const luo_file_tensor *t)
 {
-    return f->map + f->head.data + t->begin;
+    const luo_tensor_part *p = &f->parts[t->part];
+    return p->map + p->data + t->begin;
+}
+/* Of the file that has it. */
+static inline const char *luo_tensor_file_path(const luo_tensor_file *f, const luo_file_tensor *t)
+{
+    return f->parts[t->part].path;
 }
 
 /* Which tensors a rank verifies: of `ranks` ranks each has a share, and all together have all. */
@@ -45,7 +62,7 @@ typedef struct luo_tensor_writer {
 } luo_tensor_writer;
 
 /* Begins the file that is to replace PATH with the head of at[0..n), whose places it sets, and,
- * where the file can be gone back in, checksums. Owner: at stays the caller's and lives until close.
+ * where the file can be gone back in, checksums. Owner: at stays the caller's, until close.
  * Errors: LUO_EIO, LUO_ENOMEM; nothing is left then. */
 luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_file_tensor *at,
                                   int32_t n, luo_err *err);

@@ -4,6 +4,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of bytes behind those whose checksum is `before`; 0: of none. So parts give what the whole gives. */
+/* Of bytes behind those whose checksum is `before`; 0: of none. Parts give what the whole gives. */
 uint32_t luo_checksum(uint32_t before, const void *bytes, size_t n);
 #endif

@@ -200,7 +200,7 @@ static luo_status take_sum(luo_file_tensor *t, const char *text, luo_err *err)
     return LUO_OK;
 }
 
-/* Of all tensors or of none: a key that was damaged would hide what it guards. at[0..n): by name. */
+/* Of all tensors or of none: a damaged key would hide what it guards. at[0..n): by name. */
 static luo_status take_sums(const json_t *metadata, luo_file_tensor *at, int32_t n, luo_err *err)
 {
     const char *key;

@@ -43,6 +43,7 @@ typedef struct luo_file_tensor {
     int64_t begin, end; /* bytes behind the head */
     bool summed;        /* the file has a checksum of it: */
     uint32_t checksum;
+    int32_t part; /* of a model in several files: which one; else 0 */
 } luo_file_tensor;
 
 typedef struct luo_safetensors {

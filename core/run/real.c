@@ -52,7 +52,7 @@ static const char *reason(luo_run *r, const char *text)
     return luo_arena_strndup(r->arena, text, n);
 }
 
-/* A process died while all of them started: nobody knows which device it was, and the plan stays. */
+/* A process died while all of them started: nobody knows whose it was, and the plan stays. */
 static luo_status died_at_start(luo_run *r, const char *text, luo_err *err)
 {
     r->died = r->unplanned = true;

@@ -590,7 +590,8 @@ START_TEST(no_folder)
 END_TEST
 
 LUO_SUITE("exec.checkpoint", LUO_T(any_plan_to_any), LUO_T(contents), LUO_T(kept),
-          LUO_T(same_step_again), LUO_T(finding), LUO_T(damaged), LUO_T(nothing_to_find), LUO_T(names_of_folders),
+          LUO_T(same_step_again), LUO_T(finding), LUO_T(damaged),
+          LUO_T(nothing_to_find), LUO_T(names_of_folders),
           LUO_T_N(another_run, LUO_ROWS(others)), LUO_T(killed_while_saving),
           LUO_T(killed_by_the_clock), LUO_T_N(disk_full, 6), LUO_T(disk_full_of_weights),
           LUO_T(no_folder))

@@ -24,7 +24,8 @@ static const char golden[] = "\xc0\0\0\0\0\0\0\0"
                              "{\"__metadata__\":{\"format\":\"pt\",\"crc32:a\":\"c3872656\","
                              "\"crc32:b\\\"\":\"8d3a01b8\"},"
                              "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
-                             "\"b\\\"\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[8,16]}}      "
+                             "\"b\\\"\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[8,16]}}"
+                             "      "
                              "\0\0\x80\x3f\0\0\0\xc0"
                              "\0\0\0\0\0\0\xe0\x3f";
 
@@ -432,6 +433,134 @@ START_TEST(llama_variants)
 }
 END_TEST
 
+/* ---- a model in several files ---- */
+
+static char part_path[2][96];
+
+/* Tensors first, first + 2 .. of a file as a file of their own, with their names in the index. */
+static void put_half(const luo_tensor_file *whole, int first, luo_str *index)
+{
+    luo_file_tensor t[64];
+    luo_tensor_writer w;
+    luo_err err = {0};
+    int32_t n = 0;
+    snprintf(part_path[first], sizeof part_path[first], "%s.%d", path, first);
+    for (int32_t i = first; i < whole->head.n; i += 2) {
+        t[n++] = whole->head.at[i];
+        if (index->at[index->len - 1] != '{') luo_str_addc(index, ',');
+        luo_str_addf(index, "\"%s\": \"%s\"", t[n - 1].name,
+                     strrchr(part_path[first], '/') + 1);
+    }
+    ck_assert_int_eq(luo_tensor_writer_open(&w, part_path[first], t, n, &err), LUO_OK);
+    for (int32_t i = first; i < whole->head.n; i += 2) {
+        const luo_file_tensor *x = &whole->head.at[i];
+        ck_assert_int_eq(luo_tensor_writer_put(&w, luo_tensor_file_at(whole, x),
+                                               (size_t)(x->end - x->begin), &err),
+                         LUO_OK);
+    }
+    ck_assert_int_eq(luo_tensor_writer_close(&w, true, &err), LUO_OK);
+}
+
+static void put_index(const char *text)
+{
+    FILE *f = fopen(path, "w");
+    ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static luo_status load_whole(state_world *w, luo_err *err)
+{
+    return luo_state_load_weights(&w->state[0], &w->model, path, alone, err);
+}
+
+START_TEST(several_files)
+{
+    state_world w;
+    luo_err err = {0};
+    luo_str index = {0};
+    luo_tensor_file whole;
+    const luo_model model = small();
+    state_open(&w, "1: [0]*1", &model, 0, 4);
+    llama_file("model.", LUO_FILE_F32, true, NULL);
+    ck_assert_int_eq(luo_tensor_file_open(w.arena, path, &whole, &err), LUO_OK);
+    luo_str_add(&index, "{\"metadata\": {}, \"weight_map\": {");
+    for (int i = 0; i < 2; i++) put_half(&whole, i, &index);
+    luo_str_add(&index, "}}");
+    luo_tensor_file_close(&whole);
+    ck_assert_int_eq(load_whole(&w, &err), LUO_OK);
+    const int64_t n = piece_of(&w, "lm_head.weight")->weight_frame.volume;
+    void *want = luo_arena_calloc(w.arena, (size_t)n, 4);
+    memcpy(want, piece_of(&w, "lm_head.weight")->weight, 4 * (size_t)n);
+    memset(piece_of(&w, "lm_head.weight")->weight, 0, 4 * (size_t)n);
+    put_index(luo_str_get(&index));
+    ck_assert_msg(load_whole(&w, &err) == LUO_OK, "%s", err.text);
+    ck_assert_mem_eq(piece_of(&w, "lm_head.weight")->weight, want, 4 * (size_t)n);
+
+    FILE *f = fopen(part_path[1], "r+b"); /* its last byte */
+    ck_assert(f && fseek(f, -1, SEEK_END) == 0 && fputc('x', f) == 'x' && fclose(f) == 0);
+    ck_assert_int_eq(load_whole(&w, &err), LUO_EINPUT);
+    ck_assert_msg(strstr(err.text, part_path[1]) && strstr(err.text, "is damaged"), "%s", err.text);
+    ck_assert_int_eq(rename(part_path[0], part_path[1]), 0);
+    ck_assert_int_eq(load_whole(&w, &err), LUO_EINPUT);
+    ck_assert_ptr_nonnull(strstr(err.text, "no such file"));
+    luo_str_free(&index);
+    state_close(&w);
+    unlink(path);
+    unlink(part_path[1]);
+}
+END_TEST
+
+static const struct {
+    const char *text, *says;
+    luo_status st;
+} indices[] = {
+    {"{\"weight_map\": {\"a\": \"GOOD\"}}", NULL, LUO_OK},
+    {"{\"weight_map\": {\"b\": \"GOOD\"}}",
+     "tensor `b` is not in the file that it names; an index and files that belong together are "
+     "expected.",
+     LUO_EINPUT},
+    {"{\"weight_map\": {}}",
+     "this is JSON without a `weight_map`; a safetensors file, or the index of several, is "
+     "expected.",
+     LUO_EINPUT},
+    {"{\"weight_map\": {\"a\": \"../a\"}}",
+     "`a` in `weight_map` is no name of a file; one beside the index is expected.", LUO_EINPUT},
+    {"{\"weight_map\": {\"a\": 7}}",
+     "`a` in `weight_map` is no name of a file; one beside the index is expected.", LUO_EINPUT},
+    {"{\"weight_map\": {\"a\": \"GO", "this begins like JSON and is none at line 1 (", LUO_EPARSE},
+};
+
+START_TEST(any_index)
+{
+    luo_file_tensor t = {.name = "a", .dtype = LUO_FILE_F32, .rank = 1, .dim = {1}};
+    char text[256], good[96], want[400];
+    luo_arena *arena = luo_arena_new(0);
+    luo_tensor_file f;
+    luo_tensor_writer w;
+    luo_err err = {0};
+    put_file("", 0);
+    snprintf(good, sizeof good, "%s.part", path);
+    ck_assert_int_eq(luo_tensor_writer_open(&w, good, &t, 1, &err), LUO_OK);
+    ck_assert_int_eq(luo_tensor_writer_put(&w, "abcd", 4, &err), LUO_OK);
+    ck_assert_int_eq(luo_tensor_writer_close(&w, true, &err), LUO_OK);
+    const char *at = strstr(indices[_i].text, "GOOD");
+    const int n = at ? (int)(at - indices[_i].text) : (int)strlen(indices[_i].text);
+    snprintf(text, sizeof text, "%.*s%s%s", n, indices[_i].text,
+             at ? strrchr(good, '/') + 1 : "", at ? at + 4 : "");
+    put_index(text);
+    ck_assert_int_eq(luo_tensor_file_open(arena, path, &f, &err), indices[_i].st);
+    if (indices[_i].st == LUO_OK) {
+        ck_assert_mem_eq(luo_tensor_file_at(&f, luo_safetensors_find(&f.head, "a")), "abcd", 4);
+        luo_tensor_file_close(&f);
+    } else {
+        snprintf(want, sizeof want, "`%s`: %s", path, indices[_i].says);
+        ck_assert_msg(strncmp(err.text, want, strlen(want)) == 0, "%s", err.text);
+    }
+    luo_arena_free(arena);
+    unlink(path);
+    unlink(good);
+}
+END_TEST
+
 START_TEST(gpt_variants)
 {
     static char name[16][96];
@@ -536,5 +665,6 @@ END_TEST
 LUO_SUITE("exec.safetensors", LUO_T(golden_file), LUO_T(as_python_writes),
           LUO_T_N(broken_files, LUO_ROWS(broken)), LUO_T_N(short_files, (int)sizeof golden - 1),
           LUO_T(no_file), LUO_T(any_byte_changed), LUO_T(halves), LUO_T(strides),
-          LUO_T_N(llama_variants, LUO_ROWS(variants)), LUO_T_N(gpt_variants, 2),
+          LUO_T_N(llama_variants, LUO_ROWS(variants)),
+          LUO_T(several_files), LUO_T_N(any_index, LUO_ROWS(indices)), LUO_T_N(gpt_variants, 2),
           LUO_T_N(wrong_models, 6))

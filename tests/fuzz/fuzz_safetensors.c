@@ -1,6 +1,7 @@
 /* tests/fuzz/fuzz_safetensors.c: libFuzzer target of the head of safetensors files: what is
  * accepted lies inside the file without gap, and its head is written and read back the same. */
 #include "core/io/safetensors_head.h"
+#include "core/io/safetensors_index.h"
 #include "tests/fuzz/fuzz_io.h"
 
 static void inside(const luo_safetensors *f, size_t size)
@@ -51,6 +52,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         want(err.text[0] && luo_status_exit(st) == 3);
     }
+    luo_safetensors_index index;
+    const luo_status of_index =
+        luo_safetensors_index_read(arena, (const char *)data, size, &index, &err);
+    want(of_index == LUO_OK ? index.nfiles > 0 : luo_status_exit(of_index) == 3);
     luo_arena_free(arena);
     return 0;
 }
