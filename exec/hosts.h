@@ -16,7 +16,7 @@ typedef struct luo_hosts {
 } luo_hosts;
 
 /* First words of the lines of a file, comments left out: a hostfile, or a batch system's list.
- * Errors: LUO_EIO, LUO_ENOMEM. Owner: arena. */
+ * Errors: LUO_EINPUT, LUO_ENOMEM. Owner: arena. */
 luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out, luo_err *err);
 /* Hosts of "a[1-3,7],b" (Slurm): the first and the last of each item, which is enough to find one
  * that is not this. Owner: arena. */
