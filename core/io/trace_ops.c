@@ -9,11 +9,16 @@ static const char *slice_name(const luo_instr *in, const luo_slot *slot)
 {
     bool send = false, receive = false;
     switch ((luo_instr_kind)in->kind) {
-    case LUO_INSTR_COMPUTE: return in->recompute ? "recompute" : luo_phase_name(in->phase);
-    case LUO_INSTR_COLLECTIVE: return luo_coll_name(in->coll);
-    case LUO_INSTR_LOCAL: return "local";
-    case LUO_INSTR_IO: return "io";
-    case LUO_INSTR_P2P: break;
+    case LUO_INSTR_COMPUTE:
+        return in->recompute ? "recompute" : luo_phase_name(in->phase);
+    case LUO_INSTR_COLLECTIVE:
+        return luo_coll_name(in->coll);
+    case LUO_INSTR_LOCAL:
+        return "local";
+    case LUO_INSTR_IO:
+        return "io";
+    case LUO_INSTR_P2P:
+        break;
     }
     for (int32_t i = 0; slot && i < slot->nmessage; i++) {
         send |= slot->message[i].send;
@@ -51,8 +56,9 @@ static int by_start(const void *a, const void *b)
 }
 
 /* The time in which no stream of the device is busy, as `wait` slices on its compute track. Gaps
- * below a microsecond are launch and rounding, not waiting. */
-static bool add_waits(luo_tstep *c, int32_t device, const luo_when *busy, int64_t n)
+ * below a microsecond are launch and rounding, not waiting. before: where that track ended when
+ * the step began; steps are rounded one by one, so that may be later than the step's start. */
+static bool add_waits(luo_tstep *c, int32_t device, int64_t before, const luo_when *busy, int64_t n)
 {
     enum { LEAST_NS = 1000 };
     luo_titem x = luo_trace_item(LUO_TITEM_WAIT, c->t->cluster->devices[device].node + 1,
@@ -69,12 +75,14 @@ static bool add_waits(luo_tstep *c, int32_t device, const luo_when *busy, int64_
         qsort(w, (size_t)n, sizeof *w, by_start);
         w[n] = (luo_when){c->end, c->end};
     }
-    int64_t until = c->start;
+    int64_t until = c->start > before ? c->start : before;
+    int64_t *last = c->t->track_end + 8 * device + LUO_STREAM_COMPUTE;
     for (int64_t i = 0; ok && i <= n; i++) {
         if (w[i].ts - until >= LEAST_NS) {
             x.ts = until;
             x.dur = w[i].ts - until;
             ok = luo_trace_add(c->t, x);
+            if (w[i].ts > *last) *last = w[i].ts;
         }
         if (w[i].end > until) until = w[i].end;
     }
@@ -119,6 +127,7 @@ static int by_turn(const void *a, const void *b)
 static bool add_device(luo_tstep *c, const luo_program *p, int64_t first, int64_t n)
 {
     const size_t mark = luo_arena_mark(c->t->scratch);
+    const int64_t before = c->t->track_end[8 * p->device + LUO_STREAM_COMPUTE];
     turn *order = LUO_NEW_N(c->t->scratch, turn, n);
     bool ok = order != NULL;
     for (int64_t i = 0; ok && i < n; i++) order[i] = (turn){c->at[first + i].ts, first + i};
@@ -126,7 +135,8 @@ static bool add_device(luo_tstep *c, const luo_program *p, int64_t first, int64_
     for (int64_t i = 0; ok && i < n; i++) choose_row(c, p, order[i].record);
     luo_arena_reset(c->t->scratch, mark);
     for (int64_t k = first; ok && k < first + n; k++) ok = add_slice(c, p, k);
-    return ok && add_waits(c, p->device, c->at + first, n) && luo_trace_memory(c, p, first, n);
+    return ok && add_waits(c, p->device, before, c->at + first, n) &&
+           luo_trace_memory(c, p, first, n);
 }
 
 /* Draws device after device until the room is used up; false: out of memory. */

@@ -201,6 +201,41 @@ START_TEST(whole)
 END_TEST
 
 /* At every limit the file is sound, within the limit but for names, and says what is missing. */
+/* Steps that follow each other at once and are rounded one by one: a kernel or a wait that ends
+ * with its step does not reach into the next. */
+START_TEST(steps_in_a_row)
+{
+    static const luo_segment seg = {LUO_PHASE_F, 0, 8, 0, 1};
+    static const luo_run_task task = {0, 0};
+    static const luo_instr in = {.phase = LUO_PHASE_F, .slot = -1, .exchange = -1};
+    const luo_role role = {.ninstr = 1, .nseg = 1, .instr = &in, .seg = &seg};
+    const luo_op_info op = {"mm", "matmul", 0};
+    const luo_program p = {.device = 0, .ntask = 1, .tasks = &task};
+    const luo_programs set = {.n = 1, .at = &p, .nroles = 1, .roles = &role, .nops = 1, .ops = &op};
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "row");
+    luo_trace *t = luo_trace_new(&f->cluster, 0);
+    luo_trace_counts counts;
+    luo_err err = {0};
+    double now_s = 0;
+    for (int step = 0; step < 200; step++) { /* every second one waits last, the others first */
+        const double s = 10.3e-6, wait_s = 5.4e-6 + 0.37e-9 * step;
+        const double at_s = step % 2 ? 0 : wait_s;
+        const luo_op_record rec = {0, 0, 0, at_s, at_s + s, LUO_OK};
+        const luo_step_result result = {
+            .end_s = s + wait_s, .n = 1, .nrecords = 1, .records = &rec};
+        ck_assert_int_eq(luo_trace_step(t, step, 0, now_s, &set, &result, &err), LUO_OK);
+        now_s += s + wait_s;
+    }
+    const char *path = written(f, t, dir);
+    ck_assert_msg(luo_trace_lint(path, &counts, &err) == LUO_OK, "%s", err.text);
+    ck_assert_int_eq(counts.slices, 400);
+    luo_trace_free(t);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 START_TEST(limits)
 {
     fixture *f = fix_new();
@@ -335,5 +370,5 @@ START_TEST(cut)
 }
 END_TEST
 
-LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)),
-          LUO_T(cut))
+LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T(steps_in_a_row), LUO_T(limits),
+          LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut))
