@@ -36,6 +36,9 @@ static luo_status more(luo_ahead *a, double until_s, const luo_change **changes,
     luo_run *r = a->run;
     const double wanted_s = until_s - r->t0;
     double run_s = wanted_s;
+    if (luo_run_interrupted(r))
+        return luo_err_set(err, LUO_ECANCELED, "the run was interrupted in step %lld.",
+                           (long long)r->step);
     LUO_TRY(luo_events_peek_on(r->events, &run_s, changes, n, err));
     a->whole_s = run_s >= wanted_s ? fmax(until_s, run_s + r->t0) : run_s + r->t0;
     a->given += *n;

@@ -100,10 +100,11 @@ static luo_status lose(luo_run *r, const luo_step_result *s, int32_t attempt, do
         if (r->real) r->state = LUO_FAILED;
         return luo_err_set(err, s->status, "%s", s->text);
     }
-    if (++r->failures > FAILURES_IN_A_ROW)
-        return luo_err_set(err, LUO_EBACKEND, "step %lld failed %d times in a row (%s); a policy "
-                           "or events that let it end are needed.", (long long)r->step,
-                           FAILURES_IN_A_ROW, s->text);
+    if (++r->failures > FAILURES_IN_A_ROW) {
+        r->state = LUO_LOST;
+        return luo_run_event(r, "lost", r->cause, r->acting->name, "", false, 0,
+                             "no attempt of the step comes through", err);
+    }
     r->news |= LUO_NEWS_FAIL;
     r->failed_since_s = start_s;
     if (r->unplanned && r->deaths > r->opts->max_restarts)

@@ -10,7 +10,6 @@
 #include "core/base/quantity.h"
 #include "core/run/reach.h"
 #include "core/run/run.h"
-#include "core/run/reach.h"
 
 /* ---- helpers of all files ---- */
 
@@ -18,11 +17,16 @@ luo_status luo_run_timeline(luo_run *r, luo_span_kind kind, double start_s, doub
                             bool blocking, bool redone, int64_t bytes, luo_err *err)
 {
     if (!r->sink->timeline) return LUO_OK;
-    const luo_row_timeline row = {.start_s = start_s, .end_s = end_s, .kind = kind,
-                                  .blocking = blocking, .redone = redone, .step = r->step,
-                                  .bytes = bytes, .plan = r->plan,
-                                  .event = kind == LUO_SPAN_STEP || kind == LUO_SPAN_CHECKPOINT
-                                               ? "" : r->cause};
+    const luo_row_timeline row = {
+        .start_s = start_s,
+        .end_s = end_s,
+        .kind = kind,
+        .blocking = blocking,
+        .redone = redone,
+        .step = r->step,
+        .bytes = bytes,
+        .plan = r->plan,
+        .event = kind == LUO_SPAN_STEP || kind == LUO_SPAN_CHECKPOINT ? "" : r->cause};
     return r->sink->timeline(r->sink->ctx, &row, err);
 }
 
@@ -31,8 +35,14 @@ luo_status luo_run_event(luo_run *r, const char *phase, const char *id, const ch
                          luo_err *err)
 {
     if (!r->sink->event) return LUO_OK;
-    const luo_row_event row = {.t_s = r->t_s, .value = value, .step = r->step, .has_value = has,
-                               .id = id, .phase = phase, .kind = kind, .target = target,
+    const luo_row_event row = {.t_s = r->t_s,
+                               .value = value,
+                               .step = r->step,
+                               .has_value = has,
+                               .id = id,
+                               .phase = phase,
+                               .kind = kind,
+                               .target = target,
                                .detail = detail};
     return r->sink->event(r->sink->ctx, &row, err);
 }
@@ -70,9 +80,8 @@ luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
         if (strcmp(r->warnings[i], text) == 0) return LUO_OK;
     if (r->nwarnings == r->cap_warnings) {
         const int32_t more = r->cap_warnings ? 2 * r->cap_warnings : 16;
-        const char **at = luo_arena_grow(r->arena, r->warnings,
-                                         (size_t)r->cap_warnings * sizeof *at,
-                                         (size_t)more * sizeof *at);
+        const char **at = luo_arena_grow(
+            r->arena, r->warnings, (size_t)r->cap_warnings * sizeof *at, (size_t)more * sizeof *at);
         if (!at) return luo_err_nomem(err);
         r->warnings = at;
         r->cap_warnings = more;
@@ -98,7 +107,8 @@ luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err)
     LUO_TRY(luo_events_advance(r->events, t_s, r->step, err));
     luo_run_news(r);
     if (!luo_events_hushed(r->events)) return LUO_OK;
-    return luo_run_warn(r, err, "processes wrote %d rows between two steps that ended well; what "
+    return luo_run_warn(r, err,
+                        "processes wrote %d rows between two steps that ended well; what "
                         "they did after that counts, but is not in events.csv and truth.csv",
                         LUO_EVENT_ROWS);
 }
@@ -120,8 +130,7 @@ luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int6
     return luo_run_advance(r, r->t_s, err);
 }
 
-luo_status luo_run_span(luo_run *r, luo_span_kind kind, double seconds, int64_t bytes,
-                        luo_err *err)
+luo_status luo_run_span(luo_run *r, luo_span_kind kind, double seconds, int64_t bytes, luo_err *err)
 {
     return luo_run_span_until(r, kind, r->t_s + seconds, bytes, err);
 }
@@ -141,8 +150,10 @@ static luo_status unknown_policy(const char *name, luo_err *err)
     luo_str s = {0};
     for (int32_t i = 0; i < n; i++)
         luo_str_addf(&s, "%s`%s`", i == 0 ? "" : i == n - 1 ? " or " : ", ", names[i]);
-    const luo_status st = luo_err_set(err, LUO_EINPUT, "policy `%s` can not run here; %s is "
-                                      "expected.", name, luo_str_get(&s));
+    const luo_status st = luo_err_set(err, LUO_EINPUT,
+                                      "policy `%s` can not run here; %s is "
+                                      "expected.",
+                                      name, luo_str_get(&s));
     luo_str_free(&s);
     return st;
 }
@@ -155,26 +166,37 @@ static luo_status check_options(luo_run *r, luo_err *err)
     r->acting = r->policy;
     if (!r->policy) return unknown_policy(p->name, err);
     if (steps == seconds)
-        return luo_err_set(err, LUO_EINPUT, "`extent` has %s; exactly one of `steps` and "
-                           "`duration_s` is expected.", steps ? "both" : "neither");
+        return luo_err_set(err, LUO_EINPUT,
+                           "`extent` has %s; exactly one of `steps` and "
+                           "`duration_s` is expected.",
+                           steps ? "both" : "neither");
     if (p->planner_measured && !r->opts->clock)
-        return luo_err_set(err, LUO_EINPUT, "policy `%s` has `planner_time` `measured`, and there "
-                           "is no clock here; use `fixed`.", p->name);
+        return luo_err_set(err, LUO_EINPUT,
+                           "policy `%s` has `planner_time` `measured`, and there "
+                           "is no clock here; use `fixed`.",
+                           p->name);
     if (p->window_steps < 1 || p->window_steps > LUO_WINDOW_MAX)
-        return luo_err_set(err, LUO_EINPUT, "policy `%s` has `window_steps` %d; 1 to %d is "
-                           "expected.", p->name, p->window_steps, LUO_WINDOW_MAX);
+        return luo_err_set(err, LUO_EINPUT,
+                           "policy `%s` has `window_steps` %d; 1 to %d is "
+                           "expected.",
+                           p->name, p->window_steps, LUO_WINDOW_MAX);
     return LUO_OK;
 }
 
 static luo_status open_backend(luo_run *r, luo_err *err)
 {
     const luo_scenario *sc = r->sc;
-    const luo_backend_config config = {
-        .cluster = sc->cluster, .stack = &sc->stack, .model = sc->model,
-        .dtype = luo_run_plan(r)->plan->dtype, .options = r->opts->options, .comm = r->opts->comm,
-        .fold = r->opts->fold, .one_comm_stream = r->opts->one_comm_stream,
-        .compute_sigma = r->policy->bound ? 0 : sc->compute_sigma,
-        .comm_sigma = r->policy->bound ? 0 : sc->comm_sigma, .seed = sc->seed};
+    const luo_backend_config config = {.cluster = sc->cluster,
+                                       .stack = &sc->stack,
+                                       .model = sc->model,
+                                       .dtype = luo_run_plan(r)->plan->dtype,
+                                       .options = r->opts->options,
+                                       .comm = r->opts->comm,
+                                       .fold = r->opts->fold,
+                                       .one_comm_stream = r->opts->one_comm_stream,
+                                       .compute_sigma = r->policy->bound ? 0 : sc->compute_sigma,
+                                       .comm_sigma = r->policy->bound ? 0 : sc->comm_sigma,
+                                       .seed = sc->seed};
     LUO_TRY(r->backend->open(&config, &r->b, err));
     r->t0 = r->backend->now ? r->backend->now(r->b) : 0;
     return r->real ? luo_real_begin(r, err) : LUO_OK;
@@ -204,16 +226,20 @@ static luo_status warn_of_links(luo_run *r, luo_err *err)
     for (int32_t i = 0; i < r->sc->nevents; i++)
         links |= r->sc->events[i].kind == LUO_EVENT_LINK || r->sc->events[i].kind == LUO_EVENT_FLAP;
     if (!links || r->backend->caps & LUO_CAP_LINK_EVENTS) return LUO_OK;
-    return luo_run_warn(r, err, "backend `%s` does not slow links down; link events only break "
-                        "them", r->backend->name);
+    return luo_run_warn(r, err,
+                        "backend `%s` does not slow links down; link events only break "
+                        "them",
+                        r->backend->name);
 }
 
 static luo_status check_ranks(const luo_run *r, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
     if (r->opts->ranks == 0 || u->ndev <= r->opts->ranks) return LUO_OK;
-    return luo_err_set(err, LUO_EINPUT, "plan %016" PRIx64 " has %d devices and there are %d "
-                       "ranks; a larger `--ranks` is needed.", u->hash, u->ndev, r->opts->ranks);
+    return luo_err_set(err, LUO_EINPUT,
+                       "plan %016" PRIx64 " has %d devices and there are %d "
+                       "ranks; a larger `--ranks` is needed.",
+                       u->hash, u->ndev, r->opts->ranks);
 }
 
 /* All that can be known before anything is started; `check` asks the same. */
@@ -277,10 +303,15 @@ static luo_status boundary(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status loop(luo_run *r, luo_err *err)
+bool luo_run_interrupted(const luo_run *r)
+{
+    return r->opts->interrupted && *r->opts->interrupted;
+}
+
+static luo_status steps(luo_run *r, luo_err *err)
 {
     while (!luo_run_is_over(r)) {
-        if (r->opts->interrupted && *r->opts->interrupted) {
+        if (luo_run_interrupted(r)) {
             r->state = LUO_INTERRUPTED;
             return LUO_OK;
         }
@@ -297,15 +328,31 @@ static luo_status loop(luo_run *r, luo_err *err)
     return luo_ckpt_last(r, err);
 }
 
+/* What is stopped in the middle of a step leaves no trace of that step. */
+static luo_status loop(luo_run *r, luo_err *err)
+{
+    const luo_status st = steps(r, err);
+    if (st != LUO_ECANCELED || !luo_run_interrupted(r)) return st;
+    r->state = LUO_INTERRUPTED;
+    return LUO_OK;
+}
+
 static const int64_t PROGRAM_BYTES = INT64_C(2) << 30; /* compiled plans kept at once */
 
 static luo_status begin(luo_run *r, const luo_scenario *scenario, int32_t policy,
                         const luo_run_opts *opts, const luo_sink *sink, luo_err *err)
 {
-    *r = (luo_run){.arena = luo_arena_new(1 << 20), .scratch = luo_arena_new(1 << 16),
-                   .sc = scenario, .spec = &scenario->policies[policy], .opts = opts, .sink = sink,
-                   .backend = opts->backend, .cause = "", .last_event_step = -1,
-                   .memory_factor = 1, .program_bytes = PROGRAM_BYTES};
+    *r = (luo_run){.arena = luo_arena_new(1 << 20),
+                   .scratch = luo_arena_new(1 << 16),
+                   .sc = scenario,
+                   .spec = &scenario->policies[policy],
+                   .opts = opts,
+                   .sink = sink,
+                   .backend = opts->backend,
+                   .cause = "",
+                   .last_event_step = -1,
+                   .memory_factor = 1,
+                   .program_bytes = PROGRAM_BYTES};
     return r->arena && r->scratch ? prepare(r, err) : luo_err_nomem(err);
 }
 
@@ -333,12 +380,16 @@ luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const lu
     luo_status st = begin(&r, scenario, policy, opts, sink, err);
     if (st == LUO_OK) st = open_backend(&r, err);
     if (st == LUO_OK) st = loop(&r, err);
-    if (r.b && st == LUO_OK) st = luo_report_end(&r, err);
-    else if (r.b && r.state == LUO_FAILED) luo_report_end(&r, &(luo_err){0}); /* st tells why */
+    if (r.b && st == LUO_OK)
+        st = luo_report_end(&r, err);
+    else if (r.b && r.state == LUO_FAILED)
+        luo_report_end(&r, &(luo_err){0}); /* st tells why */
     if (r.b) r.backend->close(r.b);
     if (st == LUO_OK && r.state == LUO_LOST)
-        st = luo_err_set(err, LUO_ENO, "policy `%s` lost the run in step %" PRId64 " at %.3f s; a "
-                         "policy that survives failures is needed.", r.spec->name, r.step, r.t_s);
+        st = luo_err_set(err, LUO_ENO,
+                         "policy `%s` lost the run in step %" PRId64 " at %.3f s; a "
+                         "policy that survives failures is needed.",
+                         r.spec->name, r.step, r.t_s);
     end(&r);
     return st;
 }

@@ -343,6 +343,9 @@ luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *ro
  * its buffers. */
 luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err);
 
+/* Told to stop: who works long within a step returns LUO_ECANCELED then. */
+bool luo_run_interrupted(const luo_run *r);
+
 /* ahead.c */
 /* Changes from now on into the request, dated in the backend's clock, and a way to those after. */
 luo_status luo_run_look_ahead(luo_run *r, luo_ahead *a, luo_step_request *q, luo_err *err);

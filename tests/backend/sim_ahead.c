@@ -266,4 +266,42 @@ START_TEST(failures_are_noticed)
 }
 END_TEST
 
-LUO_SUITE("backend.ahead", LUO_T(slowness_is_integrated), LUO_T_N(failures_are_noticed, 10))
+/* ---- a run that is told to stop within a long step ---- */
+
+static volatile int stop;
+
+static luo_status stop_at_event(void *ctx, const luo_row_event *row, luo_err *err)
+{
+    (void)ctx;
+    (void)row;
+    (void)err;
+    stop = 1;
+    return LUO_OK;
+}
+
+/* The third step would last a thousand times as long as it was thought to. */
+START_TEST(stops_within_a_step)
+{
+    static const int32_t shape[3] = {1, 2, 1};
+    luo_err err = {0};
+    luo_sink sink = fake_sink;
+    const luo_run_opts opts = {
+        .backend = &luo_sim_backend, .comm = LUO_COMM_FLOW, .fold = true, .interrupted = &stop};
+    prepare(5, shape);
+    fake_reset();
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:0", 0, 0);
+    events[0].slowdown = 1000;
+    events[0].trigger = LUO_AT_STEP;
+    events[0].at[0] = 2;
+    events[1] = fixture_event("later", LUO_EVENT_STRAGGLER, "device:0", 1e6, 0);
+    events[1].slowdown = 2;
+    sc.nevents = 2;
+    sink.event = stop_at_event;
+    ck_assert_msg(luo_run_policy(&sc, 0, &opts, &sink, &err) == LUO_OK, "%s", err.text);
+    ck_assert_str_eq(fake.summary.state, "interrupted");
+    ck_assert_int_eq(fake.summary.steps_done, 2);
+}
+END_TEST
+
+LUO_SUITE("backend.ahead", LUO_T(slowness_is_integrated), LUO_T_N(failures_are_noticed, 10),
+          LUO_T(stops_within_a_step))

@@ -113,8 +113,10 @@ START_TEST(restart_survives_a_failure)
     const double read = 14 * (double)parameters / 1e9;
     ck_assert_double_ge(s->restart_s, 60 + read);
     ck_assert_double_lt(s->restart_s, 60 + read + 1);
-    if (_i == 1) ck_assert_double_gt(s->checkpoint_s, 4 * read * (1 - 1e-9));
-    else ck_assert_double_eq(s->checkpoint_s, 0);
+    if (_i == 1)
+        ck_assert_double_gt(s->checkpoint_s, 4 * read * (1 - 1e-9));
+    else
+        ck_assert_double_eq(s->checkpoint_s, 0);
     ck_assert_int_eq(fake.nplans, 2);
     const luo_plan *p = fake.plans[1].plan;
     for (int32_t i = 0; i < p->npipelines; i++)
@@ -201,6 +203,41 @@ START_TEST(nothing_comes_back)
 }
 END_TEST
 
+static char lost_detail[64];
+
+static luo_status keep_lost(void *ctx, const luo_row_event *row, luo_err *err)
+{
+    (void)ctx;
+    (void)err;
+    if (strcmp(row->phase, "lost") == 0)
+        snprintf(lost_detail, sizeof lost_detail, "%s", row->detail);
+    return LUO_OK;
+}
+
+/* Devices fail so often that no attempt comes to its end: the run is lost. */
+START_TEST(no_attempt_comes_through)
+{
+    luo_err err = {0};
+    luo_sink sink = fake_sink;
+    prepare("restart", 10, 0);
+    processes[0] = (luo_process){.id = "p",
+                                 .target = "device:[0-7]",
+                                 .kind = LUO_EVENT_FAIL,
+                                 .dist = LUO_DIST_EXPONENTIAL,
+                                 .mean_s = 0.4,
+                                 .life = {.duration_s = 0.001}};
+    sc.processes = processes;
+    sc.nprocesses = 1;
+    spec.planner_s = spec.restart_s = sc.detect_fail_s = 0.1;
+    sc.truth = false;
+    sink.event = keep_lost; /* too many rows to keep */
+    sink.timeline = NULL;
+    sink.switched = NULL;
+    ck_assert_int_eq(luo_run_policy(&sc, 0, &opts, &sink, &err), LUO_ENO);
+    ck_assert_str_eq(lost_detail, "no attempt of the step comes through");
+}
+END_TEST
+
 /* Announced 60 s ahead: the node is gone before it goes, nothing is lost. */
 START_TEST(announced_leave_costs_no_step)
 {
@@ -218,14 +255,18 @@ END_TEST
 
 START_TEST(dead_link_and_crash)
 {
-    static const luo_cause software = {.cause = "software", .kind = LUO_EVENT_FAIL,
-                                       .scope = LUO_SCOPE_JOB, .count = 1};
+    static const luo_cause software = {
+        .cause = "software", .kind = LUO_EVENT_FAIL, .scope = LUO_SCOPE_JOB, .count = 1};
     events[0] = fixture_event("nic", LUO_EVENT_FAIL, "link:g0-2/nic0", 7, 200);
     prepare("restart", 30, 1);
     if (_i == 1) {
-        processes[0] = (luo_process){.id = "c", .target = "device:[0-7]", .ncauses = 1,
-                                     .kind = LUO_EVENT_CAUSES, .causes = &software,
-                                     .observed_devices = 8, .observed_s = 20};
+        processes[0] = (luo_process){.id = "c",
+                                     .target = "device:[0-7]",
+                                     .ncauses = 1,
+                                     .kind = LUO_EVENT_CAUSES,
+                                     .causes = &software,
+                                     .observed_devices = 8,
+                                     .observed_s = 20};
         sc.processes = processes;
         sc.nprocesses = 1;
         sc.nevents = 0;
@@ -261,8 +302,11 @@ END_TEST
 START_TEST(auto_period)
 {
     prepare("restart", 60, 0);
-    processes[0] = (luo_process){.id = "f", .target = "device:[0-7]", .kind = LUO_EVENT_FAIL,
-                                 .dist = LUO_DIST_EXPONENTIAL, .mean_s = 1e6};
+    processes[0] = (luo_process){.id = "f",
+                                 .target = "device:[0-7]",
+                                 .kind = LUO_EVENT_FAIL,
+                                 .dist = LUO_DIST_EXPONENTIAL,
+                                 .mean_s = 1e6};
     sc.processes = processes;
     sc.nprocesses = 1;
     sc.checkpoint.kind = LUO_CHECKPOINT_AUTO;
@@ -334,11 +378,26 @@ START_TEST(planner_starts_the_run)
 }
 END_TEST
 
-static void bad_policy(void) { spec.name = "malleux"; }
-static void bad_extent(void) { sc.duration_s = 5; }
-static void bad_clock(void) { spec.planner_measured = true; }
-static void bad_batch(void) { sc.batch_sequences = 1; }
-static void bad_window(void) { spec.window_steps = 0; }
+static void bad_policy(void)
+{
+    spec.name = "malleux";
+}
+static void bad_extent(void)
+{
+    sc.duration_s = 5;
+}
+static void bad_clock(void)
+{
+    spec.planner_measured = true;
+}
+static void bad_batch(void)
+{
+    sc.batch_sequences = 1;
+}
+static void bad_window(void)
+{
+    spec.window_steps = 0;
+}
 static void bad_planner(void)
 {
     sc.plan = NULL;
@@ -421,14 +480,21 @@ START_TEST(busy_runs_repeat)
     int32_t n = 0;
     for (int twice = 0; twice < 2; twice++) {
         prepare(names[_i % 3], 400, 0);
-        processes[0] = (luo_process){.id = "slow", .target = "device:[0-7]",
-                                     .kind = LUO_EVENT_STRAGGLER, .dist = LUO_DIST_WEIBULL,
-                                     .mean_s = 900, .shape = 0.7, .slowdown_between = {1.2, 4},
+        processes[0] = (luo_process){.id = "slow",
+                                     .target = "device:[0-7]",
+                                     .kind = LUO_EVENT_STRAGGLER,
+                                     .dist = LUO_DIST_WEIBULL,
+                                     .mean_s = 900,
+                                     .shape = 0.7,
+                                     .slowdown_between = {1.2, 4},
                                      .life = {.dist = LUO_DIST_EXPONENTIAL, .mean_s = 60}};
-        processes[1] = (luo_process){.id = "die", .target = "device:[0-7]", .kind = LUO_EVENT_FAIL,
-                                     .dist = LUO_DIST_EXPONENTIAL, .mean_s = 4000,
-                                     .life = {.dist = LUO_DIST_LOGNORMAL, .median_s = 100,
-                                              .sigma = 0.8}};
+        processes[1] =
+            (luo_process){.id = "die",
+                          .target = "device:[0-7]",
+                          .kind = LUO_EVENT_FAIL,
+                          .dist = LUO_DIST_EXPONENTIAL,
+                          .mean_s = 4000,
+                          .life = {.dist = LUO_DIST_LOGNORMAL, .median_s = 100, .sigma = 0.8}};
         sc.seed = (uint64_t)_i / 3 + 1;
         sc.processes = processes;
         sc.nprocesses = _i % 3 == 1 ? 2 : 1;
@@ -456,9 +522,8 @@ LUO_SUITE("run.driver", LUO_T_N(quiet_run, 3), LUO_T(static_endures_a_straggler)
           LUO_T(rebalance_moves_micro_batches), LUO_T_N(failure_ends_static_and_rebalance, 2),
           LUO_T_N(restart_survives_a_failure, 2), LUO_T(without_checkpoints_all_is_redone),
           LUO_T(restart_drops_and_takes_back), LUO_T(restart_does_not_return_for_little),
-          LUO_T(waits_for_repair), LUO_T(nothing_comes_back),
-          LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2),
-          LUO_T(checkpoints), LUO_T(auto_period), LUO_T(change_inside_a_step),
-          LUO_T(duration_and_lengths), LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run),
-          LUO_T_N(refused, LUO_ROWS(bad)), LUO_T(too_big), LUO_T(interrupted),
-          LUO_T_N(busy_runs_repeat, 15))
+          LUO_T(waits_for_repair), LUO_T(nothing_comes_back), LUO_T(no_attempt_comes_through),
+          LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2), LUO_T(checkpoints),
+          LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
+          LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run), LUO_T_N(refused, LUO_ROWS(bad)),
+          LUO_T(too_big), LUO_T(interrupted), LUO_T_N(busy_runs_repeat, 15))
