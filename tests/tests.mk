@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: storm-host gpu-programs check-gpu bench-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
+.PHONY: storm storm-host gpu-programs check-gpu bench-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -19,8 +19,8 @@ papers: ## replay the published evaluations: ours beside what was published, tab
 
 check: ## install what is missing, build, run every test (6 to 7 minutes with the build on 2 cores)
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK)
-	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK) $(STORM)
+	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(STORM) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
 
 check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
 	@./tests/deps.sh build torch
@@ -35,10 +35,17 @@ check-all: ## check with 10 to 100 times the random cases, a long real run, sani
 	    ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
 	@LUOSHU=$(abspath $(BIN)) ./tests/long.sh
 	@LUOSHU=$(abspath $(BIN)) ./tests/straggler.sh
+	@$(MAKE) --no-print-directory storm
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory fuzz
 
-# A program of several files: its own rule. Sources of other storms begin with another name.
+# Programs of several files: rules of their own. Sources of storm-host begin with `host`.
+STORM := $(B)/tests/storm/storm
+STORM_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(filter-out tests/storm/host%,$(wildcard tests/storm/*.c))))
+$(STORM): $(STORM_OBJ) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CORE_LIBS) -lm -o $@
+storm: $(BIN) $(STORM) ## STORM_N (2000) random scenarios simulated from LUO_SEED (1) on, and what has to hold afterwards
+	@LUOSHU=$(abspath $(BIN)) STORM_N=$(or $(STORM_N),2000) nice $(STORM)
 STORM_HOST := $(B)/tests/storm/host
 STORM_HOST_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/storm/host*.c)))
 $(STORM_HOST): $(STORM_HOST_OBJ) $(CORE_LIB)
