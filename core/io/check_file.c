@@ -74,23 +74,43 @@ static luo_status kind_of_json(const luo_source *src, const json_t *root, luo_fi
     return unknown_kind(src, line, col, schema, diags);
 }
 
-static bool between(char c) /* names of columns */
+typedef struct header { /* the words of a first line */
+    const char *at[LUO_CSV_COLUMNS];
+    size_t len[LUO_CSV_COLUMNS];
+    int n;
+} header;
+
+static header split_header(const char *line, size_t len)
 {
-    return c == ',' || c == ' ' || c == '"' || c == '\t' || c == '\r';
+    header h = {.n = 0};
+    size_t from = 0;
+    for (size_t i = 0; i <= len; i++) {
+        const bool inside = i < len && (line[i] == 0 || !strchr(", \"\t\r", line[i]));
+        if (inside) continue;
+        if (i > from && h.n < LUO_CSV_COLUMNS) {
+            h.at[h.n] = line + from;
+            h.len[h.n++] = i - from;
+        }
+        from = i + 1;
+    }
+    return h;
+}
+
+static bool has_word(const header *h, const char *word)
+{
+    const size_t n = strlen(word);
+    for (int i = 0; i < h->n; i++)
+        if (h->len[i] == n && memcmp(h->at[i], word, n) == 0) return true;
+    return false;
 }
 
 /* The columns of the header that a table knows, and whether all it requires are there. */
-static int header_score(const luo_table *t, const char *line, size_t len, bool *whole)
+static int header_score(const luo_table *t, const header *h, bool *whole)
 {
     int hits = 0;
     *whole = true;
     for (int i = 0; i < t->n; i++) {
-        const char *name = t->columns[i].name;
-        const size_t n = strlen(name);
-        bool hit = false;
-        for (size_t at = 0; !hit && at + n <= len; at++)
-            hit = (at == 0 || between(line[at - 1])) && (at + n == len || between(line[at + n])) &&
-                  memcmp(line + at, name, n) == 0;
+        const bool hit = has_word(h, t->columns[i].name);
         hits += hit;
         if (!hit && t->columns[i].required) *whole = false;
     }
@@ -114,9 +134,10 @@ const luo_table *luo_table_of(const luo_source *src)
     const luo_table *all = luo_tables(&n);
     bool best_whole = false;
     if (len > 4096 || (!named && !memchr(line, ',', len))) return NULL;
+    const header h = split_header(line, len);
     for (int i = 0; i < n; i++) {
         bool whole;
-        const int score = header_score(&all[i], line, len, &whole);
+        const int score = header_score(&all[i], &h, &whole);
         if ((!whole && !named) || score == 0 || (best_whole && !whole)) continue;
         if (score > most || (whole && !best_whole)) {
             most = score;
