@@ -206,7 +206,7 @@ static luo_status run_all(luo_cli *cli, fleet *f, bool *whole)
     luo_status st = worst(f);
     luo_cli_flush(cli);
     luo_status last = tell_manifests(f, &err);
-    if (st == LUO_OK) last = luo_cli_fail(cli, last, &err); /* else it is known that all is not well */
+    if (st == LUO_OK) last = luo_cli_fail(cli, last, &err); /* else why it failed has been told */
     if (last == LUO_OK) last = luo_session_finish(cli, f->s, f->slot, got_signal != 0, whole);
     if (luo_status_exit(last) > luo_status_exit(st)) st = last;
     *whole &= !got_signal && !f->timed_out;

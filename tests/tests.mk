@@ -12,33 +12,6 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 # The long ones first, and those that wait beside those that compute.
 SCRIPTS := $(addprefix tests/,docs.sh faults.sh checkpoints.sh sets.sh real.sh cuda.sh golden.sh results.sh calibrate.sh gpu.sh)
 
-papers: ## replay the published evaluations: ours beside what was published, tables and figures
-	@./tests/deps.sh build
-	@$(MAKE) --no-print-directory -j2 $(BIN)
-	@LUOSHU=$(abspath $(BIN)) ./tests/papers.sh
-
-check: ## install what is missing, build, run every test (6 to 7 minutes with the build on 2 cores)
-	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK) $(STORM)
-	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(STORM) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
-
-check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
-	@./tests/deps.sh build torch
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK)
-	@LUOSHU=$(abspath $(BIN)) ./tests/torch/check.sh
-
-FUZZ_S ?= 60
-check-all: ## check with 10 to 100 times the random cases, a long real run, sanitizers, and FUZZ_S s of each fuzzer
-	@./tests/deps.sh build lint
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK)
-	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
-	    ./tests/run.sh $(SCRIPTS) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
-	@LUOSHU=$(abspath $(BIN)) ./tests/long.sh
-	@LUOSHU=$(abspath $(BIN)) ./tests/straggler.sh
-	@$(MAKE) --no-print-directory storm
-	@$(MAKE) --no-print-directory SAN=address,undefined check
-	@$(MAKE) --no-print-directory fuzz
-
 # Programs of several files: rules of their own. Sources of storm-host begin with `host`.
 STORM := $(B)/tests/storm/storm
 STORM_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(filter-out tests/storm/host%,$(wildcard tests/storm/*.c))))
@@ -52,6 +25,34 @@ $(STORM_HOST): $(STORM_HOST_OBJ) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CORE_LIBS) -lm -o $@
 storm-host: $(BIN) $(RANK) $(STORM_HOST) ## STORM_N (200) random real runs, struck, starved and resumed, beside one rank
 	@LUOSHU=$(abspath $(BIN)) STORM_N=$(or $(STORM_N),200) nice $(STORM_HOST)
+
+papers: ## replay the published evaluations: ours beside what was published, tables and figures
+	@./tests/deps.sh build
+	@$(MAKE) --no-print-directory -j2 $(BIN)
+	@LUOSHU=$(abspath $(BIN)) ./tests/papers.sh
+
+check: ## install what is missing, build, run every test (6 to 7 minutes with the build on 2 cores)
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK) $(STORM) $(STORM_HOST)
+	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(STORM) $(STORM_HOST) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
+
+check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
+	@./tests/deps.sh build torch
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK)
+	@LUOSHU=$(abspath $(BIN)) ./tests/torch/check.sh
+
+FUZZ_S ?= 60
+check-all: ## check with 10 to 100 times the random cases, a long real run, sanitizers, and FUZZ_S s of each fuzzer
+	@./tests/deps.sh build lint
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK) $(STORM) $(STORM_HOST)
+	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
+	    ./tests/run.sh $(SCRIPTS) $(STORM) $(STORM_HOST) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
+	@LUOSHU=$(abspath $(BIN)) ./tests/long.sh
+	@LUOSHU=$(abspath $(BIN)) ./tests/straggler.sh
+	@$(MAKE) --no-print-directory storm
+	@$(MAKE) --no-print-directory storm-host
+	@$(MAKE) --no-print-directory SAN=address,undefined check
+	@$(MAKE) --no-print-directory fuzz
 
 FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRC))
 FUZZ_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -I.

@@ -248,8 +248,8 @@ START_TEST(silent_while_saving)
     ck_assert_int_eq(rig_state(&g, LUO_STATE_SAVE, &step), LUO_ESTUCK);
     ck_assert_double_lt(luo_clock_s() - began, RIG_PATIENCE_S);
     ck_assert_msg(strstr(g.err.text, ": device 1 (rank 1, process "), "%s", g.err.text);
-    ck_assert_msg(strstr(g.err.text, " does not answer, and the ranks do not save the state; "), "%s",
-                  g.err.text);
+    ck_assert_msg(strstr(g.err.text, " does not answer, and the ranks do not save the state; "),
+                  "%s", g.err.text);
     ck_assert_double_ge(rig_gone_after(pid, 3, RIG_PATIENCE_S), 0);
     rig_close(&g);
 }

@@ -65,6 +65,7 @@ void storm_make_plan(storm_case *c, const char *path);
 enum { STORM_POLICIES = 2, STORM_LONGER_AT = 4, STORM_LONGER_BY = 8 };
 typedef struct storm_job {
     bool scenario, events;
+    bool picky; /* a policy may refuse the plan */
     const char *input; /* file of the plan or scenario */
     int npolicies;
     const char *policy[STORM_POLICIES]; /* folders of results; `plan` for a bare plan */

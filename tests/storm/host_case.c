@@ -142,7 +142,7 @@ static bool may_exit(const leg *l, int code)
     if (struck(l) && may_be_told(l, code)) return true;
     if (code == 1) return l->job.scenario && (l->job.events || struck(l)); /* a policy lost */
     if (code == 3 && l->resume) return l->damage.done || l->newest < 0;
-    if (code == 3) return l->job.scenario && !l->strike.struck; /* a policy refuses the plan */
+    if (code == 3) return l->job.picky;
     return code == 4 && l->trouble == DISK;
 }
 
@@ -238,6 +238,7 @@ static bool go_on(storm_case *c, const leg *l, leg *next, const char *name)
     next->steps = (found ? next->newest : 0) + storm_draw(c, 1, 4);
     if (next->steps > STORM_STEPS) return false;
     storm_make_job_again(c, &next->job, name, next->steps);
+    next->damage.done = l->strike.rot; /* perhaps: the run may have replaced them */
     if (found && !l->strike.rot && storm_chance(c, 40)) {
         storm_do_damage(c, next->resume, &next->damage);
     } else if (storm_chance(c, 35)) {

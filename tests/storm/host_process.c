@@ -34,7 +34,8 @@ void storm_nap(double seconds)
 double storm_patience(void)
 {
     const char *v = getenv("CK_TIMEOUT_MULTIPLIER");
-    return v && atof(v) > 1 ? atof(v) : 1;
+    const double times = v ? atof(v) : 1;
+    return times < 1 ? 1 : times > 8 ? 8 : times;
 }
 
 void storm_adopt(void)

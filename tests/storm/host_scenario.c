@@ -119,6 +119,7 @@ static void write_scenario(storm_case *c, storm_job *job)
     for (int i = 0; i < job->npolicies; i++) {
         const int k = (first + i) % KINDS_OF_POLICY;
         job->policy[i] = policies[k].name;
+        job->picky |= policies[k].plans;
         add_policy(c, &s, k);
     }
     const int events = (int)storm_draw(c, 0, 4);
