@@ -79,7 +79,7 @@ static bool raw_line(luo_csv *t, const char **line, size_t *len)
     if (t->file) {
         const ssize_t n = getline(&t->line_buf, &t->line_cap, t->file);
         if (n < 0) {
-            if (ferror(t->file)) complain(t, LUO_EINPUT, 0, "can not read on; check the file.");
+            if (ferror(t->file)) complain(t, LUO_EINPUT, 0, "the file cannot be read to its end.");
             return false;
         }
         *line = t->line_buf;
@@ -266,7 +266,7 @@ luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int 
 {
     luo_csv *t = open_table(path, columns, n, diags);
     if (!t) return NULL;
-    luo_err err;
+    luo_err err = {0};
     int fd;
     t->st = luo_input_open(path, LUO_INPUT_READ, "a readable table", &fd, &err);
     if (t->st == LUO_OK && !(t->file = fdopen(fd, "r"))) {

@@ -66,8 +66,8 @@ START_TEST(same_from_a_file)
     ck_assert(!luo_csv_next(t, c));
     ck_assert_int_eq(luo_csv_close(t), LUO_EINPUT);
     ck_assert_str_eq(diags.first->err.text,
-                     "cannot read `build/nothing.csv`: no such file or directory; a readable table is "
-                     "expected.");
+                     "cannot read `build/nothing.csv`: no such file or directory; a readable "
+                     "table is expected.");
     luo_arena_free(arena);
 }
 END_TEST
