@@ -5,6 +5,7 @@
 
 #include "cli/args.h"
 #include "core/base/arena.h"
+#include "core/base/work.h"
 #include "core/io/jsonw.h"
 
 #define LUO_VERSION "0.1.0"
@@ -17,6 +18,7 @@ typedef struct luo_cli {
     luo_str document;  /* of --json, and its writer; verbs add their keys */
     luo_jsonw json;
     bool as_json, quiet, verbose, color;
+    luo_work work;     /* --limit */
     int argc;          /* as given, for the manifest */
     char **argv;
 } luo_cli;

@@ -58,6 +58,7 @@ luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, lu
     const luo_args *a = &cli->args;
     LUO_TRY(luo_inputs_on_off(a, "plots", &s->plots, err));
     LUO_TRY(luo_args_number(a, "limit-s", 0, 0, 1e9, &s->limit_s, err));
+    s->run.work = &cli->work;
     s->force = luo_args_has(a, "force");
     s->keep_programs = luo_args_has(a, "keep-programs");
     s->verbose = luo_args_has(a, "verbose");

@@ -60,7 +60,8 @@ luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
     luo_err err = {0};
     int32_t n = 0;
     LUO_TRY(luo_read_plan(cli->arena, path, &p, &text, &cli->diags));
-    luo_status st = luo_plan_check(cli->arena, p, model, cluster, &found, &n);
+    luo_status st = luo_plan_check_work(p, &cli->work, &err);
+    if (st == LUO_OK) st = luo_plan_check(cli->arena, p, model, cluster, &found, &n);
     if (n > 0) luo_report_plan(&text, found, n, &cli->diags);
     if (st == LUO_OK && model) st = luo_plan_check_annotations(p, model, &err);
     if (err.text[0]) luo_report_err(&text, &err, &cli->diags);

@@ -55,6 +55,11 @@ static luo_status check_common(luo_cli *cli, const luo_verb *v)
     int which;
     luo_status st = luo_args_choice(&cli->args, "color", 0, colors, 3, &which, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    for (int i = 0; i < cli->args.nset; i++) {
+        if (strcmp(cli->args.set[i].option->name, "limit") != 0) continue;
+        st = luo_work_set(&cli->work, cli->args.set[i].value, &err);
+        if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    }
     if (cli->as_json && !v->json_schema)
         return luo_cli_error(cli, LUO_EUSAGE, "`%s` has no --json form; leave it out.", v->name);
     return LUO_OK;

@@ -48,6 +48,8 @@ luo_status luo_plan_sizes(luo_cli *cli, luo_uniform_opts *o, luo_err *err)
     int64_t b;
     int recompute;
     LUO_TRY(luo_args_int(a, "global-batch-size", 64, 1, 1 << 24, &o->batch_sequences, err));
+    LUO_TRY(luo_work_check(&cli->work, LUO_WORK_SEQUENCES, (double)o->batch_sequences,
+                           "`--global-batch-size` asks for", err));
     LUO_TRY(luo_args_int(a, "seq-length", 4096, 1, 1 << 24, &o->sequence_tokens, err));
     LUO_TRY(luo_args_int(a, "micro-batch-size", 0, 1, 1 << 20, &b, err));
     LUO_TRY(size(a, "tp", "tensor-model-parallel-size", 64, &o->tp, err));

@@ -22,7 +22,7 @@ static luo_status check_scenario(luo_cli *cli, const char *path, const context *
     luo_status worst = LUO_OK;
     const luo_run_opts opts = {
         .backend = c->real ? c->real->row : luo_backend_find(luo_backends, luo_nbackends, "sim"),
-        .fold = true, .clock = luo_wall_s, .ranks = c->ranks};
+        .fold = true, .clock = luo_wall_s, .ranks = c->ranks, .work = &cli->work};
     const luo_exec_options x = {.ranks = c->ranks};
     LUO_TRY(luo_read_scenario(cli->arena, path, NULL, &sc, NULL, &cli->diags));
     if (c->real) worst = luo_run_check_bounds(sc, err);

@@ -6,13 +6,37 @@
 #include "cli/cli.h"
 #include "cli/build_info.h"
 #include "cli/load.h"
+#include "core/base/quantity.h"
 #include "core/io/libraries.h"
+
+/* Both tables as they are. */
+static void print_limits(void)
+{
+    puts("Limits of work; --limit NAME=VALUE raises one and may be given several times.\n");
+    printf("  %-16s%12s  %s\n", "name", "default", "what it bounds");
+    for (int i = 0; i < LUO_WORKS; i++) {
+        const luo_work_id id = (luo_work_id)i;
+        printf("  %-16s%12lld  %s %s\n", luo_work_name(id), (long long)luo_work_default(id),
+               luo_work_name(id), luo_work_bounds(id));
+    }
+    puts("\nRanges of quantities, which nothing raises.\n");
+    printf("  %-32s%12s%12s  %s\n", "quantity", "lowest", "highest", "unit");
+    for (int i = LUO_Q_NONE + 1; i < LUO_QUANTITIES; i++) {
+        const luo_quantity *q = luo_quantity_at((luo_quantity_id)i);
+        printf("  %-32s%12.6g%12.6g  %s\n", q->name, q->lowest, q->highest,
+               *q->unit ? q->unit : "-");
+    }
+}
 
 luo_status luo_verb_help_run(luo_cli *cli)
 {
     LUO_TRY(luo_cli_files(cli, 0, 1, "at most one verb is"));
     if (cli->args.nfiles == 0) {
         luo_main_help(stdout);
+        return LUO_OK;
+    }
+    if (strcmp(cli->args.files[0], "limits") == 0) {
+        print_limits();
         return LUO_OK;
     }
     const luo_verb *v = luo_verb_find(cli->args.files[0]);

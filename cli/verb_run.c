@@ -9,7 +9,8 @@
 #include "core/io/files.h"
 #include "exec/launch.h"
 
-static luo_status find_backend(luo_cli *cli, luo_session *s, const luo_real_backend **out, luo_err *err)
+static luo_status find_backend(luo_cli *cli, luo_session *s, const luo_real_backend **out,
+                               luo_err *err)
 {
     if (!luo_args_has(&cli->args, "backend"))
         return luo_err_set(err, LUO_EUSAGE,
@@ -155,8 +156,8 @@ static luo_status take_checkpoints(luo_cli *cli, luo_scenario *sc, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status adjust(luo_cli *cli, luo_session *s, const luo_real_backend *b, luo_exec_options *x,
-                         luo_err *err)
+static luo_status adjust(luo_cli *cli, luo_session *s, const luo_real_backend *b,
+                         luo_exec_options *x, luo_err *err)
 {
     luo_scenario *sc = LUO_NEW(cli->arena, luo_scenario);
     if (!sc) return luo_err_nomem(err);

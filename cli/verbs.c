@@ -30,6 +30,8 @@ const int luo_ncommon_options = N(luo_common_options);
     {                                                                                              \
         "force", NULL, "use a folder that is not empty; new results replace old ones"              \
     }
+#define LIMIT \
+    {"limit", "NAME=VALUE", "raise a limit of work (`luoshu help limits`)"}
 #define MODEL                                                                                      \
     {                                                                                              \
         "model", "FILE", "model.yaml or a Hugging Face config.json"                                \
@@ -50,23 +52,26 @@ static const luo_option resolve_options[] = {
 };
 
 static const luo_option switch_options[] = {
-    MODEL, CLUSTER, PLANNER, {"reset", "WHEN", "balance counters: fused, bucket or tensor (fused)"},
+    MODEL, CLUSTER, LIMIT, PLANNER,
+    {"reset", "WHEN", "balance counters: fused, bucket or tensor (fused)"},
     DEAD,
 };
 
 static const luo_option check_options[] = {
-    MODEL, CLUSTER,
+    MODEL, CLUSTER, LIMIT,
     {"backend", "NAME", "scenarios: as `run` on host or cuda (as `sim`)"},
     {"ranks", "N", "scenarios: processes of that run (one per device)"},
 };
 
 static const luo_option explain_options[] = {
+    LIMIT,
     MODEL,
     CLUSTER,
     {"program", "DEVICE", "print the program of this device"},
 };
 
 static const luo_option plan_options[] = {
+    LIMIT,
     MODEL,
     CLUSTER,
     {"out", "FILE", "plan file; with --top also FILE-2.json .. (plan.json)"},
@@ -101,6 +106,7 @@ static const luo_option plan_options[] = {
 };
 
 static const luo_option sim_options[] = {
+    LIMIT,
     MODEL,
     CLUSTER,
     {"steps", "N", "steps; for a bare plan 3 by default"},
@@ -121,6 +127,7 @@ static const luo_option sim_options[] = {
 };
 
 static const luo_option run_options[] = {
+    LIMIT,
     {"backend", "NAME", "host, on processors, or cuda, on GPUs; required"},
     MODEL,
     CLUSTER,
@@ -324,13 +331,13 @@ const luo_verb luo_verbs[] = {
      NULL,
      luo_verb_plot_run},
     {"help",
-     "luoshu help [VERB]",
-     "Prints the list of verbs, or the help of one.",
+     "luoshu help [VERB|limits]",
+     "Prints the list of verbs, the help of one, or limits of work and ranges of quantities.",
      "this list, or the help of one verb",
      NULL,
      0,
      NULL,
-     {"luoshu help sim", NULL},
+     {"luoshu help sim", "luoshu help limits"},
      "0 2",
      NULL,
      luo_verb_help_run},

@@ -2,6 +2,7 @@
 #ifndef LUO_CORE_PLAN_PLAN_H
 #define LUO_CORE_PLAN_PLAN_H
 #include "core/base/str.h"
+#include "core/base/work.h"
 #include "core/cost/cluster.h"
 #include "core/graph/sched.h"
 
@@ -98,6 +99,8 @@ typedef struct luo_plan_finding {
  * Source: conventions.md 6. See: tests/unit/check_plan.c. */
 luo_status luo_plan_check(luo_arena *arena, const luo_plan *p, const luo_model *model,
                           const luo_cluster *cluster, luo_plan_finding **out, int32_t *n);
+/* Within the limits of work? Errors: LUO_E2BIG, with the part of the plan. */
+luo_status luo_plan_check_work(const luo_plan *p, const luo_work *limits, luo_err *err);
 /* Devices of the plan, ascending. */
 luo_status luo_plan_devices(luo_arena *arena, const luo_plan *p, int32_t **dev, int32_t *n,
                             luo_err *err);

@@ -610,6 +610,15 @@ static void check_annotations(checker *c)
     luo_map_free(&seen);
 }
 
+luo_status luo_plan_check_work(const luo_plan *p, const luo_work *limits, luo_err *err)
+{
+    double micro_batches = 0;
+    for (int32_t i = 0; i < p->npipelines; i++) micro_batches += p->pipelines[i].micro_batches;
+    const luo_status st =
+        luo_work_check(limits, LUO_WORK_MICRO_BATCHES, micro_batches, "the plan has", err);
+    return luo_err_part(err, st, "/pipelines");
+}
+
 luo_status luo_plan_check(luo_arena *arena, const luo_plan *p, const luo_model *model,
                           const luo_cluster *cluster, luo_plan_finding **out, int32_t *n)
 {

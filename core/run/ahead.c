@@ -42,11 +42,7 @@ static luo_status more(luo_ahead *a, double until_s, const luo_change **changes,
     LUO_TRY(luo_events_peek_on(r->events, &run_s, changes, n, err));
     a->whole_s = run_s >= wanted_s ? fmax(until_s, run_s + r->t0) : run_s + r->t0;
     a->given += *n;
-    if (a->given > LUO_AHEAD_ALL)
-        return luo_err_set(err, LUO_E2BIG,
-                           "step %lld meets more than %d changes of devices and "
-                           "links; rarer events, or a shorter step, are needed.",
-                           (long long)r->step, LUO_AHEAD_ALL);
+    LUO_TRY(luo_events_check_work(r->events, a->given, err));
     return shift(r, changes, *n, err);
 }
 

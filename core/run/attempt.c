@@ -9,7 +9,9 @@ enum { FAILURES_IN_A_ROW = 1000 };
 static bool wants_trace(const luo_run *r)
 {
     const luo_trace_steps *t = &r->opts->trace;
-    if (!r->sink->ops) return false;
+    if (!r->sink->ops || luo_run_plan(r)->operations >
+                             (double)luo_work_most(r->opts->work, LUO_WORK_OPERATIONS))
+        return false;
     switch (t->kind) {
     case LUO_TRACE_NONE: return false;
     case LUO_TRACE_ALL: return true;

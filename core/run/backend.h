@@ -101,13 +101,12 @@ typedef struct luo_ahead {
     double whole_s; /* all changes up to here were given; backend time */
     /* Changes in (whole_s, until_s], and whole_s moves on; it stays before until_s where there are
      * very many, then one asks again. The list lives until the next call. Errors: LUO_E2BIG more
-     * than LUO_AHEAD_ALL changes in one step; LUO_ENOMEM. */
+     * changes than the limit of work; LUO_ENOMEM. */
     luo_status (*more)(struct luo_ahead *a, double until_s, const luo_change **changes, int32_t *n,
                        luo_err *err);
     void *run;
     int64_t given;
 } luo_ahead;
-enum { LUO_AHEAD_ALL = 1 << 22 };
 
 typedef struct luo_step_request {
     const luo_programs *programs;

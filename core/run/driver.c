@@ -232,6 +232,29 @@ static luo_status warn_of_links(luo_run *r, luo_err *err)
                         r->backend->name);
 }
 
+static luo_status check_work(luo_run *r, luo_err *err)
+{
+    const luo_scenario *sc = r->sc;
+    static const luo_work defaults = {0};
+    const luo_work *most = r->opts->work ? r->opts->work : &defaults;
+    const double span = sc->duration_s > 0 ? sc->duration_s : INFINITY;
+    const double changes = luo_events_expected(r->events, span);
+    luo_events_set_work(r->events, most);
+    LUO_TRY(luo_work_check(most, LUO_WORK_EVENTS, sc->nevents, "the scenario has", err));
+    LUO_TRY(luo_work_check(most, LUO_WORK_CHANGES, changes, "the scenario asks for", err));
+    return luo_work_check(most, LUO_WORK_SEQUENCES, (double)sc->batch_sequences,
+                          "the scenario has", err);
+}
+
+/* Steps that are named are traced or refused; else too large ones are left out (plans.c). */
+static luo_status check_operations(const luo_run *r, luo_err *err)
+{
+    const int kind = (int)r->opts->trace.kind;
+    if (kind != LUO_TRACE_ALL && kind != LUO_TRACE_LIST) return LUO_OK;
+    return luo_work_check(r->opts->work, LUO_WORK_OPERATIONS, luo_run_plan(r)->operations,
+                          "the plan has", err);
+}
+
 static luo_status check_ranks(const luo_run *r, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
@@ -249,8 +272,10 @@ static luo_status prepare(luo_run *r, luo_err *err)
     LUO_TRY(check_options(r, err));
     LUO_TRY(luo_real_init(r, err));
     LUO_TRY(luo_events_new(r->arena, r->sc, (luo_event_log){r, log_event}, &r->events, err));
+    LUO_TRY(check_work(r, err));
     LUO_TRY(luo_run_first_plan(r, err));
     LUO_TRY(check_ranks(r, err));
+    LUO_TRY(check_operations(r, err));
     LUO_TRY(luo_detect_init(r->arena, r->sc->cluster->ndevices, r->spec->window_steps,
                             r->spec->replan_gap, &r->detect, err));
     LUO_TRY(make_arrays(r, err));

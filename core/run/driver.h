@@ -2,6 +2,7 @@
  * (design.md 3.5). The same for all backends. */
 #ifndef LUO_CORE_RUN_DRIVER_H
 #define LUO_CORE_RUN_DRIVER_H
+#include "core/base/work.h"
 #include "core/run/rows.h"
 #include "core/run/scenario.h"
 
@@ -27,6 +28,7 @@ typedef struct luo_run_opts {
     bool answer_deaths;      /* policy static: a process that dies is answered by a restart on the
                                 devices that are left, with their best uniform plan */
     int32_t max_restarts;    /* processes that may die without an event */
+    const luo_work *work; /* limits of work; NULL: the defaults */
     int32_t ranks;           /* processes, and so devices of a plan, at most; 0: any */
 } luo_run_opts;
 
@@ -38,8 +40,9 @@ typedef struct luo_run_opts {
 luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
                           const luo_sink *sink, luo_err *err);
 
-/* What luo_run_policy finds wrong before it opens the backend: options, targets of events, the first
- * plan (made, checked, compiled, weighed), what the policy asks of it. Nothing is started.
+/* What luo_run_policy finds wrong before it opens the backend: options, targets of events, limits
+ * of work, the first plan (made, checked, compiled, weighed), what the policy asks of it. Nothing is
+ * started.
  * Errors: those of luo_run_policy. */
 luo_status luo_run_check(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
                          luo_err *err);

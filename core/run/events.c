@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/run/events_state.h"
@@ -19,6 +20,11 @@ luo_status luo_event_room(luo_events *e, void *array, int32_t n, int32_t *cap, s
     memcpy(array, &at, sizeof at);
     *cap = more;
     return LUO_OK;
+}
+
+double luo_event_later(double now_s, double span_s)
+{
+    return fmax(now_s + span_s, nextafter(now_s, INFINITY));
 }
 
 luo_status luo_event_emit(luo_events *e, luo_event_state *s, const luo_occurrence *o,
@@ -125,6 +131,14 @@ static luo_status tick(luo_events *e, luo_event_state *s, luo_err *err)
     return luo_effect_start(e, s, source, choice, id, &d, err);
 }
 
+luo_status luo_events_check_work(const luo_events *e, int64_t more, luo_err *err)
+{
+    char subject[64];
+    if (!e->work || e->done + more <= luo_work_most(e->work, LUO_WORK_CHANGES)) return LUO_OK;
+    snprintf(subject, sizeof subject, "after %.9g s the scenario makes", e->state.now_s);
+    return luo_work_over(e->work, LUO_WORK_CHANGES, subject, err);
+}
+
 /* After `most` happenings it ends at the date of the last, all of that date included. */
 static luo_status run_until(luo_events *e, luo_event_state *s, double to_s, int64_t most,
                             luo_err *err)
@@ -135,6 +149,10 @@ static luo_status run_until(luo_events *e, luo_event_state *s, double to_s, int6
         if (next > to_s || next == INFINITY) break;
         if (k >= most && next > s->now_s) return LUO_OK;
         s->now_s = next;
+        if (!s->quiet) {
+            e->done++;
+            LUO_TRY(luo_events_check_work(e, 0, err));
+        }
         if (action <= clock) {
             const luo_action a = pop(s);
             LUO_TRY(act(e, s, &a, err));
@@ -369,6 +387,26 @@ const bool *luo_events_leaving(const luo_events *e)
 int64_t luo_events_tokens(const luo_events *e)
 {
     return e->state.tokens;
+}
+
+double luo_events_expected(const luo_events *e, double duration_s)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < e->nsources; i++) {
+        const luo_event_source *s = &e->sources[i];
+        const luo_event *ev = s->event;
+        double span = duration_s;
+        if (ev && s->life.duration_s > 0) span = fmin(span, s->life.duration_s);
+        if (span == INFINITY) continue; /* as long as the run lasts, and who knows how long */
+        if (s->process) sum += 2 * span / s->mean_s * s->target.choices->ndev;
+        else if (ev && ev->kind == LUO_EVENT_FLAP) sum += 2 * span / (ev->down_s + ev->up_s);
+    }
+    return sum;
+}
+
+void luo_events_set_work(luo_events *e, const luo_work *limits)
+{
+    e->work = limits;
 }
 
 const luo_overlap *luo_events_overlap(const luo_events *e)

@@ -23,6 +23,7 @@
  *   then processes by device. */
 #ifndef LUO_CORE_RUN_EVENTS_H
 #define LUO_CORE_RUN_EVENTS_H
+#include "core/base/work.h"
 #include "core/run/rows.h"
 #include "core/run/scenario.h"
 #include "core/run/world.h"
@@ -121,6 +122,13 @@ const luo_overlap *luo_events_overlap(const luo_events *e);
 enum { LUO_EVENT_ROWS = 100000 };
 void luo_events_progress(luo_events *e);
 bool luo_events_hushed(const luo_events *e); /* has that ever happened? */
+/* Changes by events and processes that are known beforehand in so many seconds (INFINITY: in any):
+ * those of flaps, and those to be expected of processes. */
+double luo_events_expected(const luo_events *e, double duration_s);
+/* More changes than the limit of work are refused from now on, by advance and step. */
+void luo_events_set_work(luo_events *e, const luo_work *limits);
+/* Are so many more than were committed within it? Errors: LUO_E2BIG. */
+luo_status luo_events_check_work(const luo_events *e, int64_t more, luo_err *err);
 /* Number fired so far. */
 int32_t luo_events_fired(const luo_events *e);
 #endif

@@ -146,7 +146,7 @@ int32_t luo_clocks_take(const luo_events *e, luo_event_state *s, luo_draws *draw
     const luo_event_source *src = &e->sources[c->source];
     *draws = c->draws;
     luo_draw_all(&c->rng, &src->life, &c->draws);
-    set_due(s, clock, c->due_s + gap(src, &c->draws));
+    set_due(s, clock, luo_event_later(c->due_s, gap(src, &c->draws)));
     return clock;
 }
 

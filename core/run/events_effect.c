@@ -388,7 +388,7 @@ luo_status luo_effect_toggle(luo_events *e, luo_event_state *s, int32_t effect, 
     luo_effect *f = &s->effects[effect];
     const luo_event *ev = e->sources[f->source].event;
     f->down = !f->down && !s->calm;
-    const double next_s = s->now_s + (f->down ? ev->down_s : ev->up_s);
+    const double next_s = luo_event_later(s->now_s, f->down ? ev->down_s : ev->up_s);
     if (!s->calm) LUO_TRY(push(e, s, effect, LUO_ACTION_TOGGLE, next_s, 0, err));
     return refresh(e, s, s->effects[effect].choice, err);
 }

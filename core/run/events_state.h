@@ -110,6 +110,8 @@ struct luo_events {
     const luo_choice **dev_choice, **node_choice, **nic_choice; /* made when first hit */
     int32_t noccurrences, cap_occurrences;
     luo_occurrence *occurrences;
+    const luo_work *work;
+    int64_t done;         /* happenings that were committed */
     luo_overlap overlap; /* the first that was cut */
     luo_event_state state, ahead;
     bool peeking; /* ahead is a copy of state, moved on */
@@ -150,6 +152,8 @@ luo_status luo_action_push(luo_events *e, luo_event_state *s, luo_action a, luo_
 bool luo_event_is_hushed(luo_events *e, const luo_event_source *src);
 luo_status luo_event_emit(luo_events *e, luo_event_state *s, const luo_occurrence *o,
                           const char *phase, luo_err *err);
+/* now + span, and later than now even where the span is below the resolution of dates. */
+double luo_event_later(double now_s, double span_s);
 /* Grows an array of the arena so that one more fits. */
 luo_status luo_event_room(luo_events *e, void *array, int32_t n, int32_t *cap, size_t bytes,
                           luo_err *err);

@@ -25,6 +25,8 @@ static luo_status deal_batch(luo_run *r, const luo_plan *p, luo_plan *out, luo_e
                            "the plan's micro-batches of %d; another batch is needed.",
                            r->sc->batch_sequences, size);
     const int64_t M = r->sc->batch_sequences / size;
+    LUO_TRY(luo_work_check(r->opts->work, LUO_WORK_MICRO_BATCHES, (double)M, "the batch gives",
+                           err));
     if (M < n)
         return luo_err_set(err, LUO_EINPUT, "the batch gives %" PRId64 " micro-batches for %d "
                            "pipelines; at least one each is needed.", M, n);

@@ -27,6 +27,26 @@ static luo_status check_plan(luo_run *r, const luo_plan *p, luo_err *err)
                  : luo_err_nomem(err);
 }
 
+static double count_operations(const luo_programs *set)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < set->n; i++) {
+        const luo_program *p = &set->at[i];
+        for (int32_t k = 0; k < p->ntask; k++) sum += set->roles[p->role].seg[p->tasks[k].seg].n;
+    }
+    return sum;
+}
+
+static luo_status warn_of_operations(luo_run *r, const luo_used_plan *u, luo_err *err)
+{
+    luo_err why = {0};
+    if (r->opts->trace.kind == LUO_TRACE_NONE || !r->sink->ops) return LUO_OK;
+    if (luo_work_check(r->opts->work, LUO_WORK_OPERATIONS, u->operations,
+                       "steps are not traced: the plan has", &why) == LUO_OK)
+        return LUO_OK;
+    return luo_run_warn(r, err, "%s", why.text);
+}
+
 static luo_status describe(luo_run *r, luo_used_plan *u, luo_err *err)
 {
     const luo_cluster *c = r->sc->cluster;
@@ -110,6 +130,8 @@ static luo_status compile(luo_run *r, luo_used_plan *u, int32_t index, luo_err *
 {
     LUO_TRY(luo_run_recompile(r, u, err));
     LUO_TRY(describe(r, u, err));
+    u->operations = count_operations(u->set);
+    LUO_TRY(warn_of_operations(r, u, err));
     return weigh(r, u, index, err);
 }
 
@@ -174,8 +196,9 @@ luo_status luo_run_use_plan(luo_run *r, const luo_plan *p, int64_t tokens, int32
     if (st == LUO_OK) *u = (luo_used_plan){.hash = hash, .sequence_tokens = tokens};
     if (st == LUO_OK) {
         u->plan = copy;
-        st = check_plan(r, copy, err);
+        st = luo_plan_check_work(copy, r->opts->work, err);
     }
+    if (st == LUO_OK) st = check_plan(r, copy, err);
     if (st == LUO_OK) st = compile(r, u, r->nplans, err);
     if (st == LUO_OK) st = remember(r, u, err);
     if (st == LUO_OK) {

@@ -28,6 +28,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
     int64_t last_use;
     int32_t ndev;
     int64_t sequence_tokens, sequences, tokens, micro_batches;
+    double operations;  /* of a step, all devices */
     double flops;       /* model FLOP of a step (accuracy.md 14.3) */
     double peak_flops;  /* per second, sum over its devices */
     double memory_ratio;
