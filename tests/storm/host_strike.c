@@ -11,10 +11,11 @@ static const char *const whom_names[] = {"a rank", "the launcher", "the coordina
 static const char *const when_names[] = {"after the start", "after the first rank", "after a row",
                                          "while a checkpoint is written"};
 
-/* A stopped launcher or coordinator cannot know of it: these wake up again. */
+/* A stopped launcher or coordinator cannot know of it: these wake up again. No SIGSEGV: Open MPI
+ * then prints a backtrace from its handler, in which a rank that was taking memory hangs. */
 static void draw_signal(storm_case *c, storm_strike *s)
 {
-    static const int rank[] = {SIGKILL, SIGKILL, SIGTERM, SIGSEGV, SIGSTOP},
+    static const int rank[] = {SIGKILL, SIGKILL, SIGTERM, SIGQUIT, SIGSTOP},
                      other[] = {SIGKILL, SIGKILL, SIGTERM, SIGINT, SIGSTOP};
     s->signal = (s->whom == STORM_RANK ? rank : other)[storm_draw(c, 0, 4)];
     if (s->signal == SIGSTOP && (s->whom != STORM_RANK || storm_chance(c, 50)))
