@@ -105,6 +105,8 @@ static luo_status find_news(luo_run *r, const luo_refusals *f, double limit_s, d
 luo_status luo_run_wait(luo_run *r, luo_refusals *f, bool *hope, luo_err *err)
 {
     double until_s, limit_s;
+    if (luo_run_interrupted(r))
+        return luo_err_set(err, LUO_ECANCELED, "the run was interrupted while it waited.");
     LUO_TRY(refuse(r, f, err));
     LUO_TRY(is_hope(r, f, &limit_s, hope, err));
     if (!*hope) return LUO_OK;

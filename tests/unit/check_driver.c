@@ -470,6 +470,31 @@ START_TEST(interrupted)
 }
 END_TEST
 
+static volatile int stopped;
+
+static luo_status stop_when_detected(void *ctx, const luo_row_event *row, luo_err *err)
+{
+    (void)ctx;
+    (void)err;
+    stopped |= strcmp(row->phase, "detected") == 0;
+    return LUO_OK;
+}
+
+/* Everything is down, and comes back late. */
+START_TEST(interrupted_waiting)
+{
+    luo_err err = {0};
+    luo_sink sink = fake_sink;
+    events[0] = fixture_event("all", LUO_EVENT_FAIL, "group:g0", 3, 1e6);
+    prepare("restart", 10, 1);
+    opts.interrupted = &stopped;
+    sink.event = stop_when_detected;
+    ck_assert_msg(luo_run_policy(&sc, 0, &opts, &sink, &err) == LUO_OK, "%s", err.text);
+    ck_assert_str_eq(fake.summary.state, "interrupted");
+    ck_assert_double_le(fake.summary.wait_s, 0);
+}
+END_TEST
+
 /* Random failures and stragglers under each policy: books balance, and the same run twice gives the
  * same rows. */
 START_TEST(busy_runs_repeat)
@@ -526,4 +551,4 @@ LUO_SUITE("run.driver", LUO_T_N(quiet_run, 3), LUO_T(static_endures_a_straggler)
           LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2), LUO_T(checkpoints),
           LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
           LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run), LUO_T_N(refused, LUO_ROWS(bad)),
-          LUO_T(too_big), LUO_T(interrupted), LUO_T_N(busy_runs_repeat, 15))
+          LUO_T(too_big), LUO_T(interrupted), LUO_T(interrupted_waiting), LUO_T_N(busy_runs_repeat, 15))
