@@ -161,6 +161,7 @@ static void judge_policy(storm_run *r, storm_counts *counts)
     storm_judge_files(r);
     if (!r->summary) return;
     r->total_s = json_number_value(json_object_get(r->summary, "total_s"));
+    r->kept = json_number_value(json_object_get(r->summary, "kept_tokens"));
     judge_trace(r);
     storm_judge_time(r);
     storm_judge_down(r);
@@ -171,6 +172,43 @@ static void judge_policy(storm_run *r, storm_counts *counts)
     counts->failures += (int)json_integer_value(json_object_get(r->summary, "restarts")) +
                         (int)json_integer_value(json_object_get(r->summary, "switches"));
     json_decref(r->summary);
+}
+
+/* Same plan, nobody slow, nothing drawn: what `static` does is what its plan can do while all its
+ * devices are there, and `oracle` is never behind that. With slow devices it may be: it spreads
+ * their loss over all, and a slow device that the plan hardly loads costs `static` nothing. */
+static bool comparable(const storm_case *c, const luo_scenario *sc)
+{
+    for (int32_t i = 0; i < sc->nevents; i++)
+        if (sc->events[i].kind == LUO_EVENT_STRAGGLER || sc->events[i].kind == LUO_EVENT_LENGTHS)
+            return false;
+    for (int32_t i = 0; i < sc->nprocesses; i++)
+        if (sc->processes[i].kind == LUO_EVENT_STRAGGLER ||
+            sc->processes[i].kind == LUO_EVENT_CAUSES)
+            return false;
+    for (int32_t i = 0; i < sc->cluster->nhealth; i++)
+        if (!sc->cluster->health[i].down) return false;
+    for (int32_t i = 0; i < sc->cluster->ngroups; i++)
+        if (sc->cluster->groups[i].base_slowdown > 1) return false;
+    return !c->noise;
+}
+
+static const storm_run *of_policy(const storm_run *all, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(all[i].policy->name, name) == 0 && !all[i].policy->planner &&
+            strcmp(all[i].state, "complete") == 0)
+            return &all[i];
+    return NULL;
+}
+
+static void judge_bound(const storm_run *all, int n, luo_str *why)
+{
+    const storm_run *bound = of_policy(all, n, "oracle"), *run = of_policy(all, n, "static");
+    if (!bound || !run || !comparable(run->c, run->scenario)) return;
+    if (bound->kept / bound->total_s < run->kept / run->total_s * (1 - 1e-6))
+        luo_str_addf(why, "%s keeps %.0f tokens in %.9f s, `oracle` %.0f in %.9f s\n", run->dir,
+                     run->kept, run->total_s, bound->kept, bound->total_s);
 }
 
 /* compare.csv says of each policy what its summary says. */
@@ -210,6 +248,7 @@ void storm_judge(const storm_case *c, const char *out, int exit, luo_str *why, s
         judge_policy(&r[i], counts);
     }
     judge_compare(r, sc->npolicies, out, why);
+    judge_bound(r, sc->npolicies, why);
 }
 
 /* ---- the same twice ---- */

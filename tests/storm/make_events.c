@@ -62,6 +62,7 @@ void storm_make_policies(storm_case *c)
     const int first = storm_pick(c, POLICIES), n = 1 + storm_pick(c, 3);
     for (int i = 0; i < n; i++) add_policy(c, (first + i * (1 + n)) % POLICIES);
     if (storm_one_in(c, 3) && c->nlines == 1) add_policy(c, (first + 1) % POLICIES);
+    if (n == 1 && first == ORACLE && c->nlines == 1) add_policy(c, STATIC);
 }
 
 /* ---- targets ---- */

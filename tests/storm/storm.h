@@ -123,7 +123,7 @@ typedef struct storm_run { /* of one policy */
     luo_str *why; /* what is wrong, a sentence a line; "" is good */
     storm_sheet steps, timeline, events, devices, ops, links;
     struct json_t *summary;
-    double total_s;
+    double total_s, kept; /* kept: tokens of steps that stayed */
     const char *state;
     int exit; /* of the command */
 } storm_run;
