@@ -41,8 +41,8 @@ luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const lu
                           const luo_sink *sink, luo_err *err);
 
 /* What luo_run_policy finds wrong before it opens the backend: options, targets of events, limits
- * of work, the first plan (made, checked, compiled, weighed), what the policy asks of it. Nothing is
- * started.
+ * of work, the first plan (made, checked, compiled, weighed), what the policy asks of it. Nothing
+ * is started.
  * Errors: those of luo_run_policy. */
 luo_status luo_run_check(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
                          luo_err *err);

@@ -306,8 +306,8 @@ static luo_status end_at_step(luo_events *e, int64_t step, luo_err *err)
     return LUO_OK;
 }
 
-/* Triggers of the next step. behind: it was done before this run began. What befell the cluster then
- * is over; the data of later steps are what they are because of what came before. */
+/* Triggers of the next step. behind: it was done before this run began. What befell the cluster
+ * then is over; the data of later steps are what they are because of what came before. */
 static luo_status trigger(luo_events *e, bool behind, luo_err *err)
 {
     luo_event_state *s = &e->state;

@@ -2,10 +2,10 @@
  *
  * Files: driver.c (the loop), attempt.c (one attempt of a step), ahead.c (what changes meanwhile),
  * sample.c (speeds of devices), drift.c (many small slow-downs), reentry.c (devices outside the
- * plan), ask.c (asking the policy), hope.c (waiting), answer.c (failures, decisions, how they are carried out),
- * move.c (state between devices), plans.c (compiled plans), account.c (where the time went),
- * checkpoint.c, real.c and pace.c (backends that hold data), bound.c (policy `oracle`), score.c
- * (what the detector saw), report.c and assume.c (rows of the end).
+ * plan), ask.c (asking the policy), hope.c (waiting), answer.c (failures, decisions, how they are
+ * carried out), move.c (state between devices), plans.c (compiled plans), account.c (where the time
+ * went), checkpoint.c, real.c and pace.c (backends that hold data), bound.c (policy `oracle`),
+ * score.c (what the detector saw), report.c and assume.c (rows of the end).
  * Times are run time; the backend's clock is run time + t0. */
 #ifndef LUO_CORE_RUN_RUN_H
 #define LUO_CORE_RUN_RUN_H
@@ -286,8 +286,8 @@ typedef struct luo_refusals {
     int32_t n;
 } luo_refusals;
 /* No plan is possible now: waits until that may have changed, or for the end of a run of given
- * length. *hope: false: it will not change, and nothing was waited for. *f: what was found so far in
- * this wait, {0} at first. */
+ * length. *hope: false: it will not change, and nothing was waited for. *f: what was found so far
+ * in this wait, {0} at first. */
 luo_status luo_run_wait(luo_run *r, luo_refusals *f, bool *hope, luo_err *err);
 
 /* answer.c */
