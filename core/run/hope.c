@@ -1,11 +1,11 @@
 /* Waiting for what a plan needs: is there hope, and when to ask again?
  *
  * Hope is what the policy itself says of the best picture there can still be: everything up that
- * can come back. So an event that brings nothing back is no hope, however often it comes, and neither
- * is a device that comes back where that is not enough. Two things are taken for granted, as they
- * hold for all policies: more devices never make a plan impossible, and slowness alone never does
- * (slow devices are everybody's last resort), so that the end of a straggler is no hope. Lengths
- * that will change are hope: another plan may fit then. */
+ * can come back. So an event that brings nothing back is no hope, however often it comes, and
+ * neither is a device that comes back where that is not enough. Two things are taken for granted,
+ * as they hold for all policies: more devices never make a plan impossible, and slowness alone
+ * never does (slow devices are everybody's last resort), so that the end of a straggler is no hope.
+ * Lengths that will change are hope: another plan may fit then. */
 #include <math.h>
 #include <string.h>
 

@@ -551,4 +551,5 @@ LUO_SUITE("run.driver", LUO_T_N(quiet_run, 3), LUO_T(static_endures_a_straggler)
           LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2), LUO_T(checkpoints),
           LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
           LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run), LUO_T_N(refused, LUO_ROWS(bad)),
-          LUO_T(too_big), LUO_T(interrupted), LUO_T(interrupted_waiting), LUO_T_N(busy_runs_repeat, 15))
+          LUO_T(too_big), LUO_T(interrupted), LUO_T(interrupted_waiting),
+          LUO_T_N(busy_runs_repeat, 15))
