@@ -1,5 +1,6 @@
 /* No failed device works. When which device was down is worked out from events.csv and the targets
  * of the scenario alone. */
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,8 +255,18 @@ static void judge_up(history *h)
     }
 }
 
+/* Rows of processes are left out where they would have no end; the run says so. */
+static bool rows_are_missing(const storm_run *r)
+{
+    const json_t *all = json_object_get(r->summary, "warnings");
+    for (size_t i = 0; i < json_array_size(all); i++)
+        if (strstr(json_string_value(json_array_get(all, i)), "is not in events.csv")) return true;
+    return false;
+}
+
 void storm_judge_down(storm_run *r)
 {
+    if (rows_are_missing(r)) return;
     history h = {.r = r, .ndevices = r->scenario->cluster->ndevices};
     begin(&h);
     for (int i = 0; i < r->events.rows; i++) take_row(&h, i);

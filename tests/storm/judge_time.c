@@ -110,7 +110,7 @@ static void judge_tokens(storm_run *r)
                     says);
     if (json_is_number(extent) && json_number_value(extent) > 1e-6 &&
         fabs(json_number_value(goodput) * json_number_value(extent) - says) >
-            1e-3 * json_number_value(extent) + 1e-6 * says)
+            1e-3 * json_number_value(extent) + 2e-9 * json_number_value(goodput) + 1e-9 * says)
         STORM_WRONG(r, "%s/summary.json: goodput over the extent is not %.0f tokens", r->dir, says);
 }
 

@@ -124,13 +124,13 @@ static void remove_all(const char *path)
     if (system(line) != 0) fprintf(stderr, "storm: `%s` is left\n", path);
 }
 
-/* What is refused only where the run gets to it: its length, a step with too many changes, a
- * collective of some plan for which a profile has no table. */
+/* What is refused only where the run gets to it: its length, limits of work, and what some later
+ * plan needs that the first did not (a table, a peak of another device). */
 static bool refused_later(const storm_end *sim)
 {
-    static const char *const says[] = {"a run lasts up to", "meets more than",
-                                       "is a mesh and has no"};
-    for (int i = 0; i < 3; i++)
+    static const char *const says[] = {"a run lasts up to", "--limit ", "is a mesh and has no",
+                                       "has no peak for dtype"};
+    for (int i = 0; i < 4; i++)
         if (strstr(sim->said, says[i])) return true;
     return false;
 }
