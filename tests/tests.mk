@@ -31,7 +31,7 @@ papers: ## replay the published evaluations: ours beside what was published, tab
 	@$(MAKE) --no-print-directory -j2 $(BIN)
 	@LUOSHU=$(abspath $(BIN)) ./tests/papers.sh
 
-check: ## install what is missing, build, run every test (6 to 7 minutes with the build on 2 cores)
+check: ## install what is missing, build, run every test (about 10 minutes with the build on 2 cores)
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK) $(STORM) $(STORM_HOST)
 	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(STORM) $(STORM_HOST) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
