@@ -3,6 +3,7 @@
  *
  * A step stays for good once a checkpoint behind it is valid. Until then it stands in `open`, or in
  * `fresh` while a checkpoint in front of it is still being written; going back empties both. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -180,7 +181,7 @@ luo_status luo_account_step(luo_run *r, const luo_step_result *result, double st
     luo_parts mean;
     luo_account_mean(r, result, seconds, &mean);
     for (int32_t i = 0; i < u->ndev; i++)
-        if (fabs(luo_parts_sum(&result->parts[i]) - own) > 1e-6 * own)
+        if (fabs(luo_parts_sum(&result->parts[i]) - own) > 1e-6 * own + 4 * DBL_EPSILON * end_s)
             return luo_err_set(err, LUO_EBUG, "the parts of device %d make %.9g s of a step of "
                                "%.9g s.", u->dev[i], luo_parts_sum(&result->parts[i]), own);
     add_parts(&to->parts, &mean, 1);

@@ -303,5 +303,21 @@ START_TEST(stops_within_a_step)
 }
 END_TEST
 
+/* Steps of milliseconds after thirty years: run time itself is no finer than a tenth of a
+ * microsecond there. */
+START_TEST(short_steps_late)
+{
+    static const int32_t shape[3] = {2, 1, 1};
+    const double step_s = quiet_step(shape);
+    prepare(20, shape);
+    spec.name = spec.label = "restart";
+    spec.restart_s = 1e9;
+    events[0] = fixture_event("gone", LUO_EVENT_FAIL, "device:0", 1.5 * step_s, 0.1 * step_s);
+    ck_assert_int_eq(run(1), LUO_OK);
+    ck_assert_int_eq(fake.summary.restarts, 1);
+    ck_assert_double_gt(fake.summary.total_s, 1e9);
+}
+END_TEST
+
 LUO_SUITE("backend.ahead", LUO_T(slowness_is_integrated), LUO_T_N(failures_are_noticed, 10),
-          LUO_T(stops_within_a_step))
+          LUO_T(stops_within_a_step), LUO_T(short_steps_late))
