@@ -8,7 +8,7 @@
 #include "core/io/io.h"
 #include "tests/storm/storm.h"
 
-enum { TOGGLES = 20000 };
+enum { TOGGLES = 1000000 };
 
 typedef struct outage {
     int32_t device;

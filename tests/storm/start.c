@@ -53,6 +53,8 @@ static void become(char *const *argv, const char *dir, const char *log, const st
 
 /* ---- what it uses ---- */
 
+static const uint64_t LARGE = 64 << 20;
+
 /* Memory of one process, if it belongs to the group. */
 static uint64_t resident_of(const char *pid, pid_t group, int *members)
 {
@@ -73,13 +75,30 @@ static uint64_t resident_of(const char *pid, pid_t group, int *members)
     return sscanf(at, "%ld", &pages) == 1 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
+/* Its share of what processes have in common, where that matters: they are forks of one another. */
+static uint64_t share_of(const char *pid, uint64_t whole)
+{
+    char path[64], line[256];
+    unsigned long long kib;
+    uint64_t bytes = whole;
+    snprintf(path, sizeof path, "/proc/%.20s/smaps_rollup", pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "Pss: %llu kB", &kib) == 1) bytes = (uint64_t)kib << 10;
+    if (f) fclose(f);
+    return bytes;
+}
+
 static uint64_t resident(pid_t group, int *members)
 {
     DIR *d = opendir("/proc");
     uint64_t sum = 0;
     *members = 0;
     for (const struct dirent *e; d && (e = readdir(d));)
-        if (isdigit((unsigned char)e->d_name[0])) sum += resident_of(e->d_name, group, members);
+        if (isdigit((unsigned char)e->d_name[0])) {
+            const uint64_t bytes = resident_of(e->d_name, group, members);
+            sum += bytes > LARGE ? share_of(e->d_name, bytes) : bytes;
+        }
     if (d) closedir(d);
     return sum;
 }
@@ -99,15 +118,15 @@ static void watch(pid_t pid, const storm_limits *l, storm_end *out)
 {
     const double began = wall_s();
     double ended = 0;
-    int how = 0, members = 0;
+    int how = 0, members = 0, large = 0; /* in a row: until its exec it is as large as we are */
     for (int round = 0;; round++) {
         if (ended == 0 && waitpid(pid, &how, WNOHANG) == pid) ended = wall_s();
         if (ended > 0 && kill(-pid, 0) < 0 && errno == ESRCH) break;
         const uint64_t bytes = round % 8 == 7 || ended > 0 ? resident(pid, &members) : 0;
-        if (bytes > out->peak_bytes) out->peak_bytes = bytes;
+        if (bytes > 0) large = bytes > l->memory_bytes ? large + 1 : 0;
+        if (bytes > out->peak_bytes && large != 1) out->peak_bytes = bytes;
         if (ended > 0 && members == 0) break;
-        if ((ended > 0 && wall_s() > ended + 5) || wall_s() > began + l->wall_s ||
-            bytes > l->memory_bytes) {
+        if ((ended > 0 && wall_s() > ended + 5) || wall_s() > began + l->wall_s || large > 2) {
             out->late = true;
             kill(-pid, SIGKILL);
         }
