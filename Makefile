@@ -48,6 +48,7 @@ SIM_LIB := $(B)/libluosim.a
 CLI_LIB := $(B)/libluocli.a
 EXEC_LIB := $(B)/libluoexec.a
 BIN := $(B)/luoshu
+LINK := luoshu
 RANK := $(B)/luoshu-rank
 
 UNIT_SRC := $(sort $(wildcard tests/unit/*.c tests/prop/*.c tests/diff/*.c tests/backend/*.c \
@@ -68,6 +69,7 @@ BENCH := $(patsubst tests/%.c,$(B)/tests/%,$(BENCH_SRC))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 
 include exec/cuda/cuda.mk
+include exec/bundle/bundle.mk
 
 .DEFAULT_GOAL := all
 .PHONY: all help FORCE
@@ -111,7 +113,7 @@ $(CLI_LIB): $(call obj,$(CLI_SRC)) $(B)/gen/embed.o
 # The coordinator's part of exec alone: nothing in it knows MPI.
 $(BIN): $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) $(LIBS) -o $@
-	@ln -sf $@ luoshu
+	$(if $(LINK),@ln -sf $@ $(LINK))
 
 # One process of a real run; knows neither cli nor sim.
 $(B)/luoshu-rank: $(B)/exec/main.o $(EXEC_LIB) $(CORE_LIB)

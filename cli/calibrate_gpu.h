@@ -21,7 +21,7 @@ typedef struct luo_gpu_calibration {
     double host_launch_us, host_exponent, host_error;
     bool host_weak[2];
     int32_t net_rows; /* collectives of several nodes; 0: net_ratio keeps its default */
-    double net_ratio, net_half_bytes, net_error;
+    luo_net_fitted net;
 } luo_gpu_calibration;
 
 /* The text of a fact `KEY TEXT`, "" without it. */

@@ -72,10 +72,10 @@ static luo_status fit_net(luo_gpu_calibration *c, luo_err *err)
         if (members < 1 || !(rate > 0)) continue;
         rows[n++] =
             (luo_net_row){r->coll, r->nodes, members,   (double)members / g->devices_per_node,
-                          rate,    r->bytes, r->seconds};
+                          rate,    r->bytes, r->seconds, 0};
     }
     c->net_rows = n;
-    if (n) c->net_error = luo_net_fit(rows, n, &c->net_ratio, &c->net_half_bytes);
+    if (n) c->net = luo_net_fit(rows, n);
     return LUO_OK;
 }
 

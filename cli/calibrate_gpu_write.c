@@ -72,9 +72,22 @@ static void network(luo_str *s, const luo_gpu_calibration *c)
     if (c->net_rows == 0) return;
     snprintf(source, sizeof source,
              "grid over %d collectives of several nodes, mean |ln error| %.3f", c->net_rows,
-             c->net_error);
-    value(s, "net_ratio", c->net_ratio, "fitted", source, false);
-    value(s, "net_half_bytes", c->net_half_bytes, "fitted", source, false);
+             c->net.error);
+    value(s, "net_ratio", c->net.net_ratio, "fitted", source, false);
+    value(s, "net_half_bytes", c->net.net_half_bytes, "fitted", source, false);
+    value(s, "net_step_us", 1e6 * c->net.net_step_s, "fitted", source, false);
+}
+
+/* What plans leave free. Not known from tables alone: then the profile's default stands. */
+static void reserved(luo_str *s, const luo_gpu_calibration *c)
+{
+    const double bytes = fmax(luo_measured_fact(&c->rows, "beside_bytes alone", 0),
+                              luo_measured_fact(&c->rows, "beside_bytes communicators", 0));
+    if (bytes > 0)
+        value(s, "reserved_gib", bytes / GIB, "measured",
+              "used beside tensors: context, code, libraries, communicators", false);
+    else
+        known_value(s, c, "reserved_gib");
 }
 
 static void values(luo_str *s, const luo_gpu_calibration *c)
@@ -92,6 +105,7 @@ static void values(luo_str *s, const luo_gpu_calibration *c)
         value(s, "memory_gib", memory_gib(c), "measured", "as the driver says", false);
     else
         known_value(s, c, "memory_gib");
+    reserved(s, c);
     if (sms > 0)
         value(s, "sm_count", sms, "measured", "as the driver says", false);
     else

@@ -65,14 +65,15 @@ static luo_status wait_for(luo_cli *cli, pid_t pid, int32_t ranks, const char *l
 luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *dir, int32_t ranks,
                                  bool quick, bool ops)
 {
-    char n[16];
+    char n[16], mpirun[4096];
     luo_err err = {0};
     const char *log = luo_arena_printf(cli->arena, "%s/measure-%d.log", dir, ranks);
     const luo_status st = luo_machine_rank_program(cli->arena, program, &program, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     if (!log) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     snprintf(n, sizeof n, "%d", ranks);
-    const char *argv[16] = {"mpirun",
+    (void)luo_launch_mpirun(mpirun, sizeof mpirun);
+    const char *argv[16] = {mpirun,
                             "--allow-run-as-root",
                             "--oversubscribe",
                             "--bind-to",

@@ -84,11 +84,8 @@ luo_status luo_machine_rank_program(luo_arena *arena, const char *name, const ch
                                     luo_err *err)
 {
     char self[4096];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0) return luo_err_io(err, "read", "/proc/self/exe");
-    self[n] = 0;
-    const int folder = (int)(strrchr(self, '/') - self);
-    *out = luo_arena_printf(arena, "%.*s/%s", folder, self, name);
+    LUO_TRY(luo_path_beside(name, self, sizeof self, err));
+    *out = luo_arena_strdup(arena, self);
     if (!*out) return luo_err_nomem(err);
     if (access(*out, X_OK) == 0) return LUO_OK;
     if (strcmp(name, "luoshu-rank-cuda") == 0 && luo_build_no_cuda[0])

@@ -62,19 +62,40 @@ static bool started(void)
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
 }
 
+static int usual_launcher(void)
+{
+    char mpirun[4096];
+    if (started()) return LUO_LAUNCH_NONE;
+    return luo_launch_mpirun(mpirun, sizeof mpirun) ? LUO_LAUNCH_LOCAL : LUO_LAUNCH_MPIRUN;
+}
+
+/* What belongs to several hosts. */
+static luo_status local_options(const luo_args *a, luo_launcher launcher, luo_err *err)
+{
+    static const char *const names[] = {"hostfile", "listen"};
+    for (int i = 0; i < 2 && launcher == LUO_LAUNCH_LOCAL; i++)
+        if (luo_args_has(a, names[i]))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` is for ranks on other hosts, and `--launcher local` starts "
+                               "all on this one; leave one of them out, or use --launcher mpirun.",
+                               names[i]);
+    return LUO_OK;
+}
+
 enum { KEPT = 2 }; /* checkpoints unless told: the newest, and one in case that it is broken */
 
 static luo_status read_opts(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_err *err)
 {
-    static const char *const launchers[] = {"mpirun", "srun", "none"};
+    static const char *const launchers[] = {"mpirun", "srun", "none", "local"};
     const luo_args *a = &cli->args;
     int launcher;
     int64_t ranks, keep;
-    LUO_TRY(luo_args_choice(a, "launcher", started() ? 2 : 0, launchers, 3, &launcher, err));
+    LUO_TRY(luo_args_choice(a, "launcher", usual_launcher(), launchers, 4, &launcher, err));
     LUO_TRY(luo_args_int(a, "ranks", 0, 1, 1 << 20, &ranks, err));
     LUO_TRY(luo_args_int(a, "keep-checkpoints", KEPT, 1, INT32_MAX, &keep, err));
     LUO_TRY(luo_args_number(a, "stuck-s", 60, 0.1, 1e9, &x->stuck_s, err));
     LUO_TRY(contradictions(a, err));
+    LUO_TRY(local_options(a, (luo_launcher)launcher, err));
     LUO_TRY(input_file(a, "hostfile", &x->hostfile, err));
     LUO_TRY(input_file(a, "data", &x->data, err));
     LUO_TRY(input_file(a, "load", &x->load, err));

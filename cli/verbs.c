@@ -136,7 +136,7 @@ static const luo_option run_options[] = {
     {"seed", "N", "instead of the scenario's seed"},
     {"set", "PATH=VALUE", "change a value of the scenario, events[0].slowdown=3"},
     {"ranks", "N", "processes; a rank is a device (all of the cluster)"},
-    {"launcher", "NAME", "mpirun, srun, or none: it was started by one (mpirun)"},
+    {"launcher", "NAME", "mpirun, srun, local: this host alone, none: started by one (mpirun)"},
     {"hostfile", "FILE", "hosts for the launcher (this one)"},
     {"listen", "ADDRESS", "of this host, for its ranks (by the way to the first other)"},
     {"data", "FILE", "training data: text, or tokens as .u16 or .u32 (synthetic)"},

@@ -129,7 +129,13 @@ static luo_status lay_out(luo_binder *k)
         if (b->role->instr[i].exchange >= 0)
             LUO_TRY(luo_route_of(k->arena, b->set, b->program, i, &route[i], k->err));
     b->route = route;
-    return luo_layout_make(k->arena, b->set, b->program, route, &b->layout, k->err);
+    LUO_TRY(luo_layout_make(k->arena, b->set, b->program, route, &b->layout, k->err));
+    for (int32_t i = 0; i < b->role->ninstr; i++) {
+        if (b->role->instr[i].exchange < 0 || route[i].nparts == 0) continue;
+        const int64_t elem = b->set->exchanges[b->role->instr[i].exchange].elem_bytes;
+        LUO_TRY(luo_layout_join(k->arena, &b->layout, i, elem, &route[i], k->err));
+    }
+    return LUO_OK;
 }
 
 static luo_status shape_data(luo_binder *k)

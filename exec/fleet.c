@@ -236,7 +236,8 @@ luo_status luo_fleet_start(luo_fleet *f, const luo_exec_options *options, const 
     f->options = options;
     luo_status st = make_room(f, setup, err);
     if (st == LUO_OK) st = open_door(f, err);
-    f->local = st == LUO_OK && f->door.alone && options->launcher == LUO_LAUNCH_MPIRUN;
+    f->local = st == LUO_OK && f->door.alone &&
+               (options->launcher == LUO_LAUNCH_MPIRUN || options->launcher == LUO_LAUNCH_LOCAL);
     if (st == LUO_OK && options->launcher != LUO_LAUNCH_NONE)
         st = luo_launch_start(options, &f->door, f->n, &f->launch, err);
     if (st == LUO_OK) st = await_hellos(f, err);

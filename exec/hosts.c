@@ -119,7 +119,10 @@ luo_status luo_hosts_of_run(luo_arena *arena, const luo_exec_options *o, luo_hos
                    {"JOB_ID", "PE_HOSTFILE"}};
     const bool none = o->launcher == LUO_LAUNCH_NONE;
     const char *nodes = none ? getenv("SLURM_STEP_NODELIST") : NULL;
-    *out = (luo_hosts){.known = o->launcher == LUO_LAUNCH_MPIRUN || (none && launched_here())};
+    const bool local = o->launcher == LUO_LAUNCH_LOCAL;
+    *out = (luo_hosts){.known =
+                           local || o->launcher == LUO_LAUNCH_MPIRUN || (none && launched_here())};
+    if (local) return LUO_OK;
     if (none && out->known) return LUO_OK;
     if (o->hostfile) return luo_hosts_of_file(arena, o->hostfile, out, err);
     if (!nodes) nodes = getenv("SLURM_JOB_NODELIST");

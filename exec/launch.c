@@ -24,7 +24,7 @@ typedef struct command {
     const char **at; /* WORDS + ninputs + 2 * nforwarded */
     int n, nforwarded;
     char **forwarded; /* names of variables */
-    char ranks[16], address[LUO_DOOR_HOST + 16];
+    char ranks[16], address[LUO_DOOR_HOST + 16], mpirun[4096];
 } command;
 
 void luo_launch_pin(const luo_exec_options *o)
@@ -71,6 +71,14 @@ static void add_rank(command *c, const luo_exec_options *o, const luo_door *door
     for (int32_t i = 0; i < o->ninputs; i++) add(c, o->inputs[i]);
 }
 
+bool luo_launch_mpirun(char *out, size_t size)
+{
+    static const char name[] = "mpirun";
+    if (luo_path_beside(name, out, size, NULL) == LUO_OK && access(out, X_OK) == 0) return true;
+    snprintf(out, size, "%s", name);
+    return false;
+}
+
 static void add_launcher(command *c, const luo_exec_options *o, bool alone, int32_t n)
 {
     snprintf(c->ranks, sizeof c->ranks, "%d", n);
@@ -82,7 +90,10 @@ static void add_launcher(command *c, const luo_exec_options *o, bool alone, int3
         return;
     }
     static const char *const words[] = {
-        "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"};
+        "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"};
+    snprintf(c->mpirun, sizeof c->mpirun, "mpirun");
+    if (o->launcher == LUO_LAUNCH_LOCAL) (void)luo_launch_mpirun(c->mpirun, sizeof c->mpirun);
+    add(c, c->mpirun);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
     add(c, c->ranks);
     if (!alone) { /* the name: its value would stand where all can read it */
@@ -135,6 +146,14 @@ static void share_memory(void)
     setenv("OMPI_MCA_pml", "ob1", 0);
 }
 
+/* --launcher local: no other host, whatever batch system is around. Exclusions, since the names of
+ * all plugins that an Open MPI could have are not known. */
+static void stay_here(void)
+{
+    setenv("OMPI_MCA_plm", "isolated", 1);
+    setenv("OMPI_MCA_ras", "^slurm,gridengine,tm,lsf", 1);
+}
+
 void luo_launch_environment(bool alone)
 {
     if (alone) share_memory();
@@ -144,7 +163,8 @@ void luo_launch_environment(bool alone)
     if (!may_read_memory()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 }
 
-static void become(const command *c, const luo_door *door, int log, int tell, pid_t parent)
+static void become(const luo_exec_options *o, const command *c, const luo_door *door, int log,
+                   int tell, pid_t parent)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -156,6 +176,7 @@ static void become(const command *c, const luo_door *door, int log, int tell, pi
     dup2(null, 0);
     dup2(log, 1);
     dup2(log, 2);
+    if (o->launcher == LUO_LAUNCH_LOCAL) stay_here();
     luo_launch_environment(door->alone);
     setenv(LUO_DOOR_VARIABLE, door->token, 1);
     if (getppid() != parent) _exit(1);
@@ -167,13 +188,15 @@ static void become(const command *c, const luo_door *door, int log, int tell, pi
 
 static luo_status no_launcher(const luo_exec_options *o, int code, luo_err *err)
 {
-    const bool srun = o->launcher == LUO_LAUNCH_SRUN;
+    static const char *const right[] = {
+        [LUO_LAUNCH_MPIRUN] = "Open MPI has to be installed (openmpi-bin)",
+        [LUO_LAUNCH_SRUN] = "Slurm has to be installed, or use --launcher mpirun",
+        [LUO_LAUNCH_LOCAL] = "a bundle has one (`make bundle`), or Open MPI has to be installed "
+                             "(openmpi-bin)"};
     char why[128];
     luo_errno_text(code, why, sizeof why);
-    return luo_err_set(err, LUO_EBACKEND, "can not start `%s`: %s; %s.", srun ? "srun" : "mpirun",
-                       why,
-                       srun ? "Slurm has to be installed, or use --launcher mpirun"
-                            : "Open MPI has to be installed (openmpi-bin)");
+    return luo_err_set(err, LUO_EBACKEND, "can not start `%s`: %s; %s.",
+                       o->launcher == LUO_LAUNCH_SRUN ? "srun" : "mpirun", why, right[o->launcher]);
 }
 
 static luo_status spawn(const luo_exec_options *o, const command *c, const luo_door *door,
@@ -182,7 +205,7 @@ static luo_status spawn(const luo_exec_options *o, const command *c, const luo_d
     int tell[2], why = 0;
     if (pipe2(tell, O_CLOEXEC) != 0) return no_launcher(o, errno, err);
     const pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become(c, door, l->log, tell[1], parent);
+    if (pid == 0) become(o, c, door, l->log, tell[1], parent);
     if (pid < 0) why = errno;
     close(tell[1]);
     ssize_t n = 0;

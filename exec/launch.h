@@ -16,6 +16,10 @@
  * has set wins. alone: all ranks are on this host and speak through memory. */
 void luo_launch_environment(bool alone);
 
+/* The mpirun beside this program, as a bundle has one (exec/bundle/make.sh); false: there is none,
+ * and out is `mpirun`, which the path finds. */
+bool luo_launch_mpirun(char *out, size_t size);
+
 /* cuda: puts the algorithm and protocol of NCCL that the options name into the environment. */
 void luo_launch_pin(const luo_exec_options *o);
 

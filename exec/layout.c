@@ -111,13 +111,22 @@ static bool is_own(const maker *m, int32_t b)
     return (m->home[b] == EVERYWHERE || m->exposed[b]) && !is_kept(m, b);
 }
 
-static void place_own(maker *m)
+static luo_status place_own(maker *m)
 {
-    for (int32_t b = 0; b < m->role->nbuf; b++) {
-        if (!is_own(m, b)) continue;
-        m->at[b] = m->bytes;
-        m->bytes += aligned(m->role->buf[b].bytes);
+    const int32_t n = m->role->nbuf;
+    int32_t *turn = LUO_NEW_N(m->tmp, int32_t, n), *order = LUO_NEW_N(m->tmp, int32_t, n), last = 0;
+    if (!turn || !order) return luo_err_nomem(m->err);
+    luo_role_order(m->role, turn);
+    for (int32_t b = 0; b < n; b++)
+        if (turn[b] >= 0) order[turn[b]] = b, last++;
+    for (int32_t b = 0; b < n; b++)
+        if (turn[b] < 0) order[last++] = b;
+    for (int32_t k = 0; k < n; k++) {
+        if (!is_own(m, order[k])) continue;
+        m->at[order[k]] = m->bytes;
+        m->bytes += aligned(m->role->buf[order[k]].bytes);
     }
+    return LUO_OK;
 }
 
 /* ---- what is left for another task: copies ---- */
@@ -385,7 +394,7 @@ static luo_status make(maker *m, luo_layout *out)
 {
     LUO_TRY(open(m));
     LUO_TRY(look(m));
-    place_own(m);
+    LUO_TRY(place_own(m));
     const int64_t own = m->bytes;
     LUO_TRY(place_kept(m));
     const int64_t kept = m->bytes - own;

@@ -11,7 +11,7 @@
 #define LUO_EXEC_LAYOUT_H
 #include "exec/route.h"
 
-enum { LUO_LAYOUT_ALIGN = 64 };
+enum { LUO_LAYOUT_ALIGN = LUO_BUFFER_ALIGN };
 
 typedef struct luo_layout {
     int64_t bytes; /* of the slab */
@@ -36,6 +36,12 @@ luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_
  * for it. done: per instruction of the role. Errors: LUO_ENOMEM. Cost: O(instructions). */
 luo_status luo_layout_done(luo_arena *tmp, const luo_role *role, const luo_segment *seg,
                            int32_t *done, luo_err *err);
+
+/* Makes one route of the parts of a bucket: strips of the slab, in elements of elem_bytes, tensor
+ * behind tensor for every rank. Pieces that are neighbours in the slab need no packing.
+ * Pre: route->nparts > 0, and the layout was made with it. Errors: LUO_ENOMEM. Owner: arena. */
+luo_status luo_layout_join(luo_arena *arena, const luo_layout *l, int32_t instr, int64_t elem_bytes,
+                           luo_route *route, luo_err *err);
 
 static inline void *luo_layout_at(const luo_layout *l, void *slab, int32_t buffer, int32_t task)
 {

@@ -5,7 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum luo_launcher { LUO_LAUNCH_MPIRUN, LUO_LAUNCH_SRUN, LUO_LAUNCH_NONE } luo_launcher;
+typedef enum luo_launcher {
+    LUO_LAUNCH_MPIRUN, /* the one that the path finds */
+    LUO_LAUNCH_SRUN,
+    LUO_LAUNCH_NONE,
+    LUO_LAUNCH_LOCAL /* mpirun on this host alone: luo_launch_mpirun */
+} luo_launcher;
 
 typedef struct luo_door luo_door; /* exec/launch.h */
 

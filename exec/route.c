@@ -328,6 +328,48 @@ static luo_status make_route(const finder *f, const luo_way *w, int32_t instr, l
     return LUO_OK;
 }
 
+/* ---- buckets ---- */
+
+/* The calls of a step stand together; every tensor goes its way from its buffer back into it, so
+ * that no step of it has to know of another. */
+static luo_status make_part(const finder *f, int32_t instr, int32_t first, int32_t n,
+                            int32_t buffer, luo_route *out)
+{
+    luo_leg leg = {.step = f->exchange->step, .first = first, .n = n};
+    luo_way w = {.device = f->program->device, .nleg = 1, .leg = &leg};
+    LUO_TRY(find_moves(f, &leg));
+    if (leg.ncoll != n || leg.batch)
+        return contradicts(f, instr, "its bucket has other calls than its exchange");
+    LUO_TRY(place_of(f, buffer, &w.out));
+    leg.from = w.out;
+    LUO_TRY(luo_way_plan(f->arena, &w, f->set->ops[f->exchange->op].name, f->err));
+    return make_route(f, &w, instr, out);
+}
+
+static luo_status make_bucket(finder *f, int32_t instr, const luo_exchange *x, luo_route *out)
+{
+    const luo_instr *at = f->role->instr, *i = &at[instr];
+    int32_t first = instr, end = instr + 1;
+    while (first > 0 && at[first - 1].exchange == i->exchange) first--;
+    while (end < f->role->ninstr && at[end].exchange == i->exchange) end++;
+    luo_route *part = LUO_NEW_N(f->arena, luo_route, x->nparts);
+    if (!part) return luo_err_nomem(f->err);
+    if (x->nparts != i->npieces || i->kind != LUO_INSTR_COLLECTIVE)
+        return luo_err_set(f->err, LUO_EBUG, "instruction %d of device %d has other pieces than "
+                           "its bucket.", (int)instr, (int)f->program->device);
+    *out = (luo_route){.in = -1, .out = -1, .rank = -1, .first = first, .last = end - 1,
+                       .enter.from = -1, .leave.from = -1, .nparts = x->nparts, .part = part};
+    for (int32_t k = 0; k < x->nparts; k++) {
+        f->exchange = &f->set->exchanges[x->part[k]];
+        f->zero = x->part[k] - f->exchange->step;
+        LUO_TRY(make_part(f, instr, first, end - first, i->piece[k].buffer, &part[k]));
+        out->scratch_elements += part[k].scratch_elements;
+    }
+    out->n = part[0].n;
+    out->rank = part[0].rank;
+    return LUO_OK;
+}
+
 luo_status luo_route_of(luo_arena *arena, const luo_programs *set, const luo_program *program,
                         int32_t instr, luo_route *out, luo_err *err)
 {
@@ -338,7 +380,8 @@ luo_status luo_route_of(luo_arena *arena, const luo_programs *set, const luo_pro
         return luo_err_set(err, LUO_EBUG, "instruction %d of device %d has no exchange to follow.",
                            (int)instr, (int)program->device);
     const luo_exchange *x = &set->exchanges[i->exchange];
-    const finder f = {arena, set, program, role, x, i->exchange - x->step, i->recompute, err};
+    finder f = {arena, set, program, role, x, i->exchange - x->step, i->recompute, err};
+    if (x->nparts) return make_bucket(&f, instr, x, out);
     LUO_TRY(find_way(&f, instr, &w));
     return make_route(&f, &w, instr, out);
 }

@@ -33,7 +33,8 @@ luo_status luo_frame_strips(luo_arena *arena, const luo_frame *f, const luo_regi
 
 typedef enum luo_reduce { LUO_REDUCE_SUM, LUO_REDUCE_MAX } luo_reduce;
 
-enum { LUO_ROUTE_SCRATCH = -2 }; /* instead of a buffer id */
+/* Instead of a buffer id: the scratch of a Reshard; the slab of all buffers (luo_layout_join). */
+enum { LUO_ROUTE_SCRATCH = -2, LUO_ROUTE_SLAB = -3 };
 
 typedef struct luo_route_copy { /* elements of src go to dst, in order */
     int32_t from, to;           /* buffers or LUO_ROUTE_SCRATCH; from -1: nothing to copy */
@@ -60,6 +61,10 @@ typedef struct luo_route {
      * the own part too) or the j-th message; RS and AR: recv[0]. LOCAL: send[0] to recv[0].
      * Elements of unused ends are 0. */
     const luo_strips *send, *recv;
+    /* A bucket: one route per piece, and of the above only first, last, rank, n and
+     * scratch_elements (the sum) are set, until luo_layout_join has made one route of them. */
+    int32_t nparts;
+    const struct luo_route *part;
 } luo_route;
 
 /* The route of instruction `instr` of a device's role. Pre: its exchange is >= 0 and the program

@@ -208,13 +208,14 @@ static double spread_of(const luo_rank *r, const luo_instr *in, double seconds)
         const luo_group *g = &r->step->net->set->groups[slot->group];
         if (luo_cost_group(&r->step->net->cost, in->coll, g->dev, g->n, huge, 0, &large, &err))
             return seconds;
-        return fmin(seconds, large * ((double)in->bytes / (double)huge));
+        const int64_t bytes = sim_bytes(r->step->net, in, in->bytes);
+        return fmin(seconds, large * ((double)bytes / (double)huge));
     }
     if (slot->nmessage == 0) return seconds;
     const luo_message *m = &slot->message[0];
     if (luo_cost_p2p(&r->step->net->cost, device_of(r, 0), m->peer, huge, 0, &large, &err))
         return seconds;
-    return fmin(seconds, large * ((double)m->bytes / (double)huge));
+    return fmin(seconds, large * ((double)sim_bytes(r->step->net, in, m->bytes) / (double)huge));
 }
 
 double sim_inner_end(luo_rank *r, const luo_instr *in, double start, double seconds)

@@ -157,6 +157,19 @@ typedef struct priced { /* costs of a role on a node group with given collective
     struct priced *next;
 } priced;
 
+/* Gradients are what is reduced or moved after the micro-batches; weights are gathered, and a
+ * tensor of one element is a statistic (accuracy.md 3.1, 6.5). */
+int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes)
+{
+    const double each = net->config->stack->grad_comm_bytes;
+    if (each <= 0 || in->stream != LUO_STREAM_DP || in->phase != LUO_PHASE_POST) return bytes;
+    if (in->exchange < 0 || in->exchange >= net->set->nexchanges) return bytes;
+    if (in->kind == LUO_INSTR_COLLECTIVE && in->coll != LUO_COLL_AR && in->coll != LUO_COLL_RS)
+        return bytes;
+    const int64_t own = net->set->exchanges[in->exchange].elem_bytes;
+    return bytes > own && own > 0 ? (int64_t)(each * (double)bytes / (double)own) : bytes;
+}
+
 typedef struct pricer { /* costs already worked out, shared by all lanes */
     luo_arena *arena;
     const sim_net *net;
@@ -169,15 +182,16 @@ typedef struct pricer { /* costs already worked out, shared by all lanes */
 static luo_status group_seconds(pricer *p, int32_t group, const luo_instr *in, double *seconds)
 {
     const luo_group *g = &p->net->set->groups[group];
+    const int64_t bytes = sim_bytes(p->net, in, in->bytes);
     for (const tariff *t = p->of_group[group]; t; t = t->next)
-        if (t->coll == in->coll && t->bytes == in->bytes) {
+        if (t->coll == in->coll && t->bytes == bytes) {
             *seconds = t->seconds;
             return LUO_OK;
         }
-    LUO_TRY(luo_cost_group(&p->net->cost, in->coll, g->dev, g->n, in->bytes, 0, seconds, p->err));
+    LUO_TRY(luo_cost_group(&p->net->cost, in->coll, g->dev, g->n, bytes, 0, seconds, p->err));
     tariff *fresh = LUO_NEW(p->arena, tariff);
     if (!fresh) return luo_err_nomem(p->err);
-    *fresh = (tariff){in->coll, in->bytes, *seconds, p->of_group[group]};
+    *fresh = (tariff){in->coll, bytes, *seconds, p->of_group[group]};
     p->of_group[group] = fresh;
     return LUO_OK;
 }
@@ -212,7 +226,8 @@ static luo_status exchange_seconds(const sim_net *net, const sim_lane *lane, con
             const luo_message *msg = &slot->message[k];
             double s = 0;
             LUO_TRY(luo_cost_p2p(&net->cost, msg->send ? own : msg->peer,
-                                 msg->send ? msg->peer : own, msg->bytes, 0, &s, err));
+                                 msg->send ? msg->peer : own, sim_bytes(net, in, msg->bytes), 0, &s,
+                                 err));
             *(msg->send ? &out : &back) += s;
         }
         *seconds = fmax(*seconds, fmax(out, back));

@@ -63,7 +63,8 @@ static luo_status collect_slot(mailer *m, int32_t lane, int32_t device, const lu
         const int32_t src = msg->send ? device : msg->peer, dst = msg->send ? msg->peer : device;
         LUO_TRY(sim_maker_room(m->k, &m->uses, m->nuses, &m->room_uses, sizeof *m->uses));
         m->uses[m->nuses++] = (use){sim_key_of(in), lane_of[src], lane_of[dst], !msg->send,
-                                    lane,           in->id,       src,          dst, msg->bytes};
+                                    lane,           in->id,       src,          dst,
+                                    sim_bytes(m->k->net, in, msg->bytes)};
     }
     return LUO_OK;
 }

@@ -123,17 +123,18 @@ static int32_t count_nodes(const sim_maker *k, const luo_group *g, int32_t *leas
     return nodes;
 }
 
-static luo_status add_flows(sim_maker *k, const luo_instr *in, const luo_group *g, double factor)
+static luo_status add_flows(sim_maker *k, const luo_instr *in, const luo_group *g, int64_t bytes,
+                            double factor)
 {
     const luo_cluster *c = k->net->config->cluster;
     luo_flow *f = NULL;
     int32_t n = 0, least = 0;
     luo_arena_reset(k->flows, 0);
-    LUO_TRY(luo_cost_flow(k->flows, &k->net->cost, in->coll, g->dev, g->n, in->bytes, &f, &n,
+    LUO_TRY(luo_cost_flow(k->flows, &k->net->cost, in->coll, g->dev, g->n, bytes, &f, &n,
                           k->err));
     const int32_t nodes = count_nodes(k, g, &least);
     const bool all = in->coll == LUO_COLL_A2A;
-    const double size = (double)in->bytes;
+    const double size = (double)bytes;
     /* What flows of luo_cost_flow would carry at efficiency 1. */
     const double inner = luo_cost_volume(in->coll, nodes > 1 ? nodes * least : g->n) * size;
     const double outer = luo_cost_volume(in->coll, nodes) * size / least / (all ? nodes - 1 : 1);
@@ -149,21 +150,6 @@ static luo_status add_flows(sim_maker *k, const luo_instr *in, const luo_group *
     }
     for (int32_t i = 0; i < g->n; i++) k->members[c->devices[g->dev[i]].node] = 0;
     return st;
-}
-
-/* Steps round the ring, each of which feels the latency of the path once. */
-static int32_t ring_steps(const sim_maker *k, const luo_instr *in, const luo_group *g)
-{
-    const luo_cluster *c = k->net->config->cluster;
-    int32_t least = 0;
-    const int32_t nodes = count_nodes(k, g, &least), n = nodes > 1 ? nodes : g->n;
-    for (int32_t i = 0; i < g->n; i++) k->members[c->devices[g->dev[i]].node] = 0;
-    switch (in->coll) {
-    case LUO_COLL_AR: return 2 * (n - 1);
-    case LUO_COLL_RS:
-    case LUO_COLL_AG: return n - 1;
-    default: return 1;
-    }
 }
 
 static int by_value(const void *a, const void *b)
@@ -195,6 +181,7 @@ static luo_status carry(sim_maker *k, const int32_t *groups, int32_t n, double s
 static luo_status new_traffic(sim_maker *k, const luo_instr *in, const int32_t *groups, int32_t n,
                               int32_t *id)
 {
+    const int64_t bytes = sim_bytes(k->net, in, in->bytes);
     double seconds = 0;
     /* accuracy.md 6.1 */
     const double factor =
@@ -203,10 +190,10 @@ static luo_status new_traffic(sim_maker *k, const luo_instr *in, const int32_t *
     for (int32_t i = 0; i < n; i++) {
         const luo_group *g = &k->net->set->groups[groups[i]];
         double s = 0;
-        LUO_TRY(luo_cost_group(&k->net->cost, in->coll, g->dev, g->n, in->bytes, 0, &s, k->err));
+        LUO_TRY(luo_cost_group(&k->net->cost, in->coll, g->dev, g->n, bytes, 0, &s, k->err));
         seconds = fmax(seconds, s * factor);
-        LUO_TRY(add_flows(k, in, g, factor));
-        if (i == 0) steps = ring_steps(k, in, g);
+        LUO_TRY(add_flows(k, in, g, bytes, factor));
+        if (i == 0) steps = luo_cost_steps(&k->net->cost, in->coll, g->dev, g->n, bytes);
     }
     LUO_TRY(sim_maker_close(k, seconds, steps, id));
     k->traffics[*id].ring = steps > 1;
@@ -216,13 +203,14 @@ static luo_status new_traffic(sim_maker *k, const luo_instr *in, const int32_t *
 static luo_status traffic_for(meeter *m, const luo_instr *in, const int32_t *groups, int32_t n,
                               int32_t *id)
 {
+    const int64_t bytes = sim_bytes(m->k->net, in, in->bytes);
     uint64_t h = luo_hash_bytes(LUO_HASH_EMPTY, groups, (size_t)n * sizeof *groups);
-    h = luo_hash_bytes(h, &in->bytes, sizeof in->bytes);
+    h = luo_hash_bytes(h, &bytes, sizeof bytes);
     int64_t *last = luo_map_at(&m->known_of, h, -1);
     if (!last) return luo_err_nomem(m->k->err);
     for (int32_t i = (int32_t)*last; i >= 0; i = m->list[i].next) {
         const known *t = &m->list[i];
-        if (t->n == n && t->coll == in->coll && t->stream == in->stream && t->bytes == in->bytes &&
+        if (t->n == n && t->coll == in->coll && t->stream == in->stream && t->bytes == bytes &&
             memcmp(t->groups, groups, (size_t)n * sizeof *groups) == 0) {
             *id = t->traffic;
             return LUO_OK;
@@ -233,7 +221,7 @@ static luo_status traffic_for(meeter *m, const luo_instr *in, const int32_t *gro
     if (!copy) return luo_err_nomem(m->k->err);
     memcpy(copy, groups, (size_t)n * sizeof *copy);
     LUO_TRY(sim_maker_room(m->k, &m->list, m->nknown, &m->room_known, sizeof *m->list));
-    m->list[m->nknown] = (known){copy, n, in->coll, in->stream, *id, (int32_t)*last, in->bytes};
+    m->list[m->nknown] = (known){copy, n, in->coll, in->stream, *id, (int32_t)*last, bytes};
     *last = m->nknown++;
     return LUO_OK;
 }
@@ -328,17 +316,18 @@ static luo_status make_meeting(meeter *m, use *u, int32_t n)
     for (int32_t i = 0; i < n; i++) {
         sim_cross *cross = cross_of(m, &u[i]);
         const luo_instr *in = &m->k->net->lanes[u[i].lane].role->instr[u[i].instr];
+        const int64_t bytes = sim_bytes(m->k->net, in, in->bytes);
         if (i > 0 && u[i].lane == u[i - 1].lane && u[i].instr == u[i - 1].instr) continue;
         cross->meeting = m->nmeetings;
         if (m->meetings[m->nmeetings].missing_device >= 0) continue;
-        if (last && last_bytes == in->bytes) {
+        if (last && last_bytes == bytes) {
             cross->ntraffics = last->ntraffics;
             cross->traffic = last->traffic;
             continue;
         }
         LUO_TRY(make_rounds(m, in, groups, ngroups, rounds, cross));
         last = cross;
-        last_bytes = in->bytes;
+        last_bytes = bytes;
     }
     for (int32_t i = 0; i < ngroups; i++) m->round_of[groups[i]] = 0;
     m->nmeetings++;

@@ -129,6 +129,10 @@ static inline const luo_slot *sim_slot(const sim_net *net, const sim_lane *lane,
     return &net->set->at[lane->member[member]].slots[in->slot];
 }
 
+/* Bytes that travel where the program moves `bytes` by this instruction: gradients between replicas
+ * have the stack's grad_comm_bytes instead of their own, if it gives any. */
+int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes);
+
 /* ---- for net.c, lanes.c, traffic.c and wires.c only ---- */
 
 luo_status sim_lanes_make(luo_arena *arena, sim_net *net, luo_err *err);

@@ -32,7 +32,7 @@ static void add_use(const sim_net *net, luo_comm_use *comm, int32_t row, const l
     u->stream = r->stream;
     u->devices = r->devices;
     u->calls += tally->calls;
-    u->bytes += tally->calls * in->bytes;
+    u->bytes += tally->calls * sim_bytes(net, in, in->bytes);
     u->busy_s += tally->busy_s;
     u->exposed_s += exposed;
 }
@@ -137,7 +137,8 @@ static void see_messages(const luo_rank *r, const luo_instr *in, const sim_tally
                                                slot->message[k].peer, hops);
             for (int32_t h = 0; h < n; h++)
                 add_way(links, 2 * hops[h].link + hops[h].up,
-                        (double)(t->calls * slot->message[k].bytes), t->busy_s);
+                        (double)(t->calls * sim_bytes(net, in, slot->message[k].bytes)),
+                        t->busy_s);
         }
     }
 }
@@ -158,7 +159,8 @@ static void see_inside(const luo_rank *r, inside *in, luo_link_use *links)
             const int32_t group = sim_slot(net, r->lane, m, instr)->group;
             if (group == last) continue;
             last = group;
-            in->bytes[group * 5 + instr->coll] += (double)(t->calls * instr->bytes);
+            in->bytes[group * 5 + instr->coll] +=
+                (double)(t->calls * sim_bytes(net, instr, instr->bytes));
             in->busy_s[group * 5 + instr->coll] += t->busy_s;
         }
     }

@@ -71,7 +71,7 @@ awk 'function ceil(x) {return x == int(x) ? x : int(x) + 1}
         for (s = 512; s <= 32768; s *= 2) {f = 2 * 16 * 128 * s * s; row("attention_forward", "bf16", s, 16, 128, f / (P * .5) + 3e-6); row("attention_backward", "bf16", s, 16, 128, 2.5 * f / (P * .4) + 3e-6)}
         for (x = 65536; x <= 2^30; x *= 4) row("stream", "bf16", x, 1, 1, x / (0.8 * W) + 3e-6)
     }' >"$tmp/gpu/op_times.csv"
-printf 'name,value\ndevice synthetic 40G,1\nlaunch_us,3\nsm_count,100\nmemory_bytes,42949672960\n' >"$tmp/gpu/facts.csv"
+printf 'name,value\ndevice synthetic 40G,1\nlaunch_us,3\nsm_count,100\nmemory_bytes,42949672960\nbeside_bytes alone,1073741824\nbeside_bytes communicators,2684354560\n' >"$tmp/gpu/facts.csv"
 for i in 1 2 3 4 5 6; do # steps of i * 100 kernels that the host launches in 10 us each, and 50 ms of the device
     printf 'step_gpu_s n%d,%s\nstep_kernels n%d,%d\nstep_s n%d,%s\n' $i 0.05 $i $((i * 2000)) $i \
         "$(awk -v n=$i 'BEGIN {print (0.05^3 + (n * 2000 * 1e-5)^3)^(1 / 3)}')"
@@ -83,6 +83,7 @@ check "a GPU from tables" exits 0 "calibrate.csv" "$L" calibrate --out "$tmp/g" 
 check "its files are good" "$L" check "$tmp/g/profile.yaml" "$tmp/g/cluster.yaml" "$tmp/g/stack.yaml"
 check "held-out rows are predicted" awk -F, 'NR > 1 && $2 == "validation" {n++; e = $6 < 0 ? -$6 : $6; s += e} END {exit !(n > 15 && s / n < 0.03)}' "$tmp/g/calibrate.csv"
 check "the host's launches" awk '/host_launch_us/ {match($0, /value: [0-9.]+/); v = 0 + substr($0, RSTART + 7, RLENGTH - 7)} END {exit !(v > 9 && v < 11)}' "$tmp/g/stack.yaml"
+check "what plans leave free" grep -qF '{name: reserved_gib, value: 2.5, source: "used beside tensors' "$tmp/g/profile.yaml"
 cp -r "$tmp/g" "$tmp/g1"
 check "same tables, same bytes" sh -c "'$L' calibrate --out '$tmp/g' --force --seed 1 --from '$tmp/gpu/op_times.csv' '$tmp/gpu/facts.csv' '$tmp/gpu/collective_times.csv' && cmp '$tmp/g/profile.yaml' '$tmp/g1/profile.yaml' && cmp '$tmp/g/calibrate.csv' '$tmp/g1/calibrate.csv'"
 check "a plan for four of it" "$L" plan uniform --model "$S/models/llama-7b.yaml" --cluster "$tmp/g/cluster.yaml" --out "$tmp/gp.json" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing: as root, through sudo, or by saying how.
-# usage: tests/deps.sh build|lint|torch ...
+# usage: tests/deps.sh build|lint|torch|bundle ...
 set -u
 want=()
 for set in "$@"; do
@@ -8,6 +8,7 @@ for set in "$@"; do
     build) want+=(gcc g++ make pkg-config libsimgrid-dev libcyaml-dev libyaml-dev libjansson-dev
                   libcsv-dev check libsubunit-dev zlib1g-dev gnuplot-nox fonts-dejavu-core
                   libopenmpi-dev openmpi-bin libopenblas-dev) ;;
+    bundle) want+=(patchelf binutils xz-utils) ;;
     torch) want+=(python3-torch) ;;
     lint) want+=(clang cppcheck libclang-rt-14-dev clang-format) ;;
     *) echo "tests/deps.sh: unknown set $set" >&2; exit 2 ;;

@@ -38,6 +38,7 @@ static inline void dump_profile(luo_str *s, const luo_profile *x)
     DUMP_D(misaligned_factor);
     DUMP_D(net_ratio);
     DUMP_D(net_half_bytes);
+    DUMP_D(net_step_s);
     DUMP_D(p2p_s);
     DUMP_D(overlap_loss_nvlink_ratio);
     DUMP_D(overlap_loss_net_ratio);
@@ -65,6 +66,8 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_I(attention_fused);
     DUMP_I(p2p_blocking);
     DUMP_I(scatter_gather);
+    DUMP_I(bucket.has_mib);
+    DUMP_D(bucket.mib);
 }
 
 static inline void dump_group(luo_str *s, const luo_node_group *x)

@@ -128,7 +128,8 @@ static const char plan[] =
     "\"variant\":\"2d\"}],"
     "\"assignment\":[{\"sequence\":7,\"length_tokens\":5,\"pipeline\":0,\"micro_batch\":1}],"
     "\"expert_groups\":[[0]],\"state_layout\":{\"data\":2,\"tensor\":1,\"pipeline\":1,"
-    "\"devices\":[0,8]},\"pinned\":[\"/zero\"],\"meta\":{\"s\":1}}";
+    "\"devices\":[0,8]},\"pinned\":[\"/zero\"],\"bucket_rule\":\"mib\",\"bucket_mib\":4,"
+    "\"meta\":{\"s\":1}}";
 
 /* The scenario of conventions.md 7, in a file of its own. */
 static const char scenario[] = "tests/golden/inputs/demo-day.yaml";
@@ -319,6 +320,8 @@ static const row plan_rows[] = {
     {plan, "plan.state_layout", "{\"data\":2,\"tensor\":1,\"pipeline\":1,\"devices\":[0,8]}",
      "null", NULL},
     {plan, "plan.pinned", "\"/zero\"", "\"/layers\"", NULL},
+    {plan, "plan.bucket_rule", "\"bucket_rule\":\"mib\",", "", NULL},
+    {plan, "plan.bucket_mib", ":4,", ":5,", NULL},
     {plan, "plan.meta", "\"s\":1", "\"s\":2", NULL},
     {plan, "schedule.kind", "interleaved_1f1b", "1f1b", NULL},
     {plan, "schedule.chunks", "\"chunks\":2", "\"chunks\":3", NULL},

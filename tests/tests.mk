@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: storm storm-host gpu-programs check-gpu bench-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
+.PHONY: storm storm-host gpu-programs check-gpu bench-gpu visit-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -10,7 +10,7 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 	@./luoshu demo --force
 
 # The long ones first, and those that wait beside those that compute.
-SCRIPTS := $(addprefix tests/,docs.sh faults.sh checkpoints.sh sets.sh real.sh cuda.sh golden.sh results.sh calibrate.sh gpu.sh)
+SCRIPTS := $(addprefix tests/,docs.sh faults.sh checkpoints.sh sets.sh real.sh cuda.sh golden.sh results.sh calibrate.sh ptx.sh gpu.sh)
 
 # Programs of several files: rules of their own. Sources of storm-host begin with `host`.
 STORM := $(B)/tests/storm/storm
@@ -31,10 +31,12 @@ papers: ## replay the published evaluations: ours beside what was published, tab
 	@$(MAKE) --no-print-directory -j2 $(BIN)
 	@LUOSHU=$(abspath $(BIN)) ./tests/papers.sh
 
+# Programs for GPUs are linked by make check, though nothing here may run them.
+LINKED = $(if $(NO_CUDA),,$(GPU_PROGRAMS))
 check: ## install what is missing, build, run every test (about 10 minutes with the build on 2 cores)
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK) $(STORM) $(STORM_HOST)
-	@B=$(B) LUOSHU=$(abspath $(BIN)) $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(STORM) $(STORM_HOST) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK) $(STORM) $(STORM_HOST) $(LINKED)
+	@B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(SCRIPTS) $(STORM) $(STORM_HOST) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
 
 check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
 	@./tests/deps.sh build torch
@@ -43,12 +45,15 @@ check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
 
 FUZZ_S ?= 60
 check-all: ## check with 10 to 100 times the random cases, a long real run, sanitizers, and FUZZ_S s of each fuzzer
-	@./tests/deps.sh build lint
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK) $(STORM) $(STORM_HOST)
-	@B=$(B) LUOSHU=$(abspath $(BIN)) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
+	@./tests/deps.sh build lint bundle
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(CUDA_RANK) $(STORM) $(STORM_HOST) $(LINKED) bundle-parts $(BUNDLE_BARE)
+	@B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 \
 	    ./tests/run.sh $(SCRIPTS) $(STORM) $(STORM_HOST) $(MPI_TESTS) $(CUDA_TESTS) $(UNIT)
 	@LUOSHU=$(abspath $(BIN)) ./tests/long.sh
 	@LUOSHU=$(abspath $(BIN)) ./tests/straggler.sh
+	@B=$(B) LUOSHU=$(abspath $(BIN)) ./tests/bundle.sh
+	@$(MAKE) --no-print-directory -j2 $(STANDIN_BENCH)
+	@B=$(B) LUOSHU=$(abspath $(BIN)) ./tests/visit.sh standin
 	@$(MAKE) --no-print-directory storm
 	@$(MAKE) --no-print-directory storm-host
 	@$(MAKE) --no-print-directory SAN=address,undefined check
@@ -118,6 +123,8 @@ $(B)/gpu/tests/%: $(B)/gpu/tests/%.o $(B)/gpu/libluocuda.a $(EXEC_LIB) $(CORE_LI
 	    -lrt -lpthread $(CORE_LIBS) -lm -o $@
 gpu-programs: $(BIN) $(RANK) $(CUDA_RANK) $(GPU_PROGRAMS)
 
+STANDIN_BENCH := $(patsubst %.c,$(B)/%,$(filter-out tests/gpu/no_standin.c,$(wildcard tests/gpu/*.c)))
+
 # What the scripts look for themselves comes before anything is built: without a GPU nothing happens.
 GPU_RUN = B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' CUDA_HOME='$(CUDA_HOME)' MAKE='$(MAKE)'
 check-gpu: ## on a machine with a GPU: every test of the cuda backend for real, and under compute-sanitizer
@@ -125,3 +132,5 @@ check-gpu: ## on a machine with a GPU: every test of the cuda backend for real, 
 
 bench-gpu: ## on a machine with a GPU: training and kernels, beside PyTorch and what the GPU can do
 	@+$(GPU_RUN) ./tests/gpu/bench.sh
+visit-gpu: ## a short visit to a machine with a GPU: what teaches most first, in 25 minutes (tests/gpu/visit.sh)
+	@+$(GPU_RUN) ./tests/gpu/visit.sh

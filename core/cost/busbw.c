@@ -112,17 +112,23 @@ static double ring_link(const luo_cluster *c, const luo_members *m, bool *pcie)
     return least;
 }
 
-/* No table: steps*alpha + VOL*S/(0.8*link) + once, the best of three protocols. Latencies of NCCL's
- * own tuner (nccl src/graph/tuning.cc, public code); it is used for nothing else. */
+const luo_protocol luo_protocols[LUO_PROTOCOLS] = {
+    [LUO_LL] = {0.5, 6.6e-6, {0.6e-6, 1.0e-6, 2.7e-6}},
+    [LUO_LL128] = {0.92, 14e-6, {1.9e-6, 2.5e-6, 4.0e-6}},
+    [LUO_SIMPLE] = {1, 8.4e-6, {3.4e-6, 5.7e-6, 14e-6}},
+};
+
+/* No table: steps*alpha + VOL*S/(0.8*link) + once, the best of three protocols. */
 static double ring_seconds(int coll, int32_t n, double bytes, double link, bool pcie)
 {
-    static const double alpha[2][3] = {{0.6e-6, 1.9e-6, 3.4e-6}, {1.0e-6, 2.5e-6, 5.7e-6}};
-    static const double once[3] = {6.6e-6, 14e-6, 8.4e-6}, factor[3] = {0.5, 0.92, 1};
     const double volume = luo_cost_volume(coll, n);
     double best = HUGE_VAL;
-    for (int i = 0; i < 3; i++)
-        best = fmin(best, once[i] + n * volume * alpha[pcie][i] +
-                              volume * bytes / (0.8 * link * factor[i]));
+    for (int i = 0; i < LUO_PROTOCOLS; i++) {
+        const luo_protocol *p = &luo_protocols[i];
+        const double step = p->step_s[pcie ? LUO_OVER_PCIE : LUO_OVER_NVLINK];
+        best = fmin(best, p->once_s + n * volume * step +
+                              volume * bytes / (0.8 * link * p->factor));
+    }
     return best;
 }
 

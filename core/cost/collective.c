@@ -100,21 +100,37 @@ luo_spread luo_group_spread(const luo_cluster *c, const int32_t *dev, int32_t n)
 }
 
 luo_net luo_node_net(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
-                     double bytes)
+                     double bytes, luo_way way)
 {
     const luo_node_group *g = &ctx->cluster->groups[ctx->cluster->nodes[node].group];
-    const double ratio = g->profile->net_ratio, bw = luo_cost_node_bytes_per_s(g);
-    const double volume = luo_cost_volume(coll, s->nodes), steps = s->nodes * volume;
-    /* accuracy.md 5.3: the half-size point of all-to-all is 0.075 of the others' */
-    const double half = g->profile->net_half_bytes * (coll == LUO_ALL_TO_ALL ? 0.075 : 1);
-    return (luo_net){steps * (half / (ratio * bw) + s->step_latency_s),
-                     volume * bytes / (ratio * fmin(bw, s->bytes_per_s))};
+    const luo_profile *p = g->profile;
+    const luo_net_link l = {luo_cost_node_bytes_per_s(g), p->net_ratio, p->net_half_bytes,
+                            p->net_step_s, s->bytes_per_s, s->step_latency_s, p->cpu};
+    return luo_net_time(&l, coll, s->nodes, bytes, way);
 }
 
 static double default_share(const luo_cost_ctx *ctx, const luo_spread *s, int32_t node)
 {
     const luo_cluster *c = ctx->cluster;
     return (double)s->least / c->groups[c->nodes[node].group].devices_per_node;
+}
+
+void luo_ways_add(luo_ways *w, const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
+                  double bytes, double share)
+{
+    const double part = share > 0 ? share : default_share(ctx, s, node);
+    for (int i = 0; i < LUO_WAYS; i++) {
+        const luo_net net = luo_node_net(ctx, coll, s, node, bytes, (luo_way)i);
+        w->seconds[i] = fmax(w->seconds[i], net.seconds / part + net.delay_s);
+    }
+}
+
+luo_way luo_ways_best(const luo_ways *w)
+{
+    int best = LUO_WAY_RING;
+    for (int i = 0; i < LUO_WAYS; i++)
+        if (w->seconds[i] < w->seconds[best]) best = i;
+    return (luo_way)best;
 }
 
 luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
@@ -127,6 +143,7 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
     const double volume = luo_cost_volume(coll, s.nodes > 1 ? s.nodes * s.least : n);
     const bool regular = s.nodes > 1; /* nodes of one group then differ in nothing that counts */
     double worst = 0;
+    luo_ways ways = {{0}};
     int32_t last = -1;
     luo_members m;
     for (luo_member_walk w = luo_members_of(ctx->cluster, dev, n); luo_members_next(&w, &m);) {
@@ -139,12 +156,23 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
             LUO_TRY(luo_node_busbw(ctx, coll, &m, s.least, size, &b, err));
             worst = fmax(worst, volume * size / b.at_size);
         }
-        if (s.nodes > 1) {
-            const luo_net net = luo_node_net(ctx, coll, &s, m.node, size);
-            const double part = share > 0 ? share : default_share(ctx, &s, m.node);
-            worst = fmax(worst, net.seconds / part + net.delay_s);
-        }
+        if (s.nodes > 1) luo_ways_add(&ways, ctx, coll, &s, m.node, size, share);
     }
-    *seconds = worst;
+    *seconds = fmax(worst, ways.seconds[luo_ways_best(&ways)]);
     return LUO_OK;
+}
+
+/* A group inside a node goes round a ring; a chain and pairs are one step. */
+int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
+                       int64_t bytes)
+{
+    const luo_spread s = luo_group_spread(ctx->cluster, dev, n);
+    luo_ways ways = {{0}};
+    luo_members m;
+    luo_member_walk w = luo_members_of(ctx->cluster, dev, n);
+    if (coll == LUO_ALL_TO_ALL || coll == LUO_BROADCAST || n < 2) return 1;
+    if (s.nodes < 2) return luo_way_steps(coll, n, LUO_WAY_RING);
+    while (luo_members_next(&w, &m))
+        luo_ways_add(&ways, ctx, coll, &s, m.node, (double)bytes, 0);
+    return luo_way_steps(coll, s.nodes, luo_ways_best(&ways));
 }

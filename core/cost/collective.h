@@ -36,12 +36,45 @@ typedef struct luo_spread {
     double step_latency_s;   /* of the slowest line */
 } luo_spread;
 luo_spread luo_group_spread(const luo_cluster *c, const int32_t *dev, int32_t n);
-/* Latency part N*VOL(N)*alpha_n (+ lines) and bandwidth part of t_net on a node, for share 1. */
+
+/* A protocol of NCCL: share of the link's bandwidth that it reaches, seconds that a collective
+ * needs once, and a ring step over NVLink, PCIe, the network. Latencies of NCCL's own tuner (nccl
+ * src/graph/tuning.cc, public code; accuracy.md 5.2); it is used for nothing else. */
+typedef struct luo_protocol {
+    double factor, once_s, step_s[3];
+} luo_protocol;
+typedef enum luo_protocol_id { LUO_LL, LUO_LL128, LUO_SIMPLE, LUO_PROTOCOLS } luo_protocol_id;
+enum { LUO_OVER_NVLINK, LUO_OVER_PCIE, LUO_OVER_NET };
+extern const luo_protocol luo_protocols[LUO_PROTOCOLS];
+
+/* How a collective of several nodes goes: in large pieces round a ring, by the half-size curve of
+ * 5.3, or through a tree in a protocol of low latency (accuracy.md 21.2). */
+typedef enum luo_way { LUO_WAY_RING, LUO_WAY_TREE_LL, LUO_WAY_TREE_LL128, LUO_WAYS } luo_way;
+/* What the time of a way depends on, besides the collective. */
+typedef struct luo_net_link {
+    double node_bytes_per_s, ratio, half_bytes; /* of the node; net_ratio, net_half_bytes */
+    double step_s;      /* net_step_s: a network step of LL */
+    double bytes_per_s; /* narrowest uplink or line of the group; HUGE_VAL: none */
+    double line_s;      /* latency of the slowest line, felt at each step */
+    bool no_tree;       /* not NCCL: the curve alone */
+} luo_net_link;
+/* Latency part and bandwidth part of t_net for share 1; delay_s is HUGE_VAL for a way that the
+ * collective does not have. */
 typedef struct luo_net {
     double delay_s, seconds;
 } luo_net;
+luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double bytes, luo_way way);
+/* Steps one after another of a way between `nodes` nodes. */
+int32_t luo_way_steps(int coll, int32_t nodes, luo_way way);
 luo_net luo_node_net(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
-                     double bytes);
+                     double bytes, luo_way way);
+/* Seconds of the slowest node by each way so far: start with zeros, add every node. */
+typedef struct luo_ways {
+    double seconds[LUO_WAYS];
+} luo_ways;
+void luo_ways_add(luo_ways *w, const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
+                  double bytes, double share);
+luo_way luo_ways_best(const luo_ways *w); /* the ring on ties */
 /* What the flow of one device gets of the NICs when all devices of its node send. */
 double luo_lane_bytes_per_s(const luo_node_group *g);
 #endif

@@ -88,11 +88,21 @@ double luo_cost_node_bytes_per_s(const luo_node_group *g);
  * dev[0..n) (5.2, 5.3). One node: measured curves with stack.busbw_factor, missing ops from
  * others, without any table alpha-beta of the ring. Several nodes: max(inside, network), slowest
  * node; where the group leaves a rack or a site, its uplink or line bounds the node's bandwidth,
- * and a ring step waits for the line's latency. share: part of a node's NICs that this group has,
- * 0 = n/G (5.3). Order of dev does not matter, but of a broadcast dev[0] is the root.
- * Errors: LUO_EINPUT E4. Cost: O(n), O(n^2) if devices of one node are scattered in dev. */
+ * and a step waits for the line's latency. Network: the half-size curve of 5.3 or, where that takes
+ * less, a tree in LL or LL128 (21.2): once + s*(step + line) + VOL(N)*S/(factor*e_n*bw*share), with
+ * s = ceil(log2 N), twice that for an all-reduce, and step = net_step_us in LL. All-to-all has no
+ * tree: N - 1 such steps. CPUs have the curve alone, for these are NCCL's latencies.
+ * share: part of a node's NICs that this group has, 0 = n/G (5.3). Order of dev does not matter,
+ * but of a broadcast dev[0] is the root.
+ * Errors: LUO_EINPUT E4. Cost: O(n), O(n^2) if devices of one node are scattered in dev.
+ * See: tests/unit/check_ladder.c, tests/unit/check_nccl.c. */
 luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
                           int64_t bytes, double share, double *seconds, luo_err *err);
+
+/* Steps of it that follow each other, each feeling the latency of the path once; 1 for a broadcast
+ * (a chain that streams) and for all-to-all. share is n/G. */
+int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
+                       int64_t bytes);
 
 /* One message (5.4): max(p2p_s, latency of the path) + bytes / bandwidth. Same node: measured
  * transfers, else the curve of 2 devices, else the path's narrowest link. Other node: bandwidth of
@@ -114,8 +124,9 @@ luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64
  * (site, rack, node), member i to member i (all ordered pairs of nodes for all-to-all; NICs chosen
  * by both slots: to the member that loads them least). Each carries what its share of the NICs
  * moves in VOL(N)*S/(e_n*node_bw*share), i.e. VOL(N)*S/(n*e_n) bytes when a node has no more NICs
- * than devices, and waits VOL(N)*N*x0/(e_n*node_bw); an edge between unlike nodes takes the slower
- * of both. `share` itself does not appear: contention with other groups takes its place.
+ * than devices, and waits VOL(N)*N*x0/(e_n*node_bw); where luo_cost_group takes a tree (chosen with
+ * share n/G), bytes/factor and the tree's latency. An edge between unlike nodes takes the slower of
+ * both. `share` itself does not appear: contention with other groups takes its place.
  * The latency of a flow's own path is taken out of its delay, then out of its bytes.
  * Equality: with links as in the cluster file and max-min sharing, the last flow ends at
  * luo_cost_group(.., share) when the devices of a node with NICs in common all take part (in this

@@ -12,6 +12,7 @@ typedef struct maker {
     double bytes;
     int32_t root; /* device; -1 unless broadcast */
     luo_spread spread;
+    luo_way way; /* between nodes: the one that luo_cost_group takes */
     int32_t nodes;
     luo_members *at; /* in ring order */
     luo_flow *flows;
@@ -198,7 +199,8 @@ static luo_net edge_net(const maker *k, const luo_members *a, const luo_members 
     free.bytes_per_s = HUGE_VAL;
     for (int i = 0; i < 2; i++) {
         const luo_node_group *g = &k->c->groups[k->c->nodes[ends[i]->node].group];
-        const luo_net net = luo_node_net(k->ctx, k->coll, &free, ends[i]->node, k->bytes);
+        const luo_net net = luo_node_net(k->ctx, k->coll, &free, ends[i]->node, k->bytes,
+                                         k->way);
         const double alone = net.seconds * g->devices_per_node / free.least;
         seconds = fmax(seconds, alone);
         total = fmax(total, net.delay_s + alone);
@@ -228,6 +230,10 @@ static luo_status between(maker *k, const luo_members *a, const luo_members *b)
 static luo_status all_between(maker *k)
 {
     if (k->nodes < 2) return LUO_OK;
+    luo_ways ways = {{0}};
+    for (int32_t i = 0; i < k->nodes; i++)
+        luo_ways_add(&ways, k->ctx, k->coll, &k->spread, k->at[i].node, k->bytes, 0);
+    k->way = luo_ways_best(&ways);
     int32_t first = 0;
     for (int32_t i = 0; i < k->nodes && k->coll == LUO_BROADCAST; i++)
         if (k->c->devices[k->root].node == k->at[i].node) first = i;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/cost/collective.h"
 #include "core/cost/search.h"
 
 enum { PARAMS = LUO_GPU_PARAMS, BASIS = 3 /* dtypes */ };
@@ -212,56 +213,70 @@ luo_status luo_gpu_fit_rows(const luo_gpu_rows *rows, const luo_gpu_base *base, 
 
 /* ---- stage 1: collectives of several nodes ---- */
 
-enum { GRID = 64 };
-static const double net_lo[2] = {0.30, 1e6}, net_hi[2] = {1.0, 1e8};
+enum { GRID = 64, STEPS = 12 };
+static const double net_lo[3] = {0.30, 1e6, 2.7e-6}, net_hi[3] = {1.0, 1e8, 1e-3};
 
-static double net_error(const luo_net_row *rows, int32_t n, double ratio, double half)
+static double net_seconds(const luo_net_row *r, const double v[3])
+{
+    const luo_net_link l = {.node_bytes_per_s = r->node_bytes_per_s, .ratio = v[0],
+                            .half_bytes = v[1], .step_s = v[2], .bytes_per_s = HUGE_VAL};
+    double least = HUGE_VAL;
+    for (int w = 0; w < LUO_WAYS; w++) {
+        const luo_net net = luo_net_time(&l, r->coll, r->nodes, r->bytes, (luo_way)w);
+        least = fmin(least, net.delay_s + net.seconds / r->share);
+    }
+    return fmax(least, r->inside_s);
+}
+
+static double net_error(const luo_net_row *rows, int32_t n, const double v[3])
 {
     double sum = 0;
     for (int32_t i = 0; i < n; i++) {
-        const luo_net_row *r = &rows[i];
-        const double x0 = half * (r->coll == LUO_ALL_TO_ALL ? 0.075 : 1);
-        const double t = luo_cost_volume(r->coll, r->nodes) *
-                         (r->bytes + r->nodes * x0 * r->share) /
-                         (ratio * r->node_bytes_per_s * r->share);
-        const double e = log(t / r->seconds);
+        const double e = log(net_seconds(&rows[i], v) / rows[i].seconds);
         sum += e * e;
     }
     return sum;
 }
 
-/* Best point of a grid over [lo, hi]; the second axis in logarithms. */
-static void search_grid(const luo_net_row *rows, int32_t n, const double lo[2], const double hi[2],
-                        double best[2])
+/* Point k of n from lo to hi, in logarithms. */
+static double log_at(double lo, double hi, int k, int n)
 {
-    double least = INFINITY;
-    const double from[2] = {lo[0], lo[1]}, to[2] = {hi[0], hi[1]};
-    for (int i = 0; i < GRID; i++)
-        for (int j = 0; j < GRID; j++) {
-            const double x = i / (GRID - 1.0), y = j / (GRID - 1.0);
-            const double ratio = from[0] + x * (to[0] - from[0]);
-            const double half = from[1] * pow(to[1] / from[1], y);
-            const double e = net_error(rows, n, ratio, half);
-            if (e >= least) continue;
-            least = e;
-            best[0] = ratio;
-            best[1] = half;
-        }
+    return lo * pow(hi / lo, k / (n - 1.0));
 }
 
-double luo_net_fit(const luo_net_row *rows, int32_t n, double *net_ratio, double *net_half_bytes)
+/* Best point of a grid over [lo, hi]; second and third axis in logarithms. */
+static void search_grid(const luo_net_row *rows, int32_t n, const double lo[3], const double hi[3],
+                        double best[3])
 {
-    double best[2] = {0, 0}, mean = 0;
+    double least = INFINITY;
+    const double from[3] = {lo[0], lo[1], lo[2]}, to[3] = {hi[0], hi[1], hi[2]};
+    for (int k = 0; k < STEPS; k++)
+        for (int i = 0; i < GRID; i++)
+            for (int j = 0; j < GRID; j++) {
+                const double v[3] = {from[0] + i * (to[0] - from[0]) / (GRID - 1),
+                                     log_at(from[1], to[1], j, GRID),
+                                     log_at(from[2], to[2], k, STEPS)};
+                const double e = net_error(rows, n, v);
+                if (e >= least * (1 - 1e-9)) continue;
+                least = e;
+                memcpy(best, v, sizeof v);
+            }
+}
+
+luo_net_fitted luo_net_fit(const luo_net_row *rows, int32_t n)
+{
+    double best[3] = {0}, lo[3], hi[3], mean = 0;
     search_grid(rows, n, net_lo, net_hi, best);
-    const double step = (net_hi[0] - net_lo[0]) / (GRID - 1);
-    const double factor = pow(net_hi[1] / net_lo[1], 1.0 / (GRID - 1));
-    const double lo[2] = {fmax(net_lo[0], best[0] - step), fmax(net_lo[1], best[1] / factor)};
-    const double hi[2] = {fmin(net_hi[0], best[0] + step), fmin(net_hi[1], best[1] * factor)};
+    for (int a = 0; a < 3; a++) {
+        const int points = a == 2 ? STEPS : GRID;
+        const double factor = pow(net_hi[a] / net_lo[a], 1.0 / (points - 1));
+        const double step = (net_hi[a] - net_lo[a]) / (points - 1);
+        lo[a] = fmax(net_lo[a], a == 0 ? best[a] - step : best[a] / factor);
+        hi[a] = fmin(net_hi[a], a == 0 ? best[a] + step : best[a] * factor);
+    }
     search_grid(rows, n, lo, hi, best);
-    for (int32_t i = 0; i < n; i++) mean += sqrt(net_error(&rows[i], 1, best[0], best[1])) / n;
-    *net_ratio = best[0];
-    *net_half_bytes = best[1];
-    return mean;
+    for (int32_t i = 0; i < n; i++) mean += sqrt(net_error(&rows[i], 1, best)) / n;
+    return (luo_net_fitted){best[0], best[1], best[2], mean};
 }
 
 /* ---- stage 3: the host ---- */

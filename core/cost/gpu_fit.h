@@ -48,11 +48,17 @@ typedef struct luo_net_row { /* a collective of several nodes */
     int coll;
     int32_t nodes, members; /* of a node */
     double share, node_bytes_per_s, bytes, seconds;
+    double inside_s; /* what its nodes need inside, a bound from below; 0: not known */
 } luo_net_row;
-/* Stage 1: net_ratio and net_half_bytes on a grid of 64 x 64 inside their bounds, then one finer
- * grid around the best; squares of log times. Pre: n > 0. Returns the mean
- * |ln(predicted/measured)|. */
-double luo_net_fit(const luo_net_row *rows, int32_t n, double *net_ratio, double *net_half_bytes);
+typedef struct luo_net_fitted {
+    double net_ratio, net_half_bytes, net_step_s;
+    double error; /* mean |ln(predicted/measured)| */
+} luo_net_fitted;
+/* Stage 1: net_ratio and net_half_bytes on a grid of 64 x 64 inside their bounds, for each of 12
+ * steps from the default of net_step_us up to 1 ms; then one finer grid around the best; squares
+ * of log times. Rows that never go by a tree leave the step at the least that they allow. Pre: n >
+ * 0. Cost: O(2e5 * n). */
+luo_net_fitted luo_net_fit(const luo_net_row *rows, int32_t n);
 
 typedef struct luo_host_row { /* a step of one device: what its kernels take, and what it took */
     double gpu_s, kernels, step_s;

@@ -42,6 +42,7 @@ static const param params[] = {
     {"misaligned_factor", F(misaligned_factor), 1, 12, LUO_WITHIN(1, 1e6)},
     {"net_ratio", F(net_ratio), 1, 0.90, LUO_OF(LUO_Q_RATIO, 1)},
     {"net_half_bytes", F(net_half_bytes), 1, 13450000, LUO_WITHIN(0, 9007199254740992.0)},
+    {"net_step_us", F(net_step_s), 1e-6, 2.7, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
     {"p2p_us", F(p2p_s), 1e-6, 10, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
     {"overlap_loss_nvlink_ratio", F(overlap_loss_nvlink_ratio), 1, 0.15, LUO_WITHIN(0, 0.99)},
     {"overlap_loss_net_ratio", F(overlap_loss_net_ratio), 1, 0.02, LUO_WITHIN(0, 0.99)},

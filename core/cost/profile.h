@@ -7,6 +7,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
+#include "core/graph/bucket.h"
 #include "core/graph/model.h"
 
 typedef enum luo_provenance {
@@ -79,7 +80,7 @@ typedef struct luo_profile {
     double memory_bytes, reserved_bytes, memory_bytes_per_s;
     double sm_count, launch_s, gemm_ratio, gemm_depth, memory_ratio;
     double attention_forward_ratio, attention_backward_ratio, misaligned_factor;
-    double net_ratio, net_half_bytes, p2p_s;
+    double net_ratio, net_half_bytes, net_step_s, p2p_s;
     double overlap_loss_nvlink_ratio, overlap_loss_net_ratio;
     int32_t ncurves, nop_times, np2p_times;
     const luo_curve *curves;
@@ -90,8 +91,10 @@ typedef struct luo_profile {
 typedef struct luo_stack { /* accuracy.md 3.1, second table */
     const char *name;
     double host_launch_s, host_exponent, busbw_factor, dp_overlap, tp_exposed_factor, scale_jitter;
-    double grad_comm_bytes, optimizer_bytes;
+    double grad_comm_bytes; /* of a gradient between replicas; 0: as the program has it */
+    double optimizer_bytes;
     bool attention_fused, p2p_blocking, scatter_gather;
+    luo_bucketing bucket; /* of plans that say nothing */
 } luo_stack;
 
 /* Fills the numbers of p from p->values: defaults, unit conversion. Required names are
@@ -107,11 +110,15 @@ luo_status luo_profile_peak(const luo_profile *p, luo_dtype dtype, double *flops
 enum { LUO_OPTIMIZER_BYTES = 34 }; /* optimizer_bytes of that stack: grad 4+2, state 12 + 12, .. */
 /* The stack `luoshu-cuda` of accuracy.md 3.1. */
 void luo_stack_default(luo_stack *s);
+/* grad_comm_bytes where there is no program: 2 if it is not given (accuracy.md 3.1). */
+double luo_stack_grad_bytes(const luo_stack *s);
 /* Sets the value or switch `name`; switches take 0 or 1: `attention` 1 = fused, `p2p` 1 =
  * blocking, `scatter_gather`. Values are in the unit of the name (`host_launch_us` in us).
+ * `bucket_mib` goes with rule `mib` alone.
  * Errors: LUO_EINPUT unknown name or out of bounds. */
 luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *err);
-/* A switch by its word: attention fused|unfused, p2p async|blocking, scatter_gather on|off.
- * Errors: LUO_EINPUT unknown switch or word. */
+/* A switch by its word: attention fused|unfused, p2p async|blocking, scatter_gather on|off,
+ * bucket_rule mib|ddp|megatron|deepspeed|unit. Errors: LUO_EINPUT unknown switch or word, or a rule
+ * that does not go with the bucket_mib that was set. */
 luo_status luo_stack_switch(luo_stack *s, const char *name, const char *word, luo_err *err);
 #endif

@@ -18,10 +18,11 @@ static const struct {
     {"host_exponent", F(host_exponent), 1, 3, LUO_WITHIN(1, 64)},
     {"busbw_factor", F(busbw_factor), 1, 1, LUO_WITHIN(0.01, 100)},
     {"dp_overlap", F(dp_overlap), 1, 0, LUO_WITHIN(0, 1)},
-    {"grad_comm_bytes", F(grad_comm_bytes), 1, 2, LUO_WITHIN(0.125, 64)},
+    {"grad_comm_bytes", F(grad_comm_bytes), 1, 0, LUO_WITHIN(0, 64)},
     {"optimizer_bytes", F(optimizer_bytes), 1, LUO_OPTIMIZER_BYTES, LUO_WITHIN(0, 1024)},
     {"tp_exposed_factor", F(tp_exposed_factor), 1, 1, LUO_WITHIN(0, 1)},
     {"scale_jitter", F(scale_jitter), 1, 0.01, LUO_WITHIN(0, 10)},
+    {"bucket_mib", F(bucket.mib), 1, 0, LUO_WITHIN(0, LUO_BUCKET_MIB_MAX)},
 };
 enum { VALUES = sizeof values / sizeof *values };
 
@@ -46,6 +47,11 @@ static bool *flag(luo_stack *s, int i)
     return (bool *)((char *)s + switches[i].at);
 }
 
+double luo_stack_grad_bytes(const luo_stack *s)
+{
+    return s->grad_comm_bytes > 0 ? s->grad_comm_bytes : 2;
+}
+
 void luo_stack_default(luo_stack *s)
 {
     *s = (luo_stack){.name = "luoshu-cuda"};
@@ -55,13 +61,41 @@ void luo_stack_default(luo_stack *s)
 
 static luo_status unknown(const char *name, luo_err *err)
 {
-    const char *names[VALUES + SWITCHES];
+    const char *names[VALUES + SWITCHES + 1];
     for (int i = 0; i < VALUES; i++) names[i] = values[i].name;
     for (int i = 0; i < SWITCHES; i++) names[VALUES + i] = switches[i].name;
+    names[VALUES + SWITCHES] = "bucket_rule";
     luo_str s = {0};
-    luo_say_expected(&s, name, names, VALUES + SWITCHES);
+    luo_say_expected(&s, name, names, VALUES + SWITCHES + 1);
     luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; %s", name, luo_str_get(&s));
     luo_str_free(&s);
+    return LUO_EINPUT;
+}
+
+/* Rule and size of buckets go together or not at all. */
+static luo_status check_bucket(luo_stack *s, luo_bucketing b, luo_err *err)
+{
+    if (b.has_mib && b.rule > LUO_BUCKET_MIB)
+        return luo_err_set(err, LUO_EINPUT, "`bucket_mib` belongs to `bucket_rule` mib; leave it "
+                           "out for %s.", luo_bucket_rule_name(b.rule));
+    s->bucket = b;
+    return LUO_OK;
+}
+
+static luo_status set_rule(luo_stack *s, const char *word, luo_err *err)
+{
+    luo_bucketing b = s->bucket;
+    const char *names[LUO_BUCKET_RULES];
+    for (int i = 1; i < LUO_BUCKET_RULES; i++) {
+        names[i - 1] = luo_bucket_rule_name((luo_bucket_rule)i);
+        if (strcmp(word, names[i - 1]) != 0) continue;
+        b.rule = (luo_bucket_rule)i;
+        return check_bucket(s, b, err);
+    }
+    luo_str expected = {0};
+    luo_say_expected(&expected, word, names, LUO_BUCKET_RULES - 1);
+    luo_err_set(err, LUO_EINPUT, "`bucket_rule` is `%s`; %s", word, luo_str_get(&expected));
+    luo_str_free(&expected);
     return LUO_EINPUT;
 }
 
@@ -73,6 +107,10 @@ luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *
         if (!luo_limit_holds(limit, value))
             return luo_err_set(err, LUO_EINPUT, "`%s` is %g; %sa number from %g to %g is expected.",
                                name, value, l.or_zero ? "0 or " : "", l.lo, l.hi);
+        if (values[i].at == F(bucket.mib)) {
+            const luo_bucketing b = {s->bucket.rule, true, value};
+            return check_bucket(s, b, err);
+        }
         *number(s, i) = value * values[i].unit;
         return LUO_OK;
     }
@@ -89,6 +127,7 @@ luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *
 
 luo_status luo_stack_switch(luo_stack *s, const char *name, const char *word, luo_err *err)
 {
+    if (strcmp(name, "bucket_rule") == 0) return set_rule(s, word, err);
     for (int i = 0; i < SWITCHES; i++) {
         if (strcmp(switches[i].name, name) != 0) continue;
         if (strcmp(word, switches[i].on) != 0 && strcmp(word, switches[i].off) != 0)

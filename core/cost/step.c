@@ -122,8 +122,8 @@ static luo_status fsdp(const stepper *w, int32_t stage, int64_t n, const double 
         LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AG, group, s->dp, (int64_t)(params * e), 0,
                                &gather[i], w->err));
         LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, group, s->dp,
-                               (int64_t)(params * w->ctx->stack->grad_comm_bytes), 0, &scatter[i],
-                               w->err));
+                               (int64_t)(params * luo_stack_grad_bytes(w->ctx->stack)), 0,
+                               &scatter[i], w->err));
     }
     luo_fsdp r;
     luo_cost_fsdp((int32_t)n, forward, backward, gather, scatter, 1, &r);
@@ -243,7 +243,7 @@ static luo_status cost_replicas(const stepper *w, int32_t stage, double *seconds
     const luo_step_spec *s = w->s;
     const luo_stack *stack = w->ctx->stack;
     const double params = stage_parameters(s, stage);
-    const int64_t grads = (int64_t)(params * stack->grad_comm_bytes);
+    const int64_t grads = (int64_t)(params * luo_stack_grad_bytes(stack));
     const int64_t weights = (int64_t)(params * (double)luo_dtype_bytes(w->ctx->dtype));
     double worst = 0;
     for (int32_t i = 0; i < s->tp; i++) {
@@ -283,8 +283,8 @@ static luo_status cost_rest(const stepper *w, luo_step_cost *out)
             (double)luo_mem_vocab(s->model, s->tp) * (double)s->model->hidden / s->tp;
         const int32_t ends[2] = {stage_devices(w, 0, 0)[0], stage_devices(w, 0, s->pp - 1)[0]};
         LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AR, ends, 2,
-                               (int64_t)(table * w->ctx->stack->grad_comm_bytes), 0, &out->tied,
-                               w->err));
+                               (int64_t)(table * luo_stack_grad_bytes(w->ctx->stack)), 0,
+                               &out->tied, w->err));
     }
     return LUO_OK;
 }

@@ -100,6 +100,21 @@ static bool same_counts(const luo_slot *a, const luo_slot *b, int32_t n)
     return memcmp(a->counts, b->counts, (size_t)n * sizeof *a->counts) == 0;
 }
 
+/* The same number of elements of every tensor; where they lie is each device's own. */
+static bool same_pieces(const luo_instr *a, const luo_instr *b)
+{
+    bool same = a->npieces == b->npieces;
+    for (int32_t k = 0; same && k < a->npieces; k++) same = a->piece[k].count == b->piece[k].count;
+    return same;
+}
+
+static luo_status pieces_differ(machine *m, int32_t a, int32_t b, int32_t lane)
+{
+    return luo_err_set(m->err, LUO_EINPUT, "devices %d and %d meet with different pieces in `%s`.",
+                       (int)device_id(m, a), (int)device_id(m, b),
+                       op_name(m, instr_at(m, a, lane)));
+}
+
 static luo_status differ(machine *m, int32_t a, int32_t b, int32_t lane, const luo_group *g)
 {
     const luo_instr *x = instr_at(m, a, lane), *y = instr_at(m, b, lane);
@@ -129,6 +144,7 @@ static luo_status arrive(machine *m, int32_t dev, int32_t lane)
         x->v != y->v || batch != point_at(m, dev, lane)->micro_batch ||
         !same_counts(slot_at(m, s->first, lane), slot, g->n))
         return differ(m, s->first, dev, lane, g);
+    if (!same_pieces(x, y)) return pieces_differ(m, s->first, dev, lane);
     lane_at(m, dev, lane)->posted = true;
     if (s->arrived < g->n) return LUO_OK;
     s->arrived = 0;

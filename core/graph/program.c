@@ -61,3 +61,32 @@ const luo_program *luo_programs_find(const luo_programs *set, int32_t device)
     }
     return lo < set->n && set->at[lo].device == device ? &set->at[lo] : NULL;
 }
+
+void luo_role_order(const luo_role *role, int32_t *turn)
+{
+    int32_t n = 0;
+    for (int32_t b = 0; b < role->nbuf; b++) turn[b] = -1;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
+        for (int32_t k = 0; in->coll == LUO_COLL_AR && k < in->npieces; k++)
+            if (turn[in->piece[k].buffer] < 0) turn[in->piece[k].buffer] = n++;
+    }
+    for (int32_t b = 0; b < role->nbuf; b++)
+        if (turn[b] < 0 && role->buf[b].buffer_class <= LUO_BUFFER_OPTIMIZER) turn[b] = n++;
+}
+
+bool luo_instr_adjoins(const luo_role *role, const int32_t *turn, const luo_instr *instr)
+{
+    if (instr->coll != LUO_COLL_AR) return false; /* parts of a rank are apart in every tensor */
+    for (int32_t k = 0; k < instr->npieces; k++) {
+        const luo_instr_piece *p = &instr->piece[k];
+        const luo_buffer *b = &role->buf[p->buffer];
+        if (p->count * b->elem_bytes != b->bytes) return false;
+        if (k == 0) continue;
+        const luo_instr_piece *q = p - 1;
+        if (turn[p->buffer] != turn[q->buffer] + 1 ||
+            role->buf[q->buffer].bytes % LUO_BUFFER_ALIGN != 0)
+            return false;
+    }
+    return true;
+}

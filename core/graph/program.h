@@ -88,6 +88,12 @@ typedef struct luo_buffer {
     luo_shape shape;     /* of the whole tensor: one micro-batch of every pipeline of that length */
 } luo_buffer;
 
+typedef struct luo_instr_piece { /* what a bucket takes of one buffer, in elements */
+    int32_t buffer;
+    int64_t offset, count; /* offset: of the first cell; count: all cells that the call moves there,
+                              of every rank */
+} luo_instr_piece;
+
 typedef struct luo_instr {
     int32_t id; /* position in the role */
     uint8_t kind, stream, phase, coll;
@@ -107,6 +113,8 @@ typedef struct luo_instr {
     const int32_t *dep; /* instruction ids, smaller than id unless in another segment; in another
                            segment: its latest run for the same micro-batch (F of this B), or its
                            latest run at all (B of Post, Pre of F) */
+    int32_t npieces; /* COLLECTIVE of a bucket; 0: of one tensor */
+    const luo_instr_piece *piece; /* as many as its exchange has parts, in their order */
 } luo_instr;
 
 typedef struct luo_segment {
@@ -156,10 +164,14 @@ typedef struct luo_group {
 typedef struct luo_exchange { /* one step of one resolved Reshard: what data moves where */
     int32_t op;
     int32_t step;
-    const luo_resolution *resolution;
+    const luo_resolution *resolution; /* NULL: of a bucket */
     const char *src, *dst; /* annotation texts */
     luo_shape shape;
     int64_t elem_bytes;
+    /* A bucket: the exchanges whose tensors travel together. A call has the tensors in this order;
+     * where every rank has a part of each, all parts of rank 0 come first, then those of rank 1. */
+    int32_t nparts;
+    const int32_t *part;
 } luo_exchange;
 
 typedef struct luo_op_info {
@@ -188,6 +200,14 @@ enum { LUO_LANE_PP_F_RECV = LUO_STREAMS, LUO_LANE_PP_B_SEND, LUO_LANE_PP_B_RECV,
 int32_t luo_instr_lane(const luo_instr *instr);
 /* The lane in which the other end of a message has its instruction. */
 int32_t luo_lane_peer(int32_t lane);
+
+/* Weights, gradients and state in the order in which they lie in memory: turn[buffer] counts from
+ * 0; -1 for all other buffers. Tensors that are reduced in one call are neighbours, so that it need
+ * not pack them. turn: room for all buffers. Cost: O(buffers + pieces). */
+void luo_role_order(const luo_role *role, int32_t *turn);
+enum { LUO_BUFFER_ALIGN = 64 }; /* bytes; where every buffer begins */
+/* Do the pieces of a call lie one behind the other? turn: of luo_role_order. */
+bool luo_instr_adjoins(const luo_role *role, const int32_t *turn, const luo_instr *instr);
 
 /* Program of a device, NULL if it has none. */
 const luo_program *luo_programs_find(const luo_programs *set, int32_t device);

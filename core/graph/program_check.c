@@ -26,6 +26,31 @@ static bool in_range(const int32_t *at, int32_t n, int32_t limit)
     return true;
 }
 
+/* Pieces lie in buffers of one element size that the call reads, and add up to its bytes. */
+static luo_status check_pieces(const checker *c, int32_t role, const luo_instr *in)
+{
+    const luo_role *r = &c->set->roles[role];
+    int64_t left = in->bytes;
+    if (in->npieces && in->kind != LUO_INSTR_COLLECTIVE)
+        return broken(c, role, in->id, "only a collective has pieces");
+    for (int32_t k = 0; k < in->npieces; k++) {
+        const luo_instr_piece *p = &in->piece[k];
+        if (p->buffer < 0 || p->buffer >= r->nbuf)
+            return broken(c, role, in->id, "a piece names a buffer that the role does not have");
+        const luo_buffer *b = &r->buf[p->buffer];
+        if (b->elem_bytes < 1 || b->elem_bytes != r->buf[in->piece[0].buffer].elem_bytes)
+            return broken(c, role, in->id, "its pieces have elements of different sizes");
+        const int64_t holds = b->bytes / b->elem_bytes;
+        if (p->offset > holds || p->count > holds - p->offset)
+            return broken(c, role, in->id, "a piece ends outside of its buffer");
+        left -= p->count * b->elem_bytes;
+        if (k >= in->nin || k >= in->nout || in->in[k] != p->buffer || in->out[k] != p->buffer)
+            return broken(c, role, in->id, "it reads and writes other buffers than its pieces'");
+    }
+    return in->npieces && left != 0 ? broken(c, role, in->id, "its pieces are not its bytes")
+                                    : LUO_OK;
+}
+
 static luo_status check_instr(const checker *c, int32_t role, const luo_segment *seg, int32_t i)
 {
     const luo_role *r = &c->set->roles[role];
@@ -44,6 +69,7 @@ static luo_status check_instr(const checker *c, int32_t role, const luo_segment 
         return broken(c, role, i, "it waits for an instruction that the role does not have");
     if (comm ? in->slot < 0 || in->slot >= r->nslot : in->slot >= 0)
         return broken(c, role, i, "communication needs a slot of the role, nothing else has one");
+    LUO_TRY(check_pieces(c, role, in));
     for (int32_t k = 0; k < in->ndep; k++)
         if (in->dep[k] >= i && in->dep[k] < seg->first + seg->n)
             return broken(c, role, i, "it waits for a later instruction of its own segment");

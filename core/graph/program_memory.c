@@ -24,6 +24,7 @@ typedef struct look {
     int32_t *home;  /* by buffer: last segment of B that touches it, -1: none */
     int64_t *kept, *work; /* by instruction of the segment: bytes that appear (or go) there */
     span *span;     /* by buffer */
+    int32_t *turn;  /* by buffer: luo_role_order */
 } look;
 
 static void touch(look *l, int32_t b, int32_t i, bool write)
@@ -81,10 +82,20 @@ static void add_up(const look *l, const luo_segment *seg, curve *c)
 static int64_t received_apart(const luo_programs *set, const luo_program *p, const luo_instr *i)
 {
     if (i->kind != LUO_INSTR_COLLECTIVE || i->coll != LUO_COLL_RS || i->slot < 0 || i->nin == 0 ||
-        i->nout == 0 || i->in[0] != i->out[0])
+        i->nout == 0 || i->in[0] != i->out[0] || i->npieces > 1)
         return 0;
     const luo_group *g = &set->groups[p->slots[i->slot].group];
     return (i->bytes + g->n - 1) / g->n;
+}
+
+/* Bytes that a bucket packs, and those that it receives beside them. The calls share one place,
+ * since they are made one after the other. */
+static int64_t packed(const look *l, const luo_programs *set, const luo_program *p,
+                      const luo_instr *i)
+{
+    if (i->npieces < 2 || luo_instr_adjoins(l->role, l->turn, i)) return 0;
+    const luo_group *g = &set->groups[p->slots[i->slot].group];
+    return i->bytes + (i->coll == LUO_COLL_RS ? (i->bytes + g->n - 1) / g->n : 0);
 }
 
 static void make_curve(look *l, const luo_programs *set, const luo_program *p, int32_t s, curve *c)
@@ -96,7 +107,14 @@ static void make_curve(look *l, const luo_programs *set, const luo_program *p, i
         for (int32_t k = 0; k < r->instr[i].nin; k++) touch(l, r->instr[i].in[k], i, false);
         for (int32_t k = 0; k < r->instr[i].nout; k++) touch(l, r->instr[i].out[k], i, true);
     }
+    int64_t most = 0; /* from the first bucket on */
     for (int32_t i = seg->first; i < end; i++) {
+        const int64_t bucket = packed(l, set, p, &r->instr[i]);
+        if (bucket > most) {
+            l->work[i - seg->first] += bucket - most;
+            l->work[seg->n] -= bucket - most;
+            most = bucket;
+        }
         const int64_t apart = received_apart(set, p, &r->instr[i]);
         l->work[i - seg->first] += apart; /* all of them are under way before the first is needed */
         l->work[seg->n] -= apart;
@@ -150,12 +168,14 @@ luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32
     const luo_role *r = &set->roles[p->role];
     const size_t mark = luo_arena_mark(scratch);
     look l = {r, LUO_NEW_N(scratch, int32_t, r->nbuf), LUO_NEW_N(scratch, int64_t, r->ninstr + 1),
-              LUO_NEW_N(scratch, int64_t, r->ninstr + 1), LUO_NEW_N(scratch, span, r->nbuf)};
+              LUO_NEW_N(scratch, int64_t, r->ninstr + 1), LUO_NEW_N(scratch, span, r->nbuf),
+              LUO_NEW_N(scratch, int32_t, r->nbuf)};
     curve *curves = LUO_NEW_N(scratch, curve, r->nseg);
-    if (!l.home || !l.kept || !l.work || !l.span || !curves) return luo_err_nomem(err);
+    if (!l.home || !l.kept || !l.work || !l.span || !l.turn || !curves) return luo_err_nomem(err);
     luo_memory m = {0};
     for (int32_t b = 0; b < r->nbuf; b++) l.span[b].first = -1;
     find_homes(&l);
+    luo_role_order(r, l.turn);
     for (int32_t s = 0; s < r->nseg; s++) make_curve(&l, set, p, s, &curves[s]);
     count_state(r, &m);
     walk_tasks(p, curves, &m);

@@ -115,6 +115,27 @@ static luo_status read_cost(reader *r, luo_cost_key *c)
     return LUO_OK;
 }
 
+static luo_status read_piece(reader *r, luo_instr_piece *p)
+{
+    LUO_TRY(luo_scan_number32(&r->s, 0, &p->buffer));
+    if (*r->s.at++ != ':') return luo_scan_wrong(&r->s, "`:`");
+    LUO_TRY(luo_scan_integer(&r->s, 0, INT64_MAX, &p->offset));
+    if (*r->s.at++ != ':') return luo_scan_wrong(&r->s, "`:`");
+    return luo_scan_integer(&r->s, 0, INT64_MAX, &p->count);
+}
+
+static luo_status read_pieces(reader *r, luo_instr *i)
+{
+    int32_t n = 0;
+    for (const char *p = r->s.at; *p && *p != '\n' && *p != '#'; p++) n += *p == ':';
+    luo_instr_piece *at = LUO_NEW_N(r->s.arena, luo_instr_piece, n / 2);
+    if (!at) return luo_err_nomem(r->s.err);
+    for (int32_t k = 0; k < n / 2; k++) LUO_TRY(read_piece(r, &at[k]));
+    i->piece = at;
+    i->npieces = n / 2;
+    return n >= 2 ? LUO_OK : luo_scan_wrong(&r->s, "a piece such as `4:0:512`");
+}
+
 /* Optional fields, in the order in which they are printed. */
 static luo_status read_fields(reader *r, luo_instr *i)
 {
@@ -135,7 +156,7 @@ static luo_status read_fields(reader *r, luo_instr *i)
     if (luo_scan_accept(&r->s, "in")) LUO_TRY(luo_scan_list32(&r->s, &i->in, &i->nin));
     if (luo_scan_accept(&r->s, "out")) LUO_TRY(luo_scan_list32(&r->s, &i->out, &i->nout));
     if (luo_scan_accept(&r->s, "dep")) LUO_TRY(luo_scan_list32(&r->s, &i->dep, &i->ndep));
-    return LUO_OK;
+    return luo_scan_accept(&r->s, "pieces") ? read_pieces(r, i) : LUO_OK;
 }
 
 static luo_status read_instr(reader *r, int32_t id, luo_instr *i)

@@ -12,6 +12,7 @@
  *   instr  = "i" ID KIND STREAM PHASE { field } NL
  *   field  = "coll" NAME | "v" | "again" | "op" N | "layer" N | "x" N | "slot" N | "bytes" N
  *          | "flops" N | "cost" NAME ints | "in" ints | "out" ints | "dep" ints
+ *          | "pieces" { BUFFER ":" OFFSET ":" COUNT }
  *   tasks  = "tasks" ID N { SEG "/" ( MICRO_BATCH | "-" ) } NL
  *   device = "device" N "pipeline" N "stage" N "role" N "tasks" N NL { slot }
  *   slot   = "slot" ID ( "group" N [ "counts" ints ] | "p2p" { (">" | "<") PEER ":" ELEMENTS ":"
@@ -156,6 +157,18 @@ static void put_cost(writer *w, const luo_cost_key *c)
     wide_integers(w, "", c->a, 6);
 }
 
+static void put_pieces(writer *w, const luo_instr *i)
+{
+    if (i->npieces) word(w, " pieces");
+    for (int32_t k = 0; k < i->npieces; k++) {
+        number(w, "", i->piece[k].buffer);
+        luo_str_addc(w->s, ':');
+        luo_str_addi(w->s, i->piece[k].offset);
+        luo_str_addc(w->s, ':');
+        luo_str_addi(w->s, i->piece[k].count);
+    }
+}
+
 static void put_instr(writer *w, const luo_instr *i, bool comment)
 {
     luo_str_addc(w->s, 'i');
@@ -182,6 +195,7 @@ static void put_instr(writer *w, const luo_instr *i, bool comment)
     integers(w, "in", i->in, i->nin);
     integers(w, "out", i->out, i->nout);
     integers(w, "dep", i->dep, i->ndep);
+    put_pieces(w, i);
     if (comment) {
         word(w, " # ");
         word(w, w->set->ops[i->op].name);

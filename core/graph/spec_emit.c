@@ -252,6 +252,7 @@ static int32_t emit_reshard(emitter *e, int32_t o, bool again)
     const bool moves = takes_part(e, m);
     if (again) e->again[op->out[0]] = e->seg;
     ends r = find_ends(e, op, m, again, moves);
+    if (e->s->nbuckets && e->s->fused[o]) return 0; /* luo_spec_emit_buckets */
     for (int32_t k = 0; k < m->nsteps; k++) {
         const spec_step *t = &m->step[k];
         const int32_t i = luo_spec_take_part(t, e->dev);
@@ -310,6 +311,7 @@ static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
             !spec_crosses(e->c, o))
             run_again(e, l, vs);
         emit_op(e, o, false);
+        if (!per_mb) luo_spec_emit_buckets(e, o);
     }
     luo_spec_end(e);
 }

@@ -45,6 +45,8 @@ int32_t luo_spec_buffer(const emitter *e, int32_t tensor);
 void luo_spec_bind(emitter *e, int32_t tensor, int32_t buffer);
 /* Pre: the device holds the tensor. */
 int32_t luo_spec_new_buffer(emitter *e, int32_t tensor);
+/* spec_bucket_emit.c: the calls of all buckets that stand behind operation o. */
+void luo_spec_emit_buckets(emitter *e, int32_t o);
 /* Slot number for item k of this device in a step. */
 int32_t luo_spec_slot(emitter *e, const spec_step *step, int32_t k);
 /* Instruction of operation o with everything but cost, slot and operands. */

@@ -3,6 +3,7 @@
  *   spec_stages.c  pipelines, stages, classes of equal pipelines, virtual stages of operations
  *   spec_tables.c  local sizes of every tensor on every device
  *   spec_moves.c   resolutions; spec_steps.c: what each device does in them
+ *   spec_bucket.c  tensors whose steps become one call; spec_bucket_emit.c: its instructions
  *   spec_roles.c   devices of equal structure, their tasks and slots
  *   spec_emit.c    instructions of one role; spec_write.c: buffers and wait edges;
  *                  spec_cost.c: what each costs
@@ -33,19 +34,27 @@ typedef struct spec_item { /* what one device does in one step: becomes one inst
     bool v;
     int64_t bytes;
     luo_slot slot; /* COLLECTIVE, P2P */
+    int32_t call;  /* COLLECTIVE: its number in the step */
 } spec_item;
+
+typedef struct spec_call { /* a collective of a step, for all its members */
+    int32_t group, coll;
+    int32_t move; /* in the resolution */
+} spec_call;
 
 typedef struct spec_step {
     int32_t id; /* counts all steps of all moves */
     int32_t n;  /* devices, ascending */
     const int32_t *dev, *first, *structure; /* items first[i]..first[i+1]-1 */
     const spec_item *item;
+    int32_t ncalls;
+    const spec_call *call;
 } spec_step;
 
 typedef struct spec_move { /* one resolution; nsteps = 0: identity */
     const luo_resolution *resolution;
     int32_t src, dst; /* annotation ids */
-    const spec_table *from; /* sizes at the source */
+    const spec_table *from, *to; /* sizes at the source and at the destination */
     const char *name;       /* of the first Reshard that needs it */
     bool per_micro_batch, has_messages;
     luo_shape shape;
@@ -53,6 +62,20 @@ typedef struct spec_move { /* one resolution; nsteps = 0: identity */
     int32_t nsteps;
     spec_step *step;
 } spec_move;
+
+typedef struct spec_part { /* a step of a tensor's Reshard in a bucket */
+    int32_t op, step;
+} spec_part;
+
+typedef struct spec_bucket {
+    int32_t phase, level;
+    int32_t after; /* its calls stand behind this operation */
+    int32_t n;
+    const spec_part *part;
+    spec_step step;
+    int32_t exchange;
+    int64_t elem_bytes;
+} spec_bucket;
 
 typedef struct spec {
     const luo_spec *in;
@@ -90,6 +113,10 @@ typedef struct spec {
     int32_t nexchanges;
     luo_group *group;
     int32_t cap_group;
+    /* buckets, in the order in which their calls are issued */
+    int32_t nbuckets;
+    spec_bucket *bucket;
+    bool *fused; /* by operation: its steps are in buckets */
 } spec;
 
 luo_status luo_spec_find_stages(spec *s);
@@ -112,6 +139,14 @@ static inline const spec_dims *spec_local(const spec *s, int32_t tensor, int32_t
 /* Annotation and whole shape that the local sizes of a tensor were cut from. */
 void luo_spec_frame(const spec *s, int32_t tensor, int32_t length, const luo_ann **ann,
                     luo_shape *shape);
+
+/* What collective v of a resolution moves in the buffer of device dev; out->buffer is left to the
+ * caller. Pre: it sums what the source holds, or gathers what the destination holds; else the
+ * offset means nothing. Errors: LUO_ENOMEM. */
+luo_status luo_spec_piece(const spec *s, const spec_move *m, const luo_move *v, int32_t dev,
+                          luo_instr_piece *out);
+/* Pre: luo_spec_make_moves. Nothing is done where tensors are to travel alone. */
+luo_status luo_spec_make_buckets(spec *s);
 
 luo_status luo_spec_make_moves(spec *s);
 /* Steps of a resolved move. */

@@ -37,7 +37,8 @@ static luo_status move_id(spec *s, int32_t o, int32_t length, int32_t *id)
     const int32_t n = s->in->nlengths, x = op->in[0], y = op->out[0];
     spec_move m = {.src = s->cut_ann[(int64_t)x * n + length],
                    .dst = s->cut_ann[(int64_t)y * n + length],
-                   .from = spec_table_of(s, x, length), .name = op->name,
+                   .from = spec_table_of(s, x, length), .to = spec_table_of(s, y, length),
+                   .name = op->name,
                    .shape = shape_of(s, x, length), .elem_bytes = s->g->tensor[y].elem_bytes,
                    .per_micro_batch = per_micro_batch(op)};
     int32_t key[5 + 2 * LUO_RANK_MAX] = {m.src, m.dst, (int32_t)m.elem_bytes, m.per_micro_batch,
@@ -95,8 +96,9 @@ static luo_status list_exchanges(spec *s)
         if (!src || !dst) return luo_err_nomem(s->err);
         for (int32_t k = 0; k < m->nsteps; k++)
             s->exchange[s->exchange_of[at] + k] =
-                (luo_exchange){(int32_t)(at / n), k, m->resolution, src, dst, m->shape,
-                               m->elem_bytes};
+                (luo_exchange){.op = (int32_t)(at / n), .step = k,
+                               .resolution = m->resolution, .src = src, .dst = dst,
+                               .shape = m->shape, .elem_bytes = m->elem_bytes};
     }
     return LUO_OK;
 }

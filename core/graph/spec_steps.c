@@ -29,6 +29,8 @@ typedef struct job { /* one step being made */
     int32_t nsends;
     spec_item *item;
     int32_t *first;
+    spec_call *call;
+    int32_t ncalls;
 } job;
 
 static int compare_send(const void *a, const void *b)
@@ -173,8 +175,10 @@ static luo_status add_collective(job *j, const luo_move *m)
     spec *s = j->s;
     const luo_stream stream = j->m->per_micro_batch ? LUO_STREAM_TP : LUO_STREAM_DP;
     spec_item it = {.kind = LUO_INSTR_COLLECTIVE, .stream = (uint8_t)stream,
-                    .coll = (uint8_t)coll_of(m->kind), .v = m->v};
+                    .coll = (uint8_t)coll_of(m->kind), .v = m->v, .call = j->ncalls};
     LUO_TRY(group_id(s, stream, m->dev, m->ndev, &it.slot.group));
+    j->call[j->ncalls++] =
+        (spec_call){it.slot.group, it.coll, (int32_t)(m - j->m->resolution->moves.at)};
     int64_t *counts = m->v ? LUO_NEW_N(s->arena, int64_t, m->ndev) : NULL;
     if (m->v && !counts) return luo_err_nomem(s->err);
     for (int32_t i = 0; i < m->nregion; i++) {
@@ -265,12 +269,19 @@ static void add_copies(job *j)
     }
 }
 
+/* Will the instruction say where its cells lie? */
+static bool names_pieces(const job *j, const spec_item *it)
+{
+    return it->kind == LUO_INSTR_COLLECTIVE && it->stream == LUO_STREAM_DP &&
+           !luo_bucketing_is_off(j->s->in->bucket);
+}
+
 /* Equal structures have equal instructions; only groups and peers may differ. */
 static luo_status structure_id(job *j, int32_t i, int32_t *id)
 {
     const int32_t n = j->first[i + 1] - j->first[i];
     const size_t mark = luo_arena_mark(j->s->scratch);
-    int32_t *key = LUO_NEW_N(j->s->scratch, int32_t, 4 * n);
+    int32_t *key = LUO_NEW_N(j->s->scratch, int32_t, 8 * n), len = 4 * n;
     if (!key) return luo_err_nomem(j->s->err);
     for (int32_t k = 0; k < n; k++) {
         const spec_item *it = &j->item[j->first[i] + k];
@@ -280,8 +291,16 @@ static luo_status structure_id(job *j, int32_t i, int32_t *id)
         key[4 * k + 1] = receives;
         key[4 * k + 2] = (int32_t)(uint32_t)it->bytes;
         key[4 * k + 3] = (int32_t)(it->bytes >> 32);
+        if (!names_pieces(j, it)) continue;
+        luo_instr_piece piece;
+        const luo_move *v = &j->m->resolution->moves.at[j->call[it->call].move];
+        LUO_TRY(luo_spec_piece(j->s, j->m, v, j->s->dev[j->list[i]], &piece));
+        if (piece.offset == 0) continue;
+        key[4 * k + 1] |= 2;
+        key[len++] = (int32_t)(uint32_t)piece.offset;
+        key[len++] = (int32_t)(piece.offset >> 32);
     }
-    *id = luo_intern_id(&j->s->structure_key, key, 4 * n, NULL);
+    *id = luo_intern_id(&j->s->structure_key, key, len, NULL);
     luo_arena_reset(j->s->scratch, mark);
     return *id >= 0 ? LUO_OK : luo_err_nomem(j->s->err);
 }
@@ -300,14 +319,16 @@ static luo_status fill(job *j, spec_step *step)
         j->first[i + 1] = j->first[i] + t->items;
     }
     j->item = LUO_NEW_N(s->arena, spec_item, j->first[j->nlist]);
-    if (!j->item) return luo_err_nomem(s->err);
+    j->call = LUO_NEW_N(s->arena, spec_call, j->n);
+    if (!j->item || !j->call) return luo_err_nomem(s->err);
     for (int32_t i = 0; i < j->n; i++)
         if (j->at[i].kind != LUO_MOVE_COPY && j->at[i].kind != LUO_MOVE_SEND)
             LUO_TRY(add_collective(j, &j->at[i]));
     LUO_TRY(add_batches(j));
     add_copies(j);
     for (int32_t i = 0; i < j->nlist; i++) LUO_TRY(structure_id(j, i, &structure[i]));
-    *step = (spec_step){s->nsteps++, j->nlist, dev, j->first, structure, j->item};
+    *step = (spec_step){s->nsteps++, j->nlist,  dev,     j->first,
+                        structure,   j->item,   j->ncalls, j->call};
     return LUO_OK;
 }
 

@@ -136,11 +136,25 @@ typedef struct edges {
     int32_t newest[LUO_LANES]; /* in this segment, by lane of the writer */
     int32_t *far;              /* in other segments */
     int32_t nfar;
+    bool joins; /* many tensors: of what one lane of a segment wrote, the latest is enough */
 } edges;
 
 static int32_t lane_of(const emitter *e, int32_t instr)
 {
     return luo_instr_lane(&e->instr[instr]);
+}
+
+static void add_far(emitter *e, edges *w, const maker *m)
+{
+    for (int32_t k = 0; w->joins && k < w->nfar; k++) {
+        const luo_segment *seg = &e->segment[m->seg];
+        if (w->far[k] < seg->first || w->far[k] >= seg->first + seg->n ||
+            lane_of(e, w->far[k]) != lane_of(e, m->instr))
+            continue;
+        if (w->far[k] < m->instr) w->far[k] = m->instr;
+        return;
+    }
+    w->far[w->nfar++] = m->instr;
 }
 
 /* Written by another segment: by Pre for this F, by F for this B, by every B for Post. */
@@ -154,7 +168,7 @@ static void wait_far(emitter *e, edges *w, emit_buffer *b)
         /* F has waited for it already, and F of this micro-batch came before B. */
         if (from == LUO_PHASE_PRE && e->phase == LUO_PHASE_B) continue;
         if (from == LUO_PHASE_F && e->phase == LUO_PHASE_B && (b->read_there & bit)) continue;
-        w->far[w->nfar++] = m->instr;
+        add_far(e, w, m);
     }
     if (b->waited_seg != e->seg) b->waited = 0;
     b->waited_seg = e->seg;
@@ -184,7 +198,7 @@ static int32_t count_makers(const emitter *e, const int32_t *in, int32_t n)
 
 static void add_edges(emitter *e, luo_instr *i, const int32_t *in, int32_t nin)
 {
-    edges w = {.lane = luo_instr_lane(i)};
+    edges w = {.lane = luo_instr_lane(i), .joins = i->npieces > 1};
     memset(w.newest, -1, sizeof w.newest);
     w.far = LUO_NEW_N(e->s->arena, int32_t, count_makers(e, in, nin) + LUO_LANES);
     if (!w.far) {

@@ -31,13 +31,20 @@ static luo_status index_graph(spec *s)
 
 static luo_status list_ops(spec *s, luo_programs *out)
 {
-    luo_op_info *info = LUO_NEW_N(s->arena, luo_op_info, s->g->nops);
+    luo_op_info *info = LUO_NEW_N(s->arena, luo_op_info, s->g->nops + s->nbuckets);
     if (!info) return luo_err_nomem(s->err);
     for (int32_t o = 0; o < s->g->nops; o++) {
         const luo_op *op = &s->g->op[o];
         info[o] = (luo_op_info){op->name, luo_op_kind_name((luo_op_kind)op->kind), op->layer};
     }
-    out->nops = s->g->nops;
+    for (int32_t b = 0; b < s->nbuckets; b++) {
+        const bool weights = s->bucket[b].phase == LUO_PHASE_PRE;
+        const char *name = luo_arena_printf(s->arena, "bucket.%d.%s", (int)b,
+                                            weights ? "weights" : "gradients");
+        if (!name) return luo_err_nomem(s->err);
+        info[s->g->nops + b] = (luo_op_info){name, luo_op_kind_name(LUO_OP_RESHARD), -1};
+    }
+    out->nops = s->g->nops + s->nbuckets;
     out->ops = info;
     return LUO_OK;
 }
@@ -48,6 +55,7 @@ static luo_status specialize(spec *s, luo_programs *out)
     LUO_TRY(luo_spec_find_stages(s));
     LUO_TRY(luo_spec_make_tables(s));
     LUO_TRY(luo_spec_make_moves(s));
+    LUO_TRY(luo_spec_make_buckets(s));
     LUO_TRY(luo_spec_make_roles(s, out));
     LUO_TRY(list_ops(s, out));
     out->ngroups = s->group_key.n;

@@ -1,6 +1,7 @@
 /* core/graph/specialize.h: one annotated graph becomes one program per device (HSPMD 11). */
 #ifndef LUO_CORE_GRAPH_SPECIALIZE_H
 #define LUO_CORE_GRAPH_SPECIALIZE_H
+#include "core/graph/bucket.h"
 #include "core/graph/graph.h"
 
 typedef struct luo_length { /* of a micro-batch */
@@ -21,6 +22,7 @@ typedef struct luo_spec {
     const luo_length *lengths; /* distinct */
     luo_sched_kind schedule;
     luo_planner_opts planner;
+    luo_bucketing bucket; /* of luo_bucketing_of */
 } luo_spec;
 
 /* Finds pipelines and stages from the annotations (11.2), resolves every Reshard once per distinct

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 void luo_errno_text(int code, char *out, size_t size)
 {
@@ -39,4 +40,16 @@ luo_status luo_dir_make(const char *path, luo_err *err)
     }
     luo_str_free(&s);
     return st;
+}
+
+luo_status luo_path_beside(const char *name, char *out, size_t size, luo_err *err)
+{
+    const ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    if (n <= 0) return luo_err_io(err, "read", "/proc/self/exe");
+    out[n] = 0;
+    char *end = strrchr(out, '/') + 1;
+    const size_t left = size - (size_t)(end - out);
+    if ((size_t)snprintf(end, left, "%s", name) < left) return LUO_OK;
+    errno = ENAMETOOLONG;
+    return luo_err_io(err, "find", name);
 }

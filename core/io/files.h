@@ -9,4 +9,7 @@ void luo_errno_text(int code, char *out, size_t size);
 luo_status luo_err_io(luo_err *err, const char *what, const char *path);
 /* mkdir -p. Errors: LUO_EIO `can not make DIR: ..`. */
 luo_status luo_dir_make(const char *path, luo_err *err);
+/* Path of `name` in the folder of this program's own file, whether it is there or not.
+ * Errors: LUO_EIO the folder is not known, or the path is longer than `size`. */
+luo_status luo_path_beside(const char *name, char *out, size_t size, luo_err *err);
 #endif

@@ -319,6 +319,24 @@ static void read_schedule(luo_json *j, const luo_json_at *root, luo_plan *p)
     p->chunks = (int32_t)luo_json_int(j, &at, "chunks", 1, MOST(LUO_Q_LAYERS), 1);
 }
 
+static void read_bucket(luo_json *j, const luo_json_at *root, luo_bucketing *b)
+{
+    static const luo_limit limit = LUO_WITHIN(0, LUO_BUCKET_MIB_MAX);
+    const char *rules[LUO_BUCKET_RULES];
+    for (int i = 1; i < LUO_BUCKET_RULES; i++)
+        rules[i - 1] = luo_bucket_rule_name((luo_bucket_rule)i);
+    const luo_json_at rule = luo_json_in(root, "bucket_rule");
+    const luo_json_at mib = luo_json_in(root, "bucket_mib");
+    if (rule.v)
+        b->rule = (luo_bucket_rule)(1 + luo_json_word(j, root, "bucket_rule", rules,
+                                                      LUO_BUCKET_RULES - 1, 0));
+    b->has_mib = mib.v != NULL;
+    b->mib = luo_json_num(j, root, "bucket_mib", &limit, 0);
+    if (b->has_mib && b->rule > LUO_BUCKET_MIB)
+        luo_json_error(j, &mib, false, "`bucket_mib` belongs to rule `mib`; leave it out for `%s`.",
+                       luo_bucket_rule_name(b->rule));
+}
+
 static void read_head(luo_json *j, const luo_json_at *root, luo_plan *p)
 {
     static const char *const dtypes[] = {"bf16", "f32", "f64"};
@@ -333,6 +351,7 @@ static void read_head(luo_json *j, const luo_json_at *root, luo_plan *p)
         (int32_t)luo_json_int(j, root, "micro_batch_sequences", 1, 1 << 24, 1);
     p->zero = (int32_t)luo_json_int(j, root, "zero", 0, 3, 0);
     p->sequence_parallel = luo_json_bool(j, root, "sequence_parallel", false);
+    read_bucket(j, root, &p->bucket);
 }
 
 static void read_root(luo_json *j, const luo_json_at *root, luo_plan *p)
@@ -347,6 +366,7 @@ static void read_root(luo_json *j, const luo_json_at *root, luo_plan *p)
         {"pipelines", true},     {"annotations", false},
         {"assignment", false},   {"expert_groups", false},
         {"state_layout", false}, {"pinned", false},
+        {"bucket_rule", false},  {"bucket_mib", false},
         {"meta", false},
     };
     if (!luo_json_schema(j, root, "plan")) return;

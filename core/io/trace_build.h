@@ -53,7 +53,7 @@ struct luo_trace {
     double *factor;    /* per device: slowdown last written; 0: none yet */
     int64_t *memory;   /* per device: bytes last written; -1: none yet */
     double *nic;       /* per link and direction: ratio last written; < 0: none yet */
-    int64_t nic_until; /* end of the last traced step */
+    int64_t until, nic_until; /* end of the last traced step; of the last that used NICs */
 };
 
 /* Tracks of a device: one per stream, and two more for pp. */

@@ -45,9 +45,9 @@ static bool put_memory(luo_tstep *c, int32_t device, int64_t ts, int64_t bytes)
     return x.name >= 0 && luo_trace_add(c->t, x);
 }
 
-/* State plus stored activations: an F task adds what it stores luo_when it starts, the B task of
- * the same micro-batch and chunk gives it back luo_when it ends. Work buffers inside a task are
- * left out. */
+/* State plus stored activations: an F task adds what it stores when it starts, the B task of the
+ * same micro-batch and chunk gives it back when it ends. What failed has not: a receive that was
+ * posted early begins no task. Work buffers inside a task are left out. */
 bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t n)
 {
     const luo_role *role = &c->set->roles[p->role];
@@ -56,11 +56,15 @@ bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t
     luo_when *task = LUO_NEW_N(scratch, luo_when, p->ntask);
     stash_change *ch = LUO_NEW_N(scratch, stash_change, p->ntask);
     int64_t *stash = LUO_NEW_N(scratch, int64_t, role->nseg);
-    bool ok = task && ch && stash;
+    bool *failed = LUO_NEW_N(scratch, bool, p->ntask);
+    bool ok = task && ch && stash && failed;
     for (int32_t s = 0; ok && s < role->nseg; s++)
         ok = (stash[s] = stash_bytes(scratch, role, &role->seg[s])) >= 0;
     for (int64_t k = first; ok && k < first + n; k++) {
-        luo_when *w = &task[c->result->records[k].task];
+        const luo_op_record *o = &c->result->records[k];
+        luo_when *w = &task[o->task];
+        failed[o->task] |= o->status != LUO_OK;
+        if (o->status != LUO_OK) continue;
         if (w->end == 0 || c->at[k].ts < w->ts) w->ts = c->at[k].ts;
         if (c->at[k].end > w->end) w->end = c->at[k].end;
     }
@@ -70,7 +74,7 @@ bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t
         if (task[i].end == 0) continue;
         if (seg->phase == LUO_PHASE_F && stash[p->tasks[i].seg] > 0)
             ch[nch++] = (stash_change){task[i].ts, stash[p->tasks[i].seg], i};
-        if (seg->phase != LUO_PHASE_B) continue;
+        if (seg->phase != LUO_PHASE_B || failed[i]) continue;
         for (int32_t j = 0; j < role->nseg; j++) /* the F segment of the same chunk and length */
             if (role->seg[j].phase == LUO_PHASE_F && role->seg[j].chunk == seg->chunk &&
                 role->seg[j].tokens == seg->tokens) {

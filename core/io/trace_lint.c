@@ -1,5 +1,6 @@
 /* The lint of conventions.md 11. It reads the file as a viewer would and shares nothing with the
  * writer. */
+#include <float.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -64,6 +65,12 @@ static bool time_of(const json_t *e, const char *key, int64_t *ns)
     return true;
 }
 
+/* What a number of microseconds can be off by, in ns: 0 up to 26 days. Each of two may be. */
+static int64_t slack_of(int64_t ns)
+{
+    return (int64_t)(2 * DBL_EPSILON * (double)ns);
+}
+
 static bool id_of(const json_t *e, const char *key, int64_t *id)
 {
     const json_t *v = json_object_get(e, key);
@@ -104,7 +111,7 @@ static luo_status lint_meta(lint *l, const json_t *e)
 static luo_status lint_slice(lint *l, track *t, int64_t ts, int64_t dur)
 {
     if (dur <= 0) return fault(l, "a slice has no length");
-    if (t->n > 0 && ts + dur > t->end[t->n - 1])
+    if (t->n > 0 && ts + dur > t->end[t->n - 1] + slack_of(ts))
         return fault(l, "a slice overlaps the one before it on its track");
     if (!grow(&t->end, t->n, &t->cap, sizeof *t->end)) return luo_err_nomem(l->err);
     t->end[t->n++] = ts + dur;
@@ -178,7 +185,7 @@ static luo_status lint_timed(lint *l, const json_t *e, char ph)
     if (!time_of(e, "ts", &ts)) return fault(l, "`ts` is no number from 0 on");
     if (ph == 'X' && !time_of(e, "dur", &dur)) return fault(l, "`dur` is no number from 0 on");
     if (ts < l->last_ts) return fault(l, "events are not sorted by `ts`");
-    if (ts == l->last_ts && dur > l->last_dur)
+    if (ts == l->last_ts && dur > l->last_dur && slack_of(ts) == 0)
         return fault(l, "at equal `ts` the longer slice must stand first");
     l->last_ts = ts;
     l->last_dur = dur;
@@ -191,7 +198,8 @@ static luo_status lint_timed(lint *l, const json_t *e, char ph)
     LUO_TRY(track_of(l, pid, tid, &t));
     if (!t->named) return fault(l, "its track has no name");
     t->events++;
-    while (t->n > 0 && t->end[t->n - 1] <= ts) t->n--;
+    const int64_t over = ph == 'X' ? ts + slack_of(ts) : ts - slack_of(ts);
+    while (t->n > 0 && t->end[t->n - 1] <= over) t->n--;
     if (ph == 'X') return lint_slice(l, t, ts, dur);
     if (ph == 's' || ph == 'f') return lint_flow(l, t, e, ph == 's');
     l->c.instants++;

@@ -186,7 +186,8 @@ luo_status luo_trace_step(luo_trace *t, int64_t step, int32_t attempt, double st
     if (t->full || result->nrecords == 0) return LUO_OK;
     const int64_t before = t->n;
     const size_t mark = luo_arena_mark(t->scratch);
-    const int64_t start = luo_trace_ns(start_s);
+    /* late in a long run two dates that are one differ by more than a nanosecond */
+    const int64_t from = luo_trace_ns(start_s), start = from > t->until ? from : t->until;
     luo_tstep c = {.t = t,
                    .set = set,
                    .result = result,
@@ -194,6 +195,7 @@ luo_status luo_trace_step(luo_trace *t, int64_t step, int32_t attempt, double st
                    .attempt = attempt,
                    .start = start,
                    .end = start + luo_trace_ns(result->end_s - result->start_s)};
+    t->until = c.end;
     bool ok = times(&c) && add_devices(&c);
     if (ok && t->full && t->nsteps > 0) {
         t->n = before; /* after the first only whole steps */

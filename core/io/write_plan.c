@@ -147,6 +147,14 @@ static void rest(luo_str *s, const luo_plan *p)
     if (p->meta_json) luo_str_addf(s, ",\n \"meta\": %s", p->meta_json);
 }
 
+static void bucket(luo_str *s, const luo_bucketing *b)
+{
+    if (b->rule != LUO_BUCKET_UNSAID)
+        luo_str_addf(s, ", \"bucket_rule\": \"%s\"", luo_bucket_rule_name(b->rule));
+    if (b->has_mib) luo_str_addf(s, ", \"bucket_mib\": %.17g", b->mib);
+    luo_str_add(s, ",\n \"pipelines\": [\n");
+}
+
 void luo_plan_json(luo_str *s, const luo_plan *p)
 {
     luo_str_add(s, "{\"schema\": \"luoshu.plan/1\"");
@@ -157,9 +165,10 @@ void luo_plan_json(luo_str *s, const luo_plan *p)
                  p->layers, p->devices, luo_dtype_name(p->dtype));
     luo_str_addi(s, p->sequence_tokens);
     luo_str_addf(s, ", \"micro_batch_sequences\": %d,\n \"zero\": %d, \"sequence_parallel\": %s, "
-                    "\"schedule\": {\"kind\": \"%s\", \"chunks\": %d},\n \"pipelines\": [\n",
+                    "\"schedule\": {\"kind\": \"%s\", \"chunks\": %d}",
                  p->micro_batch_sequences, p->zero, p->sequence_parallel ? "true" : "false",
                  luo_sched_name(p->schedule), p->chunks);
+    bucket(s, &p->bucket);
     for (int32_t i = 0; i < p->npipelines; i++) {
         pipeline(s, p, &p->pipelines[i]);
         luo_str_add(s, i < p->npipelines - 1 ? ",\n" : "]");

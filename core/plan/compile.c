@@ -168,7 +168,8 @@ static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *clust
                      .nlengths = c->length_key.n,
                      .pipes = pipes,
                      .lengths = c->lengths,
-                     .schedule = c->p->schedule};
+                     .schedule = c->p->schedule,
+                     .bucket = luo_bucketing_of(c->p->bucket, c->opts->bucket)};
     if (cluster) {
         spec.planner.link_class = luo_cluster_link_class;
         spec.planner.link_ctx = cluster;

@@ -65,9 +65,11 @@ luo_status luo_plan_fits(uint64_t plan_hash, const luo_cluster *c, const luo_pro
 /* ---- uniform plans that fit ---- */
 
 static luo_status fits(luo_arena *arena, const luo_plan *p, const luo_model *model,
-                       const luo_cluster *cluster, luo_programs **set, luo_err *err)
+                       const luo_cluster *cluster, const luo_stack *stack, luo_programs **set,
+                       luo_err *err)
 {
-    const luo_compile_opts opts = {.check = true};
+    luo_compile_opts opts = {.check = true};
+    if (stack) opts.bucket = stack->bucket;
     double ratio;
     int32_t device;
     LUO_TRY(luo_plan_compile(arena, p, model, cluster, &opts, set, err));
@@ -93,7 +95,7 @@ luo_status luo_plan_uniform_fitting(luo_arena *arena, const luo_model *model,
     for (int32_t i = 0; i < all && kept < want; i++) {
         luo_programs *s;
         const size_t mark = luo_arena_mark(arena);
-        const luo_status st = fits(arena, r[i].plan, model, cluster, &s, err);
+        const luo_status st = fits(arena, r[i].plan, model, cluster, opts->stack, &s, err);
         if (st != LUO_OK || kept > 0 || !set) luo_arena_reset(arena, mark);
         if (st == LUO_EOOM) continue;
         if (st != LUO_OK) return st;

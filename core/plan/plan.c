@@ -193,10 +193,25 @@ static void put_groups(sink *o, const luo_plan *p)
     put_int(o, p->layers);
 }
 
+/* What is not said is no part of the form, so plans that say nothing keep their hash. */
+static void put_bucket(sink *o, const luo_bucketing *b)
+{
+    char text[32];
+    if (b->has_mib) {
+        snprintf(text, sizeof text, "%.17g", b->mib);
+        put(o, ",\"bucket_mib\":");
+        put(o, text);
+    }
+    if (b->rule == LUO_BUCKET_UNSAID) return;
+    put(o, ",\"bucket_rule\":");
+    put_text(o, luo_bucket_rule_name(b->rule));
+}
+
 static void put_plan(sink *o, const luo_plan *p)
 {
     put_annotations(o, p);
     put_assignment(o, p);
+    put_bucket(o, &p->bucket);
     put(o, ",\"devices\":");
     put_int(o, p->devices);
     put(o, ",\"dtype\":");

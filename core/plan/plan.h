@@ -4,6 +4,7 @@
 #include "core/base/str.h"
 #include "core/base/work.h"
 #include "core/cost/cluster.h"
+#include "core/graph/bucket.h"
 #include "core/graph/sched.h"
 
 typedef enum luo_recompute {
@@ -58,6 +59,7 @@ typedef struct luo_plan {
     luo_dtype dtype;
     int64_t sequence_tokens;
     int32_t micro_batch_sequences, zero;
+    luo_bucketing bucket; /* as said; the stack's if it says nothing */
     bool sequence_parallel;
     luo_sched_kind schedule;
     int32_t chunks;

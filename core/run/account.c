@@ -166,7 +166,18 @@ void luo_account_mean(const luo_run *r, const luo_step_result *result, double se
     const int32_t n = luo_run_plan(r)->ndev;
     *out = (luo_parts){0};
     for (int32_t i = 0; i < n; i++) add_parts(out, &result->parts[i], 1.0 / n);
-    out->bubble_s += seconds - luo_parts_sum(out); /* the rounding of the mean */
+    /* The rounding of the mean, and of dates late in a long run: of the bubble, or where there is
+     * none of what is largest. */
+    out->bubble_s += seconds - luo_parts_sum(out);
+    if (out->bubble_s >= 0) return;
+    double *const part[] = {&out->compute_s, &out->recompute_s, &out->tp_s,
+                            &out->ep_s,      &out->cp_s,        &out->pp_s,
+                            &out->dp_s,      &out->move_s,      &out->io_s};
+    double *largest = part[0];
+    for (size_t i = 1; i < sizeof part / sizeof *part; i++)
+        if (*part[i] > *largest) largest = part[i];
+    *largest += out->bubble_s;
+    out->bubble_s = 0;
 }
 
 luo_status luo_account_step(luo_run *r, const luo_step_result *result, double start_s,

@@ -8,9 +8,10 @@
 static const double SKEW_S = 0.1; /* between clocks of one run's machines */
 
 /* The first list reaches this many times the last step. Ranks of other processes are told once,
- * before the step begins, so for them it reaches an hour at least: a step that lasts longer than
- * both is the one case in which changes can act late, and that is said. */
-enum { AHEAD = 4, FIRST_STEP_S = 3600 };
+ * before the step begins, so for them it reaches an hour at least, and from there on as far as one
+ * more look gets, LUO_AHEAD_MAX changes or thirty years. A step of more than an hour with more
+ * changes than that is the one case in which changes can act late, and that is said. */
+enum { AHEAD = 4, FIRST_STEP_S = 3600, EVER_S = 1000000000 };
 
 /* Dated in the backend's clock. */
 static luo_status shift(luo_run *r, const luo_change **changes, int32_t n, luo_err *err)
@@ -46,20 +47,18 @@ static luo_status more(luo_ahead *a, double until_s, const luo_change **changes,
     return shift(r, changes, *n, err);
 }
 
-/* The rest up to to_s, which one look did not reach. */
-static luo_status look_on(luo_run *r, luo_ahead *a, double to_s, luo_step_request *q, luo_err *err)
+/* One look further, to to_s or as far as it gets. */
+static luo_status append(luo_run *r, luo_ahead *a, double to_s, luo_step_request *q, luo_err *err)
 {
-    while (a->whole_s < to_s) {
-        const luo_change *c;
-        int32_t n;
-        LUO_TRY(more(a, to_s, &c, &n, err));
-        luo_change *all = LUO_NEW_N(r->scratch, luo_change, q->nchanges + n);
-        if (!all) return luo_err_nomem(err);
-        if (q->nchanges > 0) memcpy(all, q->changes, (size_t)q->nchanges * sizeof *all);
-        if (n > 0) memcpy(all + q->nchanges, c, (size_t)n * sizeof *all);
-        q->changes = all;
-        q->nchanges += n;
-    }
+    const luo_change *c;
+    int32_t n;
+    LUO_TRY(more(a, to_s, &c, &n, err));
+    luo_change *all = LUO_NEW_N(r->scratch, luo_change, q->nchanges + n);
+    if (!all) return luo_err_nomem(err);
+    if (q->nchanges > 0) memcpy(all, q->changes, (size_t)q->nchanges * sizeof *all);
+    if (n > 0) memcpy(all + q->nchanges, c, (size_t)n * sizeof *all);
+    q->changes = all;
+    q->nchanges += n;
     return LUO_OK;
 }
 
@@ -73,7 +72,8 @@ luo_status luo_run_look_ahead(luo_run *r, luo_ahead *a, luo_step_request *q, luo
     *a = (luo_ahead){.whole_s = until_s + r->t0, .more = more, .run = r, .given = q->nchanges};
     q->ahead = a;
     LUO_TRY(shift(r, &q->changes, q->nchanges, err));
-    return r->real ? look_on(r, a, to_s + r->t0, q, err) : LUO_OK;
+    while (r->real && a->whole_s < to_s + r->t0) LUO_TRY(append(r, a, to_s + r->t0, q, err));
+    return r->real ? append(r, a, r->t0 + EVER_S, q, err) : LUO_OK;
 }
 
 /* Ranks were told up to whole_s; what came after that until the end acts from the end on. */

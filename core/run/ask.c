@@ -15,7 +15,8 @@ static double restart_cost(const luo_run *r)
 static luo_status specialize_s(void *run, const luo_plan *p, double *seconds, luo_err *err)
 {
     luo_run *r = run;
-    const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(r, p)};
+    const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(r, p),
+                                   .bucket = luo_run_bucket(r)};
     luo_arena *a = luo_arena_new(1 << 16);
     luo_programs *set;
     int32_t n = 0;

@@ -11,7 +11,8 @@
  * - ramp_s: at k/10 of it the slowdown is 1 + (value-1)*k/10, k = 1..10.
  * - leave: down at the trigger's time, announced notice_s before; with a trigger by step, announced
  *   at the step and down notice_s later. A process that leaves announces nothing.
- * - flap: down at the start. join: ends every failure on its target, those of `health` included.
+ * - flap: down at the start. join: ends every failure on its target, those of `health` and flaps
+ *   that are up at the moment included.
  * - fail, leave, flap on what is all down, join on what is all up, straggler on devices that are
  *   all down, link on links that are all down: ignored.
  * - causes of scope job: all devices of the plan go down and are up again at the same date.

@@ -128,12 +128,18 @@ static luo_status hold(luo_events *e, luo_event_state *s, int32_t *head, int32_t
     return LUO_OK;
 }
 
-/* Takes out of the list what belongs to `effect`, or, if it is -1, to effects that hold down. */
-static void release(luo_event_state *s, int32_t *head, int32_t effect)
+static bool takes_down(luo_event_kind k)
+{
+    return k == LUO_EVENT_FAIL || k == LUO_EVENT_LEAVE || k == LUO_EVENT_FLAP;
+}
+
+/* Takes out of the list what belongs to `effect`, or, if it is -1, to failures, a flap that is up
+ * at the moment included. */
+static void release(const luo_events *e, luo_event_state *s, int32_t *head, int32_t effect)
 {
     for (int32_t *at = head; *at >= 0;) {
         const int32_t h = *at, f = s->holds[h].effect;
-        if (effect >= 0 ? f != effect : !s->effects[f].down) {
+        if (effect >= 0 ? f != effect : !takes_down(e->sources[s->effects[f].source].kind)) {
             at = &s->holds[h].next;
             continue;
         }
@@ -154,11 +160,6 @@ static luo_status new_effect(luo_events *e, luo_event_state *s, int32_t *out, lu
     LUO_TRY(luo_event_room(e, &s->effects, s->neffects, &s->cap_effects, sizeof *s->effects, err));
     *out = s->neffects++;
     return LUO_OK;
-}
-
-static bool takes_down(luo_event_kind k)
-{
-    return k == LUO_EVENT_FAIL || k == LUO_EVENT_LEAVE || k == LUO_EVENT_FLAP;
 }
 
 /* Is the target in that state already (or, for slowness, in none)? */
@@ -283,11 +284,11 @@ static luo_status join(luo_events *e, luo_event_state *s, const luo_choice *c, l
 {
     for (int32_t i = 0; i < c->ndev; i++) {
         s->base_down[c->dev[i]] = false;
-        release(s, &s->dev_holds[c->dev[i]], -1);
+        release(e, s, &s->dev_holds[c->dev[i]], -1);
     }
     for (int32_t i = 0; i < c->nlink; i++) {
         s->base_cut[c->link[i]] = false;
-        release(s, &s->link_holds[c->link[i]], -1);
+        release(e, s, &s->link_holds[c->link[i]], -1);
     }
     return drop_free(e, s, c, err);
 }
@@ -360,8 +361,8 @@ luo_status luo_effect_end(luo_events *e, luo_event_state *s, int32_t effect, luo
     luo_effect *f = &s->effects[effect];
     const luo_choice *c = f->choice;
     const int32_t occurrence = f->occurrence;
-    for (int32_t i = 0; c && i < c->ndev; i++) release(s, &s->dev_holds[c->dev[i]], effect);
-    for (int32_t i = 0; c && i < c->nlink; i++) release(s, &s->link_holds[c->link[i]], effect);
+    for (int32_t i = 0; c && i < c->ndev; i++) release(e, s, &s->dev_holds[c->dev[i]], effect);
+    for (int32_t i = 0; c && i < c->nlink; i++) release(e, s, &s->link_holds[c->link[i]], effect);
     const bool lengths = e->sources[f->source].kind == LUO_EVENT_LENGTHS;
     s->lives[f->source]--;
     f->serial = -1;

@@ -78,7 +78,9 @@ luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *ro
                         luo_err *err)
 {
     const luo_used_plan *was = r->plans[from], *now = r->plans[to];
-    *broken = false;
+    /* one that is to receive failed, or was cut off, while the communicators were made */
+    *broken = !luo_plan_within(now->plan, r->usable);
+    if (*broken) return LUO_OK;
     if (uses_emptied(r, now))
         return luo_err_set(err, LUO_ELOST, "a device of the new plan was gone and is back without "
                            "its state.");

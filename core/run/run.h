@@ -225,6 +225,9 @@ luo_recipe luo_run_recipe(const luo_used_plan *u);
 luo_status luo_run_measured(luo_run *r, luo_used_plan *u, const luo_step_result *s, luo_err *err);
 /* Length of sequences now: event, scenario, plan. */
 int64_t luo_run_tokens(const luo_run *r, const luo_plan *p);
+/* How tensors travel under a plan that does not say: as under the first one, else as the stack
+ * says. */
+luo_bucketing luo_run_bucket(const luo_run *r);
 void luo_run_free_plans(luo_run *r);
 
 /* account.c */
@@ -336,7 +339,8 @@ void luo_pace_forget(luo_run *r); /* another program: the factor has to be found
 
 /* move.c */
 /* Moves state from one plan to the other; row: traffic and seconds. *broken: a device or link
- * failed meanwhile, nothing has moved. Errors: LUO_ELOST no living owner of some state. */
+ * failed meanwhile, or is gone already; nothing has moved. Errors: LUO_ELOST no living owner of
+ * some state. */
 luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
                         luo_err *err);
 

@@ -10,7 +10,7 @@
  * Formulas as in exec/host/kernels_attention.inc. Exponentials are powers of 2: scores carry
  * scale * log2(e). Backward is two kernels, one that owns keys (dK, dV) and one that owns queries
  * (dQ): both make the scores again, which costs 7 products instead of 5 and needs neither atomic
- * sums nor an order among blocks.
+ * sums nor an order among blocks. A small third one adds what parts of a group have summed.
  */
 #ifndef LUO_EXEC_CUDA_ATTENTION_CUH
 #define LUO_EXEC_CUDA_ATTENTION_CUH
@@ -20,6 +20,13 @@
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
+
+/* dK and dV sum over the query heads of a group. Where key tiles alone are too few blocks for a
+ * GPU, the heads of a group are cut into parts of `heads`, each with blocks and sums of its own,
+ * which are added in order afterwards. */
+typedef struct gpu_head_parts {
+    int32_t parts, heads; /* parts 1: no sums beside */
+} gpu_head_parts;
 
 typedef struct gpu_attention_args { /* one argument of every kernel */
     int32_t t, n, g, d;
@@ -32,6 +39,8 @@ typedef struct gpu_attention_args { /* one argument of every kernel */
     float *rows;             /* forward writes it, backward reads it */
     float *dots, *rows_log2; /* [n x padded]: D, and rows * log2(e); of the work memory */
     int64_t padded; /* t rounded up, so that tiles of queries read past t: 0 and +inf there */
+    gpu_head_parts cut;
+    float *part_sums; /* [2 x parts x t x g x d]: dK / scale and dV of each part */
 } gpu_attention_args;
 
 enum { GPU_ATTENTION_PAD = 128 }; /* a multiple of every tile of queries */
@@ -63,6 +72,27 @@ static __device__ __forceinline__ gpu_span gpu_queries_of(const gpu_attention_ar
 static inline int32_t gpu_tiles(int64_t n, int64_t tile)
 {
     return (int32_t)((n + tile - 1) / tile);
+}
+
+/* As many parts as make GPU_KEY_BLOCKS blocks, about eight for each place that H100 and H200 have.
+ * It is the same everywhere: the shape alone decides which bits come out. tiles: of keys. */
+enum { GPU_KEY_BLOCKS = 2048 };
+static inline gpu_head_parts gpu_attention_parts(int64_t tiles, int64_t n, int64_t g)
+{
+    const int64_t group = (n + g - 1) / g;
+    const int64_t heads = (tiles * g * group + GPU_KEY_BLOCKS - 1) / GPU_KEY_BLOCKS;
+    const gpu_head_parts p = {(int32_t)((group + heads - 1) / heads), (int32_t)heads};
+    return p;
+}
+/* Those of a group's heads first..last-1 that are of this part: the last one takes the rest of a
+ * group that is larger than others. */
+static __host__ __device__ __forceinline__ gpu_span gpu_heads_of_part(gpu_head_parts p,
+                                                                      int32_t part, int32_t first,
+                                                                      int32_t last)
+{
+    const int32_t lo = first + part * p.heads, hi = lo + p.heads;
+    const gpu_span s = {lo < last ? lo : last, part < p.parts - 1 && hi < last ? hi : last};
+    return s;
 }
 
 /* Tokens and sizes fit the 32-bit indices of the kernels. */

@@ -1,11 +1,13 @@
 /* exec/cuda/attention_dx.cu: attention, backward: which kernel, and bf16 on tensor cores.
  *
  * dK, dV: a block owns keys of one key-value head and goes through the queries that see them, of
- * every query head of its group. It makes S^T = K Q^T and dP^T = V dO^T, so that P^T and dS^T are
- * left operands as they lie. dQ: a block owns queries of one head and goes through the keys that
- * they see. In both each operand of the loop has one buffer, copied while the other is used.
+ * the query heads of its group or of a part of them (gpu_attention_parts). It makes S^T = K Q^T and
+ * dP^T = V dO^T, so that P^T and dS^T are left operands as they lie. dQ: a block owns queries of
+ * one head and goes through the keys that they see. In both each operand of the loop has one
+ * buffer, copied while the other is used.
  */
 #include "exec/cuda/attention_tile.cuh"
+#include "exec/cuda/units.cuh"
 
 /* MT x 16 rows a warp: what 128 sums a lane of dK and dV (of dQ) leave room for. */
 template <int D> struct keys_shape {
@@ -73,7 +75,8 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
     unsigned char *sk = gpu_dynamic_shared(), *sv = sk + S::own, *sq = sv + S::own,
                   *sdo = sq + S::tile;
     float *slog = (float *)(sdo + S::tile), *sdots = slog + S::queries;
-    const int32_t kv = (int32_t)blockIdx.y, row0 = (int32_t)blockIdx.x * S::keys;
+    const int32_t kv = (int32_t)blockIdx.y / a.cut.parts, part = (int32_t)blockIdx.y % a.cut.parts;
+    const int32_t row0 = (int32_t)blockIdx.x * S::keys;
     const int32_t ldq = a.n * D, ldk = a.g * D;
     const __nv_bfloat16 *q = (const __nv_bfloat16 *)a.q, *dout = (const __nv_bfloat16 *)a.dout;
     tile_load<D, S::keys>(sk, (const __nv_bfloat16 *)a.k + kv * D, ldk, row0, a.t);
@@ -82,7 +85,9 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
     const int32_t end = gpu_queries_of(a, row0 + S::keys - 1).hi;
     const int32_t own = row0 + (int32_t)threadIdx.x / 32 * 16 * S::mt;
     const tile_sight sight = {gpu_queries_of(a, own), gpu_queries_of(a, own + 16 * S::mt - 1)};
-    query_walk w = {__ldg(a.heads_of_first + kv), __ldg(a.heads_of_first + kv + 1), 0, 0,
+    const gpu_span heads = gpu_heads_of_part(a.cut, part, __ldg(a.heads_of_first + kv),
+                                             __ldg(a.heads_of_first + kv + 1));
+    query_walk w = {heads.lo, heads.hi, 0, 0,
                     gpu_queries_of(a, row0).lo / S::queries * S::queries};
     w.q0 = w.first;
     float dk[S::mt][D / 8][4], dv[S::mt][D / 8][4];
@@ -132,12 +137,40 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
         if (sees) tile_product_nn<D, S::mt, S::queries>(dk, dp, sq);
     }
     gpu_copy_async_wait<0>();
+    if (a.cut.parts > 1) {
+        const int64_t all = (int64_t)a.t * ldk;
+        float *const to = a.part_sums + part * all + kv * D;
+        tile_keep<D, S::mt>(dk, to, ldk, row0, a.t);
+        tile_keep<D, S::mt>(dv, to + a.cut.parts * all, ldk, row0, a.t);
+        return;
+    }
     __syncthreads(); /* K and V are here even if no query sees them */
     float one[S::mt][2], scale[S::mt][2];
 #pragma unroll
     for (int m = 0; m < S::mt; m++) one[m][0] = one[m][1] = 1, scale[m][0] = scale[m][1] = a.scale;
     tile_store<D, S::mt>(sk, dk, scale, (__nv_bfloat16 *)a.dk + kv * D, ldk, row0, a.t);
     tile_store<D, S::mt>(sv, dv, one, (__nv_bfloat16 *)a.dv + kv * D, ldk, row0, a.t);
+}
+
+enum { JOIN_THREADS = 256, JOIN_WIDTH = 8 };
+
+/* dK (blockIdx.y 0) and dV: the parts' sums in their order, rounded once. n: elements of each. */
+__global__ void __launch_bounds__(JOIN_THREADS) attention_join(gpu_attention_args a, int64_t n)
+{
+    constexpr int V = JOIN_WIDTH;
+    const int64_t i = ((int64_t)blockIdx.x * JOIN_THREADS + threadIdx.x) * V;
+    const bool keys = blockIdx.y == 0;
+    const gpu_array from = {a.part_sums + (keys ? 0 : a.cut.parts * n), GPU_F32};
+    float s[V] = {};
+#pragma unroll 4
+    for (int32_t p = 0; p < a.cut.parts; p++) {
+        const gpu_unit<GPU_F32, V> u = gpu_load_whole<GPU_F32, V>(from, p * n + i, p * n + n);
+#pragma unroll
+        for (int e = 0; e < V; e++) s[e] += gpu_value(u, e);
+    }
+#pragma unroll
+    for (int e = 0; e < V; e++) s[e] *= keys ? a.scale : 1;
+    gpu_store_whole<GPU_BF16, V>({keys ? a.dk : a.dv, GPU_BF16}, i, n, s);
 }
 
 /* dp becomes dS / scale; stat, dots: of the lane's rows. */
@@ -213,34 +246,23 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attenti
 
 /* ---- rows' sums ---- */
 
-template <typename T> __device__ __forceinline__ float dot16(const uint4 &left, const uint4 &right)
-{
-    T a[16 / sizeof(T)], b[16 / sizeof(T)];
-    memcpy(a, &left, sizeof a);
-    memcpy(b, &right, sizeof b);
-    float s = 0;
-#pragma unroll
-    for (int i = 0; i < (int)(16 / sizeof(T)); i++) s = fmaf((float)a[i], (float)b[i], s);
-    return s;
-}
-
 enum { STAT_THREADS = 256, STAT_LANES = 8, STAT_ROWS = STAT_THREADS / STAT_LANES };
 
-/* D = sum of dO o, and rows * log2(e), a list per head; 8 threads a row. wide: 16 bytes at a time.
- */
-template <typename T>
-__global__ void __launch_bounds__(STAT_THREADS) attention_rows(gpu_attention_args a, bool wide)
+/* D = sum of dO o, and rows * log2(e), a list per head; 8 threads a row. */
+template <int M>
+__global__ void __launch_bounds__(STAT_THREADS)
+    attention_rows(gpu_attention_args a, gpu_array dout, gpu_array o)
 {
+    constexpr int V = gpu_width<M>;
     const int32_t head = (int32_t)blockIdx.y, part = (int32_t)threadIdx.x % STAT_LANES;
     const int32_t row = (int32_t)blockIdx.x * STAT_ROWS + (int32_t)threadIdx.x / STAT_LANES;
-    const int64_t at = ((int64_t)row * a.n + head) * a.d;
-    const T *dout = (const T *)a.dout + at, *o = (const T *)a.o + at;
+    const int64_t lo = ((int64_t)row * a.n + head) * a.d, hi = row < a.t ? lo + a.d : lo;
     float s = 0;
-    if (row < a.t && wide) {
-        for (int32_t i = part; i < a.d * (int32_t)sizeof(T) / 16; i += STAT_LANES)
-            s += dot16<T>(((const uint4 *)dout)[i], ((const uint4 *)o)[i]);
-    } else if (row < a.t) {
-        for (int32_t i = part; i < a.d; i += STAT_LANES) s = fmaf((float)dout[i], (float)o[i], s);
+    for (int64_t i = lo + part * V; i < hi; i += STAT_LANES * V) {
+        const gpu_unit<M, V> x = gpu_load_whole<M, V>(dout, i, hi);
+        const gpu_unit<M, V> y = gpu_load_whole<M, V>(o, i, hi);
+#pragma unroll
+        for (int e = 0; e < V; e++) s = fmaf(gpu_value(x, e), gpu_value(y, e), s);
     }
 #pragma unroll
     for (int by = 1; by < STAT_LANES; by *= 2) s += __shfl_xor_sync(0xffffffffu, s, by);
@@ -250,13 +272,12 @@ __global__ void __launch_bounds__(STAT_THREADS) attention_rows(gpu_attention_arg
         row < a.t ? a.rows[(int64_t)row * a.n + head] * GPU_LOG2_E : INFINITY;
 }
 
-static cudaError_t launch_rows(cudaStream_t stream, const gpu_attention_args &a, gpu_type type)
+static cudaError_t launch_rows(cudaStream_t stream, const gpu_attention_args &a, gpu_array dout,
+                               gpu_array o)
 {
-    const void *const at[] = {a.dout, a.o};
-    const bool wide = a.d % (type == GPU_F32 ? 4 : 8) == 0 && gpu_attention_aligned(at, 2);
+    const int mode = gpu_row_mode(gpu_mode(dout, o), a.d);
     const dim3 grid((unsigned)(a.padded / STAT_ROWS), (unsigned)a.n);
-    return gpu_launch(type == GPU_F32 ? attention_rows<float> : attention_rows<__nv_bfloat16>, grid,
-                      STAT_THREADS, 0, stream, a, wide);
+    return gpu_launch(GPU_OF_MODE(mode, attention_rows), grid, STAT_THREADS, 0, stream, a, dout, o);
 }
 
 /* ---- the choice ---- */
@@ -266,19 +287,37 @@ static int64_t padded_rows(int64_t t)
     return (t + GPU_ATTENTION_PAD - 1) / GPU_ATTENTION_PAD * GPU_ATTENTION_PAD;
 }
 
+static bool has_tiles(gpu_type type, int64_t d)
+{
+    return type == GPU_BF16 && (d == 64 || d == 128);
+}
+/* How the heads of groups are cut where tensor cores are used; d 64 or 128. */
+static gpu_head_parts parts_of(int64_t t, const gpu_heads *heads)
+{
+    const int64_t keys = heads->d == 64 ? keys_shape<64>::keys : keys_shape<128>::keys;
+    return gpu_attention_parts(gpu_tiles(t, keys), heads->n, heads->g);
+}
+
 size_t gpu_attention_dx_work(int64_t t, const gpu_heads *heads, gpu_type type)
 {
-    (void)type;
-    return (size_t)(2 * padded_rows(t) * heads->n) * sizeof(float);
+    int64_t n = 2 * padded_rows(t) * heads->n;
+    if (t > 0 && has_tiles(type, heads->d)) {
+        const int64_t parts = parts_of(t, heads).parts;
+        if (parts > 1) n += 2 * parts * t * heads->g * heads->d;
+    }
+    return (size_t)n * sizeof(float);
 }
 
 template <int D>
 static cudaError_t launch_backward(cudaStream_t stream, const gpu_attention_args &a)
 {
-    const dim3 keys((unsigned)gpu_tiles(a.t, keys_shape<D>::keys), (unsigned)a.g);
+    const dim3 keys((unsigned)gpu_tiles(a.t, keys_shape<D>::keys), (unsigned)(a.g * a.cut.parts));
     const dim3 queries((unsigned)gpu_tiles(a.t, queries_shape<D>::queries), (unsigned)a.n);
-    const cudaError_t code =
+    const int64_t n = (int64_t)a.t * a.g * D;
+    const dim3 join(gpu_blocks(n, JOIN_THREADS * JOIN_WIDTH), a.cut.parts > 1 ? 2 : 0);
+    cudaError_t code =
         gpu_launch(attention_keys<D>, keys, ATTN_THREADS, (size_t)keys_shape<D>::bytes, stream, a);
+    if (code == cudaSuccess) code = gpu_launch(attention_join, join, JOIN_THREADS, 0, stream, a, n);
     if (code != cudaSuccess) return code;
     return gpu_launch(attention_queries<D>, queries, ATTN_THREADS, (size_t)queries_shape<D>::bytes,
                       stream, a);
@@ -302,11 +341,12 @@ cudaError_t gpu_attention_dx(cudaStream_t stream, int64_t t, const gpu_heads *he
     a.dots = (float *)work, a.rows_log2 = a.dots + a.padded * a.n;
     bool cores = false;
     cudaError_t code = gpu_attention_tensor_cores(&cores);
-    if (code == cudaSuccess) code = launch_rows(stream, a, q.type);
+    if (code == cudaSuccess) code = launch_rows(stream, a, dout, o);
     if (code != cudaSuccess) return code;
     const void *const at[] = {q.at, k.at, v.at, dout.at, dq.at, dk.at, dv.at, work};
-    const bool fast = cores && q.type == GPU_BF16 && gpu_attention_aligned(at, 8);
-    if (fast && a.d == 64) return launch_backward<64>(stream, a);
-    if (fast && a.d == 128) return launch_backward<128>(stream, a);
-    return gpu_attention_simple_dx(stream, a, q.type);
+    if (!cores || !has_tiles(q.type, a.d) || !gpu_attention_aligned(at, 8))
+        return gpu_attention_simple_dx(stream, a, q.type);
+    a.cut = parts_of(t, heads);
+    a.part_sums = a.rows_log2 + a.padded * a.n;
+    return a.d == 64 ? launch_backward<64>(stream, a) : launch_backward<128>(stream, a);
 }

@@ -92,6 +92,26 @@ __device__ __forceinline__ void tile_store(unsigned char *tile, const float (&su
                 *(const uint4 *)(tile + tile_at<D>(r + i, c));
 }
 
+/* The same in f32 as they are, from registers: 8 bytes a lane, 32 a row at once. */
+template <int D, int MT>
+__device__ __forceinline__ void tile_keep(const float (&sums)[MT][D / 8][4], float *to,
+                                          int64_t pitch, int32_t row0, int32_t end)
+{
+    const int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT;
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int low = 0; low < 2; low++) {
+            const int32_t row = row0 + own + 16 * m + 8 * low + lane / 4;
+            if (row >= end) continue;
+#pragma unroll
+            for (int j = 0; j < D / 8; j++)
+                gpu_store_8(to + row * pitch + 8 * j + 2 * (lane % 4),
+                            make_uint2(__float_as_uint(sums[m][j][2 * low]),
+                                       __float_as_uint(sums[m][j][2 * low + 1])));
+        }
+}
+
 /* ---- products ---- */
 
 /* The warp's rows of a tile, columns 16 k.., as a left operand. */

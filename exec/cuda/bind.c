@@ -87,20 +87,35 @@ static luo_status bind_all(gpu_binder *b)
     return send_tables(b);
 }
 
+static bool is_bucket(const luo_job *j, int32_t i)
+{
+    return j->bound.role->instr[i].npieces > 0;
+}
+
 /* One block for all packed messages. */
 static luo_status place_messages(luo_job *j, luo_err *err)
 {
     void *p;
     const int32_t n = j->bound.role->ninstr;
-    for (int32_t i = 0; i < n; i++)
-        if (j->op[i].transfer)
-            j->message_bytes += j->op[i].transfer->copy_bytes * j->op[i].transfer->deep;
+    int64_t bucket = 0; /* their calls follow each other in one stream: memory of the largest */
+    for (int32_t i = 0; i < n; i++) {
+        const gpu_transfer *t = j->op[i].transfer;
+        if (!t) continue;
+        if (!is_bucket(j, i))
+            j->message_bytes += t->copy_bytes * t->deep;
+        else if (t->copy_bytes > bucket)
+            bucket = t->copy_bytes;
+    }
+    j->message_bytes += bucket;
     LUO_TRY(gpu_alloc(j->message_bytes, "memory for messages", &p, err));
     j->messages = p;
     char *at = j->messages;
+    for (int32_t i = 0; i < n; i++)
+        if (is_bucket(j, i)) j->op[i].transfer->memory = at;
+    at += bucket;
     for (int32_t i = 0; i < n; i++) {
         gpu_transfer *t = j->op[i].transfer;
-        if (!t) continue;
+        if (!t || is_bucket(j, i)) continue;
         t->memory = at;
         at += t->copy_bytes * t->deep;
     }

@@ -71,6 +71,21 @@ void *gpu_bench_place(const gpu_bench *b, int64_t turn, int64_t bytes)
     return places > 0 ? b->slab + turn % places * bytes / 256 * 256 : NULL;
 }
 
+luo_status gpu_bench_spread(gpu_bench *b, int64_t bytes)
+{
+    const int64_t turns = brief(b) ? 2 : WARM_UPS + SAMPLES_MOST;
+    luo_status st = LUO_OK;
+    for (int64_t turn = 1; st == LUO_OK && turn < turns; turn++) {
+        char *to = gpu_bench_place(b, turn, bytes);
+        if (to == b->slab) break; /* all places have been visited */
+        st = gpu_check(b->err,
+                       cudaMemcpyAsync(to, b->slab, (size_t)bytes, cudaMemcpyDeviceToDevice, NULL),
+                       "copying");
+    }
+    if (st == LUO_OK) st = gpu_check(b->err, cudaStreamSynchronize(NULL), "copying");
+    return st;
+}
+
 /* ---- one rank ---- */
 
 enum { SLAB_SHARE = 2 }; /* at most so big a part of the memory */
@@ -101,23 +116,38 @@ static void put_facts(gpu_bench *b)
 {
     const gpu_facts *f = &b->facts;
     int visible = 0;
+    char nccl[32];
     if (b->m->rank > 0) return;
     if (cudaGetDeviceCount(&visible) != cudaSuccess) visible = 1;
     luo_str_addf(&b->m->facts, "device %s,1\n", f->name);
     luo_str_addf(&b->m->facts, "driver CUDA driver %d.%d,1\n", f->driver / 1000,
                  f->driver % 1000 / 10);
     luo_str_addf(&b->m->facts, "cuda %d.%d,1\n", f->runtime / 1000, f->runtime % 1000 / 10);
-    luo_str_addf(&b->m->facts, "nccl %d.%d.%d,1\n", f->nccl / 10000, f->nccl % 10000 / 100,
-                 f->nccl % 100);
+    luo_str_addf(&b->m->facts, "nccl %s,1\n", gpu_nccl_version(f->nccl, nccl));
     luo_str_addf(&b->m->facts, "gpus,%d\nsm_count,%d\nmemory_bytes,%lld\n", visible, (int)f->sms,
                  (long long)f->memory);
+}
+
+luo_status gpu_measure_beside(gpu_bench *b, const char *name, int32_t ranks)
+{
+    size_t free_bytes = 0, total = 0;
+    int visible = 1;
+    LUO_TRY(gpu_check(b->err, cudaGetDeviceCount(&visible), "looking for GPUs"));
+    LUO_TRY(gpu_check(b->err, cudaMemGetInfo(&free_bytes, &total), "asking for free memory"));
+    const int32_t sharing = (ranks + visible - 1) / visible;
+    const double used = (double)total - (double)free_bytes;
+    const double beside = used / sharing - (double)b->slab_bytes;
+    if (b->m->rank == 0)
+        luo_str_addf(&b->m->facts, "beside_bytes %s,%.0f\n", name, beside > 0 ? beside : 0);
+    return LUO_OK;
 }
 
 static luo_status measure_rows(gpu_bench *b)
 {
     LUO_TRY(gpu_measure_products(b));
     LUO_TRY(gpu_measure_attention(b));
-    return gpu_measure_streams(b);
+    LUO_TRY(gpu_measure_streams(b));
+    return gpu_measure_beside(b, "alone", 1);
 }
 
 /* What one GPU can: of rank 0 alone, since the others' would be the same. */

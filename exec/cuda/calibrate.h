@@ -40,7 +40,13 @@ void gpu_bench_row(gpu_bench *b, const char *op, gpu_type type, int64_t m, int64
                    double seconds, int32_t samples, int32_t place);
 /* A place of the slab for n bytes: the slab is used round and round. NULL: it is too small. */
 void *gpu_bench_place(const gpu_bench *b, int64_t turn, int64_t bytes);
+/* The first place of n bytes is copied to all others that gpu_bench_time comes to. */
+luo_status gpu_bench_spread(gpu_bench *b, int64_t bytes);
 
+/* Fact `beside_bytes NAME`: what a rank keeps of the GPU beside its tensors (context, code of
+ * kernels and libraries, communicators). Pre: nobody else uses the GPUs; `ranks` of this host have
+ * a slab each and stand still. */
+luo_status gpu_measure_beside(gpu_bench *b, const char *name, int32_t ranks);
 luo_status gpu_measure_products(gpu_bench *b);
 luo_status gpu_measure_attention(gpu_bench *b);
 luo_status gpu_measure_streams(gpu_bench *b);

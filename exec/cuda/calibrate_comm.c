@@ -137,6 +137,18 @@ static luo_status measure_groups(gpu_bench *b, gpu_comms *comms, int64_t *counts
     return measure_group(b, comms, all, counts, dev);
 }
 
+static luo_status measure_beside(gpu_bench *b)
+{
+    MPI_Comm host;
+    int ranks = 1;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &ranks);
+    const luo_status st = gpu_measure_beside(b, "communicators", ranks);
+    MPI_Barrier(host);
+    MPI_Comm_free(&host);
+    return st;
+}
+
 luo_status gpu_measure_comm(gpu_bench *b)
 {
     int32_t *dev = calloc((size_t)b->m->nranks, sizeof *dev);
@@ -148,6 +160,7 @@ luo_status gpu_measure_comm(gpu_bench *b)
         .rank = b->m->rank, .nranks = b->m->nranks, .device_of = dev, .dtype = LUO_F32};
     if (st == LUO_OK) st = gpu_comms_open(&config, &b->facts, &comms, b->err);
     if (st == LUO_OK) st = measure_groups(b, comms, counts, dev);
+    if (st == LUO_OK) st = measure_beside(b);
     if (comms) gpu_comms_close(comms);
     free(counts);
     free(dev);

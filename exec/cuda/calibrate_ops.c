@@ -1,5 +1,5 @@
 /* exec/cuda/calibrate_ops.c: products, attention and streaming kernels of one GPU. Lists begin with
- * what is small. */
+ * what is small. Everything is measured with numbers as steps have them (gpu_fill_normal). */
 #include <stdlib.h>
 
 #include "exec/cuda/calibrate.h"
@@ -16,6 +16,17 @@ typedef struct product {
 static int64_t padded(int64_t bytes)
 {
     return (bytes + 255) / 256 * 256;
+}
+
+enum { WEIGHTS_IN_1 = 50 }; /* weights are of size 1/50, activations of size 1 */
+
+static luo_status fill_product(gpu_bench *b, const product *p)
+{
+    const gpu_product *s = &p->shape;
+    char *A = gpu_bench_place(b, 0, p->bytes), *B = A + padded(s->m * s->k * gpu_elem(s->in));
+    LUO_TRY(gpu_fill_normal(A, s->in, s->m * s->k, 1, 1, b->err));
+    LUO_TRY(gpu_fill_normal(B, s->in, s->k * s->n, 1.0 / WEIGHTS_IN_1, 2, b->err));
+    return gpu_bench_spread(b, p->bytes);
 }
 
 static luo_status run_product(gpu_bench *b, void *what, int64_t turn)
@@ -47,6 +58,7 @@ static luo_status time_product(gpu_bench *b, gpu_blas *blas, gpu_type type, int6
                  .bytes = padded(m * k * e) + padded(k * n * e) + padded(m * n * e)};
     if (p.bytes > b->slab_bytes) return LUO_OK; /* a GPU of little memory has fewer rows */
     LUO_TRY(gpu_product_find(blas, &p.shape, &p.plan, b->err));
+    LUO_TRY(fill_product(b, &p));
     LUO_TRY(gpu_bench_time(b, run_product, &p, &s, &samples));
     gpu_bench_row(b, "gemm", type, m, n, k, s, samples, place);
     return LUO_OK;
@@ -110,6 +122,19 @@ static luo_status run_attention(gpu_bench *b, void *what, int64_t turn)
     return gpu_check(b->err, code, "attention");
 }
 
+/* Backward: o and the statistics are those of the forward pass. */
+static luo_status fill_attention(gpu_bench *b, const attention *a)
+{
+    const int64_t n = a->t * a->heads.n * a->heads.d, one = padded(n * gpu_elem(a->type));
+    attention forward = *a;
+    for (int i = 0; i < 8; i++)
+        LUO_TRY(gpu_fill_normal(b->slab + i * one, a->type, n, 1, (uint64_t)i + 1, b->err));
+    forward.backward = false;
+    if (a->backward) LUO_TRY(run_attention(b, &forward, 0));
+    LUO_TRY(gpu_check(b->err, cudaStreamSynchronize(b->stream), "attention"));
+    return gpu_bench_spread(b, a->bytes);
+}
+
 /* On the device: of every token where its document begins and ends, then which keys a head reads.
  */
 typedef struct tables {
@@ -167,7 +192,8 @@ static luo_status time_attention(gpu_bench *b, const tables *t, attention *a, in
         LUO_TRY(gpu_alloc((int64_t)gpu_attention_dx_work(a->t, &a->heads, a->type), "attention",
                           &work, b->err));
     a->work = work;
-    const luo_status st = gpu_bench_time(b, run_attention, a, &s, &samples);
+    luo_status st = fill_attention(b, a);
+    if (st == LUO_OK) st = gpu_bench_time(b, run_attention, a, &s, &samples);
     gpu_free(work);
     if (st == LUO_OK) gpu_bench_row(b, op, a->type, a->t, HEADS, a->heads.d, s, samples, place);
     return st;
@@ -229,9 +255,12 @@ static luo_status run_stream(gpu_bench *b, void *what, int64_t turn)
 static luo_status time_stream(gpu_bench *b, streaming *s, int32_t place)
 {
     const int64_t bytes = s->arrays * s->n * gpu_elem(s->type);
+    const int64_t all = s->arrays * padded(s->n * gpu_elem(s->type));
     double seconds = 0;
     int32_t samples = 0;
     if (bytes + 1024 > b->slab_bytes) return LUO_OK;
+    LUO_TRY(gpu_fill_normal(b->slab, s->type, all / gpu_elem(s->type), 1, 1, b->err));
+    LUO_TRY(gpu_bench_spread(b, all));
     LUO_TRY(gpu_bench_time(b, run_stream, s, &seconds, &samples));
     gpu_bench_row(b, "stream", s->type, bytes, 1, 1, seconds, samples, place);
     return LUO_OK;

@@ -55,6 +55,10 @@ gpu_comm *gpu_comms_find(gpu_comms *c, const luo_programs *set, const luo_progra
  */
 luo_status gpu_comms_make(gpu_comms *c, int32_t stream, int32_t n, const int32_t *dev,
                           gpu_comm **out, luo_err *err);
+/* Whether steps with communication may be captured as CUDA graphs; the same answer on all ranks.
+ * Errors: LUO_EUNSUP a driver under which NCCL makes the captured communications end in the order
+ * of issue (before CUDA 12.9), which programs can not bear; an NCCL that orders nothing. */
+luo_status gpu_comms_captures(const gpu_comms *c, luo_err *err);
 int32_t gpu_comms_count(const gpu_comms *c); /* made so far, this rank's; without the root */
 
 /* Enqueue on `stream`; types by elem_bytes (2: bf16, 4: f32, 1: bytes, for all but sums). Counts in

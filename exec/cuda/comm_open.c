@@ -19,13 +19,19 @@ static luo_status collect(gpu_comms *c, const gpu_facts *mine, luo_err *err)
                          "telling facts");
 }
 
-static const char *nccl_version(int32_t v, char text[32])
+/* One rank alone speaks with nobody. Where it was looked for is known to those that lack it. */
+static luo_status has_nccl(const gpu_comms *c, luo_err *err)
 {
-    if (v < 10000) /* up to 2.8 */
-        snprintf(text, 32, "%d.%d.%d", v / 1000, v % 1000 / 100, v % 100);
-    else
-        snprintf(text, 32, "%d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
-    return text;
+    const bool mine = c->facts[c->config->rank].nccl != 0;
+    for (int32_t r = 0; r < c->config->nranks && c->config->nranks > 1; r++) {
+        if (c->facts[r].nccl != 0) continue;
+        return luo_err_set(err, LUO_EBACKEND,
+                           "NCCL is missing on %s%s%s; %d ranks speak through it, and one rank "
+                           "alone needs none.",
+                           c->facts[r].host, mine ? "" : ": ", mine ? "" : ncclGetLastError(NULL),
+                           (int)c->config->nranks);
+    }
+    return LUO_OK;
 }
 
 static luo_status same_nccl(const gpu_comms *c, luo_err *err)
@@ -36,8 +42,8 @@ static luo_status same_nccl(const gpu_comms *c, luo_err *err)
         return luo_err_set(err, LUO_EBACKEND,
                            "rank 0 on %s has NCCL %s and rank %d on %s has NCCL %s; the same NCCL "
                            "is needed everywhere.",
-                           c->facts[0].host, nccl_version(c->facts[0].nccl, a), (int)r,
-                           c->facts[r].host, nccl_version(c->facts[r].nccl, b));
+                           c->facts[0].host, gpu_nccl_version(c->facts[0].nccl, a), (int)r,
+                           c->facts[r].host, gpu_nccl_version(c->facts[r].nccl, b));
     }
     return LUO_OK;
 }
@@ -125,16 +131,33 @@ const char *gpu_comms_warning(const gpu_comms *c)
 
 /* ---- what NCCL reads once ---- */
 
+enum { NCCL_OF_ORDER = 22600, CUDA_OF_OVERLAP = 12030, DRIVER_OF_CAPTURE = 12090 };
+
 /* Kernels then begin in the order of issue, which is what the programs need (comm_plan.h). Before
  * CUDA 12.3 they would also have to end in it, which programs can not bear. */
 static bool orders_launches(const gpu_comms *c)
 {
-    enum { NCCL_OF_ORDER = 22600, CUDA_OF_OVERLAP = 12030 };
     for (int32_t r = 0; r < c->config->nranks; r++)
         if (c->facts[r].nccl < NCCL_OF_ORDER || c->facts[r].driver < CUDA_OF_OVERLAP ||
             c->facts[r].runtime < CUDA_OF_OVERLAP)
             return false;
     return true;
+}
+
+luo_status gpu_comms_captures(const gpu_comms *c, luo_err *err)
+{
+    if (!orders_launches(c))
+        return luo_err_set(err, LUO_EUNSUP,
+                           "NCCL orders what several communicators launch from NCCL 2.26 and CUDA "
+                           "12.3 on.");
+    for (int32_t r = 0; r < c->config->nranks; r++)
+        if (c->facts[r].driver < DRIVER_OF_CAPTURE)
+            return luo_err_set(err, LUO_EUNSUP,
+                               "in a graph NCCL lets communicators overlap from a driver for CUDA "
+                               "12.9 on; the one of %s is for %d.%d.",
+                               c->facts[r].host, (int)c->facts[r].driver / 1000,
+                               (int)c->facts[r].driver % 1000 / 10);
+    return LUO_OK;
 }
 
 static void prepare_environment(const gpu_comms *c)
@@ -213,6 +236,7 @@ static luo_status open_all(gpu_comms *c, const gpu_facts *mine, luo_err *err)
     c->plans = luo_arena_new(1 << 16);
     LUO_TRY(gpu_comms_agree(c, c->victim && c->plans ? LUO_OK : luo_err_nomem(err), err));
     LUO_TRY(collect(c, mine, err));
+    LUO_TRY(has_nccl(c, err));
     LUO_TRY(same_nccl(c, err));
     warn(c);
     if (c->config->nranks == 1) return LUO_OK;

@@ -21,11 +21,12 @@ CUDA_ARCH := $(if $(SAN)$(CUDA_LACKS),,$(filter 70 80 90,$(patsubst sm_%,%,$(she
 CUDA_PTX := $(lastword $(CUDA_ARCH))
 # Why it is not built; empty: it is.
 NO_CUDA := $(if $(SAN),a sanitizer,$(if $(CUDA_LACKS),no $(CUDA_LACKS),$(if $(CUDA_ARCH),,no sm_70 to sm_90 in nvcc)))
-CUDA_BUILD := $(if $(NO_CUDA),,$(addprefix sm_,$(CUDA_ARCH)) compute_$(CUDA_PTX))
+CUDA_BUILD := $(if $(NO_CUDA),,$(strip $(addprefix sm_,$(CUDA_ARCH)) $(addprefix compute_,$(CUDA_PTX))))
 CUDA_CFLAGS := $(addprefix -isystem ,$(filter-out /usr/include,$(CUDA_INC)))
-NVCCFLAGS += -std=c++17 -O3 -lineinfo -I. $(CUDA_CFLAGS) \
+# Not compressed: tests/ptx.sh reads the PTX that lies in the objects.
+NVCCFLAGS += -std=c++17 -O3 -lineinfo --no-compress -I. $(CUDA_CFLAGS) \
     $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
-    -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -Xcompiler -Wall,-Wextra,-Wshadow $(if $(CI),-Werror all-warnings)
+    $(foreach a,$(CUDA_PTX),-gencode arch=compute_$(a)$(comma)code=compute_$(a)) -Xcompiler -Wall,-Wextra,-Wshadow $(if $(CI),-Werror all-warnings)
 CUDA_LIBS := $(foreach d,$(CUDA_LIB),-L$(d) -Wl$(comma)-rpath$(comma)$(d)) -lcudart -lcublasLt -lnccl -lstdc++
 
 EXEC_CUDA_SRC := $(if $(NO_CUDA),,$(sort $(wildcard exec/cuda/*.c exec/cuda/*.cu)))

@@ -49,6 +49,14 @@ static __device__ __forceinline__ int gpu_anew(int x)
     return x;
 }
 
+/* at, which is an address of global memory or NULL, and the compiler knows it: accesses need not
+ * ask what memory it is. */
+template <class T> static __device__ __forceinline__ T *gpu_global(T *at)
+{
+    __builtin_assume(__isGlobal(at));
+    return at;
+}
+
 /* 2^x within 2 ulp; results below the smallest normal number are 0. -inf gives 0. */
 static __device__ __forceinline__ float gpu_exp2(float x)
 {
@@ -64,6 +72,22 @@ static __device__ __forceinline__ uint32_t gpu_pack_bf16(float lo, float hi)
     uint32_t bits;
     memcpy(&bits, &both, sizeof bits);
     return bits;
+}
+
+/* 16 and 8 bytes to global memory in one instruction, which the compiler does not always make of
+ * an assignment: it may take a vector apart and not find its parts again. `to` is a multiple of
+ * their number. */
+static __device__ __forceinline__ void gpu_store_16(void *to, uint4 w)
+{
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w)
+                 : "memory");
+}
+static __device__ __forceinline__ void gpu_store_8(void *to, uint2 w)
+{
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(w.x),
+                 "r"(w.y)
+                 : "memory");
 }
 
 /* C += A B on the tensor cores, 16 x 8 x 16, the whole warp. Products are exact, sums f32 in an

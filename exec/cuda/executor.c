@@ -108,12 +108,10 @@ static void say_version(char *text, size_t size, int32_t version)
 
 static void tell(const luo_exec *x, luo_told *out)
 {
-    const int32_t nccl = x->facts.nccl;
     snprintf(out->device, sizeof out->device, "%s", x->facts.name);
     say_version(out->driver, sizeof out->driver, x->facts.driver);
     say_version(out->cuda, sizeof out->cuda, x->facts.runtime);
-    snprintf(out->nccl, sizeof out->nccl, "%d.%d.%d", (int)(nccl / 10000), (int)(nccl / 100 % 100),
-             (int)(nccl % 100));
+    gpu_nccl_version(x->facts.nccl, out->nccl);
     gpu_blas_version(out->blas, sizeof out->blas);
     snprintf(out->warning, sizeof out->warning, "%s", gpu_comms_warning(x->comms));
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/rng.h"
+
 luo_status gpu_check(luo_err *err, cudaError_t code, const char *what)
 {
     if (code == cudaSuccess) return LUO_OK;
@@ -81,6 +83,17 @@ static luo_status ask_versions(gpu_facts *f, luo_err *err)
     f->nccl = nccl;
     f->cublas = (int32_t)cublasLtGetVersion();
     return LUO_OK;
+}
+
+const char *gpu_nccl_version(int32_t v, char text[32])
+{
+    if (v == 0)
+        snprintf(text, 32, "none");
+    else if (v < 10000) /* up to 2.8 */
+        snprintf(text, 32, "%d.%d.%d", v / 1000, v % 1000 / 100, v % 100);
+    else
+        snprintf(text, 32, "%d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
+    return text;
 }
 
 static luo_status ask(int device, gpu_facts *f, luo_err *err)
@@ -170,6 +183,43 @@ luo_status gpu_alloc(int64_t bytes, const char *what, void **out, luo_err *err)
 void gpu_free(void *p)
 {
     if (cudaFree(p) != cudaSuccess) (void)cudaGetLastError(); /* the step that failed has said so */
+}
+
+/* A prime, so that no row length divides it. */
+enum { NORMAL_BLOCK = 262139 };
+
+static void put_normal(luo_rng *rng, gpu_type type, double size, unsigned char *to)
+{
+    const float v = (float)(size * luo_rng_normal(rng));
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    const uint16_t half = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    if (type == GPU_BF16)
+        memcpy(to, &half, sizeof half);
+    else
+        memcpy(to, &bits, sizeof bits);
+}
+
+luo_status gpu_fill_normal(void *at, gpu_type type, int64_t n, double size, uint64_t seed,
+                           luo_err *err)
+{
+    const int64_t elem = gpu_elem(type), block = n < NORMAL_BLOCK ? n : NORMAL_BLOCK;
+    luo_rng rng = luo_rng_stream(seed, "numbers to measure with");
+    unsigned char *host = malloc((size_t)(block * elem) + 1);
+    if (!host) return luo_err_nomem(err);
+    for (int64_t i = 0; i < block; i++) put_normal(&rng, type, size, host + i * elem);
+    luo_status st = gpu_check(
+        err, cudaMemcpy(at, host, (size_t)(block * elem), cudaMemcpyHostToDevice), "copying");
+    free(host);
+    for (int64_t done = block; st == LUO_OK && done < n; done *= 2) { /* what is there, again */
+        const int64_t more = n - done < done ? n - done : done;
+        st = gpu_check(err,
+                       cudaMemcpyAsync((char *)at + done * elem, at, (size_t)(more * elem),
+                                       cudaMemcpyDeviceToDevice, NULL),
+                       "copying");
+    }
+    if (st == LUO_OK) st = gpu_check(err, cudaStreamSynchronize(NULL), "copying");
+    return st;
 }
 
 luo_status gpu_alloc_mapped(int64_t bytes, const char *what, void **out, void **device,

@@ -19,6 +19,9 @@ typedef struct gpu_facts { /* what ranks compare before they start; plain bytes,
     int32_t runtime, driver, nccl, cublas; /* versions as the libraries give them */
     int64_t memory;                        /* bytes */
 } gpu_facts;
+/* Version of NCCL as text, in `text`, which it returns: "2.28.9"; 0, "none": it is not there
+ * (exec/bundle/nccl_absent.c). */
+const char *gpu_nccl_version(int32_t version, char text[32]);
 
 /* Sets what has to stand in the environment before CUDA starts (CUDA_DEVICE_MAX_CONNECTIONS: a
  * stream per lane must not share a hardware queue with another), unless the user has set it. */
@@ -30,6 +33,12 @@ luo_status gpu_open(int32_t local, gpu_facts *out, luo_err *err);
 /* Zeroed. Errors: LUO_EOOM with how much was asked for and how much is free. Owner: gpu_free. */
 luo_status gpu_alloc(int64_t bytes, const char *what, void **out, luo_err *err);
 void gpu_free(void *p);
+/* n normal numbers times `size` at `at`, memory of the device: what is measured is measured with
+ * numbers as steps have them, since zeros take less power and leave the clock higher. The same in
+ * every run; other seeds are other numbers. A block of them is repeated, of a length that no row
+ * has. Waits for the copies. */
+luo_status gpu_fill_normal(void *at, gpu_type type, int64_t n, double size, uint64_t seed,
+                           luo_err *err);
 /* Page-locked host memory that the device reads and writes; *device: its address there. */
 luo_status gpu_alloc_mapped(int64_t bytes, const char *what, void **out, void **device,
                             luo_err *err);

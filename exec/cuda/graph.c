@@ -4,6 +4,7 @@
  * those of a step that is launched anew. Which steps are captured is the same on all ranks. */
 #include <mpi.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "exec/cuda/job.h"
 
@@ -40,6 +41,7 @@ static luo_status make(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_err *er
 {
     gpu_graph *g = &r->job->graph;
     cudaGraph_t graph = NULL;
+    if (r->job->bound.set->n > 1) LUO_TRY(gpu_comms_captures(r->x->comms, err));
     luo_status st = capture(r, walk, &graph, err);
     if (st == LUO_OK)
         st = gpu_check(err, cudaGraphInstantiate(&g->exec, graph, 0), "making a graph of a step");
@@ -87,15 +89,22 @@ static luo_status agree(luo_rank *r, luo_status mine, luo_err *err)
     return luo_err_set(err, LUO_ECANCELED, "another rank could not capture its part.");
 }
 
-/* It works without; but whoever reads the log shall know why steps take longer. */
-static void refuse(luo_rank *r, const luo_err *why)
+/* It works without; but whoever reads the log shall know why steps take longer: once, and of what
+ * holds for all ranks from one of them. */
+static void refuse(luo_rank *r, luo_status st, const luo_err *why)
 {
+    char text[sizeof r->x->remark];
     gpu_graph_close(r->job);
     r->job->graph.refused = true;
-    snprintf(r->x->remark, sizeof r->x->remark,
-             "steps are not captured as CUDA graphs but launched one by one: %.900s", why->text);
-    r->x->told = false;
     r->err = (luo_err){0};
+    if (st == LUO_EUNSUP && r->job->bound.set->at[0].device != r->x->device) return;
+    const size_t n = strlen(why->text);
+    snprintf(text, sizeof text,
+             "steps are not captured as CUDA graphs but launched one by one: %.*s",
+             (int)(n > 0 && why->text[n - 1] == '.' ? n - 1 : n), why->text);
+    if (strcmp(text, r->x->remark) == 0) return;
+    memcpy(r->x->remark, text, sizeof text);
+    r->x->told = false;
 }
 
 /* The watchdog may take the graphs away meanwhile; a launch returns at once. */
@@ -116,7 +125,10 @@ luo_status gpu_graph_launch(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_er
     gpu_graph *g = &r->job->graph;
     luo_err why = {0};
     if (!undisturbed(r)) return walk_anew(r, walk);
-    if (++g->quiet == 2 && agree(r, make(r, walk, &why), &why) != LUO_OK) refuse(r, &why);
+    if (++g->quiet == 2) {
+        const luo_status st = agree(r, make(r, walk, &why), &why);
+        if (st != LUO_OK) refuse(r, st, &why);
+    }
     if (!g->exec) return walk_anew(r, walk);
     gpu_stamps_begin(r->job, true);
     r->has_loss = g->has_loss;

@@ -48,27 +48,34 @@ __global__ void __launch_bounds__(THREADS)
         ends[threadIdx.x] = find(strip, 0, nstrips - 1, threadIdx.x ? past - 1 : first);
     __syncthreads();
     uint4 whole[EACH];
-    uint4 *to[EACH];
+    E *to[EACH];
+    unsigned pieces = 0; /* bit k: unit k goes element by element, after the others' loads */
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
         const int64_t i = first + (k * THREADS + static_cast<int64_t>(threadIdx.x)) * V;
         to[k] = nullptr;
         if (i >= past) continue;
-        const int32_t at = find(strip, ends[0], ends[1], i);
-        const gpu_strip s = strip[at];
+        const gpu_strip s = strip[find(strip, ends[0], ends[1], i)];
         const E *from = in + s.from + (i - s.first);
         E *into = out + s.to + (i - s.first);
         if (i + V <= s.first + s.n &&
             (reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(into)) % 16 == 0) {
             whole[k] = *reinterpret_cast<const uint4 *>(from);
-            to[k] = reinterpret_cast<uint4 *>(into);
+            to[k] = into;
         } else {
-            copy_single(strip, at, i, i + V < past ? i + V : past, in, out);
+            pieces |= 1u << k;
         }
     }
 #pragma unroll
     for (int k = 0; k < EACH; k++)
-        if (to[k]) *to[k] = whole[k];
+        if (to[k]) gpu_store_16(to[k], whole[k]);
+#pragma unroll 1
+    for (int k = 0; pieces >> k; k++) {
+        const int64_t i = first + (k * THREADS + static_cast<int64_t>(threadIdx.x)) * V;
+        if (pieces >> k & 1)
+            copy_single(strip, find(strip, ends[0], ends[1], i), i, i + V < past ? i + V : past, in,
+                        out);
+    }
 }
 } // namespace
 

@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST)
 }
 
 template <int M, int ME>
-__global__ void __launch_bounds__(GPU_TEAM_MOST)
+__global__ void __launch_bounds__(GPU_TEAM_MOST, 4)
     row_sum(int64_t t, int64_t v, gpu_array logits, const float *max, float *sum, float *exp)
 {
     constexpr int V = 4; /* of the results, which are f32 */

@@ -163,15 +163,16 @@ __device__ __forceinline__ void gather(sums<N, V> &s, float *shared)
     }
 }
 
-template <int N, int V>
+template <int M, int N, int V>
 __device__ __forceinline__ void write_part(const float (&s)[N][V], int64_t c, int64_t h, float *to)
 {
+    constexpr int MS = M == GPU_ANY ? M : int{GPU_F32};
     if (threadIdx.y != 0) return;
     const gpu_array out = {to, GPU_F32};
 #pragma unroll
     for (int k = 0; k < N; k++) {
         const int64_t j = c + threadIdx.x * V + k * gpu_chunk<V>(1);
-        if (j < h) gpu_store<GPU_ANY, V>(out, j, 0, h, s[k]);
+        if (j < h) gpu_store_whole<MS, V>(out, j, h, s[k]);
     }
 }
 
@@ -211,8 +212,8 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, 2)
             }
         }
         gather<N, V, CENTRED>(s, between);
-        write_part(s.dw, c, h, work + blockIdx.x * width);
-        if (CENTRED) write_part(s.db, c, h, work + blockIdx.x * width + h);
+        write_part<M>(s.dw, c, h, work + blockIdx.x * width);
+        if (CENTRED) write_part<M>(s.db, c, h, work + blockIdx.x * width + h);
     }
 }
 } // namespace
@@ -242,7 +243,8 @@ cudaError_t gpu_norm_dx(cudaStream_t stream, int64_t rows, int64_t h, float eps,
 cudaError_t gpu_norm_dw(cudaStream_t stream, int64_t rows, int64_t h, float eps, gpu_array dy,
                         gpu_array x, bool add, gpu_array dw, gpu_array db, void *work)
 {
-    const int mode = gpu_row_mode(gpu_mode(dy, x), h);
+    const int mode = gpu_aligned(work) ? gpu_row_mode(gpu_mode(dy, x), h)
+                                       : static_cast<int>(GPU_ANY);
     dim3 team = gpu_team(gpu_blocks(h, gpu_width_of(mode)), K_DW);
     if (team.x < GPU_TEAM_MOST) team.y = GPU_TEAM_MOST / team.x;
     const int64_t most = gpu_parts(rows), each = rows > 0 ? (rows + most - 1) / most : 1;

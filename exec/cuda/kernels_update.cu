@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(THREADS)
 {
     __shared__ double shared[THREADS / 32];
     const gpu_norm_chunk c = chunk[blockIdx.x];
-    const gpu_array grad = {const_cast<void *>(c.grad), static_cast<gpu_type>(M)};
+    const gpu_array grad = {gpu_global(const_cast<void *>(c.grad)), static_cast<gpu_type>(M)};
     const bool wide = reinterpret_cast<uintptr_t>(c.grad) % 16 == 0;
     const double s =
         block_sum(wide ? chunk_squares<M>(grad, c.n) : chunk_squares<GPU_ANY>(grad, c.n), shared);
@@ -100,6 +100,15 @@ __device__ __forceinline__ adam adam_of(float squares, const gpu_step_block *b, 
     return a;
 }
 
+/* What lies in the table, and that it is in global memory. */
+__device__ __forceinline__ gpu_update_chunk chunk_of(const gpu_update_chunk *at)
+{
+    gpu_update_chunk c = *at;
+    c.grad = gpu_global(c.grad), c.weight = gpu_global(c.weight);
+    c.master = gpu_global(c.master), c.m = gpu_global(c.m), c.v = gpu_global(c.v);
+    return c;
+}
+
 /* MG: of the gradient; M: of the state; MW: of the copy of the weight, if there is one. */
 template <int MG, int M, int MW>
 __device__ __forceinline__ void update_chunk(const gpu_update_chunk &c, gpu_type type,
@@ -145,18 +154,17 @@ __global__ void __launch_bounds__(THREADS)
            const gpu_step_block *block, gpu_step_answer *answer)
 {
     __shared__ adam a;
-    gpu_update_chunk c = {};
-    if (blockIdx.x < chunks) c = chunk[blockIdx.x];
     if (threadIdx.x == 0) {
-        a = adam_of(*squares, block, c.decays);
+        a = adam_of(*squares, block, blockIdx.x < chunks && chunk[blockIdx.x].decays);
         if (blockIdx.x == 0) {
             answer->squares = *squares;
             answer->outcome = outcome_of(*squares, block);
         }
     }
     __syncthreads();
-    if (!a.goes) return;
+    if (!a.goes || blockIdx.x >= chunks) return;
     const adam own = a;
+    const gpu_update_chunk c = chunk_of(chunk + blockIdx.x);
     const uintptr_t all = reinterpret_cast<uintptr_t>(c.grad) | reinterpret_cast<uintptr_t>(c.m) |
                           reinterpret_cast<uintptr_t>(c.v) | reinterpret_cast<uintptr_t>(c.master) |
                           reinterpret_cast<uintptr_t>(c.weight);
@@ -187,7 +195,7 @@ template <int M, int MW> __device__ __forceinline__ void round_chunk(const gpu_u
 
 __global__ void __launch_bounds__(THREADS) round_weights(const gpu_update_chunk *chunk)
 {
-    const gpu_update_chunk c = chunk[blockIdx.x];
+    const gpu_update_chunk c = chunk_of(chunk + blockIdx.x);
     if (!c.weight) return;
     if ((reinterpret_cast<uintptr_t>(c.master) | reinterpret_cast<uintptr_t>(c.weight)) % 16 == 0)
         round_chunk<GPU_F32, GPU_BF16>(c);

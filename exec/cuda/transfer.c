@@ -175,6 +175,7 @@ static char *end_of(const luo_rank *r, const gpu_op *op, int32_t buffer, int32_t
     const luo_job *j = r->job;
     if (buffer == LUO_ROUTE_SCRATCH)
         return luo_layout_scratch(&j->bound.layout, j->slab, op->b->instr->id);
+    if (buffer == LUO_ROUTE_SLAB) return j->slab;
     return buffer >= 0 ? gpu_buf(j, buffer, task) : NULL;
 }
 

@@ -81,21 +81,23 @@ template <int V>
 static __device__ __forceinline__ void gpu_store_wide(const gpu_unit<GPU_F32, V> &u, gpu_array a,
                                                       int64_t i)
 {
-    float4 *to = reinterpret_cast<float4 *>(static_cast<float *>(a.at) + i);
+    float *to = static_cast<float *>(a.at) + i;
 #pragma unroll
-    for (int k = 0; k < V / 4; k++)
-        to[k] = make_float4(u.at[4 * k], u.at[4 * k + 1], u.at[4 * k + 2], u.at[4 * k + 3]);
+    for (int k = 0; k < V; k += 4) {
+        const float *v = u.at + k;
+        gpu_store_16(to + k, make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]),
+                                        __float_as_uint(v[2]), __float_as_uint(v[3])));
+    }
 }
 static __device__ __forceinline__ void gpu_store_wide(const gpu_unit<GPU_BF16, 8> &u, gpu_array a,
                                                       int64_t i)
 {
-    *reinterpret_cast<uint4 *>(static_cast<uint16_t *>(a.at) + i) =
-        make_uint4(u.at[0], u.at[1], u.at[2], u.at[3]);
+    gpu_store_16(static_cast<uint16_t *>(a.at) + i, make_uint4(u.at[0], u.at[1], u.at[2], u.at[3]));
 }
 static __device__ __forceinline__ void gpu_store_wide(const gpu_unit<GPU_BF16, 4> &u, gpu_array a,
                                                       int64_t i)
 {
-    *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(a.at) + i) = make_uint2(u.at[0], u.at[1]);
+    gpu_store_8(static_cast<uint16_t *>(a.at) + i, make_uint2(u.at[0], u.at[1]));
 }
 
 /* ---- units at an edge: element by element ---- */

@@ -43,24 +43,45 @@ static char *place_idle(luo_job *j, int32_t i, int64_t *used)
     return j->slab + j->b.layout.own + *used - bytes;
 }
 
+static bool is_bucket(const luo_job *j, int32_t i)
+{
+    return j->b.role->instr[i].npieces > 0;
+}
+
+/* The calls of buckets are made one after the other in one lane, and share the memory of the
+ * largest. -1: there are none. */
+static int32_t largest_bucket(const luo_job *j)
+{
+    int32_t at = -1;
+    for (int32_t i = 0; i < j->b.role->ninstr; i++)
+        if (is_bucket(j, i) &&
+            (at < 0 || j->op[i].comm->message_bytes > j->op[at].comm->message_bytes))
+            at = i;
+    return at;
+}
+
 /* One block for all other packed messages. */
 static luo_status place_messages(luo_job *j, luo_err *err)
 {
     int64_t used = 0;
+    const int32_t largest = largest_bucket(j);
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
-        if (c) c->message = place_idle(j, i, &used);
-        if (c && !c->message) j->message_bytes += c->message_bytes * c->deep;
+        if (!c || (is_bucket(j, i) && i != largest)) continue;
+        c->message = place_idle(j, i, &used);
+        if (!c->message) j->message_bytes += c->message_bytes * c->deep;
     }
     j->messages = zeroed(j->message_bytes);
     if (!j->messages) return luo_err_nomem(err);
     char *at = j->messages;
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
-        if (!c || c->message) continue;
+        if (!c || c->message || (is_bucket(j, i) && i != largest)) continue;
         c->message = at;
         at += c->message_bytes * c->deep;
     }
+    for (int32_t i = 0; i < j->b.role->ninstr; i++)
+        if (is_bucket(j, i)) j->op[i].comm->message = j->op[largest].comm->message;
     return LUO_OK;
 }
 

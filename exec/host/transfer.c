@@ -9,6 +9,7 @@
 static char *end_of(luo_rank *r, const host_comm *c, int32_t buffer, int32_t task)
 {
     if (buffer == LUO_ROUTE_SCRATCH) return c->scratch;
+    if (buffer == LUO_ROUTE_SLAB) return r->job->slab;
     return buffer >= 0 ? host_buf(r, buffer, task) : NULL;
 }
 

@@ -421,6 +421,12 @@ static void check_lost(rig *r, luo_status st, double since, const char *says)
     ck_assert(wall_s() - since < 10);
 }
 
+/* AddressSanitizer answers this signal itself: it reports, and ends the process with code 1. */
+#ifdef __SANITIZE_ADDRESS__
+static const char crashed[] = "the simulator process ended with code 1: ";
+#else
+static const char crashed[] = "the simulator process crashed (signal 11, Segmentation fault)";
+#endif
 static const char killed[] = "the simulator process was killed (signal 9), by somebody or by ";
 static const struct {
     int sig;
@@ -428,7 +434,7 @@ static const struct {
 } signals[] = {
     {SIGKILL, killed},
     {SIGABRT, "SimGrid gave the simulation up (signal 6); it cannot simulate these inputs, or "},
-    {SIGSEGV, "the simulator process crashed (signal 11, Segmentation fault)"},
+    {SIGSEGV, crashed},
     {SIGUSR1, "the simulator process was ended from outside (signal 10, User defined signal 1); "},
 };
 

@@ -6,6 +6,7 @@
  * result for writing it. */
 #include "exec/kernels.h"
 #include "tests/cuda/gpu_case.h"
+#include "tests/standin/standin.h"
 
 enum { MOST_HEADS = 6, ROUNDINGS = 256 };
 enum { Q, K_, V, O, ROWS, DO_, DQ, DK, DV, ARRAYS };
@@ -278,6 +279,69 @@ START_TEST(backward_is_the_hosts)
 }
 END_TEST
 
+/* ---- grouped heads on tensor cores: parts of a group have sums of their own ---- */
+
+static void grouped(attention *x, uint64_t seed, int64_t d)
+{
+    begin(x, "grouped heads", seed, GPU_BF16, d);
+    shape *s = &x->s;
+    free(s->start), free(s->start_of), free(s->end_of);
+    s->n = gpu_case_draw(&x->c, 3, MOST_HEADS), s->g = gpu_case_draw(&x->c, 1, (s->n + 1) / 2);
+    s->t = 2 * gpu_case_draw(&x->c, 0, 100) + 1;
+    s->ndocs = (int32_t)gpu_case_draw(&x->c, 1, s->t < 5 ? s->t : 5);
+    group_heads(&x->c, s);
+    cut_documents(&x->c, s);
+    backward(x);
+    const int64_t plain = 8 * ((s->t + 127) / 128 * 128) * s->n;
+    const int64_t parts = (s->n + s->g - 1) / s->g; /* one head each: there are few blocks */
+    ck_assert_int_eq(x->work->bytes, plain + 8 * parts * s->t * s->g * d);
+}
+
+START_TEST(grouped_heads_are_the_hosts)
+{
+    LUO_PROP_FOR(seed, 4)
+    {
+        attention x;
+        grouped(&x, seed, _i == 0 ? 64 : 128);
+        end(&x);
+    }
+}
+END_TEST
+
+/* Whatever the order of blocks is: the same bits. */
+START_TEST(grouped_heads_are_summed_in_order)
+{
+    attention x;
+    grouped(&x, 11, _i == 0 ? 64 : 128);
+    double *first[ARRAYS] = {0};
+    for (int i = DQ; i <= DV; i++) {
+        first[i] = zeros(x.a[i]->n);
+        memcpy(first[i], x.a[i]->got, sizeof *first[i] * (size_t)x.a[i]->n);
+    }
+    for (uint64_t seed = 2; seed <= 4; seed++) {
+        standin_seed(seed);
+        gpu_case_run(&x.c, call_backward, &x);
+        for (int i = DQ; i <= DV; i++) gpu_case_exact(&x.c, x.a[i], first[i]);
+    }
+    for (int i = DQ; i <= DV; i++) free(first[i]);
+    end(&x);
+}
+END_TEST
+
+/* Heads with keys of their own are written at once: no memory for parts. */
+START_TEST(single_heads_need_no_parts)
+{
+    for (int64_t t = 1; t < 100000; t *= 7)
+        for (int64_t n = 1; n < 200; n *= 3) {
+            const gpu_heads same = {.n = n, .g = n, .d = 64}, odd = {.n = 2 * n, .g = n, .d = 80};
+            const size_t each = (size_t)(8 * ((t + 127) / 128 * 128));
+            ck_assert_uint_eq(gpu_attention_dx_work(t, &same, GPU_BF16), each * (size_t)n);
+            ck_assert_uint_eq(gpu_attention_dx_work(t, &odd, GPU_BF16), 2 * each * (size_t)n);
+            ck_assert_uint_eq(gpu_attention_dx_work(t, &odd, GPU_F32), 2 * each * (size_t)n);
+        }
+}
+END_TEST
+
 /* ---- gradients by differences, f32 ---- */
 
 /* Sum of dO o, with one value of array `which` moved by `by`. */
@@ -387,5 +451,7 @@ START_TEST(types_that_differ_are_refused)
 END_TEST
 
 LUO_SUITE("cuda.attention", LUO_T_N(forward_is_the_hosts, LUO_ROWS(kinds)),
-          LUO_T_N(backward_is_the_hosts, LUO_ROWS(kinds)), LUO_T_N(gradients_are_differences, 2),
-          LUO_T_N(documents_do_not_see_each_other, 3), LUO_T(types_that_differ_are_refused))
+          LUO_T_N(backward_is_the_hosts, LUO_ROWS(kinds)), LUO_T_N(grouped_heads_are_the_hosts, 2),
+          LUO_T_N(grouped_heads_are_summed_in_order, 2), LUO_T(single_heads_need_no_parts),
+          LUO_T_N(gradients_are_differences, 2), LUO_T_N(documents_do_not_see_each_other, 3),
+          LUO_T(types_that_differ_are_refused))

@@ -1,7 +1,7 @@
 /* tests/cuda/check_attention_banks.cu: how the attention kernels lay tiles out in shared memory:
  * every place once, and no two lanes in one bank, counted as the hardware serves them: 32 banks of
  * 4 bytes, a warp's accesses of 16 bytes in four turns of 8 lanes, of 4 bytes in one; lanes that
- * read the same word share it. */
+ * read the same word share it. And how the heads of a group are cut into parts. */
 #include "exec/cuda/attention_plain.cuh"
 #include "exec/cuda/attention_tile.cuh"
 #include "tests/check_main.h"
@@ -136,5 +136,44 @@ START_TEST(tiles_of_f32)
 }
 END_TEST
 
+/* ---- parts of groups of heads ---- */
+
+START_TEST(parts_are_enough_and_few)
+{
+    for (int64_t tiles = 1; tiles < 5000; tiles += 1 + tiles / 3)
+        for (int64_t g = 1; g <= 64; g *= 2)
+            for (int64_t n = g; n <= 40 * g; n += 1 + n / 4) {
+                const gpu_head_parts p = gpu_attention_parts(tiles, n, g);
+                const int64_t group = (n + g - 1) / g, blocks = tiles * g * p.parts;
+                ck_assert_int_ge(p.heads, 1);
+                ck_assert_int_ge(p.parts, 1);
+                ck_assert_int_ge((int64_t)p.parts * p.heads, group);
+                ck_assert_int_lt((int64_t)(p.parts - 1) * p.heads, group);
+                if (p.parts > 1) ck_assert_int_lt(blocks, 2 * GPU_KEY_BLOCKS);
+                if (p.heads > 1) ck_assert_int_gt(3 * blocks, GPU_KEY_BLOCKS);
+                if (n == g) ck_assert_int_eq(p.parts, 1);
+            }
+}
+END_TEST
+
+/* Also of groups that are larger or smaller than the others. */
+START_TEST(parts_have_each_head_once)
+{
+    for (int32_t parts = 1; parts < 7; parts++)
+        for (int32_t heads = 1; heads < 5; heads++)
+            for (int32_t last = 3; last < 60; last++) {
+                int32_t next = 3;
+                for (int32_t i = 0; i < parts; i++) {
+                    const gpu_span s = gpu_heads_of_part({parts, heads}, i, 3, last);
+                    ck_assert_int_eq(s.lo, next);
+                    ck_assert_int_ge(s.hi, s.lo);
+                    if (i < parts - 1) ck_assert_int_le(s.hi - s.lo, heads);
+                    next = s.hi;
+                }
+                ck_assert_int_eq(next, last);
+            }
+}
+END_TEST
+
 LUO_SUITE("cuda.attention_banks", LUO_T(the_count_sees_conflicts), LUO_T(tiles_of_bf16),
-          LUO_T(tiles_of_f32))
+          LUO_T(tiles_of_f32), LUO_T(parts_are_enough_and_few), LUO_T(parts_have_each_head_once))

@@ -240,9 +240,12 @@ static void trains_as_host(luo_lab *lab, const row *at, const luo_model *model, 
 }
 
 static const row plans[] = {
-    {"2: [0]*2", LLAMA, 0, 0, 0, {0}, 0, 1},   {"2: [0]*2", GPT, 0, 0, 0, {0}, 0, 1},
-    {"1: [0]*1", GROUPED, 0, 0, 1, {0}, 0, 1}, {"3: [0]*2", LLAMA, 0, 0, 2, {16, 32, 7}, 0, 1},
-    {"2: [0]*1", QKNORM, 0, 0, 0, {0}, 1, 3},  {"3: [0]*1", GPT, 0, 0, 1, {5, 40, 5}, 0, 1},
+    {.line = "2: [0]*2", .model = LLAMA, .sequences = 1},
+    {.line = "2: [0]*2", .model = GPT, .sequences = 1},
+    {.line = "1: [0]*1", .model = GROUPED, .recompute = 1, .sequences = 1},
+    {.line = "3: [0]*2", .model = LLAMA, .recompute = 2, .tokens = {16, 32, 7}, .sequences = 1},
+    {.line = "2: [0]*1", .model = QKNORM, .gpipe = true, .sequences = 3},
+    {.line = "3: [0]*1", .model = GPT, .recompute = 1, .tokens = {5, 40, 5}, .sequences = 1},
 };
 
 static void numbers(luo_lab *lab)

@@ -140,6 +140,21 @@ START_TEST(a_ring_between_nodes_pays_latency_per_step)
 }
 END_TEST
 
+/* A small one between nodes goes by a tree in LL (accuracy.md 21.2), in every fidelity. */
+START_TEST(a_small_collective_pays_the_steps_of_a_tree)
+{
+    const int32_t n = ring_sizes[_i / 3];
+    const int64_t bytes = 1 << 10;
+    rig *r = one_collective(&(rig_shape){.nodes = n, .nic_latency_s = 1e-7,
+                                         .net_half_bytes = 13450000},
+                            n, LUO_COLL_AR, bytes);
+    const double steps = 2 * ceil(log2(n));
+    const double want = 6.6e-6 + steps * 2.7e-6 + 2.0 * (n - 1) / n * (double)bytes / (0.5 * 10e9);
+    r->config.comm = (luo_comm_mode)(_i % 3);
+    rig_near(rig_run(r), want, TIGHT, mode_names[_i % 3]);
+}
+END_TEST
+
 /* ---- stragglers ---- */
 
 typedef struct straggler {
@@ -350,6 +365,7 @@ LUO_SUITE("diff.sim_ladder", LUO_T_N(one_kernel_takes_its_time, 4),
           LUO_T_N(one_transfer_is_latency_and_bytes, 3 * LUO_ROWS(transfers)),
           LUO_T_N(a_collective_takes_its_volume, RING_CASES),
           LUO_T_N(a_ring_between_nodes_pays_latency_per_step, 3),
+          LUO_T_N(a_small_collective_pays_the_steps_of_a_tree, 3 * LUO_ROWS(ring_sizes)),
           LUO_T_N(a_straggler_is_felt_in_mid_kernel, LUO_ROWS(stragglers)),
           LUO_T(a_slow_device_of_the_start_is_slow_in_every_step),
           LUO_T_N(a_group_waits_for_its_slowest_member, 6),

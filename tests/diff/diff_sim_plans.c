@@ -123,5 +123,26 @@ START_TEST(the_closed_form_of_a_step_is_near)
 }
 END_TEST
 
+/* grad_comm_bytes (accuracy.md 3.1): gradients of the programs have 4 bytes; 0 leaves them. */
+START_TEST(gradients_travel_with_the_bytes_of_the_stack)
+{
+    static const int at[] = {1, 2, 4}; /* rows with replicas */
+    static const double each[] = {0, 4, 2, 16};
+    const luo_comm_mode mode = (luo_comm_mode)(_i / LUO_ROWS(at));
+    plan_case c;
+    double t[LUO_ROWS(each)];
+    plan_make(&c, &rows[at[_i % LUO_ROWS(at)]]);
+    for (int k = 0; k < LUO_ROWS(each); k++) {
+        c.stack.grad_comm_bytes = each[k];
+        t[k] = plan_seconds(&c, mode, true);
+    }
+    ck_assert_msg(t[0] == t[1], "as the program has it %.9f s, 4 bytes %.9f s", t[0], t[1]);
+    ck_assert_msg(t[2] < 0.999 * t[1] && t[1] < 0.999 * t[3], "2, 4, 16 bytes: %g, %g, %g s", t[2],
+                  t[1], t[3]);
+    luo_arena_free(c.arena);
+}
+END_TEST
+
 LUO_SUITE("diff.sim_plans", LUO_T_N(a_lane_takes_the_time_of_its_devices, LUO_ROWS(rows)),
-          LUO_T_N(the_closed_form_of_a_step_is_near, LUO_ROWS(rows)))
+          LUO_T_N(the_closed_form_of_a_step_is_near, LUO_ROWS(rows)),
+          LUO_T_N(gradients_travel_with_the_bytes_of_the_stack, 9))

@@ -261,6 +261,11 @@ static const struct {
      .value = {"localhost"},
      .host = "127.0.0.1",
      .alone = true},
+    {.launcher = LUO_LAUNCH_LOCAL, /* whatever the batch system has */
+     .variable = {"SLURM_JOB_ID", "SLURM_JOB_NODELIST"},
+     .value = {"7", "10.77.1.[1-3],10.77.2.9"},
+     .host = "127.0.0.1",
+     .alone = true},
     {.launcher = LUO_LAUNCH_NONE,
      .variable = {"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"},
      .value = {"3", "3"},

@@ -243,6 +243,11 @@ static const struct {
      .st = LUO_EBACKEND,
      .says = "can not start `srun`: no such file or directory; Slurm has to be installed, or use "
              "--launcher mpirun."},
+    {.path = "/nowhere",
+     .launcher = LUO_LAUNCH_LOCAL,
+     .st = LUO_EBACKEND,
+     .says = "can not start `mpirun`: no such file or directory; a bundle has one (`make bundle`), "
+             "or Open MPI has to be installed (openmpi-bin)."},
     {.program = "/nowhere/luoshu-rank",
      .st = LUO_EBACKEND,
      .says = "the ranks did not start (0 of 2 came): mpirun was unable to launch the specified "

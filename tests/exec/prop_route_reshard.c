@@ -178,7 +178,8 @@ static void make_set(maker *m, int32_t *in, int32_t *out)
     for (int32_t i = 0; i < m->res->moves.n; i++)
         m->group[i] = (luo_group){m->res->moves.at[i].ndev, m->res->moves.at[i].dev, 0};
     for (int32_t k = 0; k < m->res->nsteps; k++)
-        x[k] = (luo_exchange){0, k, m->res, "", "", m->x->shape, 1};
+        x[k] = (luo_exchange){.step = k, .resolution = m->res, .src = "", .dst = "",
+                              .shape = m->x->shape, .elem_bytes = 1};
     m->program = LUO_NEW_N(m->a, luo_program, LUO_GEN_DEVICES);
     m->role = LUO_NEW_N(m->a, luo_role, LUO_GEN_DEVICES);
     m->set = (luo_programs){.at = m->program,

@@ -60,6 +60,16 @@ static inline void *gpu_bench_alloc(int64_t bytes)
     return p;
 }
 
+/* Normal numbers, the same in every run: zeros take less power. Owner: gpu_free. */
+static inline void *gpu_bench_filled(gpu_type type, int64_t n)
+{
+    static uint64_t seed; /* other numbers in every array, the same in every run */
+    luo_err err = {0};
+    void *at = gpu_bench_alloc(n * gpu_elem(type));
+    gpu_bench_done(gpu_fill_normal(at, type, n, 1, ++seed, &err), &err);
+    return at;
+}
+
 /* ---- time ---- */
 
 typedef void (*gpu_bench_call)(void *ctx, cudaStream_t stream); /* enqueues */
@@ -112,7 +122,7 @@ static inline void gpu_bench_run_copy(void *ctx, cudaStream_t stream)
 static inline double gpu_bench_copy_rate(cudaStream_t stream)
 {
     gpu_bench_copy c = {.bytes = 4 * gpu_bench_bytes()};
-    c.from = gpu_bench_alloc(c.bytes);
+    c.from = gpu_bench_filled(GPU_F32, c.bytes / 4);
     c.to = gpu_bench_alloc(c.bytes);
     const double s = gpu_bench_time(gpu_bench_run_copy, &c, stream);
     gpu_free(c.from);
@@ -132,45 +142,6 @@ static inline void gpu_bench_run_product(void *ctx, cudaStream_t stream)
     luo_err err = {0};
     gpu_bench_done(
         gpu_product_run(p->blas, p->plan, stream, p->a, p->b, p->bias, p->plus, p->c, &err), &err);
-}
-
-/* Seconds of C = A B; operands are zero unless `numbers` fills them: power, and so the clock,
- * depends on what is multiplied, so the ceiling is taken with the same numbers as everything else.
- */
-/* Normal numbers, from the host: the same in every run. */
-static inline void gpu_bench_numbers(void *at, gpu_type type, int64_t n)
-{
-    const int64_t block = 1 << 20; /* repeated: what counts are the bits, not that they differ */
-    const int64_t elem = gpu_elem(type), m = n < block ? n : block;
-    unsigned char *host = (unsigned char *)malloc((size_t)(m * elem) + 1);
-    uint64_t x = 88172645463325252u; /* xorshift64, Marsaglia 2003 */
-    if (!host) exit(1);
-    for (int64_t i = 0; i < m; i++) {
-        float sum = 0; /* of uniform ones: near enough to normal */
-        for (int k = 0; k < 4; k++) {
-            x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-            sum += (float)(x >> 40) / (float)(1 << 24) - 0.5f;
-        }
-        uint32_t bits;
-        memcpy(&bits, &sum, sizeof bits);
-        const uint16_t half = (uint16_t)(bits >> 16);
-        if (type == GPU_BF16)
-            memcpy(host + i * elem, &half, sizeof half);
-        else
-            memcpy(host + i * elem, &bits, sizeof bits);
-    }
-    for (int64_t i = 0; i < n; i += m)
-        gpu_bench_ok(cudaMemcpy((char *)at + i * elem, host,
-                                (size_t)((n - i < m ? n - i : m) * elem), cudaMemcpyHostToDevice),
-                     "a copy");
-    free(host);
-}
-
-static inline void *gpu_bench_filled(gpu_type type, int64_t n)
-{
-    void *at = gpu_bench_alloc(n * gpu_elem(type));
-    gpu_bench_numbers(at, type, n);
-    return at;
 }
 
 /* Seconds of a product of normal numbers (zeros take less power, so the clock would be higher). */

@@ -39,14 +39,6 @@ plain() {
     rm -f "$out/check.log"
 }
 
-sanitizer() { # prints its path
-    local s
-    for s in "${COMPUTE_SANITIZER:-}" "$(command -v compute-sanitizer)" "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer"; do
-        [ -n "$s" ] && [ -x "$s" ] && { echo "$s"; return; }
-    done
-    return 1
-}
-
 # A few cases of each: these tools are slow. One process, so that they see what the tests do.
 sanitize() { # TOOL CASES
     local s=$1 tool=$2 cases=$3 p name status began

@@ -1,6 +1,7 @@
-/* tests/gpu/no_standin.c: tests/standin/standin.h where there is a GPU: no order can be chosen,
- * nothing made to fail, and nothing is counted. */
+/* tests/gpu/no_standin.c: tests/standin/standin.h and standin_nccl.h where there is a GPU: no order
+ * can be chosen, nothing made to fail, and nothing is counted. */
 #include "tests/standin/standin.h"
+#include "tests/standin/standin_nccl.h"
 
 bool standin_is_here(void)
 {
@@ -27,7 +28,31 @@ void standin_set_capability(int major, int minor)
     (void)major, (void)minor;
 }
 
+void standin_set_driver(int version)
+{
+    (void)version;
+}
+
 standin_counts standin_count(void)
 {
     return (standin_counts){0};
+}
+
+void standin_nccl_hang(bool on)
+{
+    (void)on;
+}
+
+void standin_nccl_break(void)
+{
+}
+
+void standin_nccl_refuse_splits(bool on)
+{
+    (void)on;
+}
+
+standin_nccl_counts standin_nccl_count(void)
+{
+    return (standin_nccl_counts){0};
 }

@@ -12,8 +12,9 @@ and up. Variants:
   master    weights and activations in bf16, gradients summed in f32, f32 master weights and
             moments: what luoshu does
   f32       everything in f32, without TF32
-Prints one line of CSV: variant,compiled,step_s,tokens_per_s,loss,memory_bytes,torch,cuda. step_s is
-the median after a third of the steps. Exit 3 and a sentence where torch or a GPU for it is missing.
+Prints one line of CSV: variant,compiled,step_s,tokens_per_s,loss,memory_bytes,torch,cuda,attention.
+step_s is the median after a third of the steps; attention names the kernels that one more step used
+for it, joined by +, as the profiler calls them ("none" where none has such a name). Exit 3 and a sentence where torch or a GPU for it is missing.
 --device cpu (all in f32) shows that the program works; its times mean nothing."""
 import argparse
 import re
@@ -181,6 +182,20 @@ def wait(device):
         torch.cuda.synchronize()
 
 
+ATTENTION = re.compile(r"flash|fmha|attention|sdpa", re.I)
+
+
+def attention_kernels(t, micro_batches):
+    """Names of the GPU's kernels in one step that attention is made of."""
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        t.step(micro_batches)
+        wait("cuda")
+    names = {re.sub(r"[^\w:]+", "_", e.key)[:60] for e in seen.key_averages()
+             if ATTENTION.search(e.key)}
+    return "+".join(sorted(names)) or "none"
+
+
 def measure(a, c, r):
     t = Trainer(a, c, r)
     draw = torch.Generator().manual_seed(11)
@@ -193,7 +208,8 @@ def measure(a, c, r):
         loss = t.step(ids)
         wait(a.device)
         seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds[len(seconds) // 3:]), float(loss)
+    attention = attention_kernels(t, ids) if a.device == "cuda" else "none"
+    return statistics.median(seconds[len(seconds) // 3:]), float(loss), attention
 
 
 def main():
@@ -217,11 +233,11 @@ def main():
     c = read_model(a.model)
     c["layers"] = a.layers or c["layers"]
     torch.backends.cuda.matmul.allow_tf32 = False
-    step_s, loss = measure(a, c, read_recipe(a.recipe))
+    step_s, loss, attention = measure(a, c, read_recipe(a.recipe))
     tokens = a.micro_batches * a.sequences * a.sequence
     memory = torch.cuda.max_memory_allocated() if a.device == "cuda" else 0
     print(f"{a.variant},{int(not a.eager)},{step_s:.9f},{tokens / step_s:.3f},{loss:.6f},{memory},"
-          f"{torch.__version__},{torch.version.cuda}")
+          f"{torch.__version__},{torch.version.cuda},{attention}")
     return 0
 
 

@@ -16,6 +16,7 @@ typedef struct row {
     int64_t tokens[8]; /* of the micro-batches of pipeline 0; 0: all alike */
     bool gpipe;
     int sequences; /* of a micro-batch; 0: 1 */
+    double mib;    /* of a bucket; 0: every tensor travels alone */
 } row;
 
 static inline luo_model model_of(kind k, int32_t layers)
@@ -41,6 +42,7 @@ static inline luo_plan *plan_of(luo_arena *a, const row *r, luo_dtype dtype)
     p->zero = r->zero;
     p->sequence_parallel = r->sp;
     p->sequence_tokens = TOKENS;
+    p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, r->mib};
     if (r->gpipe) p->schedule = LUO_SCHED_GPIPE;
     if (r->tokens[0]) pipes[0].micro_batch_tokens = r->tokens;
     if (r->sequences) p->micro_batch_sequences = r->sequences;

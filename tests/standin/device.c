@@ -20,6 +20,11 @@ void standin_set_capability(int major, int minor)
     capability = 10 * major + minor;
     standin_unlock();
 }
+static int driver = CUDART_VERSION;
+void standin_set_driver(int version)
+{
+    driver = version;
+}
 static int own_capability(void)
 {
     const char *given = getenv("STANDIN_CAPABILITY");
@@ -76,7 +81,7 @@ cudaError_t cudaSetDeviceFlags(unsigned int flags)
 }
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = VERSION;
+    *version = driver;
     return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int *version)

@@ -29,6 +29,9 @@ void standin_set_memory(int64_t bytes);
 /* Compute capability as queries report it; at the start STANDIN_CAPABILITY (10 * major + minor) or
  * 90. Instructions that a GPU of that age lacks are not refused. */
 void standin_set_capability(int major, int minor);
+/* The version of CUDA that the driver says it is for, as CUDA counts (12080); at the start that of
+ * the runtime. */
+void standin_set_driver(int version);
 
 typedef struct standin_counts { /* what lives, to find leaks; what was done */
     int64_t allocations, bytes, pinned, streams, events, graphs, executables;

@@ -391,8 +391,8 @@ static const struct {
      "`peak_tf32_tflop_per_s`, `peak_fp8_tflop_per_s`, `memory_gbytes_per_s`, `memory_gib`, "
      "`reserved_gib`, `sm_count`, `launch_us`, `gemm_ratio`, `gemm_depth`, `memory_ratio`, "
      "`attention_forward_ratio`, `attention_backward_ratio`, `misaligned_factor`, "
-     "`net_ratio`, `net_half_bytes`, `p2p_us`, `overlap_loss_nvlink_ratio` or "
-     "`overlap_loss_net_ratio` is expected."},
+     "`net_ratio`, `net_half_bytes`, `net_step_us`, `p2p_us`, `overlap_loss_nvlink_ratio` "
+     "or `overlap_loss_net_ratio` is expected."},
     {LUO_VALUE("memory_gib", 80), false, false, false,
      "profile `x` gives `memory_gib` twice; give it once."},
     {LUO_VALUE("launch_us", NAN), false, false, false,
@@ -434,6 +434,9 @@ START_TEST(stack_values)
     ck_assert(s.attention_fused && !s.p2p_blocking && !s.scatter_gather);
     ck_assert_int_eq(luo_stack_set(&s, "host_launch_us", 50, &err), LUO_OK);
     ck_assert_double_eq_tol(s.host_launch_s, 50e-6, 1e-18);
+    ck_assert(s.grad_comm_bytes == 0 && luo_stack_grad_bytes(&s) == 2);
+    ck_assert_int_eq(luo_stack_set(&s, "grad_comm_bytes", 4, &err), LUO_OK);
+    ck_assert(luo_stack_grad_bytes(&s) == 4);
     ck_assert_int_eq(luo_stack_set(&s, "dp_overlap", 1.5, &err), LUO_EINPUT);
     ck_assert_str_eq(err.text, "`dp_overlap` is 1.5; a number from 0 to 1 is expected.");
     ck_assert_int_eq(luo_stack_set(&s, "p2p", 1, &err), LUO_OK);
@@ -444,6 +447,17 @@ START_TEST(stack_values)
     ck_assert_str_eq(err.text, "`attention` is `flash`; `unfused` or `fused` is expected.");
     ck_assert_int_eq(luo_stack_set(&s, "dp_overlop", 1, &err), LUO_EINPUT);
     ck_assert_str_eq(err.text, "a stack has no `dp_overlop`; did you mean `dp_overlap`?");
+    ck_assert(s.bucket.rule == LUO_BUCKET_UNSAID && !s.bucket.has_mib);
+    ck_assert_int_eq(luo_stack_switch(&s, "bucket_rule", "megatorn", &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "`bucket_rule` is `megatorn`; did you mean `megatron`?");
+    ck_assert_int_eq(luo_stack_switch(&s, "bucket_rule", "megatron", &err), LUO_OK);
+    ck_assert_int_eq(luo_stack_set(&s, "bucket_mib", 25, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "`bucket_mib` belongs to `bucket_rule` mib; leave it out for "
+                               "megatron.");
+    ck_assert_int_eq(luo_stack_switch(&s, "bucket_rule", "mib", &err), LUO_OK);
+    ck_assert_int_eq(luo_stack_set(&s, "bucket_mib", 25, &err), LUO_OK);
+    ck_assert(s.bucket.rule == LUO_BUCKET_MIB && s.bucket.has_mib && s.bucket.mib == 25);
+    ck_assert_int_eq(luo_stack_switch(&s, "bucket_rule", "unit", &err), LUO_EINPUT);
 }
 END_TEST
 

@@ -249,6 +249,27 @@ START_TEST(join_ends_failures)
 }
 END_TEST
 
+/* What was repaired does not fall again, though it was up at that moment. */
+START_TEST(join_ends_a_flap_that_is_up)
+{
+    f.events[0] = fixture_event("a", LUO_EVENT_FLAP, "node:g0-1", 10, 0);
+    f.events[0].down_s = 5;
+    f.events[0].up_s = 100;
+    f.events[1] = fixture_event("b", LUO_EVENT_FAIL, "device:5", 20, 0);
+    f.events[2] = fixture_event("c", LUO_EVENT_JOIN, "node:g0-1", 25, 0);
+    start(3, 0);
+    to(24);
+    ck_assert(up(4) && !up(5));
+    to(26);
+    ck_assert(up(4) && up(5));
+    to(117);
+    ck_assert(up(4) && up(5));
+    ck_assert_str_eq(f.text[2], "25.000 ended a node:g0-1");
+    ck_assert_str_eq(f.text[3], "25.000 ended b device:5");
+    ck_assert_str_eq(f.text[4], "25.000 fired c node:g0-1");
+}
+END_TEST
+
 START_TEST(leave_is_announced)
 {
     f.events[0] = fixture_event("a", LUO_EVENT_LEAVE, "node:g0-1", 100, 0);
@@ -687,7 +708,8 @@ END_TEST
 LUO_SUITE("run.events", LUO_T(life_in_steps), LUO_T(ramp_rises_in_ten_steps),
           LUO_T(slowdowns_and_factors_multiply), LUO_T(overlaps_are_cut),
           LUO_T_N(fail_takes_its_target, LUO_ROWS(fails)), LUO_T(down_until_the_last_hold_ends),
-          LUO_T(join_ends_failures), LUO_T(leave_is_announced), LUO_T(flap_alternates),
+          LUO_T(join_ends_failures), LUO_T(join_ends_a_flap_that_is_up),
+          LUO_T(leave_is_announced), LUO_T(flap_alternates),
           LUO_T(lengths_newest_wins), LUO_T(draws_follow_the_stream), LUO_T(step_triggers_once),
           LUO_T(per_step_probability), LUO_T(clock_runs_only_while_up),
           LUO_T(causes_hit_their_scope), LUO_T_N(bad_targets, LUO_ROWS(bad)), LUO_T(bad_processes),

@@ -119,6 +119,26 @@ START_TEST(back_but_empty)
 }
 END_TEST
 
+/* While the communicators of the new plan are made, a node of it is cut off: the policy is asked
+ * again, and nothing moves to where nobody can be reached. */
+START_TEST(cut_off_before_the_moves)
+{
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 7, 0);
+    events[1] = fixture_event("cut", LUO_EVENT_FAIL, "link:g0-3/nic0", 8.2, 0);
+    prepare("oobleck", 20, 2);
+    sc.detect_fail_s = 1;
+    sc.communicator_s = 0.5;
+    spec.planner_s = 0;
+    sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;
+    sc.checkpoint.every_steps = 4;
+    run_ok();
+    check_books();
+    const luo_plan *last = fake.plans[fake.nplans - 1].plan;
+    ck_assert_str_eq(event_row("decided", 1)->detail, "2 pipelines of whole nodes");
+    ck_assert(!holds(last, 3) && !holds(last, 6) && holds(last, 0) && holds(last, 4));
+}
+END_TEST
+
 /* One node is no two pipelines: the run waits for the others, or is lost. */
 START_TEST(two_pipelines_at_least)
 {
@@ -353,6 +373,7 @@ START_TEST(busy_runs_repeat)
 END_TEST
 LUO_SUITE("run.policies", LUO_T(slow_node_leaves), LUO_T_N(node_comes_back, 2),
           LUO_T(failure_costs_one_step), LUO_T_N(without_copies, 2), LUO_T_N(back_but_empty, 2),
+          LUO_T(cut_off_before_the_moves),
           LUO_T_N(two_pipelines_at_least, 2), LUO_T(crash_restarts),
           LUO_T_N(only_what_comes_back_is_hope, 2 * LUO_ROWS(waits)),
           LUO_T_N(all_nodes_are_slow, 2), LUO_T_N(work_per_time, 3), LUO_T(through_changes),

@@ -200,6 +200,39 @@ START_TEST(whole)
 }
 END_TEST
 
+/* An attempt that fails while receives of backward tasks are posted: they give nothing back. */
+START_TEST(posted_and_failed)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "posted");
+    luo_trace *t = luo_trace_new(&f->cluster, 0);
+    luo_trace_counts counts;
+    luo_err err = {0};
+    luo_step_result result = fix_result(f);
+    luo_op_record *kept = LUO_NEW_N(f->arena, luo_op_record, result.nrecords);
+    int32_t n = 0;
+    for (int32_t i = 0; i < result.nrecords; i++) {
+        const luo_program *p = luo_programs_find(&f->set, result.records[i].device);
+        const int32_t seg = p->tasks[result.records[i].task].seg;
+        if (f->set.roles[p->role].seg[seg].phase != LUO_PHASE_B) continue;
+        kept[n] = result.records[i];
+        kept[n++].status = LUO_EPEER;
+    }
+    ck_assert_int_gt(n, 0);
+    result.records = kept;
+    result.nrecords = n;
+    ck_assert_int_eq(luo_trace_step(t, 0, 0, 0, &f->set, &result, &err), LUO_OK);
+    const char *path = written(f, t, dir);
+    ck_assert_msg(luo_trace_lint(path, &counts, &err) == LUO_OK, "%s", err.text);
+    const char *level = strstr(unpack(path), "\"name\":\"dev 0 memory\",");
+    ck_assert_ptr_nonnull(level);
+    ck_assert_ptr_null(strstr(level + 1, "\"name\":\"dev 0 memory\","));
+    luo_trace_free(t);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 /* At every limit the file is sound, within the limit but for names, and says what is missing. */
 /* Steps that follow each other at once and are rounded one by one: a kernel or a wait that ends
  * with its step does not reach into the next. */
@@ -217,7 +250,7 @@ START_TEST(steps_in_a_row)
     luo_trace *t = luo_trace_new(&f->cluster, 0);
     luo_trace_counts counts;
     luo_err err = {0};
-    double now_s = 0;
+    double now_s = _i ? 8899094.086938 : 0; /* where two doubles are 2 ns apart */
     for (int step = 0; step < 200; step++) { /* every second one waits last, the others first */
         const double s = 10.3e-6, wait_s = 5.4e-6 + 0.37e-9 * step;
         const double at_s = step % 2 ? 0 : wait_s;
@@ -370,5 +403,5 @@ START_TEST(cut)
 }
 END_TEST
 
-LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T(steps_in_a_row), LUO_T(limits),
-          LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut))
+LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T_N(steps_in_a_row, 2),
+          LUO_T(posted_and_failed), LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut))

@@ -263,13 +263,52 @@ static void check_plans(lab *l)
     luo_arena_free(a);
 }
 
+static bool is_shared(const lab *l)
+{
+    gpu_facts all[LAB_RANKS];
+    MPI_Allgather(&l->facts, (int)sizeof *all, MPI_BYTE, all, (int)sizeof *all, MPI_BYTE,
+                  MPI_COMM_WORLD);
+    for (int a = 0; a < LAB_RANKS; a++)
+        for (int b = 0; b < a; b++)
+            if (strcmp(all[a].bus, all[b].bus) == 0 && strcmp(all[a].host, all[b].host) == 0)
+                return true;
+    return false;
+}
+
+/* From which drivers on steps with communication are captured; the oldest decides for all. */
+static void check_captures(lab *l)
+{
+    static const struct {
+        int32_t nccl, driver;
+        bool may;
+        const char *says;
+    } rows[] = {{22800, 12090, true, ""},
+                {22600, 13000, true, ""},
+                {22800, 12080, false, "from a driver for CUDA 12.9 on; the one of "},
+                {22508, 13000, false, "from NCCL 2.26 and CUDA 12.3 on."},
+                {22800, 12020, false, "from NCCL 2.26 and CUDA 12.3 on."}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        gpu_comms *c = NULL;
+        gpu_facts odd = l->facts;
+        luo_err err = {0};
+        odd.nccl = rows[i].nccl;
+        odd.driver = l->rank == 5 ? rows[i].driver : 13000;
+        lab_must(l, gpu_comms_open(&l->config, &odd, &c, &l->err) == LUO_OK, "versions");
+        const luo_status st = gpu_comms_captures(c, &err);
+        lab_expect(l, st == (rows[i].may ? LUO_OK : LUO_EUNSUP), "what may be captured");
+        lab_expect(l, strstr(err.text, rows[i].says) != NULL, err.text);
+        gpu_comms_close(c);
+    }
+}
+
 int main(void)
 {
     lab l;
     lab_begin(&l);
     lab_open(&l);
-    lab_expect(&l, strstr(gpu_comms_warning(l.comms), "ranks share GPU") != NULL,
-               "that ranks share a GPU is said");
+    const bool said = strstr(gpu_comms_warning(l.comms), "ranks share GPU") != NULL;
+    lab_expect(&l, said == is_shared(&l), "whether ranks share a GPU is said");
+    check_captures(&l);
     check_facts(&l);
     check_collectives(&l);
     check_refusals(&l);

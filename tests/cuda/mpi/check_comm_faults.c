@@ -1,12 +1,13 @@
-/* tests/cuda/mpi/check_comm_faults.c: what becomes of communicators when something goes wrong, on
- * the stand-in for NCCL: splits that are refused, a rank that stays away, a network that breaks,
- * graphs that hold what is aborted. Run by `mpirun -n 8`. */
+/* tests/cuda/mpi/check_comm_faults.c: what becomes of communicators when something goes wrong: a
+ * rank that stays away, graphs that hold what is aborted; on the stand-in for NCCL also splits that
+ * are refused and a network that breaks. Run by `mpirun -n 8`. */
 #include <math.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include "exec/clock.h"
 #include "tests/cuda/mpi/comm_lab.h"
+#include "tests/standin/standin.h"
 #include "tests/standin/standin_nccl.h"
 
 static const int32_t everybody[LAB_RANKS] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -119,7 +120,8 @@ static void check_watch(lab *l, bool captured, bool breaks)
     sum(l, g, "before it goes wrong");
     if (captured) held = capture(l, g, &b);
     lab_must(l, gpu_watcher_start(&what, &watcher, &l->err) == LUO_OK, "a watcher");
-    gpu_watcher_arm(watcher, breaks ? INFINITY : 0.4);
+    /* on a GPU that eight processes share, the others may take seconds to begin */
+    gpu_watcher_arm(watcher, breaks ? INFINITY : standin_is_here() ? 0.4 : 20);
     const bool away = l->rank == 6, sees = breaks && l->rank == 2;
     if (!away && captured)
         lab_must(l, cudaGraphLaunch(held.exec, l->stream[1]) == cudaSuccess, "a launch");
@@ -163,9 +165,9 @@ int main(void)
 {
     lab l;
     lab_begin(&l);
-    check_refused_splits(&l);
+    if (standin_is_here()) check_refused_splits(&l);
     check_watch(&l, false, false);
     check_watch(&l, true, false);
-    check_watch(&l, false, true);
+    if (standin_is_here()) check_watch(&l, false, true);
     return lab_end(&l, "communicators in trouble");
 }

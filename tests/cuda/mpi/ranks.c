@@ -31,7 +31,17 @@ static void set_graphs(bool on)
     setenv("LUO_CUDA_GRAPHS", on ? "1" : "0", 1);
 }
 
-/* fails: this rank's launch of that number fails while the step is captured; -1: none. */
+/* What keeps a step from being captured, where it is not the number of this rank's launch that
+ * fails. On a GPU nothing can be made to. */
+enum { NOTHING = -1, ANOTHER_RANK = -2, OLD_DRIVER = -3 };
+
+static bool is_remark(const luo_trial *t, int32_t device, int64_t fails, const char *said)
+{
+    if (!luo_programs_find(t->set, device) || !standin_is_here()) return true;
+    if (fails == NOTHING || (fails == OLD_DRIVER && t->set->at[0].device != device)) return !said;
+    return said && strstr(said, fails == OLD_DRIVER ? "for CUDA 12.9 on" : "not captured");
+}
+
 static result train_bits(luo_lab *lab, luo_dtype dtype, bool graphs, int64_t fails)
 {
     luo_arena *a = luo_arena_new(1 << 20);
@@ -39,6 +49,7 @@ static result train_bits(luo_lab *lab, luo_dtype dtype, bool graphs, int64_t fai
     const luo_model model = model_of(cut.model, p->layers);
     result o = {0};
     set_graphs(graphs);
+    standin_set_driver(fails == OLD_DRIVER ? 12080 : 13000);
     luo_exec *x = luo_lab_executor(lab, &model, dtype);
     luo_trial t = luo_lab_bind(a, lab, x, p, &model);
     luo_trial_init(&t, &model, 5);
@@ -48,9 +59,7 @@ static result train_bits(luo_lab *lab, luo_dtype dtype, bool graphs, int64_t fai
         if (r.status != LUO_OK) printf("FAIL rank %d: %s\n", lab->rank, r.text);
         o.loss[i] = r.has_loss ? r.loss : 0;
     }
-    const bool part = luo_programs_find(t.set, lab->rank) != NULL;
-    const char *said = t.executor->remark(x);
-    expect(lab, fails == -1 || !part ? !said : said && strstr(said, "not captured"), "a remark");
+    expect(lab, is_remark(&t, lab->rank, fails, t.executor->remark(x)), "a remark");
     o.print = print_of(&t);
     MPI_Barrier(MPI_COMM_WORLD);
     t.executor->unbind(t.job);
@@ -62,15 +71,17 @@ static result train_bits(luo_lab *lab, luo_dtype dtype, bool graphs, int64_t fai
 static void same_bits(luo_lab *lab, luo_dtype dtype)
 {
     const uint64_t first = luo_prop_first(), seeds = luo_prop_env("LUO_SCALE", 1);
-    const result ref = train_bits(lab, dtype, false, -1);
+    const result ref = train_bits(lab, dtype, false, NOTHING);
     for (uint64_t s = first; s < first + seeds; s++) {
         standin_seed(100 * s + (uint64_t)lab->rank);
-        const result got = train_bits(lab, dtype, true, -1);
+        const result got = train_bits(lab, dtype, true, NOTHING);
         expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits in another order");
     }
     /* Rank 2 can not capture: neither do the others. */
-    const result got = train_bits(lab, dtype, true, lab->rank == 2 ? 25 : -2);
+    result got = train_bits(lab, dtype, true, lab->rank == 2 ? 25 : ANOTHER_RANK);
     expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits without a graph");
+    got = train_bits(lab, dtype, true, OLD_DRIVER);
+    expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits under an old driver");
 }
 
 /* Rank 3 does not come: the ranks that wait for it give up and say for whom they wait. Not of a
@@ -81,7 +92,8 @@ static void stuck(luo_lab *lab)
     const row two = {.line = "2: [0-3]*1", .model = LLAMA};
     const luo_plan *p = plan_of(a, &two, LUO_F32);
     const luo_model model = model_of(two.model, p->layers);
-    setenv("LUO_CUDA_STUCK_S", "2", 1);
+    /* eight processes may share a GPU */
+    setenv("LUO_CUDA_STUCK_S", standin_is_here() ? "2" : "30", 1);
     set_graphs(false);
     luo_exec *x = luo_lab_executor(lab, &model, LUO_F32);
     luo_trial t = luo_lab_bind(a, lab, x, p, &model);

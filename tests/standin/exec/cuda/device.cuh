@@ -28,6 +28,10 @@ static inline int gpu_anew(int x)
 {
     return x;
 }
+template <class T> static inline T *gpu_global(T *at)
+{
+    return at;
+}
 static inline float gpu_exp2(float x)
 {
     const float y = exp2f(x);
@@ -36,6 +40,14 @@ static inline float gpu_exp2(float x)
 static inline uint32_t gpu_pack_bf16(float lo, float hi)
 {
     return standin_bits<uint32_t>(__floats2bfloat162_rn(lo, hi));
+}
+static inline void gpu_store_16(void *to, uint4 w)
+{
+    *static_cast<uint4 *>(to) = w;
+}
+static inline void gpu_store_8(void *to, uint2 w)
+{
+    *static_cast<uint2 *>(to) = w;
 }
 static inline void gpu_mma_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {

@@ -1,0 +1,51 @@
+/* Collectives between nodes: the half-size curve and, below it, trees (accuracy.md 5.3, 21.2). */
+#include <math.h>
+
+#include "core/cost/collective.h"
+
+/* Down or up a tree of `nodes` nodes: the smallest s with 2^s >= nodes. */
+static int32_t depth(int32_t nodes)
+{
+    int32_t s = 0;
+    while ((INT64_C(1) << s) < nodes) s++;
+    return s;
+}
+
+/* A ring passes each node once to reduce and once more to gather, a tree its depth. All-to-all has
+ * no tree (each pair has bytes of its own): its N - 1 messages one after another. */
+int32_t luo_way_steps(int coll, int32_t nodes, luo_way way)
+{
+    const int32_t passes = coll == LUO_ALL_REDUCE ? 2 : 1;
+    if (nodes < 2) return 0;
+    return passes * (way == LUO_WAY_RING || coll == LUO_ALL_TO_ALL ? nodes - 1 : depth(nodes));
+}
+
+/* The tree's steps are those of the profile's LL step; LL128 keeps its ratio to LL. */
+static luo_net tree_time(const luo_net_link *l, int coll, int32_t nodes, double bytes,
+                         const luo_protocol *p)
+{
+    const double step =
+        l->step_s * p->step_s[LUO_OVER_NET] / luo_protocols[LUO_LL].step_s[LUO_OVER_NET];
+    const double bw = l->ratio * fmin(l->node_bytes_per_s, l->bytes_per_s) * p->factor;
+    if (l->no_tree) return (luo_net){HUGE_VAL, 0};
+    return (luo_net){p->once_s + luo_way_steps(coll, nodes, LUO_WAY_TREE_LL) * (step + l->line_s),
+                     luo_cost_volume(coll, nodes) * bytes / bw};
+}
+
+/* accuracy.md 5.3: the half-size point of all-to-all is 0.075 of the others'. */
+static luo_net ring_time(const luo_net_link *l, int coll, int32_t nodes, double bytes)
+{
+    const double volume = luo_cost_volume(coll, nodes), steps = nodes * volume;
+    const double half = l->half_bytes * (coll == LUO_ALL_TO_ALL ? 0.075 : 1);
+    return (luo_net){steps * (half / (l->ratio * l->node_bytes_per_s) + l->line_s),
+                     volume * bytes / (l->ratio * fmin(l->node_bytes_per_s, l->bytes_per_s))};
+}
+
+luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double bytes, luo_way way)
+{
+    switch (way) {
+    case LUO_WAY_TREE_LL: return tree_time(l, coll, nodes, bytes, &luo_protocols[LUO_LL]);
+    case LUO_WAY_TREE_LL128: return tree_time(l, coll, nodes, bytes, &luo_protocols[LUO_LL128]);
+    default: return ring_time(l, coll, nodes, bytes);
+    }
+}

@@ -1,0 +1,155 @@
+/* tests/mpi/bucket.c: tensors that travel together train like one device, in f64, whatever the size
+ * of a bucket (comm.md 7, test 2): random asymmetric plans under several caps. Where only two add,
+ * the order of a sum is no question, and every bit is that of the plan without buckets. */
+#include "tests/mpi/accept.h"
+
+static const double caps[] = {0, 0.01, 25};
+enum { CAPS = sizeof caps / sizeof *caps };
+
+/* Groups of the program by which gradients are summed have two members at most. */
+static bool adds_pairs(const luo_programs *set)
+{
+    for (int32_t i = 0; i < set->ngroups; i++)
+        if (set->groups[i].stream == LUO_STREAM_DP && set->groups[i].n > 2 &&
+            set->groups[i].n < set->n)
+            return false;
+    return true;
+}
+
+/* All that a rank holds after the last step. */
+static uint64_t state_hash(const luo_trial *t)
+{
+    const luo_state *s = luo_trial_take(t, true);
+    uint64_t h = LUO_HASH_EMPTY;
+    for (int32_t i = 0; i < s->n; i++) {
+        const luo_piece *p = &s->at[i];
+        if (p->piece.empty) continue;
+        h = luo_hash_bytes(h, p->m, (size_t)p->state_frame.volume * s->elem);
+        h = luo_hash_bytes(h, p->v, (size_t)p->state_frame.volume * s->elem);
+    }
+    luo_trial_put(t, false);
+    return h;
+}
+
+typedef struct tally {
+    int checks, failed, fused, paired;
+} tally;
+
+static void check(tally *t, bool good, const luo_lab *lab, const row *r, double cap,
+                  const char *what)
+{
+    int mine = good, all;
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    t->checks++;
+    t->failed += !all;
+    if (!all && lab->rank == 0) printf("FAIL `%s`, buckets of %g MiB: %s\n", r->line, cap, what);
+}
+
+static int32_t calls_of(const luo_programs *set)
+{
+    int32_t n = 0;
+    for (int32_t d = 0; d < set->n; d++) {
+        const luo_role *r = &set->roles[set->at[d].role];
+        for (int32_t i = 0; i < r->ninstr; i++)
+            n += r->instr[i].kind == LUO_INSTR_COLLECTIVE && r->instr[i].stream == LUO_STREAM_DP;
+    }
+    return n;
+}
+
+static int64_t bytes_of(const luo_programs *set)
+{
+    int64_t n = 0;
+    for (int32_t d = 0; d < set->n; d++) {
+        const luo_role *r = &set->roles[set->at[d].role];
+        for (int32_t i = 0; i < r->ninstr; i++)
+            n += r->instr[i].kind == LUO_INSTR_COLLECTIVE ? r->instr[i].bytes : 0;
+    }
+    return n;
+}
+
+typedef struct outcome {
+    worst w;
+    uint64_t state;
+    bool pairs;
+    int32_t calls;
+    int64_t bytes;
+    double norm;
+} outcome;
+
+static outcome run(luo_lab *lab, const row *r)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    const luo_plan *plan = plan_of(a, r, LUO_F64);
+    const luo_model model = model_of(r->model, plan->layers);
+    luo_exec *x = luo_lab_executor(lab, &model, LUO_F64);
+    luo_trial many = luo_lab_bind(a, lab, x, plan, &model);
+    luo_trial single = refer(a, lab, x, plan, &model);
+    curve c, ref;
+    int64_t n;
+    luo_trial_init(&many, &model, 7);
+    luo_trial_init(&single, &model, 7);
+    train(&single, &ref, 0, STEPS);
+    train(&many, &c, 0, STEPS);
+    outcome o = {.w = compare(a, &many, spread(a, lab, &single, &n), NULL),
+                 .state = state_hash(&many), .pairs = adds_pairs(many.set),
+                 .calls = calls_of(many.set), .bytes = bytes_of(many.set), .norm = c.norm[0]};
+    for (int i = 0; i < STEPS; i++)
+        o.w.error = fmax(o.w.error, fmax(far(c.loss[i], ref.loss[i]), far(c.norm[i], ref.norm[i])));
+    many.executor->unbind(many.job);
+    close_reference(lab, &single);
+    lab->executor->close(x);
+    luo_arena_free(a);
+    return o;
+}
+
+static void run_caps(luo_lab *lab, row *r, tally *t)
+{
+    outcome alone = {0};
+    for (int k = 0; k < CAPS; k++) {
+        r->mib = caps[k];
+        const outcome o = run(lab, r);
+        t->failed += !judge(lab, "buckets", r->line, o.w, bound_of(LUO_F64));
+        t->checks++;
+        if (k == 0) {
+            alone = o;
+            continue;
+        }
+        check(t, o.bytes == alone.bytes && o.calls <= alone.calls, lab, r, caps[k],
+              "other bytes, or more calls, than without buckets");
+        t->fused += o.calls < alone.calls;
+        if (!o.pairs) continue;
+        t->paired++;
+        check(t, o.norm == alone.norm && o.state == alone.state, lab, r, caps[k],
+              "sums of two are not those without buckets, bit by bit");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    luo_lab lab;
+    tally t = {0};
+    luo_lab_open(&lab, &argc, &argv);
+    if (lab.nranks < 8) {
+        const luo_err e = {.text = "8 ranks are needed"};
+        luo_lab_die("bucket", &e);
+    }
+    const uint64_t wanted = 40 * luo_prop_env("LUO_SCALE", 1);
+    uint64_t plans = 0;
+    for (uint64_t k = 0; plans < wanted; k++) {
+        char line[256];
+        row r;
+        luo_rng rng = luo_rng_seed(luo_prop_first() + k);
+        random_row(&rng, &r, line, sizeof line);
+        if (!strstr(line, "||")) continue; /* one pipeline sums nothing across devices but norms */
+        run_caps(&lab, &r, &t);
+        plans++;
+    }
+    t.failed += t.fused == 0 || t.paired == 0;
+    if (lab.rank == 0)
+        printf("%llu plans, %d programs with fewer calls, %d bit by bit\n"
+               "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
+               (unsigned long long)plans, t.fused, t.paired,
+               100 * (t.checks - t.failed) / t.checks, t.checks, t.failed);
+    luo_lab_close(&lab);
+    return t.failed > 0;
+}
