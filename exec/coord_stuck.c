@@ -11,6 +11,8 @@ typedef struct scene {
     const luo_fleet *f;
     const luo_programs *set;
     luo_str text;
+    int32_t seen[CHAIN]; /* devices of the chain so far */
+    int nseen;
 } scene;
 
 static const luo_fleet_rank *rank_of(const scene *s, int32_t device)
@@ -115,16 +117,34 @@ static int32_t say(scene *s, int32_t device, bool waited_for)
                                             : say_message(s, in, slot);
 }
 
+static bool seen(const scene *s, int32_t device)
+{
+    for (int i = 0; i < s->nseen; i++)
+        if (s->seen[i] == device) return true;
+    return false;
+}
+
 static void say_chain(scene *s, int32_t first)
 {
-    int32_t seen[CHAIN];
     int32_t device = first;
-    for (int n = 0; n < CHAIN && device >= 0; n++) {
-        for (int i = 0; i < n; i++)
-            if (seen[i] == device) return; /* round the circle */
-        seen[n] = device;
-        if (n > 0) luo_str_add(&s->text, "; ");
-        device = say(s, device, n > 0);
+    while (s->nseen < CHAIN && device >= 0 && !seen(s, device)) { /* not round a circle */
+        s->seen[s->nseen++] = device;
+        if (s->nseen > 1) luo_str_add(&s->text, "; ");
+        device = say(s, device, s->nseen > 1);
+    }
+}
+
+/* Whoever does not answer is named, also where the chain does not lead to it: ranks agree on things
+ * outside instructions, too, as on the capture of a step. */
+static void say_silent(scene *s)
+{
+    for (int32_t i = 0; i < s->set->n; i++) {
+        const int32_t device = s->set->at[i].device;
+        const luo_fleet_rank *r = rank_of(s, device);
+        if (!r || r->answered || !r->where.silent || seen(s, device)) continue;
+        luo_str_add(&s->text, "; ");
+        say_idle(s, device, false);
+        return;
     }
 }
 
@@ -145,10 +165,12 @@ void luo_coord_stuck_text(const luo_fleet *f, const luo_programs *set, double st
     scene s = {.f = f, .set = set};
     const int32_t first = first_device(&s);
     luo_str_addf(&s.text, "stuck for %.1f s in step %lld: ", stuck_s, (long long)step);
-    if (first >= 0)
+    if (first >= 0) {
         say_chain(&s, first);
-    else
+        say_silent(&s);
+    } else {
         luo_str_add(&s.text, "no device of the plan is at work; another rank has to answer");
+    }
     snprintf(text, size, "%s.", luo_str_get(&s.text));
     luo_str_free(&s.text);
 }

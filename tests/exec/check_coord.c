@@ -301,6 +301,10 @@ START_TEST(chains)
     be(&g, 2, 1 << 30, true); /* nonsense from afar */
     g.b->fleet.at[2].answered = false;
     ck_assert_ptr_nonnull(strstr(stuck(&g, text), "device 2 is between instructions."));
+    be(&g, 0, -1, false); /* all of them agree on something, but for one who is stopped */
+    g.b->fleet.at[0].answered = g.b->fleet.at[1].answered = false;
+    ck_assert_ptr_nonnull(strstr(stuck(&g, text), "device 0 is between instructions; "
+                                                  "device 1 does not answer (process 101 on )."));
     unseat(&g);
 }
 END_TEST
