@@ -137,7 +137,7 @@ static sim_what what_is(const sim_net *net, const sim_lane *lane, const luo_inst
 static int32_t queue_of(const sim_net *net, const luo_instr *in)
 {
     const int32_t lane = luo_instr_lane(in);
-    const bool shared = lane == LUO_STREAM_PP || lane == LUO_STREAM_DP ||
+    const bool shared = lane == LUO_STREAM_PP || luo_lane_is_dp(lane) ||
                         lane == LUO_STREAM_MOVE || lane == LUO_LANE_PP_B_SEND;
     return net->config->one_comm_stream && shared ? LUO_STREAM_TP : lane;
 }

@@ -51,7 +51,7 @@ static void find_points(expander *e)
     }
     for (int32_t s = 0; s < r->nseg; s++)
         for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++) {
-            int32_t *n = &e->per_seg[s * LUO_LANES + luo_instr_lane(&r->instr[i])];
+            int32_t *n = &e->per_seg[s * LUO_LANES + check_lane(&r->instr[i])];
             e->segment[i] = s;
             e->rank[i] = e->is_point[i] ? ++*n : *n;
         }
@@ -101,7 +101,7 @@ static luo_status add_waits(expander *e, int32_t t, const luo_instr *in, luo_err
                                "micro-batch %d.", (int)in->id, (int)dep,
                                (int)e->tasks[t].micro_batch);
         }
-        const int32_t lane = luo_instr_lane(&e->role->instr[dep]);
+        const int32_t lane = check_lane(&e->role->instr[dep]);
         e->out->wait[e->nwait++] =
             (check_wait){lane, e->before[from * LUO_LANES + lane] + e->rank[dep]};
     }
@@ -114,7 +114,7 @@ static luo_status expand_task(expander *e, int32_t t, int32_t *at, luo_err *err)
     const luo_segment *seg = &e->role->seg[task->seg];
     for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
         if (!e->is_point[i]) continue;
-        const int32_t lane = luo_instr_lane(&e->role->instr[i]), first = e->nwait;
+        const int32_t lane = check_lane(&e->role->instr[i]), first = e->nwait;
         LUO_TRY(add_waits(e, t, &e->role->instr[i], err));
         e->out->point[lane][at[lane]++] =
             (check_point){i, task->micro_batch, first, e->nwait - first};

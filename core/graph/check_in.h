@@ -8,6 +8,15 @@
 #define LUO_CORE_GRAPH_CHECK_IN_H
 #include "core/graph/program.h"
 
+/* All calls of stream dp stand in one lane here, in their order of issue. If that finishes, any
+ * number of lanes does: the first instruction, in an order that fits all waits, that is not done
+ * heads its lane on each of its devices. A library may also run communicators one after another. */
+static inline int32_t check_lane(const luo_instr *i)
+{
+    const int32_t lane = luo_instr_lane(i);
+    return luo_lane_is_dp(lane) ? LUO_STREAM_DP : lane;
+}
+
 /* Waiting is all that matters: communication, and what communication waits for. */
 typedef struct check_point {
     int32_t instr, micro_batch;

@@ -34,6 +34,7 @@ const char *luo_coll_name(luo_coll c)
 
 int32_t luo_instr_lane(const luo_instr *i)
 {
+    if (i->stream == LUO_STREAM_DP && i->lane > 0) return LUO_LANE_DP_1 + i->lane - 1;
     if (i->stream != LUO_STREAM_PP) return i->stream;
     const bool send = i->bytes > 0;
     if (i->phase == LUO_PHASE_B) return send ? LUO_LANE_PP_B_SEND : LUO_LANE_PP_B_RECV;

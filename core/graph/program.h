@@ -97,6 +97,7 @@ typedef struct luo_instr_piece { /* what a bucket takes of one buffer, in elemen
 typedef struct luo_instr {
     int32_t id; /* position in the role */
     uint8_t kind, stream, phase, coll;
+    uint8_t lane; /* of stream dp, 0..LUO_DP_LANES - 1, collectives alone; else 0 */
     bool recompute; /* a forward op run again in B */
     bool v;         /* collective with per-rank counts */
     int32_t op;     /* index in luo_programs.ops */
@@ -195,9 +196,22 @@ typedef struct luo_programs {
 
 /* A device runs the instructions of one lane in issue order. Every stream is one lane, but pp has
  * four: forward and backward apart (HSPMD 11.3), and receives, which are posted at task start,
- * apart from sends. Lanes 0..LUO_STREAMS-1 are the streams (pp: forward sends). */
-enum { LUO_LANE_PP_F_RECV = LUO_STREAMS, LUO_LANE_PP_B_SEND, LUO_LANE_PP_B_RECV, LUO_LANES };
+ * apart from sends; and dp has as many as its collectives say (luo_instr.lane), so that calls of
+ * disjoint groups run beside each other. Lanes 0..LUO_STREAMS-1 are the streams (pp: forward sends;
+ * dp: lane 0). Calls of one group never overlap: one in another lane waits for that before it. */
+enum {
+    LUO_LANE_PP_F_RECV = LUO_STREAMS,
+    LUO_LANE_PP_B_SEND,
+    LUO_LANE_PP_B_RECV,
+    LUO_LANE_DP_1, /* lanes 1.. of dp */
+    LUO_DP_LANES = 4,
+    LUO_LANES = LUO_LANE_DP_1 + LUO_DP_LANES - 1
+};
 int32_t luo_instr_lane(const luo_instr *instr);
+static inline bool luo_lane_is_dp(int32_t lane)
+{
+    return lane == LUO_STREAM_DP || lane >= LUO_LANE_DP_1;
+}
 /* The lane in which the other end of a message has its instruction. */
 int32_t luo_lane_peer(int32_t lane);
 

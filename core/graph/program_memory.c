@@ -88,8 +88,8 @@ static int64_t received_apart(const luo_programs *set, const luo_program *p, con
     return (i->bytes + g->n - 1) / g->n;
 }
 
-/* Bytes that a bucket packs, and those that it receives beside them. The calls share one place,
- * since they are made one after the other. */
+/* Bytes that a bucket packs, and those that it receives beside them. The calls of a lane share one
+ * place, since they are made one after the other. */
 static int64_t packed(const look *l, const luo_programs *set, const luo_program *p,
                       const luo_instr *i)
 {
@@ -107,13 +107,14 @@ static void make_curve(look *l, const luo_programs *set, const luo_program *p, i
         for (int32_t k = 0; k < r->instr[i].nin; k++) touch(l, r->instr[i].in[k], i, false);
         for (int32_t k = 0; k < r->instr[i].nout; k++) touch(l, r->instr[i].out[k], i, true);
     }
-    int64_t most = 0; /* from the first bucket on */
+    int64_t most[LUO_DP_LANES] = {0}; /* from the first bucket of the lane on */
     for (int32_t i = seg->first; i < end; i++) {
         const int64_t bucket = packed(l, set, p, &r->instr[i]);
-        if (bucket > most) {
-            l->work[i - seg->first] += bucket - most;
-            l->work[seg->n] -= bucket - most;
-            most = bucket;
+        int64_t *had = &most[r->instr[i].lane];
+        if (bucket > *had) {
+            l->work[i - seg->first] += bucket - *had;
+            l->work[seg->n] -= bucket - *had;
+            *had = bucket;
         }
         const int64_t apart = received_apart(set, p, &r->instr[i]);
         l->work[i - seg->first] += apart; /* all of them are under way before the first is needed */

@@ -136,6 +136,15 @@ static luo_status read_pieces(reader *r, luo_instr *i)
     return n >= 2 ? LUO_OK : luo_scan_wrong(&r->s, "a piece such as `4:0:512`");
 }
 
+static luo_status read_lane(reader *r, luo_instr *i)
+{
+    int32_t lane;
+    LUO_TRY(luo_scan_number32(&r->s, 0, &lane));
+    if (lane >= LUO_DP_LANES) return luo_scan_wrong(&r->s, "a lane from 0 to 3");
+    i->lane = (uint8_t)lane;
+    return LUO_OK;
+}
+
 /* Optional fields, in the order in which they are printed. */
 static luo_status read_fields(reader *r, luo_instr *i)
 {
@@ -146,6 +155,7 @@ static luo_status read_fields(reader *r, luo_instr *i)
     }
     i->v = luo_scan_accept(&r->s, "v");
     i->recompute = luo_scan_accept(&r->s, "again");
+    if (luo_scan_accept(&r->s, "lane")) LUO_TRY(read_lane(r, i));
     LUO_TRY(luo_scan_field32(&r->s, "op", &i->op));
     if (luo_scan_accept(&r->s, "layer")) LUO_TRY(luo_scan_number32(&r->s, 0, &i->layer));
     if (luo_scan_accept(&r->s, "x")) LUO_TRY(luo_scan_number32(&r->s, 0, &i->exchange));

@@ -10,8 +10,8 @@
  *   seg    = "seg" ID PHASE "chunk" N "tokens" N "first" N "n" N NL
  *   buf    = "buf" ID CLASS ELEM_BYTES BYTES DIMS NAME NL      (DIMS: 4096x512, "-" for a scalar)
  *   instr  = "i" ID KIND STREAM PHASE { field } NL
- *   field  = "coll" NAME | "v" | "again" | "op" N | "layer" N | "x" N | "slot" N | "bytes" N
- *          | "flops" N | "cost" NAME ints | "in" ints | "out" ints | "dep" ints
+ *   field  = "coll" NAME | "v" | "again" | "lane" N | "op" N | "layer" N | "x" N | "slot" N
+ *          | "bytes" N | "flops" N | "cost" NAME ints | "in" ints | "out" ints | "dep" ints
  *          | "pieces" { BUFFER ":" OFFSET ":" COUNT }
  *   tasks  = "tasks" ID N { SEG "/" ( MICRO_BATCH | "-" ) } NL
  *   device = "device" N "pipeline" N "stage" N "role" N "tasks" N NL { slot }
@@ -185,6 +185,7 @@ static void put_instr(writer *w, const luo_instr *i, bool comment)
     }
     if (i->v) word(w, " v");
     if (i->recompute) word(w, " again");
+    if (i->lane) number(w, "lane", i->lane);
     number(w, "op", i->op);
     if (i->layer >= 0) number(w, "layer", i->layer);
     if (i->exchange >= 0) number(w, "x", i->exchange);

@@ -97,22 +97,23 @@ static luo_status place_messages(luo_job *j, luo_err *err)
 {
     void *p;
     const int32_t n = j->bound.role->ninstr;
-    int64_t bucket = 0; /* their calls follow each other in one stream: memory of the largest */
+    int64_t bucket[LUO_DP_LANES] = {0}; /* calls of a lane follow each other: its largest's */
     for (int32_t i = 0; i < n; i++) {
         const gpu_transfer *t = j->op[i].transfer;
         if (!t) continue;
         if (!is_bucket(j, i))
             j->message_bytes += t->copy_bytes * t->deep;
-        else if (t->copy_bytes > bucket)
-            bucket = t->copy_bytes;
+        else if (t->copy_bytes > bucket[j->bound.role->instr[i].lane])
+            bucket[j->bound.role->instr[i].lane] = t->copy_bytes;
     }
-    j->message_bytes += bucket;
+    for (int32_t l = 0; l < LUO_DP_LANES; l++) j->message_bytes += bucket[l];
     LUO_TRY(gpu_alloc(j->message_bytes, "memory for messages", &p, err));
     j->messages = p;
     char *at = j->messages;
-    for (int32_t i = 0; i < n; i++)
-        if (is_bucket(j, i)) j->op[i].transfer->memory = at;
-    at += bucket;
+    for (int32_t l = 0; l < LUO_DP_LANES; at += bucket[l++])
+        for (int32_t i = 0; i < n; i++)
+            if (is_bucket(j, i) && j->bound.role->instr[i].lane == l)
+                j->op[i].transfer->memory = at;
     for (int32_t i = 0; i < n; i++) {
         gpu_transfer *t = j->op[i].transfer;
         if (!t || is_bucket(j, i)) continue;

@@ -48,26 +48,34 @@ static bool is_bucket(const luo_job *j, int32_t i)
     return j->b.role->instr[i].npieces > 0;
 }
 
-/* The calls of buckets are made one after the other in one lane, and share the memory of the
+/* The calls of buckets are made one after the other in each lane, and share the memory of its
  * largest. -1: there are none. */
-static int32_t largest_bucket(const luo_job *j)
+static void largest_buckets(const luo_job *j, int32_t at[LUO_DP_LANES])
 {
-    int32_t at = -1;
-    for (int32_t i = 0; i < j->b.role->ninstr; i++)
+    for (int32_t l = 0; l < LUO_DP_LANES; l++) at[l] = -1;
+    for (int32_t i = 0; i < j->b.role->ninstr; i++) {
+        int32_t *most = &at[j->b.role->instr[i].lane];
         if (is_bucket(j, i) &&
-            (at < 0 || j->op[i].comm->message_bytes > j->op[at].comm->message_bytes))
-            at = i;
-    return at;
+            (*most < 0 || j->op[i].comm->message_bytes > j->op[*most].comm->message_bytes))
+            *most = i;
+    }
+}
+
+/* Has it the memory of another call? */
+static bool shares(const luo_job *j, int32_t i, const int32_t largest[LUO_DP_LANES])
+{
+    return is_bucket(j, i) && i != largest[j->b.role->instr[i].lane];
 }
 
 /* One block for all other packed messages. */
 static luo_status place_messages(luo_job *j, luo_err *err)
 {
     int64_t used = 0;
-    const int32_t largest = largest_bucket(j);
+    int32_t largest[LUO_DP_LANES];
+    largest_buckets(j, largest);
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
-        if (!c || (is_bucket(j, i) && i != largest)) continue;
+        if (!c || shares(j, i, largest)) continue;
         c->message = place_idle(j, i, &used);
         if (!c->message) j->message_bytes += c->message_bytes * c->deep;
     }
@@ -76,12 +84,13 @@ static luo_status place_messages(luo_job *j, luo_err *err)
     char *at = j->messages;
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
-        if (!c || c->message || (is_bucket(j, i) && i != largest)) continue;
+        if (!c || c->message || shares(j, i, largest)) continue;
         c->message = at;
         at += c->message_bytes * c->deep;
     }
     for (int32_t i = 0; i < j->b.role->ninstr; i++)
-        if (is_bucket(j, i)) j->op[i].comm->message = j->op[largest].comm->message;
+        if (is_bucket(j, i))
+            j->op[i].comm->message = j->op[largest[j->b.role->instr[i].lane]].comm->message;
     return LUO_OK;
 }
 

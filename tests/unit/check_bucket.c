@@ -181,6 +181,37 @@ START_TEST(text_of_pieces)
 }
 END_TEST
 
+/* Lane 0 is left out, so that programs of one lane read and hash as if there were no others. */
+START_TEST(text_of_lanes)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    luo_programs *set = small(a), *again;
+    luo_role *r = (luo_role *)&set->roles[0];
+    luo_str one = {0}, two = {0};
+    luo_err err = {0};
+    luo_program_print(&one, set, -1);
+    ck_assert_ptr_null(strstr(luo_str_get(&one), " lane "));
+    luo_str_clear(&one);
+    for (int32_t i = 0, n = 0; i < r->ninstr; i++)
+        if (is_bucket(&r->instr[i]))
+            ((luo_instr *)&r->instr[i])->lane = (uint8_t)(n++ % LUO_DP_LANES);
+    luo_program_print(&one, set, -1);
+    ck_assert_ptr_nonnull(strstr(luo_str_get(&one), " lane 3 op "));
+    ck_assert_msg(luo_program_parse(a, luo_str_get(&one), &again, &err) == LUO_OK, "%s", err.text);
+    luo_program_print(&two, again, -1);
+    ck_assert_str_eq(luo_str_get(&one), luo_str_get(&two));
+    ck_assert_uint_ne(set->hash, again->hash);
+    ck_assert_int_eq(luo_program_check(a, again, &err), LUO_OK);
+    char *lane = strstr(luo_str_get(&one), " lane 3 op ");
+    lane[6] = '4';
+    ck_assert_int_eq(luo_program_parse(a, luo_str_get(&one), &again, &err), LUO_EPARSE);
+    ck_assert_msg(strstr(err.text, "a lane from 0 to 3") != NULL, "%s", err.text);
+    luo_str_free(&one);
+    luo_str_free(&two);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* The first call of a bucket on one role, to be spoiled; and the pieces of it. */
 static luo_instr_piece *pieces_of(luo_programs *set, int32_t role, luo_instr **instr)
 {
@@ -199,7 +230,8 @@ START_TEST(wrong_pieces)
     static const char *const said[] = {
         "a piece names a buffer that the role does not have", "a piece ends outside of its buffer",
         "its pieces are not its bytes", "it reads and writes other buffers than its pieces'",
-        "only a collective has pieces", NULL};
+        "only a collective has pieces", "only a collective of stream dp has a lane, 0 to 3",
+        "only a collective of stream dp has a lane, 0 to 3", NULL};
     luo_arena *a = luo_arena_new(1 << 20), *scratch = luo_arena_new(1 << 16);
     luo_programs *set = small(a);
     luo_instr *i = NULL;
@@ -211,6 +243,8 @@ START_TEST(wrong_pieces)
     case 2: p[0].count--; break;
     case 3: p[0] = p[1]; break;
     case 4: i->kind = LUO_INSTR_COMPUTE; i->slot = -1; break;
+    case 5: i->lane = LUO_DP_LANES; break;
+    case 6: ((luo_instr *)set->roles[0].instr)[0].lane = 1; break;
     default: break;
     }
     const luo_status st = luo_program_check(scratch, set, &err);
@@ -259,5 +293,5 @@ START_TEST(different_pieces)
 END_TEST
 
 LUO_SUITE("bucket", LUO_T_N(vector_b, LUO_ROWS(vectors)), LUO_T(tensors_of_a_bucket),
-          LUO_T(closing), LUO_T(who_decides), LUO_T(text_of_pieces), LUO_T_N(wrong_pieces, 6),
-          LUO_T(different_pieces))
+          LUO_T(closing), LUO_T(who_decides), LUO_T(text_of_pieces), LUO_T(text_of_lanes),
+          LUO_T_N(wrong_pieces, 8), LUO_T(different_pieces))
