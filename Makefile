@@ -42,6 +42,9 @@ EMBED := $(sort $(wildcard scenarios/demo/demo.yaml scenarios/demo/plan.json sce
          scenarios/host/demo.yaml scenarios/host/ranks8.yaml scenarios/host/chosen.yaml \
          scenarios/host/llama-5m.yaml scenarios/host/plans/ranks-8.json \
          plots/*.gp))
+# Profiles, their tables and stacks, which files may name without a path.
+BUILTIN := $(sort $(wildcard scenarios/profiles/*.yaml scenarios/profiles/tables/*.csv \
+           scenarios/profiles/stacks/*.yaml))
 obj = $(patsubst %,$(B)/%.o,$(basename $(1)))
 CORE_LIB := $(B)/libluocore.a
 SIM_LIB := $(B)/libluosim.a
@@ -87,7 +90,7 @@ $(B)/%.o: %.cpp
 	@mkdir -p $(@D)
 	$(call SAY,CXX,$<) $(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
-$(CORE_LIB): $(call obj,$(CORE_SRC))
+$(CORE_LIB): $(call obj,$(CORE_SRC)) $(B)/core/io/builtin_files.o
 	@rm -f $@; ar rcs $@ $^
 $(EXEC_LIB): $(call obj,$(EXEC_SRC))
 	@rm -f $@; ar rcs $@ $^
@@ -95,7 +98,14 @@ $(SIM_LIB): $(call obj,$(SIM_SRC) $(SIM_CXX))
 	@rm -f $@; ar rcs $@ $^
 $(B)/gen/embed.c: $(EMBED) cli/embed.sh
 	@mkdir -p $(@D)
-	@./cli/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
+	@./cli/embed.sh cli/embed.h luo_embedded luo_embedded_files $(EMBED) > $@.tmp && mv $@.tmp $@
+$(B)/gen/builtin.c: $(BUILTIN) cli/embed.sh
+	@mkdir -p $(@D)
+	@./cli/embed.sh core/io/builtin.h luo_builtin luo_builtin_files $(BUILTIN) > $@.tmp && mv $@.tmp $@
+# With the objects of core/io, whose part it is.
+$(B)/core/io/builtin_files.o: $(B)/gen/builtin.c
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS) -c $< -o $@
 $(B)/gen/embed.o: $(B)/gen/embed.c
 	@$(CC) $(CFLAGS) -c $< -o $@
 # What `luoshu version` prints; remade only when it changes.

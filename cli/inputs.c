@@ -5,6 +5,7 @@
 
 #include "cli/load.h"
 #include "core/base/words.h"
+#include "core/io/builtin.h"
 #include "core/io/io.h"
 #include "core/io/names.h"
 
@@ -68,6 +69,9 @@ luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, lu
 /* Paths of options are relative to where the user stands, those in a file to that file. */
 static const char *stack_override(luo_cli *cli, const char *path)
 {
+    char named[512];
+    if (luo_builtin_path(LUO_BUILTIN_STACKS, path, named, sizeof named))
+        return luo_arena_printf(cli->arena, "stack=%s", path);
     char *whole = realpath(path, NULL);
     const char *text = luo_arena_printf(cli->arena, "stack=%s", whole ? whole : path);
     free(whole);

@@ -7,6 +7,7 @@
 #include "cli/build_info.h"
 #include "cli/load.h"
 #include "core/base/quantity.h"
+#include "core/io/builtin.h"
 #include "core/io/libraries.h"
 
 /* Both tables as they are. */
@@ -28,6 +29,39 @@ static void print_limits(void)
     }
 }
 
+static void print_sources(const luo_profile *p)
+{
+    for (int32_t i = 0; i < p->nvalues; i++) {
+        static const char *const how[] = {"paper",    "datasheet", "public_code", "reported",
+                                          "measured", "fitted",    "chosen"};
+        const luo_value *v = &p->values[i];
+        printf("  %-34s %12.6g  %-11s  %s\n", v->name, v->value, how[v->provenance], v->source);
+    }
+}
+
+/* Each name with what stands behind it; tables and stacks give their sources in their files. */
+static luo_status print_profiles(luo_cli *cli)
+{
+    luo_str names = {0};
+    puts("Built-in names for `profile:` of a cluster, values with provenance and source.\n");
+    luo_builtin_names(LUO_BUILTIN_PROFILES, &names);
+    luo_status st = names.failed ? LUO_ENOMEM : LUO_OK;
+    for (char *at = names.at, *end; st == LUO_OK && at && (end = strchr(at, ' ')); at = end + 1) {
+        luo_profile *p;
+        *end = 0;
+        st = luo_read_profile(cli->arena, at, &p, &cli->diags);
+        if (st != LUO_OK) break;
+        puts(at);
+        print_sources(p);
+    }
+    luo_str_free(&names);
+    luo_builtin_names(LUO_BUILTIN_STACKS, &names);
+    printf("\nBuilt-in names for `stack:` of a scenario and `--stack`:\n  %s\n",
+           luo_str_get(&names));
+    luo_str_free(&names);
+    return st;
+}
+
 luo_status luo_verb_help_run(luo_cli *cli)
 {
     LUO_TRY(luo_cli_files(cli, 0, 1, "at most one verb is"));
@@ -39,6 +73,7 @@ luo_status luo_verb_help_run(luo_cli *cli)
         print_limits();
         return LUO_OK;
     }
+    if (strcmp(cli->args.files[0], "profiles") == 0) return print_profiles(cli);
     const luo_verb *v = luo_verb_find(cli->args.files[0]);
     luo_err err;
     if (!v) return luo_cli_fail(cli, luo_verb_unknown(cli->args.files[0], &err), &err);

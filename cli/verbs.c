@@ -57,6 +57,16 @@ static const luo_option switch_options[] = {
     DEAD,
 };
 
+static const luo_option validate_options[] = {
+    {"data", "DIR", "folder with suites/ and micro/ (required)"},
+    {"profile-dir", "DIR", "profiles and stacks that go before the built-in ones"},
+    {"out", "DIR", "where to write tables and figures (nowhere)"},
+    FORCE,
+    {"bar", "WHICH", "normal or strict (normal)"},
+    {"rows", "WHICH", "val, or cal: what the constants were fitted on (val)"},
+    {"closed", NULL, "score the closed form instead of the simulator"},
+};
+
 static const luo_option check_options[] = {
     MODEL, CLUSTER, LIMIT,
     {"backend", "NAME", "scenarios: as `run` on host or cuda (as `sim`)"},
@@ -77,7 +87,7 @@ static const luo_option plan_options[] = {
     {"out", "FILE", "plan file; with --top also FILE-2.json .. (plan.json)"},
     {"force", NULL, "replace an existing file"},
     {"top", "N", "best plans: uniform writes N (1), malleus ranks N (32)"},
-    {"stack", "FILE", "stack file (luoshu-cuda)"},
+    {"stack", "FILE", "stack file or built-in name (luoshu-cuda)"},
     {"global-batch-size", "N", "sequences of a step (64)"},
     {"seq-length", "N", "tokens of a sequence (4096)"},
     {"micro-batch-size", "N", "sequences of a micro-batch (search; with tp, pp, dp: 1)"},
@@ -113,7 +123,7 @@ static const luo_option sim_options[] = {
     {"policies", "A,B", "only these policies of the scenario"},
     {"seed", "N", "instead of the scenario's seed"},
     {"set", "PATH=VALUE", "change a value of the scenario, events[0].slowdown=3"},
-    {"stack", "FILE", "stack file (luoshu-cuda)"},
+    {"stack", "FILE", "stack file or built-in name (luoshu-cuda)"},
     {"comm", "HOW", "collectives as model, flow or message (flow)"},
     {"fold", "ON", "on or off: simulate equal lanes once (on)"},
     {"comm-streams", "N", "1 or 3 communication streams (3)"},
@@ -318,6 +328,17 @@ const luo_verb luo_verbs[] = {
      "0 2 3 4",
      "luoshu.calibrate/1",
      luo_verb_calibrate_run},
+    {"validate",
+     "luoshu validate SUITE|all --data DIR [options]",
+     "Predicts published training steps and puts the errors beside bars and what others score.",
+     "predict published measurements",
+     validate_options,
+     N(validate_options),
+     "with --out: validate.csv; plots/predicted.csv and the figures predicted and errorbox",
+     {"luoshu validate synthetic --data scenarios/examples/measured", NULL},
+     "0 1 2 3 4",
+     "luoshu.validate/1",
+     luo_verb_validate_run},
     {"plot",
      "luoshu plot RUN... [options]",
      "Draws the figures of a run or a result set from its"
@@ -331,8 +352,9 @@ const luo_verb luo_verbs[] = {
      NULL,
      luo_verb_plot_run},
     {"help",
-     "luoshu help [VERB|limits]",
-     "Prints the list of verbs, the help of one, or limits of work and ranges of quantities.",
+     "luoshu help [VERB|limits|profiles]",
+     "Prints the list of verbs, the help of one, limits of work and ranges of quantities, or the"
+     " built-in profiles with their sources.",
      "this list, or the help of one verb",
      NULL,
      0,
@@ -363,7 +385,7 @@ const luo_verb *luo_verb_find(const char *name)
 }
 
 /* Verbs of the plan for later versions: named, so that nobody looks for a spelling mistake. */
-static const char *const later[] = {"report", "validate", "replay", "sweep", "import", "export"};
+static const char *const later[] = {"report", "replay", "sweep", "import", "export"};
 
 luo_status luo_verb_unknown(const char *word, luo_err *err)
 {

@@ -345,6 +345,32 @@ static const luo_column bands[] = {
     V("ideal_tokens", "t_s at the speed of the first step"),
 };
 
+static const luo_column validate[] = {
+    T("suite", "as it is reported: parts of a suite have a name of their own"),
+    T("id", "of the row"),
+    T("role", "validation calibration cross"),
+    T("system", "software of the measured run"),
+    T("gpu", "GPU of the measured run"),
+    I("gpus", "GPUs of the measured run"),
+    T("step_kind", "measured from_tflops96 from_tflops72 from_tokens oom mfu_only"),
+    T("by", "what predicted_s comes from: sim closed none"),
+    S("measured_s", "step; empty: it ran out of memory"),
+    S("predicted_s", "step; empty: by none"),
+    R("error_ratio", "predicted_s / measured_s - 1"),
+    S("simulated_s", "step of the simulator; empty: there are no programs"),
+    S("closed_s", "step of the closed form; empty: it can not be said"),
+    S("naive_s", "FLOP at the peak over the suite's median share of it; empty: no calibration row"),
+    S("compute_s", "this and the columns up to bubble_s: mean over devices; empty: not simulated"),
+    S("recompute_s", "forward kernels run again in the backward pass"),
+    PARTS_TO_DP,
+    S("bubble_s", "nothing to do, scale jitter included"),
+    I("memory_measured_bytes", "largest over GPUs; empty: not printed"),
+    I("memory_predicted_bytes", "of the device that needs most, reserve included; empty: none"),
+    T("fits", "yes no; empty: not known"),
+    I("fold", "of --cross; empty: none"),
+    T("assumed", "what the row leaves open, and why nothing is predicted"),
+};
+
 static const luo_table_def defs[LUO_TABLES] = {
 #define D(id, array, text)                                                                         \
     [id] = {#array ".csv", text, (int32_t)(sizeof array / sizeof *array), array}
@@ -373,6 +399,7 @@ static const luo_table_def defs[LUO_TABLES] = {
     D(LUO_TABLE_PLOT_PREDICTED, predicted, "simulated beside measured, for `predicted`"),
     D(LUO_TABLE_SEEDS, seeds, "policies over several seeds"),
     D(LUO_TABLE_PLOT_BANDS, bands, "kept tokens over run time and seeds, for `goodput`"),
+    D(LUO_TABLE_VALIDATE, validate, "published steps, predicted beside measured"),
 #undef D
 };
 

@@ -55,6 +55,7 @@ typedef enum luo_table_id {
     LUO_TABLE_PLOT_BUSIEST,
     LUO_TABLE_PLOT_PREDICTED, /* this one and the next: of a comparison */
     LUO_TABLE_PLOT_BANDS,
+    LUO_TABLE_VALIDATE, /* of `validate` */
     LUO_TABLES
 } luo_table_id;
 enum { LUO_RUN_TABLES = LUO_TABLE_TRUTH + 1 };

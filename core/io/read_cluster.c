@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/io/builtin.h"
 #include "core/io/nested.h"
 
 /* ---- the file as libcyaml fills it; a number that is not given is 0 ---- */
@@ -361,7 +362,7 @@ static void take_profile(luo_yaml_doc *doc, const luo_files *files, luo_cluster 
             c->groups[i].profile = c->groups[k].profile;
             return;
         }
-    if (luo_nested_get(doc, files, node, &src) != LUO_OK) return;
+    if (luo_nested_named(doc, files, node, LUO_BUILTIN_PROFILES, &src) != LUO_OK) return;
     const luo_diag *before = doc->diags->last;
     const luo_status st = luo_read_profile_text(doc->arena, &src, files, &p, doc->diags);
     if (st != LUO_OK && doc->st == LUO_OK) doc->st = st;

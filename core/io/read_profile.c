@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/io/builtin.h"
 #include "core/io/nested.h"
 #include "core/io/profile_tables.h"
 
@@ -236,7 +237,9 @@ luo_status luo_read_profile(luo_arena *arena, const char *path, luo_profile **ou
 {
     luo_err err;
     luo_source src;
-    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    char named[LUO_ERR_PATH];
+    if (luo_builtin_path(LUO_BUILTIN_PROFILES, path, named, sizeof named)) path = named;
+    if (luo_files_get(NULL, arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
     return luo_read_profile_text(arena, &src, NULL, out, diags);
 }
 
@@ -296,6 +299,8 @@ luo_status luo_read_stack(luo_arena *arena, const char *path, luo_stack *out, lu
 {
     luo_err err;
     luo_source src;
-    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    char named[LUO_ERR_PATH];
+    if (luo_builtin_path(LUO_BUILTIN_STACKS, path, named, sizeof named)) path = named;
+    if (luo_files_get(NULL, arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
     return luo_read_stack_text(arena, &src, out, diags);
 }

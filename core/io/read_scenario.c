@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/io/builtin.h"
 #include "core/io/names.h"
 #include "core/io/scenario_reader.h"
 
@@ -58,13 +59,23 @@ static void add_hash(luo_scenario_reader *r, const char *name, int32_t before)
     r->files[r->nfiles++] = (luo_named_hash){luo_scenario_text(r, name), h};
 }
 
+static luo_status read_stack(luo_scenario_reader *r, const luo_source *src)
+{
+    return luo_read_stack_text(r->doc.arena, src, &r->sc->stack, r->doc.diags);
+}
+
+/* A built-in name may stand for a stack. */
 bool luo_scenario_file(luo_scenario_reader *r, const luo_yaml *node, const char *what,
                        const char *name, luo_scenario_read_fn *fn)
 {
     luo_source src;
     const int32_t before = r->inputs->n;
     const luo_diag *last = r->doc.diags->last;
-    if (luo_nested_get(&r->doc, &r->recorder, node, &src) != LUO_OK) return false;
+    const luo_status found =
+        fn == read_stack
+            ? luo_nested_named(&r->doc, &r->recorder, node, LUO_BUILTIN_STACKS, &src)
+            : luo_nested_get(&r->doc, &r->recorder, node, &src);
+    if (found != LUO_OK) return false;
     const luo_status st = fn(r, &src);
     if (st != LUO_OK && r->doc.st == LUO_OK) r->doc.st = st;
     luo_nested_trail(&r->doc, last, what, node);
@@ -80,11 +91,6 @@ static luo_status read_cluster(luo_scenario_reader *r, const luo_source *src)
 static luo_status read_model(luo_scenario_reader *r, const luo_source *src)
 {
     return luo_read_model_text(r->doc.arena, src, NULL, &r->model, r->doc.diags);
-}
-
-static luo_status read_stack(luo_scenario_reader *r, const luo_source *src)
-{
-    return luo_read_stack_text(r->doc.arena, src, &r->sc->stack, r->doc.diags);
 }
 
 /* ---- plans ---- */

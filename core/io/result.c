@@ -21,14 +21,6 @@ bool luo_result_has(const char *dir, const char *name)
            access(path, R_OK) == 0;
 }
 
-double luo_quantile(const double *ascending, int64_t n, double p)
-{
-    const double at = (double)(n - 1) * p;
-    const int64_t lo = (int64_t)floor(at);
-    if (lo + 1 >= n) return ascending[n - 1];
-    return ascending[lo] + (at - (double)lo) * (ascending[lo + 1] - ascending[lo]);
-}
-
 typedef struct reader {
     luo_arena *arena;
     const char *file;

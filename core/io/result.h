@@ -3,6 +3,7 @@
  * Only the files of conventions.md 10 are used. A number that the file gives as null is NAN. */
 #ifndef LUO_CORE_IO_RESULT_H
 #define LUO_CORE_IO_RESULT_H
+#include "core/base/stats.h"
 #include "core/io/columns.h"
 #include "core/io/csv.h"
 
@@ -42,7 +43,4 @@ luo_csv *luo_result_file(luo_arena *arena, const char *dir, const char *file, lu
                          luo_diags *diags);
 /* True if DIR/NAME is a file that can be read. */
 bool luo_result_has(const char *dir, const char *name);
-
-/* Linear interpolation at (n-1)p. Pre: ascending, n >= 1, 0 <= p <= 1. */
-double luo_quantile(const double *ascending, int64_t n, double p);
 #endif

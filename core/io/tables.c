@@ -5,6 +5,10 @@
     {                                                                                              \
         name, LUO_CSV_WHOLE, req, LUO_WITHIN(lo, 9007199254740992.0), NULL, false                  \
     }
+#define WITHIN_WHOLE(name, req, lo, hi)                                                            \
+    {                                                                                              \
+        name, LUO_CSV_WHOLE, req, LUO_WITHIN(lo, hi), NULL, false                                  \
+    }
 #define OF(name, req, quantity, unit)                                                              \
     {                                                                                              \
         name, LUO_CSV_NUMBER, req, LUO_OF(quantity, unit), NULL, false                             \
@@ -106,6 +110,60 @@ static const luo_csv_column recorded[] = {WHOLE("step", true, 0),
                                           OF_OR_0("t_start_s", true, LUO_Q_RUN_TIME, 1),
                                           OF_OR_0("duration_s", true, LUO_Q_TIME, 1)};
 
+static const char *const splits[] = {"cal", "val", "drop", NULL};
+static const char *const recomputes[] = {"none", "selective", "full", NULL};
+static const char *const step_kinds[] = {"measured", "from_tflops96", "from_tflops72",
+                                         "from_tokens", "oom", "mfu_only", NULL};
+
+/* Cells may be empty where the source prints nothing; the columns up to `note` all exist. */
+static const luo_csv_column suite[LUO_SU_N] = {
+    [LUO_SU_ID] = TEXT("id", true),
+    [LUO_SU_SPLIT] = WORD("split", true, splits),
+    [LUO_SU_SUITE] = TEXT("suite", true),
+    [LUO_SU_SYSTEM] = TEXT("system", true),
+    [LUO_SU_DATE] = TEXT("date", false),
+    [LUO_SU_GPU] = TEXT("gpu", true),
+    [LUO_SU_GPUS] = WITHIN_WHOLE("gpus", true, 1, 131072),
+    [LUO_SU_PER_NODE] = WITHIN_WHOLE("gpus_per_node", true, 1, 64),
+    [LUO_SU_FABRIC] = TEXT("fabric", false),
+    [LUO_SU_MODEL] = TEXT("model", false),
+    [LUO_SU_LAYERS] = WITHIN_WHOLE("layers", false, 1, 100000),
+    [LUO_SU_HIDDEN] = WITHIN_WHOLE("hidden", false, 1, 1 << 24),
+    [LUO_SU_HEADS] = WITHIN_WHOLE("heads", false, 1, 1 << 20),
+    [LUO_SU_KV_HEADS] = WITHIN_WHOLE("kv_heads", false, 1, 1 << 20),
+    [LUO_SU_FFN] = WITHIN_WHOLE("ffn", false, 1, 1 << 24),
+    [LUO_SU_VOCAB] = WITHIN_WHOLE("vocab", false, 1, 1 << 28),
+    [LUO_SU_SEQ] = WITHIN_WHOLE("seq", false, 1, 1 << 28),
+    [LUO_SU_PRECISION] = TEXT("precision", false),
+    [LUO_SU_TP] = WITHIN_WHOLE("tp", false, 1, 1 << 17),
+    [LUO_SU_PP] = WITHIN_WHOLE("pp", false, 1, 1 << 17),
+    [LUO_SU_VPP] = WITHIN_WHOLE("vpp", false, 1, 1 << 10),
+    [LUO_SU_DP] = WITHIN_WHOLE("dp", false, 1, 1 << 17),
+    [LUO_SU_CP] = WITHIN_WHOLE("cp", false, 1, 1 << 17),
+    [LUO_SU_MBS] = WITHIN_WHOLE("mbs", false, 1, 1 << 20),
+    [LUO_SU_GBS] = WITHIN_WHOLE("gbs", false, 1, 1 << 24),
+    [LUO_SU_SP] = WITHIN_WHOLE("sp", false, 0, 1),
+    [LUO_SU_RECOMPUTE] = WORD("recompute", false, recomputes),
+    [LUO_SU_ZERO] = WITHIN_WHOLE("zero", false, 0, 3),
+    [LUO_SU_LAYERS_PER_STAGE] = TEXT("layers_per_stage", false),
+    [LUO_SU_STAGE_DEVICES] = TEXT("stage_devices", false),
+    [LUO_SU_STEP] = OF("step_s", false, LUO_Q_TIME, 1),
+    [LUO_SU_STEP_KIND] = WORD("step_kind", true, step_kinds),
+    [LUO_SU_GRAD_REDUCE] = OF_OR_0("grad_reduce_s", false, LUO_Q_TIME, 1),
+    [LUO_SU_MEM] = OF("mem_bytes", false, LUO_Q_BYTES, 1),
+    [LUO_SU_TFLOPS] = WITHIN("tflops_gpu", false, 0, 1e6),
+    [LUO_SU_SOURCE] = TEXT("source", false),
+    [LUO_SU_NOTE] = TEXT("note", false),
+    [LUO_SU_EP] = WITHIN_WHOLE("ep", false, 1, 1 << 17),
+    [LUO_SU_EXPERTS] = WITHIN_WHOLE("experts", false, 1, 1 << 20),
+    [LUO_SU_TOPK] = WITHIN_WHOLE("topk", false, 1, 1 << 20),
+    [LUO_SU_MOE_FFN] = WITHIN_WHOLE("moe_ffn", false, 1, 1 << 24),
+    [LUO_SU_SHARED_FFN] = WITHIN_WHOLE("shared_ffn", false, 0, 1 << 24),
+    [LUO_SU_DENSE_LAYERS] = WITHIN_WHOLE("dense_layers", false, 0, 100000),
+    [LUO_SU_MLA] = WITHIN_WHOLE("mla", false, 0, 1),
+    [LUO_SU_MEM_BY_RANK] = TEXT("mem_by_rank_bytes", false),
+};
+
 #define TABLE(columns) {#columns, columns, COUNT(columns)}
 const luo_table luo_table_events = {"event_trace", events, COUNT(events)};
 const luo_table luo_table_causes = TABLE(causes);
@@ -113,6 +171,7 @@ const luo_table luo_table_op_times = TABLE(op_times);
 const luo_table luo_table_collective_times = TABLE(collective_times);
 const luo_table luo_table_p2p_times = TABLE(p2p_times);
 const luo_table luo_table_rates = TABLE(rates);
+const luo_table luo_table_suite = TABLE(suite);
 
 static const luo_table all[] = {
     {"event_trace", events, COUNT(events)},
@@ -126,6 +185,7 @@ static const luo_table all[] = {
     TABLE(lengths),
     TABLE(assignment),
     TABLE(recorded),
+    TABLE(suite),
 };
 
 const luo_table *luo_tables(int *n)

@@ -46,10 +46,58 @@ enum {
 };
 enum { LUO_P2_CLASS, LUO_P2_SIZE, LUO_P2_TIME, LUO_P2_ROLE, LUO_P2_N };
 enum { LUO_RA_DEVICE, LUO_RA_RATE, LUO_RA_STATE, LUO_RA_T, LUO_RA_N };
+enum {
+    LUO_SU_ID,
+    LUO_SU_SPLIT,
+    LUO_SU_SUITE,
+    LUO_SU_SYSTEM,
+    LUO_SU_DATE,
+    LUO_SU_GPU,
+    LUO_SU_GPUS,
+    LUO_SU_PER_NODE,
+    LUO_SU_FABRIC,
+    LUO_SU_MODEL,
+    LUO_SU_LAYERS,
+    LUO_SU_HIDDEN,
+    LUO_SU_HEADS,
+    LUO_SU_KV_HEADS,
+    LUO_SU_FFN,
+    LUO_SU_VOCAB,
+    LUO_SU_SEQ,
+    LUO_SU_PRECISION,
+    LUO_SU_TP,
+    LUO_SU_PP,
+    LUO_SU_VPP,
+    LUO_SU_DP,
+    LUO_SU_CP,
+    LUO_SU_MBS,
+    LUO_SU_GBS,
+    LUO_SU_SP,
+    LUO_SU_RECOMPUTE,
+    LUO_SU_ZERO,
+    LUO_SU_LAYERS_PER_STAGE,
+    LUO_SU_STAGE_DEVICES,
+    LUO_SU_STEP,
+    LUO_SU_STEP_KIND,
+    LUO_SU_GRAD_REDUCE,
+    LUO_SU_MEM,
+    LUO_SU_TFLOPS,
+    LUO_SU_SOURCE,
+    LUO_SU_NOTE, /* up to here every column has to exist */
+    LUO_SU_EP,
+    LUO_SU_EXPERTS,
+    LUO_SU_TOPK,
+    LUO_SU_MOE_FFN,
+    LUO_SU_SHARED_FFN,
+    LUO_SU_DENSE_LAYERS,
+    LUO_SU_MLA,
+    LUO_SU_MEM_BY_RANK,
+    LUO_SU_N
+};
 enum { LUO_ROLE_CALIBRATION, LUO_ROLE_VALIDATION };
 
 extern const luo_table luo_table_events, luo_table_causes, luo_table_op_times,
-    luo_table_collective_times, luo_table_p2p_times, luo_table_rates;
+    luo_table_collective_times, luo_table_p2p_times, luo_table_rates, luo_table_suite;
 
 /* Every table: known by its header. */
 const luo_table *luo_tables(int *n);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/io/builtin.h"
 #include "core/io/input.h"
 #include "core/io/io.h"
 
@@ -49,8 +50,10 @@ luo_status luo_read_text(luo_arena *arena, const char *path, luo_source *out, lu
 luo_status luo_files_get(const luo_files *files, luo_arena *arena, const char *path,
                          luo_source *out, luo_err *err)
 {
-    return files ? files->get(files->ctx, arena, path, out, err)
-                 : luo_read_text(arena, path, out, err);
+    if (files) return files->get(files->ctx, arena, path, out, err);
+    if (!luo_builtin_get(path, out)) return luo_read_text(arena, path, out, err);
+    out->name = luo_arena_strdup(arena, path);
+    return out->name ? LUO_OK : luo_err_nomem(err);
 }
 
 /* "a/./b" -> "a/b", "a/b/../c" -> "a/c"; leading ".." stay. In place. */

@@ -3,16 +3,26 @@
 #include <assert.h>
 #include <string.h>
 
+static int32_t chunks_of(const luo_grid *g)
+{
+    return g->chunks > 1 ? g->chunks : 1;
+}
+
+/* first: the first layer of the stage's first chunk; the others follow a whole pipeline later. */
 static luo_status make_stage(luo_arena *arena, const luo_grid *g, int32_t pipeline, int32_t stage,
                              int64_t first, int64_t layers, luo_stage *out, luo_err *err)
 {
-    luo_range *range = LUO_NEW(arena, luo_range);
+    const int32_t chunks = chunks_of(g);
+    luo_range *range = LUO_NEW_N(arena, luo_range, chunks);
     int32_t *dev = LUO_NEW_N(arena, int32_t, g->tp);
     if (!range || !dev) return luo_err_nomem(err);
-    *range = (luo_range){(int32_t)first, (int32_t)(first + layers)};
+    for (int32_t c = 0; c < chunks; c++) {
+        const int64_t lo = first + c * g->stages * layers;
+        range[c] = (luo_range){(int32_t)lo, (int32_t)(lo + layers)};
+    }
     memcpy(dev, g->dev + ((int64_t)pipeline * g->stages + stage) * g->tp,
            (size_t)g->tp * sizeof *dev);
-    *out = (luo_stage){.nlayers = 1, .layers = range, .ndev = g->tp, .dev = dev,
+    *out = (luo_stage){.nlayers = chunks, .layers = range, .ndev = g->tp, .dev = dev,
                        .context_parallel = 1, .recompute = g->recompute, .embedding = stage == 0,
                        .head = stage == g->stages - 1};
     return LUO_OK;
@@ -22,14 +32,15 @@ static luo_status make_pipeline(luo_arena *arena, const luo_grid *g, int32_t pip
                                 luo_pipeline *out, luo_err *err)
 {
     luo_stage *stages = LUO_NEW_N(arena, luo_stage, g->stages);
+    const int64_t equal = g->model->layers / g->stages / chunks_of(g);
     int64_t first = 0;
     if (!stages) return luo_err_nomem(err);
     for (int32_t s = 0; s < g->stages; s++) {
-        const int64_t layers = g->layers ? g->layers[s] : g->model->layers / g->stages;
+        const int64_t layers = g->layers ? g->layers[s] : equal;
         LUO_TRY(make_stage(arena, g, pipeline, s, first, layers, &stages[s], err));
         first += layers;
     }
-    assert(first == g->model->layers);
+    assert(first * chunks_of(g) == g->model->layers);
     *out = (luo_pipeline){.micro_batches = (int32_t)g->micro_batches,
                           .micro_batch_sequences = g->micro_batch_sequences, .nstages = g->stages,
                           .stages = stages};
@@ -48,8 +59,9 @@ luo_status luo_plan_grid(luo_arena *arena, const luo_grid *g, luo_plan **out, lu
                     .layers = (int32_t)g->model->layers, .devices = g->cluster->ndevices,
                     .dtype = g->dtype, .sequence_tokens = g->sequence_tokens,
                     .micro_batch_sequences = g->micro_batch_sequences, .zero = g->zero,
-                    .sequence_parallel = g->sequence_parallel, .schedule = LUO_SCHED_1F1B,
-                    .chunks = 1, .npipelines = g->pipelines, .pipelines = pipelines};
+                    .sequence_parallel = g->sequence_parallel,
+                    .schedule = chunks_of(g) > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
+                    .chunks = chunks_of(g), .npipelines = g->pipelines, .pipelines = pipelines};
     *out = p;
     return LUO_OK;
 }

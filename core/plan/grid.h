@@ -10,13 +10,15 @@ typedef struct luo_grid {
     luo_dtype dtype;
     int64_t sequence_tokens, micro_batches; /* per pipeline */
     int32_t micro_batch_sequences, zero, pipelines, stages, tp;
+    int32_t chunks; /* of a stage; 0: 1; more: interleaved */
     bool sequence_parallel;
     luo_recompute recompute;
     const int32_t *dev;    /* [(pipeline*stages + stage)*tp + i] */
     const int64_t *layers; /* per stage; NULL: equal */
 } luo_grid;
 
-/* 1F1B, embedding first, head last. Pre: layers sum to the model's; NULL: stages divide them.
+/* 1F1B, embedding first, head last. Pre: layers sum to the model's; NULL: stages (and chunks)
+ * divide them, as they have to with chunks > 1.
  * Errors: LUO_ENOMEM. Owner: arena, devices are copied. */
 luo_status luo_plan_grid(luo_arena *arena, const luo_grid *g, luo_plan **out, luo_err *err);
 #endif

@@ -1,0 +1,320 @@
+/* cli/validate_table.c: errors of suites, their bars, the table that is printed. */
+#include <math.h>
+#include <string.h>
+
+#include "cli/validate.h"
+
+/* In %. What others score is from the papers and projects named, on the same rows where `computed`;
+ * 0: nothing is asked. */
+static const luo_bar bars[] = {
+    {"vtrain-multi", "vTrain 14.7, Calculon 11.1 (reported)", {8, 6}, {0}, {0}, {0}},
+    {"vtrain-single", "vTrain 8.4 (reported)", {9, 7}, {0}, {0}, {0}},
+    {"megatron-sc21", "-", {8, 6}, {0}, {0}, {0}},
+    {"megatron-sc21-zero3", "-", {20, 10}, {0}, {0}, {0}},
+    {"korthikanti", "Calculon 3.65, max 8.87 (computed)", {5, 3}, {0}, {0}, {0}},
+    {"foundry", "-", {8, 6}, {0}, {0}, {0}},
+    {"bloom", "-", {10, 6}, {0}, {0.6, 0.9}, {0}},
+    {"megatron-core", "-", {8, 6}, {0}, {0}, {0}},
+    {"megascale", "-", {8, 6}, {0}, {0}, {0}},
+    {"llama3", "-", {20, 10}, {0}, {0}, {0}},
+    {"sailor-gh200", "Sailor 8.9 and 10.1, Metis 12.2 (computed)", {10, 5}, {0}, {0}, {0}},
+    {"sailor-mixed", "Sailor 10.3, max 27.3; Metis 27.7 (computed)", {8, 5}, {15, 12}, {0}, {0}},
+    {"collectives", "ASTRA-sim 17, geometric (reported)", {10, 7}, {0}, {0}, {0}},
+    {"simumax-b200", "SimuMax 5.4, memory 0.4 (reported)", {6, 4.5}, {0}, {0}, {2, 1}},
+};
+
+const luo_bar *luo_bar_of(const char *suite)
+{
+    for (size_t i = 0; i < sizeof bars / sizeof *bars; i++)
+        if (strcmp(bars[i].suite, suite) == 0) return &bars[i];
+    return NULL;
+}
+
+const char *luo_suite_part(const luo_suite_row *r)
+{
+    if (strcmp(r->suite, "vtrain") == 0)
+        return luo_suite_nodes(r) > 1 ? "vtrain-multi" : "vtrain-single";
+    if (strcmp(r->suite, "megatron-sc21") == 0 && r->zero == 3) return "megatron-sc21-zero3";
+    if (strcmp(r->suite, "foundry") == 0 && strcmp(r->precision, "fp8") == 0) return "foundry-fp8";
+    if (strcmp(r->suite, "bloom") == 0 && strstr(r->note, "repeat")) return "bloom-repeats";
+    return r->suite;
+}
+
+bool luo_validation_counts(const luo_validation *v, const luo_scored *s)
+{
+    const luo_suite_split want = v->rows == LUO_ROWS_VAL ? LUO_SPLIT_VAL : LUO_SPLIT_CAL;
+    return s->c->row->split == want;
+}
+
+/* ---- one row ---- */
+
+/* Only FLOP/s are printed, and not by which count: with the whole square of attention or half of
+ * it; the nearer to the prediction is taken. */
+static double measured_by_rate(const luo_case *c, double predicted)
+{
+    const luo_suite_row *r = c->row;
+    const double tokens = (double)(r->gbs * r->seq), rate = r->tflops_gpu * 1e12 * r->gpus;
+    const double square = 12.0 * (double)(r->layers * r->hidden * r->seq);
+    const double whole = luo_model_flops_per_token(&c->model, r->seq);
+    const double a = tokens * whole / rate, b = tokens * (whole - square / 2) / rate;
+    return fabs(log(predicted / a)) < fabs(log(predicted / b)) ? a : b;
+}
+
+static void take_row(const luo_validation *v, luo_scored *s)
+{
+    const luo_score *p = s->s;
+    s->predicted_s = 0;
+    if (s->c->row->kind == LUO_STEP_OOM) return;
+    if (!v->closed_only && p->simulated == LUO_OK) s->predicted_s = p->step_s;
+    else if (p->closed == LUO_OK) s->predicted_s = p->closed_s;
+    s->measured_s = s->c->measured_s;
+    if (s->c->row->kind == LUO_STEP_MFU_ONLY && s->predicted_s > 0)
+        s->measured_s = measured_by_rate(s->c, s->predicted_s);
+}
+
+/* ---- naive floor: one constant, the median over calibration rows ---- */
+
+static bool same_part(const luo_scored *a, const char *suite)
+{
+    return strcmp(a->suite, suite) == 0;
+}
+
+static luo_status add_naive(luo_validation *v, luo_arena *scratch, const char *suite, luo_err *err)
+{
+    double *share = LUO_NEW_N(scratch, double, v->n);
+    int32_t n = 0;
+    if (!share) return luo_err_nomem(err);
+    for (int32_t i = 0; i < v->n; i++) {
+        const luo_scored *s = &v->at[i];
+        const double at_peak = luo_case_naive(s->c);
+        if (same_part(s, suite) && s->c->row->split == LUO_SPLIT_CAL && s->measured_s > 0 &&
+            at_peak > 0)
+            share[n++] = at_peak / s->measured_s;
+    }
+    const double constant = n ? luo_median(share, n) : 0;
+    for (int32_t i = 0; i < v->n; i++)
+        if (same_part(&v->at[i], suite) && constant > 0)
+            v->at[i].naive_s = luo_case_naive(v->at[i].c) / constant;
+    return LUO_OK;
+}
+
+/* ---- a suite ---- */
+
+typedef struct pairs {
+    double *predicted, *measured;
+    int32_t n;
+} pairs;
+
+static void add(pairs *p, double predicted, double measured)
+{
+    if (!(predicted > 0) || !(measured > 0)) return;
+    p->predicted[p->n] = predicted;
+    p->measured[p->n++] = measured;
+}
+
+enum { ALL, SIMULATED, CLOSED, NAIVE, MEMORY, KINDS };
+
+static void add_row(const luo_validation *v, const luo_scored *s, pairs *p, luo_suite_result *r)
+{
+    const luo_suite_row *row = s->c->row;
+    const bool simulated = s->s->simulated == LUO_OK;
+    if (row->kind == LUO_STEP_OOM) {
+        r->oom++;
+        r->oom_told += s->s->memory == LUO_OK && s->s->over;
+        r->missing += s->s->memory != LUO_OK;
+        return;
+    }
+    if (!(s->predicted_s > 0)) r->missing++;
+    else if (!v->closed_only && !simulated) r->by_closed++;
+    add(&p[ALL], s->predicted_s, s->measured_s);
+    if (simulated) add(&p[SIMULATED], s->s->step_s, s->measured_s);
+    if (s->s->closed == LUO_OK) add(&p[CLOSED], s->s->closed_s, s->measured_s);
+    add(&p[NAIVE], s->naive_s, s->measured_s);
+    if (s->s->memory == LUO_OK) add(&p[MEMORY], s->s->memory_bytes, row->mem_bytes);
+}
+
+static void judge(luo_suite_result *r)
+{
+    const luo_bar *b = luo_bar_of(r->suite);
+    for (int strict = 0; b && strict < 2; strict++)
+        r->broken[strict] =
+            r->missing > 0 || (b->mean[strict] > 0 && 100 * r->all.mean > b->mean[strict]) ||
+            (b->largest[strict] > 0 && 100 * r->all.largest > b->largest[strict]) ||
+            (b->spearman[strict] > 0 && r->all.ranked && r->all.spearman < b->spearman[strict]) ||
+            (b->memory[strict] > 0 && 100 * r->memory.mean > b->memory[strict]);
+}
+
+static luo_status sum_suite(luo_validation *v, luo_arena *scratch, luo_suite_result *r,
+                            luo_err *err)
+{
+    pairs p[KINDS] = {{0}};
+    luo_errors *const to[KINDS] = {&r->all, &r->simulated, &r->closed, &r->naive, &r->memory};
+    LUO_TRY(add_naive(v, scratch, r->suite, err));
+    for (int k = 0; k < KINDS; k++) {
+        p[k].predicted = LUO_NEW_N(scratch, double, v->n);
+        p[k].measured = LUO_NEW_N(scratch, double, v->n);
+        if (!p[k].predicted || !p[k].measured) return luo_err_nomem(err);
+    }
+    for (int32_t i = 0; i < v->n; i++)
+        if (same_part(&v->at[i], r->suite) && luo_validation_counts(v, &v->at[i]))
+            add_row(v, &v->at[i], p, r);
+    for (int k = 0; k < KINDS; k++)
+        LUO_TRY(luo_errors_of(scratch, p[k].predicted, p[k].measured, p[k].n, to[k], err));
+    judge(r);
+    return LUO_OK;
+}
+
+static bool known(const luo_validation *v, const char *suite)
+{
+    for (int32_t i = 0; i < v->nsuites; i++)
+        if (strcmp(v->suites[i].suite, suite) == 0) return true;
+    return false;
+}
+
+luo_status luo_validation_sum(luo_validation *v, luo_err *err)
+{
+    luo_arena *scratch = luo_arena_new(0);
+    luo_status st = LUO_OK;
+    v->suites = LUO_NEW_N(v->cli->arena, luo_suite_result, v->n);
+    v->nsuites = 0;
+    if (!scratch || !v->suites) {
+        luo_arena_free(scratch);
+        return luo_err_nomem(err);
+    }
+    for (int32_t i = 0; i < v->n; i++) take_row(v, &v->at[i]);
+    for (int32_t i = 0; i < v->n && st == LUO_OK; i++) {
+        if (!luo_validation_counts(v, &v->at[i]) || known(v, v->at[i].suite)) continue;
+        luo_suite_result *r = &v->suites[v->nsuites++];
+        *r = (luo_suite_result){.suite = v->at[i].suite};
+        st = sum_suite(v, scratch, r, err);
+        luo_arena_reset(scratch, 0);
+    }
+    luo_arena_free(scratch);
+    return st;
+}
+
+/* ---- the table ---- */
+
+static void print_mean(FILE *out, const luo_errors *e)
+{
+    if (e->n) fprintf(out, " %7.1f", 100 * e->mean);
+    else fprintf(out, " %7s", "-");
+}
+
+static void print_suite(const luo_validation *v, FILE *out, const luo_suite_result *r)
+{
+    const luo_errors *e = &r->all;
+    const luo_bar *b = luo_bar_of(r->suite);
+    fprintf(out, "%-20s %4d", r->suite, (int)e->n);
+    if (e->n)
+        fprintf(out, " %6.1f %6.1f %6.1f %6.1f %+6.1f", 100 * e->mean, 100 * e->median,
+                100 * e->p90, 100 * e->largest, 100 * e->bias);
+    else fprintf(out, " %6s %6s %6s %6s %6s", "-", "-", "-", "-", "-");
+    if (e->ranked) fprintf(out, " %6.2f", e->spearman);
+    else fprintf(out, " %6s", "-");
+    print_mean(out, &r->closed);
+    print_mean(out, &r->naive);
+    if (b && b->mean[v->strict] > 0)
+        fprintf(out, " %5.1f%s", b->mean[v->strict], r->broken[v->strict] ? "!" : " ");
+    else fprintf(out, " %5s ", "-");
+    fprintf(out, " %s\n", b ? b->others : "-");
+}
+
+static void print_missing(FILE *out, const luo_suite_result *r)
+{
+    if (r->by_closed)
+        fprintf(out, "%s: %d of %d rows have no program yet and are scored by the closed form.\n",
+                r->suite, (int)r->by_closed, (int)r->all.n);
+    if (r->missing)
+        fprintf(out, "%s: %d rows can not be predicted; validate.csv says why.\n", r->suite,
+                (int)r->missing);
+    if (r->memory.n)
+        fprintf(out,
+                "%s: memory of %d rows: mean |error| %.1f %%, largest %.1f %%, bias %+.1f %%\n",
+                r->suite, (int)r->memory.n, 100 * r->memory.mean, 100 * r->memory.largest,
+                100 * r->memory.bias);
+    if (r->oom)
+        fprintf(out, "%s: %d of %d rows that ran out of memory are said to.\n", r->suite,
+                (int)r->oom_told, (int)r->oom);
+}
+
+static double off(const luo_scored *s)
+{
+    return s->predicted_s > 0 && s->measured_s > 0 ? fabs(s->predicted_s / s->measured_s - 1) : -1;
+}
+
+static void print_row(const luo_validation *v, FILE *out, const luo_scored *s)
+{
+    const luo_parts *p = &s->s->parts;
+    const luo_step_cost *c = &s->s->cost;
+    fprintf(out, "  %-22s measured %.4g s, predicted %.4g s (%+.1f %%)", s->c->row->id,
+            s->measured_s, s->predicted_s, 100 * (s->predicted_s / s->measured_s - 1));
+    if (!v->closed_only && s->s->simulated == LUO_OK)
+        fprintf(out, ": compute %.4g, recompute %.4g, tp %.4g, pp %.4g, dp %.4g, bubble %.4g\n",
+                p->compute_s, p->recompute_s, p->tp_s, p->pp_s, p->dp_s, p->bubble_s);
+    else
+        fprintf(out, ": pipeline %.4g (busiest stage %.4g), dp %.4g, tied %.4g, optimizer %.4g, "
+                "scale x %.3f\n", c->pipeline, c->ideal, c->dp, c->tied, c->optimizer, c->jitter);
+}
+
+/* The n rows that are furthest off, the worst first. */
+static void print_worst(const luo_validation *v, FILE *out, const char *suite, int n)
+{
+    double below = INFINITY;
+    fprintf(out, "%s, furthest off:\n", suite);
+    for (int k = 0; k < n; k++) {
+        const luo_scored *worst = NULL;
+        for (int32_t i = 0; i < v->n; i++) {
+            const luo_scored *s = &v->at[i];
+            if (!same_part(s, suite) || !luo_validation_counts(v, s)) continue;
+            if (off(s) >= 0 && off(s) < below && (!worst || off(s) > off(worst))) worst = s;
+        }
+        if (!worst) return;
+        print_row(v, out, worst);
+        below = off(worst);
+    }
+}
+
+void luo_validation_print(const luo_validation *v)
+{
+    static const char *const what[] = {
+        "validation rows",
+        "calibration rows: how well the constants fit what they were fitted on, no accuracy",
+        "cross: folds of the calibration rows, by constants fitted on the others; no validation"};
+    FILE *out = luo_cli_out(v->cli);
+    fprintf(out, "%s; by %s; |error| in %%\n", what[v->rows],
+            v->closed_only ? "the closed form" : "the simulator");
+    fprintf(out, "%-20s %4s %6s %6s %6s %6s %6s %6s %7s %7s %5s  %s\n", "suite", "n", "mean",
+            "median", "p90", "max", "bias", "rank", "closed", "naive", "bar", "others");
+    for (int32_t i = 0; i < v->nsuites; i++) print_suite(v, out, &v->suites[i]);
+    fputc('\n', out);
+    for (int32_t i = 0; i < v->nsuites; i++) print_missing(out, &v->suites[i]);
+    for (int32_t i = 0; i < v->nsuites; i++)
+        if (v->suites[i].all.n) print_worst(v, out, v->suites[i].suite, 5);
+    fprintf(out, "%d rows in %.1f s\n", (int)v->n, v->elapsed_s);
+}
+
+void luo_validation_json(const luo_validation *v)
+{
+    luo_jsonw *j = &v->cli->json;
+    luo_jsonw_open(j, "suites", '[');
+    for (int32_t i = 0; i < v->nsuites; i++) {
+        const luo_suite_result *r = &v->suites[i];
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_text(j, "suite", r->suite);
+        luo_jsonw_num(j, "rows", r->all.n, 9);
+        luo_jsonw_num(j, "mean_ratio", r->all.mean, 9);
+        luo_jsonw_num(j, "median_ratio", r->all.median, 9);
+        luo_jsonw_num(j, "p90_ratio", r->all.p90, 9);
+        luo_jsonw_num(j, "max_ratio", r->all.largest, 9);
+        luo_jsonw_num(j, "bias_ratio", r->all.bias, 9);
+        if (r->all.ranked) luo_jsonw_num(j, "spearman", r->all.spearman, 9);
+        luo_jsonw_num(j, "closed_mean_ratio", r->closed.mean, 9);
+        luo_jsonw_num(j, "naive_mean_ratio", r->naive.mean, 9);
+        luo_jsonw_num(j, "scored_by_closed_form", r->by_closed, 9);
+        luo_jsonw_num(j, "not_predicted", r->missing, 9);
+        if (r->memory.n) luo_jsonw_num(j, "memory_mean_ratio", r->memory.mean, 9);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+}

@@ -1,0 +1,30 @@
+/* core/base/stats.h: how far predictions are from measurements, over a set of cases. */
+#ifndef LUO_CORE_BASE_STATS_H
+#define LUO_CORE_BASE_STATS_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+
+/* Of error = predicted / measured - 1; quantiles by linear interpolation at (n-1)p. */
+typedef struct luo_errors {
+    int32_t n;
+    double mean, median, p90, largest; /* of |error| */
+    double bias;                       /* mean of error */
+    double spearman;
+    bool ranked; /* spearman exists: n >= 3 and neither side is constant */
+} luo_errors;
+
+/* Pre: measured > 0. All zero for n = 0. Errors: LUO_ENOMEM. Cost: O(n log n). */
+luo_status luo_errors_of(luo_arena *scratch, const double *predicted, const double *measured,
+                         int32_t n, luo_errors *out, luo_err *err);
+/* Rank correlation: mean ranks for ties, Pearson of the ranks. *exists: n >= 3 and neither side is
+ * constant. Errors: LUO_ENOMEM. */
+luo_status luo_spearman(luo_arena *scratch, const double *x, const double *y, int32_t n,
+                        double *out, bool *exists, luo_err *err);
+/* Quantile p of n values that ascend, by linear interpolation at (n-1)p. Pre: n > 0. */
+double luo_quantile(const double *ascending, int64_t n, double p);
+/* Sorts in place and returns the median. Pre: n > 0. */
+double luo_median(double *values, int32_t n);
+#endif

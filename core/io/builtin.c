@@ -1,0 +1,42 @@
+#include "core/io/builtin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SCHEME "built-in:"
+#define ROOT "scenarios/"
+
+static const luo_builtin *find(const char *path)
+{
+    const size_t n = strlen(SCHEME), root = strlen(ROOT);
+    if (strncmp(path, SCHEME, n) != 0) return NULL;
+    for (const luo_builtin *f = luo_builtin_files; f->name; f++)
+        if (strcmp(f->name + root, path + n) == 0) return f;
+    return NULL;
+}
+
+bool luo_builtin_path(const char *folder, const char *word, char *path, size_t size)
+{
+    const int n = snprintf(path, size, SCHEME "%s/%s.yaml", folder, word);
+    return n > 0 && (size_t)n < size && !strchr(word, '/') && find(path);
+}
+
+bool luo_builtin_get(const char *path, luo_source *out)
+{
+    const luo_builtin *f = find(path);
+    if (f) *out = (luo_source){path, f->text, strlen(f->text)};
+    return f != NULL;
+}
+
+void luo_builtin_names(const char *folder, luo_str *out)
+{
+    const size_t n = strlen(folder), root = strlen(ROOT);
+    for (const luo_builtin *f = luo_builtin_files; f->name; f++) {
+        const char *at = f->name + root, *file = at + n + 1;
+        if (strncmp(at, folder, n) != 0 || at[n] != '/') continue;
+        const char *end = strstr(file, ".yaml");
+        if (!end || strchr(file, '/')) continue;
+        luo_str_addn(out, file, (size_t)(end - file));
+        luo_str_addc(out, ' ');
+    }
+}

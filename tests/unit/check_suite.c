@@ -1,0 +1,229 @@
+/* tests/unit/check_suite.c: published rows: reading them, and what a row that leaves something open
+ * becomes. All rows here are made up. */
+#include <math.h>
+#include <unistd.h>
+
+#include "core/io/builtin.h"
+#include "core/io/suite.h"
+#include "core/plan/compile.h"
+#include "tests/check_main.h"
+
+#define HEAD                                                                                       \
+    "id,split,suite,system,date,gpu,gpus,gpus_per_node,fabric,model,layers,hidden,heads,kv_heads," \
+    "ffn,vocab,seq,precision,tp,pp,vpp,dp,cp,mbs,gbs,sp,recompute,zero,layers_per_stage,"          \
+    "stage_devices,step_s,step_kind,grad_reduce_s,mem_bytes,tflops_gpu,source,note\n"
+
+static luo_arena *arena;
+static luo_diags diags;
+
+static luo_status read_text(const char *text, luo_suite *out)
+{
+    char path[] = "/tmp/luoshu-suite-XXXXXX";
+    const int fd = mkstemp(path);
+    ck_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    arena = luo_arena_new(0);
+    luo_diags_init(&diags, arena);
+    *out = (luo_suite){0};
+    const luo_status st = luo_read_suite(arena, path, out, &diags);
+    unlink(path);
+    return st;
+}
+
+static luo_profile *profile(void *ctx, const char *name, const char *precision, luo_err *err)
+{
+    luo_profile *p = NULL;
+    (void)ctx;
+    (void)precision;
+    (void)err;
+    ck_assert_int_eq(luo_read_profile(arena, name, &p, &diags), LUO_OK);
+    return p;
+}
+
+static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
+{
+    luo_stack *s = LUO_NEW(arena, luo_stack);
+    (void)ctx;
+    (void)err;
+    ck_assert_int_eq(luo_read_stack(arena, row->system, s, &diags), LUO_OK);
+    return s;
+}
+
+static const luo_suite_kit kit = {profile, stack, NULL};
+
+static luo_status make(const char *row, luo_case *c, luo_err *err)
+{
+    luo_suite s;
+    char text[2048];
+    snprintf(text, sizeof text, HEAD "%s\n", row);
+    ck_assert_int_eq(read_text(text, &s), LUO_OK);
+    ck_assert_int_eq(s.n, 1);
+    return luo_case_make(arena, &s.at[0], &kit, c, err);
+}
+
+#define ROW(gpu, gpus, fabric, layers, tp, pp, vpp, dp, mbs, gbs, list)                            \
+    "r,cal,x,megatron,," gpu "," gpus ",8," fabric ",gpt," layers                                  \
+    ",1024,16,16,4096,50257,1024,fp16," tp "," pp "," vpp "," dp ",1," mbs "," gbs                 \
+    ",0,full,0," list ",,1.5,measured,,,,made up,"
+
+START_TEST(defaults)
+{
+    luo_suite s;
+    ck_assert_int_eq(read_text(HEAD "a,val,x,megatron,,A100-80G-SXM,16,8,,gpt,4,64,4,,,1000,32,"
+                               "bf16,2,,,,,,8,,,,,,,from_tflops96,,,100,made up,\n", &s), LUO_OK);
+    const luo_suite_row *r = &s.at[0];
+    ck_assert(s.n == 1 && r->split == LUO_SPLIT_VAL && r->kind == LUO_STEP_FROM_FLOPS96);
+    ck_assert(r->dp == 8 && r->pp == 1 && r->vpp == 1 && r->cp == 1 && r->mbs == 0);
+    ck_assert(r->ffn == 256 && r->kv_heads == 4 && r->zero == 0 && !r->sp && r->line == 2);
+    luo_case c;
+    luo_err err;
+    ck_assert_int_eq(luo_case_make(arena, r, &kit, &c, &err), LUO_OK);
+    ck_assert(fabs(c.measured_s - luo_flops_96(8, 32, 4, 64, 1000) / (16 * 1e14)) < 1e-15);
+    ck_assert_int_eq(c.model.vocab, 1024);
+    luo_arena_free(arena);
+}
+END_TEST
+
+static const struct {
+    const char *text, *says;
+    int line, col;
+} wrong[] = {
+    {HEAD "a,cal,x,m,,g,8,8,,gpt,4,64,4,,,1000,2k,bf16,,,,,,,8,,,,,,1,measured,,,,,\n",
+     "`seq` is `2k`; a whole number above 0 is expected.", 2, 17},
+    {HEAD "a,cal,x,m,,g,8,8,,gpt,4,64,4,,,1000,32,bf16,,,,,,,8,,,,,,,measured,,,,,\n",
+     "`step_s` is empty; a row of this `step_kind` needs it.", 2, 31},
+    {HEAD "a,test,x,m,,g,8,8,,gpt,4,64,4,,,1000,32,bf16,,,,,,,8,,,,,,1,measured,,,,,\n",
+     "`split` is `test`; `cal`, `val` or `drop` is expected.", 2, 2},
+    {"id,split,suite,system,gpu,gpus,gpus_per_node,step_s,step_kind\na,cal,x,m,g,8,8,1,measured\n",
+     "column `date` is missing; it is required.", 2, 1},
+};
+
+START_TEST(wrong_rows)
+{
+    luo_suite s;
+    ck_assert_int_ne(read_text(wrong[_i].text, &s), LUO_OK);
+    ck_assert_str_eq(diags.first->err.text, wrong[_i].says);
+    ck_assert(diags.first->err.line == wrong[_i].line && diags.first->err.col == wrong[_i].col);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Layers of the stages; micro-batches; NICs of a node. */
+static const struct {
+    const char *row;
+    int64_t layers[4];
+    int32_t micro_batch, micro_batches, nics;
+    double nic_gbytes;
+    const char *assumed;
+} cases[] = {
+    {ROW("A100-80G-SXM", "16", "ib-hdr200x4", "12", "2", "4", "1", "2", "2", "16", ""),
+     {3, 3, 3, 3}, 2, 4, 4, 25, ""},
+    {ROW("A100-80G-SXM", "16", "roce-1600g", "10", "2", "4", "1", "2", "", "16", ""),
+     {2, 3, 3, 2}, 1, 8, 8, 25, "micro-batch of 1 chosen"}, /* the ends count as layers */
+    {ROW("A100-80G-SXM", "16", "opa-100x4", "11", "2", "4", "1", "2", "1", "16", ""),
+     {3, 3, 3, 2}, 1, 8, 4, 12.5, ""},
+    {ROW("A100-80G-SXM", "16", "not-known", "12", "2", "4", "1", "2", "1", "16", "3/4/4/3"),
+     {2, 4, 4, 2}, 1, 8, 8, 25, "fabric chosen"},
+    {ROW("H100-80G-SXM", "16", "not-known", "12", "8", "1", "1", "2", "", "12", ""),
+     {12}, 3, 2, 8, 50, "micro-batch of 3 chosen; fabric chosen"},
+    {ROW("A100-80G-SXM", "4", "opa-100x4", "12", "1", "4", "3", "1", "1", "8", ""),
+     {3, 3, 3, 3}, 1, 8, 0, 12.5, ""},
+};
+
+START_TEST(what_rows_become)
+{
+    luo_case c;
+    luo_err err = {0};
+    ck_assert_msg(make(cases[_i].row, &c, &err) == LUO_OK, "%s", err.text);
+    for (int32_t s = 0; s < c.row->pp; s++) ck_assert_int_eq(c.layers[s], cases[_i].layers[s]);
+    ck_assert_int_eq(c.micro_batch_sequences, cases[_i].micro_batch);
+    ck_assert_int_eq(c.micro_batches, cases[_i].micro_batches);
+    ck_assert_int_eq(c.cluster->groups[0].nics, cases[_i].nics);
+    ck_assert(fabs(c.cluster->groups[0].nic_bytes_per_s - cases[_i].nic_gbytes * 1e9) < 1);
+    ck_assert_str_eq(c.assumed, cases[_i].assumed);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* The plan passes the checks of plans, compiles, and its closed form is a time. */
+START_TEST(plans_are_possible)
+{
+    luo_case c;
+    luo_err err = {0};
+    luo_plan *plan;
+    luo_plan_finding *found;
+    luo_programs *set;
+    luo_step_cost cost;
+    int32_t n = 0;
+    const luo_compile_opts opts = {.check = true};
+    ck_assert_int_eq(make(cases[_i].row, &c, &err), LUO_OK);
+    ck_assert_int_eq(luo_case_plan(arena, &c, &plan, &err), LUO_OK);
+    ck_assert_int_eq(luo_plan_check(arena, plan, &c.model, c.cluster, &found, &n), LUO_OK);
+    ck_assert_int_eq(luo_plan_compile(arena, plan, &c.model, c.cluster, &opts, &set, &err), LUO_OK);
+    ck_assert_int_eq(set->n, c.row->gpus);
+    ck_assert_int_eq(luo_case_closed(arena, &c, &cost, &err), LUO_OK);
+    ck_assert(cost.step > 0 && cost.step >= cost.ideal);
+    luo_arena_free(arena);
+}
+END_TEST
+
+static const struct {
+    const char *row, *says;
+    luo_status st;
+} refused[] = {
+    {ROW("A100-80G-SXM", "16", "", "12", "2", "4", "1", "1", "1", "16", ""),
+     "r: tp 2, pp 4, dp 1 and cp 1 are not the 16 GPUs.", LUO_EINPUT},
+    {ROW("A100-80G-SXM", "16", "", "12", "2", "4", "1", "2", "3", "16", ""),
+     "r: 8 sequences of a replica are no whole micro-batches of 3.", LUO_EINPUT},
+    {ROW("A100-80G-SXM", "16", "", "12", "2", "4", "1", "2", "1", "15", ""),
+     "r: 15 sequences are not 2 equal shares.", LUO_EINPUT},
+    {ROW("TPU-v4", "16", "", "12", "2", "4", "1", "2", "1", "16", ""),
+     "r: GPU `TPU-v4` has no profile of ours.", LUO_EINPUT},
+    {ROW("A100-80G-SXM", "16", "", "12", "2", "4", "1", "2", "1", "16", "3/3/3"),
+     "r: `layers_per_stage` is `3/3/3`; 4 numbers joined by / are expected.", LUO_EINPUT},
+    {ROW("A100-80G-SXM", "16", "", "12", "2", "4", "1", "2", "1", "16", "3/3/3/4"),
+     "r: `layers_per_stage` adds up to 13; 12 or two more are expected.", LUO_EINPUT},
+    {ROW("A100-80G-SXM", "8", "", "12", "1", "8", "2", "1", "1", "16", ""),
+     "r: 12 layers are no 16 equal chunks.", LUO_EINPUT},
+};
+
+START_TEST(refusals)
+{
+    luo_case c;
+    luo_err err = {0};
+    ck_assert_int_eq(make(refused[_i].row, &c, &err), refused[_i].st);
+    ck_assert_str_eq(err.text, refused[_i].says);
+    ck_assert_int_eq(err.line, 2);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Every built-in profile and stack reads; the names are those of files. */
+START_TEST(builtins_read)
+{
+    static const char *const folders[] = {LUO_BUILTIN_PROFILES, LUO_BUILTIN_STACKS};
+    luo_str names = {0};
+    int n = 0;
+    arena = luo_arena_new(0);
+    luo_diags_init(&diags, arena);
+    luo_builtin_names(folders[_i], &names);
+    for (char *at = strtok(names.at, " "); at; at = strtok(NULL, " "), n++) {
+        luo_profile *p = NULL;
+        luo_stack s;
+        const luo_status st = _i == 0 ? luo_read_profile(arena, at, &p, &diags)
+                                      : luo_read_stack(arena, at, &s, &diags);
+        ck_assert_msg(st == LUO_OK, "%s", at);
+        ck_assert_str_eq(_i == 0 ? p->name : s.name, at);
+    }
+    ck_assert_int_ge(n, 5);
+    luo_str_free(&names);
+    luo_arena_free(arena);
+}
+END_TEST
+
+LUO_SUITE("plan.suite", LUO_T(defaults),
+          LUO_T_N(wrong_rows, LUO_ROWS(wrong)),
+          LUO_T_N(what_rows_become, LUO_ROWS(cases)),
+          LUO_T_N(plans_are_possible, LUO_ROWS(cases)),
+          LUO_T_N(refusals, LUO_ROWS(refused)),
+          LUO_T_N(builtins_read, 2))

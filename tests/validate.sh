@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# `luoshu validate`: exit codes and sentences; on published measurements, where they are at hand, the
+# closed form of whole steps. They are third-party data and no part of this repository.
+set -u
+LUOSHU=${LUOSHU:-$PWD/luoshu} DATA=${DATA:-../shared/data}
+tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
+n=0; bad=0
+expect() { # EXIT TEXT ARGS...
+    local want=$1 text=$2; shift 2
+    n=$((n + 1))
+    "$LUOSHU" validate "$@" >"$tmp/out" 2>&1; local rc=$?
+    [ $rc = "$want" ] && grep -qF -- "$text" "$tmp/out" && return
+    echo "FAIL validate $* (exit $rc, want $want: $text)"; head -n 5 "$tmp/out"; bad=$((bad + 1))
+}
+made=scenarios/examples/measured
+expect 0 "synthetic               4" synthetic --data $made
+expect 0 "by the closed form" synthetic --data $made --closed --bar strict
+expect 0 "1 of 1 rows that ran out of memory are said to" synthetic --data $made
+expect 2 '`--data` is missing' synthetic
+expect 3 "is no suite of" elsewhere --data $made
+expect 3 "cannot be opened" all --data "$tmp/none"
+mkdir -p "$tmp/cal/suites"; grep -v ',val,' $made/suites/synthetic.csv >"$tmp/cal/suites/synthetic.csv"
+expect 3 "holds calibration rows only; there is nothing to validate." synthetic --data "$tmp/cal"
+expect 0 "no accuracy" synthetic --data "$tmp/cal" --rows cal
+# A bar that is broken is a negative answer: the same rows, ten times slower, under a suite with one.
+mkdir -p "$tmp/slow/suites"
+sed -E '/^syn-[4-6]/{s/,synthetic,megatron/,korthikanti,megatron/; s/,0\.([0-9]+),measured/,\1,measured/}' \
+    $made/suites/synthetic.csv >"$tmp/slow/suites/korthikanti.csv"
+expect 1 "korthikanti" korthikanti --data "$tmp/slow" --closed
+# The files: two runs are equal byte for byte, and the tables are whole.
+n=$((n + 1))
+for k in 1 2; do "$LUOSHU" validate synthetic --data $made --out "$tmp/v$k" >/dev/null 2>&1; done
+cmp -s "$tmp/v1/validate.csv" "$tmp/v2/validate.csv" && [ "$(wc -l <"$tmp/v1/validate.csv")" = 9 ] &&
+    [ "$(grep -c ',calibration,' "$tmp/v1/plots/predicted.csv")" = 3 ] ||
+    { echo "FAIL tables of validate"; bad=$((bad + 1)); }
+if [ -d "$DATA/suites" ]; then
+    mean() { awk -v s="$1" '$1 == s{print $3}' "$tmp/all"; }
+    "$LUOSHU" validate all --data "$DATA" --rows cal --closed >"$tmp/all" 2>&1
+    # What an independent program with the same formulas reached, and some room.
+    while read -r suite most; do
+        n=$((n + 1))
+        awk -v a="$(mean "$suite")" -v b="$most" 'BEGIN{exit !(a != "" && a != "-" && a <= b)}' && continue
+        echo "FAIL $suite: mean |error| $(mean "$suite") %, at most $most"; bad=$((bad + 1))
+    done <<'END'
+korthikanti 5
+megatron-sc21 5
+vtrain-multi 9
+vtrain-single 9
+END
+else
+    echo "skipped: no published measurements at $DATA"
+fi
+echo "$((100 * (n - bad) / n))%: Checks: $n, Failures: $bad, Errors: 0"
+[ $bad = 0 ]
