@@ -142,11 +142,12 @@ static luo_status shape_data(luo_binder *k)
 {
     luo_bound *b = k->b;
     b->longest = 1;
-    LUO_TRY(luo_batch_shape_of(k->arena, b->recipe->plan, b->recipe->sequence_tokens, &b->batch,
-                               k->err));
+    LUO_TRY(luo_batch_shape_of(k->arena, b->recipe->plan, b->config->model->causal,
+                               b->recipe->sequence_tokens, &b->batch, k->err));
     for (int32_t p = 0; p < b->batch.npipelines; p++)
         for (int32_t m = 0; m < b->batch.nmicro[p]; m++)
-            if (b->batch.tokens[p][m] > b->longest) b->longest = b->batch.tokens[p][m];
+            if (luo_batch_padded(&b->batch, p, m) > b->longest)
+                b->longest = luo_batch_padded(&b->batch, p, m);
     return LUO_OK;
 }
 

@@ -64,6 +64,9 @@ typedef struct luo_bound_op {
     int32_t nproducts;
     const luo_product *product; /* matmul, matmul_dx, matmul_dw */
     const luo_heads *heads;     /* attention, attention_dx */
+    /* The same where tokens are out of order: queries and keys that are here; runs are set when a
+     * micro-batch is at hand. NULL: documents lie whole and one behind the other. */
+    const luo_block *block;
     const luo_bound_comm *comm; /* RESHARD only */
     double predicted_s;         /* on the nominal device of the profile */
     bool is_loss;               /* its result is the loss of the step */

@@ -240,14 +240,36 @@ static luo_status bind_heads(luo_binder *k, luo_bound_op *op, int32_t q, int32_t
     return LUO_OK;
 }
 
+/* Which tokens these are, where context-parallel ranks keep them out of order. */
+static luo_status bind_block(luo_binder *k, luo_bound_op *op, int32_t q, int32_t kv, bool backward)
+{
+    const luo_plan *p = k->b->recipe->plan;
+    const luo_context x =
+        luo_plan_context(p, k->b->config->model->causal, k->b->program->pipeline);
+    const luo_instr *i = op->instr;
+    if (!luo_context_is_on(&x)) return LUO_OK;
+    luo_block *b = LUO_NEW(k->arena, luo_block);
+    if (!b) return luo_err_nomem(k->err);
+    LUO_TRY(first_token(k, op, q, &b->q));
+    LUO_TRY(first_token(k, op, kv, &b->k));
+    b->nq = luo_bound_desc(k->b, q)->dim[0];
+    b->nk = luo_bound_desc(k->b, kv)->dim[0];
+    b->first_keys = backward ? i->nin < 7 : i->nin < 5;
+    b->first_queries = i->nin < 9;
+    op->block = b;
+    return LUO_OK;
+}
+
 static luo_status bind_attention(luo_binder *k, luo_bound_op *op)
 {
-    return bind_heads(k, op, op->instr->in[0], op->instr->in[1]);
+    LUO_TRY(bind_heads(k, op, op->instr->in[0], op->instr->in[1]));
+    return bind_block(k, op, op->instr->in[0], op->instr->in[1], false);
 }
 
 static luo_status bind_attention_dx(luo_binder *k, luo_bound_op *op)
 {
-    return bind_heads(k, op, op->instr->in[3], op->instr->in[4]);
+    LUO_TRY(bind_heads(k, op, op->instr->in[3], op->instr->in[4]));
+    return bind_block(k, op, op->instr->in[3], op->instr->in[4], true);
 }
 
 /* ---- loss ---- */

@@ -37,7 +37,8 @@ luo_status luo_coord_dump(luo_backend_state *b, const luo_recipe *recipe, int64_
     if (b->dump < 0 || step < b->dumped) return LUO_OK;
     luo_arena *arena = luo_arena_new(0);
     if (!arena) return luo_err_nomem(err);
-    luo_status st = luo_batch_shape_of(arena, recipe->plan, recipe->sequence_tokens, &shape, err);
+    luo_status st = luo_batch_shape_of(arena, recipe->plan, b->config.model->causal,
+                                       recipe->sequence_tokens, &shape, err);
     if (st == LUO_OK) st = luo_batch_dump(b->corpus, &shape, step, &text);
     if (st == LUO_OK && text.failed) st = luo_err_nomem(err);
     if (st == LUO_OK) st = write_all(b, luo_str_get(&text), text.len, err);

@@ -54,8 +54,31 @@ static int64_t tokens_of(const luo_plan *p, int64_t row_tokens, int32_t i, int32
     return assigned ? assigned : pipe->micro_batch_sequences * row_tokens;
 }
 
-luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, int64_t sequence_tokens,
-                              luo_batch_shape *out, luo_err *err)
+static luo_status cut_sequences(luo_arena *arena, const luo_plan *p, bool causal,
+                                luo_batch_shape *out, luo_err *err)
+{
+    if (!luo_plan_has_context(p)) return LUO_OK;
+    luo_context *x = LUO_NEW_N(arena, luo_context, p->npipelines);
+    int64_t *multiple = LUO_NEW_N(arena, int64_t, p->npipelines);
+    if (!x || !multiple) return luo_err_nomem(err);
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        x[i] = luo_plan_context(p, causal, i);
+        multiple[i] = luo_plan_context_multiple(p, causal, i);
+    }
+    out->context = x;
+    out->multiple = multiple;
+    return LUO_OK;
+}
+
+int64_t luo_batch_padded(const luo_batch_shape *shape, int32_t pipeline, int32_t micro_batch)
+{
+    const int64_t t = shape->tokens[pipeline][micro_batch];
+    if (!shape->context) return t;
+    return luo_plan_padded(t, shape->row_tokens, shape->multiple[pipeline]);
+}
+
+luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, bool causal,
+                              int64_t sequence_tokens, luo_batch_shape *out, luo_err *err)
 {
     const int64_t row = sequence_tokens ? sequence_tokens : p->sequence_tokens;
     int32_t *nmicro = LUO_NEW_N(arena, int32_t, p->npipelines);
@@ -77,8 +100,8 @@ luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, int64_t seque
             total += at[k];
         }
     }
-    *out = (luo_batch_shape){p->npipelines, nmicro, tokens, row, total};
-    return LUO_OK;
+    *out = (luo_batch_shape){p->npipelines, nmicro, tokens, row, total, NULL, NULL};
+    return cut_sequences(arena, p, causal, out, err);
 }
 
 /* ---- rows of a micro-batch ---- */
@@ -134,19 +157,22 @@ static bool rows_next(rows *r, luo_corpus_at *at)
 
 /* ---- batches ---- */
 
-size_t luo_batch_bytes(int64_t tokens)
+size_t luo_batch_bytes(const luo_batch_shape *shape, int64_t tokens)
 {
-    return (size_t)(4 * tokens + 1) * sizeof(int32_t);
+    /* as read; where sequences are cut also as they lie, where each came from, and runs: a piece
+     * and a document each begin one, so there are no more than tokens */
+    const int64_t words = shape->context ? 8 * tokens + 1 : 4 * tokens + 1;
+    return (size_t)words * sizeof(int32_t) +
+           (shape->context ? (size_t)tokens * sizeof(luo_run) : 0);
 }
 
-void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
-                    int32_t pipeline, int32_t micro_batch, void *memory, luo_micro_batch *out)
+/* Sequences as they are read. */
+static void read_batch(rows r, int32_t *memory, int64_t t, luo_micro_batch *out)
 {
-    const int64_t t = shape->tokens[pipeline][micro_batch];
     int32_t *ids = memory, *labels = ids + t, *positions = labels + t, *start = positions + t;
     int32_t n = 0, docs = 0;
     luo_corpus_at at;
-    for (rows r = rows_of(c, shape, step, pipeline, micro_batch); rows_next(&r, &at);)
+    while (rows_next(&r, &at))
         for (int64_t j = 0; j < r.tokens; j++, n++) {
             bool begins;
             ids[n] = luo_corpus_next(&at, &begins);
@@ -157,7 +183,61 @@ void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t s
         }
     if (n) labels[n - 1] = -1;
     start[docs] = n;
-    *out = (luo_micro_batch){t, ids, labels, positions, {docs, start}};
+    *out = (luo_micro_batch){t, ids, labels, positions, {docs, start}, {0, NULL}};
+}
+
+/* Neighbours of a document, in the order in which they lie. source[p]: where place p is read from;
+ * -1: a pad. */
+static int32_t find_runs(const luo_micro_batch *read, const int32_t *source, int64_t padded,
+                         luo_run *run)
+{
+    int32_t n = 0;
+    for (int64_t p = 0; p < padded; p++) {
+        if (source[p] < 0) continue;
+        const int32_t position = read->positions[source[p]], first = source[p] - position;
+        luo_run *last = n ? &run[n - 1] : NULL;
+        if (last && last->document == first && last->at + last->n == p &&
+            last->position + last->n == position)
+            last->n++;
+        else
+            run[n++] = (luo_run){(int32_t)p, 1, first, position};
+    }
+    return n;
+}
+
+/* The micro-batch in the order of the ranks, with pads. memory: behind what was read. */
+static void reorder(const luo_context *x, int64_t row_tokens, int64_t padded_row, int64_t padded,
+                    int32_t *memory, const luo_micro_batch *read, luo_micro_batch *out)
+{
+    int32_t *ids = memory, *labels = ids + padded, *positions = labels + padded;
+    int32_t *source = positions + padded;
+    luo_run *run = (luo_run *)(source + padded);
+    luo_context_order(x, padded / padded_row, padded_row, source);
+    for (int64_t p = 0; p < padded; p++) {
+        const int64_t row = source[p] / padded_row, at = source[p] % padded_row;
+        const bool pad = at >= row_tokens;
+        const int64_t from = row * row_tokens + at;
+        source[p] = pad ? -1 : (int32_t)from;
+        ids[p] = pad ? 0 : read->ids[from];
+        labels[p] = pad ? -1 : read->labels[from];
+        positions[p] = pad ? 0 : read->positions[from];
+    }
+    const int32_t n = find_runs(read, source, padded, run);
+    *out = (luo_micro_batch){padded, ids, labels, positions, read->docs, {n, run}};
+}
+
+void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+                    int32_t pipeline, int32_t micro_batch, void *memory, luo_micro_batch *out)
+{
+    const int64_t t = shape->tokens[pipeline][micro_batch];
+    const rows r = rows_of(c, shape, step, pipeline, micro_batch);
+    read_batch(r, memory, t, out);
+    if (!shape->context || !luo_context_is_on(&shape->context[pipeline])) return;
+    const luo_micro_batch read = *out;
+    const int64_t padded = luo_batch_padded(shape, pipeline, micro_batch);
+    reorder(&shape->context[pipeline], r.tokens,
+            luo_context_pad(r.tokens, shape->multiple[pipeline]), padded,
+            (int32_t *)memory + 4 * t + 1, &read, out);
 }
 
 static int64_t targets_of(rows r)
@@ -195,14 +275,16 @@ static void put_ids(luo_str *out, const char *key, const int32_t *v, int64_t n)
     luo_str_addc(out, ']');
 }
 
+/* As read: the order in which ranks keep it is the plan's affair. */
 static luo_status dump_one(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
                            int32_t i, int32_t k, luo_str *out)
 {
     luo_micro_batch b;
     luo_arena *arena = luo_arena_new(0);
-    void *memory = arena ? luo_arena_alloc(arena, luo_batch_bytes(shape->tokens[i][k])) : NULL;
+    const int64_t t = shape->tokens[i][k];
+    void *memory = arena ? luo_arena_alloc(arena, luo_batch_bytes(shape, t)) : NULL;
     if (memory) {
-        luo_batch_fill(c, shape, step, i, k, memory, &b);
+        read_batch(rows_of(c, shape, step, i, k), memory, t, &b);
         luo_str_addf(out, "{\"step\":%lld,\"micro_batch\":%d,\"replica\":%d", (long long)step,
                      (int)k, (int)i);
         put_ids(out, "ids", b.ids, b.tokens);

@@ -37,22 +37,32 @@ typedef struct luo_batch_shape { /* of a step under a plan */
     int64_t row_tokens;                 /* rows are that long; a micro-batch that is no multiple is
                                            one row of its own length */
     int64_t total_tokens;
+    /* Context parallelism, by pipeline; NULL: no pipeline cuts sequences. */
+    const luo_context *context;
+    const int64_t *multiple; /* every row is padded to a multiple */
 } luo_batch_shape;
-/* sequence_tokens 0: the plan's. Errors: LUO_E2BIG a micro-batch of 2^31 tokens or more;
+/* sequence_tokens 0: the plan's. Tokens are those of the data, without pads. Errors: LUO_E2BIG a micro-batch of 2^31 tokens or more;
  * LUO_ENOMEM. Owner: arena. */
-luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, int64_t sequence_tokens,
-                              luo_batch_shape *out, luo_err *err);
+luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, bool causal,
+                              int64_t sequence_tokens, luo_batch_shape *out, luo_err *err);
+/* Tokens of a micro-batch with its pads. */
+int64_t luo_batch_padded(const luo_batch_shape *shape, int32_t pipeline, int32_t micro_batch);
 
 typedef struct luo_micro_batch { /* arrays of `tokens`; labels -1: no target */
     int64_t tokens;
     const int32_t *ids, *labels, *positions; /* positions start at 0 in each document */
-    luo_documents docs;
+    luo_documents docs; /* not where sequences are cut: */
+    luo_runs runs;      /* context parallelism: documents in the order of the ranks; else n 0 */
 } luo_micro_batch;
 
-/* The next token of the same document is the label; the last of a document has none.
- * Pre: step >= 0; memory is the caller's, aligned for int32_t, at least luo_batch_bytes(tokens).
+/* Under context parallelism ids, labels and positions are reordered to the pieces of rank 0 of all
+ * rows, those of rank 1, and so on (core/graph/context.h); pads stand last in their row, have id 0,
+ * position 0 and no target.
+ * The next token of the same document is the label; the last of a document has none.
+ * Pre: step >= 0; memory is the caller's, aligned for int32_t, at least luo_batch_bytes(shape, tokens)
+ * for as many tokens with pads.
  * Cost: O(tokens), whatever the step. */
-size_t luo_batch_bytes(int64_t tokens);
+size_t luo_batch_bytes(const luo_batch_shape *shape, int64_t tokens);
 void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
                     int32_t pipeline, int32_t micro_batch, void *memory, luo_micro_batch *out);
 /* Targets of the whole step, over all pipelines: what the loss is divided by. 0 if every document

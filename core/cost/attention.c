@@ -7,6 +7,7 @@
 static double squares(const luo_attention *a)
 {
     double sum = 0;
+    if (a->pairs > 0) return (double)a->pairs * (a->causal ? 2 : 1);
     if (!a->lengths)
         return (double)a->sequences * (double)a->tokens * (double)a->tokens +
                (double)a->rest * (double)a->rest;
@@ -18,7 +19,7 @@ static double squares(const luo_attention *a)
 static bool measured(const luo_profile *p, luo_dtype dtype, const luo_attention *a, bool backward,
                      double *seconds)
 {
-    return a->sequences == 1 && a->rest == 0 && a->causal &&
+    return a->sequences == 1 && a->pairs == 0 && a->rest == 0 && a->causal &&
            luo_op_time_find(p, backward ? "attention_backward" : "attention_forward", dtype,
                             a->lengths ? a->lengths[0] : a->tokens, a->heads, a->head_dim, seconds);
 }
@@ -61,6 +62,8 @@ luo_status luo_cost_attention_unfused(const luo_profile *p, luo_dtype dtype,
                                       luo_err *err)
 {
     *seconds = 0;
+    if (a->pairs > 0) /* a square of as many scores */
+        return unfused(p, dtype, a, 1, llround(sqrt((double)a->pairs)), backward, seconds, err);
     if (!a->lengths) {
         LUO_TRY(unfused(p, dtype, a, a->sequences, a->tokens, backward, seconds, err));
         return a->rest ? unfused(p, dtype, a, 1, a->rest, backward, seconds, err) : LUO_OK;

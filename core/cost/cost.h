@@ -35,6 +35,8 @@ typedef struct luo_attention {
     int64_t rest;              /* .. and one of this length (0: none) */
     const int64_t *lengths;    /* not NULL: `sequences` lengths instead of tokens and rest */
     bool causal;
+    int64_t pairs; /* above 0: so many of a query and a key per head, and no sequences (a step of
+                      context parallelism's ring); the mask has been counted */
 } luo_attention;
 /* Fused attention (4.2). Errors: E2. */
 luo_status luo_cost_attention(const luo_profile *p, luo_dtype dtype, const luo_attention *a,

@@ -7,7 +7,7 @@
 #include "core/graph/intern.h"
 #include "core/hspmd/resolve.h"
 
-enum { TAG_EINSUM, TAG_COMPLETE, TAG_FOLD, TERMS_MAX = 8 };
+enum { TAG_EINSUM, TAG_COMPLETE, TAG_FOLD, TAG_SUMMED, TERMS_MAX = 8 };
 
 struct luo_annset {
     luo_arena *arena, *scratch;
@@ -189,6 +189,50 @@ luo_status luo_annset_fold(luo_annset *s, int32_t id, const luo_shape *shape, in
     const luo_ann *made = NULL;
     const luo_status st = luo_zero_fold(s->scratch, luo_annset_get(s, id), shape, &made, err);
     return keep(s, st, made, mark, place, res, err);
+}
+
+luo_status luo_annset_summed(luo_annset *s, int32_t id, int32_t *res, luo_err *err)
+{
+    const int32_t key[2] = {TAG_SUMMED, id};
+    const luo_ann *a = luo_annset_get(s, id);
+    bool fresh;
+    int32_t *place = remember(s, key, 2, &fresh);
+    if (!place) return luo_err_nomem(err);
+    if (*place >= 0) {
+        *res = *place;
+        return LUO_OK;
+    }
+    const size_t mark = luo_arena_mark(s->scratch);
+    luo_ann sum = *a;
+    luo_grp *grp = LUO_NEW_N(s->scratch, luo_grp, a->u);
+    if (!grp) return luo_err_nomem(err);
+    for (int32_t u = 0; u < a->u; u++) {
+        luo_ent *ent = LUO_NEW_N(s->scratch, luo_ent, a->grp[u].nent);
+        if (!ent) return luo_err_nomem(err);
+        grp[u] = a->grp[u];
+        grp[u].ent = ent;
+        for (int32_t k = 0; k < a->grp[u].nent; k++) {
+            ent[k] = a->grp[u].ent[k];
+            if (ent[k].key == LUO_DUP) ent[k].key = LUO_PARTIAL;
+        }
+    }
+    sum.grp = grp;
+    return keep(s, LUO_OK, &sum, mark, place, res, err);
+}
+
+luo_status luo_annset_pick(luo_annset *s, int32_t a, int32_t b, const bool *from_b, int32_t *res,
+                           luo_err *err)
+{
+    const luo_ann *x = luo_annset_get(s, a), *y = luo_annset_get(s, b);
+    assert(x->u == y->u && x->h == y->h);
+    const size_t mark = luo_arena_mark(s->scratch);
+    luo_grp *grp = LUO_NEW_N(s->scratch, luo_grp, x->u);
+    if (!grp) return luo_err_nomem(err);
+    for (int32_t u = 0; u < x->u; u++) grp[u] = from_b[u] ? y->grp[u] : x->grp[u];
+    luo_ann made = *x;
+    int32_t place = -1;
+    made.grp = grp;
+    return keep(s, LUO_OK, &made, mark, &place, res, err);
 }
 
 luo_status luo_annset_members(luo_annset *s, int32_t id, const bool *keep_part, int32_t parts,

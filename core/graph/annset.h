@@ -31,6 +31,11 @@ luo_status luo_annset_complete(luo_annset *s, int32_t id, int32_t *res, luo_err 
 /* luo_zero_fold by id. */
 luo_status luo_annset_fold(luo_annset *s, int32_t id, const luo_shape *shape, int32_t *res,
                            luo_err *err);
+/* Duplicates become summands: the sum over copies of what is annotated so. */
+luo_status luo_annset_summed(luo_annset *s, int32_t id, int32_t *res, luo_err *err);
+/* Member u of b where from_b[u], else of a. Pre: as many members, the same top level. */
+luo_status luo_annset_pick(luo_annset *s, int32_t a, int32_t b, const bool *from_b, int32_t *res,
+                           luo_err *err);
 /* The annotation without the members that `keep` leaves out: keep[p] for p < parts, where member
  * u belongs to part u * parts / U. Pre: U is a multiple of parts; one is kept. */
 luo_status luo_annset_members(luo_annset *s, int32_t id, const bool *keep, int32_t parts,

@@ -218,9 +218,129 @@ static luo_status diff_norm(diff *d, int32_t dy)
     return emit_many(d, LUO_OP_NORM_DW, ".weight", 1, here(d)->nin - 1, in, 2);
 }
 
+/* ---- attention whose keys and values went round a ring ---- */
+
+typedef struct ring {
+    int32_t in[9];             /* of a step: do, o, rows, q, k, v, dq so far, dk, dv on their way */
+    const int32_t *first;      /* operands of the first forward step, and its name */
+    const char *name;
+    int32_t k[2], travels[2];  /* keys, values of the step at hand; the sums that travel */
+    int32_t own[2];            /* of the first step */
+} ring;
+
+static const char *ring_name(diff *d, const char *what, int32_t x, int32_t j)
+{
+    return luo_arena_printf(d->g->arena, "%s%s.%d", what, d->g->tensor[x].name, (int)j);
+}
+
+/* Where sums for the block of step j lie: with its keys, or at home once it went all round. */
+static luo_status ring_place(diff *d, int32_t home, int32_t there, int32_t j, int32_t *ann)
+{
+    luo_graph *g = d->g;
+    const int32_t U = luo_annset_get(g->set, g->tensor[home].ann)->u;
+    bool *back = LUO_NEW_N(g->arena, bool, U);
+    int32_t a, b;
+    if (!back) return luo_err_nomem(d->err);
+    for (int32_t u = 0; u < U; u++)
+        back[u] = j >= luo_context_parts(&g->context[u * g->npipelines / U]);
+    LUO_TRY(luo_annset_summed(g->set, g->tensor[there].ann, &a, d->err));
+    LUO_TRY(luo_annset_summed(g->set, g->tensor[home].ann, &b, d->err));
+    return luo_annset_pick(g->set, a, b, back, ann, d->err);
+}
+
+static luo_status ring_step(diff *d, int32_t j, int32_t nin, ring *r)
+{
+    luo_graph *g = d->g;
+    int32_t y[3];
+    for (int32_t i = 0; i < 3; i++) {
+        const luo_tensor like = g->tensor[r->first[i]];
+        y[i] = luo_graph_tensor(g, ring_name(d, "d.", r->first[i], j), like.letters,
+                                LUO_TENSOR_VALUE, like.layer);
+    }
+    const char *name = luo_arena_printf(g->arena, "d.%s.step.%d", r->name, (int)j);
+    const int32_t o = luo_graph_op(g, LUO_OP_ATTENTION_DX, name, here(d)->layer, r->in, nin, y, 3);
+    if (g->failed) return luo_err_nomem(d->err);
+    g->op[o].forward = d->at;
+    g->op[o].ring = j;
+    luo_graph_segment(g, o);
+    LUO_TRY(luo_graph_deduce(g, o, d->err));
+    r->in[6] = y[0];
+    for (int32_t i = 0; i < 2; i++) r->travels[i] = y[1 + i];
+    for (int32_t i = 0; i < 2 && j == 0; i++) r->own[i] = y[1 + i];
+    return LUO_OK;
+}
+
+/* Keys and values travel again; the forward step's own is at home, or was passed on then. */
+static luo_status ring_next(diff *d, int32_t j, const int32_t *forward, ring *r)
+{
+    for (int32_t i = 0; i < 2; i++)
+        LUO_TRY(emit_reshard(d, ring_name(d, "d.again.", r->first[1 + i], j), r->k[i],
+                             LUO_TENSOR_VALUE, d->g->tensor[forward[i]].ann, &r->k[i]));
+    return LUO_OK;
+}
+
+static luo_status ring_pass_on(diff *d, int32_t j, const int32_t *there, ring *r)
+{
+    for (int32_t i = 0; i < 2; i++) {
+        int32_t ann;
+        LUO_TRY(ring_place(d, r->first[1 + i], there[i], j, &ann));
+        LUO_TRY(emit_reshard(d, ring_name(d, "d.way.", r->first[1 + i], j), r->travels[i],
+                             LUO_TENSOR_VALUE, ann, &r->travels[i]));
+    }
+    return LUO_OK;
+}
+
+/* What came round and what the owner's own step gave. */
+static luo_status ring_sum(diff *d, ring *r)
+{
+    luo_graph *g = d->g;
+    for (int32_t i = 0; i < 2; i++) {
+        const int32_t in[2] = {r->own[i], r->travels[i]}, x = r->first[1 + i];
+        const int32_t y = grad_tensor(d, x);
+        if (g->failed) return luo_err_nomem(d->err);
+        LUO_TRY(emit(d, LUO_OP_ADD, g->tensor[y].name, in, 2, &y, 1));
+        LUO_TRY(contribute(d, x, y));
+    }
+    return contribute(d, r->first[0], r->in[6]);
+}
+
+/* Blocks come round in the same order as forward; sums for a block start at the rank after its
+ * owner, travel with it and go home after the last step. Pre: here is the last step. */
+static luo_status diff_ring(diff *d, int32_t dy)
+{
+    luo_graph *g = d->g;
+    const luo_op last = *here(d);
+    const int32_t n = last.ring + 1;
+    int32_t at = d->at, kv[LUO_CONTEXT_SHARES][2];
+    assert(n <= LUO_CONTEXT_SHARES);
+    for (int32_t j = n - 1; j >= 0; j--) {
+        const int32_t *in = g->op[at].in;
+        kv[j][0] = in[1];
+        kv[j][1] = in[2];
+        if (j > 0) at = g->tensor[in[3]].op;
+    }
+    ring r = {.in = {dy, last.out[0], last.out[1], last.in[0]}, .first = g->op[at].in,
+              .name = g->op[at].name,
+              .k = {kv[0][0], kv[0][1]}};
+    for (int32_t j = 0; j < n; j++) {
+        const int32_t have[2] = {r.k[0], r.k[1]};
+        const bool came = j > 1; /* sums of this block from the rank before */
+        if (j + 1 < n) LUO_TRY(ring_next(d, j + 1, kv[j + 1], &r));
+        if (came) LUO_TRY(ring_pass_on(d, j, kv[j], &r));
+        r.in[4] = have[0];
+        r.in[5] = have[1];
+        r.in[7] = r.travels[0];
+        r.in[8] = r.travels[1];
+        LUO_TRY(ring_step(d, j, j == 0 ? 6 : j == 1 ? 7 : 9, &r));
+    }
+    LUO_TRY(ring_pass_on(d, n, kv[n - 1], &r));
+    return ring_sum(d, &r);
+}
+
 static luo_status diff_attention(diff *d, int32_t dy)
 {
     const luo_op *op = here(d);
+    if (op->ring > 0) return diff_ring(d, dy);
     const int32_t in[6] = {dy, op->out[0], op->out[1], op->in[0], op->in[1], op->in[2]};
     return emit_many(d, LUO_OP_ATTENTION_DX, "", 0, 3, in, 6);
 }
@@ -251,8 +371,17 @@ static bool same_devices(const luo_ann *a, const luo_ann *b)
     return true;
 }
 
+/* Summands of which there are copies too: a part of the sum for each of them is no reduce-scatter. */
+static bool sums_of_copies(const luo_ann *a)
+{
+    for (int32_t u = 0; u < a->u; u++)
+        if (luo_grp_count(&a->grp[u], LUO_PARTIAL) > 1 && luo_grp_count(&a->grp[u], LUO_DUP) > 1)
+            return true;
+    return false;
+}
+
 /* A Reshard of dY to the complete form of the source (9.2). A sum that is still Partial cannot
- * also change devices: it is completed where it is first. */
+ * also change devices, nor be cut finer than it is summed: it is completed where it is first. */
 static luo_status diff_reshard(diff *d, int32_t dy)
 {
     luo_graph *g = d->g;
@@ -260,10 +389,11 @@ static luo_status diff_reshard(diff *d, int32_t dy)
     int32_t full;
     LUO_TRY(luo_annset_complete(g->set, g->tensor[x].ann, &full, d->err));
     const int32_t kind = g->tensor[dy].kind;
+    int32_t whole;
+    LUO_TRY(luo_annset_complete(g->set, g->tensor[dy].ann, &whole, d->err));
     if (luo_ann_has_partial(ann_of(d, dy)) &&
-        !same_devices(ann_of(d, dy), luo_annset_get(g->set, full))) {
-        int32_t whole;
-        LUO_TRY(luo_annset_complete(g->set, g->tensor[dy].ann, &whole, d->err));
+        (!same_devices(ann_of(d, dy), luo_annset_get(g->set, full)) ||
+         (whole != full && sums_of_copies(ann_of(d, dy))))) {
         const char *name = luo_arena_printf(g->arena, "%s.whole", g->tensor[dy].name);
         LUO_TRY(emit_reshard(d, name, dy, kind, whole, &dy));
     }

@@ -135,6 +135,52 @@ static void whole_keys(builder *b, int32_t qkv[3])
     qkv[2] = reshard(b, "attn.v.whole", qkv[2], LUO_FORM_WHOLE);
 }
 
+/* Tokens of all ranks of a part for some heads, instead of some tokens for all heads. Keys and
+ * values of few heads go in two ways: cut among the ranks, then as many copies as are read; so the
+ * gradients of the copies are added where they are scattered. */
+static void exchange_heads(builder *b, int32_t qkv[3])
+{
+    if (!b->opts->exchanges) return;
+    qkv[0] = reshard(b, "attn.q.heads", qkv[0], LUO_FORM_HEADS);
+    qkv[1] = reshard(b, "attn.k.heads", qkv[1], LUO_FORM_KEYS);
+    qkv[2] = reshard(b, "attn.v.heads", qkv[2], LUO_FORM_KEYS);
+    qkv[1] = reshard(b, "attn.k.copies", qkv[1], LUO_FORM_COPIES);
+    qkv[2] = reshard(b, "attn.v.copies", qkv[2], LUO_FORM_COPIES);
+}
+
+static int32_t attend(builder *b, int32_t j, const int32_t *in, int32_t nin, int32_t *rows)
+{
+    char name[40] = "attn.core", stat[48] = "attn.core.rows";
+    if (j) snprintf(name, sizeof name, "attn.core.%d", (int)j);
+    if (j) snprintf(stat, sizeof stat, "attn.core.%d.rows", (int)j);
+    const int32_t out[2] = {value(b, name, "tnd"), value(b, stat, "tn")};
+    const int32_t o = op(b, LUO_OP_ATTENTION, name, in, nin, out, 2);
+    if (!b->g->failed) b->g->tensor[out[1]].elem_bytes = b->g->sum_bytes;
+    if (!b->g->failed) b->g->op[o].ring = j;
+    *rows = out[1];
+    return out[0];
+}
+
+/* Keys and values of the next step travel while those at hand are worked on. */
+static int32_t ring_attention(builder *b, const int32_t qkv[3])
+{
+    int32_t in[5] = {qkv[0], qkv[1], qkv[2]}, rows = 0, o = 0;
+    for (int32_t j = 0; j == 0 || j < b->opts->ring; j++) {
+        int32_t next[2] = {0};
+        for (int32_t k = 0; k < 2 && j + 1 < b->opts->ring; k++) {
+            char name[40];
+            snprintf(name, sizeof name, "attn.%c.ring.%d", "kv"[k], (int)j + 1);
+            next[k] = reshard(b, name, in[1 + k], (luo_form)(LUO_FORM_RING + j + 1));
+        }
+        o = attend(b, j, in, j ? 5 : 3, &rows);
+        in[1] = next[0];
+        in[2] = next[1];
+        in[3] = o;
+        in[4] = rows;
+    }
+    return o;
+}
+
 static int32_t core_attention(builder *b, int32_t qkv[3])
 {
     if (b->m->qk_norm) {
@@ -148,10 +194,9 @@ static int32_t core_attention(builder *b, int32_t qkv[3])
         qkv[1] = out[1];
     }
     whole_keys(b, qkv);
-    const int32_t out[2] = {value(b, "attn.core", "tnd"), value(b, "attn.core.rows", "tn")};
-    if (!b->g->failed) b->g->tensor[out[1]].elem_bytes = b->g->sum_bytes;
-    op(b, LUO_OP_ATTENTION, "attn.core", qkv, 3, out, 2);
-    return out[0];
+    exchange_heads(b, qkv);
+    const int32_t o = ring_attention(b, qkv);
+    return b->opts->exchanges ? reshard(b, "attn.core.home", o, LUO_FORM_HOME) : o;
 }
 
 /* Reduces a row-parallel product, adds its bias and the residual. */
@@ -310,6 +355,7 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *m, const luo_build
     LUO_TRY(check_family(m, err));
     luo_graph *g = luo_graph_new(arena, m, opts->dtype);
     if (!g) return luo_err_nomem(err);
+    g->kv_whole = opts->kv_whole;
     builder b = {g, m, opts, -1, LUO_PLACE_EMBEDDING, ""};
     int32_t table = 0;
     int32_t x = embed(&b, &table);

@@ -148,8 +148,73 @@ static const char *key_letters(const site *s, const luo_tensor *q, const luo_ten
     return head_cuts_equal(a, b) ? "tnd" : "tgd";
 }
 
+/* ---- attention under context parallelism ---- */
+
+static bool same_ents(const luo_grp *a, const luo_grp *b, int32_t key)
+{
+    const int32_t n = luo_grp_count(a, key);
+    const uint32_t *x = luo_grp_share(a, key), *y = luo_grp_share(b, key);
+    if (n != luo_grp_count(b, key) || !x != !y) return false;
+    return !x || memcmp(x, y, (size_t)n * sizeof *x) == 0;
+}
+
+/* Tokens may be cut by the parts of the ring, alike in queries, keys and values. */
+static luo_status want_parts(const site *s, const luo_tensor *q, const luo_tensor *x)
+{
+    const luo_ann *a = luo_annset_get(s->g->set, q->ann), *b = luo_annset_get(s->g->set, x->ann);
+    if (a->u != b->u || a->h != b->h) return disagree(s, x, q->ann, x->ann);
+    for (int32_t u = 0; u < b->u; u++) {
+        const int32_t parts = luo_context_parts(&s->g->context[u * s->g->npipelines / b->u]);
+        const int32_t n = luo_grp_count(&b->grp[u], 0);
+        if (n > 1 && n != parts)
+            return luo_err_set(s->err, LUO_EDEDUCE,
+                               "op `%s`: D_UNCUT: the tokens of `%s` are cut in %d inside member "
+                               "%d, whose ring has %d parts; insert a Reshard.", s->op->name,
+                               x->name, (int)n, (int)u, (int)parts);
+        if (!same_ents(&a->grp[u], &b->grp[u], 0)) return disagree(s, x, q->ann, x->ann);
+    }
+    return LUO_OK;
+}
+
+/* Each rank has the keys and values of its queries' heads; what more it computes on is decided by
+ * the step of the ring, so results lie like the queries. */
+static luo_status rule_ring(const site *s, int32_t q)
+{
+    for (int32_t i = q; i < q + 3; i++) {
+        LUO_TRY(want_whole(s, in_of(s, i), 2, "insert a Reshard that gathers the head"));
+        LUO_TRY(want_parts(s, in_of(s, q), in_of(s, i)));
+    }
+    if (in_of(s, q + 1)->ann != in_of(s, q + 2)->ann)
+        return disagree(s, in_of(s, q + 2), in_of(s, q + 1)->ann, in_of(s, q + 2)->ann);
+    out_of(s, 0)->ann = in_of(s, q)->ann;
+    return LUO_OK;
+}
+
+static luo_status rule_ring_forward(const site *s)
+{
+    LUO_TRY(rule_ring(s, 0));
+    out_of(s, 1)->ann = in_of(s, 0)->ann;
+    return LUO_OK;
+}
+
+/* Gradients of copies of keys and values are summands. */
+static luo_status rule_ring_dx(const site *s)
+{
+    const int32_t q = in_of(s, 3)->ann;
+    LUO_TRY(rule_ring(s, 3));
+    if (in_of(s, 0)->ann != q) return disagree(s, in_of(s, 0), in_of(s, 0)->ann, q);
+    for (int32_t j = 1; j < 3; j++) {
+        if (s->op->nin > 7) out_of(s, j)->ann = in_of(s, 6 + j)->ann;
+        else
+            LUO_TRY(luo_annset_summed(s->g->set, in_of(s, 3 + j)->ann, &out_of(s, j)->ann,
+                                      s->err));
+    }
+    return LUO_OK;
+}
+
 static luo_status rule_attention(const site *s)
 {
+    if (s->g->npipelines > 0) return rule_ring_forward(s);
     const luo_tensor *q = in_of(s, 0), *k = in_of(s, 1), *v = in_of(s, 2);
     const char *letters = key_letters(s, q, k);
     luo_term terms[3] = {term_of(q), term_of(k), term_of(v)};
@@ -167,6 +232,7 @@ static luo_status rule_attention(const site *s)
 /* do, o, rows, q, k, v -> dq, dk, dv: whole keys give gradients summed over the query heads. */
 static luo_status rule_attention_dx(const site *s)
 {
+    if (s->g->npipelines > 0) return rule_ring_dx(s);
     const luo_tensor *dy = in_of(s, 0), *q = in_of(s, 3), *k = in_of(s, 4);
     const char *letters = key_letters(s, q, k);
     luo_term terms[3] = {term_of(dy), term_of(q), term_of(k)};

@@ -8,6 +8,7 @@
 #ifndef LUO_CORE_GRAPH_GRAPH_H
 #define LUO_CORE_GRAPH_GRAPH_H
 #include "core/graph/annset.h"
+#include "core/graph/context.h"
 #include "core/graph/program.h"
 
 /* X(kind, name). Kinds up to RESHARD have their annotation given; the rest is deduced. */
@@ -27,8 +28,9 @@
     X(NORM_DW, "norm_dw")     /* dy, x -> dw [, db] */                                     \
     X(ROPE, "rope")           /* q, k -> q', k' */                                         \
     X(ROPE_DX, "rope_dx")                                                                  \
-    X(ATTENTION, "attention") /* q, k, v -> o, row statistics */                           \
-    X(ATTENTION_DX, "attention_dx") /* do, o, statistics, q, k, v -> dq, dk, dv */         \
+    X(ATTENTION, "attention") /* q, k, v [, o, statistics so far] -> o, row statistics */  \
+    X(ATTENTION_DX, "attention_dx") /* do, o, statistics, q, k, v [, dq so far [, dk, dv   \
+                                       that came round]] -> dq, dk, dv */                  \
     X(ACTIVATION, "activation")     /* gate, up -> y, silu(gate); or x -> y */             \
     X(ACTIVATION_DX, "activation_dx") /* dy, gate, up, silu -> dgate, dup; dy, x -> dx */  \
     X(ADD, "add")             /* n summands -> sum */                                      \
@@ -69,7 +71,14 @@ typedef enum luo_form {
     LUO_FORM_STATE,  /* state of the parameter that the next operation makes */
     LUO_FORM_SHARD,  /* the ZeRO-1 cut of it */
     LUO_FORM_SCALAR, /* complete scalar on the place's devices */
-    LUO_FORM_ALL     /* complete scalar on all devices; the operand is one summand a device */
+    LUO_FORM_ALL,    /* complete scalar on all devices; the operand is one summand a device */
+    /* Of attention under context parallelism (core/plan/context.c): */
+    LUO_FORM_HEADS,  /* queries: heads cut among the ranks of a part, tokens whole there */
+    LUO_FORM_KEYS,   /* keys and values on their way there */
+    LUO_FORM_COPIES, /* keys and values there: what the queries of each rank read */
+    LUO_FORM_HOME,   /* results: tokens cut, heads cut by tensor parallelism */
+    LUO_FORM_RING,   /* + j: COPIES after j hops round the ring */
+    LUO_FORMS = LUO_FORM_RING + LUO_CONTEXT_SHARES
 } luo_form;
 enum { LUO_PLACE_EMBEDDING = -1, LUO_PLACE_HEAD = INT32_MAX };
 enum { LUO_DIM_TOKENS = -1 };
@@ -90,6 +99,7 @@ typedef struct luo_op {
     int32_t kind, layer;
     int32_t forward; /* operation whose gradient this is part of; -1: none */
     int32_t phase;   /* luo_phase, set by luo_graph_segment */
+    int32_t ring;    /* attention under context parallelism: step of the ring */
     int32_t nin, nout;
     const int32_t *in, *out;
 } luo_op;
@@ -106,6 +116,11 @@ typedef struct luo_graph {
     int64_t state_bytes; /* of the optimizer's state of one element */
     int32_t ids, labels, exp, row_sum, loss; /* tensors; loss: its running sum */
     bool causal;
+    bool kv_whole; /* as built */
+    /* Context parallelism; npipelines 0: no pipeline cuts sequences. */
+    int32_t npipelines;
+    const luo_context *context;  /* by pipeline */
+    const int32_t *context_rank; /* by device id */
     bool failed; /* out of memory; further additions do nothing */
 } luo_graph;
 
@@ -129,6 +144,8 @@ typedef struct luo_build_opts {
     bool head_apart; /* some pipeline keeps head and embedding on different devices */
     bool kv_whole;   /* key-value heads are not cut: too few of them */
     bool state_apart; /* the optimizer has a layout of its own (hydraulis.md 11) */
+    int32_t ring;     /* parts of the longest ring of context-parallel devices; 0 or 1: none */
+    bool exchanges;   /* some devices exchange heads for tokens around attention */
 } luo_build_opts;
 /* Forward graph of a decoder (llama, gpt), HSPMD 15.3. Annotations are not set.
  * Errors: LUO_EINPUT for other families; LUO_ENOMEM. */

@@ -61,11 +61,67 @@ static void cost_matmul(const look *l, luo_instr *i)
     }
 }
 
+const luo_context *luo_spec_context(const spec *s, int32_t dev)
+{
+    return &s->g->context[s->pipe_of[dev]];
+}
+
+/* Block that has come to the device by step j. */
+static int32_t block_of(const spec *s, int32_t dev, int32_t j)
+{
+    const int32_t parts = luo_context_parts(luo_spec_context(s, dev));
+    return (spec_ring_part(s, dev) - j % parts + parts) % parts;
+}
+
+bool luo_spec_sees(const spec *s, const luo_op *op, int32_t dev)
+{
+    return !s->g->causal || luo_spec_context(s, dev)->zigzag ||
+           block_of(s, dev, op->ring) <= spec_ring_part(s, dev);
+}
+
+int32_t luo_spec_part_differs(const spec *s, int32_t dev)
+{
+    const luo_context *x = luo_spec_context(s, dev);
+    const bool differs =
+        luo_context_parts(x) > 1 && ((s->g->causal && !x->zigzag) || x->share);
+    return differs ? spec_ring_part(s, dev) : -1;
+}
+
+/* Pairs of queries and keys in this step, per head, of all sequences of the micro-batch. The
+ * diagonal counts half, so that the steps add up to the half square of a sequence. */
+static int64_t pairs_of(const look *l, const luo_length *n)
+{
+    const luo_context *x = luo_spec_context(l->s, l->dev);
+    const int64_t s = n->sequence_tokens;
+    const int64_t twice = luo_context_half_pairs(x, s, l->s->g->causal, true, spec_ring_part(l->s, l->dev),
+                                                 block_of(l->s, l->dev, l->op->ring));
+    return s > 0 ? (int64_t)((__int128)twice * n->tokens / (2 * s)) : 0;
+}
+
+/* One step of a ring: 2 products of a query and a key forward, 5 backward. A step that only makes
+ * the zeros that others add to writes them. */
+static void cost_ring(const look *l, luo_instr *i, const spec_dims *d, bool backward)
+{
+    const luo_length *n = &l->s->in->lengths[l->length];
+    const int64_t pairs = pairs_of(l, n), heads = d->dim[1], head = d->dim[2];
+    if (pairs == 0) {
+        stream(i, volume_of(l, l->op->out[1]) * 2 * l->s->g->elem_bytes);
+        return;
+    }
+    i->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
+                             {heads, head, d->dim[0], n->sequence_tokens, l->s->g->causal, pairs}};
+    i->flops = (backward ? 10 : 4) * heads * head * pairs;
+}
+
 /* Fused attention (4.2): the square of each sequence, half of it if causal; backward 2.5 times. */
 static void cost_attention(const look *l, luo_instr *i, int32_t q, bool backward)
 {
     const spec_dims *d = spec_local(l->s, q, l->length, l->dev);
     if (!d) return;
+    if (l->s->g->npipelines > 0 && luo_context_parts(luo_spec_context(l->s, l->dev)) > 1) {
+        cost_ring(l, i, d, backward);
+        return;
+    }
     const luo_length *n = &l->s->in->lengths[l->length];
     const int64_t t = d->dim[0], heads = d->dim[1], head = d->dim[2];
     const int64_t sequence = n->sequence_tokens < t ? n->sequence_tokens : t;

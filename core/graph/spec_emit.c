@@ -71,17 +71,61 @@ static bool has_cells(const emitter *e, int32_t x)
     return d && d->volume > 0;
 }
 
+/* ---- steps of a ring ---- */
+
+/* The first of the operands that this operation goes on with in place: results so far; nin: none. */
+static int32_t first_so_far(const luo_op *op)
+{
+    return op->kind == LUO_OP_ATTENTION ? 3 : op->kind == LUO_OP_ATTENTION_DX ? 6 : op->nin;
+}
+
+/* A result goes on where what was so far lies. -1: there is none. */
+static int32_t so_far(emitter *e, const luo_op *op, int32_t j)
+{
+    const int32_t at = first_so_far(op) + j;
+    const int32_t b = at < op->nin ? luo_spec_buffer(e, op->in[at]) : -1;
+    if (b >= 0) luo_spec_bind(e, op->out[j], b);
+    return b;
+}
+
+/* The step does nothing here: the ring of these devices is shorter, or the keys that came round are
+ * all behind the mask. The first step that sends sums on has to make them, be they zeros. */
+static bool idles(const emitter *e, const luo_op *op)
+{
+    if (op->ring == 0) return false;
+    const luo_context *x = luo_spec_context(e->s, e->dev);
+    if (op->ring >= luo_context_parts(x)) return true;
+    if (op->kind == LUO_OP_ATTENTION_DX && op->ring == 1) return false;
+    return !luo_spec_sees(e->s, op, e->dev);
+}
+
+/* Sums that came from nowhere, as the ring is that of one part: what there is, is the sum. */
+static bool adds_nothing(emitter *e, const luo_op *op, int32_t nin)
+{
+    if (e->s->g->npipelines == 0 || op->kind != LUO_OP_ADD || nin != 1) return false;
+    luo_spec_bind(e, op->out[0], luo_spec_buffer(e, op->in[0]));
+    return true;
+}
+
 static void emit_compute(emitter *e, int32_t o, bool again)
 {
     const luo_op *op = &e->s->g->op[o];
-    int32_t in[8], out[4], nin = 0, nout = 0;
-    assert(op->nin <= 8 && op->nout <= 4);
+    int32_t in[10], out[4], nin = 0, nout = 0;
+    assert(op->nin <= 10 && op->nout <= 4);
+    if (idles(e, op)) {
+        for (int32_t i = 0; i < op->nout; i++) so_far(e, op, i);
+        return;
+    }
     for (int32_t i = 0; i < op->nin; i++) {
         const int32_t b = operand(e, op->in[i]);
         if (b >= 0) in[nin++] = b;
     }
-    for (int32_t i = 0; i < op->nout; i++)
-        if (holds(e, op->out[i])) out[nout++] = result(e, op->out[i], again);
+    if (adds_nothing(e, op, nin)) return;
+    for (int32_t i = 0; i < op->nout; i++) {
+        if (!holds(e, op->out[i])) continue;
+        const int32_t b = so_far(e, op, i);
+        out[nout++] = b >= 0 ? b : result(e, op->out[i], again);
+    }
     if (nout == 0) return;
     luo_instr i = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
     i.recompute = again;
@@ -250,6 +294,9 @@ static int32_t emit_reshard(emitter *e, int32_t o, bool again)
     const spec_move *m = spec_move_of(e->s, o, e->length);
     if (!holds(e, op->in[0]) && !holds(e, op->out[0])) return 0;
     const bool moves = takes_part(e, m);
+    if (!moves && e->s->g->npipelines > 0 && luo_spec_buffer(e, op->in[0]) < 0 &&
+        e->s->g->tensor[op->in[0]].kind == LUO_TENSOR_VALUE)
+        return 0; /* of a step that does nothing here */
     if (again) e->again[op->out[0]] = e->seg;
     ends r = find_ends(e, op, m, again, moves);
     if (e->s->nbuckets && e->s->fused[o]) return 0; /* luo_spec_emit_buckets */

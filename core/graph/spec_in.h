@@ -162,6 +162,16 @@ static inline bool spec_crosses(const spec_class *c, int32_t op)
     return c->vs_in[op] != c->vs_out[op];
 }
 
+/* How the pipeline of a device cuts its sequences. Pre: the device is in one, and the graph says. */
+const luo_context *luo_spec_context(const spec *s, int32_t dev);
+static inline int32_t spec_ring_part(const spec *s, int32_t dev)
+{
+    return s->g->context_rank[dev] / luo_spec_context(s, dev)->inner;
+}
+/* The part, where parts of equal sizes have other work; else -1. */
+int32_t luo_spec_part_differs(const spec *s, int32_t dev);
+/* Do queries of the device see any of the keys that are there in this step of the ring? */
+bool luo_spec_sees(const spec *s, const luo_op *op, int32_t dev);
 /* Cost key and flops of operation o with the local sizes of `dev`. */
 void luo_spec_cost(const spec *s, int32_t o, int32_t length, int32_t dev, luo_instr *i);
 

@@ -60,6 +60,8 @@ static luo_status find_paths(roles *r)
                                 p < 0 ? -1 : r->lengths_of[p]};
         r->path[i] = luo_intern_id(&r->node, key, 4, NULL);
         if (r->path[i] < 0) return luo_err_nomem(s->err);
+        if (p >= 0 && s->g->npipelines > 0)
+            LUO_TRY(walk(r, dev, -2, luo_spec_part_differs(s, dev)));
     }
     for (int32_t t = 0; t < s->table_key.n; t++)
         for (int32_t i = 0; i < s->table[t].n; i++) {

@@ -58,19 +58,19 @@ static void read_recompute(luo_json *j, const luo_json_at *stage, luo_stage *st)
     if (list.v) st->recompute_layers = read_ranges(j, &list, &st->nrecompute);
 }
 
-static void read_shares(luo_json *j, const luo_json_at *stage, luo_stage *st)
+/* Shares of which there have to be `want`; NULL: all alike, or an error. */
+static const uint32_t *read_weights(luo_json *j, const luo_json_at *stage, const char *key,
+                                    const char *width, int32_t want)
 {
     size_t n;
     int32_t count;
-    const luo_json_at at = luo_json_list(j, stage, "shares", 1, &n);
-    if (!at.v || st->ndev % st->context_parallel) return;
+    const luo_json_at at = luo_json_list(j, stage, key, 1, &n);
+    if (!at.v) return NULL;
     const int32_t *v = luo_json_ids(j, &at, 1, 1 << 24, &count);
-    if (count != luo_stage_tp(st)) {
-        luo_json_error(j, &at, false,
-                       "`shares` has %d values; the stage has a tensor-parallel "
-                       "width of %d.",
-                       count, luo_stage_tp(st));
-        return;
+    if (count != want) {
+        luo_json_error(j, &at, false, "`%s` has %d values; the stage has a %s width of %d.", key,
+                       count, width, want);
+        return NULL;
     }
     uint32_t *shares = LUO_NEW_N(j->arena, uint32_t, count);
     bool even = true;
@@ -79,7 +79,28 @@ static void read_shares(luo_json *j, const luo_json_at *stage, luo_stage *st)
         shares[i] = (uint32_t)v[i];
         even = even && v[i] == 1;
     }
-    st->shares = even ? NULL : shares;
+    return even ? NULL : shares;
+}
+
+static void read_shares(luo_json *j, const luo_json_at *stage, luo_stage *st)
+{
+    if (st->ndev % st->context_parallel) return;
+    st->shares = read_weights(j, stage, "shares", "tensor-parallel", luo_stage_tp(st));
+    st->context_shares =
+        read_weights(j, stage, "context_shares", "context-parallel", st->context_parallel);
+}
+
+static void read_context(luo_json *j, const luo_json_at *at, luo_stage *st)
+{
+    static const char *const kinds[] = {"auto", "ring", "a2a", "2d"};
+    static const char *const layouts[] = {"auto", "zigzag", "contiguous"};
+    st->context_parallel =
+        (int32_t)luo_json_int(j, at, "context_parallel", 1, MOST(LUO_Q_DEVICES), 1);
+    st->context_kind =
+        (luo_context_kind)luo_json_word(j, at, "context_kind", kinds, COUNT(kinds), 0);
+    st->context_layout =
+        (luo_context_layout)luo_json_word(j, at, "context_layout", layouts, COUNT(layouts), 0);
+    st->context_inner = (int32_t)luo_json_int(j, at, "context_inner", 1, MOST(LUO_Q_DEVICES), 0);
 }
 
 /* ---- stages and pipelines ---- */
@@ -89,7 +110,8 @@ static void read_stage(luo_json *j, const luo_json_at *at, luo_stage *st)
     static const luo_json_key keys[] = {
         {"layers", true},  {"devices", true},    {"context_parallel", false},
         {"shares", false}, {"recompute", false}, {"embedding", false},
-        {"head", false},   {"experts", false},
+        {"head", false},   {"experts", false},   {"context_kind", false},
+        {"context_layout", false}, {"context_inner", false}, {"context_shares", false},
     };
     static const char *const experts[] = {"tensor", "expert"};
     size_t n;
@@ -99,8 +121,7 @@ static void read_stage(luo_json *j, const luo_json_at *at, luo_stage *st)
     if (layers.v) st->layers = read_ranges(j, &layers, &st->nlayers);
     const luo_json_at dev = luo_json_list(j, at, "devices", 1, &n);
     if (dev.v) st->dev = luo_json_ids(j, &dev, 0, MOST(LUO_Q_DEVICES) - 1, &st->ndev);
-    st->context_parallel =
-        (int32_t)luo_json_int(j, at, "context_parallel", 1, MOST(LUO_Q_DEVICES), 1);
+    read_context(j, at, st);
     read_shares(j, at, st);
     read_recompute(j, at, st);
     st->embedding = luo_json_bool(j, at, "embedding", false);

@@ -50,20 +50,35 @@ static void recompute(luo_str *s, const luo_stage *st)
     luo_str_addc(s, '}');
 }
 
+static void weights(luo_str *s, const char *key, const uint32_t *w, int32_t n)
+{
+    if (!w) return;
+    luo_str_addf(s, ", \"%s\": [", key);
+    for (int32_t i = 0; i < n; i++) luo_str_addf(s, "%s%u", i ? ", " : "", w[i]);
+    luo_str_addc(s, ']');
+}
+
+static void context(luo_str *s, const luo_stage *st)
+{
+    if (st->context_parallel != 1)
+        luo_str_addf(s, ", \"context_parallel\": %d", st->context_parallel);
+    if (st->context_kind)
+        luo_str_addf(s, ", \"context_kind\": \"%s\"", luo_context_kind_name(st->context_kind));
+    if (st->context_inner) luo_str_addf(s, ", \"context_inner\": %d", st->context_inner);
+    if (st->context_layout)
+        luo_str_addf(s, ", \"context_layout\": \"%s\"",
+                     luo_context_layout_name(st->context_layout));
+    weights(s, "context_shares", st->context_shares, st->context_parallel);
+}
+
 static void stage(luo_str *s, const luo_stage *st, bool first, bool last)
 {
     luo_str_add(s, "   {\"layers\": ");
     ranges(s, st->layers, st->nlayers);
     luo_str_add(s, ", \"devices\": ");
     ids(s, st->dev, st->ndev);
-    if (st->context_parallel != 1)
-        luo_str_addf(s, ", \"context_parallel\": %d", st->context_parallel);
-    if (st->shares) {
-        luo_str_add(s, ", \"shares\": [");
-        for (int32_t i = 0; i < luo_stage_tp(st); i++)
-            luo_str_addf(s, "%s%u", i ? ", " : "", st->shares[i]);
-        luo_str_addc(s, ']');
-    }
+    context(s, st);
+    weights(s, "shares", st->shares, luo_stage_tp(st));
     recompute(s, st);
     if (st->embedding != first)
         luo_str_addf(s, ", \"embedding\": %s", st->embedding ? "true" : "false");

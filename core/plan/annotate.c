@@ -7,7 +7,7 @@
 
 #include "core/graph/intern.h"
 
-enum { FORMS = LUO_FORM_ALL + 1 };
+enum { FORMS = LUO_FORMS };
 
 typedef struct placing {
     luo_graph *g;
@@ -55,27 +55,26 @@ static int32_t stage_of_place(const luo_pipeline *pipe, int32_t place)
 /* Query and key-value heads are cut at the same place: exactly, by the shares. */
 static bool heads_fit(const luo_stage *s, int64_t heads)
 {
+    const int32_t tp = luo_stage_tp(s);
     int64_t sum = 0;
-    for (int32_t i = 0; i < s->ndev; i++) sum += s->shares ? s->shares[i] : 1;
-    for (int32_t i = 0; i < s->ndev && sum; i++)
+    for (int32_t i = 0; i < tp; i++) sum += s->shares ? s->shares[i] : 1;
+    for (int32_t i = 0; i < tp && sum; i++)
         if (heads * (int64_t)(s->shares ? s->shares[i] : 1) % sum != 0) return false;
     return sum > 0;
 }
 
-static luo_status check_stage(const luo_plan *p, const luo_model *m, int32_t i, int32_t k,
-                              luo_build_opts *out, luo_err *err)
+static luo_status look_at_context(const luo_plan *p, const luo_model *m, int32_t i,
+                                  luo_build_opts *out, luo_err *err)
 {
-    const luo_stage *s = &p->pipelines[i].stages[k];
-    if (s->context_parallel > 1)
-        return luo_err_part(
-            err,
-            luo_err_set(err, LUO_EINPUT,
-                        "pipeline %d, stage %d: context_parallel %d is not compiled yet; use 1 and "
-                        "a larger tensor-parallel group.",
-                        (int)i, (int)k, (int)s->context_parallel),
-            "/pipelines/%d/stages/%d/context_parallel", (int)i, (int)k);
-    if (m->kv_heads == m->heads || heads_fit(s, m->kv_heads)) return LUO_OK;
-    out->kv_whole = true;
+    const luo_context x = luo_plan_context(p, m->causal, i);
+    const int32_t parts = luo_context_parts(&x);
+    for (int32_t k = 0; k < p->pipelines[i].nstages; k++)
+        if (p->pipelines[i].stages[k].ndev % p->pipelines[i].stages[k].context_parallel)
+            return luo_err_set(err, LUO_EINPUT,
+                               "pipeline %d, stage %d: context_parallel does not divide its "
+                               "devices.", (int)i, (int)k);
+    if (parts > out->ring) out->ring = parts;
+    if (x.inner > 1) out->exchanges = true;
     return LUO_OK;
 }
 
@@ -100,8 +99,10 @@ luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_
     for (int32_t i = 0; i < p->npipelines; i++) {
         const luo_pipeline *pipe = &p->pipelines[i];
         if (embedding_stage(pipe) != head_stage(pipe)) out->head_apart = true;
+        LUO_TRY(look_at_context(p, m, i, out, err));
         for (int32_t k = 0; k < pipe->nstages; k++)
-            LUO_TRY(check_stage(p, m, i, k, out, err));
+            if (m->kv_heads != m->heads && !heads_fit(&pipe->stages[k], m->kv_heads))
+                out->kv_whole = true;
     }
     return LUO_OK;
 }
@@ -135,30 +136,15 @@ static luo_status set_of_place(placing *c, int32_t place, int32_t layers, int32_
     return LUO_OK;
 }
 
-/* Cut on dimension 0 or whole inside each member, and how members share the tensor. */
-static bool form_cuts(const placing *c, luo_form form)
-{
-    return form == LUO_FORM_CUT || (form == LUO_FORM_X && c->p->sequence_parallel);
-}
-
-static int32_t form_top(luo_form form)
-{
-    return form == LUO_FORM_X || form == LUO_FORM_WHOLE ? 0 : LUO_DUP;
-}
-
 static luo_status make_ann(placing *c, int32_t set, luo_form form, int32_t *id)
 {
     const int32_t P = c->p->npipelines, *stage = c->stages.key[set].at;
     luo_grp *grp = LUO_NEW_N(c->scratch, luo_grp, P);
-    luo_ent *ent = LUO_NEW_N(c->scratch, luo_ent, P);
-    if (!grp || !ent) return luo_err_nomem(c->err);
-    for (int32_t i = 0; i < P; i++) {
-        const luo_stage *s = &c->p->pipelines[i].stages[stage[i]];
-        const bool cut = form_cuts(c, form);
-        ent[i] = (luo_ent){cut ? 0 : LUO_DUP, s->ndev, cut ? s->shares : NULL};
-        grp[i] = (luo_grp){s->ndev, s->dev, s->ndev > 0, &ent[i]};
-    }
-    const luo_ann a = {P, P > 1 ? form_top(form) : LUO_H_NONE, false, NULL, grp};
+    if (!grp) return luo_err_nomem(c->err);
+    for (int32_t i = 0; i < P; i++)
+        LUO_TRY(luo_plan_group(c->scratch, c->g, c->p, i, &c->p->pipelines[i].stages[stage[i]],
+                               form, &grp[i], c->err));
+    const luo_ann a = {P, P > 1 ? luo_form_top(form) : LUO_H_NONE, false, NULL, grp};
     LUO_TRY(luo_ann_check(&a, c->err));
     const luo_ann *canonical = luo_ann_canonical(c->scratch, &a);
     if (!canonical) return luo_err_nomem(c->err);
@@ -381,8 +367,36 @@ static luo_status annotate(placing *c)
     return luo_graph_deduce(g, 0, c->err);
 }
 
+/* How every pipeline cuts its sequences, and which rank of that each device is. */
+static luo_status tell_context(luo_graph *g, const luo_plan *p, luo_err *err)
+{
+    int32_t most = 0;
+    if (!luo_plan_has_context(p)) return LUO_OK;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
+            const luo_stage *s = &p->pipelines[i].stages[k];
+            for (int32_t d = 0; d < s->ndev; d++)
+                if (s->dev[d] > most) most = s->dev[d];
+        }
+    luo_context *x = LUO_NEW_N(g->arena, luo_context, p->npipelines);
+    int32_t *rank = LUO_NEW_N(g->arena, int32_t, (int64_t)most + 1);
+    if (!x || !rank) return luo_err_nomem(err);
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        x[i] = luo_plan_context(p, g->causal, i);
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
+            const luo_stage *s = &p->pipelines[i].stages[k];
+            for (int32_t d = 0; d < s->ndev; d++) rank[s->dev[d]] = d / luo_stage_tp(s);
+        }
+    }
+    g->npipelines = p->npipelines;
+    g->context = x;
+    g->context_rank = rank;
+    return LUO_OK;
+}
+
 luo_status luo_plan_annotate(luo_graph *g, const luo_plan *p, luo_err *err)
 {
+    LUO_TRY(tell_context(g, p, err));
     placing c = {.g = g, .p = p, .err = err, .scratch = luo_arena_new(1 << 16)};
     if (!c.scratch) return luo_err_nomem(err);
     luo_intern_init(&c.stages, c.scratch);

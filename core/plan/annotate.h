@@ -5,12 +5,17 @@
 #include "core/plan/plan.h"
 
 /* What the builder has to know of the plan: key-value heads cut or whole, head apart or not.
- * Errors: LUO_EINPUT for what cannot be compiled (zero 2 and 3, context_parallel). */
+ * Errors: LUO_EINPUT for what cannot be compiled (zero 2 and 3). */
 luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_opts *out,
                                luo_err *err);
 /* Annotates leaves and Reshards, raw annotations of the plan included, and deduces the forward
  * part. Errors: LUO_EINPUT, LUO_EDEDUCE, LUO_EPARSE; LUO_ENOMEM. */
 luo_status luo_plan_annotate(luo_graph *g, const luo_plan *p, luo_err *err);
+/* What a form is inside pipeline i, on stage s, and across pipelines (hspmd key of the top level).
+ * Errors: LUO_ENOMEM. Owner: arena; not canonical. */
+luo_status luo_plan_group(luo_arena *arena, const luo_graph *g, const luo_plan *p, int32_t i,
+                          const luo_stage *s, luo_form form, luo_grp *out, luo_err *err);
+int32_t luo_form_top(luo_form form);
 /* Raw annotation of a Reshard made by differentiation; ctx: luo_annotate_raw. */
 typedef struct luo_annotate_raw {
     luo_graph *g;

@@ -48,6 +48,11 @@ static luo_length length_of(const compiler *c, int32_t pipeline, int32_t micro_b
     if (sum > 0) l = (luo_length){sum, (int64_t)(squares / (double)sum + 0.5)};
     if (pipe->micro_batch_tokens) l.tokens = pipe->micro_batch_tokens[micro_batch];
     if (l.sequence_tokens > l.tokens) l.sequence_tokens = l.tokens;
+    const int64_t multiple = luo_plan_context_multiple(c->p, c->m->causal, pipeline);
+    if (multiple == 1) return l;
+    l.tokens = luo_plan_padded(l.tokens, fixed, multiple);
+    l.sequence_tokens = luo_context_pad(l.sequence_tokens, multiple);
+    if (l.sequence_tokens > l.tokens) l.sequence_tokens = l.tokens;
     return l;
 }
 

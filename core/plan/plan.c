@@ -18,6 +18,77 @@ int32_t luo_stage_tp(const luo_stage *st)
     return st->ndev / st->context_parallel;
 }
 
+/* ---- context parallelism ---- */
+
+const char *luo_context_kind_name(luo_context_kind k)
+{
+    static const char *const names[] = {"auto", "ring", "a2a", "2d"};
+    return names[k];
+}
+
+const char *luo_context_layout_name(luo_context_layout l)
+{
+    static const char *const names[] = {"auto", "zigzag", "contiguous"};
+    return names[l];
+}
+
+luo_context luo_plan_context(const luo_plan *p, bool causal, int32_t i)
+{
+    const luo_stage *s = &p->pipelines[i].stages[0];
+    luo_context x = {.c = s->context_parallel, .inner = 1, .share = s->context_shares};
+    if (s->context_kind == LUO_CONTEXT_A2A) x.inner = x.c;
+    if (s->context_kind == LUO_CONTEXT_2D && s->context_inner > 0) x.inner = s->context_inner;
+    x.zigzag = s->context_layout == LUO_LAYOUT_ZIGZAG ||
+               (s->context_layout == LUO_LAYOUT_AUTO && causal && x.inner < x.c);
+    return x;
+}
+
+bool luo_plan_has_context(const luo_plan *p)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++)
+            if (p->pipelines[i].stages[k].context_parallel > 1) return true;
+    return false;
+}
+
+static int64_t least_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y) {
+        const int64_t r = x % y;
+        x = y;
+        y = r;
+    }
+    return a / x * b;
+}
+
+/* What one token range is cut into among the tensor-parallel ranks of a stage: by the shares where
+ * activations are cut, evenly where keys and values are. */
+static int64_t tensor_cut(const luo_stage *s)
+{
+    int64_t sum = 0;
+    const int32_t tp = luo_stage_tp(s);
+    for (int32_t k = 0; k < tp; k++) sum += s->shares ? s->shares[k] : 1;
+    return least_multiple(sum, tp);
+}
+
+int64_t luo_plan_context_multiple(const luo_plan *p, bool causal, int32_t i)
+{
+    const luo_context x = luo_plan_context(p, causal, i);
+    int64_t cuts = 1;
+    if (!luo_context_is_on(&x)) return 1;
+    for (int32_t k = 0; k < p->pipelines[i].nstages; k++)
+        cuts = least_multiple(cuts, tensor_cut(&p->pipelines[i].stages[k]));
+    if (x.inner == 1 && !p->sequence_parallel) cuts = 1;
+    return cuts * luo_context_multiple(&x);
+}
+
+int64_t luo_plan_padded(int64_t tokens, int64_t row_tokens, int64_t multiple)
+{
+    if (row_tokens < 1 || tokens % row_tokens) return luo_context_pad(tokens, multiple);
+    return tokens / row_tokens * luo_context_pad(row_tokens, multiple);
+}
+
 /* ---- canonical text: keys sorted, no blanks, every default written out ---- */
 
 typedef struct sink { /* into s, or into the hash alone when s is NULL */
@@ -88,10 +159,39 @@ static void put_shares(sink *o, const luo_stage *st)
     put(o, "]}");
 }
 
+/* What is at its default is no part of the form, so plans from before these keys keep their hash. */
+static void put_context(sink *o, const luo_stage *st)
+{
+    put(o, "{");
+    if (st->context_inner) {
+        put(o, "\"context_inner\":");
+        put_int(o, st->context_inner);
+        put(o, ",");
+    }
+    if (st->context_kind) {
+        put(o, "\"context_kind\":");
+        put_text(o, luo_context_kind_name(st->context_kind));
+        put(o, ",");
+    }
+    if (st->context_layout) {
+        put(o, "\"context_layout\":");
+        put_text(o, luo_context_layout_name(st->context_layout));
+        put(o, ",");
+    }
+    put(o, "\"context_parallel\":");
+    put_int(o, st->context_parallel);
+    if (!st->context_shares) return;
+    put(o, ",\"context_shares\":[");
+    for (int32_t i = 0; i < st->context_parallel; i++) {
+        if (i) put(o, ",");
+        put_int(o, st->context_shares[i]);
+    }
+    put(o, "]");
+}
+
 static void put_stage(sink *o, const luo_stage *st)
 {
-    put(o, "{\"context_parallel\":");
-    put_int(o, st->context_parallel);
+    put_context(o, st);
     put(o, ",\"devices\":");
     put_ids(o, st->dev, st->ndev);
     put(o, ",\"embedding\":");

@@ -5,6 +5,7 @@
 #include "core/base/work.h"
 #include "core/cost/cluster.h"
 #include "core/graph/bucket.h"
+#include "core/graph/context.h"
 #include "core/graph/sched.h"
 
 typedef enum luo_recompute {
@@ -12,6 +13,19 @@ typedef enum luo_recompute {
     LUO_RECOMPUTE_SELECTIVE,
     LUO_RECOMPUTE_FULL
 } luo_recompute;
+
+typedef enum luo_context_kind { /* how context-parallel devices exchange */
+    LUO_CONTEXT_AUTO,           /* a ring */
+    LUO_CONTEXT_RING,           /* keys and values go round */
+    LUO_CONTEXT_A2A,            /* heads for tokens and back */
+    LUO_CONTEXT_2D              /* a2a among context_inner neighbours, a ring of such parts */
+} luo_context_kind;
+
+typedef enum luo_context_layout {
+    LUO_LAYOUT_AUTO, /* zigzag if the model is causal and it is no a2a, else contiguous */
+    LUO_LAYOUT_ZIGZAG,
+    LUO_LAYOUT_CONTIGUOUS
+} luo_context_layout;
 
 typedef struct luo_range {
     int32_t lo, hi; /* layers lo <= l < hi */
@@ -23,6 +37,10 @@ typedef struct luo_stage {
     int32_t ndev;
     const int32_t *dev; /* context-parallel index outermost, then tensor-parallel index */
     int32_t context_parallel;
+    luo_context_kind context_kind;
+    luo_context_layout context_layout;
+    int32_t context_inner;          /* 2d: neighbours; else 0 */
+    const uint32_t *context_shares; /* context_parallel values; NULL: all 1 */
     const uint32_t *shares; /* tp values; NULL: all 1. tp = ndev / context_parallel */
     luo_recompute recompute;
     int32_t nrecompute; /* ranges; 0: the whole stage */
@@ -81,6 +99,21 @@ typedef struct luo_plan {
 const char *luo_recompute_name(luo_recompute r);
 /* Tensor-parallel width of a stage. Pre: context_parallel >= 1. */
 int32_t luo_stage_tp(const luo_stage *st);
+
+/* "auto" "ring" "a2a" "2d"; "auto" "zigzag" "contiguous". */
+const char *luo_context_kind_name(luo_context_kind k);
+const char *luo_context_layout_name(luo_context_layout l);
+/* How pipeline i cuts its sequences; its stages do it alike (luo_plan_check). Shares are the
+ * plan's. */
+luo_context luo_plan_context(const luo_plan *p, bool causal, int32_t i);
+bool luo_plan_has_context(const luo_plan *p); /* does any pipeline cut sequences? */
+/* What every sequence of pipeline i is padded to a multiple of: the cut among context-parallel
+ * ranks is exact then, and so is a further one among the tensor-parallel ranks of each stage.
+ * 1 without context parallelism. */
+int64_t luo_plan_context_multiple(const luo_plan *p, bool causal, int32_t i);
+/* Tokens of a micro-batch of `tokens` with its pads: rows of row_tokens each, or one row of its own
+ * length if it is no multiple. */
+int64_t luo_plan_padded(int64_t tokens, int64_t row_tokens, int64_t multiple);
 
 /* Canonical text (conventions.md 6) appended to s; the hash is FNV-1a over it, made without
  * memory. Names, meta and pinned pointers are no part of it. */

@@ -32,6 +32,8 @@ static const luo_stage *stages(copier *c, const luo_stage *from, int32_t n)
         to[i].layers = block(c, from[i].layers, from[i].nlayers, sizeof(luo_range));
         to[i].dev = block(c, from[i].dev, from[i].ndev, sizeof(int32_t));
         to[i].shares = block(c, from[i].shares, luo_stage_tp(&from[i]), sizeof(uint32_t));
+        to[i].context_shares =
+            block(c, from[i].context_shares, from[i].context_parallel, sizeof(uint32_t));
         to[i].recompute_layers =
             block(c, from[i].recompute_layers, from[i].nrecompute, sizeof(luo_range));
     }

@@ -129,7 +129,7 @@ luo_status gpu_batch_open(luo_job *j, luo_err *err)
         d->step[i] = -1;
     }
     point(j);
-    d->scratch = luo_arena_alloc(j->arena, luo_batch_bytes(j->bound.longest));
+    d->scratch = luo_arena_alloc(j->arena, luo_batch_bytes(&j->bound.batch, j->bound.longest));
     return d->scratch ? LUO_OK : luo_err_nomem(err);
 }
 

@@ -192,8 +192,19 @@ static luo_status make_slab(luo_job *j, luo_err *err)
 }
 
 /* Communicators come first: all ranks take part in making them, whatever happens to one later. */
+/* The same on all ranks: they have one plan. */
+static luo_status refuse(const luo_plan *p, luo_err *err)
+{
+    if (!luo_plan_has_context(p)) return LUO_OK;
+    return luo_err_set(err, LUO_EUNSUP,
+                       "plan `%s` cuts sequences among devices (`context_parallel`), for which "
+                       "backend cuda has no attention kernels; run it on host, or simulate it.",
+                       p->name);
+}
+
 static luo_status bind(luo_job *j, const luo_programs *set, const luo_recipe *recipe, luo_err *err)
 {
+    LUO_TRY(refuse(recipe->plan, err));
     LUO_TRY(gpu_comms_bind(j->x->comms, set, err));
     LUO_TRY(luo_bind(j->arena, &j->x->config, set, recipe, &j->bound, err));
     if (!j->bound.program) return gpu_state_bind(j, err); /* none lies here */

@@ -30,29 +30,49 @@ size_t host_attention_work(const luo_job *j)
         if (!op->heads) continue;
         const int32_t whole[2] = {0, (int32_t)op->rows};
         const luo_documents one = {1, whole};
-        const size_t n =
-            j->x->k->attention_work(op->rows, op->heads, &one, op->kind == LUO_OP_ATTENTION_DX);
+        const bool back = op->kind == LUO_OP_ATTENTION_DX;
+        const size_t n = op->block
+                             ? j->x->k->block_work(op->block, op->heads, back)
+                             : j->x->k->attention_work(op->rows, op->heads, &one, back);
         if (n > most) most = n;
     }
     return most;
 }
 
+static luo_block block_of(const luo_rank *r, const luo_bound_op *op)
+{
+    luo_block b = *op->block;
+    b.runs = &r->mb.runs;
+    return b;
+}
+
 void host_run_attention(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
-    r->x->k->attention(op->rows, op->heads, &r->mb.docs, host_buf(r, i->in[0], task),
-                       host_buf(r, i->in[1], task), host_buf(r, i->in[2], task),
-                       host_buf(r, i->out[0], task), host_buf(r, i->out[1], task),
-                       r->job->attention_work);
+    void *q = host_buf(r, i->in[0], task), *k = host_buf(r, i->in[1], task);
+    void *v = host_buf(r, i->in[2], task), *o = host_buf(r, i->out[0], task);
+    void *rows = host_buf(r, i->out[1], task), *work = r->job->attention_work;
+    if (!op->block) {
+        r->x->k->attention(op->rows, op->heads, &r->mb.docs, q, k, v, o, rows, work);
+        return;
+    }
+    const luo_block b = block_of(r, op);
+    r->x->k->attention_block(&b, op->heads, q, k, v, o, rows, work);
 }
 
 void host_run_attention_dx(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     const void *in[6];
-    void *out[3];
+    void *out[3], *work = r->job->attention_work;
     for (int32_t k = 0; k < 6; k++) in[k] = host_buf(r, i->in[k], task);
     for (int32_t k = 0; k < 3; k++) out[k] = host_buf(r, i->out[k], task);
-    r->x->k->attention_dx(op->rows, op->heads, &r->mb.docs, in[0], in[1], in[2], in[3], in[4],
-                          in[5], out[0], out[1], out[2], r->job->attention_work);
+    if (!op->block) {
+        r->x->k->attention_dx(op->rows, op->heads, &r->mb.docs, in[0], in[1], in[2], in[3], in[4],
+                              in[5], out[0], out[1], out[2], work);
+        return;
+    }
+    const luo_block b = block_of(r, op);
+    r->x->k->attention_block_dx(&b, op->heads, in[0], in[1], in[2], in[3], in[4], in[5], out[0],
+                                out[1], out[2], work);
 }

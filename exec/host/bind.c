@@ -120,7 +120,7 @@ static luo_status make_memory(luo_job *j, luo_err *err)
 {
     j->slab_bytes = j->b.layout.bytes;
     j->slab = zeroed(j->slab_bytes);
-    j->batch_memory = luo_arena_alloc(j->arena, luo_batch_bytes(j->b.longest));
+    j->batch_memory = luo_arena_alloc(j->arena, luo_batch_bytes(&j->b.batch, j->b.longest));
     j->attention_work = zeroed((int64_t)host_attention_work(j));
     return j->slab && j->batch_memory && j->attention_work ? LUO_OK : luo_err_nomem(err);
 }

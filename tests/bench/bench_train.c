@@ -89,10 +89,10 @@ static void write_batches(luo_arena *a, const luo_corpus *c, const luo_plan *pla
 {
     luo_err err = {0};
     luo_batch_shape shape;
-    if (luo_batch_shape_of(a, plan, plan->sequence_tokens, &shape, &err) != LUO_OK)
+    if (luo_batch_shape_of(a, plan, true, plan->sequence_tokens, &shape, &err) != LUO_OK)
         luo_bench_fail("%s", err.text);
     FILE *f = file("batches.i32", "wb");
-    void *memory = luo_arena_alloc(a, luo_batch_bytes(TOKENS));
+    void *memory = luo_arena_alloc(a, luo_batch_bytes(&shape, TOKENS));
     for (int64_t step = 0; memory && step < ALL; step++) {
         luo_micro_batch mb;
         luo_batch_fill(c, &shape, step, 0, 0, memory, &mb);

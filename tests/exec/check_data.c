@@ -127,7 +127,7 @@ static const luo_batch_shape *finish_shape(shape_maker *m, int32_t npipelines, i
         m->at[i] = m->tokens[i];
         for (int32_t k = 0; k < m->nmicro[i]; k++) total += m->tokens[i][k];
     }
-    m->shape = (luo_batch_shape){npipelines, m->nmicro, m->at, row, total};
+    m->shape = (luo_batch_shape){npipelines, m->nmicro, m->at, row, total, NULL, NULL};
     return &m->shape;
 }
 
@@ -166,7 +166,7 @@ static void check_step(const luo_corpus *c, const ring *r, uint64_t seed,
     for (int32_t i = 0; i < shape->npipelines; i++)
         for (int32_t k = 0; k < shape->nmicro[i]; k++) {
             luo_micro_batch got;
-            const size_t bytes = luo_batch_bytes(shape->tokens[i][k]);
+            const size_t bytes = luo_batch_bytes(shape, shape->tokens[i][k]);
             ((char *)memory)[bytes] = 77;
             luo_batch_fill(c, shape, step, i, k, memory, &got);
             ck_assert_int_eq(((char *)memory)[bytes], 77);
@@ -459,14 +459,14 @@ START_TEST(shape_of_a_plan)
     pipes[1].micro_batch_sequences = 2;
     p->assignment = given;
     p->nassignment = 3;
-    ck_assert_int_eq(luo_batch_shape_of(arena, p, 0, &s, &err), LUO_OK);
+    ck_assert_int_eq(luo_batch_shape_of(arena, p, true, 0, &s, &err), LUO_OK);
     ck_assert(s.npipelines == 2 && s.nmicro[0] == 2 && s.nmicro[1] == 3 && s.row_tokens == 4096);
     ck_assert(s.tokens[0][0] == 100 && s.tokens[0][1] == 4096);
     ck_assert(s.tokens[1][0] == 5 && s.tokens[1][1] == 8192 && s.tokens[1][2] == 100);
     ck_assert_int_eq(s.total_tokens, 100 + 4096 + 5 + 8192 + 100);
-    ck_assert_int_eq(luo_batch_shape_of(arena, p, 16, &s, &err), LUO_OK);
+    ck_assert_int_eq(luo_batch_shape_of(arena, p, true, 16, &s, &err), LUO_OK);
     ck_assert(s.row_tokens == 16 && s.tokens[1][1] == 32 && s.tokens[0][0] == 100);
-    ck_assert_int_eq(luo_batch_shape_of(arena, p, INT64_C(1) << 30, &s, &err), LUO_E2BIG);
+    ck_assert_int_eq(luo_batch_shape_of(arena, p, true, INT64_C(1) << 30, &s, &err), LUO_E2BIG);
     ck_assert_str_eq(err.text, "micro-batch 1 of pipeline 1 has 2147483648 tokens; below 2^31 are "
                                "expected.");
     luo_arena_free(arena);

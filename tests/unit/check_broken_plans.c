@@ -102,9 +102,30 @@ static const struct {
      "`0` in `shares`; a whole number above 0 is expected."},
     {small, {"\"devices\":[2,3]", "\"devices\":[2,3],\"context_parallel\":3"}, CHECK, LUO_EINPUT,
      6, 55, "`context_parallel` is 3; it must divide the 2 devices of the stage."},
-    {small, {"\"devices\":[2,3]", "\"devices\":[2,3],\"context_parallel\":2"}, COMPILE, LUO_EINPUT,
-     6, 55, "pipeline 0, stage 1: context_parallel 2 is not compiled yet; use 1 and a larger "
-            "tensor-parallel group."},
+    {small, {"\"devices\":[2,3]", "\"devices\":[2,3],\"context_parallel\":2"}, CHECK, LUO_EINPUT,
+     6, 2, "stage 1 cuts sequences otherwise than stage 0 of pipeline 0; context parallelism is "
+           "alike in all stages of a pipeline."},
+    {small, {"\"devices\":[4,5]", "\"devices\":[4,5],\"context_kind\":\"ring\""}, CHECK,
+     LUO_EINPUT, 7, 79,
+     "`context_kind` means nothing with `context_parallel` 1; leave it out."},
+    {small, {"\"devices\":[6]",
+             "\"devices\":[6,7],\"context_parallel\":2,\"context_inner\":2"},
+     CHECK, LUO_EINPUT, 8, 73,
+     "`context_inner` is given, but `context_kind` is `auto`; only `2d` has it."},
+    {small, {"\"devices\":[6]",
+             "\"devices\":[6,7],\"context_parallel\":2,\"context_kind\":\"2d\""},
+     CHECK, LUO_EINPUT, 8, 72,
+     "`context_kind` `2d` with `context_inner` 0; a divisor of `context_parallel` 2 between 1 and "
+     "it is expected."},
+    {small, {"\"devices\":[6]", "\"devices\":[6,7],\"context_parallel\":2,"
+             "\"context_shares\":[63,2]"}, CHECK, LUO_EINPUT, 8, 74,
+     "sequences are cut into 65 shares; up to 64 are expected."},
+    {small, {"\"devices\":[6]", "\"devices\":[6,7],\"context_parallel\":2,"
+             "\"context_shares\":[1,2,3]"}, READ, LUO_EINPUT, 8, 74,
+     "`context_shares` has 3 values; the stage has a context-parallel width of 2."},
+    {large, {"[[0,16]],\"devices\":[0,1,2,3]", "[[0,16]],\"devices\":[0,1,2,3],\"shares\":[31,1],"
+             "\"context_parallel\":2,\"context_kind\":\"a2a\""}, CHECK, LUO_EINPUT, 5, 121,
+     "`context_parallel` 2: a2a needs 2 query heads a tensor rank, not 1; use ring."},
     /* micro-batches, schedule, chunks */
     {small, {"\"micro_batches\":4", "\"micro_batches\":0"}, READ, LUO_EINPUT, 5, 18,
      "`micro_batches` is `0`; a whole number above 0 is expected."},

@@ -387,7 +387,7 @@ typedef struct edit { /* what is wrong with the plan or the model */
 static const edit refused[] = {
     {.says = "zero 2 is not compiled", .zero = 2},
     {.says = "zero 3 is not compiled", .zero = 3},
-    {.says = "pipeline 0, stage 0: context_parallel 2 is not compiled yet", .cp = 2},
+    {.says = "pipeline 0, stage 0: context_parallel does not divide its devices", .cp = 2},
     {.says = "the plan has 2 layers, the model `test-llama` 3.", .layers = 1},
     {.says = "is of family bert, for which no program is built yet", .family = LUO_FAMILY_BERT},
     {.says = "is of family moe, for which no program is built yet", .family = LUO_FAMILY_MOE},
