@@ -41,8 +41,8 @@ typedef struct luo_batch_shape { /* of a step under a plan */
     const luo_context *context;
     const int64_t *multiple; /* every row is padded to a multiple */
 } luo_batch_shape;
-/* sequence_tokens 0: the plan's. Tokens are those of the data, without pads. Errors: LUO_E2BIG a micro-batch of 2^31 tokens or more;
- * LUO_ENOMEM. Owner: arena. */
+/* sequence_tokens 0: the plan's. Tokens are those of the data, without pads. Errors: LUO_E2BIG a
+ * micro-batch of 2^31 tokens or more; LUO_ENOMEM. Owner: arena. */
 luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, bool causal,
                               int64_t sequence_tokens, luo_batch_shape *out, luo_err *err);
 /* Tokens of a micro-batch with its pads. */
@@ -59,8 +59,8 @@ typedef struct luo_micro_batch { /* arrays of `tokens`; labels -1: no target */
  * rows, those of rank 1, and so on (core/graph/context.h); pads stand last in their row, have id 0,
  * position 0 and no target.
  * The next token of the same document is the label; the last of a document has none.
- * Pre: step >= 0; memory is the caller's, aligned for int32_t, at least luo_batch_bytes(shape, tokens)
- * for as many tokens with pads.
+ * Pre: step >= 0; memory is the caller's, aligned for int32_t, at least luo_batch_bytes(shape,
+ * tokens) for as many tokens with pads.
  * Cost: O(tokens), whatever the step. */
 size_t luo_batch_bytes(const luo_batch_shape *shape, int64_t tokens);
 void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,

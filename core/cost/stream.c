@@ -46,7 +46,8 @@ static luo_status attention_key(const luo_profile *p, const luo_stack *stack,
     const int64_t each = key->a[3] > 0 ? key->a[3] : key->a[2];
     const luo_attention a = {.heads = key->a[0], .head_dim = key->a[1],
                              .sequences = each > 0 ? key->a[2] / each : 0, .tokens = each,
-                             .rest = each > 0 ? key->a[2] % each : 0, .causal = key->a[4] != 0, .pairs = key->a[5]};
+                             .rest = each > 0 ? key->a[2] % each : 0, .causal = key->a[4] != 0,
+                             .pairs = key->a[5]};
     const bool backward = key->kind == LUO_COST_ATTENTION_B;
     if (stack->attention_fused) return luo_cost_attention(p, dtype, &a, backward, seconds, err);
     return luo_cost_attention_unfused(p, dtype, &a, backward, seconds, err);

@@ -371,7 +371,7 @@ static bool same_devices(const luo_ann *a, const luo_ann *b)
     return true;
 }
 
-/* Summands of which there are copies too: a part of the sum for each of them is no reduce-scatter. */
+/* Summands of which there are copies too: a part of the sum for each is no reduce-scatter. */
 static bool sums_of_copies(const luo_ann *a)
 {
     for (int32_t u = 0; u < a->u; u++)

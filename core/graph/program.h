@@ -54,9 +54,9 @@ const char *luo_coll_name(luo_coll c);
 typedef enum luo_cost_kind {
     LUO_COST_NONE,
     LUO_COST_GEMM,       /* a: m, n, k, batch, element bytes, misaligned (0/1) */
-    LUO_COST_ATTENTION_F, /* a: query heads here, head_dim, tokens, sequence tokens, causal, pairs; the
-                             micro-batch is tokens / sequence tokens sequences of that length. Pairs
-                             above 0: a step of a ring, so many of a query and a key per head */
+    LUO_COST_ATTENTION_F, /* a: query heads here, head_dim, tokens, sequence tokens, causal, pairs;
+                             the micro-batch is tokens / sequence tokens sequences of that length.
+                             Pairs above 0: a step of a ring, so many of a query and a key a head */
     LUO_COST_ATTENTION_B,
     LUO_COST_STREAM,     /* a: bytes moved; one kernel */
     LUO_COST_OPTIMIZER   /* a: parameters updated here, bytes per parameter */

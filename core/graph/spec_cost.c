@@ -93,8 +93,8 @@ static int64_t pairs_of(const look *l, const luo_length *n)
 {
     const luo_context *x = luo_spec_context(l->s, l->dev);
     const int64_t s = n->sequence_tokens;
-    const int64_t twice = luo_context_half_pairs(x, s, l->s->g->causal, true, spec_ring_part(l->s, l->dev),
-                                                 block_of(l->s, l->dev, l->op->ring));
+    const int32_t q = spec_ring_part(l->s, l->dev), k = block_of(l->s, l->dev, l->op->ring);
+    const int64_t twice = luo_context_half_pairs(x, s, l->s->g->causal, true, q, k);
     return s > 0 ? (int64_t)((__int128)twice * n->tokens / (2 * s)) : 0;
 }
 

@@ -73,7 +73,7 @@ static bool has_cells(const emitter *e, int32_t x)
 
 /* ---- steps of a ring ---- */
 
-/* The first of the operands that this operation goes on with in place: results so far; nin: none. */
+/* The first of the operands that the operation goes on with in place: results so far; nin: none. */
 static int32_t first_so_far(const luo_op *op)
 {
     return op->kind == LUO_OP_ATTENTION ? 3 : op->kind == LUO_OP_ATTENTION_DX ? 6 : op->nin;

@@ -162,7 +162,7 @@ static inline bool spec_crosses(const spec_class *c, int32_t op)
     return c->vs_in[op] != c->vs_out[op];
 }
 
-/* How the pipeline of a device cuts its sequences. Pre: the device is in one, and the graph says. */
+/* How the pipeline of a device cuts its sequences. Pre: the device is in one, the graph says. */
 const luo_context *luo_spec_context(const spec *s, int32_t dev);
 static inline int32_t spec_ring_part(const spec *s, int32_t dev)
 {

@@ -1,8 +1,8 @@
 /* core/plan/context.c: what a form is inside one pipeline (HSPMD 15.3), with its tokens cut among
  * context-parallel ranks.
  *
- * A stage has c ranks of t tensor-parallel devices. Ranks lie in parts of `inner` neighbours. Around
- * attention the ranks of a part exchange heads for tokens, each of them computing some heads of
+ * A stage has c ranks of t tensor-parallel devices. Ranks lie in parts of `inner` neighbours.
+ * Around attention the ranks of a part exchange heads for tokens, each of them computing some heads of
  * every tensor rank; parts pass keys and values on in a ring. Which key-value heads a rank gets,
  * the first that fits: as many as there are ranks (cut alike), one that neighbours share, all.
  */

@@ -159,7 +159,7 @@ static void put_shares(sink *o, const luo_stage *st)
     put(o, "]}");
 }
 
-/* What is at its default is no part of the form, so plans from before these keys keep their hash. */
+/* What is at its default is no part of the form: plans from before these keys keep their hash. */
 static void put_context(sink *o, const luo_stage *st)
 {
     put(o, "{");
