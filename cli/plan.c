@@ -21,7 +21,7 @@ static luo_status size(const luo_args *a, const char *name, const char *alias, i
     return LUO_OK;
 }
 
-static luo_status read_zero(const luo_args *a, int32_t *out, luo_err *err)
+static luo_status read_zero(const luo_args *a, int32_t most, int32_t *out, luo_err *err)
 {
     static const char *const names[] = {"zero", "use-distributed-optimizer",
                                         "no-distributed-optimizer"};
@@ -34,14 +34,14 @@ static luo_status read_zero(const luo_args *a, int32_t *out, luo_err *err)
                                given, names[i]);
         given = names[i];
     }
-    LUO_TRY(luo_args_int(a, "zero", -1, 0, 1, &zero, err));
+    LUO_TRY(luo_args_int(a, "zero", -1, 0, most, &zero, err));
     if (given == names[1]) zero = 1;
     if (given == names[2]) zero = 0;
     *out = (int32_t)zero;
     return LUO_OK;
 }
 
-luo_status luo_plan_sizes(luo_cli *cli, luo_uniform_opts *o, luo_err *err)
+luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *o, luo_err *err)
 {
     static const char *const how[] = {"none", "selective", "full"};
     const luo_args *a = &cli->args;
@@ -56,7 +56,8 @@ luo_status luo_plan_sizes(luo_cli *cli, luo_uniform_opts *o, luo_err *err)
     LUO_TRY(size(a, "pp", "pipeline-model-parallel-size", 4096, &o->pp, err));
     LUO_TRY(size(a, "dp", "data-parallel-size", 1 << 17, &o->dp, err));
     LUO_TRY(luo_args_choice(a, "recompute-granularity", -1, how, 3, &recompute, err));
-    LUO_TRY(read_zero(a, &o->zero, err));
+    o->zero_most = searched ? 3 : 1;
+    LUO_TRY(read_zero(a, o->zero_most, &o->zero, err));
     o->micro_batch_sequences = (int32_t)b;
     o->recompute = recompute;
     o->sequence_parallel = !luo_args_has(a, "no-sequence-parallel");

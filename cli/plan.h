@@ -14,7 +14,7 @@ luo_status luo_plan_malleus_run(luo_cli *cli, luo_err *err);
 
 /* Sizes and modes of a uniform plan from the options, Megatron's names and ours. `--dp auto`, which
  * is for malleus, leaves dp open. */
-luo_status luo_plan_sizes(luo_cli *cli, luo_uniform_opts *o, luo_err *err);
+luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *o, luo_err *err);
 /* File of the plan of this rank, from --out. NULL: out of memory. */
 const char *luo_plan_file(luo_cli *cli, int32_t rank);
 /* Writes it, unless the file exists and --force is not given. */

@@ -236,7 +236,7 @@ luo_status luo_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err)
     c->job.prev = c->prev;
     LUO_TRY(check_tp(cli, c->cluster, err));
     c->job.dp_auto = strcmp(luo_args_get(&cli->args, "dp", ""), "auto") == 0;
-    LUO_TRY(luo_plan_sizes(cli, &o, err));
+    LUO_TRY(luo_plan_sizes(cli, false, &o, err));
     LUO_TRY(read_batch(cli, c, &o, own, err));
     if (own) base = c->prev;
     else if (o.tp && o.pp && o.dp) LUO_TRY(build(cli, c, &o, &base, err));

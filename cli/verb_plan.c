@@ -82,7 +82,7 @@ static luo_status plan_uniform(luo_cli *cli, luo_err *err)
     int64_t top;
     LUO_TRY(refuse_others(cli, err));
     LUO_TRY(luo_args_int(&cli->args, "top", 1, 1, 1000, &top, err));
-    LUO_TRY(luo_plan_sizes(cli, &o, err));
+    LUO_TRY(luo_plan_sizes(cli, true, &o, err));
     LUO_TRY(luo_cli_model(cli, &model));
     LUO_TRY(luo_cli_cluster(cli, &cluster));
     LUO_TRY(luo_cli_stack(cli, &stack));

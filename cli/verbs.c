@@ -94,7 +94,7 @@ static const luo_option plan_options[] = {
     {"tp", "N", "tensor parallelism (search)"},
     {"pp", "N", "pipeline stages (search)"},
     {"dp", "N", "pipelines (search); malleus: auto tries one more too"},
-    {"zero", "N", "0 or 1 (search; with tp, pp, dp: 1)"},
+    {"zero", "N", "0 to 3, malleus 0 or 1 (search; with tp, pp, dp: 1)"},
     {"tensor-model-parallel-size", "N", "as --tp"},
     {"pipeline-model-parallel-size", "N", "as --pp"},
     {"data-parallel-size", "N", "as --dp"},

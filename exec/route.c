@@ -330,18 +330,18 @@ static luo_status make_route(const finder *f, const luo_way *w, int32_t instr, l
 
 /* ---- buckets ---- */
 
-/* The calls of a step stand together; every tensor goes its way from its buffer back into it, so
- * that no step of it has to know of another. */
-static luo_status make_part(const finder *f, int32_t instr, int32_t first, int32_t n,
-                            int32_t buffer, luo_route *out)
+/* The calls of a step stand together; every tensor goes its way from the buffer that the call reads
+ * to the one that it writes, so that no step of it has to know of another. */
+static luo_status make_part(const finder *f, int32_t instr, int32_t first, int32_t n, int32_t k,
+                            luo_route *out)
 {
     luo_leg leg = {.step = f->exchange->step, .first = first, .n = n};
     luo_way w = {.device = f->program->device, .nleg = 1, .leg = &leg};
     LUO_TRY(find_moves(f, &leg));
     if (leg.ncoll != n || leg.batch)
         return contradicts(f, instr, "its bucket has other calls than its exchange");
-    LUO_TRY(place_of(f, buffer, &w.out));
-    leg.from = w.out;
+    LUO_TRY(place_of(f, f->role->instr[instr].out[k], &w.out));
+    LUO_TRY(place_of(f, f->role->instr[instr].in[k], &leg.from));
     LUO_TRY(luo_way_plan(f->arena, &w, f->set->ops[f->exchange->op].name, f->err));
     return make_route(f, &w, instr, out);
 }
@@ -362,7 +362,7 @@ static luo_status make_bucket(finder *f, int32_t instr, const luo_exchange *x, l
     for (int32_t k = 0; k < x->nparts; k++) {
         f->exchange = &f->set->exchanges[x->part[k]];
         f->zero = x->part[k] - f->exchange->step;
-        LUO_TRY(make_part(f, instr, first, end - first, i->piece[k].buffer, &part[k]));
+        LUO_TRY(make_part(f, instr, first, end - first, k, &part[k]));
         out->scratch_elements += part[k].scratch_elements;
     }
     out->n = part[0].n;

@@ -157,12 +157,13 @@ typedef struct priced { /* costs of a role on a node group with given collective
     struct priced *next;
 } priced;
 
-/* Gradients are what is reduced or moved after the micro-batches; weights are gathered, and a
- * tensor of one element is a statistic (accuracy.md 3.1, 6.5). */
+/* Gradients are what is reduced or moved after the micro-batches, or with ZeRO-2 and 3 in them;
+ * weights are gathered, and a tensor of one element is a statistic (accuracy.md 3.1, 6.5). */
 int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes)
 {
     const double each = net->config->stack->grad_comm_bytes;
-    if (each <= 0 || in->stream != LUO_STREAM_DP || in->phase != LUO_PHASE_POST) return bytes;
+    const bool back = in->phase == LUO_PHASE_B || in->phase == LUO_PHASE_POST;
+    if (each <= 0 || in->stream != LUO_STREAM_DP || !back) return bytes;
     if (in->exchange < 0 || in->exchange >= net->set->nexchanges) return bytes;
     if (in->kind == LUO_INSTR_COLLECTIVE && in->coll != LUO_COLL_AR && in->coll != LUO_COLL_RS)
         return bytes;

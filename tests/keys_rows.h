@@ -129,6 +129,7 @@ static const char plan[] =
     "\"assignment\":[{\"sequence\":7,\"length_tokens\":5,\"pipeline\":0,\"micro_batch\":1}],"
     "\"expert_groups\":[[0]],\"state_layout\":{\"data\":2,\"tensor\":1,\"pipeline\":1,"
     "\"devices\":[0,8]},\"pinned\":[\"/zero\"],\"bucket_rule\":\"mib\",\"bucket_mib\":4,"
+    "\"shard\":\"hybrid\",\"shard_pipelines\":2,\"prefetch_depth\":3,"
     "\"meta\":{\"s\":1}}";
 
 /* The scenario of conventions.md 7, in a file of its own. */
@@ -308,7 +309,7 @@ static const row plan_rows[] = {
     {plan, "plan.dtype", "f64", "f32", NULL},
     {plan, "plan.sequence_tokens", "32,", "33,", NULL},
     {plan, "plan.micro_batch_sequences", ":2,\"zero\"", ":3,\"zero\"", NULL},
-    {plan, "plan.zero", "\"zero\":3", "\"zero\":2", NULL},
+    {plan, "plan.zero", "\"zero\":3", "\"zero\":2", "`shard` belongs to zero 3"},
     {plan, "plan.sequence_parallel", "l\":true,\"schedule", "l\":false,\"schedule", NULL},
     {plan, "plan.schedule", "\"schedule\":{\"kind\":\"interleaved_1f1b\",\"chunks\":2},", "", NULL},
     {plan, "plan.pipelines", "\"pipelines\":", "\"pipeline\":", "`pipeline`"},
@@ -322,6 +323,9 @@ static const row plan_rows[] = {
     {plan, "plan.pinned", "\"/zero\"", "\"/layers\"", NULL},
     {plan, "plan.bucket_rule", "\"bucket_rule\":\"mib\",", "", NULL},
     {plan, "plan.bucket_mib", ":4,", ":5,", NULL},
+    {plan, "plan.shard", "hybrid", "full", "`shard_pipelines` belongs to `shard` hybrid"},
+    {plan, "plan.shard_pipelines", "\"shard_pipelines\":2", "\"shard_pipelines\":3", NULL},
+    {plan, "plan.prefetch_depth", "\"prefetch_depth\":3", "\"prefetch_depth\":0", NULL},
     {plan, "plan.meta", "\"s\":1", "\"s\":2", NULL},
     {plan, "schedule.kind", "interleaved_1f1b", "1f1b", NULL},
     {plan, "schedule.chunks", "\"chunks\":2", "\"chunks\":3", NULL},

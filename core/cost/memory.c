@@ -133,7 +133,9 @@ void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
     double layer = 0, buffers = s->buffer_bytes;
     luo_mem m = {0};
     luo_mem_state(stage_parameters(s, &layer), e, gradient, s->zero, s->replicas, &m);
-    if (s->zero >= 3) buffers += 2 * (double)e * layer + gradient * layer;
+    const int32_t gathered = s->gathered > 0 ? s->gathered : 2;
+    if (s->zero >= 3 && s->replicas > 1) buffers += gathered * (double)e * layer;
+    if (s->zero >= 2 && s->replicas > 1) buffers += 2 * gradient * layer; /* one is made while the other is cut */
     const double activations = stage_activations(s);
     m.activations = up(activations);
     m.buffers = up(buffers);

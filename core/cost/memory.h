@@ -13,6 +13,7 @@ typedef struct luo_mem_spec {
     int recompute;            /* 0 none, 1 selective, 2 full (luo_recompute of core/plan) */
     int64_t micro_batch_tokens, sequence_tokens;
     int32_t tp, stage, stages, chunks, micro_batches, replicas, zero;
+    int32_t gathered; /* zero 3: layers that are whole at once, prefetch depth + 1; 0: 2 */
     luo_sched_kind schedule;
     bool embedding, head, sequence_parallel, attention_fused;
     double gradient_bytes; /* per parameter; 0: 4 */

@@ -20,8 +20,10 @@ void luo_cost_ddp_overlap(int32_t n, const double *backward_seconds, const doubl
 typedef struct luo_fsdp {
     double forward_end, end; /* seconds from the start of the step */
 } luo_fsdp;
-/* One micro-batch of FSDP or ZeRO-3 (6.4): gathers and scatters share one queue in issue order;
- * in forward at most depth + 1 gathered layers are alive (depth 0 to 62, clamped). */
+/* One micro-batch of FSDP or ZeRO-3, as programs have it (core/graph/spec_units_emit.c): gathers and
+ * scatters of n units share one lane in issue order; at most depth + 1 gathered units are alive
+ * (depth 0 to 62, clamped), in backward the gradients of two; no gather begins before the forward
+ * part has ended. Depth 1 is torch's. See: tests/unit/check_layer.c. */
 void luo_cost_fsdp(int32_t n, const double *forward, const double *backward, const double *gather,
                    const double *scatter, int32_t depth, luo_fsdp *out);
 #endif

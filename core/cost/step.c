@@ -101,37 +101,6 @@ static luo_status layer_list(const stepper *w, int32_t pipeline, int32_t stage, 
     return LUO_OK;
 }
 
-/* ZeRO 3: gathers of weights and scatters of gradients beside the layers (6.4). */
-static luo_status fsdp(const stepper *w, int32_t stage, int64_t n, const double *forward,
-                       const double *backward, double *f, double *b)
-{
-    const luo_step_spec *s = w->s;
-    double *gather = LUO_NEW_N(w->scratch, double, 2 * n);
-    if (!gather) return luo_err_nomem(w->err);
-    double *scatter = gather + n;
-    const int32_t *group = replicas(w, stage, 0);
-    const int64_t first = first_layer(s, stage);
-    for (int64_t i = 0; i < n; i++) {
-        const double params = luo_mem_layer_parameters(s->model, first + i, s->tp);
-        if (i > 0 && alike(s->model, first + i, first + i - 1)) {
-            gather[i] = gather[i - 1];
-            scatter[i] = scatter[i - 1];
-            continue;
-        }
-        const double e = (double)luo_dtype_bytes(w->ctx->dtype);
-        LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AG, group, s->dp, (int64_t)(params * e), 0,
-                               &gather[i], w->err));
-        LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, group, s->dp,
-                               (int64_t)(params * luo_stack_grad_bytes(w->ctx->stack)), 0,
-                               &scatter[i], w->err));
-    }
-    luo_fsdp r;
-    luo_cost_fsdp((int32_t)n, forward, backward, gather, scatter, 1, &r);
-    *f = r.forward_end;
-    *b = r.end - r.forward_end;
-    return LUO_OK;
-}
-
 /* Embedding and head, where the stage has them. */
 static luo_status cost_ends(const stepper *w, int32_t pipeline, int32_t stage,
                             luo_pair_cost *embedding, luo_pair_cost *head)
@@ -141,6 +110,66 @@ static luo_status cost_ends(const stepper *w, int32_t pipeline, int32_t stage,
     *embedding = *head = (luo_pair_cost){0, 0};
     if (stage == 0) LUO_TRY(luo_cost_embedding(w->ctx, &l, dev, embedding, w->err));
     return stage == w->s->pp - 1 ? luo_cost_head(w->ctx, &l, dev, head, w->err) : LUO_OK;
+}
+
+typedef struct units { /* of a stage: embedding, layers, head; as far as it has them */
+    int64_t n;
+    double *forward, *backward, *parameters;
+} units;
+
+static void add_unit(units *u, double forward, double backward, double parameters)
+{
+    u->forward[u->n] = forward;
+    u->backward[u->n] = backward;
+    u->parameters[u->n++] = parameters;
+}
+
+/* ZeRO 3: gathers of weights and scatters of gradients beside the units; f, b: of the whole stage. */
+static luo_status fsdp(const stepper *w, int32_t stage, const units *u, double *f, double *b)
+{
+    const luo_step_spec *s = w->s;
+    double *gather = LUO_NEW_N(w->scratch, double, 2 * u->n);
+    if (!gather) return luo_err_nomem(w->err);
+    double *scatter = gather + u->n;
+    const int32_t *group = replicas(w, stage, 0);
+    const double e = (double)luo_dtype_bytes(w->ctx->dtype);
+    for (int64_t i = 0; i < u->n; i++) {
+        const double params = u->parameters[i];
+        gather[i] = i ? gather[i - 1] : 0;
+        scatter[i] = i ? scatter[i - 1] : 0;
+        if (i > 0 && params == u->parameters[i - 1]) continue;
+        LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AG, group, s->dp, (int64_t)(params * e), 0,
+                               &gather[i], w->err));
+        LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, group, s->dp,
+                               (int64_t)(params * luo_stack_grad_bytes(w->ctx->stack)), 0,
+                               &scatter[i], w->err));
+    }
+    luo_fsdp r;
+    luo_cost_fsdp((int32_t)u->n, u->forward, u->backward, gather, scatter, s->prefetch_depth, &r);
+    *f = r.forward_end;
+    *b = r.end - r.forward_end;
+    return LUO_OK;
+}
+
+/* With ZeRO 3 the ends are units like the layers; a tied table travels with the embedding. */
+static luo_status cost_sharded(const stepper *w, int32_t stage, const double *forward,
+                               const double *backward, luo_pair_cost *embedding,
+                               luo_pair_cost *head, double *f, double *b)
+{
+    const luo_step_spec *s = w->s;
+    const int64_t n = stage_layers(s, stage), first = first_layer(s, stage);
+    const double h = (double)s->model->hidden;
+    const double table = (double)luo_mem_vocab(s->model, s->tp) * h / s->tp;
+    const bool apart = !s->model->tied_embeddings || s->pp > 1;
+    double *room = LUO_NEW_N(w->scratch, double, 3 * (n + 2));
+    if (!room) return luo_err_nomem(w->err);
+    units u = {.forward = room, .backward = room + n + 2, .parameters = room + 2 * (n + 2)};
+    if (stage == 0) add_unit(&u, embedding->forward, embedding->backward, table);
+    for (int64_t i = 0; i < n; i++)
+        add_unit(&u, forward[i], backward[i], luo_mem_layer_parameters(s->model, first + i, s->tp));
+    if (stage == s->pp - 1) add_unit(&u, head->forward, head->backward, h + (apart ? table : 0));
+    *embedding = *head = (luo_pair_cost){0, 0};
+    return fsdp(w, stage, &u, f, b);
 }
 
 /* Seconds of one micro-batch on a stage; chunks share its layers evenly, its ends go to the first
@@ -160,8 +189,9 @@ static luo_status cost_stage(const stepper *w, int32_t pipeline, int32_t stage)
         f += forward[i];
         b += backward[i];
     }
-    if (s->zero >= 3 && s->dp > 1) LUO_TRY(fsdp(w, stage, n, forward, backward, &f, &b));
     LUO_TRY(cost_ends(w, pipeline, stage, &embedding, &head));
+    if (s->zero >= 3 && s->dp > 1)
+        LUO_TRY(cost_sharded(w, stage, forward, backward, &embedding, &head, &f, &b));
     const int32_t first = stage * s->chunks, last = first + s->chunks - 1;
     for (int32_t c = first; c <= last; c++) {
         w->forward[c] = f / s->chunks;
@@ -256,6 +286,7 @@ static luo_status cost_replicas(const stepper *w, int32_t stage, double *seconds
             LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AR, group, s->dp, grads, 0, &a, w->err));
         } else {
             LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, group, s->dp, grads, 0, &a, w->err));
+            if (s->zero == 2) a *= s->micro_batches; /* cut in every one of them */
             LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AG, group, s->dp, weights, 0, &b, w->err));
         }
         worst = fmax(worst, a + b);

@@ -11,7 +11,7 @@ typedef struct luo_step_spec {
     int32_t tp, pp, dp, chunks; /* t, p, D, v (1 unless interleaved) */
     luo_sched_kind schedule;
     int recompute; /* 0 none, 1 selective, 2 full; all layers */
-    int32_t zero;
+    int32_t zero, prefetch_depth; /* prefetch_depth: of zero 3 */
     bool sequence_parallel;
     const int64_t *layers; /* per stage, pp of them; NULL: the first layers % pp stages have one
                               more */
@@ -28,8 +28,8 @@ typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimi
  * by luo_cost_p2p of b*s*h*e bytes (over t with sequence parallelism, or scatter_gather between
  * nodes); pipelines one by one, the slowest counts (alike neighbours are costed once).
  * Gradients: all-reduce of grad_comm_bytes a parameter over the replicas of each stage, less
- * dp_overlap; with ZeRO 1 and 2 a reduce-scatter and the gather of weights, the latter also less
- * dp_overlap; the slowest stage counts. ZeRO 3: the stage's layers by luo_cost_fsdp (depth 1),
+ * dp_overlap; with ZeRO 1 a reduce-scatter (with 2 one a micro-batch) and the gather of weights,
+ * also less dp_overlap; the slowest stage counts. ZeRO 3: the units of the stage by luo_cost_fsdp,
  * which replaces this. Tied embedding: first and last stage (6.6). Optimizer: slowest stage.
  * Pre: sizes >= 1; interleaved: pp*chunks divides layers, pp divides micro_batches.
  * Errors: E1, E2, E4; LUO_EINPUT of luo_sched_makespan; LUO_ENOMEM. */

@@ -52,7 +52,10 @@ static int32_t grad_tensor(diff *d, int32_t x)
     const char *name = whole ? luo_arena_printf(g->arena, "d.%s", t->name)
                              : luo_arena_printf(g->arena, "d.%s@%s", t->name, here(d)->name);
     const int32_t y = luo_graph_tensor(g, name, t->letters, LUO_TENSOR_VALUE, here(d)->layer);
-    if (!g->failed && t->kind == LUO_TENSOR_VALUE) g->tensor[y].elem_bytes = t->elem_bytes;
+    if (g->failed) return y;
+    const bool weight = t->kind == LUO_TENSOR_FULL || t->kind == LUO_TENSOR_PARAM;
+    if (t->kind == LUO_TENSOR_VALUE) g->tensor[y].elem_bytes = t->elem_bytes;
+    if (weight && g->scatter_each) g->tensor[y].elem_bytes = g->sum_bytes; /* nothing adds to it */
     return y;
 }
 
@@ -154,6 +157,16 @@ static luo_status accumulate_parts(diff *d, int32_t x, int32_t *at, int32_t *n)
     return LUO_OK;
 }
 
+/* Is the running sum kept on this side of the operation? With ZeRO-2 a micro-batch's gradient is cut
+ * to pieces first, and these are summed. */
+static bool sums_up(const diff *d)
+{
+    const luo_op *op = here(d);
+    if (op->phase != LUO_PHASE_PRE) return false;
+    return !d->g->scatter_each || op->kind == LUO_OP_STATE ||
+           d->g->tensor[op->out[0]].form == LUO_FORM_SHARD;
+}
+
 /* Gradient of forward tensor x; -1: it has none. */
 static luo_status gradient(diff *d, int32_t x, int32_t *res)
 {
@@ -165,7 +178,7 @@ static luo_status gradient(diff *d, int32_t x, int32_t *res)
     if (!at) return luo_err_nomem(d->err);
     n = 0;
     for (const part *p = d->parts[x]; p; p = p->next) at[n++] = p->tensor;
-    if (here(d)->phase == LUO_PHASE_PRE) LUO_TRY(accumulate_parts(d, x, at, &n));
+    if (sums_up(d)) LUO_TRY(accumulate_parts(d, x, at, &n));
     if (n > 1) return sum_parts(d, x, at, n, res);
     *res = at[0];
     return LUO_OK;
@@ -397,7 +410,10 @@ static luo_status diff_reshard(diff *d, int32_t dy)
         const char *name = luo_arena_printf(g->arena, "%s.whole", g->tensor[dy].name);
         LUO_TRY(emit_reshard(d, name, dy, kind, whole, &dy));
     }
-    const bool alone = d->consumers[x] <= 1;
+    const bool weight = g->tensor[x].kind == LUO_TENSOR_PARAM || g->tensor[x].kind == LUO_TENSOR_STATE;
+    /* one micro-batch's part of the gradient of a weight is not yet that gradient */
+    const bool partial = weight && g->scatter_each && kind != LUO_TENSOR_GRAD;
+    const bool alone = d->consumers[x] <= 1 && !partial;
     const char *name = alone ? luo_arena_printf(g->arena, "d.%s", g->tensor[x].name)
                              : luo_arena_printf(g->arena, "d.%s@%s", g->tensor[x].name,
                                                 here(d)->name);

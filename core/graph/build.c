@@ -63,6 +63,15 @@ static int32_t held(builder *b, const char *name, const char *letters, luo_tenso
     return x;
 }
 
+/* ZeRO-3: what the operations of a task read; between tasks there are pieces only. */
+static int32_t gathered(builder *b, const char *name, const char *letters, int32_t w, luo_form form)
+{
+    const char *full = name_of(b, name, ".full");
+    const int32_t y = held(b, full, letters, LUO_TENSOR_FULL, form);
+    luo_graph_op(b->g, LUO_OP_RESHARD, full, b->layer, &w, 1, &y, 1);
+    return y;
+}
+
 /* State and working copy of a parameter; the Reshard between them is ZeRO's gather, or nothing. A
  * state kept elsewhere arrives as this plan's ZeRO pieces first: sums cannot move and be reduced
  * at once on the way back (hydraulis.md 11). */
@@ -78,9 +87,10 @@ static int32_t param(builder *b, const char *name, const char *letters, luo_form
         luo_graph_op(g, LUO_OP_RESHARD, shard_name, b->layer, &from, 1, &shard, 1);
         from = shard;
     }
-    const int32_t w = held(b, full, letters, LUO_TENSOR_PARAM, form);
+    const bool cut = b->opts->gather_each;
+    const int32_t w = held(b, full, letters, LUO_TENSOR_PARAM, cut ? LUO_FORM_SHARD : form);
     luo_graph_op(g, LUO_OP_RESHARD, full, b->layer, &from, 1, &w, 1);
-    return w;
+    return cut ? gathered(b, name, letters, w, form) : w;
 }
 
 static int32_t norm(builder *b, const char *name, const char *letters, int32_t x)
@@ -356,6 +366,7 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *m, const luo_build
     luo_graph *g = luo_graph_new(arena, m, opts->dtype);
     if (!g) return luo_err_nomem(err);
     g->kv_whole = opts->kv_whole;
+    g->scatter_each = opts->scatter_each;
     builder b = {g, m, opts, -1, LUO_PLACE_EMBEDDING, ""};
     int32_t table = 0;
     int32_t x = embed(&b, &table);

@@ -71,7 +71,8 @@ static int32_t total_waits(const expander *e)
     int64_t sum = 0;
     for (int32_t t = 0; t < e->ntask; t++) {
         const luo_segment *seg = &e->role->seg[e->tasks[t].seg];
-        for (int32_t i = seg->first; i < seg->first + seg->n; i++) sum += e->role->instr[i].ndep;
+        for (int32_t i = seg->first; i < seg->first + seg->n; i++)
+            sum += e->role->instr[i].ndep + e->role->instr[i].at_start;
     }
     return sum < INT32_MAX ? (int32_t)sum : -1;
 }
@@ -91,6 +92,9 @@ static int32_t task_of(const expander *e, int32_t t, int32_t dep)
 
 static luo_status add_waits(expander *e, int32_t t, const luo_instr *in, luo_err *err)
 {
+    if (in->at_start)
+        e->out->wait[e->nwait++] = (check_wait){
+            LUO_STREAM_COMPUTE, e->before[t * LUO_LANES + LUO_STREAM_COMPUTE]};
     for (int32_t k = 0; k < in->ndep; k++) {
         const int32_t dep = in->dep[k], from = task_of(e, t, dep);
         if (from < 0) {

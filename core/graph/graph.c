@@ -142,7 +142,8 @@ luo_shape luo_graph_shape(const luo_graph *g, int32_t x, int64_t tokens, int32_t
 void luo_graph_segment(luo_graph *g, int32_t o)
 {
     luo_op *op = &g->op[o];
-    int32_t phase = op->kind == LUO_OP_PLACEHOLDER ? LUO_PHASE_F : LUO_PHASE_PRE;
+    const bool gathers = op->nout > 0 && g->tensor[op->out[0]].kind == LUO_TENSOR_FULL;
+    int32_t phase = op->kind == LUO_OP_PLACEHOLDER || gathers ? LUO_PHASE_F : LUO_PHASE_PRE;
     for (int32_t i = 0; i < op->nin; i++) {
         const luo_op *from = &g->op[g->tensor[op->in[i]].op];
         int32_t p = from->kind == LUO_OP_ACCUMULATE ? LUO_PHASE_POST : from->phase;

@@ -57,6 +57,7 @@ typedef enum luo_tensor_kind {
     LUO_TENSOR_SHARD, /* piece of the working copy that arrives from a state kept elsewhere */
     LUO_TENSOR_PARAM, /* working copy, made in Pre */
     LUO_TENSOR_GRAD,  /* running sum over the micro-batches */
+    LUO_TENSOR_FULL,  /* ZeRO-3: a parameter gathered from its pieces for one task */
     LUO_TENSOR_VALUE
 } luo_tensor_kind;
 
@@ -69,7 +70,7 @@ typedef enum luo_form {
     LUO_FORM_CUT,    /* weight {0:t} */
     LUO_FORM_DUP,    /* weight {-1:t} */
     LUO_FORM_STATE,  /* state of the parameter that the next operation makes */
-    LUO_FORM_SHARD,  /* the ZeRO-1 cut of it */
+    LUO_FORM_SHARD,  /* the ZeRO cut of it */
     LUO_FORM_SCALAR, /* complete scalar on the place's devices */
     LUO_FORM_ALL,    /* complete scalar on all devices; the operand is one summand a device */
     /* Of attention under context parallelism (core/plan/context.c): */
@@ -121,6 +122,7 @@ typedef struct luo_graph {
     int32_t npipelines;
     const luo_context *context;  /* by pipeline */
     const int32_t *context_rank; /* by device id */
+    bool scatter_each; /* gradients are cut to their pieces in every micro-batch (ZeRO-2, 3) */
     bool failed; /* out of memory; further additions do nothing */
 } luo_graph;
 
@@ -146,6 +148,8 @@ typedef struct luo_build_opts {
     bool state_apart; /* the optimizer has a layout of its own (hydraulis.md 11) */
     int32_t ring;     /* parts of the longest ring of context-parallel devices; 0 or 1: none */
     bool exchanges;   /* some devices exchange heads for tokens around attention */
+    bool scatter_each; /* as in luo_graph */
+    bool gather_each;  /* ZeRO-3: working copies are pieces, gathered for every task */
 } luo_build_opts;
 /* Forward graph of a decoder (llama, gpt), HSPMD 15.3. Annotations are not set.
  * Errors: LUO_EINPUT for other families; LUO_ENOMEM. */

@@ -101,6 +101,7 @@ typedef struct luo_instr {
     uint8_t lane; /* of stream dp, 0..LUO_DP_LANES - 1, collectives alone; else 0 */
     bool recompute; /* a forward op run again in B */
     bool v;         /* collective with per-rank counts */
+    bool at_start;  /* waits for all that the device computed in the tasks before */
     int32_t op;     /* index in luo_programs.ops */
     int32_t exchange; /* (Reshard, step): equal on all devices that take part; -1: none */
     int32_t layer;    /* -1: none */
@@ -115,8 +116,11 @@ typedef struct luo_instr {
     const int32_t *dep; /* instruction ids, smaller than id unless in another segment; in another
                            segment: its latest run for the same micro-batch (F of this B), or its
                            latest run at all (B of Post, Pre of F) */
-    int32_t npieces; /* COLLECTIVE of a bucket; 0: of one tensor */
-    const luo_instr_piece *piece; /* as many as its exchange has parts, in their order */
+    /* COLLECTIVE of a bucket: as many pieces as its exchange has parts, in their order; 0: of one
+     * tensor. in and out name as many buffers. A gather's pieces lie in `out`, all others in `in`; the
+     * other end is the same buffer or, where pieces of weights are kept apart, that of the piece. */
+    int32_t npieces;
+    const luo_instr_piece *piece;
 } luo_instr;
 
 typedef struct luo_segment {

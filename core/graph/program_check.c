@@ -44,7 +44,9 @@ static luo_status check_pieces(const checker *c, int32_t role, const luo_instr *
         if (p->offset > holds || p->count > holds - p->offset)
             return broken(c, role, in->id, "a piece ends outside of its buffer");
         left -= p->count * b->elem_bytes;
-        if (k >= in->nin || k >= in->nout || in->in[k] != p->buffer || in->out[k] != p->buffer)
+        const bool gathers = in->coll == LUO_COLL_AG;
+        if (k >= in->nin || k >= in->nout || (gathers ? in->out[k] : in->in[k]) != p->buffer ||
+            r->buf[gathers ? in->in[k] : in->out[k]].elem_bytes != b->elem_bytes)
             return broken(c, role, in->id, "it reads and writes other buffers than its pieces'");
     }
     return in->npieces && left != 0 ? broken(c, role, in->id, "its pieces are not its bytes")
@@ -72,6 +74,8 @@ static luo_status check_instr(const checker *c, int32_t role, const luo_segment 
         return broken(c, role, i, "it waits for an instruction that the role does not have");
     if (comm ? in->slot < 0 || in->slot >= r->nslot : in->slot >= 0)
         return broken(c, role, i, "communication needs a slot of the role, nothing else has one");
+    if (in->at_start && in->kind != LUO_INSTR_COLLECTIVE && in->kind != LUO_INSTR_P2P)
+        return broken(c, role, i, "only communication waits for the tasks before");
     LUO_TRY(check_pieces(c, role, in));
     for (int32_t k = 0; k < in->ndep; k++)
         if (in->dep[k] >= i && in->dep[k] < seg->first + seg->n)

@@ -98,6 +98,41 @@ static int64_t packed(const look *l, const luo_programs *set, const luo_program 
     return i->bytes + (i->coll == LUO_COLL_RS ? (i->bytes + g->n - 1) / g->n : 0);
 }
 
+static bool is_shared(const luo_instr *i)
+{
+    return i->kind == LUO_INSTR_COLLECTIVE && i->stream == LUO_STREAM_DP;
+}
+
+/* The operands of calls first..end-1 are in use up to instruction `last`. */
+static void hold(look *l, int32_t first, int32_t end, int32_t last)
+{
+    for (int32_t i = first; i < end; i++) {
+        const luo_instr *in = &l->role->instr[i];
+        if (!is_shared(in)) continue;
+        for (int32_t k = 0; k < in->nin + in->nout; k++) {
+            span *s = &l->span[k < in->nin ? in->in[k] : in->out[k - in->nin]];
+            if (s->last < last) s->last = last;
+        }
+    }
+}
+
+/* Inside tasks gradients are cut while the next ones are made: what a call reads is in use until
+ * something waits for it, or for a later one, since these calls follow each other. */
+static void hold_until_waited(look *l, const luo_segment *seg)
+{
+    const int32_t end = seg->first + seg->n;
+    int32_t open = seg->first;
+    if (seg->phase != LUO_PHASE_F && seg->phase != LUO_PHASE_B) return;
+    for (int32_t i = seg->first; i < end; i++)
+        for (int32_t k = 0; k < l->role->instr[i].ndep; k++) {
+            const int32_t d = l->role->instr[i].dep[k];
+            if (d < open || d >= end || !is_shared(&l->role->instr[d])) continue;
+            hold(l, open, d + 1, i);
+            open = d + 1;
+        }
+    hold(l, open, end, end - 1);
+}
+
 static void make_curve(look *l, const luo_programs *set, const luo_program *p, int32_t s, curve *c)
 {
     const luo_role *r = l->role;
@@ -107,6 +142,7 @@ static void make_curve(look *l, const luo_programs *set, const luo_program *p, i
         for (int32_t k = 0; k < r->instr[i].nin; k++) touch(l, r->instr[i].in[k], i, false);
         for (int32_t k = 0; k < r->instr[i].nout; k++) touch(l, r->instr[i].out[k], i, true);
     }
+    hold_until_waited(l, seg);
     int64_t most[LUO_DP_LANES] = {0}; /* from the first bucket of the lane on */
     for (int32_t i = seg->first; i < end; i++) {
         const int64_t bucket = packed(l, set, p, &r->instr[i]);

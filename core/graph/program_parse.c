@@ -155,6 +155,7 @@ static luo_status read_fields(reader *r, luo_instr *i)
     }
     i->v = luo_scan_accept(&r->s, "v");
     i->recompute = luo_scan_accept(&r->s, "again");
+    i->at_start = luo_scan_accept(&r->s, "start");
     if (luo_scan_accept(&r->s, "lane")) LUO_TRY(read_lane(r, i));
     LUO_TRY(luo_scan_field32(&r->s, "op", &i->op));
     if (luo_scan_accept(&r->s, "layer")) LUO_TRY(luo_scan_number32(&r->s, 0, &i->layer));

@@ -185,6 +185,7 @@ static void put_instr(writer *w, const luo_instr *i, bool comment)
     }
     if (i->v) word(w, " v");
     if (i->recompute) word(w, " again");
+    if (i->at_start) word(w, " start");
     if (i->lane) number(w, "lane", i->lane);
     number(w, "op", i->op);
     if (i->layer >= 0) number(w, "layer", i->layer);

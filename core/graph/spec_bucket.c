@@ -16,7 +16,6 @@ typedef struct atom { /* one step of one tensor */
 typedef struct maker {
     spec *s;
     luo_intern key;
-    int32_t *reader; /* by tensor: first operation of F that reads it; -1: none */
     bool *early;     /* by tensor: something in Pre or Post but norm and update reads it */
     int32_t *level;  /* by tensor: steps of communication behind it, in Post */
     int32_t *ready;  /* by tensor of gradients: operation of B that completes it; -1: none */
@@ -56,7 +55,6 @@ static void look_at(maker *m, int32_t o)
     int32_t level = 0;
     for (int32_t i = 0; i < op->nin; i++) {
         const int32_t x = op->in[i];
-        if (op->phase == LUO_PHASE_F && m->reader[x] < 0) m->reader[x] = o;
         m->early[x] |= is_once(op) && !sums;
         if (m->level[x] > level) level = m->level[x];
     }
@@ -75,14 +73,15 @@ static luo_status open(maker *m)
     const luo_graph *g = m->s->g;
     int32_t steps = 0;
     luo_intern_init(&m->key, m->s->arena); /* keys outlive what is made to look them up */
-    m->reader = LUO_NEW_N(m->s->scratch, int32_t, g->ntensors);
     m->early = LUO_NEW_N(m->s->scratch, bool, g->ntensors);
     m->level = LUO_NEW_N(m->s->scratch, int32_t, g->ntensors);
     m->ready = LUO_NEW_N(m->s->scratch, int32_t, g->ntensors);
     m->s->fused = LUO_NEW_N(m->s->arena, bool, g->nops);
-    if (!m->reader || !m->early || !m->level || !m->ready || !m->s->fused)
+    m->s->bucket_of = LUO_NEW_N(m->s->arena, int32_t, g->nops);
+    if (!m->s->bucket_of || !m->early || !m->level || !m->ready || !m->s->fused)
         return luo_err_nomem(m->s->err);
-    for (int32_t x = 0; x < g->ntensors; x++) m->reader[x] = m->ready[x] = -1;
+    for (int32_t x = 0; x < g->ntensors; x++) m->ready[x] = -1;
+    for (int32_t o = 0; o < g->nops; o++) m->s->bucket_of[o] = -1;
     for (int32_t o = 0; o < g->nops; o++) {
         look_at(m, o);
         if (g->op[o].kind == LUO_OP_RESHARD) steps += spec_move_of(m->s, o, 0)->nsteps;
@@ -93,20 +92,45 @@ static luo_status open(maker *m)
 
 /* ---- which steps fuse ---- */
 
+static bool is_weight(const spec *s, int32_t o)
+{
+    return s->duty[o] == SPEC_GATHER || s->g->op[o].phase == LUO_PHASE_PRE;
+}
+
+/* Only collectives, and nothing that a device copies beside them: inside the tasks pieces and whole
+ * tensors lie apart, and only calls bring cells from one to the other. */
+static bool only_calls(const spec_move *v)
+{
+    for (int32_t k = 0; k < v->nsteps; k++)
+        for (int32_t i = 0; i < v->step[k].first[v->step[k].n]; i++)
+            if (v->step[k].item[i].kind != LUO_INSTR_COLLECTIVE) return false;
+    return true;
+}
+
+/* Does the operation move weights or gradients, once a step or in every task? */
+static bool is_candidate(const maker *m, int32_t o)
+{
+    const spec *s = m->s;
+    const luo_op *op = &s->g->op[o];
+    if (op->kind != LUO_OP_RESHARD) return false;
+    if (s->duty[o] != SPEC_NONE) return only_calls(spec_move_of(s, o, 0));
+    if (!is_once(op) || m->early[op->out[0]]) return false;
+    const int32_t from = s->g->tensor[op->in[0]].kind, to = s->g->tensor[op->out[0]].kind;
+    const bool grad = from == LUO_TENSOR_GRAD && to == LUO_TENSOR_GRAD;
+    return grad || (from == LUO_TENSOR_STATE && to == LUO_TENSOR_PARAM);
+}
+
 /* Gradients are only summed, weights only gathered, each in its own buffer, and nobody waits for
  * the result before the end of Post, or of Pre. */
 static bool may_fuse(const maker *m, int32_t o)
 {
     const spec *s = m->s;
     const luo_op *op = &s->g->op[o];
-    if (op->kind != LUO_OP_RESHARD || !is_once(op)) return false;
-    const int32_t from = s->g->tensor[op->in[0]].kind, to = s->g->tensor[op->out[0]].kind;
-    const bool grad = from == LUO_TENSOR_GRAD && to == LUO_TENSOR_GRAD;
-    const bool weight = from == LUO_TENSOR_STATE && to == LUO_TENSOR_PARAM;
+    if (!is_candidate(m, o)) return false;
+    const bool grad = !is_weight(s, o);
     const spec_move *v = spec_move_of(s, o, 0);
-    if ((!grad && !weight) || v->nsteps == 0 || v->has_messages || m->early[op->out[0]])
-        return false;
-    if (grad ? m->ready[op->in[0]] < 0 : m->reader[op->out[0]] < 0) return false;
+    if (v->nsteps == 0 || v->has_messages) return false;
+    if (grad ? m->ready[op->in[0]] < 0 : s->reader[op->out[0]] < 0) return false;
     for (int32_t k = 0; k < v->nsteps; k++)
         for (int32_t c = 0; c < v->step[k].ncalls; c++)
             if ((v->step[k].call[c].coll == LUO_COLL_AG) == grad) return false;
@@ -144,6 +168,12 @@ static int64_t elements_of(const spec_move *v, const spec_step *t)
     return most;
 }
 
+/* Unit of B before which a weight is gathered again; -1: none reads it. */
+static int32_t back_unit(const spec *s, int32_t o)
+{
+    return s->unit_back[s->g->op[o].out[0]];
+}
+
 /* Equal keys fuse (comm.md 2.1). */
 static luo_status key_of(maker *m, const atom *a, int32_t *id)
 {
@@ -151,11 +181,12 @@ static luo_status key_of(maker *m, const atom *a, int32_t *id)
     const spec_move *v = spec_move_of(s, a->op, 0);
     const spec_step *t = &v->step[a->step];
     const size_t mark = luo_arena_mark(s->scratch);
-    int32_t n = 0, *key = LUO_NEW_N(s->scratch, int32_t, 4 + 2 * t->ncalls + s->nclasses);
+    int32_t n = 0, *key = LUO_NEW_N(s->scratch, int32_t, 5 + 2 * t->ncalls + s->nclasses);
     if (!key) return luo_err_nomem(s->err);
     key[n++] = s->g->op[a->op].phase;
     key[n++] = a->level;
     key[n++] = (int32_t)v->elem_bytes;
+    key[n++] = s->duty[a->op] == SPEC_GATHER ? back_unit(s, a->op) : -1;
     key[n++] = t->ncalls;
     for (int32_t c = 0; c < t->ncalls; c++) {
         key[n++] = t->call[c].group;
@@ -172,14 +203,14 @@ static luo_status add_atoms(maker *m, int32_t o)
     const spec *s = m->s;
     const luo_op *op = &s->g->op[o];
     const spec_move *v = spec_move_of(s, o, 0);
-    const bool weight = op->phase == LUO_PHASE_PRE;
+    const bool weight = is_weight(s, o);
     s->fused[o] = true;
     for (int32_t k = 0; k < v->nsteps; k++) {
         if (v->step[k].ncalls == 0) continue; /* copies in place */
         atom *a = &m->atom[m->natoms++];
         *a = (atom){.op = o, .step = k, .level = k};
-        a->ready = weight ? m->reader[op->out[0]] : m->ready[op->in[0]];
-        if (!weight) a->level += m->level[op->in[0]];
+        a->ready = weight ? s->reader[op->out[0]] : m->ready[op->in[0]];
+        if (!weight && op->phase == LUO_PHASE_POST) a->level += m->level[op->in[0]];
         a->item.unit = unit_of(m, a);
         a->item.opens = weight;
         a->item.elements = elements_of(v, &v->step[k]);
@@ -220,6 +251,11 @@ static int by_bucket(const void *p, const void *q)
     return by_completion(p, q);
 }
 
+static bool stands_at_unit(const spec *s, const spec_bucket *b)
+{
+    return spec_by_unit(s) && (b->phase == LUO_PHASE_F || b->phase == LUO_PHASE_B);
+}
+
 /* Calls stand behind the last Reshard that they are part of, and those of the step before. */
 static luo_status place_calls(maker *m)
 {
@@ -237,6 +273,7 @@ static luo_status place_calls(maker *m)
             for (int32_t i = 0; i < x->n; i++)
                 if (behind[x->part[i].op] > x->after) x->after = behind[x->part[i].op];
             for (int32_t i = 0; i < x->n; i++) behind[x->part[i].op] = x->after;
+            if (stands_at_unit(s, x)) x->after = s->g->nops;
         }
     return LUO_OK;
 }
@@ -245,6 +282,7 @@ static int by_issue(const void *p, const void *q)
 {
     const spec_bucket *a = p, *b = q;
     if (a->after != b->after) return a->after < b->after ? -1 : 1;
+    if (a->phase != b->phase) return a->phase < b->phase ? -1 : 1;
     if (a->level != b->level) return a->level < b->level ? -1 : 1;
     return (a->exchange > b->exchange) - (a->exchange < b->exchange); /* as they were closed */
 }
@@ -262,11 +300,15 @@ static luo_status fill_buckets(maker *m)
         part[i] = (spec_part){a->op, a->step};
         if (b->n++ > 0) continue;
         *b = (spec_bucket){.phase = s->g->op[a->op].phase, .level = a->level, .after = -1, .n = 1,
-                           .part = &part[i], .exchange = a->bucket,
+                           .part = &part[i], .exchange = a->bucket, .unit = a->item.unit + 1,
+                           .unit_back = s->duty[a->op] == SPEC_GATHER ? back_unit(s, a->op) : -1,
                            .elem_bytes = spec_move_of(s, a->op, 0)->elem_bytes};
     }
     LUO_TRY(place_calls(m));
     qsort(s->bucket, (size_t)s->nbuckets, sizeof *s->bucket, by_issue);
+    for (int32_t b = 0; b < s->nbuckets; b++)
+        for (int32_t i = 0; i < s->bucket[b].n; i++)
+            s->bucket_of[s->bucket[b].part[i].op] = b; /* levels ascend */
     return LUO_OK;
 }
 

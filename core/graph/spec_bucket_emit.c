@@ -68,10 +68,39 @@ luo_status luo_spec_piece(const spec *s, const spec_move *m, const luo_move *v, 
 
 /* ---- calls ---- */
 
-/* Gradients are summed where they were added up, weights gathered where they are used. */
-static int32_t buffer_of(const emitter *e, const luo_op *op)
+/* Step in which the device has its first call, or its last; -1: it has none. */
+static int32_t step_of_call(const spec_move *m, int32_t dev, bool last)
 {
-    return luo_spec_buffer(e, op->phase == LUO_PHASE_PRE ? op->out[0] : op->in[0]);
+    int32_t found = -1;
+    for (int32_t k = 0; k < m->nsteps && (last || found < 0); k++) {
+        const spec_step *t = &m->step[k];
+        const int32_t i = luo_spec_take_part(t, dev);
+        for (int32_t n = i < 0 ? 0 : t->first[i]; i >= 0 && n < t->first[i + 1]; n++)
+            if (t->item[n].kind == LUO_INSTR_COLLECTIVE) found = k;
+    }
+    return found;
+}
+
+/* Buffers of a tensor at both ends of a call. Once a step gradients are summed where they were
+ * added up, and weights gathered where they are used. In a task they lie apart from their pieces:
+ * what comes first reads those of a weight, what comes last writes those of a gradient. */
+static void ends_of(const emitter *e, const spec_part *p, int32_t *in, int32_t *out)
+{
+    const spec *s = e->s;
+    const luo_op *op = &s->g->op[p->op];
+    const spec_move *m = spec_move_of(s, p->op, 0);
+    const int32_t from = luo_spec_buffer(e, op->in[0]), to = luo_spec_buffer(e, op->out[0]);
+    switch ((spec_duty)s->duty[p->op]) {
+    case SPEC_GATHER:
+        *in = step_of_call(m, e->dev, false) == p->step ? from : to;
+        *out = to;
+        return;
+    case SPEC_SCATTER:
+        *in = from;
+        *out = step_of_call(m, e->dev, true) == p->step ? to : from;
+        return;
+    default: *in = *out = op->phase == LUO_PHASE_PRE ? to : from;
+    }
 }
 
 static bool emit_call(emitter *e, int32_t b, int32_t i, int32_t k)
@@ -80,25 +109,36 @@ static bool emit_call(emitter *e, int32_t b, int32_t i, int32_t k)
     const spec_bucket *x = &s->bucket[b];
     const spec_item *it = &x->step.item[x->step.first[i] + k];
     luo_instr_piece *piece = LUO_NEW_N(s->arena, luo_instr_piece, x->n);
-    int32_t *buffer = LUO_NEW_N(s->scratch, int32_t, x->n);
-    if (!piece || !buffer) return false;
+    int32_t *in = LUO_NEW_N(s->scratch, int32_t, x->n);
+    int32_t *out = LUO_NEW_N(s->scratch, int32_t, x->n);
+    if (!piece || !in || !out) return false;
     for (int32_t p = 0; p < x->n; p++) {
         const int32_t o = x->part[p].op;
         const spec_move *m = spec_move_of(s, o, 0);
         const spec_call *call = &m->step[x->part[p].step].call[it->call];
         const luo_move *v = &m->resolution->moves.at[call->move];
         if (luo_spec_piece(s, m, v, e->dev, &piece[p]) != LUO_OK) return false;
-        piece[p].buffer = buffer[p] = buffer_of(e, &s->g->op[o]);
+        ends_of(e, &x->part[p], &in[p], &out[p]);
+        piece[p].buffer = it->coll == LUO_COLL_AG ? out[p] : in[p];
     }
     luo_instr n = {.kind = LUO_INSTR_COLLECTIVE, .stream = it->stream, .phase = (uint8_t)e->phase,
                    .coll = it->coll, .v = it->v, .op = s->g->nops + b, .exchange = x->exchange,
                    .layer = -1, .slot = luo_spec_slot(e, &x->step, k), .bytes = it->bytes,
+                   .recompute = x->phase == LUO_PHASE_F && e->phase == LUO_PHASE_B,
                    .npieces = x->n, .piece = piece};
-    luo_spec_push(e, &n, buffer, x->n, buffer, x->n);
+    luo_spec_push(e, &n, in, x->n, out, x->n);
     return true;
 }
 
-void luo_spec_emit_buckets(emitter *e, int32_t o)
+void luo_spec_emit_bucket(emitter *e, int32_t b)
+{
+    const spec_step *t = &e->s->bucket[b].step;
+    const int32_t i = luo_spec_take_part(t, e->dev);
+    for (int32_t k = 0; i >= 0 && k < t->first[i + 1] - t->first[i]; k++)
+        if (!emit_call(e, b, i, k)) e->failed = true;
+}
+
+int32_t luo_spec_emit_buckets(emitter *e, int32_t o)
 {
     const spec *s = e->s;
     int32_t lo = 0, hi = s->nbuckets; /* those behind o: they are sorted by that */
@@ -107,11 +147,10 @@ void luo_spec_emit_buckets(emitter *e, int32_t o)
         if (s->bucket[mid].after < o) lo = mid + 1;
         else hi = mid;
     }
+    int32_t last = -1;
     for (; lo < s->nbuckets && s->bucket[lo].after == o; lo++) {
-        const spec_step *t = &s->bucket[lo].step;
-        const int32_t i = luo_spec_take_part(t, e->dev);
-        if (i < 0) continue;
-        for (int32_t k = 0; k < t->first[i + 1] - t->first[i]; k++)
-            if (!emit_call(e, lo, i, k)) e->failed = true;
+        luo_spec_emit_bucket(e, lo);
+        last = lo;
     }
+    return last;
 }

@@ -161,7 +161,11 @@ static void cost_stream(const look *l, luo_instr *i)
     case LUO_OP_EMBEDDING_DW: stream(i, 2 * e * in_volume(l, 1)); break;
     case LUO_OP_ROW_SUM:
     case LUO_OP_LOSS_DX: stream(i, 10 * in_volume(l, 0)); break;
-    case LUO_OP_ACCUMULATE: stream(i, (e + 2 * l->s->g->sum_bytes) * in_volumes(l)); break;
+    case LUO_OP_ACCUMULATE: { /* what arrives, and the sum twice */
+        const int64_t arrives = l->s->g->tensor[op->in[0]].elem_bytes;
+        stream(i, (arrives + 2 * l->s->g->sum_bytes) * in_volumes(l));
+        break;
+    }
     default: break;
     }
 }

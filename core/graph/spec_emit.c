@@ -10,8 +10,6 @@
 
 /* ---- reading and writing tensors ---- */
 
-static int32_t emit_reshard(emitter *e, int32_t o, bool again);
-
 /* A gathered activation is not kept for the backward pass: only its cut form is, and it is
  * gathered again beside the product that comes before (sequence parallelism; accuracy.md 8.2). */
 static bool gathers(const emitter *e, int32_t x)
@@ -36,7 +34,7 @@ static int32_t operand(emitter *e, int32_t x)
 {
     if (e->phase == LUO_PHASE_B && e->again[x] != e->seg && gathers(e, x)) {
         e->again[x] = e->seg;
-        emit_reshard(e, e->s->g->tensor[x].op, true);
+        luo_spec_emit_reshard(e, e->s->g->tensor[x].op, true);
     }
     return luo_spec_buffer(e, x);
 }
@@ -204,7 +202,7 @@ static void emit_late_sum(emitter *e, int32_t o)
 
 /* The running sum is kept by the operations that make its parts; only a part that arrived by
  * communication is added by a kernel of its own. */
-static void emit_accumulate(emitter *e, int32_t o)
+void luo_spec_emit_accumulate(emitter *e, int32_t o)
 {
     const luo_op *op = &e->s->g->op[o];
     for (int32_t k = 0; k < op->nin; k++) {
@@ -287,19 +285,19 @@ static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int3
     luo_spec_push(e, &n, &r->in, sends && r->in >= 0, &r->out, receives && r->out >= 0);
 }
 
-/* Returns 0; the buffers of both ends are bound. */
-static int32_t emit_reshard(emitter *e, int32_t o, bool again)
+/* The buffers of both ends are bound. */
+void luo_spec_emit_reshard(emitter *e, int32_t o, bool again)
 {
     const luo_op *op = &e->s->g->op[o];
     const spec_move *m = spec_move_of(e->s, o, e->length);
-    if (!holds(e, op->in[0]) && !holds(e, op->out[0])) return 0;
+    if (!holds(e, op->in[0]) && !holds(e, op->out[0])) return;
     const bool moves = takes_part(e, m);
     if (!moves && e->s->g->npipelines > 0 && luo_spec_buffer(e, op->in[0]) < 0 &&
         e->s->g->tensor[op->in[0]].kind == LUO_TENSOR_VALUE)
-        return 0; /* of a step that does nothing here */
+        return; /* of a step that does nothing here */
     if (again) e->again[op->out[0]] = e->seg;
     ends r = find_ends(e, op, m, again, moves);
-    if (e->s->nbuckets && e->s->fused[o]) return 0; /* luo_spec_emit_buckets */
+    if (e->s->nbuckets && e->s->fused[o]) return; /* luo_spec_emit_buckets */
     for (int32_t k = 0; k < m->nsteps; k++) {
         const spec_step *t = &m->step[k];
         const int32_t i = luo_spec_take_part(t, e->dev);
@@ -307,7 +305,6 @@ static int32_t emit_reshard(emitter *e, int32_t o, bool again)
         for (int32_t n = 0; n < items; n++) emit_item(e, o, t, n, i, &r, again);
         if (items > 0 && r.out >= 0) r.in = r.out; /* what is only renamed still lies in `in` */
     }
-    return 0;
 }
 
 static void emit_op(emitter *e, int32_t o, bool again)
@@ -316,8 +313,8 @@ static void emit_op(emitter *e, int32_t o, bool again)
     switch ((luo_op_kind)op->kind) {
     case LUO_OP_STATE: return;
     case LUO_OP_PLACEHOLDER: emit_placeholder(e, o); return;
-    case LUO_OP_RESHARD: emit_reshard(e, o, again); return;
-    case LUO_OP_ACCUMULATE: emit_accumulate(e, o); return;
+    case LUO_OP_RESHARD: luo_spec_emit_reshard(e, o, again); return;
+    case LUO_OP_ACCUMULATE: luo_spec_emit_accumulate(e, o); return;
     case LUO_OP_GRAD_NORM:
     case LUO_OP_UPDATE: emit_over_all(e, o); return;
     default:
@@ -328,7 +325,7 @@ static void emit_op(emitter *e, int32_t o, bool again)
 
 /* ---- segments ---- */
 
-static bool is_here(const emitter *e, int32_t o, int32_t phase, int32_t vs)
+bool luo_spec_is_here(const emitter *e, int32_t o, int32_t phase, int32_t vs)
 {
     if ((int32_t)e->s->g->op[o].phase != phase) return false;
     return vs < 0 || e->c->vs_in[o] == vs || e->c->vs_out[o] == vs;
@@ -341,7 +338,8 @@ static void run_again(emitter *e, int32_t layer, int32_t vs)
     e->redone[layer] = e->seg;
     for (int32_t o = e->s->first_of_layer[layer]; o < g->nops && g->op[o].forward < 0; o++) {
         if (g->op[o].layer != layer) break;
-        if (is_here(e, o, LUO_PHASE_F, vs) && !spec_crosses(e->c, o)) emit_op(e, o, true);
+        if (!luo_spec_is_here(e, o, LUO_PHASE_F, vs) || spec_crosses(e->c, o)) continue;
+        if (e->s->duty[o] != SPEC_GATHER) emit_op(e, o, true);
     }
 }
 
@@ -351,15 +349,19 @@ static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
     const bool per_mb = phase == LUO_PHASE_F || phase == LUO_PHASE_B;
     const int32_t vs = per_mb ? chunk * e->c->S + e->stage : -1;
     luo_spec_begin(e, phase, chunk, per_mb ? e->s->in->lengths[e->length].tokens : 0);
+    if (per_mb) luo_spec_units_begin(e, vs);
     for (int32_t o = 0; o < g->nops; o++) {
-        if (!is_here(e, o, phase, vs)) continue;
+        if (!luo_spec_is_here(e, o, phase, vs)) continue;
+        if (per_mb && luo_spec_units_before(e, o)) continue;
         const int32_t l = g->op[o].layer;
         if (phase == LUO_PHASE_B && l >= 0 && e->c->full[l] && e->redone[l] != e->seg &&
             !spec_crosses(e->c, o))
             run_again(e, l, vs);
         emit_op(e, o, false);
-        if (!per_mb) luo_spec_emit_buckets(e, o);
+        if (per_mb) luo_spec_units_behind(e, o);
+        else (void)luo_spec_emit_buckets(e, o);
     }
+    if (per_mb) luo_spec_units_end(e);
     luo_spec_end(e);
 }
 

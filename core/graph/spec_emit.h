@@ -17,6 +17,10 @@ typedef struct emit_buffer {
     uint8_t made_in, read_in; /* bit per phase */
 } emit_buffer;
 
+typedef struct emit_late { /* a sum of pieces that waits for its call */
+    int32_t key, op;
+} emit_late;
+
 typedef struct emitter {
     spec *s;
     int32_t dev, stage;
@@ -34,6 +38,15 @@ typedef struct emitter {
     int32_t *again;          /* by tensor: segment in which it was gathered again */
     int32_t *redone;         /* by layer: segment in which it ran again */
     int32_t last[LUO_LANES][LUO_LANES]; /* [waiter][lane]: latest instruction waited for */
+    /* ZeRO-2 and 3 (spec_units_emit.c) */
+    int32_t computed; /* latest of stream compute in this segment; -1: none */
+    int32_t after;    /* what communication waits for beside its operands; -1: nothing */
+    bool at_start;    /* communication waits for the tasks before */
+    int32_t vs;       /* virtual stage of the segment */
+    int32_t nunits, unit; /* units of the segment, position of the one at hand; -1: not begun */
+    int32_t *units;
+    emit_late *late;
+    int32_t nlate, cap_late, called; /* called: key of the latest call; -1: none */
 } emitter;
 
 luo_status luo_spec_emit_open(emitter *e);
@@ -45,10 +58,28 @@ int32_t luo_spec_buffer(const emitter *e, int32_t tensor);
 void luo_spec_bind(emitter *e, int32_t tensor, int32_t buffer);
 /* Pre: the device holds the tensor. */
 int32_t luo_spec_new_buffer(emitter *e, int32_t tensor);
-/* spec_bucket_emit.c: the calls of all buckets that stand behind operation o. */
-void luo_spec_emit_buckets(emitter *e, int32_t o);
+/* spec_bucket_emit.c: the calls of all buckets that stand behind operation o; the last of these
+ * buckets, -1: none. */
+int32_t luo_spec_emit_buckets(emitter *e, int32_t o);
+/* The calls of bucket b on this device, if it takes part. */
+void luo_spec_emit_bucket(emitter *e, int32_t b);
+
+/* spec_emit.c */
+bool luo_spec_is_here(const emitter *e, int32_t o, int32_t phase, int32_t vs);
+void luo_spec_emit_reshard(emitter *e, int32_t o, bool again);
+void luo_spec_emit_accumulate(emitter *e, int32_t o);
+
+/* spec_units_emit.c: what ZeRO-2 and 3 add to a segment of F or B of virtual stage vs. */
+void luo_spec_units_begin(emitter *e, int32_t vs);
+/* Right before operation o; true: it is emitted at its unit, or later. */
+bool luo_spec_units_before(emitter *e, int32_t o);
+/* Right behind it. */
+void luo_spec_units_behind(emitter *e, int32_t o);
+void luo_spec_units_end(emitter *e);
 /* Slot number for item k of this device in a step. */
 int32_t luo_spec_slot(emitter *e, const spec_step *step, int32_t k);
+/* Room for element n of an array; NULL and failed: out of memory. */
+void *luo_spec_room(emitter *e, void *at, int32_t n, int32_t *cap, size_t bytes);
 /* Instruction of operation o with everything but cost, slot and operands. */
 luo_instr luo_spec_instr(const emitter *e, int32_t o, luo_instr_kind kind, luo_stream stream);
 /* Adds the instruction with its operands and the dependencies that follow from them. */

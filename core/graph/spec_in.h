@@ -4,6 +4,8 @@
  *   spec_tables.c  local sizes of every tensor on every device
  *   spec_moves.c   resolutions; spec_steps.c: what each device does in them
  *   spec_bucket.c  tensors whose steps become one call; spec_bucket_emit.c: its instructions
+ *   spec_units.c   ZeRO-2 and 3: what is gathered and scattered per micro-batch, unit by unit;
+ *                  spec_units_emit.c: when, in F and B
  *   spec_roles.c   devices of equal structure, their tasks and slots
  *   spec_emit.c    instructions of one role; spec_write.c: buffers and wait edges;
  *                  spec_cost.c: what each costs
@@ -69,13 +71,23 @@ typedef struct spec_part { /* a step of a tensor's Reshard in a bucket */
 
 typedef struct spec_bucket {
     int32_t phase, level;
-    int32_t after; /* its calls stand behind this operation */
+    int32_t after; /* its calls stand behind this operation; those of a unit where that begins or
+                      ends, which is after none */
+    int32_t unit, unit_back; /* weights of a task: before which units of F and B they are gathered;
+                                gradients: behind which unit of B they are cut */
     int32_t n;
     const spec_part *part;
     spec_step step;
     int32_t exchange;
     int64_t elem_bytes;
 } spec_bucket;
+
+/* What a Reshard does inside the tasks, for all pipelines together. */
+typedef enum spec_duty {
+    SPEC_NONE,
+    SPEC_GATHER, /* ZeRO-3: a weight from its pieces */
+    SPEC_SCATTER /* ZeRO-2, 3: a micro-batch's gradient to its pieces */
+} spec_duty;
 
 typedef struct spec {
     const luo_spec *in;
@@ -95,6 +107,10 @@ typedef struct spec {
     int32_t *sum_of;         /* by tensor: running sum its maker adds to; -1: none */
     int32_t *weight_of;      /* by state or shard: the working copy made of it */
     int32_t norm;            /* tensor: the gradients' norm on every device */
+    uint8_t *duty;           /* by operation: spec_duty */
+    int32_t *unit_of;        /* by operation: 0 embedding, 1.. blocks, nlayers + 1 head */
+    int32_t *reader;         /* by tensor: first operation of F that reads it; -1: none */
+    int32_t *unit_back;      /* by tensor: unit of B that reads it first; -1: none */
     /* local sizes */
     luo_intern dims_key, table_key;
     spec_dims *dims;
@@ -117,6 +133,7 @@ typedef struct spec {
     int32_t nbuckets;
     spec_bucket *bucket;
     bool *fused; /* by operation: its steps are in buckets */
+    int32_t *bucket_of; /* by operation of duty SPEC_SCATTER: the last of them */
 } spec;
 
 luo_status luo_spec_find_stages(spec *s);
@@ -148,6 +165,23 @@ luo_status luo_spec_piece(const spec *s, const spec_move *m, const luo_move *v, 
 /* Pre: luo_spec_make_moves. Nothing is done where tensors are to travel alone. */
 luo_status luo_spec_make_buckets(spec *s);
 
+/* Duties, units and readers. Pre: luo_spec_find_stages. */
+luo_status luo_spec_find_units(spec *s);
+/* Unit at which an operation of F or B works on this class of pipelines; -1: it hands over. */
+static inline bool spec_crosses(const spec_class *c, int32_t op)
+{
+    return c->vs_in[op] != c->vs_out[op];
+}
+static inline int32_t spec_unit_at(const spec *s, const spec_class *c, int32_t op)
+{
+    return s->duty[op] == SPEC_GATHER || spec_crosses(c, op) ? -1 : s->unit_of[op];
+}
+/* Do calls stand at units, not behind operations? */
+static inline bool spec_by_unit(const spec *s)
+{
+    return s->in->bucket.rule == LUO_BUCKET_UNIT;
+}
+
 luo_status luo_spec_make_moves(spec *s);
 /* Steps of a resolved move. */
 luo_status luo_spec_make_steps(spec *s, spec_move *m);
@@ -156,10 +190,6 @@ int32_t luo_spec_take_part(const spec_step *t, int32_t dev);
 static inline const spec_move *spec_move_of(const spec *s, int32_t op, int32_t length)
 {
     return &s->move[s->move_of[(int64_t)op * s->in->nlengths + length]];
-}
-static inline bool spec_crosses(const spec_class *c, int32_t op)
-{
-    return c->vs_in[op] != c->vs_out[op];
 }
 
 /* How the pipeline of a device cuts its sequences. Pre: the device is in one, the graph says. */

@@ -4,9 +4,11 @@
 
 #include "core/graph/spec_in.h"
 
-static bool per_micro_batch(const luo_op *op)
+/* Of one pipeline and one length. Weights and their gradients are all pipelines', at any length. */
+static bool per_micro_batch(const spec *s, int32_t o)
 {
-    return op->phase == LUO_PHASE_F || op->phase == LUO_PHASE_B;
+    const luo_op *op = &s->g->op[o];
+    return (op->phase == LUO_PHASE_F || op->phase == LUO_PHASE_B) && s->duty[o] == SPEC_NONE;
 }
 
 static luo_status resolve(spec *s, spec_move *m)
@@ -40,7 +42,7 @@ static luo_status move_id(spec *s, int32_t o, int32_t length, int32_t *id)
                    .from = spec_table_of(s, x, length), .to = spec_table_of(s, y, length),
                    .name = op->name,
                    .shape = shape_of(s, x, length), .elem_bytes = s->g->tensor[y].elem_bytes,
-                   .per_micro_batch = per_micro_batch(op)};
+                   .per_micro_batch = per_micro_batch(s, o)};
     int32_t key[5 + 2 * LUO_RANK_MAX] = {m.src, m.dst, (int32_t)m.elem_bytes, m.per_micro_batch,
                                          m.shape.rank};
     for (int32_t d = 0; d < m.shape.rank; d++) {

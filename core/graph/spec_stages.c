@@ -276,7 +276,8 @@ static luo_status backward_stages(spec *s, const spec_class *c, int32_t *in, int
     for (int32_t o = 0; o < g->nops; o++) {
         const luo_op *op = &g->op[o];
         if (op->phase != LUO_PHASE_B) continue;
-        if (op->kind == LUO_OP_ACCUMULATE) { /* part of what it sums */
+        const bool once = g->op[op->forward].phase == LUO_PHASE_PRE;
+        if (op->kind == LUO_OP_ACCUMULATE || once) { /* part of what it sums, or cuts */
             in[o] = out[o] = out[g->tensor[op->in[0]].op];
             continue;
         }

@@ -23,8 +23,7 @@ luo_status luo_spec_emit_open(emitter *e)
     return e->buffer && e->stamp && e->again && e->redone ? LUO_OK : luo_err_nomem(s->err);
 }
 
-/* Grows an array of the emitter; NULL and failed: out of memory. */
-static void *room(emitter *e, void *at, int32_t n, int32_t *cap, size_t bytes)
+void *luo_spec_room(emitter *e, void *at, int32_t n, int32_t *cap, size_t bytes)
 {
     if (n < *cap) return at;
     const size_t old = (size_t)*cap, want = old ? 2 * old : 256;
@@ -39,13 +38,14 @@ static void *room(emitter *e, void *at, int32_t n, int32_t *cap, size_t bytes)
 
 void luo_spec_begin(emitter *e, int32_t phase, int32_t chunk, int64_t tokens)
 {
-    luo_segment *at = room(e, e->segment, e->nseg, &e->cap_seg, sizeof *at);
+    luo_segment *at = luo_spec_room(e, e->segment, e->nseg, &e->cap_seg, sizeof *at);
     if (!at) return;
     e->segment = at;
     e->seg = e->nseg++;
     e->phase = phase;
     at[e->seg] = (luo_segment){phase, chunk, tokens, e->ninstr, 0};
     memset(e->last, -1, sizeof e->last);
+    e->computed = e->after = -1;
 }
 
 void luo_spec_end(emitter *e)
@@ -89,7 +89,7 @@ static int32_t class_of(int32_t kind)
 
 int32_t luo_spec_new_buffer(emitter *e, int32_t x)
 {
-    emit_buffer *at = room(e, e->buf, e->nbuf, &e->cap_buf, sizeof *at);
+    emit_buffer *at = luo_spec_room(e, e->buf, e->nbuf, &e->cap_buf, sizeof *at);
     if (!at) return 0;
     e->buf = at;
     const luo_tensor *t = &e->s->g->tensor[x];
@@ -116,7 +116,7 @@ int32_t luo_spec_slot(emitter *e, const spec_step *step, int32_t k)
         return 0;
     }
     if (!fresh) return id;
-    spec_slot_ref *at = room(e, e->ref, id, &e->cap_ref, sizeof *at);
+    spec_slot_ref *at = luo_spec_room(e, e->ref, id, &e->cap_ref, sizeof *at);
     if (!at) return 0;
     e->ref = at;
     at[id] = (spec_slot_ref){step, k};
@@ -206,6 +206,8 @@ static void add_edges(emitter *e, luo_instr *i, const int32_t *in, int32_t nin)
         return;
     }
     for (int32_t k = 0; k < nin; k++) wait_for(e, &w, in[k]);
+    if (w.lane != LUO_STREAM_COMPUTE && e->after > w.newest[LUO_STREAM_COMPUTE])
+        w.newest[LUO_STREAM_COMPUTE] = e->after;
     for (int32_t l = 0; l < LUO_LANES; l++) {
         if (w.newest[l] <= e->last[w.lane][l]) continue;
         e->last[w.lane][l] = w.newest[l];
@@ -236,7 +238,7 @@ static void write_to(emitter *e, int32_t buffer, int32_t instr)
 void luo_spec_push(emitter *e, const luo_instr *proto, const int32_t *in, int32_t nin,
                    const int32_t *out, int32_t nout)
 {
-    luo_instr *at = e->failed ? NULL : room(e, e->instr, e->ninstr, &e->cap_instr, sizeof *at);
+    luo_instr *at = e->failed ? NULL : luo_spec_room(e, e->instr, e->ninstr, &e->cap_instr, sizeof *at);
     int32_t *list = at ? LUO_NEW_N(e->s->arena, int32_t, nin + nout) : NULL;
     if (!list) {
         e->failed = true;
@@ -246,6 +248,8 @@ void luo_spec_push(emitter *e, const luo_instr *proto, const int32_t *in, int32_
     luo_instr *i = &at[e->ninstr];
     *i = *proto;
     i->id = e->ninstr;
+    const bool comm = i->kind == LUO_INSTR_COLLECTIVE || i->kind == LUO_INSTR_P2P;
+    i->at_start = e->at_start && comm;
     if (nin) memcpy(list, in, (size_t)nin * sizeof *in);
     if (nout) memcpy(list + nin, out, (size_t)nout * sizeof *out);
     i->in = list;
@@ -253,6 +257,7 @@ void luo_spec_push(emitter *e, const luo_instr *proto, const int32_t *in, int32_
     i->nin = nin;
     i->nout = nout;
     add_edges(e, i, in, nin);
+    if (luo_instr_lane(i) == LUO_STREAM_COMPUTE) e->computed = i->id;
     for (int32_t k = 0; k < nin; k++) e->buf[in[k]].read_in |= (uint8_t)(1U << e->phase);
     for (int32_t k = 0; k < nout; k++) write_to(e, out[k], i->id);
     e->ninstr++;

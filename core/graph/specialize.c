@@ -38,7 +38,7 @@ static luo_status list_ops(spec *s, luo_programs *out)
         info[o] = (luo_op_info){op->name, luo_op_kind_name((luo_op_kind)op->kind), op->layer};
     }
     for (int32_t b = 0; b < s->nbuckets; b++) {
-        const bool weights = s->bucket[b].phase == LUO_PHASE_PRE;
+        const bool weights = s->bucket[b].phase <= LUO_PHASE_F;
         const char *name = luo_arena_printf(s->arena, "bucket.%d.%s", (int)b,
                                             weights ? "weights" : "gradients");
         if (!name) return luo_err_nomem(s->err);
@@ -53,6 +53,7 @@ static luo_status specialize(spec *s, luo_programs *out)
 {
     LUO_TRY(index_graph(s));
     LUO_TRY(luo_spec_find_stages(s));
+    LUO_TRY(luo_spec_find_units(s));
     LUO_TRY(luo_spec_make_tables(s));
     LUO_TRY(luo_spec_make_moves(s));
     LUO_TRY(luo_spec_make_buckets(s));

@@ -22,7 +22,8 @@ typedef struct luo_spec {
     const luo_length *lengths; /* distinct */
     luo_sched_kind schedule;
     luo_planner_opts planner;
-    luo_bucketing bucket; /* of luo_bucketing_of */
+    luo_bucketing bucket; /* of luo_bucketing_of; rule unit where weights are gathered per task */
+    int32_t prefetch;     /* of such: units gathered ahead */
 } luo_spec;
 
 /* Finds pipelines and stages from the annotations (11.2), resolves every Reshard once per distinct

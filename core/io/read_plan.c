@@ -358,6 +358,38 @@ static void read_bucket(luo_json *j, const luo_json_at *root, luo_bucketing *b)
                        luo_bucket_rule_name(b->rule));
 }
 
+static bool refuses(luo_json *j, const luo_json_at *root, const char *key, const char *where)
+{
+    const luo_json_at at = luo_json_in(root, key);
+    if (!at.v) return false;
+    luo_json_error(j, &at, false, "`%s` belongs to %s; leave it out.", key, where);
+    return true;
+}
+
+static void read_sharding(luo_json *j, const luo_json_at *root, int32_t zero, luo_sharding *s)
+{
+    static const char *const kinds[] = {"full", "hybrid", "grad-op"};
+    _Static_assert(COUNT(kinds) == LUO_SHARDS, "a word for every kind");
+    if (zero < 3) {
+        (void)(refuses(j, root, "shard", "zero 3") || refuses(j, root, "prefetch_depth", "zero 3") ||
+               refuses(j, root, "shard_pipelines", "zero 3 with `shard` hybrid"));
+        return;
+    }
+    s->kind = (luo_shard)luo_json_word(j, root, "shard", kinds, COUNT(kinds), LUO_SHARD_FULL);
+    s->has_depth = luo_json_in(root, "prefetch_depth").v != NULL;
+    s->depth = (int32_t)luo_json_int(j, root, "prefetch_depth", 0, LUO_PREFETCH_MAX,
+                                     LUO_PREFETCH_DEFAULT);
+    if (s->kind == LUO_SHARD_GRAD_OP && s->has_depth)
+        (void)refuses(j, root, "prefetch_depth", "shards that are gathered layer by layer");
+    if (s->kind != LUO_SHARD_HYBRID)
+        (void)refuses(j, root, "shard_pipelines", "`shard` hybrid");
+    else if (!luo_json_in(root, "shard_pipelines").v)
+        luo_json_error(j, root, false, "`shard` hybrid needs `shard_pipelines`.");
+    else
+        s->pipelines =
+            (int32_t)luo_json_int(j, root, "shard_pipelines", 1, MOST(LUO_Q_DEVICES), 1);
+}
+
 static void read_head(luo_json *j, const luo_json_at *root, luo_plan *p)
 {
     static const char *const dtypes[] = {"bf16", "f32", "f64"};
@@ -371,6 +403,7 @@ static void read_head(luo_json *j, const luo_json_at *root, luo_plan *p)
     p->micro_batch_sequences =
         (int32_t)luo_json_int(j, root, "micro_batch_sequences", 1, 1 << 24, 1);
     p->zero = (int32_t)luo_json_int(j, root, "zero", 0, 3, 0);
+    read_sharding(j, root, p->zero, &p->sharding);
     p->sequence_parallel = luo_json_bool(j, root, "sequence_parallel", false);
     read_bucket(j, root, &p->bucket);
 }
@@ -388,6 +421,8 @@ static void read_root(luo_json *j, const luo_json_at *root, luo_plan *p)
         {"assignment", false},   {"expert_groups", false},
         {"state_layout", false}, {"pinned", false},
         {"bucket_rule", false},  {"bucket_mib", false},
+        {"shard", false},        {"shard_pipelines", false},
+        {"prefetch_depth", false},
         {"meta", false},
     };
     if (!luo_json_schema(j, root, "plan")) return;

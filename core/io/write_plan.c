@@ -170,6 +170,13 @@ static void bucket(luo_str *s, const luo_bucketing *b)
     luo_str_add(s, ",\n \"pipelines\": [\n");
 }
 
+static void sharding(luo_str *s, const luo_sharding *h)
+{
+    if (h->kind != LUO_SHARD_FULL) luo_str_addf(s, ", \"shard\": \"%s\"", luo_shard_name(h->kind));
+    if (h->pipelines) luo_str_addf(s, ", \"shard_pipelines\": %d", h->pipelines);
+    if (h->has_depth) luo_str_addf(s, ", \"prefetch_depth\": %d", h->depth);
+}
+
 void luo_plan_json(luo_str *s, const luo_plan *p)
 {
     luo_str_add(s, "{\"schema\": \"luoshu.plan/1\"");
@@ -183,6 +190,7 @@ void luo_plan_json(luo_str *s, const luo_plan *p)
                     "\"schedule\": {\"kind\": \"%s\", \"chunks\": %d}",
                  p->micro_batch_sequences, p->zero, p->sequence_parallel ? "true" : "false",
                  luo_sched_name(p->schedule), p->chunks);
+    sharding(s, &p->sharding);
     bucket(s, &p->bucket);
     for (int32_t i = 0; i < p->npipelines; i++) {
         pipeline(s, p, &p->pipelines[i]);

@@ -3,6 +3,7 @@
 #include "core/plan/annotate.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/graph/intern.h"
@@ -78,15 +79,70 @@ static luo_status look_at_context(const luo_plan *p, const luo_model *m, int32_t
     return LUO_OK;
 }
 
+/* ---- ZeRO-2 and 3: all pipelines do the same at the same place of their task lists ---- */
+
+static luo_status in_zero(luo_status st, luo_err *err)
+{
+    return luo_err_part(err, st, "/zero");
+}
+
+/* Members of a group meet inside a task, so that F1 before B0 on one and after it on the other would
+ * be a circle. */
+static luo_status check_place(const luo_plan *p, int32_t place, const char *what, luo_err *err)
+{
+    const int32_t first = stage_of_place(&p->pipelines[0], place);
+    for (int32_t i = 1; i < p->npipelines; i++) {
+        const int32_t stage = stage_of_place(&p->pipelines[i], place);
+        if (stage == first) continue;
+        const luo_status st = luo_err_set(
+            err, LUO_EINPUT, "zero %d: %s is on stage %d of pipeline 0 and stage %d of pipeline %d; "
+            "give equal borders or zero 1.", (int)p->zero, what, (int)first, (int)stage, (int)i);
+        return in_zero(st, err);
+    }
+    return LUO_OK;
+}
+
+static luo_status check_alike(const luo_plan *p, int32_t i, luo_err *err)
+{
+    const luo_pipeline *a = &p->pipelines[0], *b = &p->pipelines[i];
+    if (a->micro_batches != b->micro_batches)
+        return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: pipelines 0 and %d run %d and %d "
+                                   "micro-batches; give equally many or zero 1.", (int)p->zero,
+                                   (int)i, (int)a->micro_batches, (int)b->micro_batches), err);
+    if (a->nstages == b->nstages) return LUO_OK;
+    return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: pipelines 0 and %d have %d and %d stages; "
+                               "give equal borders or zero 1.", (int)p->zero, (int)i,
+                               (int)a->nstages, (int)b->nstages), err);
+}
+
+static luo_status check_sharding(const luo_plan *p, const luo_model *m, const luo_build_opts *opts,
+                                 luo_err *err)
+{
+    char what[32];
+    if (p->sharding.kind == LUO_SHARD_HYBRID)
+        return luo_err_part(err, luo_err_set(err, LUO_EINPUT, "shard `hybrid` is not compiled; use "
+                                             "`full` or `grad-op`."), "/shard");
+    if (opts->state_apart)
+        return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d cuts weights where they are used, and "
+                                   "`state_layout` keeps their state elsewhere; use zero 1.",
+                                   (int)p->zero), err);
+    if (opts->head_apart && m->tied_embeddings)
+        return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: the table is tied to a head on another "
+                                   "stage; use zero 1 or one stage.", (int)p->zero), err);
+    for (int32_t i = 1; i < p->npipelines; i++) LUO_TRY(check_alike(p, i, err));
+    for (int32_t l = 0; l < p->layers; l++) {
+        snprintf(what, sizeof what, "layer %d", (int)l);
+        LUO_TRY(check_place(p, l, what, err));
+    }
+    LUO_TRY(check_place(p, LUO_PLACE_EMBEDDING, "the embedding", err));
+    return check_place(p, LUO_PLACE_HEAD, "the head", err);
+}
+
 luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_opts *out,
                                luo_err *err)
 {
-    *out = (luo_build_opts){.dtype = p->dtype};
-    if (p->zero > 1)
-        return luo_err_part(err,
-                            luo_err_set(err, LUO_EINPUT,
-                                        "zero %d is not compiled: gradients or weights would be "
-                                        "cut per layer; use zero 0 or 1.", (int)p->zero), "/zero");
+    *out = (luo_build_opts){.dtype = p->dtype, .scatter_each = p->zero >= 2,
+                            .gather_each = p->zero == 3 && p->sharding.kind == LUO_SHARD_FULL};
     const luo_state_layout *l = &p->state_layout;
     out->state_apart = l->ndev > 0;
     if (out->state_apart && (l->data < 1 || l->tensor < 1 || l->pipeline < 1 ||
@@ -104,7 +160,7 @@ luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_
             if (m->kv_heads != m->heads && !heads_fit(&pipe->stages[k], m->kv_heads))
                 out->kv_whole = true;
     }
-    return LUO_OK;
+    return p->zero >= 2 ? check_sharding(p, m, out, err) : LUO_OK;
 }
 
 /* ---- one annotation per (stages, form) ---- */
@@ -331,6 +387,21 @@ static luo_status annotate_piece(placing *c, luo_tensor *t, const luo_shape *sha
     return cut ? luo_annset_fold(c->g->set, from, shape, &t->ann, c->err) : LUO_OK;
 }
 
+/* ZeRO-3: the working copy between two tasks is the piece that the state is of. */
+static luo_status annotate_pieces(placing *c, luo_tensor *w, int32_t full)
+{
+    luo_tensor *state = &c->g->tensor[c->g->op[w->op].in[0]];
+    const luo_shape shape = luo_graph_shape(c->g, (int32_t)(w - c->g->tensor), 0, 1);
+    const luo_plan_annotation *r = c->p->nannotations ? raw_of(c->p, state->name) : NULL;
+    if (r)
+        return in_raw(c->p, r, luo_err_set(c->err, LUO_EINPUT, "with zero 3 the state of `%s` lies "
+                                           "where `%s` does; annotate that.", w->name, w->name),
+                      c->err);
+    LUO_TRY(annotate_piece(c, w, &shape, full, true));
+    state->ann = w->ann;
+    return LUO_OK;
+}
+
 /* The state of a parameter: its annotation, that cut over all copies (section 13), or the same in
  * a layout of its own; then the plan's own cut stands between them. */
 static luo_status annotate_state(placing *c, const luo_op *op, int32_t layers)
@@ -339,7 +410,8 @@ static luo_status annotate_state(placing *c, const luo_op *op, int32_t layers)
     luo_tensor *from = &g->tensor[op->in[0]];
     const luo_tensor *w = &g->tensor[op->out[0]];
     const luo_shape shape = luo_graph_shape(g, op->out[0], 0, 1);
-    if (w->kind != LUO_TENSOR_PARAM || from->ann >= 0) return LUO_OK;
+    if (w->kind == LUO_TENSOR_FULL) return annotate_pieces(c, from, w->ann);
+    if (w->kind != LUO_TENSOR_PARAM || w->form == LUO_FORM_SHARD || from->ann >= 0) return LUO_OK;
     if (from->kind == LUO_TENSOR_STATE)
         return annotate_piece(c, from, &shape, w->ann, c->p->zero > 0);
     if (from->kind != LUO_TENSOR_SHARD) return LUO_OK;

@@ -161,6 +161,13 @@ static luo_status annotate(compiler *c, luo_graph *g)
     return luo_plan_check_raw(g, c->p, c->err);
 }
 
+/* What is gathered or cut layer by layer travels layer by layer. */
+static luo_bucketing bucketing(const compiler *c)
+{
+    if (c->p->zero == 3) return (luo_bucketing){.rule = LUO_BUCKET_UNIT};
+    return luo_bucketing_of(c->p->bucket, c->opts->bucket);
+}
+
 static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *cluster,
                              luo_programs **out)
 {
@@ -174,7 +181,8 @@ static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *clust
                      .pipes = pipes,
                      .lengths = c->lengths,
                      .schedule = c->p->schedule,
-                     .bucket = luo_bucketing_of(c->p->bucket, c->opts->bucket)};
+                     .bucket = bucketing(c),
+                     .prefetch = luo_sharding_depth(&c->p->sharding)};
     if (cluster) {
         spec.planner.link_class = luo_cluster_link_class;
         spec.planner.link_ctx = cluster;

@@ -7,6 +7,12 @@
 
 #include "core/base/hash.h"
 
+const char *luo_shard_name(luo_shard s)
+{
+    static const char *const names[] = {"full", "hybrid", "grad-op"};
+    return names[s];
+}
+
 const char *luo_recompute_name(luo_recompute r)
 {
     static const char *const names[] = {"none", "selective", "full"};
@@ -307,6 +313,25 @@ static void put_bucket(sink *o, const luo_bucketing *b)
     put_text(o, luo_bucket_rule_name(b->rule));
 }
 
+static void put_prefetch(sink *o, const luo_sharding *s)
+{
+    if (s->has_depth) {
+        put(o, ",\"prefetch_depth\":");
+        put_int(o, s->depth);
+    }
+}
+
+static void put_shard(sink *o, const luo_sharding *s)
+{
+    if (s->kind != LUO_SHARD_FULL) {
+        put(o, ",\"shard\":");
+        put_text(o, luo_shard_name(s->kind));
+    }
+    if (!s->pipelines) return;
+    put(o, ",\"shard_pipelines\":");
+    put_int(o, s->pipelines);
+}
+
 static void put_plan(sink *o, const luo_plan *p)
 {
     put_annotations(o, p);
@@ -324,7 +349,9 @@ static void put_plan(sink *o, const luo_plan *p)
         if (i) put(o, ",");
         put_pipeline(o, &p->pipelines[i]);
     }
-    put(o, "],\"schedule\":{\"chunks\":");
+    put(o, "]");
+    put_prefetch(o, &p->sharding);
+    put(o, ",\"schedule\":{\"chunks\":");
     put_int(o, p->chunks);
     put(o, ",\"kind\":");
     put_text(o, luo_sched_name(p->schedule));
@@ -332,6 +359,7 @@ static void put_plan(sink *o, const luo_plan *p)
     put_bool(o, p->sequence_parallel);
     put(o, ",\"sequence_tokens\":");
     put_int(o, p->sequence_tokens);
+    put_shard(o, &p->sharding);
     put_state_layout(o, &p->state_layout);
     put(o, ",\"zero\":");
     put_int(o, p->zero);

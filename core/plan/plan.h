@@ -27,6 +27,23 @@ typedef enum luo_context_layout {
     LUO_LAYOUT_CONTIGUOUS
 } luo_context_layout;
 
+/* ZeRO-3: what is cut, over which pipelines. */
+typedef enum luo_shard {
+    LUO_SHARD_FULL,   /* all over all pipelines; weights are gathered layer by layer */
+    LUO_SHARD_HYBRID, /* the same inside groups of pipelines; groups hold copies */
+    LUO_SHARD_GRAD_OP, /* gradients and state; weights are gathered once a step */
+    LUO_SHARDS
+} luo_shard;
+const char *luo_shard_name(luo_shard s); /* full hybrid grad-op */
+
+typedef struct luo_sharding {
+    luo_shard kind;
+    int32_t pipelines; /* hybrid: of a group */
+    bool has_depth;
+    int32_t depth; /* layers gathered ahead; unsaid: LUO_PREFETCH_DEFAULT */
+} luo_sharding;
+enum { LUO_PREFETCH_DEFAULT = 1, LUO_PREFETCH_MAX = 8 };
+
 typedef struct luo_range {
     int32_t lo, hi; /* layers lo <= l < hi */
 } luo_range;
@@ -78,6 +95,7 @@ typedef struct luo_plan {
     int64_t sequence_tokens;
     int32_t micro_batch_sequences, zero;
     luo_bucketing bucket; /* as said; the stack's if it says nothing */
+    luo_sharding sharding; /* of zero 3 */
     bool sequence_parallel;
     luo_sched_kind schedule;
     int32_t chunks;
@@ -95,6 +113,10 @@ typedef struct luo_plan {
     const char *meta_json; /* canonical JSON of `meta`, NULL: none */
 } luo_plan;
 
+static inline int32_t luo_sharding_depth(const luo_sharding *s)
+{
+    return s->has_depth ? s->depth : LUO_PREFETCH_DEFAULT;
+}
 /* "none" "selective" "full". */
 const char *luo_recompute_name(luo_recompute r);
 /* Tensor-parallel width of a stage. Pre: context_parallel >= 1. */

@@ -113,7 +113,8 @@ static void weigh(search *s, shape *x)
             .recompute = x->recompute, .sequence_tokens = o->sequence_tokens,
             .micro_batch_tokens = o->sequence_tokens * x->micro_batch_sequences, .tp = x->tp,
             .stage = p, .stages = x->pp, .chunks = 1, .micro_batches = (int32_t)x->micro_batches,
-            .replicas = x->dp, .zero = x->zero, .schedule = LUO_SCHED_1F1B, .embedding = p == 0,
+            .replicas = x->dp, .zero = x->zero,
+            .gathered = LUO_PREFETCH_DEFAULT + 1, .schedule = LUO_SCHED_1F1B, .embedding = p == 0,
             .head = p == x->pp - 1, .sequence_parallel = o->sequence_parallel,
             .attention_fused = o->stack->attention_fused};
         luo_mem m;
@@ -140,7 +141,7 @@ static luo_status cost_of(search *s, shape *x)
         .micro_batch_sequences = x->micro_batch_sequences,
         .micro_batches = (int32_t)x->micro_batches, .tp = x->tp, .pp = x->pp, .dp = x->dp,
         .chunks = 1, .schedule = LUO_SCHED_1F1B, .recompute = x->recompute, .zero = x->zero,
-        .sequence_parallel = s->opts->sequence_parallel, .dev = s->dev};
+        .prefetch_depth = LUO_PREFETCH_DEFAULT, .sequence_parallel = s->opts->sequence_parallel, .dev = s->dev};
     luo_step_cost c;
     const size_t mark = luo_arena_mark(s->scratch);
     const luo_status st = luo_cost_step(s->scratch, &s->cost, &spec, &c, s->err);
@@ -167,19 +168,21 @@ static luo_status consider(search *s, shape x)
     return LUO_OK;
 }
 
-/* Recompute and ZeRO of a shape whose sizes stand. ZeRO folds nothing when there is one replica. */
+/* Recompute and ZeRO of a shape whose sizes stand. ZeRO folds nothing when there is one replica, and
+ * ZeRO-2 and 3 know no table on two stages. */
 static luo_status modes(search *s, shape x)
 {
     const luo_uniform_opts *o = s->opts;
     static const int all[] = {LUO_RECOMPUTE_NONE, LUO_RECOMPUTE_FULL};
     const int32_t nrecompute = o->recompute < 0 ? 2 : 1;
     const int32_t zero_lo = o->zero < 0 ? 0 : o->zero;
-    const int32_t zero_hi = o->zero < 0 ? x.dp > 1 : o->zero;
+    const int32_t most = o->zero_most > 0 ? o->zero_most : 1;
+    const int32_t zero_hi = o->zero >= 0 ? o->zero : x.dp > 1 ? most : 0;
     for (int32_t r = 0; r < nrecompute; r++)
         for (int32_t z = zero_lo; z <= zero_hi; z++) {
             x.recompute = o->recompute < 0 ? all[r] : o->recompute;
             x.zero = z;
-            LUO_TRY(consider(s, x));
+            if (z < 2 || x.pp == 1 || !s->model->tied_embeddings) LUO_TRY(consider(s, x));
         }
     return LUO_OK;
 }

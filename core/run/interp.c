@@ -26,6 +26,7 @@ typedef struct walk {
     int64_t *kept;         /* [row][1 + nmicro]: latest run, then per micro-batch; -1: none */
     int64_t *here;         /* per instruction: ticket of its latest run */
     int64_t *dep;          /* of the instruction at hand */
+    int64_t computed;      /* ticket of the last computation of the tasks before; -1: none */
     luo_arena *scratch;
 } walk;
 
@@ -59,6 +60,7 @@ static luo_status walk_alloc(walk *w)
     const int32_t n = w->role->ninstr;
     int32_t deps = 0;
     for (int32_t i = 0; i < n; i++) deps += w->role->instr[i].ndep;
+    deps++; /* at_start */
     w->segment_of = LUO_NEW_N(w->scratch, int32_t, n);
     w->first_need = LUO_NEW_N(w->scratch, int32_t, n + 1);
     w->exported = LUO_NEW_N(w->scratch, int32_t, n);
@@ -108,6 +110,7 @@ static luo_status walk_prepare(walk *w)
 static int32_t gather(const walk *w, int32_t i, int32_t mb)
 {
     int32_t n = 0;
+    if (w->role->instr[i].at_start && w->computed >= 0) w->dep[n++] = w->computed;
     for (int32_t k = w->first_need[i]; k < w->first_need[i + 1]; k++) {
         const need *want = &w->needs[k];
         int64_t ticket = -1;
@@ -131,8 +134,9 @@ static void keep(const walk *w, int32_t i, int32_t mb)
     if (mb >= 0) row[1 + mb] = w->here[i];
 }
 
-static luo_status walk_task(const walk *w, int32_t t)
+static luo_status walk_task(walk *w, int32_t t)
 {
+    int64_t computed = w->computed;
     const luo_run_task *task = &w->program->tasks[t];
     const luo_segment *seg = &w->role->seg[task->seg];
     for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
@@ -148,7 +152,9 @@ static luo_status walk_task(const walk *w, int32_t t)
         };
         LUO_TRY(w->backend->submit(w->rank, &issue, &w->here[i]));
         keep(w, i, task->micro_batch);
+        if (luo_instr_lane(in) == LUO_STREAM_COMPUTE) computed = w->here[i];
     }
+    w->computed = computed;
     return LUO_OK;
 }
 
@@ -157,7 +163,7 @@ luo_status luo_interpret(const luo_backend *backend, luo_rank *rank, const luo_p
 {
     const size_t mark = luo_arena_mark(scratch);
     walk w = {.backend = backend, .rank = rank, .program = program,
-              .role = &set->roles[program->role], .scratch = scratch};
+              .role = &set->roles[program->role], .scratch = scratch, .computed = -1};
     luo_status st = walk_prepare(&w);
     for (int32_t t = 0; st == LUO_OK && t < program->ntask; t++) st = walk_task(&w, t);
     if (st == LUO_OK) st = backend->wait(rank, NULL, 0);

@@ -48,6 +48,16 @@ static bool is_bucket(const luo_job *j, int32_t i)
     return j->b.role->instr[i].npieces > 0;
 }
 
+/* Do micro-batches make calls of buckets? */
+static bool has_task_buckets(const luo_job *j)
+{
+    for (int32_t i = 0; i < j->b.role->ninstr; i++) {
+        const int32_t phase = j->b.role->instr[i].phase;
+        if (is_bucket(j, i) && (phase == LUO_PHASE_F || phase == LUO_PHASE_B)) return true;
+    }
+    return false;
+}
+
 /* The calls of buckets are made one after the other in each lane, and share the memory of its
  * largest. -1: there are none. */
 static void largest_buckets(const luo_job *j, int32_t at[LUO_DP_LANES])
@@ -72,11 +82,12 @@ static luo_status place_messages(luo_job *j, luo_err *err)
 {
     int64_t used = 0;
     int32_t largest[LUO_DP_LANES];
+    const bool in_tasks = has_task_buckets(j);
     largest_buckets(j, largest);
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
         if (!c || shares(j, i, largest)) continue;
-        c->message = place_idle(j, i, &used);
+        if (!is_bucket(j, i) || !in_tasks) c->message = place_idle(j, i, &used);
         if (!c->message) j->message_bytes += c->message_bytes * c->deep;
     }
     j->messages = zeroed(j->message_bytes);

@@ -6,7 +6,7 @@ c "$HERE/plans/case-13.json" $(with llama-32b h20-32)
 c "$HERE/plans/case-13.json" $(with llama-70b tiny8)
 sed 's/\[16, 32\]/[16, 31]/; s/\[30\]/[12]/' "$HERE/plans/case-13.json" >two-faults.json
 c two-faults.json $(with llama-32b h20-32)
-sed 's/"zero": 0/"zero": 2/' "$S/plans/published/plan-12.json" >zero.json
+sed 's/"zero": 0/"zero": 2/' "$S/plans/published/plan-13.json" >zero.json
 c zero.json $(with llama-32b h20-32)
 sed 's/{"planner".*/{}, "annotations": [{"tensor": "wte.weight", "annotation": "[0]{}"}]}/; s/"meta": {"case.*/"annotations": [{"tensor": "wte.weight", "annotation": "[0]{}"}]}/' \
     "$S/plans/published/plan-12.json" >raw.json

@@ -17,6 +17,8 @@ typedef struct row {
     bool gpipe;
     int sequences; /* of a micro-batch; 0: 1 */
     double mib;    /* of a bucket; 0: every tensor travels alone */
+    luo_sharding sharding; /* of zero 3 */
+    bool tied, untied; /* the table and the head; neither: as the model has it */
 } row;
 
 static inline luo_model model_of(kind k, int32_t layers)
@@ -34,12 +36,20 @@ static inline luo_model model_of(kind k, int32_t layers)
     return m;
 }
 
+static inline luo_model row_model(const row *r, int32_t layers)
+{
+    luo_model m = model_of(r->model, layers);
+    if (r->tied || r->untied) m.tied_embeddings = r->tied;
+    return m;
+}
+
 static inline luo_plan *plan_of(luo_arena *a, const row *r, luo_dtype dtype)
 {
     luo_plan *p = luo_test_plan(a, r->line);
     luo_pipeline *pipes = (luo_pipeline *)p->pipelines;
     p->dtype = dtype;
     p->zero = r->zero;
+    p->sharding = r->sharding;
     p->sequence_parallel = r->sp;
     p->sequence_tokens = TOKENS;
     p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, r->mib};

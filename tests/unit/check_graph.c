@@ -379,15 +379,22 @@ END_TEST
 
 typedef struct edit { /* what is wrong with the plan or the model */
     const char *says;
+    const char *line;
+    bool tied;
     int32_t zero, cp, layers;
     luo_family family;
     luo_sched_kind schedule;
 } edit;
 
 static const edit refused[] = {
-    {.says = "zero 2 is not compiled", .zero = 2},
-    {.says = "zero 3 is not compiled", .zero = 3},
     {.says = "pipeline 0, stage 0: context_parallel does not divide its devices", .cp = 2},
+    {.says = "zero 2: pipelines 0 and 1 run 3 and 2 micro-batches", .zero = 2,
+     .line = "3: [0]*2 || 2: [1]*2"},
+    {.says = "zero 3: layer 1 is on stage 0 of pipeline 0 and stage 1 of pipeline 1", .zero = 3,
+     .line = "2: [0]*2 [1]*1 || 2: [2]*1 [3]*2"},
+    {.says = "zero 3: pipelines 0 and 1 have 1 and 2 stages", .zero = 3,
+     .line = "2: [0]*2 || 2: [2]*1 [3]*1"},
+    {.says = "zero 2: the table is tied to a head on another stage", .zero = 2, .tied = true},
     {.says = "the plan has 2 layers, the model `test-llama` 3.", .layers = 1},
     {.says = "is of family bert, for which no program is built yet", .family = LUO_FAMILY_BERT},
     {.says = "is of family moe, for which no program is built yet", .family = LUO_FAMILY_MOE},
@@ -400,7 +407,8 @@ START_TEST(refusals)
     const edit *e = &refused[_i];
     world w;
     luo_programs *set;
-    open_world(&w, "3: [0]*1 [1]*1", e->zero);
+    open_world(&w, e->line ? e->line : "3: [0]*1 [1]*1", e->zero);
+    w.model.tied_embeddings = e->tied;
     luo_stage *first = (luo_stage *)&w.plan->pipelines[0].stages[0];
     if (e->cp) first->context_parallel = e->cp;
     if (e->schedule) w.plan->schedule = e->schedule;

@@ -97,6 +97,34 @@ static const struct {
     double gather, scatter, forward_end, end;
 } fsdps[] = {{"ACC-O3", 0.5, 0.5, 4.5, 13.5}, {"ACC-O4", 1.5, 1.0, 7, 18.5}};
 
+/* Ends by hand and by a list simulation, depth 0, 1, 2 (and 3): vectors Z and Q. */
+static const struct {
+    int n;
+    double f[6], b[6], a[6], r[6], forward_end[3], end[4];
+} depths[] = {
+    {4, {4, 4, 4, 4}, {8, 8, 8, 8}, {2, 2, 2, 2}, {3, 3, 3, 3}, {24, 18, 18}, {76, 55, 55, 55}},
+    {4, {4, 4, 4, 4}, {8, 8, 8, 8}, {6, 6, 6, 6}, {6, 6, 6, 6}, {40, 28, 28}, {120, 80, 78, 78}},
+    {4, {2, 2, 2, 2}, {4, 4, 4, 4}, {5, 5, 5, 5}, {7, 7, 7, 7}, {28, 22, 22}, {92, 70, 70, 70}},
+    {6, {4, 4, 4, 4, 4, 4}, {8, 8, 8, 8, 8, 8}, {9, 3, 3, 3, 3, 9}, {10, 3, 3, 3, 3, 10},
+     {54, 38, 34}, {164, 114, 103, 103}},
+    {4, {6, 2, 6, 2}, {12, 4, 12, 4}, {3, 8, 3, 8}, {3, 8, 3, 8}, {38, 24, 24},
+     {114, 73, 72, 72}},
+    {6, {7, 7, 7, 7, 7, 7}, {5, 5, 5, 5, 5, 5}, {3, 3, 3, 3, 3, 3}, {2, 2, 2, 2, 2, 2},
+     {60, 45, 45}, {120, 80, 80, 81}},
+};
+
+START_TEST(fsdp_depths)
+{
+    for (int d = 0; d < 4; d++) {
+        luo_fsdp out;
+        luo_cost_fsdp(depths[_i].n, depths[_i].f, depths[_i].b, depths[_i].a, depths[_i].r, d,
+                      &out);
+        if (d < 3) luo_near(out.forward_end, depths[_i].forward_end[d], 1e-12, "end of forward");
+        if (d < 3 || _i == 5) luo_near(out.end, depths[_i].end[d], 1e-12, "end");
+    }
+}
+END_TEST
+
 START_TEST(fsdp)
 {
     const double f[4] = {1, 1, 1, 1}, b[4] = {2, 2, 2, 2};
@@ -182,7 +210,10 @@ START_TEST(memory_bloom)
     s.zero = 3;
     luo_mem_stage(&s, &with);
     const double layer = luo_mem_layer_parameters(&m, 0, 8);
-    ck_assert_int_eq(with.buffers, (int64_t)(8 * layer)); /* two of 2 bytes, one of 4 */
+    ck_assert_int_eq(with.buffers, (int64_t)(12 * layer)); /* two of 2 bytes, two of 4 */
+    s.gathered = 4;
+    luo_mem_stage(&s, &with);
+    ck_assert_int_eq(with.buffers, (int64_t)(16 * layer));
     ck_assert_double_eq(layer * 8, 12.0 * 14336 * 14336 + 13.0 * 14336);
 }
 END_TEST
@@ -335,6 +366,6 @@ START_TEST(layer_variants)
 END_TEST
 
 LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_T(ddp),
-          LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(memory_activations, LUO_ROWS(activations)),
+          LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(fsdp_depths, LUO_ROWS(depths)), LUO_T_N(memory_activations, LUO_ROWS(activations)),
           LUO_T_N(memory_state, LUO_ROWS(states)), LUO_T(memory_bloom), LUO_T(memory_llama),
           LUO_T(step_of_one), LUO_T(step_directions), LUO_T(layer_variants))

@@ -1,0 +1,118 @@
+/* tests/mpi/shard.c: ZeRO-2 and 3 train like one device, in f64: random plans whose pipelines have
+ * equal borders, with tensor-parallel groups, shares and lengths of their own, under every depth of
+ * prefetch and bucket rule (comm.md 7, test 2). A checkpoint of one plan goes on under another by
+ * tests/mpi/accept.h's switches, which are run here between zero 0..3, too. */
+#include "tests/mpi/accept.h"
+#include "exec/host/job.h"
+
+static const row fixed[] = {
+    {.line = "2: [0]*2 || 2: [1]*2", .model = LLAMA, .zero = 3},
+    {.line = "1: [0]*4 || 1: [1]*4 || 1: [2]*4 || 1: [3]*4", .model = GPT, .zero = 3},
+    {.line = "2: [0]*3 || 2: [1]*3", .model = GPT, .zero = 3, .tied = true},
+    {.line = "2: [0]*3 || 2: [1]*3", .model = LLAMA, .zero = 2, .tied = true, .mib = 0.01},
+    {.line = "3: [0]*3", .model = LLAMA, .zero = 3},
+    {.line = "3: [0,1]*3", .model = LLAMA, .zero = 3, .sp = 1},
+    {.line = "2: [0,1]*2 [2]*1 || 2: [3]*2 [4,5]*1", .model = LLAMA, .zero = 3, .sp = 1},
+    {.line = "2: [0,1]:(3,1)*2 || 2: [2,3]*2 || 2: [4]*2", .model = LLAMA, .zero = 3},
+    {.line = "2: [0,1]:(3,1)*2 || 2: [2,3]*2 || 2: [4]*2", .model = LLAMA, .zero = 2},
+    {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = QKNORM, .zero = 2, .recompute = 2},
+    {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = GPT, .zero = 3, .recompute = 2,
+     .untied = true},
+    {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = GPT, .zero = 3, .gpipe = true,
+     .untied = true},
+    {.line = "3: [0]*2 || 3: [1]*2", .model = LLAMA, .zero = 3, .tokens = {16, 8, 12}},
+};
+
+/* Equal borders and micro-batches; everything else is each pipeline's own. */
+static void random_shard(luo_rng *rng, row *r, char *line, size_t size)
+{
+    static const double caps[] = {0, 0.01, 25};
+    const int layers = 2 + (int)luo_rng_pick(rng, 3), pipes = 1 + (int)luo_rng_pick(rng, 4);
+    const int stages = 1 + (int)luo_rng_pick(rng, 8 / pipes < 3 ? 8 / pipes : 3);
+    const int batches = 1 + (int)luo_rng_pick(rng, 3);
+    int take[3] = {0}, left = layers, next = 0;
+    size_t n = 0;
+    *r = (row){.line = line, .model = (kind)luo_rng_pick(rng, KINDS),
+               .zero = 2 + (luo_rng_pick(rng, 3) > 0), .sp = (int)luo_rng_pick(rng, 2),
+               .recompute = (int)luo_rng_pick(rng, 3), .gpipe = luo_rng_pick(rng, 4) == 0,
+               .sequences = luo_rng_pick(rng, 4) == 0 ? 2 : 1,
+               .mib = caps[luo_rng_pick(rng, 3)], .tied = luo_rng_pick(rng, 3) == 0};
+    if (r->zero == 3) r->sharding = (luo_sharding){.has_depth = true,
+                                                   .depth = (int32_t)luo_rng_pick(rng, 4)};
+    if (r->zero == 3 && luo_rng_pick(rng, 4) == 0) r->sharding.kind = LUO_SHARD_GRAD_OP;
+    for (int s = 0; s < stages; s++) {
+        take[s] = s == stages - 1 ? left : (int)luo_rng_pick(rng, left + 1);
+        left -= take[s];
+    }
+    r->tied = r->tied && stages == 1;
+    r->untied = stages > 1;
+    for (int p = 0; p < pipes; p++) {
+        n += (size_t)snprintf(line + n, size - n, "%s%d:", p ? " || " : "", batches);
+        for (int s = 0; s < stages; s++) {
+            const int after = (pipes - p) * stages - s - 1; /* stages that need a device, too */
+            int tp = 1 << luo_rng_pick(rng, 3);
+            while (next + tp > 8 - after) tp /= 2;
+            const bool uneven = tp == 2 && r->model != GROUPED && luo_rng_pick(rng, 3) == 0;
+            n += (size_t)snprintf(line + n, size - n, " [%d-%d]%s*%d", next, next + tp - 1,
+                                  uneven ? ":(3,1)" : "", take[s]);
+            next += tp;
+        }
+    }
+}
+
+static int groups_of(const luo_exec *x)
+{
+    int n = 0;
+    for (const host_group *g = x->groups; g; g = g->next) n++;
+    return n;
+}
+
+static const pair_row moves[] = { /* 6 micro-batches a step */
+    {"3: [0]*2 || 3: [1]*2", "2: [0,1]*1 [2]*1 || 4: [3]*1 [4]*1", LLAMA, 3, 1},
+    {"4: [0,1]*2 || 2: [2]*2", "2: [0]*2 || 2: [1]*2 || 2: [2]*2", LLAMA, 0, 3},
+    {"3: [0]*3 || 3: [1]*3", "2: [0]*3 || 2: [1]*3 || 2: [2,3]*3", GROUPED, 2, 3},
+};
+
+int main(int argc, char **argv)
+{
+    luo_lab lab;
+    int failed = 0, checks = 0;
+    luo_lab_open(&lab, &argc, &argv);
+    if (lab.nranks < 8) {
+        const luo_err e = {.text = "8 ranks are needed"};
+        luo_lab_die("shard", &e);
+    }
+    const char *only = getenv("LUO_ROW");
+    for (int i = 0; i < (int)(sizeof fixed / sizeof *fixed); i++) {
+        if (only && atoi(only) != i) continue;
+        failed += !run_row(&lab, &fixed[i], LUO_F64);
+        checks++;
+    }
+    for (int i = 0; !only && i < (int)(sizeof moves / sizeof *moves); i++) {
+        failed += !run_switch(&lab, &moves[i], LUO_F64, groups_of);
+        checks++;
+    }
+    const uint64_t cases = only ? 0 : 40 * luo_prop_env("LUO_SCALE", 1);
+    if (lab.rank == 0)
+        printf("seeds %llu..%llu\n", (unsigned long long)luo_prop_first(),
+               (unsigned long long)(luo_prop_first() + cases - 1));
+    for (uint64_t k = 0; k < cases; k++) {
+        char line[256];
+        row r;
+        luo_rng rng = luo_rng_seed(luo_prop_first() + k);
+        random_shard(&rng, &r, line, sizeof line);
+        const bool good = run_row(&lab, &r, LUO_F64);
+        if (!good && lab.rank == 0)
+            printf("seed %llu: model %d zero %d shard %s depth %d sp %d recompute %d gpipe %d mib %g "
+                   "tied %d\n", (unsigned long long)(luo_prop_first() + k), (int)r.model, r.zero,
+                   luo_shard_name(r.sharding.kind), (int)r.sharding.depth, r.sp, r.recompute,
+                   r.gpipe, r.mib, r.tied);
+        failed += !good;
+        checks++;
+    }
+    if (lab.rank == 0)
+        printf("%d%%: Checks: %d, Failures: %d, Errors: 0; largest error %.3g\n",
+               100 * (checks - failed) / checks, checks, failed, largest_error);
+    luo_lab_close(&lab);
+    return failed > 0;
+}
