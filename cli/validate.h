@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "core/base/stats.h"
 #include "core/io/suite.h"
+#include "core/plan/suite_fit.h"
 #include "core/run/backend.h"
 
 /* ---- profiles and stacks of the rows, validate_kit.c ---- */
@@ -12,11 +13,11 @@ typedef struct luo_kit { /* each is read once; rows that agree share it */
     luo_cli *cli;
     const char *folder; /* --profile-dir; NULL: the built-in ones alone */
     struct luo_kit_profile {
-        const char *name, *precision;
+        const char *name, *precision, *path;
         luo_profile *at;
     } *profiles;
     struct luo_kit_stack {
-        const char *name; /* of the file */
+        const char *name, *path; /* of the file */
         double grad_bytes; /* that rows ask for; 0: the file's */
         luo_stack *at;
     } *stacks;
@@ -24,6 +25,28 @@ typedef struct luo_kit { /* each is read once; rows that agree share it */
     luo_suite_kit as; /* for luo_case_make */
 } luo_kit;
 void luo_kit_open(luo_cli *cli, const char *folder, luo_kit *out);
+/* A file of --profile-dir, or the built-in name; NULL: there is none. */
+const char *luo_kit_path(const luo_kit *k, const char *builtin, const char *name);
+
+/* ---- constants from rows, suite_fit.c ---- */
+
+enum { LUO_FITTED_MAX = 16 };
+typedef struct luo_fitted { /* of rows that share a kit */
+    const luo_suite_param *param[LUO_FITTED_MAX];
+    double value[LUO_FITTED_MAX];
+    bool weak[LUO_FITTED_MAX];
+    int32_t n, rows;
+    double objective; /* of the last stage */
+} luo_fitted;
+/* Runs the stages; cases are all of one kit, whose profiles and stacks change. params not NULL: one
+ * stage of these instead. Errors: those of luo_suite_fit_run; LUO_EUSAGE an unknown constant. */
+luo_status luo_kit_fit(luo_kit *k, const luo_case *const *cases, int32_t n,
+                       const luo_suite_recipe *recipe, const char *params, uint64_t seed,
+                       luo_fitted *out, luo_err *err);
+/* The same constants? Rows of one suite, or of one GPU of it, as the recipe says. */
+bool luo_suite_together(const luo_suite_row *a, const luo_suite_row *b);
+/* Name of the stack that the recipe of the row writes. */
+const char *luo_suite_stack_name(luo_arena *arena, const luo_suite_row *r);
 
 /* ---- one row, validate_score.c ---- */
 

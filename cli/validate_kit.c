@@ -6,7 +6,7 @@
 #include "core/io/builtin.h"
 
 /* DIR/NAME.yaml, DIR/stacks/NAME.yaml, or the built-in one; NULL: none. */
-static const char *path_of(const luo_kit *k, const char *builtin, const char *name)
+const char *luo_kit_path(const luo_kit *k, const char *builtin, const char *name)
 {
     char text[LUO_ERR_PATH];
     static const char *const inside[] = {"", "stacks/"};
@@ -63,7 +63,7 @@ static luo_profile *profile(void *ctx, const char *name, const char *precision, 
             strcmp(k->profiles[i].precision, precision) == 0)
             return k->profiles[i].at;
     const size_t n = (size_t)k->nprofiles;
-    const char *path = path_of(k, LUO_BUILTIN_PROFILES, name);
+    const char *path = luo_kit_path(k, LUO_BUILTIN_PROFILES, name);
     if (!path) {
         luo_err_set(err, LUO_EINPUT, "there is no profile `%s`; `luoshu help profiles` lists them.",
                     name);
@@ -77,18 +77,23 @@ static luo_profile *profile(void *ctx, const char *name, const char *precision, 
         return NULL;
     }
     if (at_precision(p, precision, err) != LUO_OK) return NULL;
-    k->profiles[k->nprofiles++] = (struct luo_kit_profile){name, precision, p};
+    k->profiles[k->nprofiles++] = (struct luo_kit_profile){name, precision, path, p};
     return p;
 }
 
-/* A stack SYSTEM-SUITE goes before SYSTEM: the same software at another site. */
+/* SYSTEM-SUITE and SYSTEM-GPU go before SYSTEM: the same software at another site, on another GPU.
+ */
 static const char *stack_path(luo_kit *k, const luo_suite_row *row, const char **name)
 {
-    *name = luo_arena_printf(k->cli->arena, "%s-%s", row->system, row->suite);
-    const char *path = *name ? path_of(k, LUO_BUILTIN_STACKS, *name) : NULL;
-    if (path) return path;
+    const luo_suite_gpu *gpu = luo_suite_gpu_of(row->gpu);
+    const char *of[] = {row->suite, gpu ? gpu->profile : row->gpu};
+    for (int i = 0; i < 2; i++) {
+        *name = luo_arena_printf(k->cli->arena, "%s-%s", row->system, of[i]);
+        const char *path = *name ? luo_kit_path(k, LUO_BUILTIN_STACKS, *name) : NULL;
+        if (path) return path;
+    }
     *name = row->system;
-    return path_of(k, LUO_BUILTIN_STACKS, *name);
+    return luo_kit_path(k, LUO_BUILTIN_STACKS, *name);
 }
 
 /* FSDP reduces in the dtype that the row names. */
@@ -122,7 +127,7 @@ static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
         return NULL;
     }
     if (bytes > 0) s->grad_comm_bytes = bytes;
-    k->stacks[k->nstacks++] = (struct luo_kit_stack){name, bytes, s};
+    k->stacks[k->nstacks++] = (struct luo_kit_stack){name, path, bytes, s};
     return s;
 }
 

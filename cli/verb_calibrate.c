@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/calibrate_gpu.h"
+#include "cli/calibrate_suite.h"
 #include "cli/machine.h"
 #include "cli/session.h"
 #include "core/io/files.h"
@@ -255,10 +256,37 @@ static luo_status read_ranks(job *j, bool tables, luo_err *err)
     return LUO_OK;
 }
 
+/* What only the calibration by published steps looks at. */
+static luo_status refuse_suite_options(luo_cli *cli, luo_err *err)
+{
+    static const char *const names[] = {"fit", "name", "profile-dir"};
+    for (int i = 0; i < 3; i++)
+        if (luo_args_has(&cli->args, names[i]))
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` goes with `--from` a suite of published "
+                               "steps; leave it out.", names[i]);
+    return LUO_OK;
+}
+
+static luo_status from_suites(job *j, const char *from)
+{
+    static const char *const names[] = {"profile", "cluster", "quick", "ranks", "backend"};
+    for (int i = 0; i < 5; i++)
+        if (luo_args_has(&j->cli->args, names[i]))
+            return luo_cli_error(j->cli, LUO_EUSAGE, "`--%s` is of measurements of a machine; "
+                                 "published steps do not need it.", names[i]);
+    luo_jsonw_text(&j->cli->json, "out", j->dir);
+    luo_jsonw_open(&j->cli->json, "profiles", '[');
+    const luo_status st = luo_calibrate_suites(j->cli, j->dir, from);
+    luo_jsonw_close(&j->cli->json);
+    return st;
+}
+
 static luo_status calibrate(job *j, const char *from, bool cuda)
 {
     luo_cli *cli = j->cli;
     luo_err err = {0};
+    if (from && luo_calibrate_suite_is(cli, from)) return from_suites(j, from);
+    LUO_TRY(luo_cli_fail(cli, refuse_suite_options(cli, &err), &err));
     LUO_TRY(luo_cli_fail(cli, find_machine(j, &err), &err));
     luo_jsonw_text(&cli->json, "out", j->dir);
     luo_jsonw_open(&cli->json, "profiles", '[');

@@ -17,6 +17,7 @@ typedef struct job {
     luo_case *cases;
     luo_score *scores;
     luo_validation v;
+    int folds; /* --cross; 0: none */
 } job;
 
 static int by_name(const void *a, const void *b)
@@ -107,34 +108,93 @@ static bool wanted(const job *j, const luo_suite_row *r)
 }
 
 /* A row that can not be said at all stays in the table with its reason. */
-static luo_status make_cases(job *j, luo_err *err)
+static luo_status make_case(job *j, const luo_suite_row *r, luo_kit *kit, luo_case *c, luo_err *err)
+{
+    luo_err why = {0};
+    const luo_status st = luo_case_make(j->cli->arena, r, &kit->as, c, &why);
+    if (st != LUO_OK && st != LUO_EUNSUP) *err = why;
+    if (st != LUO_EUNSUP) return st;
+    *c = (luo_case){.row = r, .assumed = luo_arena_strdup(j->cli->arena, why.text)};
+    return c->assumed ? LUO_OK : luo_err_nomem(err);
+}
+
+static void take_case(job *j, const luo_case *c, int fold)
 {
     luo_validation *v = &j->v;
-    j->cases = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
-    j->scores = LUO_NEW_N(j->cli->arena, luo_score, j->rows.n);
-    v->at = LUO_NEW_N(j->cli->arena, luo_scored, j->rows.n);
-    if (!j->cases || !j->scores || !v->at) return luo_err_nomem(err);
+    j->cases[v->n] = *c;
+    v->at[v->n] = (luo_scored){.c = &j->cases[v->n], .s = &j->scores[v->n],
+                               .suite = luo_suite_part(c->row), .fold = fold};
+    v->n++;
+}
+
+static luo_status make_cases(job *j, luo_err *err)
+{
     for (int32_t i = 0; i < j->rows.n; i++) {
-        const luo_suite_row *r = &j->rows.at[i];
-        if (!wanted(j, r)) continue;
-        luo_case *c = &j->cases[v->n];
-        luo_scored *s = &v->at[v->n];
-        luo_err why = {0};
-        const luo_status st = luo_case_make(j->cli->arena, r, &j->kit.as, c, &why);
-        if (st != LUO_OK && st != LUO_EUNSUP) {
-            *err = why;
-            return st;
-        }
-        *s = (luo_scored){.c = c, .s = &j->scores[v->n], .suite = luo_suite_part(r), .fold = -1};
-        if (st == LUO_EUNSUP) {
-            c->row = r;
-            c->cluster = NULL;
-            c->assumed = luo_arena_strdup(j->cli->arena, why.text);
-            if (!c->assumed) return luo_err_nomem(err);
-        }
-        v->n++;
+        luo_case c;
+        if (!wanted(j, &j->rows.at[i])) continue;
+        LUO_TRY(make_case(j, &j->rows.at[i], &j->kit, &c, err));
+        take_case(j, &c, -1);
     }
     return LUO_OK;
+}
+
+/* ---- --cross ---- */
+
+static bool in_cross(const job *j, int32_t i)
+{
+    return wanted(j, &j->rows.at[i]) && j->rows.at[i].split == LUO_SPLIT_CAL;
+}
+
+/* Of a row: its number among the calibration rows of its suite. */
+static int fold_of(const job *j, int32_t i)
+{
+    int32_t before = 0;
+    for (int32_t k = 0; k < i; k++)
+        before += j->rows.at[k].split == LUO_SPLIT_CAL &&
+                  strcmp(j->rows.at[k].suite, j->rows.at[i].suite) == 0;
+    return before % j->folds;
+}
+
+/* Rows that share constants with row `first`: fitted without fold k, which is then taken. */
+static luo_status cross_fold(job *j, int32_t first, int k, luo_err *err)
+{
+    luo_kit kit;
+    luo_fitted fitted;
+    int32_t n = 0, nfit = 0;
+    luo_case *c = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
+    const luo_case **fit = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
+    if (!c || !fit) return luo_err_nomem(err);
+    luo_kit_open(j->cli, j->kit.folder, &kit);
+    for (int32_t i = first; i < j->rows.n; i++) {
+        const luo_suite_row *r = &j->rows.at[i];
+        if (!in_cross(j, i) || !luo_suite_together(&j->rows.at[first], r)) continue;
+        LUO_TRY(make_case(j, r, &kit, &c[n], err));
+        if (fold_of(j, i) == k) take_case(j, &c[n], k);
+        else if (c[n].cluster && strcmp(r->precision, "fp8") != 0) fit[nfit++] = &c[n];
+        n++;
+    }
+    const luo_suite_recipe *recipe = luo_suite_recipe_of(j->rows.at[first].suite);
+    return nfit ? luo_kit_fit(&kit, fit, nfit, recipe, NULL, 0, &fitted, err) : LUO_OK;
+}
+
+static luo_status cross_cases(job *j, luo_err *err)
+{
+    for (int32_t i = 0; i < j->rows.n; i++) {
+        bool seen = !in_cross(j, i);
+        for (int32_t k = 0; k < i && !seen; k++)
+            seen = in_cross(j, k) && luo_suite_together(&j->rows.at[k], &j->rows.at[i]);
+        for (int k = 0; !seen && k < j->folds; k++) LUO_TRY(cross_fold(j, i, k, err));
+    }
+    return LUO_OK;
+}
+
+static luo_status make_all(job *j, luo_err *err)
+{
+    j->cases = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
+    j->scores = LUO_NEW_N(j->cli->arena, luo_score, j->rows.n);
+    j->v.at = LUO_NEW_N(j->cli->arena, luo_scored, j->rows.n);
+    if (!j->cases || !j->scores || !j->v.at) return luo_err_nomem(err);
+    return j->folds ? cross_cases(j, err) : make_cases(j, err);
 }
 
 static luo_status check_rows(const job *j, luo_err *err)
@@ -157,6 +217,7 @@ static luo_status read_options(job *j, luo_err *err)
     static const char *const bar[] = {"normal", "strict"}, *const rows[] = {"val", "cal"};
     const luo_args *a = &j->cli->args;
     int strict = 0, which = 0;
+    int64_t folds;
     j->data = luo_args_get(a, "data", NULL);
     j->want = a->files[0];
     if (!j->data)
@@ -164,9 +225,16 @@ static luo_status read_options(job *j, luo_err *err)
                            "published measurements, which are not part of this program.");
     LUO_TRY(luo_args_choice(a, "bar", 0, bar, 2, &strict, err));
     LUO_TRY(luo_args_choice(a, "rows", 0, rows, 2, &which, err));
+    LUO_TRY(luo_args_int(a, "cross", 0, 2, 1000, &folds, err));
+    if (folds && luo_args_has(a, "rows"))
+        return luo_err_set(err, LUO_EUSAGE, "`--cross` takes the calibration rows; leave out "
+                           "`--rows`.");
+    j->folds = (int)folds;
     j->v = (luo_validation){.cli = j->cli, .strict = strict == 1,
                             .closed_only = luo_args_has(a, "closed"),
-                            .rows = which == 1 ? LUO_ROWS_CAL : LUO_ROWS_VAL};
+                            .rows = folds        ? LUO_ROWS_CROSS
+                                    : which == 1 ? LUO_ROWS_CAL
+                                                 : LUO_ROWS_VAL};
     return LUO_OK;
 }
 
@@ -202,7 +270,7 @@ static luo_status validate(job *j, luo_err *err)
     LUO_TRY(read_options(j, err));
     luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), &j->kit);
     LUO_TRY(read_files(j, err));
-    LUO_TRY(make_cases(j, err));
+    LUO_TRY(make_all(j, err));
     LUO_TRY(check_rows(j, err));
     LUO_TRY(predict(j, err));
     luo_validation_print(&j->v);

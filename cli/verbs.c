@@ -64,6 +64,7 @@ static const luo_option validate_options[] = {
     FORCE,
     {"bar", "WHICH", "normal or strict (normal)"},
     {"rows", "WHICH", "val, or cal: what the constants were fitted on (val)"},
+    {"cross", "K", "K folds of the cal rows, each by constants fitted on the others (none)"},
     {"closed", NULL, "score the closed form instead of the simulator"},
 };
 
@@ -193,7 +194,10 @@ static const luo_option calibrate_options[] = {
     {"from", "FILE", "tables instead of measuring; more of them follow it"},
     {"profile", "FILE", "of GPUs: peaks and bandwidth of a datasheet (as measured)"},
     {"cluster", "FILE", "of GPUs: where collectives of several nodes were measured"},
-    {"seed", "N", "of GPUs: of the search for constants (0)"},
+    {"seed", "N", "of GPUs and suites: of the search for constants (0)"},
+    {"fit", "LIST", "of suites: constants to fit, joined by commas (by suite)"},
+    {"name", "NAME", "of suites: of the stack that is written (by suite)"},
+    {"profile-dir", "DIR", "of suites: profiles and stacks to begin with (built in)"},
 };
 
 static const luo_option plot_options[] = {

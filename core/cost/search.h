@@ -13,7 +13,7 @@ typedef struct luo_search_param {
 /* What is to become small at these values; never a NaN, INFINITY where they are not possible. */
 typedef double (*luo_objective_fn)(void *ctx, const double *values);
 
-enum { LUO_SEARCH_PARAMS = 8 };
+enum { LUO_SEARCH_PARAMS = 12 };
 
 /* Starts from the defaults and from three points drawn from the streams `calibrate#1` .. of the
  * seed; tries + then - of every parameter in turn, keeps what is better by over 1e-9, halves the

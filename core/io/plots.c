@@ -11,11 +11,11 @@
 #include "core/io/files.h"
 #include "core/io/plotdata.h"
 
-enum { FIGURES = 11, JOBS = 2 };
+enum { FIGURES = 12, JOBS = 2 };
 
 static const char *const names[FIGURES] = {"throughput", "goodput",   "stepcdf", "timelost",
                                            "breakdown",  "predicted", "gantt",   "memory",
-                                           "switch",     "slowdown",  "links"};
+                                           "switch",     "slowdown",  "links",   "errorbox"};
 enum {
     THROUGHPUT,
     GOODPUT,
@@ -27,7 +27,8 @@ enum {
     MEMORY,
     SWITCH,
     SLOWDOWN,
-    LINKS
+    LINKS,
+    ERRORBOX
 };
 
 /* ---- gnuplot ---- */
@@ -242,12 +243,15 @@ static int rows_of(plotter *p, const char *dir, luo_table_id id)
     return n;
 }
 
-/* The table is a comparison's (compare.h); nothing if there was none of sim with a real run. */
+/* The table is a comparison's (compare.h) or of `validate`; nothing if there was none of sim with a
+ * real run. Errors by suite belong to `validate` alone, which leaves its own table in dir. */
 static void draw_predicted(plotter *p, const char *dir, const char *plots, const char *title)
 {
-    if (wanted(p, PREDICTED) && luo_result_has(plots, "predicted.csv") &&
-        rows_of(p, plots, LUO_TABLE_PLOT_PREDICTED) > 0)
-        start(p, names[PREDICTED], dir, title, "");
+    const bool suites = luo_result_has(dir, "validate.csv");
+    if (!luo_result_has(plots, "predicted.csv") || rows_of(p, plots, LUO_TABLE_PLOT_PREDICTED) == 0)
+        return;
+    if (wanted(p, PREDICTED)) start(p, names[PREDICTED], dir, title, "");
+    if (wanted(p, ERRORBOX) && suites) start(p, names[ERRORBOX], dir, title, "");
 }
 
 static void draw_run(plotter *p, const char *plots, const luo_result *run)

@@ -12,19 +12,20 @@ static int32_t chunks_of(const luo_grid *g)
 static luo_status make_stage(luo_arena *arena, const luo_grid *g, int32_t pipeline, int32_t stage,
                              int64_t first, int64_t layers, luo_stage *out, luo_err *err)
 {
-    const int32_t chunks = chunks_of(g);
+    const int32_t chunks = chunks_of(g), context = g->context_parallel ? g->context_parallel : 1;
+    const int32_t width = g->tp * context;
     luo_range *range = LUO_NEW_N(arena, luo_range, chunks);
-    int32_t *dev = LUO_NEW_N(arena, int32_t, g->tp);
+    int32_t *dev = LUO_NEW_N(arena, int32_t, width);
     if (!range || !dev) return luo_err_nomem(err);
     for (int32_t c = 0; c < chunks; c++) {
         const int64_t lo = first + c * g->stages * layers;
         range[c] = (luo_range){(int32_t)lo, (int32_t)(lo + layers)};
     }
-    memcpy(dev, g->dev + ((int64_t)pipeline * g->stages + stage) * g->tp,
-           (size_t)g->tp * sizeof *dev);
-    *out = (luo_stage){.nlayers = chunks, .layers = range, .ndev = g->tp, .dev = dev,
-                       .context_parallel = 1, .recompute = g->recompute, .embedding = stage == 0,
-                       .head = stage == g->stages - 1};
+    memcpy(dev, g->dev + ((int64_t)pipeline * g->stages + stage) * width,
+           (size_t)width * sizeof *dev);
+    *out = (luo_stage){.nlayers = chunks, .layers = range, .ndev = width, .dev = dev,
+                       .context_parallel = context, .recompute = g->recompute,
+                       .embedding = stage == 0, .head = stage == g->stages - 1};
     return LUO_OK;
 }
 

@@ -11,9 +11,10 @@ typedef struct luo_grid {
     int64_t sequence_tokens, micro_batches; /* per pipeline */
     int32_t micro_batch_sequences, zero, pipelines, stages, tp;
     int32_t chunks; /* of a stage; 0: 1; more: interleaved */
+    int32_t context_parallel; /* 0: 1 */
     bool sequence_parallel;
     luo_recompute recompute;
-    const int32_t *dev;    /* [(pipeline*stages + stage)*tp + i] */
+    const int32_t *dev;    /* [((pipeline*stages + stage)*context_parallel + c)*tp + i] */
     const int64_t *layers; /* per stage; NULL: equal */
 } luo_grid;
 

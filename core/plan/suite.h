@@ -74,7 +74,7 @@ typedef struct luo_case {
     luo_stack *stack;
     luo_dtype dtype;
     int32_t micro_batch_sequences, micro_batches;
-    int32_t *dev;    /* [(pipeline*pp + stage)*tp + i] */
+    int32_t *dev;    /* [((pipeline*pp + stage)*cp + c)*tp + i] */
     int64_t *layers; /* per stage */
     double measured_s;   /* 0: none */
     const char *assumed; /* "": nothing */

@@ -98,16 +98,17 @@ static luo_status make_cluster(luo_arena *arena, const luo_suite_row *r, const l
 
 /* ---- how it is cut ---- */
 
-/* Tensor groups first, then replicas, then stages, as Megatron and DeepSpeed number ranks. */
+/* Tensor groups first, then context, replicas, stages, as Megatron and DeepSpeed number ranks. */
 static luo_status place(luo_arena *arena, luo_case *c, luo_err *err)
 {
     const luo_suite_row *r = c->row;
+    const int32_t w = r->tp * r->cp;
     c->dev = LUO_NEW_N(arena, int32_t, r->gpus);
     if (!c->dev) return luo_err_nomem(err);
     for (int32_t d = 0; d < r->dp; d++)
         for (int32_t s = 0; s < r->pp; s++)
-            for (int32_t i = 0; i < r->tp; i++)
-                c->dev[((int64_t)d * r->pp + s) * r->tp + i] = (s * r->dp + d) * r->tp + i;
+            for (int32_t i = 0; i < w; i++)
+                c->dev[((int64_t)d * r->pp + s) * w + i] = (s * r->dp + d) * w + i;
     return LUO_OK;
 }
 
@@ -184,8 +185,6 @@ static luo_status check_sizes(const luo_suite_row *r, luo_err *err)
     if (r->vpp > 1 && r->layers % ((int64_t)r->pp * r->vpp))
         return refuse(r, LUO_EINPUT, err, "%lld layers are no %d equal chunks.",
                       (long long)r->layers, (int)(r->pp * r->vpp));
-    if (r->cp > 1)
-        return refuse(r, LUO_EUNSUP, err, "context parallelism is not scored yet.");
     if (r->experts > 0 || r->mla)
         return refuse(r, LUO_EUNSUP, err, "experts and latent attention are not scored yet.");
     if (strcmp(r->gpu, "mixed") == 0)
@@ -251,6 +250,7 @@ luo_status luo_case_plan(luo_arena *arena, const luo_case *c, luo_plan **out, lu
                         .micro_batches = c->micro_batches,
                         .micro_batch_sequences = c->micro_batch_sequences, .zero = r->zero,
                         .pipelines = r->dp, .stages = r->pp, .tp = r->tp, .chunks = r->vpp,
+                        .context_parallel = r->cp,
                         .sequence_parallel = r->sp && r->tp > 1,
                         .recompute = (luo_recompute)r->recompute, .dev = c->dev,
                         .layers = r->vpp > 1 ? NULL : c->layers};
@@ -261,6 +261,8 @@ luo_status luo_case_closed(luo_arena *scratch, const luo_case *c, luo_step_cost 
                            luo_err *err)
 {
     const luo_suite_row *r = c->row;
+    if (r->cp > 1)
+        return refuse(r, LUO_EUNSUP, err, "the closed form knows no context parallelism.");
     const luo_cost_ctx ctx = {.cluster = c->cluster, .stack = c->stack, .dtype = c->dtype};
     const luo_step_spec spec = {
         .model = &c->model, .sequence_tokens = r->seq,
