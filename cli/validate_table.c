@@ -223,7 +223,7 @@ static void print_suite(const luo_validation *v, FILE *out, const luo_suite_resu
 static void print_missing(FILE *out, const luo_suite_result *r)
 {
     if (r->by_closed)
-        fprintf(out, "%s: %d of %d rows have no program yet and are scored by the closed form.\n",
+        fprintf(out, "%s: %d of %d rows have no program and are scored by the closed form.\n",
                 r->suite, (int)r->by_closed, (int)r->all.n);
     if (r->missing)
         fprintf(out, "%s: %d rows can not be predicted; validate.csv says why.\n", r->suite,

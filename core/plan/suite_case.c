@@ -243,8 +243,6 @@ luo_status luo_case_make(luo_arena *arena, const luo_suite_row *r, const luo_sui
 luo_status luo_case_plan(luo_arena *arena, const luo_case *c, luo_plan **out, luo_err *err)
 {
     const luo_suite_row *r = c->row;
-    if (r->zero > 1)
-        return refuse(r, LUO_EUNSUP, err, "there are no programs of ZeRO-%d yet.", (int)r->zero);
     const luo_grid g = {.name = r->id, .model = &c->model, .cluster = c->cluster,
                         .dtype = c->dtype, .sequence_tokens = r->seq,
                         .micro_batches = c->micro_batches,
