@@ -17,6 +17,13 @@ enum { FIRST = 3 };
 static const int f32_rows[] = {31, 11, 67, 3, 17, 26, 47, 51, 63, 65, 68, 69};
 static const int bf16_rows[] = {24, 28, 66, 5, 35, 52, 64, 71};
 
+/* ZeRO-2 and 3: gathers and cuts inside the tasks. */
+static const row shard_rows[] = {
+    {.line = "2: [0,1]*2 || 2: [2]*2", .model = LLAMA, .zero = 3, .sp = 1},
+    {.line = "2: [0]*3 || 2: [1]*3", .model = GPT, .zero = 3, .recompute = 2, .tied = true},
+    {.line = "3: [0]*2 [1]*1 || 3: [2]*2 [3]*1", .model = LLAMA, .zero = 2, .mib = 0.01},
+};
+
 static int groups_of(const luo_exec *x)
 {
     return (int)gpu_comms_count(x->comms);
@@ -78,8 +85,8 @@ static bool run_journey(luo_lab *lab, const char *dir, luo_dtype dtype)
     const luo_executor *tested = lab->executor;
     const station way[] = {{&luo_host_executor, "6: [0,1]*2", 0, LUO_F32},
                            {tested, "3: [0]*1 [1]*1 || 3: [2,3]*2", 1, dtype},
-                           {tested, "3: [0,1]:(3,1)*2 || 3: [2]*2", 1, dtype},
-                           {&luo_host_executor, "3: [0]*2 || 3: [1]*2", 1, LUO_F32}};
+                           {tested, "3: [0,1]:(3,1)*2 || 3: [2]*2", 3, dtype},
+                           {&luo_host_executor, "3: [0]*2 || 3: [1]*2", 2, LUO_F32}};
     luo_arena *a = luo_arena_new(1 << 20);
     const row r = {.line = way[0].line, .model = LLAMA};
     const luo_plan *p = plan_of(a, &r, LUO_F32);
@@ -149,6 +156,15 @@ static void run_rows(tally *t, const int *at, int n, luo_dtype dtype)
     say(t, luo_dtype_name(dtype));
 }
 
+static void run_shards(tally *t)
+{
+    for (size_t i = 0; i < sizeof shard_rows / sizeof *shard_rows; i++) {
+        count(t, run_row(t->lab, &shard_rows[i], LUO_F32));
+        count(t, run_row(t->lab, &shard_rows[i], LUO_BF16));
+    }
+    say(t, "ZeRO-2 and 3");
+}
+
 static void run_given_up(tally *t)
 {
     int given_up = 0;
@@ -165,6 +181,7 @@ static void run_all(tally *t)
     int ran = 0;
     run_rows(t, f32_rows, (int)(sizeof f32_rows / sizeof *f32_rows), LUO_F32);
     run_rows(t, bf16_rows, (int)(sizeof bf16_rows / sizeof *bf16_rows), LUO_BF16);
+    run_shards(t);
     count(t, run_switch(t->lab, &switches[2], LUO_BF16, groups_of));
     if (t->all) count(t, run_switch(t->lab, &switches[1], LUO_F32, groups_of));
     say(t, "switches");
