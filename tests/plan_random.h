@@ -109,6 +109,27 @@ static inline luo_plan *plan_random(luo_arena *a, luo_rng *r, plan_tally *t)
     return p;
 }
 
+/* Every second plan that can be cut by ZeRO-2 or 3 is: with pipelines like the first alone, and its
+ * borders and micro-batches. tied: the model's table. */
+static inline bool plan_random_shard(luo_rng *r, luo_plan *p, bool tied)
+{
+    luo_pipeline *pipes = (luo_pipeline *)p->pipelines;
+    if (p->state_layout.ndev || (tied && pipes[0].nstages > 1) || luo_rng_pick(r, 2)) return false;
+    int32_t n = 1;
+    for (; n < p->npipelines && pipes[n].nstages == pipes[0].nstages; n++) {
+        if (pipes[n].micro_batches != pipes[0].micro_batches) pipes[n].micro_batch_tokens = NULL;
+        pipes[n].micro_batches = pipes[0].micro_batches;
+        for (int32_t s = 0; s < pipes[0].nstages; s++)
+            ((luo_stage *)pipes[n].stages)[s].layers = pipes[0].stages[s].layers;
+    }
+    p->npipelines = n;
+    p->zero = 2 + (luo_rng_pick(r, 3) > 0);
+    if (p->zero == 2) return true;
+    p->sharding = (luo_sharding){.has_depth = true, .depth = (int32_t)luo_rng_pick(r, 4)};
+    if (luo_rng_pick(r, 4) == 0) p->sharding.kind = LUO_SHARD_GRAD_OP;
+    return true;
+}
+
 /* Of a hundred plans or more: something was hardly ever there. */
 static inline bool plan_tally_poor(const plan_tally *t)
 {

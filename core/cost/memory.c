@@ -135,7 +135,8 @@ void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
     luo_mem_state(stage_parameters(s, &layer), e, gradient, s->zero, s->replicas, &m);
     const int32_t gathered = s->gathered > 0 ? s->gathered : 2;
     if (s->zero >= 3 && s->replicas > 1) buffers += gathered * (double)e * layer;
-    if (s->zero >= 2 && s->replicas > 1) buffers += 2 * gradient * layer; /* one is made while the other is cut */
+    /* one unit's gradients are made while another's are cut */
+    if (s->zero >= 2 && s->replicas > 1) buffers += 2 * gradient * layer;
     const double activations = stage_activations(s);
     m.activations = up(activations);
     m.buffers = up(buffers);

@@ -20,8 +20,8 @@ void luo_cost_ddp_overlap(int32_t n, const double *backward_seconds, const doubl
 typedef struct luo_fsdp {
     double forward_end, end; /* seconds from the start of the step */
 } luo_fsdp;
-/* One micro-batch of FSDP or ZeRO-3, as programs have it (core/graph/spec_units_emit.c): gathers and
- * scatters of n units share one lane in issue order; at most depth + 1 gathered units are alive
+/* One micro-batch of FSDP or ZeRO-3, as programs have it (core/graph/spec_units_emit.c): gathers
+ * and scatters of n units share one lane in issue order; at most depth + 1 gathered units are alive
  * (depth 0 to 62, clamped), in backward the gradients of two; no gather begins before the forward
  * part has ended. Depth 1 is torch's. See: tests/unit/check_layer.c. */
 void luo_cost_fsdp(int32_t n, const double *forward, const double *backward, const double *gather,

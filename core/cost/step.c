@@ -124,7 +124,7 @@ static void add_unit(units *u, double forward, double backward, double parameter
     u->parameters[u->n++] = parameters;
 }
 
-/* ZeRO 3: gathers of weights and scatters of gradients beside the units; f, b: of the whole stage. */
+/* ZeRO 3: gathers of weights and scatters of gradients beside the units; f, b: of the stage. */
 static luo_status fsdp(const stepper *w, int32_t stage, const units *u, double *f, double *b)
 {
     const luo_step_spec *s = w->s;

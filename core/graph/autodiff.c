@@ -157,8 +157,8 @@ static luo_status accumulate_parts(diff *d, int32_t x, int32_t *at, int32_t *n)
     return LUO_OK;
 }
 
-/* Is the running sum kept on this side of the operation? With ZeRO-2 a micro-batch's gradient is cut
- * to pieces first, and these are summed. */
+/* Is the running sum kept on this side of the operation? With ZeRO-2 a micro-batch's gradient is
+ * cut to pieces first, and these are summed. */
 static bool sums_up(const diff *d)
 {
     const luo_op *op = here(d);
@@ -410,7 +410,8 @@ static luo_status diff_reshard(diff *d, int32_t dy)
         const char *name = luo_arena_printf(g->arena, "%s.whole", g->tensor[dy].name);
         LUO_TRY(emit_reshard(d, name, dy, kind, whole, &dy));
     }
-    const bool weight = g->tensor[x].kind == LUO_TENSOR_PARAM || g->tensor[x].kind == LUO_TENSOR_STATE;
+    const int32_t is = g->tensor[x].kind;
+    const bool weight = is == LUO_TENSOR_PARAM || is == LUO_TENSOR_STATE;
     /* one micro-batch's part of the gradient of a weight is not yet that gradient */
     const bool partial = weight && g->scatter_each && kind != LUO_TENSOR_GRAD;
     const bool alone = d->consumers[x] <= 1 && !partial;

@@ -117,8 +117,8 @@ typedef struct luo_instr {
                            segment: its latest run for the same micro-batch (F of this B), or its
                            latest run at all (B of Post, Pre of F) */
     /* COLLECTIVE of a bucket: as many pieces as its exchange has parts, in their order; 0: of one
-     * tensor. in and out name as many buffers. A gather's pieces lie in `out`, all others in `in`; the
-     * other end is the same buffer or, where pieces of weights are kept apart, that of the piece. */
+     * tensor. in and out name as many buffers. A gather's pieces lie in `out`, all others in `in`;
+     * the other end is the same buffer or, where pieces of weights are kept apart, theirs. */
     int32_t npieces;
     const luo_instr_piece *piece;
 } luo_instr;

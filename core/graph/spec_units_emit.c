@@ -1,4 +1,5 @@
-/* core/graph/spec_units_emit.c: when weights are gathered and gradients cut inside a task (ZeRO-2, 3).
+/* core/graph/spec_units_emit.c: when weights are gathered and gradients cut inside a task (ZeRO-2
+ * and 3).
  *
  * Units in the order in which the segment works on them, depth d. F: unit i waits for its gather,
  * which waits for the work of unit i-1-d; so at most d+1 units are whole. B: the same, and the

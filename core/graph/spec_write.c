@@ -238,7 +238,8 @@ static void write_to(emitter *e, int32_t buffer, int32_t instr)
 void luo_spec_push(emitter *e, const luo_instr *proto, const int32_t *in, int32_t nin,
                    const int32_t *out, int32_t nout)
 {
-    luo_instr *at = e->failed ? NULL : luo_spec_room(e, e->instr, e->ninstr, &e->cap_instr, sizeof *at);
+    luo_instr *at = NULL;
+    if (!e->failed) at = luo_spec_room(e, e->instr, e->ninstr, &e->cap_instr, sizeof *at);
     int32_t *list = at ? LUO_NEW_N(e->s->arena, int32_t, nin + nout) : NULL;
     if (!list) {
         e->failed = true;

@@ -371,7 +371,8 @@ static void read_sharding(luo_json *j, const luo_json_at *root, int32_t zero, lu
     static const char *const kinds[] = {"full", "hybrid", "grad-op"};
     _Static_assert(COUNT(kinds) == LUO_SHARDS, "a word for every kind");
     if (zero < 3) {
-        (void)(refuses(j, root, "shard", "zero 3") || refuses(j, root, "prefetch_depth", "zero 3") ||
+        (void)(refuses(j, root, "shard", "zero 3") ||
+               refuses(j, root, "prefetch_depth", "zero 3") ||
                refuses(j, root, "shard_pipelines", "zero 3 with `shard` hybrid"));
         return;
     }

@@ -86,8 +86,8 @@ static luo_status in_zero(luo_status st, luo_err *err)
     return luo_err_part(err, st, "/zero");
 }
 
-/* Members of a group meet inside a task, so that F1 before B0 on one and after it on the other would
- * be a circle. */
+/* Members of a group meet inside a task, so that F1 before B0 on one and after it on the other
+ * would be a circle. */
 static luo_status check_place(const luo_plan *p, int32_t place, const char *what, luo_err *err)
 {
     const int32_t first = stage_of_place(&p->pipelines[0], place);
@@ -95,8 +95,8 @@ static luo_status check_place(const luo_plan *p, int32_t place, const char *what
         const int32_t stage = stage_of_place(&p->pipelines[i], place);
         if (stage == first) continue;
         const luo_status st = luo_err_set(
-            err, LUO_EINPUT, "zero %d: %s is on stage %d of pipeline 0 and stage %d of pipeline %d; "
-            "give equal borders or zero 1.", (int)p->zero, what, (int)first, (int)stage, (int)i);
+            err, LUO_EINPUT, "zero %d: %s is on stage %d of pipeline 0 and stage %d of pipeline "
+            "%d; give equal borders or zero 1.", (int)p->zero, what, (int)first, (int)stage, (int)i);
         return in_zero(st, err);
     }
     return LUO_OK;
@@ -110,8 +110,8 @@ static luo_status check_alike(const luo_plan *p, int32_t i, luo_err *err)
                                    "micro-batches; give equally many or zero 1.", (int)p->zero,
                                    (int)i, (int)a->micro_batches, (int)b->micro_batches), err);
     if (a->nstages == b->nstages) return LUO_OK;
-    return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: pipelines 0 and %d have %d and %d stages; "
-                               "give equal borders or zero 1.", (int)p->zero, (int)i,
+    return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: pipelines 0 and %d have %d and %d "
+                               "stages; give equal borders or zero 1.", (int)p->zero, (int)i,
                                (int)a->nstages, (int)b->nstages), err);
 }
 
@@ -127,8 +127,8 @@ static luo_status check_sharding(const luo_plan *p, const luo_model *m, const lu
                                    "`state_layout` keeps their state elsewhere; use zero 1.",
                                    (int)p->zero), err);
     if (opts->head_apart && m->tied_embeddings)
-        return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: the table is tied to a head on another "
-                                   "stage; use zero 1 or one stage.", (int)p->zero), err);
+        return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: the table is tied to a head on "
+                                   "another stage; use zero 1 or one stage.", (int)p->zero), err);
     for (int32_t i = 1; i < p->npipelines; i++) LUO_TRY(check_alike(p, i, err));
     for (int32_t l = 0; l < p->layers; l++) {
         snprintf(what, sizeof what, "layer %d", (int)l);

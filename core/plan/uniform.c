@@ -141,7 +141,8 @@ static luo_status cost_of(search *s, shape *x)
         .micro_batch_sequences = x->micro_batch_sequences,
         .micro_batches = (int32_t)x->micro_batches, .tp = x->tp, .pp = x->pp, .dp = x->dp,
         .chunks = 1, .schedule = LUO_SCHED_1F1B, .recompute = x->recompute, .zero = x->zero,
-        .prefetch_depth = LUO_PREFETCH_DEFAULT, .sequence_parallel = s->opts->sequence_parallel, .dev = s->dev};
+        .prefetch_depth = LUO_PREFETCH_DEFAULT,
+        .sequence_parallel = s->opts->sequence_parallel, .dev = s->dev};
     luo_step_cost c;
     const size_t mark = luo_arena_mark(s->scratch);
     const luo_status st = luo_cost_step(s->scratch, &s->cost, &spec, &c, s->err);
@@ -168,8 +169,8 @@ static luo_status consider(search *s, shape x)
     return LUO_OK;
 }
 
-/* Recompute and ZeRO of a shape whose sizes stand. ZeRO folds nothing when there is one replica, and
- * ZeRO-2 and 3 know no table on two stages. */
+/* Recompute and ZeRO of a shape whose sizes stand. ZeRO folds nothing when there is one replica,
+ * and ZeRO-2 and 3 know no table on two stages. */
 static luo_status modes(search *s, shape x)
 {
     const luo_uniform_opts *o = s->opts;

@@ -210,6 +210,8 @@ static void check_device(luo_arena *a, const luo_programs *set, int32_t device, 
     met.work += w.l.work;
 }
 
+static int sharded;
+
 static void one_case(uint64_t seed)
 {
     static plan_tally plans;
@@ -223,6 +225,7 @@ static void one_case(uint64_t seed)
     luo_programs *set = NULL;
     luo_err err = {0};
     p->dtype = luo_rng_pick(&r, 2) ? LUO_F32 : LUO_F64;
+    sharded += plan_random_shard(&r, p, m.tied_embeddings);
     if (luo_plan_compile(a, p, &m, NULL, &opts, &set, &err) != LUO_OK)
         ck_abort_msg("seed %llu: %s", (unsigned long long)seed, err.text);
     for (int32_t k = 0; k < 2; k++) check_device(a, set, (int32_t)luo_rng_pick(&r, set->n), seed);
@@ -245,6 +248,7 @@ START_TEST(layouts)
            (long long)met.predicted, (double)met.bytes / (double)met.predicted, met.least,
            met.most);
     if (luo_prop_env("LUO_CASES", CASES) < CASES) return;
+    ck_assert_int_gt(sharded, 20);
     ck_assert(met.copies > 2 && met.scratch > 100 && met.waiting > 100);
     ck_assert(met.bytes < 2 * met.predicted);
 }

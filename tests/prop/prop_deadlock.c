@@ -6,7 +6,7 @@
 
 typedef struct tally {
     plan_tally plans;
-    int gpt, broken, finished;
+    int gpt, sharded, broken, finished;
 } tally;
 
 /* ---- the slow twin: every instruction of every lane, looked at again and again ---- */
@@ -86,6 +86,8 @@ static const luo_instr *ready_head(const twin *w, int32_t d, int32_t lane, int32
     const luo_role *r = &w->set->roles[p->role];
     *task = (int32_t)(w->list[k][w->at[k]] >> 32);
     const luo_instr *in = &r->instr[(int32_t)w->list[k][w->at[k]]];
+    const int32_t c = d * LUO_LANES + LUO_STREAM_COMPUTE;
+    if (in->at_start && w->at[c] < w->n[c] && w->list[c][w->at[c]] >> 32 < *task) return NULL;
     for (int32_t i = 0; i < in->ndep; i++) {
         const int32_t t = dep_task(p, r, *task, in->dep[i]);
         if (t >= 0 && !w->done[d][(int64_t)t * r->ninstr + in->dep[i]]) return NULL;
@@ -218,6 +220,7 @@ static bool one_case(uint64_t seed, tally *t)
     t->gpt += gpt;
     const luo_model m =
         gpt ? luo_test_gpt(p->layers, 64, 8, 120) : luo_test_llama(p->layers, 64, 96, 8, 120);
+    t->sharded += plan_random_shard(&r, p, m.tied_embeddings);
     const luo_compile_opts opts = {.check = true};
     luo_programs *set;
     luo_err err = {0};
@@ -256,10 +259,10 @@ int main(void)
     plan_tally *p = &t.plans;
     printf("%d cases: %d of several pipelines, %d uneven stages, %d interleaved, %d zero-1, %d "
            "stages run again, %d gpt, %d pipelines of own lengths, %d states apart; planted: %d "
-           "broken, %d not\n",
+           "broken, %d not; %d cut inside tasks\n",
            cases, p->pipelines, p->uneven, p->interleaved, p->zero, p->full, t.gpt, p->lengths,
-           p->apart, t.broken, t.finished);
-    if (cases >= 100 && (plan_tally_poor(p) || t.gpt < 10 || t.broken < 10)) {
+           p->apart, t.broken, t.finished, t.sharded);
+    if (cases >= 100 && (plan_tally_poor(p) || t.gpt < 10 || t.sharded < 10 || t.broken < 10)) {
         printf("the generator misses interesting cases\n");
         failed++;
     }

@@ -1,6 +1,6 @@
-/* tests/prop/prop_fsdp.c: programs of ZeRO-3 take as long as luo_cost_fsdp says, under random times of
- * their units, and never have more units whole than they may: depth + 1 of weights, two of gradients.
- * The machine is the plainest one: two lanes, each in order, and waits. */
+/* tests/prop/prop_fsdp.c: programs of ZeRO-3 take as long as luo_cost_fsdp says, under random times
+ * of their units, and never have more units whole than they may: depth + 1 of weights, two of
+ * gradients. The machine is the plainest one: two lanes, each in order, and waits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static int32_t unit_of_name(const machine *m, const char *name)
     return name[0] == 'w' ? 0 : m->units - 1; /* wte, wpe */
 }
 
-/* Unit of work that takes time: the first operation that reads a gathered weight of it. -1: none. */
+/* Unit whose time is spent here: by the first operation that reads a gathered weight of it. */
 static int32_t works_at(const machine *m, int32_t i, int32_t *last)
 {
     const luo_instr *in = &m->role->instr[i];

@@ -366,6 +366,7 @@ START_TEST(layer_variants)
 END_TEST
 
 LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_T(ddp),
-          LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(fsdp_depths, LUO_ROWS(depths)), LUO_T_N(memory_activations, LUO_ROWS(activations)),
+          LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(fsdp_depths, LUO_ROWS(depths)),
+          LUO_T_N(memory_activations, LUO_ROWS(activations)),
           LUO_T_N(memory_state, LUO_ROWS(states)), LUO_T(memory_bloom), LUO_T(memory_llama),
           LUO_T(step_of_one), LUO_T(step_directions), LUO_T(layer_variants))
