@@ -24,6 +24,32 @@ static void wire_off(sim_step *s, const sim_flow *f)
             s->busy_s[f->wire[i]] += sim_now(s) - s->busy_since[f->wire[i]];
 }
 
+/* ---- sleeping and waking ---- */
+
+static void driver_wait(sim_driver *d)
+{
+    d->blocked = true;
+    sg_sem_acquire(d->sem);
+}
+
+/* Until it is woken, and at most until that date, which lies ahead. False: it was not woken. */
+static bool driver_wait_until(sim_driver *d, double at)
+{
+    d->blocked = true;
+    const bool late = sg_sem_acquire_timeout(d->sem, at - sim_now(d->step));
+    const bool woken = !d->blocked;
+    if (late && woken) sg_sem_acquire(d->sem); /* at that date as well: not twice */
+    d->blocked = false;
+    return woken;
+}
+
+void sim_driver_wake(sim_driver *d)
+{
+    if (!d || !d->blocked) return;
+    d->blocked = false;
+    sg_sem_release(d->sem);
+}
+
 /* ---- active transfers, so that a failure can end them ---- */
 
 static void activate(sim_step *s, sim_transfer *t)
@@ -41,11 +67,18 @@ static void deactivate(sim_step *s, sim_transfer *t)
     if (t->after) t->after->before = t->before;
 }
 
+bool sim_transfer_comms(sim_step *s, sim_transfer *t)
+{
+    if (!t->comm) t->comm = LUO_NEW_N(s->arena, sg_comm_t, t->traffic->nflows);
+    if (!t->comm) sim_step_fail(s, LUO_ENOMEM, -1, -1);
+    return t->comm != NULL;
+}
+
 void sim_transfers_cancel(sim_step *s)
 {
     for (sim_transfer *t = s->active; t; t = t->after)
         for (int32_t i = t->first; i < t->n; i++)
-            if (t->comm[i]) luo_sg_comm_cancel(t->comm[i]);
+            if (t->comm && t->comm[i]) luo_sg_comm_cancel(t->comm[i]);
 }
 
 /* ---- one transfer ---- */
@@ -65,11 +98,17 @@ static double delay_of(const sim_step *s, const sim_transfer *t, const sim_flow 
 
 static bool start_flow(sim_step *s, sim_transfer *t, const sim_flow *f)
 {
-    t->comm[t->n] = NULL;
-    if (f->nwires > 0 && f->bytes > 0) {
-        t->comm[t->n] = sim_grid_start(s->grid, f, t->factor);
-        if (!t->comm[t->n]) return false;
-        wire_on(s, f);
+    const int32_t i = t->n;
+    if (sim_flow_carries(f)) {
+        if (!t->alone) {
+            sim_alone_disturb(s, f);
+            wire_on(s, f); /* before others can run */
+            t->comm[i] = sim_grid_start(s->grid, f, sim_grid_bytes(f, t->factor));
+            if (!t->comm[i]) wire_off(s, f);
+            if (!t->comm[i]) return false;
+        } else {
+            wire_on(s, f);
+        }
     }
     t->n++;
     return true;
@@ -77,28 +116,35 @@ static bool start_flow(sim_step *s, sim_transfer *t, const sim_flow *f)
 
 static bool wait_flow(sim_step *s, sim_transfer *t, const sim_flow *f)
 {
-    sg_comm_t comm = t->comm[t->first++];
-    if (!comm) return true;
-    const sg_error_t st = sg_comm_wait(comm);
+    const int32_t i = t->first++;
+    bool early = true; /* a date that is reached may still differ by what the clock can't tell */
+    while (t->handed) driver_wait(t->driver);
+    while (early && t->alone && !s->stopped &&
+           sim_alone_date(s, t, i) > sim_now(s) + SIM_INSTANT) {
+        early = driver_wait_until(t->driver, sim_alone_date(s, t, i));
+        while (t->handed) driver_wait(t->driver);
+    }
+    if (!sim_flow_carries(f)) return true;
+    const bool known = t->comm && t->comm[i]; /* else it has ended while it was alone */
+    const sg_error_t st = known ? sg_comm_wait(t->comm[i]) : SG_OK;
     wire_off(s, f);
     return st == SG_OK;
 }
 
 /* All flows, each after its delay (ascending). A transfer that fails waits for its other flows
  * before it says so: handles must be given back. */
-static bool drive_flows(sim_step *s, sim_transfer *t)
+static bool drive_flows(sim_driver *d, sim_transfer *t)
 {
+    sim_step *s = d->step;
     const sim_traffic *traffic = t->traffic;
     bool good = true;
-    t->comm = LUO_NEW_N(s->arena, sg_comm_t, traffic->nflows);
-    if (!t->comm) {
-        sim_step_fail(s, LUO_ENOMEM, -1, -1);
-        return false;
-    }
+    t->driver = d;
     activate(s, t);
     for (int32_t i = 0; good && i < traffic->nflows; i++) {
         sim_sleep_until(s, t->start + delay_of(s, t, &traffic->flows[i]));
         if (i == 0) t->moved_s = sim_now(s);
+        if (i == 0 && !s->stopped) t->alone = sim_alone_begin(s, t);
+        if (!t->alone && !sim_transfer_comms(s, t)) return false;
         good = !s->stopped && start_flow(s, t, &traffic->flows[i]);
     }
     if (!good) fail_transfer(s, t);
@@ -108,6 +154,7 @@ static bool drive_flows(sim_step *s, sim_transfer *t)
         fail_transfer(s, t);
     }
     deactivate(s, t);
+    if (t->alone) sim_alone_done(s, t);
     return good && !s->stopped;
 }
 
@@ -120,9 +167,10 @@ static void complete(sim_step *s, sim_transfer *t, double end)
     s->driver_here = false;
 }
 
-static void drive_whole(sim_step *s, sim_transfer *t)
+static void drive_whole(sim_driver *d, sim_transfer *t)
 {
-    const bool good = drive_flows(s, t);
+    sim_step *s = d->step;
+    const bool good = drive_flows(d, t);
     s->in_flight -= t->traffic->nflows;
     if (good) complete(s, t, sim_now(s));
 }
@@ -136,19 +184,6 @@ static void drive_execution(sim_step *s, sim_transfer *t)
 }
 
 /* ---- one edge of a ring, step by step ---- */
-
-static void driver_wait(sim_driver *d)
-{
-    d->blocked = true;
-    sg_sem_acquire(d->sem);
-}
-
-static void driver_wake(sim_driver *d)
-{
-    if (!d || !d->blocked) return;
-    d->blocked = false;
-    sg_sem_release(d->sem);
-}
 
 static bool drive_step(sim_step *s, sim_transfer *t, const sim_flow *f)
 {
@@ -180,7 +215,7 @@ static void drive_edge(sim_step *s, sim_driver *d, sim_transfer *t)
         ring->waiter[t->edge] = NULL;
         if (s->stopped || !drive_step(s, t, &t->traffic->flows[t->edge])) return;
         ring->done[t->edge]++;
-        driver_wake(ring->waiter[next]);
+        sim_driver_wake(ring->waiter[next]);
     }
     if (--ring->left > 0) return;
     s->in_flight -= n;
@@ -210,7 +245,7 @@ static void drive(sim_driver *d, sim_transfer *t)
     } else if (t->talk) {
         sim_talk_drive(t);
     } else {
-        drive_whole(s, t);
+        drive_whole(d, t);
     }
     put_back(s, t);
 }
@@ -233,7 +268,7 @@ static void call_driver(sim_step *s)
     sim_driver *d = s->idle;
     if (d) {
         s->idle = d->next_idle;
-        driver_wake(d);
+        sim_driver_wake(d);
         return;
     }
     d = LUO_NEW(s->arena, sim_driver);
@@ -278,7 +313,7 @@ static void driver_main(int argc, char **argv)
 void sim_drivers_wake(sim_step *s)
 {
     s->idle = NULL;
-    for (sim_driver *d = s->drivers; d; d = d->next) driver_wake(d);
+    for (sim_driver *d = s->drivers; d; d = d->next) sim_driver_wake(d);
 }
 
 /* ---- transfers ---- */

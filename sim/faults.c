@@ -234,7 +234,10 @@ double sim_inner_end(luo_rank *r, const luo_instr *in, double start, double seco
 static void apply(sim_step *s, const luo_change *c)
 {
     if (c->kind == LUO_CHANGE_LINK) {
+        s->links_change = true;
+        sim_alone_end_all(s);
         sim_grid_set_link(s->grid, c->target, c->value, c->latency_s);
+        s->links_change = false;
     } else if (c->kind == LUO_CHANGE_DOWN && s->net->lane_of[c->target] >= 0) {
         sim_step_fail(s, LUO_EPEER, c->target, -1);
     }

@@ -105,6 +105,7 @@ static void update_wire(sim_grid *g, int32_t w)
 
 void sim_grid_set_link(sim_grid *g, int32_t link, double factor, double extra_s)
 {
+    g->changes += g->factor[link] != factor || g->extra_s[link] != extra_s;
     g->extra_s[link] = extra_s;
     if (g->factor[link] == factor) return;
     g->factor[link] = factor;
@@ -112,11 +113,20 @@ void sim_grid_set_link(sim_grid *g, int32_t link, double factor, double extra_s)
         if (g->wire_of_way[way] >= 0) update_wire(g, g->wire_of_way[way]);
 }
 
-sg_comm_t sim_grid_start(const sim_grid *g, const sim_flow *f, double factor)
+double sim_grid_bytes(const sim_flow *f, double factor)
+{
+    return floor(fmax(1, f->bytes * factor * SIM_GRAIN));
+}
+
+double sim_grid_room(const sim_grid *g, int32_t wire)
+{
+    return g->net->wires[wire].bytes_per_s * SIM_GRAIN * g->wire_factor[wire];
+}
+
+sg_comm_t sim_grid_start(const sim_grid *g, const sim_flow *f, double bytes)
 {
     sg_link_t links[LUO_PATH_MAX + 1];
     for (int32_t i = 0; i < f->nwires; i++) links[i] = g->wire[f->wire[i]];
-    const double bytes = fmax(1, f->bytes * factor * SIM_GRAIN);
     return luo_sg_flow(g->lane[f->src], g->lane[f->dst], links, f->nwires, (uint64_t)bytes);
 }
 

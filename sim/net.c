@@ -101,6 +101,7 @@ luo_status sim_net_make(luo_arena *arena, const luo_backend_config *config,
     LUO_TRY(check_devices(net, err));
     LUO_TRY(sim_lanes_make(arena, net, err));
     LUO_TRY(sim_traffic_make(arena, net, err));
+    LUO_TRY(sim_loose_find(arena, net, err));
     LUO_TRY(make_rows(arena, net, err));
     *out = net;
     return LUO_OK;

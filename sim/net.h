@@ -107,6 +107,7 @@ typedef struct sim_net {
     const int32_t *home_of_group; /* lane that all its devices are in; -1: several */
     const int32_t *lane_of; /* per device of the cluster: its lane; -1: no program */
     const sim_wire *wires;
+    const bool *loose; /* per wire: at full speed it can hold nothing up (loose.c) */
     const sim_channel *channels;
     const sim_meeting *meetings;
     const sim_traffic *traffics;
@@ -137,6 +138,7 @@ int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes);
 
 luo_status sim_lanes_make(luo_arena *arena, sim_net *net, luo_err *err);
 luo_status sim_traffic_make(luo_arena *arena, sim_net *net, luo_err *err);
+luo_status sim_loose_find(luo_arena *arena, sim_net *net, luo_err *err);
 
 typedef struct sim_message { /* from device to device */
     int32_t src, dst;   /* dst -1: the storage; src -1: from it */

@@ -65,7 +65,9 @@ luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_
 {
     *s = (sim_step){.net = net, .grid = grid, .backend = backend, .arena = luo_arena_new(1 << 20)};
     s->ranks = LUO_NEW_N(arena, luo_rank, net->nlanes);
-    if (!s->arena || !s->ranks) return LUO_ENOMEM;
+    s->courses = LUO_NEW_N(arena, sim_course, net->ntraffics);
+    s->kept = arena;
+    if (!s->arena || !s->ranks || !s->courses) return LUO_ENOMEM;
     for (int32_t l = 0; l < net->nlanes; l++) {
         s->ranks[l].scratch = luo_arena_new(1 << 14);
         if (!s->ranks[l].scratch) return LUO_ENOMEM;
@@ -82,9 +84,12 @@ static luo_status begin_tables(sim_step *s)
     s->busy = LUO_NEW_N(s->arena, int32_t, net->nwires);
     s->busy_since = LUO_NEW_N(s->arena, double, net->nwires);
     s->busy_s = LUO_NEW_N(s->arena, double, net->nwires);
+    s->owner = LUO_NEW_N(s->arena, sim_transfer *, net->nwires);
     s->closed_on = LUO_NEW_N(s->arena, int64_t, net->nwires);
+    s->room = LUO_NEW_N(s->arena, double, net->nwires);
+    s->users = LUO_NEW_N(s->arena, int32_t, net->nwires);
     const bool ok = s->gathers && s->mail && s->runs && s->busy && s->busy_since && s->busy_s;
-    return ok && s->closed_on ? LUO_OK : LUO_ENOMEM;
+    return ok && s->owner && s->closed_on && s->room && s->users ? LUO_OK : LUO_ENOMEM;
 }
 
 /* Do groups that reach beyond the lane (tensor, context or expert parallel between nodes) make its
@@ -171,7 +176,7 @@ luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *c
     luo_rng *rng = s->rng;
     luo_arena_reset(s->arena, 0);
     *s = (sim_step){.net = s->net, .grid = s->grid, .backend = s->backend, .arena = s->arena,
-                    .ranks = s->ranks, .rng = rng, .origin = simgrid_get_clock(), .trace = trace,
+                    .ranks = s->ranks, .kept = s->kept, .courses = s->courses, .rng = rng, .origin = simgrid_get_clock(), .trace = trace,
                     .world = world, .changes = changes, .nchanges = nchanges,
                     .running = s->net->nlanes, .failed_device = -1, .failed_lane = -1,
                     .failed_link = -1};

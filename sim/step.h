@@ -143,10 +143,19 @@ typedef struct sim_transfer { /* traffic on its way to a driver, or driven */
     sim_ring *ring;     /* one edge of it only */
     int32_t edge;
     int32_t broken; /* >= 0: ends at `start` because this link is down */
-    sg_comm_t *comm; /* started and not waited for: comm[first..n) */
+    sg_comm_t *comm; /* NULL: none yet; started and not waited for: comm[first..n) */
     int32_t first, n;
+    struct sim_driver *driver;
+    bool alone;  /* it has its wires to itself (alone.c): SimGrid does not know its flows */
+    bool handed; /* they are just becoming SimGrid's */
     struct sim_transfer *next, *before, *after; /* queue; list of active ones */
 } sim_transfer;
+
+typedef struct sim_course { /* of traffic that is alone on its wires */
+    double *end;     /* per flow: after the transfer's start; NULL: not known */
+    double *room;    /* for it */
+    int64_t changes; /* of links, when this was found */
+} sim_course;
 
 typedef struct sim_talk { /* traffic that threads carry */
     sim_step *step;
@@ -209,6 +218,12 @@ struct sim_step {
     int64_t *runs;      /* per traffic */
     int32_t *busy;      /* per wire: flows on it */
     double *busy_since, *busy_s;
+    sim_transfer **owner; /* per wire: who is alone on it; NULL: nobody */
+    double *room;         /* per wire: work space .. */
+    int32_t *users;       /* .. of alone.c */
+    bool links_change;    /* just now: nobody may begin to be alone */
+    luo_arena *kept;      /* lives as long as the process */
+    sim_course *courses;  /* per traffic */
     int64_t closed, *closed_on; /* transfers in closed form so far; per wire: the last of them */
 };
 
@@ -280,7 +295,26 @@ void sim_break_at(sim_step *s, double at, int32_t link);
 /* The same for a collective step by step. */
 void sim_ring_begin(sim_step *s, sim_gather *g, const sim_traffic *traffic, double start);
 void sim_drivers_wake(sim_step *s); /* all that wait, because the step is stopped or over */
+void sim_driver_wake(sim_driver *d); /* if it waits */
+/* Makes room for the handles of its flows, if there is none; false: the step has failed. */
+bool sim_transfer_comms(sim_step *s, sim_transfer *t);
+static inline bool sim_flow_carries(const sim_flow *f)
+{
+    return f->nwires > 0 && f->bytes > 0;
+}
 void sim_transfers_cancel(sim_step *s);
+
+/* ---- alone.c ---- */
+/* Before its first flow starts: is the transfer alone on all its wires? Then they are its own. */
+bool sim_alone_begin(sim_step *s, sim_transfer *t);
+/* When a flow ends, if the transfer stays alone. */
+double sim_alone_date(const sim_step *s, const sim_transfer *t, int32_t flow);
+/* All its flows are done: its wires are anybody's again. */
+void sim_alone_done(sim_step *s, sim_transfer *t);
+/* The flow is about to start in SimGrid: nobody is alone on its wires any more. */
+void sim_alone_disturb(sim_step *s, const sim_flow *f);
+/* A link is about to change: nobody is alone. */
+void sim_alone_end_all(sim_step *s);
 
 /* ---- faults.c ---- */
 luo_status sim_faults_begin(sim_step *s); /* world, slowdowns and the actor of dated changes */

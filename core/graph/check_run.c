@@ -9,6 +9,7 @@
 
 typedef struct lane_state {
     int32_t done;  /* points passed */
+    int32_t over;  /* waits of the head point that are over: they stay so */
     int32_t left;  /* messages of the posted batch that are not met yet */
     int32_t room;  /* of met */
     bool posted;   /* the head point stands at its rendezvous */
@@ -70,19 +71,24 @@ static void enqueue(machine *m, int32_t dev)
     m->queue[(m->head + m->waiting++) % m->set->n] = dev;
 }
 
+static void pass_here(lane_state *l)
+{
+    l->done++;
+    l->over = 0;
+    l->posted = false;
+}
+
 static void pass(machine *m, int32_t dev, int32_t lane)
 {
-    lane_state *l = lane_at(m, dev, lane);
-    l->done++;
-    l->posted = false;
+    pass_here(lane_at(m, dev, lane));
     enqueue(m, dev);
 }
 
-static bool ready(machine *m, int32_t dev, const check_point *p)
+static bool ready(machine *m, int32_t dev, const check_point *p, lane_state *l)
 {
     const check_wait *w = m->lists[dev]->wait + p->first_wait;
-    for (int32_t k = 0; k < p->nwait; k++)
-        if (lane_at(m, dev, w[k].lane)->done < w[k].count) return false;
+    for (; l->over < p->nwait; l->over++)
+        if (lane_at(m, dev, w[l->over].lane)->done < w[l->over].count) return false;
     return true;
 }
 
@@ -236,12 +242,12 @@ static luo_status step(machine *m, int32_t dev, int32_t lane, bool *moved)
     lane_state *l = lane_at(m, dev, lane);
     while (l->done < list->n[lane] && !l->posted) {
         const check_point *p = &list->point[lane][l->done];
-        if (!ready(m, dev, p)) return LUO_OK;
+        if (!ready(m, dev, p, l)) return LUO_OK;
         *moved = true;
         const int32_t kind = list->role->instr[p->instr].kind;
         if (kind == LUO_INSTR_COLLECTIVE) LUO_TRY(arrive(m, dev, lane));
         else if (kind == LUO_INSTR_P2P) LUO_TRY(post(m, dev, lane));
-        else l->done++;
+        else pass_here(l);
     }
     return LUO_OK;
 }
