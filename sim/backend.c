@@ -26,7 +26,7 @@ struct luo_backend_state {
     luo_change *changes; /* the same */
     int32_t nchanges, room_changes;
     luo_rng *rng, *step_rng; /* per device of the cluster; per program */
-    int64_t asked, closed_instead;
+    int64_t asked, closed_instead, flow_instead;
 };
 
 static luo_status sim_describe(char *text, size_t size)
@@ -118,6 +118,7 @@ static luo_status simulate(luo_backend_state *b, const luo_step_request *q, int3
     }
     LUO_TRY(sim_worker_ask(w, arena, &ask, reply, err));
     b->closed_instead += reply->head.closed_instead;
+    b->flow_instead += reply->head.flow_instead;
     return LUO_OK;
 }
 
@@ -290,6 +291,9 @@ static const char closed_note[] =
     "some transfers were done in closed form, because too many flows were under way at once; "
     "contention among those is not seen";
 
+static const char flow_note[] =
+    "collectives of more than 1,024 ranks were done as flows: step by step is for up to 1,024";
+
 static luo_status sim_run_ranks(luo_backend_state *b, const luo_step_request *q,
                                 luo_step_result *result, luo_err *err)
 {
@@ -303,7 +307,8 @@ static luo_status sim_run_ranks(luo_backend_state *b, const luo_step_request *q,
             return refuse(b, q, d, result, err);
     }
     LUO_TRY(run_step(b, q, result, err));
-    if (b->closed_instead > 0) result->note = closed_note;
+    if (b->flow_instead > 0) result->note = flow_note;
+    if (b->closed_instead > 0) result->note = closed_note; /* which no message is */
     return LUO_OK;
 }
 

@@ -191,10 +191,11 @@ void sim_transfer_new(sim_step *s, sim_transfer want)
 static void begin_round(sim_step *s, sim_gather *g, double start)
 {
     const sim_traffic *traffic = &s->net->traffics[g->jobs->cross->traffic[g->round]];
+    const bool steps = s->net->config->comm == LUO_COMM_MESSAGE && traffic->ring > 0;
+    if (steps && traffic->nthreads == 0) s->flow_instead += traffic->ring > SIM_MESSAGE_MAX;
     if (traffic->nthreads > 0)
         sim_talk_gather(s, g, traffic, start);
-    else if (s->net->config->comm == LUO_COMM_MESSAGE && traffic->ring > 0 &&
-        traffic->ring <= SIM_MESSAGE_MAX)
+    else if (steps && traffic->ring <= SIM_MESSAGE_MAX)
         sim_ring_begin(s, g, traffic, start);
     else
         sim_transfer_new(s, (sim_transfer){.traffic = traffic, .start = start, .factor = g->factor,

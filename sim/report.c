@@ -279,7 +279,8 @@ luo_status sim_report(sim_step *s, sim_unit_loads *units, sim_reply *out)
     *out = (sim_reply){.head = {.status = (int32_t)s->st, .failed_device = s->failed_device,
                                 .failed_link = s->failed_link, .n = s->net->set->n,
                                 .nlinks = s->net->config->cluster->nlinks, .end_s = s->end,
-                                .closed_instead = s->closed_instead}};
+                                .closed_instead = s->closed_instead,
+                                .flow_instead = s->flow_instead}};
     LUO_TRY(alloc_reply(s, out));
     for (int32_t l = 0; l < s->net->nlanes; l++) LUO_TRY(report_rank(s, &s->ranks[l], out));
     LUO_TRY(report_links(s, units, out->links));

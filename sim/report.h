@@ -6,7 +6,7 @@
 typedef struct sim_head { /* goes first; the arrays follow in the order of sim_reply */
     int32_t status, failed_device, failed_link;
     int32_t nlinks, ncomm, n;
-    int64_t nrecords, closed_instead;
+    int64_t nrecords, closed_instead, flow_instead;
     double end_s;
     char text[LUO_ERR_TEXT];
 } sim_head;

@@ -176,7 +176,8 @@ luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *c
     luo_rng *rng = s->rng;
     luo_arena_reset(s->arena, 0);
     *s = (sim_step){.net = s->net, .grid = s->grid, .backend = s->backend, .arena = s->arena,
-                    .ranks = s->ranks, .kept = s->kept, .courses = s->courses, .rng = rng, .origin = simgrid_get_clock(), .trace = trace,
+                    .ranks = s->ranks, .kept = s->kept, .courses = s->courses, .rng = rng,
+                    .origin = simgrid_get_clock(), .trace = trace,
                     .world = world, .changes = changes, .nchanges = nchanges,
                     .running = s->net->nlanes, .failed_device = -1, .failed_lane = -1,
                     .failed_link = -1};

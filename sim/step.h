@@ -176,7 +176,7 @@ typedef struct sim_driver {
     struct sim_driver *next_idle, *next;
 } sim_driver;
 
-enum { SIM_FLOWS_MAX = 4000, SIM_MESSAGE_MAX = 256, SIM_JOBS_MORE = 32 };
+enum { SIM_FLOWS_MAX = 4000, SIM_MESSAGE_MAX = 1024, SIM_JOBS_MORE = 32 };
 
 struct sim_step {
     const sim_net *net;
@@ -214,6 +214,7 @@ struct sim_step {
     int32_t mismatch_peer;   /* device */
     int32_t in_flight;
     int64_t closed_instead; /* transfers done in closed form for want of room */
+    int64_t flow_instead;   /* rings too long to go step by step, done as flows */
 
     int64_t *runs;      /* per traffic */
     int32_t *busy;      /* per wire: flows on it */
