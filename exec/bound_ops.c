@@ -255,7 +255,6 @@ static luo_status bind_block(luo_binder *k, luo_bound_op *op, int32_t q, int32_t
     b->nq = luo_bound_desc(k->b, q)->dim[0];
     b->nk = luo_bound_desc(k->b, kv)->dim[0];
     b->first_keys = backward ? i->nin < 7 : i->nin < 5;
-    b->first_queries = i->nin < 9;
     op->block = b;
     return LUO_OK;
 }

@@ -34,7 +34,6 @@ typedef struct luo_block { /* queries and keys of an attention that sees a part 
     const luo_runs *runs;
     int64_t q, nq, k, nk; /* tokens q.. and k.. of the micro-batch */
     bool first_keys;      /* of these queries: o and rows, dq are made; else gone on with */
-    bool first_queries;   /* of these keys: dk, dv are made */
 } luo_block;
 
 typedef struct luo_heads { /* of an attention: query head j reads key-value head kv_of[j] */
@@ -83,10 +82,10 @@ typedef struct luo_kernels {
     void (*attention_dx)(int64_t t, const luo_heads *heads, const luo_documents *docs,
                          const void *dout, const void *o, const void *rows, const void *q,
                          const void *k, const void *v, void *dq, void *dk, void *dv, void *work);
-    /* The same where tokens lie out of order, for a block of queries and keys at a time: o [nq x n x
-     * d] and rows [nq x n] become those of the keys so far, and queries that have seen none have o 0
-     * and rows -INFINITY. Backward adds to dq [nq x n x d], dk, dv [nk x g x d]; pads give and take
-     * nothing. work: block_work(..) bytes. */
+    /* The same where tokens lie out of order, a block of queries and keys at a time: o [nq x n x d]
+     * and rows [nq x n] become those of the keys so far, and queries that have seen none have o 0
+     * and rows -INFINITY. Backward makes dk, dv [nk x g x d] and adds to dq [nq x n x d]; pads
+     * give and take nothing. work: block_work(..) bytes. */
     size_t (*block_work)(const luo_block *b, const luo_heads *heads, bool backward);
     void (*attention_block)(const luo_block *b, const luo_heads *heads, const void *q,
                             const void *k, const void *v, void *o, void *rows, void *work);

@@ -234,11 +234,11 @@ static luo_status diff_norm(diff *d, int32_t dy)
 /* ---- attention whose keys and values went round a ring ---- */
 
 typedef struct ring {
-    int32_t in[9];             /* of a step: do, o, rows, q, k, v, dq so far, dk, dv on their way */
+    int32_t in[7];             /* of a step: do, o, rows, q, k, v, dq so far */
     const int32_t *first;      /* operands of the first forward step, and its name */
     const char *name;
     int32_t k[2], travels[2];  /* keys, values of the step at hand; the sums that travel */
-    int32_t own[2];            /* of the first step */
+    int32_t own[2], made[2];   /* of the first step; of the step at hand */
 } ring;
 
 static const char *ring_name(diff *d, const char *what, int32_t x, int32_t j)
@@ -261,7 +261,7 @@ static luo_status ring_place(diff *d, int32_t home, int32_t there, int32_t j, in
     return luo_annset_pick(g->set, a, b, back, ann, d->err);
 }
 
-static luo_status ring_step(diff *d, int32_t j, int32_t nin, ring *r)
+static luo_status ring_step(diff *d, int32_t j, const int32_t *there, ring *r)
 {
     luo_graph *g = d->g;
     int32_t y[3];
@@ -271,24 +271,30 @@ static luo_status ring_step(diff *d, int32_t j, int32_t nin, ring *r)
                                 LUO_TENSOR_VALUE, like.layer);
     }
     const char *name = luo_arena_printf(g->arena, "d.%s.step.%d", r->name, (int)j);
-    const int32_t o = luo_graph_op(g, LUO_OP_ATTENTION_DX, name, here(d)->layer, r->in, nin, y, 3);
+    const int32_t o = luo_graph_op(g, LUO_OP_ATTENTION_DX, name, here(d)->layer, r->in, j ? 7 : 6,
+                                   y, 3);
     if (g->failed) return luo_err_nomem(d->err);
     g->op[o].forward = d->at;
     g->op[o].ring = j;
     luo_graph_segment(g, o);
     LUO_TRY(luo_graph_deduce(g, o, d->err));
     r->in[6] = y[0];
-    for (int32_t i = 0; i < 2; i++) r->travels[i] = y[1 + i];
-    for (int32_t i = 0; i < 2 && j == 0; i++) r->own[i] = y[1 + i];
+    for (int32_t i = 0; i < 2; i++) {
+        r->made[i] = y[1 + i];
+        if (j == 0) r->own[i] = y[1 + i];
+        else LUO_TRY(ring_place(d, r->first[1 + i], there[i], j, &g->tensor[y[1 + i]].ann));
+    }
     return LUO_OK;
 }
 
 /* Keys and values travel again; the forward step's own is at home, or was passed on then. */
 static luo_status ring_next(diff *d, int32_t j, const int32_t *forward, ring *r)
 {
-    for (int32_t i = 0; i < 2; i++)
+    for (int32_t i = 0; i < 2; i++) {
         LUO_TRY(emit_reshard(d, ring_name(d, "d.again.", r->first[1 + i], j), r->k[i],
                              LUO_TENSOR_VALUE, d->g->tensor[forward[i]].ann, &r->k[i]));
+        d->g->op[d->g->nops - 1].after = r->in[6];
+    }
     return LUO_OK;
 }
 
@@ -299,6 +305,24 @@ static luo_status ring_pass_on(diff *d, int32_t j, const int32_t *there, ring *r
         LUO_TRY(ring_place(d, r->first[1 + i], there[i], j, &ann));
         LUO_TRY(emit_reshard(d, ring_name(d, "d.way.", r->first[1 + i], j), r->travels[i],
                              LUO_TENSOR_VALUE, ann, &r->travels[i]));
+    }
+    return LUO_OK;
+}
+
+/* What this step gave, and what came in the meantime. The step does not wait for it. */
+static luo_status ring_add(diff *d, int32_t j, ring *r)
+{
+    luo_graph *g = d->g;
+    for (int32_t i = 0; i < 2; i++) {
+        const luo_tensor like = g->tensor[r->made[i]];
+        const int32_t in[2] = {r->travels[i], r->made[i]};
+        const char *name = ring_name(d, "d.sum.", r->first[1 + i], j);
+        r->travels[i] = r->made[i];
+        if (j < 2) continue;
+        r->travels[i] =
+            luo_graph_tensor(g, name, like.letters, LUO_TENSOR_VALUE, like.layer);
+        if (g->failed) return luo_err_nomem(d->err);
+        LUO_TRY(emit(d, LUO_OP_ADD, name, in, 2, &r->travels[i], 1));
     }
     return LUO_OK;
 }
@@ -337,14 +361,12 @@ static luo_status diff_ring(diff *d, int32_t dy)
               .k = {kv[0][0], kv[0][1]}};
     for (int32_t j = 0; j < n; j++) {
         const int32_t have[2] = {r.k[0], r.k[1]};
-        const bool came = j > 1; /* sums of this block from the rank before */
         if (j + 1 < n) LUO_TRY(ring_next(d, j + 1, kv[j + 1], &r));
-        if (came) LUO_TRY(ring_pass_on(d, j, kv[j], &r));
+        if (j > 1) LUO_TRY(ring_pass_on(d, j, kv[j], &r)); /* from the rank before */
         r.in[4] = have[0];
         r.in[5] = have[1];
-        r.in[7] = r.travels[0];
-        r.in[8] = r.travels[1];
-        LUO_TRY(ring_step(d, j, j == 0 ? 6 : j == 1 ? 7 : 9, &r));
+        LUO_TRY(ring_step(d, j, kv[j], &r));
+        LUO_TRY(ring_add(d, j, &r));
     }
     LUO_TRY(ring_pass_on(d, n, kv[n - 1], &r));
     return ring_sum(d, &r);

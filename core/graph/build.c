@@ -171,7 +171,8 @@ static int32_t attend(builder *b, int32_t j, const int32_t *in, int32_t nin, int
     return out[0];
 }
 
-/* Keys and values of the next step travel while those at hand are worked on. */
+/* Keys and values of the next step travel while those at hand are worked on, to where those of the
+ * step before were. */
 static int32_t ring_attention(builder *b, const int32_t qkv[3])
 {
     int32_t in[5] = {qkv[0], qkv[1], qkv[2]}, rows = 0, o = 0;
@@ -181,6 +182,7 @@ static int32_t ring_attention(builder *b, const int32_t qkv[3])
             char name[40];
             snprintf(name, sizeof name, "attn.%c.ring.%d", "kv"[k], (int)j + 1);
             next[k] = reshard(b, name, in[1 + k], (luo_form)(LUO_FORM_RING + j + 1));
+            if (!b->g->failed) b->g->op[b->g->tensor[next[k]].op].after = o;
         }
         o = attend(b, j, in, j ? 5 : 3, &rows);
         in[1] = next[0];

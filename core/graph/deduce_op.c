@@ -203,12 +203,8 @@ static luo_status rule_ring_dx(const site *s)
     const int32_t q = in_of(s, 3)->ann;
     LUO_TRY(rule_ring(s, 3));
     if (in_of(s, 0)->ann != q) return disagree(s, in_of(s, 0), in_of(s, 0)->ann, q);
-    for (int32_t j = 1; j < 3; j++) {
-        if (s->op->nin > 7) out_of(s, j)->ann = in_of(s, 6 + j)->ann;
-        else
-            LUO_TRY(luo_annset_summed(s->g->set, in_of(s, 3 + j)->ann, &out_of(s, j)->ann,
-                                      s->err));
-    }
+    for (int32_t j = 1; j < 3; j++)
+        LUO_TRY(luo_annset_summed(s->g->set, in_of(s, 3 + j)->ann, &out_of(s, j)->ann, s->err));
     return LUO_OK;
 }
 

@@ -29,8 +29,7 @@
     X(ROPE, "rope")           /* q, k -> q', k' */                                         \
     X(ROPE_DX, "rope_dx")                                                                  \
     X(ATTENTION, "attention") /* q, k, v [, o, statistics so far] -> o, row statistics */  \
-    X(ATTENTION_DX, "attention_dx") /* do, o, statistics, q, k, v [, dq so far [, dk, dv   \
-                                       that came round]] -> dq, dk, dv */                  \
+    X(ATTENTION_DX, "attention_dx") /* do, o, statistics, q, k, v [, dq so far] -> dq, dk, dv */ \
     X(ACTIVATION, "activation")     /* gate, up -> y, silu(gate); or x -> y */             \
     X(ACTIVATION_DX, "activation_dx") /* dy, gate, up, silu -> dgate, dup; dy, x -> dx */  \
     X(ADD, "add")             /* n summands -> sum */                                      \
@@ -101,6 +100,8 @@ typedef struct luo_op {
     int32_t forward; /* operation whose gradient this is part of; -1: none */
     int32_t phase;   /* luo_phase, set by luo_graph_segment */
     int32_t ring;    /* attention under context parallelism: step of the ring */
+    int32_t after;   /* tensor that is waited for, though it is not read: memory is free then; 0: none
+                        (tensor 0 is data) */
     int32_t nin, nout;
     const int32_t *in, *out;
 } luo_op;

@@ -77,7 +77,7 @@ static int32_t first_so_far(const luo_op *op)
     return op->kind == LUO_OP_ATTENTION ? 3 : op->kind == LUO_OP_ATTENTION_DX ? 6 : op->nin;
 }
 
-/* A result goes on where what was so far lies. -1: there is none. */
+/* A result goes on where what was so far lies. -1: there is none; so for gradients of keys. */
 static int32_t so_far(emitter *e, const luo_op *op, int32_t j)
 {
     const int32_t at = first_so_far(op) + j;
@@ -97,19 +97,22 @@ static bool idles(const emitter *e, const luo_op *op)
     return !luo_spec_sees(e->s, op, e->dev);
 }
 
-/* Sums that came from nowhere, as the ring is that of one part: what there is, is the sum. */
+/* A sum of what one or no step made, the others doing nothing here: another name for it. */
 static bool adds_nothing(emitter *e, const luo_op *op, int32_t nin)
 {
-    if (e->s->g->npipelines == 0 || op->kind != LUO_OP_ADD || nin != 1) return false;
-    luo_spec_bind(e, op->out[0], luo_spec_buffer(e, op->in[0]));
+    if (e->s->g->npipelines == 0 || op->kind != LUO_OP_ADD || nin > 1) return false;
+    for (int32_t i = 0; i < op->nin; i++) {
+        const int32_t b = luo_spec_buffer(e, op->in[i]);
+        if (b >= 0) luo_spec_bind(e, op->out[0], b);
+    }
     return true;
 }
 
 static void emit_compute(emitter *e, int32_t o, bool again)
 {
     const luo_op *op = &e->s->g->op[o];
-    int32_t in[10], out[4], nin = 0, nout = 0;
-    assert(op->nin <= 10 && op->nout <= 4);
+    int32_t in[8], out[4], nin = 0, nout = 0;
+    assert(op->nin <= 8 && op->nout <= 4);
     if (idles(e, op)) {
         for (int32_t i = 0; i < op->nout; i++) so_far(e, op, i);
         return;
@@ -298,6 +301,7 @@ void luo_spec_emit_reshard(emitter *e, int32_t o, bool again)
     if (again) e->again[op->out[0]] = e->seg;
     ends r = find_ends(e, op, m, again, moves);
     if (e->s->nbuckets && e->s->fused[o]) return; /* luo_spec_emit_buckets */
+    e->besides = op->after ? luo_spec_buffer(e, op->after) : -1;
     for (int32_t k = 0; k < m->nsteps; k++) {
         const spec_step *t = &m->step[k];
         const int32_t i = luo_spec_take_part(t, e->dev);
@@ -305,6 +309,7 @@ void luo_spec_emit_reshard(emitter *e, int32_t o, bool again)
         for (int32_t n = 0; n < items; n++) emit_item(e, o, t, n, i, &r, again);
         if (items > 0 && r.out >= 0) r.in = r.out; /* what is only renamed still lies in `in` */
     }
+    e->besides = -1;
 }
 
 static void emit_op(emitter *e, int32_t o, bool again)

@@ -14,7 +14,7 @@ luo_status luo_spec_emit_open(emitter *e)
 {
     spec *s = e->s;
     e->mark = luo_arena_mark(s->scratch);
-    e->seg = -1;
+    e->seg = e->besides = -1;
     luo_intern_init(&e->slot_key, s->scratch);
     e->buffer = LUO_NEW_N(s->scratch, int32_t, s->g->ntensors);
     e->stamp = LUO_NEW_N(s->scratch, int32_t, s->g->ntensors);
@@ -200,7 +200,8 @@ static void add_edges(emitter *e, luo_instr *i, const int32_t *in, int32_t nin)
 {
     edges w = {.lane = luo_instr_lane(i), .joins = i->npieces > 1};
     memset(w.newest, -1, sizeof w.newest);
-    w.far = LUO_NEW_N(e->s->arena, int32_t, count_makers(e, in, nin) + LUO_LANES);
+    const int32_t others = e->besides >= 0 ? count_makers(e, &e->besides, 1) : 0;
+    w.far = LUO_NEW_N(e->s->arena, int32_t, count_makers(e, in, nin) + others + LUO_LANES);
     if (!w.far) {
         e->failed = true;
         return;
@@ -208,6 +209,7 @@ static void add_edges(emitter *e, luo_instr *i, const int32_t *in, int32_t nin)
     for (int32_t k = 0; k < nin; k++) wait_for(e, &w, in[k]);
     if (w.lane != LUO_STREAM_COMPUTE && e->after > w.newest[LUO_STREAM_COMPUTE])
         w.newest[LUO_STREAM_COMPUTE] = e->after;
+    if (e->besides >= 0) wait_for(e, &w, e->besides);
     for (int32_t l = 0; l < LUO_LANES; l++) {
         if (w.newest[l] <= e->last[w.lane][l]) continue;
         e->last[w.lane][l] = w.newest[l];

@@ -2,9 +2,9 @@
  * context-parallel ranks.
  *
  * A stage has c ranks of t tensor-parallel devices. Ranks lie in parts of `inner` neighbours.
- * Around attention the ranks of a part exchange heads for tokens, each of them computing some heads of
- * every tensor rank; parts pass keys and values on in a ring. Which key-value heads a rank gets,
- * the first that fits: as many as there are ranks (cut alike), one that neighbours share, all.
+ * Around attention the ranks of a part exchange heads for tokens, each of them computing some heads
+ * of every tensor rank; parts pass keys and values on in a ring. Which key-value heads a rank gets,
+ * the first that fits: as many as there are ranks (cut alike), one that several share, all.
  */
 #include "core/plan/annotate.h"
 

@@ -179,8 +179,8 @@ int main(int argc, char **argv)
     uint64_t seed = first;
     for (; t.plans < wanted; seed++) run_seed(&lab, seed, &t);
     if (lab.rank == 0)
-        printf("seeds %llu..%llu: %d plans, worst error %.2g; pipelines: %d ring, %d all to all, %d "
-               "both, %d zigzag, %d contiguous, %d with shares, %d with pads, %d with tensor "
+        printf("seeds %llu..%llu: %d plans, worst error %.2g; pipelines: %d ring, %d all to all, "
+               "%d both, %d zigzag, %d contiguous, %d with shares, %d with pads, %d with tensor "
                "parallelism; plans: %d packed, %d of several pipelines (%d mixed), %d zero, %d "
                "sequence parallel, %d with few key-value heads, %d without mask, %d recomputed\n"
                "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
