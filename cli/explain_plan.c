@@ -47,6 +47,20 @@ static void print_stages(FILE *out, const luo_plan *p)
         }
 }
 
+static void print_contexts(FILE *out, const luo_plan *p, const luo_model *m)
+{
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const luo_context x = luo_plan_context(p, m->causal, i);
+        if (!luo_context_is_on(&x)) continue;
+        fprintf(out, "pipeline %d: sequences are cut among %d groups, %s", i, x.c,
+                x.zigzag ? "zigzag" : "contiguous");
+        if (x.inner > 1) fprintf(out, "; heads for tokens among %d", x.inner);
+        if (x.inner < x.c) fprintf(out, "; a ring of %d", luo_context_parts(&x));
+        fprintf(out, "; padded to a multiple of %lld tokens\n",
+                (long long)luo_plan_context_multiple(p, m->causal, i));
+    }
+}
+
 static void print_param_row(FILE *out, const luo_param *first, const luo_param *last)
 {
     char name[128];
@@ -232,6 +246,7 @@ luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
             x->plan->zero, (long long)luo_plan_sequences(x->plan),
             (long long)luo_plan_tokens(x->plan));
     print_stages(out, x->plan);
+    print_contexts(out, x->plan, x->model);
     print_annotations(out, params, n, done);
     LUO_TRY(print_comm(out, x, err));
     return print_memory(out, x, err);
