@@ -100,8 +100,8 @@ typedef struct luo_op {
     int32_t forward; /* operation whose gradient this is part of; -1: none */
     int32_t phase;   /* luo_phase, set by luo_graph_segment */
     int32_t ring;    /* attention under context parallelism: step of the ring */
-    int32_t after;   /* tensor that is waited for, though it is not read: memory is free then; 0: none
-                        (tensor 0 is data) */
+    int32_t after;   /* tensor that is waited for, though it is not read: memory is free then; 0:
+                        none (tensor 0 is data) */
     int32_t nin, nout;
     const int32_t *in, *out;
 } luo_op;

@@ -115,6 +115,21 @@ static luo_status check_alike(const luo_plan *p, int32_t i, luo_err *err)
                                (int)a->nstages, (int)b->nstages), err);
 }
 
+/* Gradients of norms are summed over context-parallel ranks and are the same on tensor-parallel
+ * ones; sums of which there are copies can not be cut finer unit by unit. */
+static luo_status check_copies(const luo_plan *p, int32_t i, luo_err *err)
+{
+    const luo_pipeline *pipe = &p->pipelines[i];
+    for (int32_t k = 0; k < pipe->nstages; k++)
+        if (pipe->stages[k].context_parallel > 1 && luo_stage_tp(&pipe->stages[k]) > 1 &&
+            !p->sequence_parallel)
+            return in_zero(luo_err_set(err, LUO_EINPUT,
+                                       "zero %d with context and tensor parallelism in pipeline %d "
+                                       "needs `sequence_parallel`; set it or use zero 1.",
+                                       (int)p->zero, (int)i), err);
+    return LUO_OK;
+}
+
 static luo_status check_sharding(const luo_plan *p, const luo_model *m, const luo_build_opts *opts,
                                  luo_err *err)
 {
@@ -129,6 +144,7 @@ static luo_status check_sharding(const luo_plan *p, const luo_model *m, const lu
     if (opts->head_apart && m->tied_embeddings)
         return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: the table is tied to a head on "
                                    "another stage; use zero 1 or one stage.", (int)p->zero), err);
+    for (int32_t i = 0; i < p->npipelines; i++) LUO_TRY(check_copies(p, i, err));
     for (int32_t i = 1; i < p->npipelines; i++) LUO_TRY(check_alike(p, i, err));
     for (int32_t l = 0; l < p->layers; l++) {
         snprintf(what, sizeof what, "layer %d", (int)l);

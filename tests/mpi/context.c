@@ -1,12 +1,12 @@
 /* tests/mpi/context.c: plans that cut sequences among devices train like one device, in f64: rings,
  * exchanges of heads and both, layouts, shares, packed sequences and pads, key-value heads fewer
- * than ranks, beside tensor and pipeline parallelism, ZeRO-1, sequence parallelism and pipelines
+ * than ranks, beside tensor and pipeline parallelism, ZeRO, sequence parallelism and pipelines
  * that cut otherwise. Run by `mpirun -n 8`. */
 #include "tests/mpi/accept.h"
 
 typedef struct tally { /* how often a plan had .. */
     int plans, failed, ring, a2a, both, zigzag, contiguous, shares, packed, pads, tensor, pipelines,
-        mixed, zero, sequence, few, blind, again;
+        mixed, zero, cut, sequence, few, blind, again;
 } tally;
 
 static const int32_t heads_of[KINDS] = {4, 8, 4, 4};
@@ -66,6 +66,19 @@ static void draw_pipeline(luo_arena *a, luo_rng *rng, kind model, int32_t *left,
         luo_str_addf(line, " [%d-%d]*%d", 8 - *left, 8 - *left + each - 1, stages == 2 ? 1 : 2);
 }
 
+static void set_context(luo_plan *p, const luo_stage *how)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
+            luo_stage *to = (luo_stage *)&p->pipelines[i].stages[s];
+            to->context_parallel = how[i].context_parallel;
+            to->context_kind = how[i].context_kind;
+            to->context_layout = how[i].context_layout;
+            to->context_inner = how[i].context_inner;
+            to->context_shares = how[i].context_shares;
+        }
+}
+
 static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
 {
     luo_stage how[3];
@@ -81,16 +94,10 @@ static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
     if (luo_rng_pick(rng, 3) == 0) /* packed lengths; the last is one row of its own */
         memcpy(r->tokens, (int64_t[]){32, 16, 21}, 3 * sizeof *r->tokens);
     r->line = luo_str_get(line);
+    if (n == 1 && r->model != GPT) r->zero = (int)luo_rng_pick(rng, 4);
+    if (r->zero > 1) r->sp = 1; /* else refused where there is tensor parallelism too */
     luo_plan *p = plan_of(a, r, LUO_F64);
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
-            luo_stage *to = (luo_stage *)&p->pipelines[i].stages[s];
-            to->context_parallel = how[i].context_parallel;
-            to->context_kind = how[i].context_kind;
-            to->context_layout = how[i].context_layout;
-            to->context_inner = how[i].context_inner;
-            to->context_shares = how[i].context_shares;
-        }
+    set_context(p, how);
     return p;
 }
 
@@ -153,7 +160,8 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
         t->plans++;
         t->packed += r.sequences > 1 || r.tokens[0];
         t->pipelines += p->npipelines > 1;
-        t->zero += r.zero;
+        t->zero += r.zero == 1;
+        t->cut += r.zero > 1;
         t->sequence += r.sp;
         t->few += r.model == GROUPED;
         t->blind += !model.causal;
@@ -163,6 +171,41 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
     luo_str_free(&line);
     luo_str_free(&name);
     luo_arena_free(a);
+}
+
+/* ZeRO that cuts weights where they are used, over pipelines and over their ranks. */
+static const struct {
+    const char *line;
+    kind model;
+    int zero;
+    luo_stage how[2];
+} by_hand[] = {
+    {"2: [0-3]*2 || 2: [4-7]*2", LLAMA, 3,
+     {{.context_parallel = 2}, {.context_parallel = 2}}},
+    {"2: [0-3]*2 || 2: [4-7]*2", GROUPED, 2,
+     {{.context_parallel = 4}, {.context_parallel = 4, .context_kind = LUO_CONTEXT_A2A}}},
+    {"2: [0-3]*2 || 2: [4,5]*2", GROUPED, 3,
+     {{.context_parallel = 4, .context_kind = LUO_CONTEXT_2D, .context_inner = 2},
+      {.context_parallel = 2, .context_layout = LUO_LAYOUT_CONTIGUOUS}}},
+    {"2: [0,1]*1 [2,3]*1 || 2: [4]*1 [5]*1", QKNORM, 3,
+     {{.context_parallel = 2}, {.context_parallel = 1}}},
+};
+
+static void run_by_hand(luo_lab *lab, tally *t)
+{
+    for (size_t i = 0; i < sizeof by_hand / sizeof *by_hand; i++) {
+        luo_arena *a = luo_arena_new(1 << 20);
+        const row r = {.line = by_hand[i].line, .model = by_hand[i].model, .zero = by_hand[i].zero,
+                       .sp = 1};
+        luo_plan *p = plan_of(a, &r, LUO_F64);
+        const luo_model model = model_of(r.model, p->layers);
+        set_context(p, by_hand[i].how);
+        check_plan(p, &model, r.line);
+        t->failed += !run(lab, p, &model, r.line);
+        t->plans++;
+        t->cut++;
+        luo_arena_free(a);
+    }
 }
 
 int main(int argc, char **argv)
@@ -177,16 +220,19 @@ int main(int argc, char **argv)
     const int wanted = (int)luo_prop_env("LUO_CASES", 40 * luo_prop_env("LUO_SCALE", 1));
     const uint64_t first = luo_prop_first();
     uint64_t seed = first;
-    for (; t.plans < wanted; seed++) run_seed(&lab, seed, &t);
+    run_by_hand(&lab, &t);
+    const int hand = t.plans;
+    for (; t.plans < wanted + hand; seed++) run_seed(&lab, seed, &t);
     if (lab.rank == 0)
         printf("seeds %llu..%llu: %d plans, worst error %.2g; pipelines: %d ring, %d all to all, "
                "%d both, %d zigzag, %d contiguous, %d with shares, %d with pads, %d with tensor "
-               "parallelism; plans: %d packed, %d of several pipelines (%d mixed), %d zero, %d "
-               "sequence parallel, %d with few key-value heads, %d without mask, %d recomputed\n"
+               "parallelism; plans: %d packed, %d of several pipelines (%d mixed), %d zero 1, %d "
+               "zero 2 or 3, %d sequence parallel, %d with few key-value heads, %d without mask, "
+               "%d recomputed\n"
                "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
                (unsigned long long)first, (unsigned long long)seed - 1, t.plans, largest_error,
                t.ring, t.a2a, t.both, t.zigzag, t.contiguous, t.shares, t.pads, t.tensor, t.packed,
-               t.pipelines, t.mixed, t.zero, t.sequence, t.few, t.blind, t.again,
+               t.pipelines, t.mixed, t.zero, t.cut, t.sequence, t.few, t.blind, t.again,
                100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
     luo_lab_close(&lab);
     return t.failed > 0;

@@ -78,7 +78,8 @@ static int64_t bytes_of(const luo_programs *set, int32_t device, luo_phase phase
 
 START_TEST(bytes)
 {
-    const luo_stage how = {.context_parallel = bytes_rows[_i].c, .context_kind = bytes_rows[_i].kind,
+    const luo_stage how = {.context_parallel = bytes_rows[_i].c,
+                           .context_kind = bytes_rows[_i].kind,
                            .context_inner = bytes_rows[_i].inner};
     made m = compile(bytes_rows[_i].tokens, bytes_rows[_i].heads, bytes_rows[_i].kv,
                      bytes_rows[_i].d, how);
