@@ -227,7 +227,9 @@ static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
     const char *name = j->name ? j->name : luo_suite_stack_name(j->cli->arena, first);
     if (!name) return luo_err_nomem(err);
     LUO_TRY(write_one(j, first, &f, true, kit.stacks[0].path, name, err));
-    return write_one(j, first, &f, false, kit.profiles[0].path, kit.profiles[0].name, err);
+    name = luo_suite_profile_name(j->cli->arena, first);
+    return name ? write_one(j, first, &f, false, kit.profiles[0].path, name, err)
+                : luo_err_nomem(err);
 }
 
 static luo_status fit_all(job *j, luo_err *err)

@@ -20,6 +20,17 @@ const char *luo_suite_stack_name(luo_arena *arena, const luo_suite_row *r)
                             site ? r->suite : gpu ? gpu->profile : r->gpu);
 }
 
+const char *luo_suite_profile_name(luo_arena *arena, const luo_suite_row *r)
+{
+    const luo_suite_recipe *recipe = luo_suite_recipe_of(r->suite);
+    const luo_suite_gpu *gpu = luo_suite_gpu_of(r->gpu);
+    const char *name = gpu ? gpu->profile : r->gpu;
+    if (!recipe || recipe->of_gpu) return luo_arena_strdup(arena, name);
+    if (recipe->naming == LUO_NAMED_SYSTEM_SUITE)
+        return luo_arena_printf(arena, "%s-%s-%s", name, r->system, r->suite);
+    return luo_arena_printf(arena, "%s-%s", name, r->system);
+}
+
 /* "a,b" into constants. */
 static luo_status split(const char *text, const luo_suite_param **out, int32_t *n, luo_err *err)
 {

@@ -45,8 +45,9 @@ luo_status luo_kit_fit(luo_kit *k, const luo_case *const *cases, int32_t n,
                        luo_fitted *out, luo_err *err);
 /* The same constants? Rows of one suite, or of one GPU of it, as the recipe says. */
 bool luo_suite_together(const luo_suite_row *a, const luo_suite_row *b);
-/* Name of the stack that the recipe of the row writes. */
+/* Names of the stack and the profile that the recipe of the row writes. */
 const char *luo_suite_stack_name(luo_arena *arena, const luo_suite_row *r);
+const char *luo_suite_profile_name(luo_arena *arena, const luo_suite_row *r);
 
 /* ---- one row, validate_score.c ---- */
 

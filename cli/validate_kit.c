@@ -53,17 +53,31 @@ static luo_status at_precision(luo_profile *p, const char *precision, luo_err *e
     return LUO_OK;
 }
 
-static luo_profile *profile(void *ctx, const char *name, const char *precision, luo_err *err)
+/* GPU-SYSTEM-SUITE and GPU-SYSTEM go before GPU: what that software reaches on it. */
+static const char *profile_path(luo_kit *k, const luo_suite_row *row, const char **name)
+{
+    const char *gpu = *name;
+    for (int i = 0; i < 2; i++) {
+        *name = luo_arena_printf(k->cli->arena, "%s-%s%s%s", gpu, row->system, i == 0 ? "-" : "",
+                                 i == 0 ? row->suite : "");
+        const char *path = *name ? luo_kit_path(k, LUO_BUILTIN_PROFILES, *name) : NULL;
+        if (path) return path;
+    }
+    *name = gpu;
+    return luo_kit_path(k, LUO_BUILTIN_PROFILES, gpu);
+}
+
+static luo_profile *profile(void *ctx, const luo_suite_row *row, const char *name, luo_err *err)
 {
     luo_kit *k = ctx;
     luo_diags d;
     luo_profile *p = NULL;
+    const char *precision = row->precision, *path = profile_path(k, row, &name);
     for (int32_t i = 0; i < k->nprofiles; i++)
         if (strcmp(k->profiles[i].name, name) == 0 &&
             strcmp(k->profiles[i].precision, precision) == 0)
             return k->profiles[i].at;
     const size_t n = (size_t)k->nprofiles;
-    const char *path = luo_kit_path(k, LUO_BUILTIN_PROFILES, name);
     if (!path) {
         luo_err_set(err, LUO_EINPUT, "there is no profile `%s`; `luoshu help profiles` lists them.",
                     name);

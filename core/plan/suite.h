@@ -59,9 +59,9 @@ luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *r);
 
 /* What cases share; the constants in it may be changed between two predictions. */
 typedef struct luo_suite_kit {
-    /* The profile of a GPU (ours: "a100-80") at a precision of the rows (fp16 bf16 tf32 fp32 fp8),
-     * the stack of a row's system. NULL: there is none, err says so. */
-    luo_profile *(*profile)(void *ctx, const char *name, const char *precision, luo_err *err);
+    /* The profile of a GPU (ours: "a100-80") as a row uses it, its precision (fp16 bf16 tf32 fp32
+     * fp8) included; the stack of a row's system. NULL: there is none, err says so. */
+    luo_profile *(*profile)(void *ctx, const luo_suite_row *row, const char *name, luo_err *err);
     luo_stack *(*stack)(void *ctx, const luo_suite_row *row, luo_err *err);
     void *ctx;
 } luo_suite_kit;

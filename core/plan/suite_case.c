@@ -224,7 +224,7 @@ luo_status luo_case_make(luo_arena *arena, const luo_suite_row *r, const luo_sui
     const luo_suite_gpu *gpu = luo_suite_gpu_of(r->gpu);
     if (!gpu) return refuse(r, LUO_EINPUT, err, "GPU `%s` has no profile of ours.", r->gpu);
     *c = (luo_case){.row = r, .measured_s = measured(r),
-                    .profile = kit->profile(kit->ctx, gpu->profile, r->precision, err)};
+                    .profile = kit->profile(kit->ctx, r, gpu->profile, err)};
     if (!c->profile) return luo_err_at(err, err->st, r->file, r->line, 1);
     c->stack = kit->stack(kit->ctx, r, err);
     if (!c->stack) return luo_err_at(err, err->st, r->file, r->line, 1);

@@ -23,8 +23,6 @@ static const luo_suite_param params[] = {
     {"optimizer_bytes", "optimizer_bytes", true, 34, 20, 120, false},
     {"tp_exposed_factor", "tp_exposed_factor", true, 1, 0.1, 1, false},
     {"scale_jitter", "scale_jitter", true, 0.01, 0, 0.05, false},
-    {"stack.gemm_ratio", "gemm_ratio", true, 1, 0.4, 1.2, false},
-    {"stack.attention_ratio", "attention_ratio", true, 1, 0.1, 2, false},
 };
 
 static const struct {
@@ -167,17 +165,20 @@ luo_status luo_suite_fit_run(luo_arena *scratch, const luo_suite_fit *f, luo_sui
 /* ---- what is fitted on what ---- */
 
 static const luo_suite_recipe recipes[] = {
-    {"vtrain", LUO_NAMED_SYSTEM,
+    {"vtrain", LUO_NAMED_SYSTEM, true,
      {{true, true,
-       "launch_us,gemm_ratio,gemm_depth,memory_ratio,net_ratio,host_launch_us,host_exponent,"
+       "launch_us,gemm_ratio,gemm_depth,memory_ratio,host_launch_us,host_exponent,"
        "optimizer_bytes,busbw_factor"}}},
-    {"bloom", LUO_NAMED_SYSTEM_SUITE, {{true, true, "stack.gemm_ratio,busbw_factor"}}},
-    {"foundry", LUO_NAMED_SYSTEM_GPU,
+    {"bloom", LUO_NAMED_SYSTEM_SUITE, false, {{true, true, "gemm_ratio,busbw_factor,net_ratio"}}},
+    {"foundry", LUO_NAMED_SYSTEM_GPU, false,
      {{true, true,
-       "stack.gemm_ratio,stack.attention_ratio,host_launch_us,host_exponent,optimizer_bytes"}}},
-    {"megatron-core", LUO_NAMED_SYSTEM, {{true, true, "stack.gemm_ratio,host_launch_us"}}},
-    {"sailor-gh200", LUO_NAMED_SYSTEM_SUITE, {{true, true, "stack.gemm_ratio,host_launch_us"}}},
-    {"simumax-b200", LUO_NAMED_SYSTEM_SUITE, {{true, true, "stack.gemm_ratio"}}},
+       "gemm_ratio,attention_forward_ratio,attention_backward_ratio,host_launch_us,"
+       "host_exponent"}}},
+    {"megatron-core", LUO_NAMED_SYSTEM, false,
+     {{true, true, "gemm_ratio,memory_ratio,tp_exposed_factor"}}},
+    {"sailor-gh200", LUO_NAMED_SYSTEM_SUITE, false,
+     {{true, true, "gemm_ratio,memory_ratio,host_launch_us"}}},
+    {"simumax-b200", LUO_NAMED_SYSTEM_SUITE, false, {{true, true, "gemm_ratio"}}},
 };
 
 const luo_suite_recipe *luo_suite_recipe_of(const char *suite)

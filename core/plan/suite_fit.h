@@ -5,8 +5,7 @@
 #include "core/cost/search.h"
 #include "core/plan/suite.h"
 
-/* Constants that can be fitted: those of profiles by their name, those of stacks by theirs, and
- * `stack.gemm_ratio`, since profiles have a value of the same name. */
+/* Constants that can be fitted, of profiles and of stacks. */
 typedef struct luo_suite_param {
     const char *name, *key; /* key: as the file has it */
     bool of_stack;
@@ -42,8 +41,9 @@ luo_status luo_suite_fit_run(luo_arena *scratch, const luo_suite_fit *f, luo_sui
 luo_status luo_suite_fit_set(const luo_suite_fit *f, const luo_suite_param *p, double value,
                              luo_err *err);
 
-/* How the stack that is fitted on a suite is named: as the system of its rows, or as that system at
- * this site, or on this GPU: one more of them stands beside the others. */
+/* How what is fitted on a suite is named: the stack as the system of its rows, or as that system at
+ * this site or on this GPU, and the profile as its GPU under that system, at that site. Of vtrain,
+ * the profile is that of the GPU itself. */
 typedef enum luo_suite_naming {
     LUO_NAMED_SYSTEM,
     LUO_NAMED_SYSTEM_SUITE,
@@ -55,6 +55,7 @@ typedef enum luo_suite_naming {
 typedef struct luo_suite_recipe {
     const char *suite; /* as rows have it */
     luo_suite_naming naming;
+    bool of_gpu; /* the profile is the GPU's own */
     struct luo_suite_stage {
         bool one_node, several; /* rows it looks at */
         const char *params;     /* joined by commas; NULL: no more stages */

@@ -149,7 +149,7 @@ END_TEST
 START_TEST(stacks)
 {
     setup();
-    ck_assert_int_eq(each("scenarios/profiles/stacks", stack_file), 5);
+    ck_assert_int_eq(each("scenarios/profiles/stacks", stack_file), 13);
     luo_arena_free(arena);
 }
 END_TEST

@@ -30,11 +30,11 @@ static luo_status read_text(const char *text, luo_suite *out)
     return st;
 }
 
-static luo_profile *profile(void *ctx, const char *name, const char *precision, luo_err *err)
+static luo_profile *profile(void *ctx, const luo_suite_row *row, const char *name, luo_err *err)
 {
     luo_profile *p = NULL;
     (void)ctx;
-    (void)precision;
+    (void)row;
     (void)err;
     ck_assert_int_eq(luo_read_profile(arena, name, &p, &diags), LUO_OK);
     return p;

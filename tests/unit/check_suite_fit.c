@@ -19,11 +19,11 @@ typedef struct bench {
     int32_t n;
 } bench;
 
-static luo_profile *profile(void *ctx, const char *name, const char *precision, luo_err *err)
+static luo_profile *profile(void *ctx, const luo_suite_row *row, const char *name, luo_err *err)
 {
     bench *b = ctx;
     luo_diags d;
-    (void)precision;
+    (void)row;
     (void)err;
     luo_diags_init(&d, b->arena);
     if (!b->profile) ck_assert_int_eq(luo_read_profile(b->arena, name, &b->profile, &d), LUO_OK);
