@@ -19,6 +19,13 @@ const luo_policy *luo_policy_find(const char *name)
     return NULL;
 }
 
+luo_status luo_policy_check_zero(const luo_picture *now, luo_err *err)
+{
+    if (now->base->zero < 2) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT, "the base plan has zero %d, which needs pipelines of equal "
+                       "borders and micro-batches; zero 0 or 1 is expected.", (int)now->base->zero);
+}
+
 bool luo_picture_whole(const luo_picture *now)
 {
     const luo_plan *p = now->plan;

@@ -69,6 +69,10 @@ typedef struct luo_policy {
     luo_status (*check)(const luo_picture *now, luo_err *err);
 } luo_policy;
 
+/* `check` of policies whose pipelines differ in borders or micro-batches, which those of ZeRO-2 and
+ * 3 can not. Errors: LUO_EINPUT. */
+luo_status luo_policy_check_zero(const luo_picture *now, luo_err *err);
+
 /* NULL: not in this build. */
 const luo_policy *luo_policy_find(const char *name);
 

@@ -138,4 +138,5 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     return LUO_OK;
 }
 
-const luo_policy luo_policy_oobleck = {.name = "oobleck", .plans = true, .decide = decide};
+const luo_policy luo_policy_oobleck = {.name = "oobleck", .plans = true, .decide = decide,
+                                       .check = luo_policy_check_zero};

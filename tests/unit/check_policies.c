@@ -371,7 +371,26 @@ START_TEST(busy_runs_repeat)
     if (_i % 2 == 0) ck_assert_int_gt(fake.summary.switches, 0);
 }
 END_TEST
-LUO_SUITE("run.policies", LUO_T(slow_node_leaves), LUO_T_N(node_comes_back, 2),
+/* ---- ZeRO-2 and 3 ---- */
+
+START_TEST(pipelines_of_zero_are_alike)
+{
+    static const char *const names[] = {"rebalance", "oobleck", "static", "restart"};
+    for (int i = 0; i < 4; i++)
+        for (int32_t zero = 0; zero <= 3; zero++) {
+            const luo_plan plan = {.zero = zero};
+            const luo_picture now = {.base = &plan, .plan = &plan};
+            const luo_policy *p = luo_policy_find(names[i]);
+            luo_err err = {0};
+            const bool refuses = p->check && p->check(&now, &err) == LUO_EINPUT;
+            ck_assert_msg(refuses == (i < 2 && zero >= 2), "%s, zero %d", names[i], (int)zero);
+            if (refuses) ck_assert_ptr_nonnull(strstr(err.text, "zero 0 or 1 is expected"));
+        }
+}
+END_TEST
+
+LUO_SUITE("run.policies", LUO_T(pipelines_of_zero_are_alike), LUO_T(slow_node_leaves),
+          LUO_T_N(node_comes_back, 2),
           LUO_T(failure_costs_one_step), LUO_T_N(without_copies, 2), LUO_T_N(back_but_empty, 2),
           LUO_T(cut_off_before_the_moves),
           LUO_T_N(two_pipelines_at_least, 2), LUO_T(crash_restarts),
