@@ -15,6 +15,7 @@ typedef struct luo_kit { /* each is read once; rows that agree share it */
     struct luo_kit_profile {
         const char *name, *precision, *path;
         luo_profile *at;
+        double attention; /* fp8: the peak of bf16 over that of products; else 1 */
     } *profiles;
     struct luo_kit_stack {
         const char *name, *path; /* of the file */

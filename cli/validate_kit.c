@@ -33,11 +33,13 @@ static luo_err *first_error(const luo_diags *d, luo_err *err)
 
 /* Where the dtype of a row is none of ours, its peak takes the place of the one of the same size:
  * tf32 has the bytes of f32; fp8 products stand in for bf16, whose attention stays as it is. */
-static luo_status at_precision(luo_profile *p, const char *precision, luo_err *err)
+static luo_status at_precision(luo_profile *p, const char *precision, double *attention,
+                               luo_err *err)
 {
     const bool tf32 = strcmp(precision, "tf32") == 0, fp8 = strcmp(precision, "fp8") == 0;
     const char *name = tf32 ? "peak_tf32_tflop_per_s" : "peak_fp8_tflop_per_s";
     double peak;
+    *attention = 1;
     if (!tf32 && !fp8) return LUO_OK;
     if (!luo_profile_value(p, name, &peak))
         return luo_err_set(err, LUO_EINPUT, "profile `%s` has no value `%s` (not known in any "
@@ -46,9 +48,9 @@ static luo_status at_precision(luo_profile *p, const char *precision, luo_err *e
         p->peak_flops[LUO_F32] = peak * 1e12;
         return LUO_OK;
     }
-    const double ratio = p->peak_flops[LUO_BF16] / (peak * 1e12);
-    p->attention_forward_ratio *= ratio;
-    p->attention_backward_ratio *= ratio;
+    *attention = p->peak_flops[LUO_BF16] / (peak * 1e12);
+    p->attention_forward_ratio *= *attention;
+    p->attention_backward_ratio *= *attention;
     p->peak_flops[LUO_BF16] = peak * 1e12;
     return LUO_OK;
 }
@@ -90,8 +92,9 @@ static luo_profile *profile(void *ctx, const luo_suite_row *row, const char *nam
         first_error(&d, err);
         return NULL;
     }
-    if (at_precision(p, precision, err) != LUO_OK) return NULL;
-    k->profiles[k->nprofiles++] = (struct luo_kit_profile){name, precision, path, p};
+    double attention;
+    if (at_precision(p, precision, &attention, err) != LUO_OK) return NULL;
+    k->profiles[k->nprofiles++] = (struct luo_kit_profile){name, precision, path, p, attention};
     return p;
 }
 
