@@ -138,5 +138,14 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     return LUO_OK;
 }
 
+/* Templates know stages of tensor-parallel devices only. */
+static luo_status check(const luo_picture *now, luo_err *err)
+{
+    if (luo_plan_has_context(now->base))
+        return luo_err_set(err, LUO_EINPUT, "the base plan cuts sequences among devices; "
+                           "`context_parallel` 1 is expected.");
+    return luo_policy_check_zero(now, err);
+}
+
 const luo_policy luo_policy_oobleck = {.name = "oobleck", .plans = true, .decide = decide,
-                                       .check = luo_policy_check_zero};
+                                       .check = check};

@@ -165,7 +165,7 @@ static const struct {
      "recompute of layers [0,1] is not within the layers of stage 1; give ranges of this stage, or "
      "none for all of it."},
     {small, {"\"devices\":8", "\"devices\":8,\"zero\":2"}, COMPILE, LUO_EINPUT, 2, 31,
-     "zero 2 is not compiled: gradients or weights would be cut per layer; use zero 0 or 1."},
+     "zero 2: pipelines 0 and 1 run 4 and 3 micro-batches; give equally many or zero 1."},
     {small, {"\n}\n", ",\n\"state_layout\":{\"data\":2,\"tensor\":2,\"pipeline\":2,"
                       "\"devices\":[0,1,2,3,4,5,6]}}\n"}, CHECK, LUO_EINPUT, 9, 16,
      "state layout 2 x 2 x 2 needs 8 devices; 7 are listed."},
