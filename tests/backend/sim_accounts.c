@@ -143,5 +143,32 @@ START_TEST(folding_keeps_the_accounts)
 }
 END_TEST
 
+/* Step by step is for rings of up to 1,024 ranks; a run with longer ones says what it did. */
+START_TEST(rings_too_long_are_told)
+{
+    static const int32_t sizes[] = {8, 1025};
+    int32_t dev[1025];
+    for (int32_t i = 0; i < 1025; i++) dev[i] = i;
+    for (int k = 0; k < 2; k++) {
+        rig *r = rig_new(&(rig_shape){.nodes = sizes[k]});
+        const int32_t role = rig_role(r);
+        const int32_t id =
+            rig_collective(r, role, LUO_STREAM_DP, LUO_COLL_AR, INT64_C(1) << 30, 0);
+        for (int32_t d = 0; d < sizes[k]; d++) {
+            rig_device(r, d, role, d, 0);
+            rig_task(r, d, 0, -1);
+        }
+        const int32_t group = rig_group(r, LUO_STREAM_DP, sizes[k], dev);
+        for (int32_t d = 0; d < sizes[k]; d++) rig_join(r, d, id, group);
+        r->config.comm = LUO_COMM_MESSAGE;
+        const luo_step_result s = rig_step(r);
+        ck_assert_msg(!s.note == (k == 0), "%d ranks: %s", sizes[k], s.note ? s.note : "no note");
+        if (k == 1) ck_assert(strstr(s.note, "1,024"));
+        rig_free(r);
+    }
+}
+END_TEST
+
 LUO_SUITE("backend.sim_accounts", LUO_T_N(links_of_one_collective, 3), LUO_T(links_of_one_message),
-          LUO_T_N(folding_keeps_the_accounts, 3 * LUO_ROWS(layouts)))
+          LUO_T_N(folding_keeps_the_accounts, 3 * LUO_ROWS(layouts)),
+          LUO_T(rings_too_long_are_told))

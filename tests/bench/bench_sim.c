@@ -275,6 +275,7 @@ static void run_case(int k)
     case 7: g.nodes = 128; gpt_run(&g, "w2_1024"); return;
     case 8: g.nodes = 8; g.fold = false; gpt_run(&g, "w2_64_unfolded"); return;
     case 9: g.nodes = 128; g.fold = false; gpt_run(&g, "w2_1024_unfolded"); return;
+    case 11: w1(256, LUO_COMM_MESSAGE, "w1_256_message"); return;
     default: break;
     }
     g = (gpt){.nodes = 8, .micro_batches = 1, .flat = true, .fold = true,
@@ -283,10 +284,10 @@ static void run_case(int k)
     gpt_run(&g, "w3_64");
 }
 
-enum { CASES = 11 };
+enum { CASES = 12 };
 static const char *const names[CASES] = {
     "8", "1024", "16384", "w1_1024_flow", "w1_64_message", "w2_64", "w2_64_m4", "w2_1024",
-    "w2_64_unfolded", "w2_1024_unfolded", "w3_64"};
+    "w2_64_unfolded", "w2_1024_unfolded", "w3_64", "w1_256_message"};
 
 /* bench_sim [NAME]: all cases, or one. */
 int main(int argc, char **argv)
