@@ -1,8 +1,8 @@
 /* sim/lanes.c: which devices are simulated as one, and what their instructions cost.
  *
- * Devices of one stage that run the same role and tasks in one node, with the same GPU, do the same
- * thing at the same time: what differs between them (slowdowns, noise) is kept per member at run
- * time (rank.c). CPU ranks share cores and wait for each other's, so they are never folded. */
+ * Devices of one stage that run roles alike and the same tasks in one node, with the same GPU, do
+ * the same thing at the same time: what differs between them (slowdowns, noise) is kept per member
+ * at run time (rank.c). CPU ranks share cores and wait for each other's, so they are never folded. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "sim/net.h"
 
 typedef struct place { /* of one program, for sorting */
-    int32_t pipeline, stage, role, node, at;
+    int32_t pipeline, stage, role, node, at; /* role: the first that is like the program's */
 } place;
 
 static int by_place(const void *a, const void *b)
@@ -308,13 +308,14 @@ static luo_status make_all_ops(luo_arena *arena, sim_net *net, luo_err *err)
 luo_status sim_lanes_make(luo_arena *arena, sim_net *net, luo_err *err)
 {
     const luo_cluster *c = net->config->cluster;
-    const int32_t n = net->set->n;
+    const int32_t n = net->set->n, *alike = NULL;
+    if (sim_roles_alike(arena, net->set, &alike) != LUO_OK) return luo_err_nomem(err);
     int32_t *member = LUO_NEW_N(arena, int32_t, n);
     place *places = LUO_NEW_N(arena, place, n);
     if (!member || !places) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
         const luo_program *p = &net->set->at[i];
-        places[i] = (place){p->pipeline, p->stage, p->role, c->devices[p->device].node, i};
+        places[i] = (place){p->pipeline, p->stage, alike[p->role], c->devices[p->device].node, i};
     }
     qsort(places, (size_t)n, sizeof *places, by_place);
     if (lay_out(arena, net, places, member) != LUO_OK || find_homes(arena, net) != LUO_OK)

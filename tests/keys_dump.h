@@ -68,6 +68,7 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_I(scatter_gather);
     DUMP_I(bucket.has_mib);
     DUMP_D(bucket.mib);
+    DUMP_I(bucket.lanes);
 }
 
 static inline void dump_group(luo_str *s, const luo_node_group *x)

@@ -130,7 +130,7 @@ static const char plan[] =
     "\"expert_groups\":[[0]],\"state_layout\":{\"data\":2,\"tensor\":1,\"pipeline\":1,"
     "\"devices\":[0,8]},\"pinned\":[\"/zero\"],\"bucket_rule\":\"mib\",\"bucket_mib\":4,"
     "\"shard\":\"hybrid\",\"shard_pipelines\":2,\"prefetch_depth\":3,"
-    "\"meta\":{\"s\":1}}";
+    "\"dp_lanes\":2,\"meta\":{\"s\":1}}";
 
 /* The scenario of conventions.md 7, in a file of its own. */
 static const char scenario[] = "tests/golden/inputs/demo-day.yaml";
@@ -326,6 +326,7 @@ static const row plan_rows[] = {
     {plan, "plan.shard", "hybrid", "full", "`shard_pipelines` belongs to `shard` hybrid"},
     {plan, "plan.shard_pipelines", "\"shard_pipelines\":2", "\"shard_pipelines\":3", NULL},
     {plan, "plan.prefetch_depth", "\"prefetch_depth\":3", "\"prefetch_depth\":0", NULL},
+    {plan, "plan.dp_lanes", "\"dp_lanes\":2", "\"dp_lanes\":1", NULL},
     {plan, "plan.meta", "\"s\":1", "\"s\":2", NULL},
     {plan, "schedule.kind", "interleaved_1f1b", "1f1b", NULL},
     {plan, "schedule.chunks", "\"chunks\":2", "\"chunks\":3", NULL},

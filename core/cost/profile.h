@@ -114,7 +114,7 @@ void luo_stack_default(luo_stack *s);
 double luo_stack_grad_bytes(const luo_stack *s);
 /* Sets the value or switch `name`; switches take 0 or 1: `attention` 1 = fused, `p2p` 1 =
  * blocking, `scatter_gather`. Values are in the unit of the name (`host_launch_us` in us).
- * `bucket_mib` goes with rule `mib` alone.
+ * `bucket_mib` goes with rule `mib` alone; `dp_lanes` is 1 to 4.
  * Errors: LUO_EINPUT unknown name or out of bounds. */
 luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *err);
 /* A switch by its word: attention fused|unfused, p2p async|blocking, scatter_gather on|off,

@@ -61,12 +61,13 @@ void luo_stack_default(luo_stack *s)
 
 static luo_status unknown(const char *name, luo_err *err)
 {
-    const char *names[VALUES + SWITCHES + 1];
+    const char *names[VALUES + SWITCHES + 2];
     for (int i = 0; i < VALUES; i++) names[i] = values[i].name;
     for (int i = 0; i < SWITCHES; i++) names[VALUES + i] = switches[i].name;
     names[VALUES + SWITCHES] = "bucket_rule";
+    names[VALUES + SWITCHES + 1] = "dp_lanes";
     luo_str s = {0};
-    luo_say_expected(&s, name, names, VALUES + SWITCHES + 1);
+    luo_say_expected(&s, name, names, VALUES + SWITCHES + 2);
     luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; %s", name, luo_str_get(&s));
     luo_str_free(&s);
     return LUO_EINPUT;
@@ -99,8 +100,18 @@ static luo_status set_rule(luo_stack *s, const char *word, luo_err *err)
     return LUO_EINPUT;
 }
 
+static luo_status set_lanes(luo_stack *s, double value, luo_err *err)
+{
+    if (!(value >= 1 && value <= LUO_BUCKET_LANES_MAX) || value != (int32_t)value)
+        return luo_err_set(err, LUO_EINPUT, "`dp_lanes` is %g; 1 to %d is expected.", value,
+                           LUO_BUCKET_LANES_MAX);
+    s->bucket.lanes = (int32_t)value;
+    return LUO_OK;
+}
+
 luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *err)
 {
+    if (strcmp(name, "dp_lanes") == 0) return set_lanes(s, value, err);
     for (int i = 0; i < VALUES; i++) {
         if (strcmp(values[i].name, name) != 0) continue;
         const luo_limit *limit = &values[i].limit, l = luo_limit_for(limit, value);
@@ -108,7 +119,7 @@ luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *
             return luo_err_set(err, LUO_EINPUT, "`%s` is %g; %sa number from %g to %g is expected.",
                                name, value, l.or_zero ? "0 or " : "", l.lo, l.hi);
         if (values[i].at == F(bucket.mib)) {
-            const luo_bucketing b = {s->bucket.rule, true, value};
+            const luo_bucketing b = {s->bucket.rule, true, value, s->bucket.lanes};
             return check_bucket(s, b, err);
         }
         *number(s, i) = value * values[i].unit;

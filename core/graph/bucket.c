@@ -9,11 +9,19 @@ const char *luo_bucket_rule_name(luo_bucket_rule r)
     return r >= 0 && r < LUO_BUCKET_RULES ? names[r] : "";
 }
 
+luo_bucketing luo_bucketing_over(luo_bucketing first, luo_bucketing second)
+{
+    luo_bucketing b = first.rule != LUO_BUCKET_UNSAID || first.has_mib ? first : second;
+    b.lanes = first.lanes ? first.lanes : second.lanes;
+    return b;
+}
+
 luo_bucketing luo_bucketing_of(luo_bucketing plan, luo_bucketing stack)
 {
-    luo_bucketing b = plan.rule != LUO_BUCKET_UNSAID || plan.has_mib ? plan : stack;
+    luo_bucketing b = luo_bucketing_over(plan, stack);
+    if (b.lanes == 0) b.lanes = LUO_BUCKET_LANES_DEFAULT;
     if (b.rule == LUO_BUCKET_UNSAID && !b.has_mib)
-        return (luo_bucketing){LUO_BUCKET_MIB, true, 0};
+        return (luo_bucketing){LUO_BUCKET_MIB, true, 0, b.lanes};
     if (b.rule == LUO_BUCKET_UNSAID) b.rule = LUO_BUCKET_MIB;
     if (!b.has_mib) b.mib = LUO_BUCKET_MIB_DEFAULT;
     return b;

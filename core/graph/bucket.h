@@ -26,10 +26,15 @@ typedef struct luo_bucketing {
     luo_bucket_rule rule;
     bool has_mib; /* mib is given; else LUO_BUCKET_MIB_DEFAULT */
     double mib;   /* of rule mib, in MiB; 0: every tensor alone, as it was resolved */
+    int32_t lanes; /* that calls of buckets run in on a device, 1 to 4; 0: not said */
 } luo_bucketing;
+#define LUO_BUCKET_LANES_DEFAULT 2
+#define LUO_BUCKET_LANES_MAX 4
 #define LUO_BUCKET_MIB_DEFAULT 25.0
 #define LUO_BUCKET_MIB_MAX 1048576.0
 
+/* What the first leaves unsaid is the second's: rule and mib go together, lanes for themselves. */
+luo_bucketing luo_bucketing_over(luo_bucketing first, luo_bucketing second);
 /* The plan's word, else the stack's, else rule mib with 0. A plan that gives bucket_mib alone means
  * rule mib. */
 luo_bucketing luo_bucketing_of(luo_bucketing plan, luo_bucketing stack);

@@ -21,6 +21,7 @@ typedef struct pipe {
     int32_t *queue, n_queue;         /* stages that may go on, each at most once */
     bool *queued;
     double latest;
+    double *last; /* start of the last backward of every virtual stage; NULL: not asked */
 } pipe;
 
 static bool make_room(luo_arena *arena, pipe *p)
@@ -89,6 +90,7 @@ static bool step(pipe *p, int32_t s)
                       (size_t)t->micro_batch * p->per_micro_batch;
     const double end = start + p->seconds[d][at];
     if (end > p->latest) p->latest = end;
+    if (t->backward && p->last) p->last[t->chunk * p->S + s] = start;
     p->free[s] = hand_over(p, s, t, end);
     p->done[s]++;
     return true;
@@ -134,11 +136,11 @@ luo_status luo_sched_makespan(luo_arena *scratch, luo_sched_kind kind, int32_t S
 luo_status luo_sched_makespan_each(luo_arena *scratch, luo_sched_kind kind, int32_t S, int32_t m,
                                    int32_t v, const double *forward, const double *backward,
                                    const double *transfer, bool blocking, double *makespan,
-                                   luo_err *err)
+                                   double *last, luo_err *err)
 {
     pipe p = {.kind = kind, .S = S, .m = m, .v = v, .seconds = {forward, backward},
               .per_chunk = (size_t)m, .per_micro_batch = 1, .transfer = transfer,
-              .blocking = blocking};
+              .blocking = blocking, .last = last};
     LUO_TRY(luo_sched_check(kind, S, m, v, err));
     return simulate(scratch, &p, makespan, err);
 }

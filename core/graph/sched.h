@@ -39,9 +39,10 @@ luo_status luo_sched_makespan(luo_arena *scratch, luo_sched_kind kind, int32_t S
                               int32_t v, const double *forward, const double *backward,
                               const double *transfer, bool blocking, double *makespan,
                               luo_err *err);
-/* The same with times that differ per micro-batch i: forward[(s*v + c)*m + i], backward too. */
+/* The same with times that differ per micro-batch i: forward[(s*v + c)*m + i], backward too.
+ * last: not NULL: last[c*S + s] becomes the start of the last backward of chunk c on stage s. */
 luo_status luo_sched_makespan_each(luo_arena *scratch, luo_sched_kind kind, int32_t S, int32_t m,
                                    int32_t v, const double *forward, const double *backward,
                                    const double *transfer, bool blocking, double *makespan,
-                                   luo_err *err);
+                                   double *last, luo_err *err);
 #endif

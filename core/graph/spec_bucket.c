@@ -297,7 +297,7 @@ static luo_status fill_buckets(maker *m)
     for (int32_t i = 0; i < m->natoms; i++) {
         const atom *a = &m->atom[i];
         spec_bucket *b = &s->bucket[a->bucket];
-        part[i] = (spec_part){a->op, a->step};
+        part[i] = (spec_part){a->op, a->step, a->ready};
         if (b->n++ > 0) continue;
         *b = (spec_bucket){.phase = s->g->op[a->op].phase, .level = a->level, .after = -1, .n = 1,
                            .part = &part[i], .exchange = a->bucket, .unit = a->item.unit + 1,

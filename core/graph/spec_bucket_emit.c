@@ -103,9 +103,26 @@ static void ends_of(const emitter *e, const spec_part *p, int32_t *in, int32_t *
     }
 }
 
-static bool emit_call(emitter *e, int32_t b, int32_t i, int32_t k)
+/* The latest call of a group in this segment, if it stands in another lane: the next one waits for
+ * it. */
+static int32_t call_before(const emitter *e, int32_t group, const luo_instr *i)
+{
+    for (int32_t k = e->ninstr - 1; k >= e->segment[e->seg].first; k--) {
+        const luo_instr *x = &e->instr[k];
+        if (x->kind != LUO_INSTR_COLLECTIVE || x->stream != LUO_STREAM_DP) continue;
+        const spec_slot_ref *r = &e->ref[x->slot];
+        if (r->step->item[r->step->first[luo_spec_take_part(r->step, e->dev)] + r->item]
+                .slot.group != group)
+            continue;
+        return luo_instr_lane(x) == luo_instr_lane(i) ? -1 : k;
+    }
+    return -1;
+}
+
+static bool emit_call(emitter *e, const spec_turn *turn, int32_t i, int32_t k)
 {
     spec *s = e->s;
+    const int32_t b = turn->bucket;
     const spec_bucket *x = &s->bucket[b];
     const spec_item *it = &x->step.item[x->step.first[i] + k];
     luo_instr_piece *piece = LUO_NEW_N(s->arena, luo_instr_piece, x->n);
@@ -122,11 +139,14 @@ static bool emit_call(emitter *e, int32_t b, int32_t i, int32_t k)
         piece[p].buffer = it->coll == LUO_COLL_AG ? out[p] : in[p];
     }
     luo_instr n = {.kind = LUO_INSTR_COLLECTIVE, .stream = it->stream, .phase = (uint8_t)e->phase,
-                   .coll = it->coll, .v = it->v, .op = s->g->nops + b, .exchange = x->exchange,
+                   .coll = it->coll, .lane = turn->lane, .v = it->v, .op = s->g->nops + b,
+                   .exchange = x->exchange,
                    .layer = -1, .slot = luo_spec_slot(e, &x->step, k), .bytes = it->bytes,
                    .recompute = x->phase == LUO_PHASE_F && e->phase == LUO_PHASE_B,
                    .npieces = x->n, .piece = piece};
+    e->also = call_before(e, it->slot.group, &n);
     luo_spec_push(e, &n, in, x->n, out, x->n);
+    e->also = -1;
     return true;
 }
 
@@ -134,8 +154,23 @@ void luo_spec_emit_bucket(emitter *e, int32_t b)
 {
     const spec_step *t = &e->s->bucket[b].step;
     const int32_t i = luo_spec_take_part(t, e->dev);
+    const spec_turn turn = {b, 0};
     for (int32_t k = 0; i >= 0 && k < t->first[i + 1] - t->first[i]; k++)
-        if (!emit_call(e, b, i, k)) e->failed = true;
+        if (!emit_call(e, &turn, i, k)) e->failed = true;
+}
+
+void luo_spec_emit_turns(emitter *e)
+{
+    const spec *s = e->s;
+    const int32_t d = s->index_of[e->dev];
+    for (int32_t j = s->first_turn[d]; j < s->first_turn[d + 1]; j++) {
+        const spec_turn *turn = &s->turn[j];
+        const spec_bucket *b = &s->bucket[turn->bucket];
+        if (b->phase != e->phase) continue;
+        const int32_t i = luo_spec_take_part(&b->step, e->dev);
+        for (int32_t k = 0; k < b->step.first[i + 1] - b->step.first[i]; k++)
+            if (!emit_call(e, turn, i, k)) e->failed = true;
+    }
 }
 
 int32_t luo_spec_emit_buckets(emitter *e, int32_t o)

@@ -348,6 +348,24 @@ static void run_again(emitter *e, int32_t layer, int32_t vs)
     }
 }
 
+/* The sum of the loss would hold up those of gradients, which follow it: it comes after them. */
+static bool comes_later(const emitter *e, int32_t o)
+{
+    const luo_graph *g = e->s->g;
+    const luo_op *op = &g->op[o];
+    return e->phase == LUO_PHASE_POST && op->kind == LUO_OP_RESHARD &&
+           op->in[0] == g->loss && o < spec_behind(e->s, e->phase);
+}
+
+/* Behind operation o. */
+static void emit_buckets(emitter *e, int32_t o)
+{
+    if (o != spec_behind(e->s, e->phase)) return;
+    luo_spec_emit_turns(e);
+    for (int32_t k = 0; k < o; k++)
+        if ((int32_t)e->s->g->op[k].phase == e->phase && comes_later(e, k)) emit_op(e, k, false);
+}
+
 static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
 {
     const luo_graph *g = e->s->g;
@@ -362,9 +380,9 @@ static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
         if (phase == LUO_PHASE_B && l >= 0 && e->c->full[l] && e->redone[l] != e->seg &&
             !spec_crosses(e->c, o))
             run_again(e, l, vs);
-        emit_op(e, o, false);
+        if (per_mb || !comes_later(e, o)) emit_op(e, o, false);
         if (per_mb) luo_spec_units_behind(e, o);
-        else (void)luo_spec_emit_buckets(e, o);
+        else emit_buckets(e, o);
     }
     if (per_mb) luo_spec_units_end(e);
     luo_spec_end(e);

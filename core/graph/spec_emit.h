@@ -48,6 +48,7 @@ typedef struct emitter {
     int32_t *units;
     emit_late *late;
     int32_t nlate, cap_late, called; /* called: key of the latest call; -1: none */
+    int32_t also; /* of this segment; what is added waits for it as well; -1: for nothing */
 } emitter;
 
 luo_status luo_spec_emit_open(emitter *e);
@@ -59,7 +60,9 @@ int32_t luo_spec_buffer(const emitter *e, int32_t tensor);
 void luo_spec_bind(emitter *e, int32_t tensor, int32_t buffer);
 /* Pre: the device holds the tensor. */
 int32_t luo_spec_new_buffer(emitter *e, int32_t tensor);
-/* spec_bucket_emit.c: the calls of all buckets that stand behind operation o; the last of these
+/* spec_bucket_emit.c: the calls of Pre or Post, in the device's order. */
+void luo_spec_emit_turns(emitter *e);
+/* In a task: the calls of all buckets that stand behind operation o; the last of these
  * buckets, -1: none. */
 int32_t luo_spec_emit_buckets(emitter *e, int32_t o);
 /* The calls of bucket b on this device, if it takes part. */

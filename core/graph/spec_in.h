@@ -6,6 +6,7 @@
  *   spec_bucket.c  tensors whose steps become one call; spec_bucket_emit.c: its instructions
  *   spec_units.c   ZeRO-2 and 3: what is gathered and scattered per micro-batch, unit by unit;
  *                  spec_units_emit.c: when, in F and B
+ *   spec_order.c   order and lanes of these calls; spec_clock.c: when gradients are complete
  *   spec_roles.c   devices of equal structure, their tasks and slots
  *   spec_emit.c    instructions of one role; spec_write.c: buffers and wait edges;
  *                  spec_cost.c: what each costs
@@ -67,7 +68,13 @@ typedef struct spec_move { /* one resolution; nsteps = 0: identity */
 
 typedef struct spec_part { /* a step of a tensor's Reshard in a bucket */
     int32_t op, step;
+    int32_t ready; /* operation that makes the gradient complete, or reads the weight first */
 } spec_part;
+
+typedef struct spec_turn { /* of a device: its calls of a bucket stand together */
+    int32_t bucket;
+    uint8_t lane;
+} spec_turn;
 
 typedef struct spec_bucket {
     int32_t phase, level;
@@ -134,7 +141,16 @@ typedef struct spec {
     spec_bucket *bucket;
     bool *fused; /* by operation: its steps are in buckets */
     int32_t *bucket_of; /* by operation of duty SPEC_SCATTER: the last of them */
+    /* by device index: turn[first_turn[i]..first_turn[i+1]) in order of issue, Pre then Post */
+    int32_t *first_turn;
+    spec_turn *turn;
+    int32_t behind[2]; /* operation of Pre, of Post, behind which all of them stand; -1: none */
 } spec;
+
+static inline int32_t spec_behind(const spec *s, int32_t phase)
+{
+    return s->nbuckets == 0 ? -1 : s->behind[phase == LUO_PHASE_POST];
+}
 
 luo_status luo_spec_find_stages(spec *s);
 /* Stage of pipeline p that holds annotation `ann`; error when it is on several. */
@@ -164,6 +180,17 @@ luo_status luo_spec_piece(const spec *s, const spec_move *m, const luo_move *v, 
                           luo_instr_piece *out);
 /* Pre: luo_spec_make_moves. Nothing is done where tensors are to travel alone. */
 luo_status luo_spec_make_buckets(spec *s);
+/* The order in which every device issues its calls of buckets, and their lanes. */
+luo_status luo_spec_order_buckets(spec *s);
+
+/* When B of the last micro-batch is through with an operation, in seconds, as a healthy pipeline of
+ * its kind would be. */
+typedef struct spec_dates {
+    int32_t *of_pipe;    /* by pipeline: profile */
+    const double **done; /* by profile and operation */
+} spec_dates;
+/* Errors: those of the clock. Owner: scratch. */
+luo_status luo_spec_find_dates(const spec *s, spec_dates *out);
 
 /* Duties, units and readers. Pre: luo_spec_find_stages. */
 luo_status luo_spec_find_units(spec *s);

@@ -49,6 +49,35 @@ static luo_status walk(roles *r, int32_t device, int32_t a, int32_t b)
     return *at >= 0 ? LUO_OK : luo_err_nomem(r->s->err);
 }
 
+/* The turns of a device: buckets, lanes, and which call was the latest of the same group. of_group:
+ * by group, the turn it was seen in last + 1; n: turns looked at so far. */
+static luo_status walk_turns(roles *r, int32_t i, int32_t *of_group, int32_t *n)
+{
+    const spec *s = r->s;
+    const int32_t before = *n;
+    for (int32_t j = s->first_turn[i]; j < s->first_turn[i + 1]; j++) {
+        const spec_step *t = &s->bucket[s->turn[j].bucket].step;
+        const int32_t at = luo_spec_take_part(t, s->dev[i]);
+        LUO_TRY(walk(r, s->dev[i], -2 - s->turn[j].bucket, s->turn[j].lane));
+        for (int32_t k = t->first[at]; k < t->first[at + 1]; k++) {
+            int32_t *last = &of_group[t->item[k].slot.group];
+            const int32_t now = ++*n;
+            LUO_TRY(walk(r, s->dev[i], -1, *last > before ? now - *last : 0));
+            *last = now;
+        }
+    }
+    return LUO_OK;
+}
+
+static luo_status walk_all_turns(roles *r)
+{
+    spec *s = r->s;
+    int32_t *of_group = LUO_NEW_N(s->scratch, int32_t, s->group_key.n), n = 0;
+    if (!of_group) return luo_err_nomem(s->err);
+    for (int32_t i = 0; i < s->ndev; i++) LUO_TRY(walk_turns(r, i, of_group, &n));
+    return LUO_OK;
+}
+
 static luo_status find_paths(roles *r)
 {
     spec *s = r->s;
@@ -74,7 +103,7 @@ static luo_status find_paths(roles *r)
             for (int32_t i = 0; i < t->n; i++)
                 LUO_TRY(walk(r, t->dev[i], 2 * t->id + 1, t->structure[i]));
         }
-    return LUO_OK;
+    return s->nbuckets ? walk_all_turns(r) : LUO_OK;
 }
 
 /* Roles in the order of their first device. */

@@ -14,7 +14,7 @@ luo_status luo_spec_emit_open(emitter *e)
 {
     spec *s = e->s;
     e->mark = luo_arena_mark(s->scratch);
-    e->seg = e->besides = -1;
+    e->seg = e->besides = e->also = -1;
     luo_intern_init(&e->slot_key, s->scratch);
     e->buffer = LUO_NEW_N(s->scratch, int32_t, s->g->ntensors);
     e->stamp = LUO_NEW_N(s->scratch, int32_t, s->g->ntensors);
@@ -210,6 +210,8 @@ static void add_edges(emitter *e, luo_instr *i, const int32_t *in, int32_t nin)
     if (w.lane != LUO_STREAM_COMPUTE && e->after > w.newest[LUO_STREAM_COMPUTE])
         w.newest[LUO_STREAM_COMPUTE] = e->after;
     if (e->besides >= 0) wait_for(e, &w, e->besides);
+    if (e->also >= 0 && e->also > w.newest[lane_of(e, e->also)])
+        w.newest[lane_of(e, e->also)] = e->also;
     for (int32_t l = 0; l < LUO_LANES; l++) {
         if (w.newest[l] <= e->last[w.lane][l]) continue;
         e->last[w.lane][l] = w.newest[l];

@@ -15,6 +15,18 @@ typedef struct luo_pipe {
     const bool *full;      /* per layer: run forward again in backward */
 } luo_pipe;
 
+/* Estimates by which calls are put in order: of healthy devices, so that what happens to a cluster
+ * changes no program. kind: devices of one kind work alike. call: of `bytes` on a group, seconds of
+ * the part that waits and of that which moves data; link: 0 inside a node, 1 beyond.
+ * Errors: any; calls are then ordered without estimates. */
+typedef struct luo_spec_clock {
+    const void *ctx;
+    int32_t (*kind)(const void *ctx, int32_t device);
+    luo_status (*work)(const void *ctx, int32_t device, const luo_cost_key *key, double *seconds);
+    luo_status (*call)(const void *ctx, int32_t coll, const int32_t *dev, int32_t n, int64_t bytes,
+                       double *fixed, double *moving, int32_t *link);
+} luo_spec_clock;
+
 typedef struct luo_spec {
     luo_graph *graph; /* annotated and differentiated */
     int32_t npipelines, nlengths;
@@ -24,6 +36,9 @@ typedef struct luo_spec {
     luo_planner_opts planner;
     luo_bucketing bucket; /* of luo_bucketing_of; rule unit where weights are gathered per task */
     int32_t prefetch;     /* of such: units gathered ahead */
+    int32_t dp_lanes;     /* of stream dp on every device, 1 to LUO_DP_LANES; 0: 1 */
+    const luo_spec_clock *clock; /* NULL: a call waits 1 and moves a byte in 1, and gradients are
+                                    complete in the order of the operations that make them so */
 } luo_spec;
 
 /* Finds pipelines and stages from the annotations (11.2), resolves every Reshard once per distinct

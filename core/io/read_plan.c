@@ -351,6 +351,7 @@ static void read_bucket(luo_json *j, const luo_json_at *root, luo_bucketing *b)
     if (rule.v)
         b->rule = (luo_bucket_rule)(1 + luo_json_word(j, root, "bucket_rule", rules,
                                                       LUO_BUCKET_RULES - 1, 0));
+    b->lanes = (int32_t)luo_json_int(j, root, "dp_lanes", 1, LUO_BUCKET_LANES_MAX, 0);
     b->has_mib = mib.v != NULL;
     b->mib = luo_json_num(j, root, "bucket_mib", &limit, 0);
     if (b->has_mib && b->rule > LUO_BUCKET_MIB)
@@ -423,7 +424,7 @@ static void read_root(luo_json *j, const luo_json_at *root, luo_plan *p)
         {"state_layout", false}, {"pinned", false},
         {"bucket_rule", false},  {"bucket_mib", false},
         {"shard", false},        {"shard_pipelines", false},
-        {"prefetch_depth", false},
+        {"prefetch_depth", false}, {"dp_lanes", false},
         {"meta", false},
     };
     if (!luo_json_schema(j, root, "plan")) return;

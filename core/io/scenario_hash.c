@@ -131,6 +131,7 @@ static json_t *stack_json(const luo_stack *s)
     if (s->bucket.rule != LUO_BUCKET_UNSAID) /* absent: the hash of before */
         text(o, "bucket_rule", luo_bucket_rule_name(s->bucket.rule));
     if (s->bucket.has_mib) num(o, "bucket_mib", s->bucket.mib);
+    if (s->bucket.lanes) whole(o, "dp_lanes", s->bucket.lanes);
     return o;
 }
 

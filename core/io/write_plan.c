@@ -167,6 +167,7 @@ static void bucket(luo_str *s, const luo_bucketing *b)
     if (b->rule != LUO_BUCKET_UNSAID)
         luo_str_addf(s, ", \"bucket_rule\": \"%s\"", luo_bucket_rule_name(b->rule));
     if (b->has_mib) luo_str_addf(s, ", \"bucket_mib\": %.17g", b->mib);
+    if (b->lanes) luo_str_addf(s, ", \"dp_lanes\": %d", b->lanes);
     luo_str_add(s, ",\n \"pipelines\": [\n");
 }
 

@@ -7,6 +7,7 @@
 #include "core/graph/intern.h"
 #include "core/graph/specialize.h"
 #include "core/plan/annotate.h"
+#include "core/plan/compile_clock.h"
 
 typedef struct compiler {
     luo_arena *arena;
@@ -175,15 +176,20 @@ static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *clust
     if (!pipes) return luo_err_nomem(c->err);
     luo_intern_init(&c->length_key, c->arena);
     for (int32_t i = 0; i < c->p->npipelines; i++) LUO_TRY(make_pipe(c, i, &pipes[i]));
+    const luo_bucketing bucket = bucketing(c);
     luo_spec spec = {.graph = g,
                      .npipelines = c->p->npipelines,
                      .nlengths = c->length_key.n,
                      .pipes = pipes,
                      .lengths = c->lengths,
                      .schedule = c->p->schedule,
-                     .bucket = bucketing(c),
+                     .bucket = bucket,
+                     .dp_lanes = bucket.lanes,
                      .prefetch = luo_sharding_depth(&c->p->sharding)};
+    luo_plan_clock clock;
     if (cluster) {
+        luo_plan_clock_init(&clock, cluster, c->p->dtype);
+        spec.clock = &clock.clock;
         spec.planner.link_class = luo_cluster_link_class;
         spec.planner.link_ctx = cluster;
     }

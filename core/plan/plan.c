@@ -339,6 +339,10 @@ static void put_plan(sink *o, const luo_plan *p)
     put_bucket(o, &p->bucket);
     put(o, ",\"devices\":");
     put_int(o, p->devices);
+    if (p->bucket.lanes) {
+        put(o, ",\"dp_lanes\":");
+        put_int(o, p->bucket.lanes);
+    }
     put(o, ",\"dtype\":");
     put_text(o, luo_dtype_name(p->dtype));
     put_groups(o, p);

@@ -178,22 +178,18 @@ static luo_status remember(luo_run *r, luo_used_plan *u, luo_err *err)
     return LUO_OK;
 }
 
-static bool says(luo_bucketing b)
-{
-    return b.rule != LUO_BUCKET_UNSAID || b.has_mib;
-}
-
 luo_bucketing luo_run_bucket(const luo_run *r)
 {
-    if (r->nplans > 0 && says(r->plans[0]->plan->bucket)) return r->plans[0]->plan->bucket;
-    return r->sc->stack.bucket;
+    const luo_bucketing none = {0};
+    return luo_bucketing_over(r->nplans > 0 ? r->plans[0]->plan->bucket : none,
+                              r->sc->stack.bucket);
 }
 
 luo_status luo_run_use_plan(luo_run *r, const luo_plan *given, int64_t tokens, int32_t *index,
                             luo_err *err)
 {
     luo_plan plan = *given, *p = &plan;
-    if (!says(p->bucket)) p->bucket = luo_run_bucket(r); /* ranks know the plan, not the stack */
+    p->bucket = luo_bucketing_over(p->bucket, luo_run_bucket(r)); /* ranks do not know the stack */
     const uint64_t hash = luo_plan_hash(p);
     for (int32_t i = 0; i < r->nplans; i++)
         if (r->plans[i]->hash == hash && r->plans[i]->sequence_tokens == tokens) {

@@ -31,16 +31,21 @@ static luo_status bind_all(luo_job *j, luo_err *err)
 
 /* Before and behind the micro-batches none is in flight, so that what they leave for their backward
  * parts has nothing in it: reduce-scatters of all gradients are under way then. */
-static char *place_idle(luo_job *j, int32_t i, int64_t *used)
+typedef struct idle { /* of that memory */
+    int32_t seg;
+    int64_t base, used; /* base: taken in all segments */
+} idle;
+
+static char *place_idle(luo_job *j, int32_t i, idle *at)
 {
     const luo_segment *s = &j->b.role->seg[j->b.seg_of[i]];
     const host_comm *c = j->op[i].comm;
     if (s->phase == LUO_PHASE_F || s->phase == LUO_PHASE_B || c->b->outlives) return NULL;
-    if (i == 0 || j->b.seg_of[i - 1] != j->b.seg_of[i]) *used = 0;
+    if (at->seg != j->b.seg_of[i]) *at = (idle){j->b.seg_of[i], at->base, at->base};
     const int64_t bytes = c->message_bytes * c->deep;
-    if (*used + bytes > j->b.layout.kept) return NULL;
-    *used += bytes;
-    return j->slab + j->b.layout.own + *used - bytes;
+    if (at->used + bytes > j->b.layout.kept) return NULL;
+    at->used += bytes;
+    return j->slab + j->b.layout.own + at->used - bytes;
 }
 
 static bool is_bucket(const luo_job *j, int32_t i)
@@ -77,27 +82,39 @@ static bool shares(const luo_job *j, int32_t i, const int32_t largest[LUO_DP_LAN
     return is_bucket(j, i) && i != largest[j->b.role->instr[i].lane];
 }
 
+/* The memory of a lane is that of its calls in Pre and in Post. */
+static void place_buckets(luo_job *j, const int32_t largest[LUO_DP_LANES], idle *at)
+{
+    for (int32_t l = 0; l < LUO_DP_LANES; l++) {
+        if (largest[l] < 0) continue;
+        at->seg = j->b.seg_of[largest[l]]; /* one after another, whatever segment they are in */
+        j->op[largest[l]].comm->message = place_idle(j, largest[l], at);
+    }
+    *at = (idle){-1, at->used, at->used};
+}
+
 /* One block for all other packed messages. */
 static luo_status place_messages(luo_job *j, luo_err *err)
 {
-    int64_t used = 0;
+    idle at = {-1, 0, 0};
     int32_t largest[LUO_DP_LANES];
     const bool in_tasks = has_task_buckets(j);
     largest_buckets(j, largest);
+    if (!in_tasks) place_buckets(j, largest, &at);
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
         if (!c || shares(j, i, largest)) continue;
-        if (!is_bucket(j, i) || !in_tasks) c->message = place_idle(j, i, &used);
+        if (!is_bucket(j, i)) c->message = place_idle(j, i, &at);
         if (!c->message) j->message_bytes += c->message_bytes * c->deep;
     }
     j->messages = zeroed(j->message_bytes);
     if (!j->messages) return luo_err_nomem(err);
-    char *at = j->messages;
+    char *top = j->messages;
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
         if (!c || c->message || shares(j, i, largest)) continue;
-        c->message = at;
-        at += c->message_bytes * c->deep;
+        c->message = top;
+        top += c->message_bytes * c->deep;
     }
     for (int32_t i = 0; i < j->b.role->ninstr; i++)
         if (is_bucket(j, i))

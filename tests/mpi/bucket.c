@@ -1,10 +1,14 @@
 /* tests/mpi/bucket.c: tensors that travel together train like one device, in f64, whatever the size
- * of a bucket (comm.md 7, test 2): random asymmetric plans under several caps. Where only two add,
- * the order of a sum is no question, and every bit is that of the plan without buckets. */
+ * of a bucket and the number of lanes (comm.md 7, test 2): random asymmetric plans under several
+ * caps and lanes. Where only two add, the order of a sum is no question, and every bit is that of
+ * the plan without buckets. */
 #include "tests/mpi/accept.h"
 
-static const double caps[] = {0, 0.01, 25};
-enum { CAPS = sizeof caps / sizeof *caps };
+static const struct {
+    double mib;
+    int32_t lanes;
+} ways[] = {{0, 0}, {0.01, 1}, {0.01, 2}, {0.01, 4}, {25, 1}, {25, 2}, {25, 4}};
+enum { WAYS = sizeof ways / sizeof *ways };
 
 /* Groups of the program by which gradients are summed have two members at most. */
 static bool adds_pairs(const luo_programs *set)
@@ -32,17 +36,18 @@ static uint64_t state_hash(const luo_trial *t)
 }
 
 typedef struct tally {
-    int checks, failed, fused, paired;
+    int checks, failed, fused, paired, beside;
 } tally;
 
-static void check(tally *t, bool good, const luo_lab *lab, const row *r, double cap,
-                  const char *what)
+static void check(tally *t, bool good, const luo_lab *lab, const row *r, const char *what)
 {
     int mine = good, all;
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     t->checks++;
     t->failed += !all;
-    if (!all && lab->rank == 0) printf("FAIL `%s`, buckets of %g MiB: %s\n", r->line, cap, what);
+    if (!all && lab->rank == 0)
+        printf("FAIL `%s`, buckets of %g MiB in %d lanes: %s\n", r->line, r->mib, (int)trial_lanes,
+               what);
 }
 
 static int32_t calls_of(const luo_programs *set)
@@ -52,6 +57,17 @@ static int32_t calls_of(const luo_programs *set)
         const luo_role *r = &set->roles[set->at[d].role];
         for (int32_t i = 0; i < r->ninstr; i++)
             n += r->instr[i].kind == LUO_INSTR_COLLECTIVE && r->instr[i].stream == LUO_STREAM_DP;
+    }
+    return n;
+}
+
+/* Calls that are not in lane 0. */
+static int32_t beside(const luo_programs *set)
+{
+    int32_t n = 0;
+    for (int32_t d = 0; d < set->n; d++) {
+        const luo_role *r = &set->roles[set->at[d].role];
+        for (int32_t i = 0; i < r->ninstr; i++) n += r->instr[i].lane > 0;
     }
     return n;
 }
@@ -71,7 +87,7 @@ typedef struct outcome {
     worst w;
     uint64_t state;
     bool pairs;
-    int32_t calls;
+    int32_t calls, beside;
     int64_t bytes;
     double norm;
 } outcome;
@@ -92,7 +108,8 @@ static outcome run(luo_lab *lab, const row *r)
     train(&many, &c, 0, STEPS);
     outcome o = {.w = compare(a, &many, spread(a, lab, &single, &n), NULL),
                  .state = state_hash(&many), .pairs = adds_pairs(many.set),
-                 .calls = calls_of(many.set), .bytes = bytes_of(many.set), .norm = c.norm[0]};
+                 .calls = calls_of(many.set),
+                 .beside = beside(many.set), .bytes = bytes_of(many.set), .norm = c.norm[0]};
     for (int i = 0; i < STEPS; i++)
         o.w.error = fmax(o.w.error, fmax(far(c.loss[i], ref.loss[i]), far(c.norm[i], ref.norm[i])));
     many.executor->unbind(many.job);
@@ -102,11 +119,12 @@ static outcome run(luo_lab *lab, const row *r)
     return o;
 }
 
-static void run_caps(luo_lab *lab, row *r, tally *t)
+static void run_ways(luo_lab *lab, row *r, tally *t)
 {
     outcome alone = {0};
-    for (int k = 0; k < CAPS; k++) {
-        r->mib = caps[k];
+    for (int k = 0; k < WAYS; k++) {
+        r->mib = ways[k].mib;
+        trial_lanes = ways[k].lanes;
         const outcome o = run(lab, r);
         t->failed += !judge(lab, "buckets", r->line, o.w, bound_of(LUO_F64));
         t->checks++;
@@ -114,12 +132,14 @@ static void run_caps(luo_lab *lab, row *r, tally *t)
             alone = o;
             continue;
         }
-        check(t, o.bytes == alone.bytes && o.calls <= alone.calls, lab, r, caps[k],
+        check(t, o.bytes == alone.bytes && o.calls <= alone.calls, lab, r,
               "other bytes, or more calls, than without buckets");
+        check(t, o.beside == 0 || trial_lanes > 1, lab, r, "calls outside of the only lane");
         t->fused += o.calls < alone.calls;
+        t->beside += o.beside > 0;
         if (!o.pairs) continue;
         t->paired++;
-        check(t, o.norm == alone.norm && o.state == alone.state, lab, r, caps[k],
+        check(t, o.norm == alone.norm && o.state == alone.state, lab, r,
               "sums of two are not those without buckets, bit by bit");
     }
 }
@@ -141,14 +161,15 @@ int main(int argc, char **argv)
         luo_rng rng = luo_rng_seed(luo_prop_first() + k);
         random_row(&rng, &r, line, sizeof line);
         if (!strstr(line, "||")) continue; /* one pipeline sums nothing across devices but norms */
-        run_caps(&lab, &r, &t);
+        run_ways(&lab, &r, &t);
         plans++;
     }
-    t.failed += t.fused == 0 || t.paired == 0;
+    t.failed += t.fused == 0 || t.paired == 0 || t.beside == 0;
     if (lab.rank == 0)
-        printf("%llu plans, %d programs with fewer calls, %d bit by bit\n"
+        printf("%llu plans, %d programs with fewer calls, %d with calls beside each other, %d bit "
+               "by bit\n"
                "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
-               (unsigned long long)plans, t.fused, t.paired,
+               (unsigned long long)plans, t.fused, t.beside, t.paired,
                100 * (t.checks - t.failed) / t.checks, t.checks, t.failed);
     luo_lab_close(&lab);
     return t.failed > 0;

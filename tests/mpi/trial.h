@@ -9,6 +9,8 @@ enum { STEPS = 3, TOKENS = 16 };
 
 typedef enum kind { LLAMA, GROUPED, GPT, QKNORM, KINDS, WIDE = KINDS } kind;
 
+static int32_t trial_lanes; /* that calls of buckets run in; 0: as many as by default */
+
 typedef struct row {
     const char *line;
     kind model;
@@ -52,7 +54,7 @@ static inline luo_plan *plan_of(luo_arena *a, const row *r, luo_dtype dtype)
     p->sharding = r->sharding;
     p->sequence_parallel = r->sp;
     p->sequence_tokens = TOKENS;
-    p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, r->mib};
+    p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, r->mib, trial_lanes};
     if (r->gpipe) p->schedule = LUO_SCHED_GPIPE;
     if (r->tokens[0]) pipes[0].micro_batch_tokens = r->tokens;
     if (r->sequences) p->micro_batch_sequences = r->sequences;

@@ -124,7 +124,7 @@ static luo_programs *compiled(luo_arena *a, luo_plan *p, const luo_model *m, dou
     const luo_compile_opts opts = {.check = true};
     luo_programs *set = NULL;
     luo_err err = {0};
-    p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, mib};
+    p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, mib, 0};
     if (luo_plan_compile(a, p, m, NULL, &opts, &set, &err) != LUO_OK) printf("%s\n", err.text);
     return set;
 }
@@ -161,7 +161,7 @@ static bool one_rule(uint64_t seed)
     luo_arena *a = luo_arena_new(1 << 12);
     const int32_t n = 1 + (int32_t)luo_rng_pick(&r, MOST);
     const double cap = (double)(1 + luo_rng_pick(&r, 1000));
-    const luo_bucketing b = {LUO_BUCKET_MIB, true, cap / 1048576};
+    const luo_bucketing b = {LUO_BUCKET_MIB, true, cap / 1048576, 0};
     for (int32_t i = 0; i < n; i++)
         x[i] = (luo_bucket_item){(int32_t)luo_rng_pick(&r, KEYS), 0, false, 1,
                                  1 + luo_rng_pick(&r, 400)};

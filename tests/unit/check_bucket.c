@@ -50,30 +50,30 @@ static const struct {
     int32_t replicas, buckets;
     int64_t first, last, largest;
 } vectors[] = {
-    {0, {LUO_BUCKET_MIB, true, 1e-6}, 2, 68, 256, 65536, 65536}, /* every tensor reaches the cap */
-    {0, {LUO_BUCKET_MIB, true, 0.125}, 2, 7, 132864, 98816, 133632},
-    {0, {LUO_BUCKET_MIB, false, 0}, 2, 1, 898560, 898560, 898560},
-    {0, {LUO_BUCKET_DDP, false, 0}, 2, 1, 898560, 898560, 898560},
-    {0, {LUO_BUCKET_MEGATRON, false, 0}, 8, 1, 898560, 898560, 898560},
-    {0, {LUO_BUCKET_MEGATRON, false, 0}, 128, 1, 898560, 898560, 898560},
-    {0, {LUO_BUCKET_DEEPSPEED, false, 0}, 2, 1, 898560, 898560, 898560},
-    {0, {LUO_BUCKET_UNIT, false, 0}, 2, 6, 512, 98304, 199936},
-    {1, {LUO_BUCKET_MIB, true, 1e-6}, 2, 388, 4096, 205852672, 205852672},
-    {1, {LUO_BUCKET_MIB, true, 0.125}, 2, 146, 16789504, 205852672, 205852672},
-    {1, {LUO_BUCKET_MIB, false, 0}, 2, 37, 33583104, 214249472, 214249472},
-    {1, {LUO_BUCKET_DDP, false, 0}, 2, 37, 16789504, 226856960, 226856960},
-    {1, {LUO_BUCKET_MEGATRON, false, 0}, 8, 8, 167944192, 243650560, 243650560},
-    {1, {LUO_BUCKET_MEGATRON, false, 0}, 128, 3, 520638464, 378011648, 520642560},
-    {1, {LUO_BUCKET_DEEPSPEED, false, 0}, 2, 1, 1419292672, 1419292672, 1419292672},
-    {1, {LUO_BUCKET_UNIT, false, 0}, 2, 26, 8192, 210046976, 210046976},
-    {2, {LUO_BUCKET_MIB, true, 1e-6}, 2, 291, 524288000, 524288000, 524288000},
-    {2, {LUO_BUCKET_MIB, true, 0.125}, 2, 226, 524288000, 524304384, 524304384},
-    {2, {LUO_BUCKET_MIB, true, 25}, 2, 226, 524288000, 524304384, 524304384},
-    {2, {LUO_BUCKET_DDP, false, 0}, 2, 226, 524288000, 524304384, 524304384},
-    {2, {LUO_BUCKET_MEGATRON, false, 0}, 8, 130, 524288000, 591413248, 591413248},
-    {2, {LUO_BUCKET_MEGATRON, false, 0}, 128, 44, 524288000, 973111296, 973111296},
-    {2, {LUO_BUCKET_DEEPSPEED, false, 0}, 2, 14, 1942028288, 1782644736, 1979793408},
-    {2, {LUO_BUCKET_UNIT, false, 0}, 2, 34, 524304384, 524288000, 809533440},
+    {0, {LUO_BUCKET_MIB, true, 1e-6, 0}, 2, 68, 256, 65536, 65536}, /* every tensor reaches the cap */
+    {0, {LUO_BUCKET_MIB, true, 0.125, 0}, 2, 7, 132864, 98816, 133632},
+    {0, {LUO_BUCKET_MIB, false, 0, 0}, 2, 1, 898560, 898560, 898560},
+    {0, {LUO_BUCKET_DDP, false, 0, 0}, 2, 1, 898560, 898560, 898560},
+    {0, {LUO_BUCKET_MEGATRON, false, 0, 0}, 8, 1, 898560, 898560, 898560},
+    {0, {LUO_BUCKET_MEGATRON, false, 0, 0}, 128, 1, 898560, 898560, 898560},
+    {0, {LUO_BUCKET_DEEPSPEED, false, 0, 0}, 2, 1, 898560, 898560, 898560},
+    {0, {LUO_BUCKET_UNIT, false, 0, 0}, 2, 6, 512, 98304, 199936},
+    {1, {LUO_BUCKET_MIB, true, 1e-6, 0}, 2, 388, 4096, 205852672, 205852672},
+    {1, {LUO_BUCKET_MIB, true, 0.125, 0}, 2, 146, 16789504, 205852672, 205852672},
+    {1, {LUO_BUCKET_MIB, false, 0, 0}, 2, 37, 33583104, 214249472, 214249472},
+    {1, {LUO_BUCKET_DDP, false, 0, 0}, 2, 37, 16789504, 226856960, 226856960},
+    {1, {LUO_BUCKET_MEGATRON, false, 0, 0}, 8, 8, 167944192, 243650560, 243650560},
+    {1, {LUO_BUCKET_MEGATRON, false, 0, 0}, 128, 3, 520638464, 378011648, 520642560},
+    {1, {LUO_BUCKET_DEEPSPEED, false, 0, 0}, 2, 1, 1419292672, 1419292672, 1419292672},
+    {1, {LUO_BUCKET_UNIT, false, 0, 0}, 2, 26, 8192, 210046976, 210046976},
+    {2, {LUO_BUCKET_MIB, true, 1e-6, 0}, 2, 291, 524288000, 524288000, 524288000},
+    {2, {LUO_BUCKET_MIB, true, 0.125, 0}, 2, 226, 524288000, 524304384, 524304384},
+    {2, {LUO_BUCKET_MIB, true, 25, 0}, 2, 226, 524288000, 524304384, 524304384},
+    {2, {LUO_BUCKET_DDP, false, 0, 0}, 2, 226, 524288000, 524304384, 524304384},
+    {2, {LUO_BUCKET_MEGATRON, false, 0, 0}, 8, 130, 524288000, 591413248, 591413248},
+    {2, {LUO_BUCKET_MEGATRON, false, 0, 0}, 128, 44, 524288000, 973111296, 973111296},
+    {2, {LUO_BUCKET_DEEPSPEED, false, 0, 0}, 2, 14, 1942028288, 1782644736, 1979793408},
+    {2, {LUO_BUCKET_UNIT, false, 0, 0}, 2, 34, 524304384, 524288000, 809533440},
 };
 
 START_TEST(vector_b)
@@ -108,7 +108,7 @@ START_TEST(tensors_of_a_bucket)
     static const int32_t tensors[] = {6, 14, 12, 6, 14, 12, 4};
     luo_arena *a = luo_arena_new(1 << 20);
     const luo_model m = model_of(0);
-    const luo_bucketing b = {LUO_BUCKET_MIB, true, 0.125};
+    const luo_bucketing b = {LUO_BUCKET_MIB, true, 0.125, 0};
     const luo_programs *set = compiled(a, plan_of(a, &m, 2, b), &m);
     const luo_role *r = &set->roles[set->at[0].role];
     int32_t n = 0;
@@ -133,7 +133,7 @@ START_TEST(closing)
                                      {1, 1, true, 900, 3600}, {0, 2, true, 100, 400}};
     static const int32_t expected[] = {0, 1, 2, 2, 3, 2};
     luo_arena *a = luo_arena_new(1 << 12);
-    const luo_bucketing b = {LUO_BUCKET_MIB, true, 1};
+    const luo_bucketing b = {LUO_BUCKET_MIB, true, 1, 0};
     int32_t bucket[6], n;
     luo_err err;
     ck_assert_int_eq(luo_bucket_close(a, b, 2, items, 6, 2, bucket, &n, &err), LUO_OK);
@@ -145,12 +145,12 @@ END_TEST
 
 START_TEST(who_decides)
 {
-    const luo_bucketing none = {0}, ddp = {LUO_BUCKET_DDP, false, 0}, three = {0, true, 3};
+    const luo_bucketing none = {0}, ddp = {LUO_BUCKET_DDP, false, 0, 0}, three = {0, true, 3, 0};
     ck_assert(luo_bucketing_is_off(luo_bucketing_of(none, none)));
     ck_assert_int_eq(luo_bucketing_of(none, ddp).rule, LUO_BUCKET_DDP);
     const luo_bucketing b = luo_bucketing_of(three, ddp);
     ck_assert(b.rule == LUO_BUCKET_MIB && b.mib == 3 && !luo_bucketing_is_off(b));
-    ck_assert(luo_bucketing_of((luo_bucketing){LUO_BUCKET_MIB, false, 0}, ddp).mib == 25);
+    ck_assert(luo_bucketing_of((luo_bucketing){LUO_BUCKET_MIB, false, 0, 0}, ddp).mib == 25);
 }
 END_TEST
 
@@ -159,7 +159,7 @@ END_TEST
 static luo_programs *small(luo_arena *a)
 {
     const luo_model m = model_of(0);
-    const luo_bucketing b = {LUO_BUCKET_MIB, true, 0.125};
+    const luo_bucketing b = {LUO_BUCKET_MIB, true, 0.125, 0};
     return compiled(a, plan_of(a, &m, 2, b), &m);
 }
 

@@ -100,7 +100,7 @@ START_TEST(makespan)
     spread(spans[_i].f, S, v, m, f);
     spread(spans[_i].b, S, v, m, b);
     ck_assert_int_eq(luo_sched_makespan_each(arena, spans[_i].kind, S, m, v, f, b, hop,
-                                             spans[_i].blocking, &again, NULL),
+                                             spans[_i].blocking, &again, NULL, NULL),
                      LUO_OK);
     ck_assert_double_eq(got, again);
     ck_assert_uint_eq(luo_arena_used(arena), 0);

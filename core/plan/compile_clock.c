@@ -1,0 +1,49 @@
+/* core/plan/compile_clock.c: estimates that put calls in order: profiles of the cluster and the
+ * default stack, without health and base slowdowns, so that every machine finds the same order. */
+#include "core/plan/compile_clock.h"
+
+#include "core/cost/cost.h"
+
+static int32_t kind(const void *ctx, int32_t device)
+{
+    const luo_plan_clock *c = ctx;
+    return c->cluster->devices[device].group;
+}
+
+static luo_status work(const void *ctx, int32_t device, const luo_cost_key *key, double *seconds)
+{
+    const luo_plan_clock *c = ctx;
+    luo_err err;
+    return luo_cost_key_seconds(luo_cluster_profile(c->cluster, device), &c->stack, key, c->dtype,
+                                seconds, &err);
+}
+
+static bool leaves_node(const luo_cluster *c, const int32_t *dev, int32_t n)
+{
+    for (int32_t i = 1; i < n; i++)
+        if (c->devices[dev[i]].node != c->devices[dev[0]].node) return true;
+    return false;
+}
+
+/* What twice the bytes take more is what these bytes need to move. */
+static luo_status call(const void *ctx, int32_t coll, const int32_t *dev, int32_t n, int64_t bytes,
+                       double *fixed, double *moving, int32_t *link)
+{
+    const luo_plan_clock *c = ctx;
+    const luo_cost_ctx cost = {.cluster = c->cluster, .stack = &c->stack, .dtype = c->dtype};
+    double once, twice;
+    luo_err err;
+    LUO_TRY(luo_cost_group(&cost, coll, dev, n, bytes, 0, &once, &err));
+    LUO_TRY(luo_cost_group(&cost, coll, dev, n, 2 * bytes, 0, &twice, &err));
+    *moving = twice - once < once ? twice - once : once;
+    *fixed = once - *moving;
+    *link = leaves_node(c->cluster, dev, n);
+    return LUO_OK;
+}
+
+void luo_plan_clock_init(luo_plan_clock *c, const luo_cluster *cluster, luo_dtype dtype)
+{
+    *c = (luo_plan_clock){.cluster = cluster, .dtype = dtype,
+                          .clock = {.ctx = c, .kind = kind, .work = work, .call = call}};
+    luo_stack_default(&c->stack);
+}
