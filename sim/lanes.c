@@ -2,7 +2,8 @@
  *
  * Devices of one stage that run roles alike and the same tasks in one node, with the same GPU, do
  * the same thing at the same time: what differs between them (slowdowns, noise) is kept per member
- * at run time (rank.c). CPU ranks share cores and wait for each other's, so they are never folded. */
+ * at run time (rank.c). CPU ranks share cores and wait for each other's, so they are never
+ * folded. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

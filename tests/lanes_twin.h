@@ -1,6 +1,6 @@
-/* tests/lanes_twin.h: calls in a given order on a machine whose devices issue them one after another,
- * the slow twin of core/graph/lanes.h: no columns, no components, everything looked at again at each
- * date. Work is counted in 1/12 ns, too. */
+/* tests/lanes_twin.h: calls in a given order on a machine whose devices issue them one after
+ * another, the slow twin of core/graph/lanes.h: no columns, no components, everything looked at
+ * again at each date. Work is counted in 1/12 ns, too. */
 #ifndef LUO_TESTS_LANES_TWIN_H
 #define LUO_TESTS_LANES_TWIN_H
 #include <stdbool.h>
@@ -114,7 +114,9 @@ static inline int64_t twin_next(const twin *t)
             twin_sooner(&date, t->now, t->call[i].ready);
         if (!twin_runs(t, i)) continue;
         if (waits > t->now || t->work[i] == 0) twin_sooner(&date, t->now, waits);
-        else twin_sooner(&date, t->now, t->now + (t->work[i] + twin_rate(t, i) - 1) / twin_rate(t, i));
+        else
+            twin_sooner(&date, t->now,
+                        t->now + (t->work[i] + twin_rate(t, i) - 1) / twin_rate(t, i));
     }
     return date;
 }

@@ -35,8 +35,8 @@ typedef struct luo_bucketing {
 
 /* What the first leaves unsaid is the second's: rule and mib go together, lanes for themselves. */
 luo_bucketing luo_bucketing_over(luo_bucketing first, luo_bucketing second);
-/* The plan's word, else the stack's, else rule mib with 0. A plan that gives bucket_mib alone means
- * rule mib. */
+/* The plan's word, else the stack's, else rule megatron and 2 lanes. bucket_mib alone means rule
+ * mib. */
 luo_bucketing luo_bucketing_of(luo_bucketing plan, luo_bucketing stack);
 /* Every tensor alone? Pre: b comes from luo_bucketing_of. */
 static inline bool luo_bucketing_is_off(luo_bucketing b)

@@ -110,6 +110,7 @@ static bool same_counts(const luo_slot *a, const luo_slot *b, int32_t n)
 static bool same_pieces(const luo_instr *a, const luo_instr *b)
 {
     bool same = a->npieces == b->npieces;
+    if (a == b) return true; /* of one role */
     for (int32_t k = 0; same && k < a->npieces; k++) same = a->piece[k].count == b->piece[k].count;
     return same;
 }
@@ -263,7 +264,8 @@ static luo_status run_all(machine *m)
         bool moved = true;
         while (moved) {
             moved = false;
-            for (int32_t l = 0; l < LUO_LANES; l++) LUO_TRY(step(m, dev, l, &moved));
+            for (int32_t l = 0; l < LUO_LANES; l++)
+                if (m->lists[dev]->n[l] > 0) LUO_TRY(step(m, dev, l, &moved));
         }
     }
     return LUO_OK;

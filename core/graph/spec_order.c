@@ -1,5 +1,5 @@
 /* core/graph/spec_order.c: the order in which every device issues its calls of buckets, and the
- * lane of each (comm.md 4).
+ * lane of each.
  *
  * What is put in order is a *knot*: calls of a bucket that have devices in common. A device has its
  * calls of a bucket one after another, since it may add the same cells with several partners. All

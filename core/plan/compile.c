@@ -165,8 +165,9 @@ static luo_status annotate(compiler *c, luo_graph *g)
 /* What is gathered or cut layer by layer travels layer by layer. */
 static luo_bucketing bucketing(const compiler *c)
 {
-    if (c->p->zero == 3) return (luo_bucketing){.rule = LUO_BUCKET_UNIT};
-    return luo_bucketing_of(c->p->bucket, c->opts->bucket);
+    luo_bucketing b = luo_bucketing_of(c->p->bucket, c->opts->bucket);
+    if (c->p->zero == 3) b = (luo_bucketing){.rule = LUO_BUCKET_UNIT, .lanes = b.lanes};
+    return b;
 }
 
 static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *cluster,

@@ -104,8 +104,10 @@ static bool check_members(luo_arena *a, const gpu_comm_plan *plan, tally *t)
             }
             if (!expect(k >= 0 && k < plan->n, "an instruction without communicator")) return false;
             const gpu_comm_spec *s = &plan->at[k];
-            if (lane_of[k] < 0) lane_of[k] = luo_instr_lane(in);
-            good &= expect(lane_of[k] == luo_instr_lane(in), "two lanes on one communicator");
+            const int32_t lane =
+                luo_lane_is_dp(luo_instr_lane(in)) ? LUO_STREAM_DP : luo_instr_lane(in);
+            if (lane_of[k] < 0) lane_of[k] = lane;
+            good &= expect(lane_of[k] == lane, "two lanes on one communicator");
             if (group)
                 good &= expect(s->kind == GPU_COMM_GROUP && s->lane == g->stream && s->n == g->n &&
                                    memcmp(s->dev, g->dev, (size_t)g->n * sizeof *g->dev) == 0,

@@ -146,7 +146,10 @@ END_TEST
 START_TEST(who_decides)
 {
     const luo_bucketing none = {0}, ddp = {LUO_BUCKET_DDP, false, 0, 0}, three = {0, true, 3, 0};
-    ck_assert(luo_bucketing_is_off(luo_bucketing_of(none, none)));
+    ck_assert_int_eq(luo_bucketing_of(none, none).rule, LUO_BUCKET_MEGATRON);
+    ck_assert_int_eq(luo_bucketing_of(none, none).lanes, 2);
+    ck_assert(luo_bucketing_is_off(luo_bucketing_of((luo_bucketing){0, true, 0, 3}, none)));
+    ck_assert_int_eq(luo_bucketing_of((luo_bucketing){0, true, 0, 3}, ddp).lanes, 3);
     ck_assert_int_eq(luo_bucketing_of(none, ddp).rule, LUO_BUCKET_DDP);
     const luo_bucketing b = luo_bucketing_of(three, ddp);
     ck_assert(b.rule == LUO_BUCKET_MIB && b.mib == 3 && !luo_bucketing_is_off(b));
@@ -285,7 +288,7 @@ START_TEST(different_pieces)
     p[0].count--;
     i->piece = p;
     ck_assert_int_eq(luo_program_check(scratch, set, &err), LUO_EINPUT);
-    const char *said = "devices 1 and 0 meet with different pieces in `bucket.";
+    const char *said = "devices 0 and 1 meet with different pieces in `bucket.";
     ck_assert_msg(strstr(err.text, said) != NULL, "%s", err.text);
     luo_arena_free(scratch);
     luo_arena_free(a);

@@ -61,7 +61,7 @@ START_TEST(published_plans)
     for (plan->zero = 0; plan->zero <= 1; plan->zero++) {
         luo_err err = {0};
         luo_programs *set;
-        const luo_compile_opts opts = {.check = true};
+        const luo_compile_opts opts = {.check = true, .bucket = {LUO_BUCKET_MIB, true, 0, 0}};
         const luo_status st = luo_plan_compile(a, plan, model, NULL, &opts, &set, &err);
         ck_assert_msg(st == LUO_OK, "plan %d: %s", (int)published[_i].plan, err.text);
         if (published[_i].split >= 0)

@@ -22,7 +22,7 @@ static void open_world(world *w, const char *line)
 
 static void compile_world(world *w)
 {
-    const luo_compile_opts opts = {.check = true};
+    const luo_compile_opts opts = {.check = true, .bucket = {LUO_BUCKET_MIB, true, 0, 0}};
     const luo_status st =
         luo_plan_compile(w->arena, w->plan, &w->model, NULL, &opts, &w->set, &w->err);
     ck_assert_msg(st == LUO_OK, "%s", w->err.text);
