@@ -54,6 +54,8 @@ static luo_status enqueue(luo_rank *r, sim_job *job)
     /* A thread begins a message though those before it in the lane are under way. */
     const bool free = r->lane->thread && job->op->what == SIM_MAIL;
     if (!free) job->start = fmax(job->start, r->clock[job->op->fifo]);
+    for (int32_t k = 0; job->op->fifo == LUO_STREAM_COMPUTE && k < r->nclasses; k++)
+        if (job->op->what >= SIM_INSIDE) job->start = fmax(job->start, r->classes[k].clock);
     if (tail && !free) LUO_TRY(add_edge(r->step, tail, job));
     r->tail[job->op->fifo] = job;
     if (!r->next) r->next = job;

@@ -133,11 +133,20 @@ static sim_what what_is(const sim_net *net, const sim_lane *lane, const luo_inst
     return in->kind == LUO_INSTR_P2P ? SIM_MAIL : SIM_MEET;
 }
 
+/* Unless the stack overlaps them, collectives of tensor parallelism take turns with compute, as if
+ * they were part of it. But gathers of what is not kept run beside dX everywhere. */
+static bool is_exposed(const sim_net *net, const sim_lane *lane, const luo_instr *in)
+{
+    return in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP && !lane->thread &&
+           !net->config->stack->tp_overlap && !in->recompute;
+}
+
 /* With one communication stream (bench.md, W2) all of them share a queue, in issue order; receives
  * stay apart, since one posted early would hold up everything behind it. */
-static int32_t queue_of(const sim_net *net, const luo_instr *in)
+static int32_t queue_of(const sim_net *net, const sim_lane *on, const luo_instr *in)
 {
     const int32_t lane = luo_instr_lane(in);
+    if (is_exposed(net, on, in)) return LUO_STREAM_COMPUTE;
     const bool shared = lane == LUO_STREAM_PP || luo_lane_is_dp(lane) ||
                         lane == LUO_STREAM_MOVE || lane == LUO_LANE_PP_B_SEND;
     return net->config->one_comm_stream && shared ? LUO_STREAM_TP : lane;
@@ -153,7 +162,8 @@ typedef struct tariff { /* what a collective of a group costs */
 } tariff;
 
 typedef struct priced { /* costs of a role on a node group with given collectives */
-    const double *comm, *seconds;
+    const luo_comm_cost *comm;
+    const double *seconds;
     int32_t role, group;
     struct priced *next;
 } priced;
@@ -172,12 +182,54 @@ int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes)
     return bytes > own && own > 0 ? (int64_t)(each * (double)bytes / (double)own) : bytes;
 }
 
+/* Devices of the lane's stage; its lanes are neighbours. */
+static int32_t stage_size(const sim_net *net, int32_t lane)
+{
+    const luo_program *p = net->lanes[lane].program;
+    int32_t n = 0, from = lane;
+    while (from > 0 && net->lanes[from - 1].program->pipeline == p->pipeline &&
+           net->lanes[from - 1].program->stage == p->stage)
+        from--;
+    for (int32_t l = from; l < net->nlanes && net->lanes[l].program->pipeline == p->pipeline &&
+                           net->lanes[l].program->stage == p->stage;
+         l++)
+        n += net->lanes[l].n;
+    return n;
+}
+
+/* Do all devices of the stage hold its activations whole, so that they are summed in full? */
+static bool is_whole(const luo_role *role)
+{
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
+        if (in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP && in->layer >= 0 &&
+            in->phase == LUO_PHASE_F)
+            return in->coll == LUO_COLL_AR;
+    }
+    return false;
+}
+
+int64_t sim_message_bytes(const sim_net *net, const luo_instr *in, int32_t src, int32_t dst,
+                          int64_t bytes)
+{
+    const luo_cluster *c = net->config->cluster;
+    const int32_t a = net->lane_of[src], b = net->lane_of[dst];
+    bytes = sim_bytes(net, in, bytes);
+    if (!net->config->stack->scatter_gather || in->stream != LUO_STREAM_PP || a < 0 || b < 0 ||
+        c->devices[src].node == c->devices[dst].node)
+        return bytes;
+    const int32_t t = stage_size(net, a);
+    const bool both = t == stage_size(net, b) && is_whole(net->lanes[a].role) &&
+                      is_whole(net->lanes[b].role);
+    return both ? (bytes + t - 1) / t : bytes;
+}
+
 typedef struct pricer { /* costs already worked out, shared by all lanes */
     luo_arena *arena;
     const sim_net *net;
     tariff **of_group; /* per group of the programs */
     priced **of_role;
-    double *comm;      /* room: per instruction of the lane at hand */
+    luo_comm_cost *comm; /* room: per instruction of the lane at hand */
     luo_err *err;
 } pricer;
 
@@ -247,7 +299,8 @@ static luo_status work_seconds(pricer *p, const sim_lane *lane, const double **o
             return LUO_OK;
         }
     priced *fresh = LUO_NEW(p->arena, priced);
-    double *copy = LUO_NEW_N(p->arena, double, n), *seconds = LUO_NEW_N(p->arena, double, n);
+    luo_comm_cost *copy = LUO_NEW_N(p->arena, luo_comm_cost, n);
+    double *seconds = LUO_NEW_N(p->arena, double, n);
     if (!fresh || !copy || !seconds) return luo_err_nomem(p->err);
     memcpy(copy, p->comm, (size_t)n * sizeof *copy);
     LUO_TRY(luo_cost_role(p->arena, &p->net->cost, lane->program->device, lane->role, copy, seconds,
@@ -258,17 +311,20 @@ static luo_status work_seconds(pricer *p, const sim_lane *lane, const double **o
     return LUO_OK;
 }
 
-/* Seconds of communication; comm: without what the stack hides (accuracy.md 6.1). */
+/* Seconds of communication, and what it does to compute beside it. */
 static luo_status talk_seconds(pricer *p, const sim_lane *lane, const luo_instr *in, sim_op *op,
-                               double *comm)
+                               luo_comm_cost *comm)
 {
-    *comm = 0;
+    *comm = (luo_comm_cost){0, 0};
     if (in->kind == LUO_INSTR_P2P && op->what == SIM_INSIDE)
         return exchange_seconds(p->net, lane, in, &op->seconds, p->err);
     if (in->kind != LUO_INSTR_COLLECTIVE) return LUO_OK;
-    LUO_TRY(collective_seconds(p, lane, in, comm));
-    const bool hidden = in->stream == LUO_STREAM_TP;
-    op->seconds = *comm * (hidden ? p->net->config->stack->tp_exposed_factor : 1);
+    LUO_TRY(collective_seconds(p, lane, in, &comm->seconds));
+    if (in->stream == LUO_STREAM_TP) comm->seconds *= p->net->config->stack->tp_exposed_factor;
+    op->seconds = comm->seconds;
+    if (in->slot < 0) return LUO_OK;
+    const luo_group *g = &p->net->set->groups[sim_slot(p->net, lane, 0, in)->group];
+    comm->loss = luo_cost_overlap_loss(&p->net->cost, g->dev, g->n);
     return LUO_OK;
 }
 
@@ -281,8 +337,8 @@ static luo_status make_ops(pricer *p, sim_lane *lane)
         const luo_instr *in = &role->instr[i];
         sim_op *op = &lane->ops[i];
         *op = (sim_op){.what = (uint8_t)what_is(p->net, lane, in),
-                       .fifo = (uint8_t)queue_of(p->net, in), .part = (uint8_t)luo_part_of(in),
-                       .cross = -1};
+                       .fifo = (uint8_t)queue_of(p->net, lane, in),
+                       .part = (uint8_t)luo_part_of(in), .cross = -1};
         if (op->what >= SIM_MEET) op->cross = lane->ncross++;
         LUO_TRY(talk_seconds(p, lane, in, op, &p->comm[i]));
     }
@@ -300,7 +356,8 @@ static luo_status make_all_ops(luo_arena *arena, sim_net *net, luo_err *err)
     for (int32_t r = 0; r < net->set->nroles; r++)
         if (net->set->roles[r].ninstr > most) most = net->set->roles[r].ninstr;
     pricer p = {arena, net, LUO_NEW_N(arena, tariff *, net->set->ngroups),
-                LUO_NEW_N(arena, priced *, net->set->nroles), LUO_NEW_N(arena, double, most), err};
+                LUO_NEW_N(arena, priced *, net->set->nroles),
+                LUO_NEW_N(arena, luo_comm_cost, most), err};
     if (!p.of_group || !p.of_role || !p.comm) return luo_err_nomem(err);
     for (int32_t l = 0; l < net->nlanes; l++) LUO_TRY(make_ops(&p, &net->lanes[l]));
     return LUO_OK;

@@ -64,7 +64,7 @@ static luo_status collect_slot(mailer *m, int32_t lane, int32_t device, const lu
         LUO_TRY(sim_maker_room(m->k, &m->uses, m->nuses, &m->room_uses, sizeof *m->uses));
         m->uses[m->nuses++] = (use){sim_key_of(in), lane_of[src], lane_of[dst], !msg->send,
                                     lane,           in->id,       src,          dst,
-                                    sim_bytes(m->k->net, in, msg->bytes)};
+                                    sim_message_bytes(m->k->net, in, src, dst, msg->bytes)};
     }
     return LUO_OK;
 }

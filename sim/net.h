@@ -134,6 +134,11 @@ static inline const luo_slot *sim_slot(const sim_net *net, const sim_lane *lane,
  * have the stack's grad_comm_bytes instead of their own, if it gives any. */
 int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes);
 
+/* The same of a message: with the stack's scatter_gather, devices of a stage that hold the same
+ * activation send each a part of it to another node. */
+int64_t sim_message_bytes(const sim_net *net, const luo_instr *in, int32_t src, int32_t dst,
+                          int64_t bytes);
+
 /* ---- for net.c, lanes.c, traffic.c and wires.c only ---- */
 
 luo_status sim_lanes_make(luo_arena *arena, sim_net *net, luo_err *err);

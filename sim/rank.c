@@ -167,6 +167,14 @@ static double draw_comm(luo_rank *r)
     return factor;
 }
 
+/* When the device is done with what it computes so far. */
+static double compute_clock(const luo_rank *r)
+{
+    double clock = r->clock[LUO_STREAM_COMPUTE];
+    for (int32_t k = 0; k < r->nclasses; k++) clock = later(clock, r->classes[k].clock);
+    return clock;
+}
+
 static double draw_work(luo_rank *r, int32_t c)
 {
     return r->rng ? draw(r, c, r->step->net->config->compute_sigma) : 1; /* classes are members */
@@ -179,6 +187,7 @@ static luo_status compute(luo_rank *r, int32_t task, const luo_instr *in, const 
 {
     *last = 0;
     r->predicted_s += op->seconds;
+    ready = later(ready, r->clock[LUO_STREAM_COMPUTE]); /* collectives that took its turn */
     for (int32_t k = 0; k < r->nclasses; k++) {
         sim_class *c = &r->classes[k];
         const double work = op->seconds * draw_work(r, k), start = later(c->clock, ready);
@@ -212,7 +221,9 @@ static luo_status work_aside(luo_rank *r, int32_t task, const luo_instr *in, con
 static luo_status talk_inside(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
                               double ready, double *last)
 {
-    const double start = later(r->clock[op->fifo], ready), seconds = op->seconds * draw_comm(r);
+    const bool turn = op->fifo == LUO_STREAM_COMPUTE;
+    const double start = later(turn ? compute_clock(r) : r->clock[op->fifo], ready);
+    const double seconds = op->seconds * draw_comm(r);
     *last = r->ninner > 0 ? sim_inner_end(r, in, start, seconds) : start + seconds;
     r->clock[op->fifo] = *last;
     r->tally[in->id].calls++;
@@ -302,6 +313,32 @@ static luo_status await_blocking(luo_rank *r, double *ready)
     return LUO_OK;
 }
 
+/* Without dp_overlap gradients wait for the last backward of the device, and the first forward for
+ * all weights. */
+static luo_status await_phase(luo_rank *r, const luo_issue *issue, double *ready)
+{
+    const luo_instr *in = issue->instr;
+    sim_job *tail = r->tail[LUO_STREAM_COMPUTE];
+    if (r->step->net->config->stack->dp_overlap > 0) return LUO_OK;
+    if (in->stream == LUO_STREAM_DP && in->phase == LUO_PHASE_POST) {
+        if (tail) LUO_TRY(await_cell(r, tail->cell, ready));
+        *ready = later(*ready, compute_clock(r));
+    }
+    if (r->gathered || in->stream != LUO_STREAM_COMPUTE || in->phase != LUO_PHASE_F) return LUO_OK;
+    r->gathered = true;
+    for (int32_t l = 0; l < LUO_LANES; l++)
+        if (r->gather[l]) LUO_TRY(await_cell(r, r->gather[l], ready));
+    *ready = later(*ready, r->gather_s);
+    return LUO_OK;
+}
+
+/* Brings weights from other devices, before the first forward? */
+static bool gathers(const luo_rank *r, const luo_instr *in, const sim_op *op)
+{
+    if (in->stream != LUO_STREAM_DP || in->phase != LUO_PHASE_PRE) return false;
+    return op->what != SIM_MAIL || r->lane->cross[op->cross].nin > 0;
+}
+
 static luo_status submit_here(luo_rank *r, const luo_issue *issue, const sim_op *op, double ready,
                               int64_t *ticket)
 {
@@ -309,6 +346,7 @@ static luo_status submit_here(luo_rank *r, const luo_issue *issue, const sim_op 
     for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(await_ticket(r, issue->dep[i], &ready));
     if (r->tail[op->fifo]) LUO_TRY(await_cell(r, r->tail[op->fifo]->cell, &ready));
     LUO_TRY(sim_work_here(r, issue->task, issue->instr, op, ready, &end));
+    if (gathers(r, issue->instr, op)) r->gather_s = later(r->gather_s, end);
     memcpy(ticket, &end, sizeof end);
     return LUO_OK;
 }
@@ -325,6 +363,7 @@ static luo_status submit_job(luo_rank *r, const luo_issue *issue, const sim_op *
     if (r->step->net->config->stack->p2p_blocking && issue->instr->stream == LUO_STREAM_PP &&
         op->what == SIM_MAIL && r->lane->cross[op->cross].nout > 0)
         r->blocking[issue->instr->phase == LUO_PHASE_B] = cell;
+    if (gathers(r, issue->instr, op)) r->gather[op->fifo] = cell;
     *ticket = SIM_PENDING + (int64_t)(uintptr_t)cell;
     return LUO_OK;
 }
@@ -336,6 +375,7 @@ luo_status sim_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
     if (r->step->stopped) return sim_rank_status(r, NULL);
     if (op->what == SIM_WORK && op->fifo == LUO_STREAM_COMPUTE)
         LUO_TRY(await_blocking(r, &ready));
+    LUO_TRY(await_phase(r, issue, &ready));
     if (op->what >= SIM_MEET || r->lane->thread || (r->lane->exec && op->what == SIM_WORK))
         return submit_job(r, issue, op, ready, ticket);
     if ((issue->task >= r->defer_from || r->lane->exec) && is_pending(r, issue, op))

@@ -89,7 +89,10 @@ struct luo_rank {
     int32_t jobs_max;              /* open at once */
     luo_status st;
     double end, predicted_s;
-    double clock[LUO_LANES]; /* compute: see the classes */
+    double clock[LUO_LANES]; /* compute: see the classes; here collectives that took its turn */
+    const sim_cell *gather[LUO_LANES]; /* the last that brings weights before the first forward, */
+    double gather_s;                   /* and the end of what is done of that */
+    bool gathered; /* without dp_overlap: the first forward has waited for all of them */
     sim_job *tail[LUO_LANES]; /* last job of the stream; NULL: done */
     bool busy;     /* thread: it computes or carries something */
     sim_job *next; /* thread: the first in order of issue that it has not come to; NULL: none */

@@ -66,6 +66,11 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_I(attention_fused);
     DUMP_I(p2p_blocking);
     DUMP_I(scatter_gather);
+    DUMP_I(tp_overlap);
+    DUMP_I(tf32);
+    DUMP_D(kernels_forward);
+    DUMP_D(gemm_ratio);
+    DUMP_D(attention_ratio);
     DUMP_I(bucket.has_mib);
     DUMP_D(bucket.mib);
     DUMP_I(bucket.lanes);

@@ -68,17 +68,36 @@ luo_status luo_cost_instr(const luo_cost_ctx *ctx, int32_t device, const luo_cos
 luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
                                 const luo_cost_key *key, luo_dtype dtype, double *seconds,
                                 luo_err *err);
-/* Kernels that the host launches for it: 1, for unfused attention 3 forward and 5 backward. */
+/* Does this backward run the attention core forward again first? Where selective recompute says so
+ * and attention is not fused (4.7). */
+bool luo_cost_again(const luo_stack *stack, const luo_cost_key *key);
+/* Kernels that the host launches for it: 1, for unfused attention 3 forward and 5 backward (8 with
+ * the core forward again). */
 int32_t luo_cost_kernels(const luo_stack *stack, const luo_cost_key *key);
+typedef struct luo_comm_cost { /* of a COLLECTIVE */
+    double seconds; /* in closed form, as far as nothing hides it */
+    double loss;    /* overlap loss of its links: compute beside it runs at 1 - loss of its speed */
+} luo_comm_cost;
+
 /* All instructions of a role on `device`, host floor per layer (4.5): in each segment, the
  * instructions of one layer (forward, backward and recompute apart) share the factor that makes
- * them, with the layer's communication comm[i], last t_layer. Instructions of no layer have their
- * own floor; the OPTIMIZER instructions of a segment share 40 launches.
+ * them, with the layer's communication, last t_layer. Kernels: the stack's kernels_forward, 2 more
+ * if the part has collectives, 1.75 times as many backward; 0: those of its instructions and one a
+ * collective. Instructions of no layer have their own floor; the OPTIMIZER instructions of a
+ * segment share 40 launches. With tp_overlap what is issued between the making of a gradient and
+ * its reduction (dW) runs beside that and is slowed by its loss; the layer's communication is then
+ * what is left of it.
  * On a CPU an instruction is costed by cpu.h, and there is no host to be waited for.
- * comm: closed-form seconds of instruction i where it is a COLLECTIVE; NULL: none counted.
+ * comm: of instruction i where it is a COLLECTIVE; NULL: none counted.
  * Out: seconds[i] for COMPUTE and LOCAL, 0 for others. */
 luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t device,
-                         const luo_role *role, const double *comm, double *seconds, luo_err *err);
+                         const luo_role *role, const luo_comm_cost *comm, double *seconds,
+                         luo_err *err);
+/* Compute of `work` seconds that starts together with communication of `comm` seconds lasts this
+ * long: slowed by loss while both run (6.2). */
+double luo_cost_beside(double work, double comm, double loss);
+/* Seconds between the devices of a group slow compute by this share (3.1): NVLink or network. */
+double luo_cost_overlap_loss(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n);
 
 /* VOL of accuracy.md 5.1: busbw = VOL(n)*S/t. coll: luo_collective or luo_coll (same order). */
 double luo_cost_volume(int coll, int32_t n);

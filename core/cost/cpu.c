@@ -39,7 +39,7 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const ch
     if (in->cost.kind == LUO_COST_ATTENTION_F || in->cost.kind == LUO_COST_ATTENTION_B) {
         const int64_t each = a[3] > 0 ? a[3] : a[2];
         if (a[5] > 0) { /* one sequence of as many pairs */
-            const double square = (double)a[5] * (a[4] ? 2 : 1);
+            const double square = (double)a[5] * (a[4] & LUO_ATTENTION_CAUSAL ? 2 : 1);
             return (luo_cpu_size){llround(sqrt(square)), a[0], a[1]};
         }
         const int64_t sequences = each > 0 ? (a[2] + each - 1) / each : 0;

@@ -9,10 +9,12 @@ typedef struct sum { /* adds up kernels of one kind of pass */
     luo_dtype dtype;
     double forward, backward;
     luo_err *err;
+    luo_layer_gpu *out; /* where the parts of a layer go; NULL: nowhere */
 } sum;
 
 /* y = x W: forward (m, n, k); backward dX (m, k, n) and dW (k, n, m): never twice the forward. */
-static luo_status product(sum *s, int64_t m, int64_t n, int64_t k, int64_t batch)
+static luo_status product(sum *s, luo_layer_part part, int64_t m, int64_t n, int64_t k,
+                          int64_t batch)
 {
     const int64_t e = luo_dtype_bytes(s->dtype);
     const luo_gemm y = {m, n, k, batch, e, false}, dx = {m, k, n, batch, e, false};
@@ -23,17 +25,23 @@ static luo_status product(sum *s, int64_t m, int64_t n, int64_t k, int64_t batch
     LUO_TRY(luo_cost_gemm(s->p, s->dtype, &dw, &t[2], s->err));
     s->forward += t[0];
     s->backward += t[1] + t[2];
+    if (!s->out) return LUO_OK;
+    s->out->y[part] += t[0];
+    s->out->dx[part] += t[1];
+    s->out->dw[part] += t[2];
     return LUO_OK;
 }
 
-/* `times` kernels of so many bytes each, forward and backward. */
-static luo_status stream(sum *s, int times, double forward_bytes, double backward_bytes)
+/* `times` kernels of so many bytes each, forward and backward; of one: *each, if not NULL. */
+static luo_status stream(sum *s, int times, double forward_bytes, double backward_bytes,
+                         double each[2])
 {
     double f = 0, b = 0;
     LUO_TRY(luo_cost_stream(s->p, forward_bytes, &f, s->err));
     LUO_TRY(luo_cost_stream(s->p, backward_bytes, &b, s->err));
     s->forward += times * f;
     s->backward += times * b;
+    if (each) each[0] += f, each[1] += b;
     return LUO_OK;
 }
 
@@ -55,9 +63,9 @@ static luo_status mlp(sum *s, const luo_model *m, int64_t tokens, int64_t f, int
     const bool gated = m->activation == LUO_ACT_SWIGLU;
     const double e = (double)luo_dtype_bytes(s->dtype);
     const double x = (double)tokens * (double)batch * (double)f;
-    LUO_TRY(product(s, tokens, (gated ? 2 : 1) * f, m->hidden, batch));
-    LUO_TRY(product(s, tokens, m->hidden, f, batch));
-    return stream(s, 1, (gated ? 3 : 2) * e * x, (gated ? 5 : 3) * e * x);
+    LUO_TRY(product(s, LUO_LAYER_UP, tokens, (gated ? 2 : 1) * f, m->hidden, batch));
+    LUO_TRY(product(s, LUO_LAYER_DOWN, tokens, m->hidden, f, batch));
+    return stream(s, 1, (gated ? 3 : 2) * e * x, (gated ? 5 : 3) * e * x, s->out->activation);
 }
 
 /* Router, then each expert on its even part of the tokens as one batched product. */
@@ -65,7 +73,7 @@ static luo_status experts(sum *s, const luo_layer_shape *l, int64_t tokens)
 {
     const luo_moe *x = &l->model->moe;
     const int64_t each = (tokens * x->experts_per_token + x->experts - 1) / x->experts;
-    LUO_TRY(product(s, tokens, x->experts, l->model->hidden, 1));
+    LUO_TRY(product(s, LUO_LAYER_UP, tokens, x->experts, l->model->hidden, 1));
     LUO_TRY(mlp(s, l->model, each, cut(0, x->expert_ffn_hidden, l->tp), x->experts));
     if (x->shared_experts == 0) return LUO_OK;
     return mlp(s, l->model, tokens, cut(0, x->shared_ffn_hidden, l->tp), x->shared_experts);
@@ -88,9 +96,25 @@ static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shap
     }
     s->forward += f / cp; /* a device has 1/c of the sequence's products (4.2) */
     s->backward += b / cp;
+    out->attention[0] = f / cp;
+    out->attention[1] = b / cp;
     out->block = f / cp;
     out->core = stack->attention_fused ? 0 : f / cp;
     return LUO_OK;
+}
+
+/* Kernels of a layer, as luo_cost_role counts those of a program (4.5). */
+static void count_kernels(const luo_stack *stack, const luo_layer_shape *l, luo_layer_gpu *out)
+{
+    const luo_model *m = l->model;
+    const int32_t calls = l->tp < 2 ? 0 : l->sequence_parallel ? 4 : 2;
+    const bool fused = stack->attention_fused;
+    const int32_t extra = (m->position == LUO_POS_ROPE) + (m->qk_norm ? 2 : 0);
+    out->kernels = stack->kernels_forward + (calls ? 2 : 0);
+    out->kernels_backward = 1.75 * out->kernels;
+    if (stack->kernels_forward > 0) return;
+    out->kernels = 9 + (fused ? 1 : 3) + extra + calls; /* norms, sums, products, activation */
+    out->kernels_backward = 13 + (fused ? 1 : 5) + extra + calls;
 }
 
 luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
@@ -106,31 +130,48 @@ luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_
     const int64_t tokens = (l->tokens + cp - 1) / cp, d = m->head_dim;
     const int64_t heads = cut(l->local_heads, m->heads, l->tp);
     const int64_t kv = cut(l->local_kv_heads, m->kv_heads, l->tp);
-    const double e = (double)luo_dtype_bytes(dtype);
-    const double th = (double)tokens * (double)m->hidden / (l->sequence_parallel ? l->tp : 1);
-    sum s = {p, dtype, 0, 0, err};
+    const double e = (double)luo_dtype_bytes(dtype), t = (double)tokens;
+    const double th = t * (double)m->hidden / (l->sequence_parallel ? l->tp : 1);
+    luo_profile room;
+    LUO_TRY(luo_profile_under(p, stack, dtype, &room, &p, err));
+    sum s = {p, dtype, 0, 0, err, out}, extra = {p, dtype, 0, 0, err, NULL};
+    double norm[2] = {0, 0};
     *out = (luo_layer_gpu){0};
-    LUO_TRY(product(&s, tokens, (heads + 2 * kv) * d, m->hidden, 1));
-    LUO_TRY(product(&s, tokens, m->hidden, heads * d, 1));
+    LUO_TRY(product(&s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, m->hidden, 1));
+    LUO_TRY(product(&s, LUO_LAYER_OUT, tokens, m->hidden, heads * d, 1));
     LUO_TRY(attention(&s, stack, l, heads, cp, out));
-    LUO_TRY(stream(&s, 2, 2 * e * th, 4 * e * th));             /* norms */
-    LUO_TRY(stream(&s, 2, (3 * e + 1) * th, (2 * e + 1) * th)); /* residual and dropout */
+    LUO_TRY(stream(&s, 2, 2 * e * th, 4 * e * th, norm));
+    LUO_TRY(stream(&s, 2, (3 * e + 1) * th, (2 * e + 1) * th, out->residual)); /* and dropout */
     if (has_experts(m, l->layer)) LUO_TRY(experts(&s, l, tokens));
     else LUO_TRY(mlp(&s, m, tokens, cut(l->local_ffn, m->ffn_hidden, l->tp), 1));
+    out->y[LUO_LAYER_NORM1] = out->y[LUO_LAYER_NORM2] = norm[0];
+    out->dx[LUO_LAYER_NORM1] = out->dx[LUO_LAYER_NORM2] = norm[1];
+    const double q = t * (double)(heads * d), k = t * (double)(kv * d);
+    if (m->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * q, 4 * e * q, NULL));
+    if (m->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * k, 4 * e * k, NULL));
+    if (m->position == LUO_POS_ROPE)
+        LUO_TRY(stream(&extra, 1, 2 * e * (q + k), 2 * e * (q + k), NULL));
+    out->extra_forward = extra.forward;
+    out->extra_backward = extra.backward;
     out->forward = s.forward;
     out->backward = s.backward;
-    out->kernels = (stack->attention_fused ? 14 : 16) + (l->tp > 1 ? 2 : 0);
+    count_kernels(stack, l, out);
     return LUO_OK;
 }
 
-/* Two collectives of T*h*e over each tensor group; the slowest group decides. */
+typedef struct talk { /* the collectives of a tensor group; the slowest group decides */
+    double before, behind; /* seconds of one before a row-parallel and behind a column-parallel
+                              product, as backward has them; in forward the other way round */
+    double loss;
+} talk;
+
 static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *l,
-                              const int32_t *dev, double *seconds, luo_err *err)
+                              const int32_t *dev, talk *out, luo_err *err)
 {
     const int32_t cp = l->cp > 0 ? l->cp : 1;
     const int64_t bytes =
         (l->tokens + cp - 1) / cp * l->model->hidden * luo_dtype_bytes(ctx->dtype);
-    double worst = 0;
+    *out = (talk){0, 0, 0};
     for (int32_t c = 0; c < cp && l->tp > 1; c++) {
         double a = 0, b = 0;
         const int32_t *group = dev + (int64_t)c * l->tp;
@@ -138,11 +179,12 @@ static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *l,
             LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, l->tp, bytes, 0, &a, err));
             LUO_TRY(luo_cost_group(ctx, LUO_COLL_RS, group, l->tp, bytes, 0, &b, err));
         } else {
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, group, l->tp, bytes, 0, &a, err));
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, group, l->tp, bytes, 0, &b, err));
         }
-        worst = fmax(worst, a + b);
+        out->before = fmax(out->before, a * ctx->stack->tp_exposed_factor);
+        out->behind = fmax(out->behind, b * ctx->stack->tp_exposed_factor);
+        out->loss = fmax(out->loss, luo_cost_overlap_loss(ctx, group, l->tp));
     }
-    *seconds = 2 * worst * ctx->stack->tp_exposed_factor;
     return LUO_OK;
 }
 
@@ -172,28 +214,112 @@ static bool differs(const luo_cluster *c, const int32_t *dev, int32_t i)
     return i == 0 || c->devices[dev[i]].group != c->devices[dev[i - 1]].group;
 }
 
-static void add_layer(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, int recompute,
-                      double comm, double ring, double slow, luo_layer_cost *out)
+/* A pass over a layer: work and communication in turns, and when its parts are reached. */
+typedef struct pass {
+    double work, comm;
+    double at[LUO_LAYER_PARTS], comm_at[LUO_LAYER_PARTS];
+    int32_t nbeside; /* sums that run beside dW: seconds of both, and what is left of the sum */
+    double call[2], dw[2], left[2];
+} pass;
+
+static void reach(pass *p, luo_layer_part part)
 {
-    const double fc = comm + ring, bc = comm + 2 * ring;
-    const double forward = luo_cost_host(ctx->stack, gpu->forward * slow + fc, gpu->kernels);
-    double backward = luo_cost_host(ctx->stack, gpu->backward * slow + bc, 1.75 * gpu->kernels);
-    if (recompute == 2) backward += forward;
-    if (recompute == 1 && gpu->core > 0)
-        backward += luo_cost_host(ctx->stack, gpu->core * slow, 3);
+    p->at[part] = p->work;
+    p->comm_at[part] = p->comm;
+}
+
+static pass go_forward(const luo_layer_gpu *g, const talk *t, double ring)
+{
+    pass p = {0};
+    for (int i = 0; i < LUO_LAYER_PARTS; i++) {
+        const luo_layer_part part = (luo_layer_part)i;
+        if (part == LUO_LAYER_QKV || part == LUO_LAYER_UP) p.comm += t->before;
+        reach(&p, part);
+        p.work += g->y[part];
+        if (part == LUO_LAYER_QKV) p.work += g->attention[0] + g->extra_forward;
+        if (part == LUO_LAYER_QKV) p.comm += ring;
+        if (part == LUO_LAYER_UP) p.work += g->activation[0];
+        if (part != LUO_LAYER_OUT && part != LUO_LAYER_DOWN) continue;
+        p.comm += t->behind;
+        p.work += g->residual[0];
+    }
+    return p;
+}
+
+/* dX, then dW of a product whose dX is summed over the group; beside dW, if the stack does so. */
+static void sum_beside(const luo_stack *stack, const luo_layer_gpu *g, const talk *t,
+                       luo_layer_part part, pass *p)
+{
+    double dw = g->dw[part], left = t->behind;
+    if (stack->tp_overlap && t->behind > 0) {
+        dw = luo_cost_beside(dw, t->behind, t->loss);
+        left = fmax(0, t->behind - dw);
+        p->call[p->nbeside] = t->behind;
+        p->dw[p->nbeside] = dw;
+        p->left[p->nbeside++] = left;
+    }
+    p->work += g->dx[part] + dw;
+    reach(p, part);
+    p->comm += left;
+}
+
+static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const talk *t, double ring,
+                        double core)
+{
+    pass p = {0};
+    for (int i = LUO_LAYER_PARTS - 1; i >= 0; i--) {
+        const luo_layer_part part = (luo_layer_part)i;
+        if (part == LUO_LAYER_QKV || part == LUO_LAYER_UP) {
+            sum_beside(stack, g, t, part, &p);
+            continue;
+        }
+        if (part == LUO_LAYER_DOWN || part == LUO_LAYER_OUT) p.comm += t->before;
+        p.work += g->dx[part] + g->dw[part];
+        reach(&p, part);
+        if (part == LUO_LAYER_DOWN) p.work += g->activation[1];
+        if (part == LUO_LAYER_OUT) p.work += g->attention[1] + g->extra_backward + core;
+        if (part == LUO_LAYER_OUT) p.comm += 2 * ring;
+        if (part == LUO_LAYER_NORM1 || part == LUO_LAYER_NORM2) p.work += g->residual[1];
+    }
+    return p;
+}
+
+/* With the host's floor: seconds of the pass; at[]: when its parts are reached, from `from` on. */
+static double with_host(const luo_stack *stack, const pass *p, double slow, double kernels,
+                        double from, double *at)
+{
+    double all = luo_cost_host(stack, p->work * slow + p->comm, kernels);
+    const double stretch = p->work > 0 ? (all - p->comm) / p->work : 0;
+    for (int32_t i = 0; i < p->nbeside; i++) /* a dW that the host makes longer hides more */
+        all -= p->left[i] - fmax(0, p->call[i] - p->dw[i] * stretch);
+    for (int i = 0; i < LUO_LAYER_PARTS; i++)
+        at[i] = fmax(at[i], from + p->at[i] * stretch + p->comm_at[i]);
+    return all;
+}
+
+static void add_layer(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, int recompute,
+                      const talk *t, double ring, double slow, luo_layer_cost *out)
+{
+    const double core = recompute == 1 ? gpu->core : 0;
+    const pass f = go_forward(gpu, t, ring), b = go_backward(ctx->stack, gpu, t, ring, core);
+    const double forward = with_host(ctx->stack, &f, slow, gpu->kernels, 0, out->read);
+    const double again = recompute == 2 ? forward : 0;
+    const double kernels = gpu->kernels_backward + (core > 0 && ctx->stack->kernels_forward <= 0
+                                                        ? 3 : 0);
+    const double backward = again + with_host(ctx->stack, &b, slow, kernels, again, out->done);
     out->forward = fmax(out->forward, forward);
     out->backward = fmax(out->backward, backward);
-    out->forward_comm = fmax(out->forward_comm, fc);
-    out->backward_comm = fmax(out->backward_comm, bc + (recompute == 2 ? fc : 0));
+    out->forward_comm = fmax(out->forward_comm, f.comm);
+    out->backward_comm = fmax(out->backward_comm, b.comm + (recompute == 2 ? f.comm : 0));
 }
 
 luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
                           int recompute, luo_layer_cost *out, luo_err *err)
 {
     const int32_t n = l->tp * (l->cp > 0 ? l->cp : 1);
-    double comm = 0;
-    *out = (luo_layer_cost){0, 0, 0, 0};
-    LUO_TRY(tensor_comm(ctx, l, dev, &comm, err));
+    talk t;
+    *out = (luo_layer_cost){0};
+    LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
     for (int32_t i = 0; i < n; i++) {
         luo_layer_gpu gpu;
         double ring = 0;
@@ -201,10 +327,16 @@ luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, con
         LUO_TRY(luo_cost_layer_gpu(luo_cluster_profile(ctx->cluster, dev[i]), ctx->stack,
                                    ctx->dtype, l, &gpu, err));
         LUO_TRY(ring_comm(ctx, l, dev, gpu.block, &ring, err));
-        add_layer(ctx, &gpu, recompute, comm, ring,
+        add_layer(ctx, &gpu, recompute, &t, ring,
                   luo_cluster_base_slowdown(ctx->cluster, dev[i]), out);
     }
     return LUO_OK;
+}
+
+/* Kernels that stand in no layer: each has its own floor. */
+static double alone(const luo_cost_ctx *ctx, double gpu, double slow)
+{
+    return luo_cost_host(ctx->stack, gpu, 1) * slow;
 }
 
 luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
@@ -213,16 +345,42 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *l, cons
     const int32_t cp = l->cp > 0 ? l->cp : 1;
     const int64_t tokens = (l->tokens + cp - 1) / cp;
     const int64_t width = cut(0, luo_mem_vocab(l->model, l->tp), l->tp);
-    *out = (luo_pair_cost){0, 0};
+    const double e = (double)luo_dtype_bytes(ctx->dtype);
+    const double th = (double)tokens * (double)l->model->hidden /
+                      (l->sequence_parallel ? l->tp : 1);
+    talk t;
+    double row = 0;
+    *out = (luo_pair_cost){0};
+    LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
+    if (l->tp > 1) /* largest, sum and target of every row */
+        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, dev, l->tp, 4 * tokens, 0, &row, err));
     for (int32_t i = 0; i < l->tp * cp; i++) {
         if (!differs(ctx->cluster, dev, i)) continue;
-        sum s = {luo_cluster_profile(ctx->cluster, dev[i]), ctx->dtype, 0, 0, err};
+        luo_profile room;
+        luo_layer_gpu g = {0};
+        const luo_profile *p = luo_cluster_profile(ctx->cluster, dev[i]);
+        LUO_TRY(luo_profile_under(p, ctx->stack, ctx->dtype, &room, &p, err));
+        sum s = {p, ctx->dtype, 0, 0, err, &g};
         const double slow = luo_cluster_base_slowdown(ctx->cluster, dev[i]);
         const double softmax = 10.0 * (double)tokens * (double)width; /* in f32, both ways */
-        LUO_TRY(product(&s, tokens, width, l->model->hidden, 1));
-        LUO_TRY(stream(&s, 1, softmax, softmax));
-        out->forward = fmax(out->forward, s.forward * slow);
-        out->backward = fmax(out->backward, s.backward * slow);
+        double norm[2] = {0, 0}, rows[2] = {0, 0};
+        LUO_TRY(product(&s, LUO_LAYER_UP, tokens, width, l->model->hidden, 1));
+        LUO_TRY(stream(&s, 1, softmax, softmax, rows));
+        LUO_TRY(stream(&s, 1, 2 * e * th, 4 * e * th, norm));
+        double dw = g.dw[LUO_LAYER_UP], left = t.behind;
+        if (ctx->stack->tp_overlap && t.behind > 0) {
+            dw = luo_cost_beside(dw, t.behind, t.loss);
+            left = fmax(0, t.behind - dw);
+        }
+        const double read = alone(ctx, norm[0], slow) + t.before;
+        const double done = alone(ctx, rows[1], slow) + alone(ctx, g.dx[LUO_LAYER_UP], slow) +
+                            alone(ctx, dw, slow);
+        const double rest = alone(ctx, g.y[LUO_LAYER_UP], slow) + alone(ctx, rows[0], slow);
+        out->read = fmax(out->read, read);
+        out->done = fmax(out->done, done);
+        out->forward = fmax(out->forward,
+                            read + rest + 3 * row * ctx->stack->tp_exposed_factor);
+        out->backward = fmax(out->backward, done + left + alone(ctx, norm[1], slow));
     }
     return LUO_OK;
 }
@@ -233,20 +391,27 @@ luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *l,
     const int32_t cp = l->cp > 0 ? l->cp : 1;
     const double th = (double)((l->tokens + cp - 1) / cp) * (double)l->model->hidden;
     const double e = (double)luo_dtype_bytes(ctx->dtype);
-    double reduce = 0, worst = 0;
-    for (int32_t c = 0; c < cp; c++) {
-        double one = 0;
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, dev + (int64_t)c * l->tp, l->tp, (int64_t)(th * e),
-                               0, &one, err));
-        reduce = fmax(reduce, one);
-    }
+    const double own = th / (l->sequence_parallel ? l->tp : 1); /* positions, and their sum */
+    talk t;
+    luo_pair_cost worst = {0};
+    LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
     for (int32_t i = 0; i < l->tp * cp; i++) {
-        double t = 0;
         if (!differs(ctx->cluster, dev, i)) continue;
-        LUO_TRY(luo_cost_stream(luo_cluster_profile(ctx->cluster, dev[i]), 2 * e * th, &t, err));
-        worst = fmax(worst, t * luo_cluster_base_slowdown(ctx->cluster, dev[i]));
+        const luo_profile *p = luo_cluster_profile(ctx->cluster, dev[i]);
+        const double slow = luo_cluster_base_slowdown(ctx->cluster, dev[i]);
+        double table = 0, positions = 0, both = 0;
+        LUO_TRY(luo_cost_stream(p, 2 * e * th, &table, err));
+        if (l->model->position == LUO_POS_LEARNED) {
+            LUO_TRY(luo_cost_stream(p, 2 * e * own, &positions, err));
+            LUO_TRY(luo_cost_stream(p, (3 * e + 1) * own, &both, err));
+        }
+        const double backward = alone(ctx, table, slow) + alone(ctx, positions, slow);
+        worst.forward = fmax(worst.forward, backward + alone(ctx, both, slow));
+        worst.backward = fmax(worst.backward, backward);
     }
-    *out = (luo_pair_cost){worst + reduce * ctx->stack->tp_exposed_factor, worst};
+    *out = (luo_pair_cost){.forward = worst.forward + t.behind,
+                           .backward = worst.backward + t.before,
+                           .done = worst.backward + t.before};
     return LUO_OK;
 }
 

@@ -14,12 +14,29 @@ typedef struct luo_layer_shape {
     int64_t local_heads, local_kv_heads, local_ffn;
 } luo_layer_shape;
 
+/* Weights of a layer in the order in which forward reads them; backward completes their gradients
+ * in the opposite order. */
+typedef enum luo_layer_part {
+    LUO_LAYER_NORM1,
+    LUO_LAYER_QKV,
+    LUO_LAYER_OUT,
+    LUO_LAYER_NORM2,
+    LUO_LAYER_UP,
+    LUO_LAYER_DOWN,
+    LUO_LAYER_PARTS
+} luo_layer_part;
+
 /* GPU seconds without communication and without the host's floor. */
 typedef struct luo_layer_gpu {
     double forward, backward;
     double core;       /* attention core forward, run again by selective recompute; 0 if fused */
     double block;      /* attention forward of this device, for the context ring */
-    double kernels;    /* of forward; backward has 1.75 as many (3.1) */
+    double kernels, kernels_backward; /* as luo_cost_role counts them */
+    /* Not in forward and backward: rotary positions, norms of queries and keys. */
+    double extra_forward, extra_backward;
+    /* What forward and backward are made of: the parts (backward: dX and dW of the products) .. */
+    double y[LUO_LAYER_PARTS], dx[LUO_LAYER_PARTS], dw[LUO_LAYER_PARTS];
+    double attention[2], activation[2], residual[2]; /* .. and the rest, forward and backward */
 } luo_layer_gpu;
 /* Errors: E1, E2; LUO_EINPUT for vgg. Source: 4.2 to 4.4; experts: one batched product each. */
 luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
@@ -29,19 +46,24 @@ luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_
 typedef struct luo_layer_cost {
     double forward, backward; /* with communication and host floor; recompute within backward */
     double forward_comm, backward_comm; /* exposed part of them */
+    double read[LUO_LAYER_PARTS]; /* after the layer's forward began: its weights are needed */
+    double done[LUO_LAYER_PARTS]; /* after its backward began: their gradients are complete */
 } luo_layer_cost;
 /* dev[0..t*c): context-parallel index outermost. The slowest device decides. Forward: two
  * all-reduces of T*h*e over each tensor group (with sequence parallelism all-gather and
- * reduce-scatter, the same volume) times tp_exposed_factor; backward the same; full recompute runs
- * the forward with its two collectives again, selective only the unfused attention core (4.7).
+ * reduce-scatter, the same volume) times tp_exposed_factor; backward the same, but with tp_overlap
+ * the sums of dX run beside dW, slowed by the overlap loss; full recompute runs the forward with
+ * its two collectives again, selective only the unfused attention core (4.7).
  * recompute: 0 none, 1 selective, 2 full. */
 luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *s, const int32_t *dev,
                           int recompute, luo_layer_cost *out, luo_err *err);
 
 typedef struct luo_pair_cost {
     double forward, backward;
+    double read, done; /* the matrix is needed, its gradient complete: from the begin of each */
 } luo_pair_cost;
-/* Head with its loss; embedding with its all-reduce over dev (4.6). */
+/* Head with its norm and loss and the sum of dX over dev; embedding with its all-reduce over dev
+ * (4.6), learned positions included. Host floor per kernel. */
 luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *s, const int32_t *dev,
                          luo_pair_cost *out, luo_err *err);
 luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *s,

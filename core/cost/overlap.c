@@ -2,27 +2,16 @@
 
 #include <math.h>
 
-void luo_cost_ddp_overlap(int32_t n, const double *backward_seconds, const double *bytes,
-                          double cap, luo_coll_seconds collective, const void *ctx,
+void luo_cost_ddp_overlap(int32_t n, const double *ready, const double *seconds, double end,
                           luo_overlap *out)
 {
-    luo_overlap o = {0, 0, 0};
-    double now = 0, queue = 0, bucket = 0;
-    for (int32_t i = n - 1; i >= -1; i--) {
-        if (i < 0 || (bucket > 0 && bucket + bytes[i] > cap)) {
-            if (bucket > 0) {
-                const double t = collective(ctx, bucket);
-                queue = fmax(queue, now) + t;
-                o.total += t;
-                o.buckets++;
-            }
-            bucket = 0;
-        }
-        if (i < 0) break;
-        now += backward_seconds[i];
-        bucket += bytes[i];
+    luo_overlap o = {0, 0};
+    double queue = 0;
+    for (int32_t i = 0; i < n; i++) {
+        queue = fmax(queue, ready[i]) + seconds[i];
+        o.total += seconds[i];
     }
-    o.exposed = fmax(0, queue - now);
+    o.exposed = fmax(0, queue - end);
     *out = o;
 }
 

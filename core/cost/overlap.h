@@ -3,18 +3,12 @@
 #define LUO_CORE_COST_OVERLAP_H
 #include <stdint.h>
 
-/* Seconds of one collective of so many bytes. */
-typedef double (*luo_coll_seconds)(const void *ctx, double bytes);
-
 typedef struct luo_overlap {
     double exposed, total; /* seconds after the end of backward; of all collectives */
-    int32_t buckets;
 } luo_overlap;
-/* Gradient buckets: layer n-1 finishes backward first. Consecutive layers join a bucket; it closes
- * before the layer that would push it over cap bytes, and after layer 0; it is ready when its last
- * layer finished; collectives run one after another (6.3). Source: torch DDP, Megatron. */
-void luo_cost_ddp_overlap(int32_t n, const double *backward_seconds, const double *bytes,
-                          double cap, luo_coll_seconds collective, const void *ctx,
+/* Buckets of gradients (6.3): bucket i is complete at ready[i], ascending, and its collective takes
+ * seconds[i]; they run one after another. end: of backward. Source: torch DDP, Megatron. */
+void luo_cost_ddp_overlap(int32_t n, const double *ready, const double *seconds, double end,
                           luo_overlap *out);
 
 typedef struct luo_fsdp {

@@ -191,3 +191,27 @@ luo_status luo_profile_peak(const luo_profile *p, luo_dtype dtype, double *flops
     luo_str_free(&lists);
     return st;
 }
+
+luo_status luo_profile_under(const luo_profile *p, const luo_stack *s, luo_dtype dtype,
+                             luo_profile *room, const luo_profile **out, luo_err *err)
+{
+    *out = p;
+    if (s->gemm_ratio == 1 && s->attention_ratio == 1 && !s->tf32) return LUO_OK;
+    *room = *p;
+    room->gemm_ratio *= s->gemm_ratio;
+    room->attention_forward_ratio *= s->attention_ratio;
+    room->attention_backward_ratio *= s->attention_ratio;
+    *out = room;
+    double tf32 = 0;
+    if (!s->tf32) return LUO_OK;
+    if (dtype != LUO_F32)
+        return luo_err_set(err, LUO_EINPUT, "stack `%s` has precision tf32, which is for f32; the "
+                           "data are %s.", s->name, luo_dtype_name(dtype));
+    if (!luo_profile_value(p, "peak_tf32_tflop_per_s", &tf32))
+        return luo_err_set(err, LUO_EINPUT,
+                           "profile `%s` has no value `peak_tf32_tflop_per_s` (not known in any "
+                           "source); measure it with `luoshu calibrate`.",
+                           p->name);
+    room->peak_flops[LUO_F32] = tf32 * 1e12;
+    return LUO_OK;
+}

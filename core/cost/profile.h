@@ -93,7 +93,11 @@ typedef struct luo_stack { /* accuracy.md 3.1, second table */
     double host_launch_s, host_exponent, busbw_factor, dp_overlap, tp_exposed_factor, scale_jitter;
     double grad_comm_bytes; /* of a gradient between replicas; 0: as the program has it */
     double optimizer_bytes;
+    double kernels_forward; /* of a layer, without collectives; 0: as the program has them */
+    double gemm_ratio, attention_ratio; /* scale those of the profile */
     bool attention_fused, p2p_blocking, scatter_gather;
+    bool tp_overlap; /* all-reduces of dX beside dW; else nothing runs beside them */
+    bool tf32;       /* f32 data, products at the tf32 peak */
     luo_bucketing bucket; /* of plans that say nothing */
 } luo_stack;
 
@@ -110,14 +114,21 @@ luo_status luo_profile_peak(const luo_profile *p, luo_dtype dtype, double *flops
 enum { LUO_OPTIMIZER_BYTES = 34 }; /* optimizer_bytes of that stack: grad 4+2, state 12 + 12, .. */
 /* The stack `luoshu-cuda` of accuracy.md 3.1. */
 void luo_stack_default(luo_stack *s);
+/* The profile as programs of this stack use the GPU: its ratios scaled, with precision tf32 the
+ * peak of f32 replaced. *out is p itself or room. Errors: LUO_EINPUT E3 peak_tf32 is not known, or
+ * tf32 with another dtype than f32. */
+luo_status luo_profile_under(const luo_profile *p, const luo_stack *s, luo_dtype dtype,
+                             luo_profile *room, const luo_profile **out, luo_err *err);
 /* grad_comm_bytes where there is no program: 2 if it is not given (accuracy.md 3.1). */
 double luo_stack_grad_bytes(const luo_stack *s);
 /* Sets the value or switch `name`; switches take 0 or 1: `attention` 1 = fused, `p2p` 1 =
- * blocking, `scatter_gather`. Values are in the unit of the name (`host_launch_us` in us).
+ * blocking, `scatter_gather`, `tp_overlap` 1 = dgrad, `precision` 1 = tf32. Values are in the unit
+ * of the name (`host_launch_us` in us).
  * `bucket_mib` goes with rule `mib` alone; `dp_lanes` is 1 to 4.
  * Errors: LUO_EINPUT unknown name or out of bounds. */
 luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *err);
 /* A switch by its word: attention fused|unfused, p2p async|blocking, scatter_gather on|off,
+ * tp_overlap none|dgrad, precision own|tf32,
  * bucket_rule mib|ddp|megatron|deepspeed|unit. Errors: LUO_EINPUT unknown switch or word, or a rule
  * that does not go with the bucket_mib that was set. */
 luo_status luo_stack_switch(luo_stack *s, const char *name, const char *word, luo_err *err);

@@ -5,7 +5,8 @@
 
 typedef struct part { /* instructions of one layer of one segment, recompute apart */
     double compute, comm;
-    int32_t kernels;
+    int32_t kernels, calls; /* calls: collectives */
+    bool backward;
 } part;
 
 /* Parts of a segment: [2*(layer + 1) + recompute]. */
@@ -19,8 +20,64 @@ static bool computes(const luo_instr *in)
     return in->kind == LUO_INSTR_COMPUTE || in->kind == LUO_INSTR_LOCAL;
 }
 
+double luo_cost_beside(double work, double comm, double loss)
+{
+    return work <= comm * (1 - loss) ? work / (1 - loss) : work + comm * loss;
+}
+
+double luo_cost_overlap_loss(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n)
+{
+    const luo_profile *p = luo_cluster_profile(ctx->cluster, dev[0]);
+    for (int32_t i = 1; i < n; i++)
+        if (ctx->cluster->devices[dev[i]].node != ctx->cluster->devices[dev[0]].node)
+            return p->overlap_loss_net_ratio;
+    return p->overlap_loss_nvlink_ratio;
+}
+
+/* A gradient's reduction: beside it may run what is issued between its making and itself (dW). */
+static bool reduces_dx(const luo_instr *in)
+{
+    return in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP &&
+           in->phase == LUO_PHASE_B && !in->recompute && in->nin > 0 &&
+           (in->coll == LUO_COLL_AR || in->coll == LUO_COLL_RS);
+}
+
+/* First instruction behind the one that made what instruction i moves. */
+static int32_t behind_maker(const luo_role *role, const luo_segment *seg, int32_t i)
+{
+    for (int32_t k = i - 1; k >= seg->first; k--)
+        for (int32_t o = 0; o < role->instr[k].nout; o++)
+            if (role->instr[k].out[o] == role->instr[i].in[0]) return k + 1;
+    return i;
+}
+
+/* Slows what runs beside reductions; hidden[i]: seconds of reduction i that it hides. */
+static void overlap(const luo_role *role, const luo_segment *seg, const luo_comm_cost *comm,
+                    double *seconds, double *hidden)
+{
+    for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
+        double work = 0;
+        hidden[i] = 0;
+        if (!reduces_dx(&role->instr[i]) || comm[i].seconds <= 0) continue;
+        const int32_t from = behind_maker(role, seg, i);
+        for (int32_t k = from; k < i; k++) work += computes(&role->instr[k]) ? seconds[k] : 0;
+        if (work <= 0) continue;
+        const double slowed = luo_cost_beside(work, comm[i].seconds, comm[i].loss);
+        for (int32_t k = from; k < i; k++)
+            if (computes(&role->instr[k])) seconds[k] *= slowed / work;
+        hidden[i] = fmin(slowed, comm[i].seconds);
+    }
+}
+
+static double kernels_of(const luo_stack *stack, const part *p)
+{
+    if (stack->kernels_forward <= 0) return p->kernels + p->calls;
+    return (stack->kernels_forward + (p->calls > 0 ? 2 : 0)) * (p->backward ? 1.75 : 1);
+}
+
 static void sum_parts(const luo_cost_ctx *ctx, const luo_role *role, const luo_segment *seg,
-                      const double *comm, const double *seconds, part *parts)
+                      const luo_comm_cost *comm, const double *seconds, const double *hidden,
+                      part *parts)
 {
     for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
         const luo_instr *in = &role->instr[i];
@@ -28,8 +85,10 @@ static void sum_parts(const luo_cost_ctx *ctx, const luo_role *role, const luo_s
         if (computes(in) && seconds[i] > 0) {
             p->compute += seconds[i];
             p->kernels += luo_cost_kernels(ctx->stack, &in->cost);
-        } else if (in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP && comm) {
-            p->comm += comm[i] * ctx->stack->tp_exposed_factor;
+            p->backward = seg->phase == LUO_PHASE_B && !in->recompute;
+        } else if (in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP) {
+            p->calls++;
+            if (comm) p->comm += comm[i].seconds - hidden[i];
         }
     }
 }
@@ -50,7 +109,8 @@ static void stretch(const luo_cost_ctx *ctx, const luo_role *role, const luo_seg
             seconds[i] = luo_cost_host(ctx->stack, seconds[i],
                                        luo_cost_kernels(ctx->stack, &in->cost));
         } else {
-            const double all = luo_cost_host(ctx->stack, p->compute + p->comm, p->kernels);
+            const double all =
+                luo_cost_host(ctx->stack, p->compute + p->comm, kernels_of(ctx->stack, p));
             seconds[i] *= (all - p->comm) / p->compute;
         }
     }
@@ -69,7 +129,8 @@ static luo_status cpu_role(const luo_cost_ctx *ctx, const luo_profile *p, const 
 }
 
 luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t device,
-                         const luo_role *role, const double *comm, double *seconds, luo_err *err)
+                         const luo_role *role, const luo_comm_cost *comm, double *seconds,
+                         luo_err *err)
 {
     const luo_profile *p = luo_cluster_profile(ctx->cluster, device);
     const double slow = luo_cluster_base_slowdown(ctx->cluster, device);
@@ -84,11 +145,13 @@ luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t de
                                          &seconds[i], err));
     }
     part *parts = LUO_NEW_N(scratch, part, 2 * (layers + 1));
-    if (!parts) return luo_err_nomem(err);
+    double *hidden = LUO_NEW_N(scratch, double, role->ninstr);
+    if (!parts || !hidden) return luo_err_nomem(err);
     for (int32_t s = 0; s < role->nseg; s++) {
         const luo_segment *seg = &role->seg[s];
-        for (int32_t i = 0; i < 2 * (layers + 1); i++) parts[i] = (part){0, 0, 0};
-        sum_parts(ctx, role, seg, comm, seconds, parts);
+        for (int32_t i = 0; i < 2 * (layers + 1); i++) parts[i] = (part){0};
+        if (comm && ctx->stack->tp_overlap) overlap(role, seg, comm, seconds, hidden);
+        sum_parts(ctx, role, seg, comm, seconds, hidden, parts);
         stretch(ctx, role, seg, parts, seconds);
     }
     for (int32_t i = 0; i < role->ninstr; i++) seconds[i] *= slow;

@@ -17,7 +17,10 @@ static const struct {
     {"host_launch_us", F(host_launch_s), 1e-6, 15, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
     {"host_exponent", F(host_exponent), 1, 3, LUO_WITHIN(1, 64)},
     {"busbw_factor", F(busbw_factor), 1, 1, LUO_WITHIN(0.01, 100)},
-    {"dp_overlap", F(dp_overlap), 1, 0, LUO_WITHIN(0, 1)},
+    {"kernels_forward", F(kernels_forward), 1, 0, LUO_WITHIN(0, 1000)},
+    {"gemm_ratio", F(gemm_ratio), 1, 1, LUO_WITHIN(0.01, 10)},
+    {"attention_ratio", F(attention_ratio), 1, 1, LUO_WITHIN(0.01, 10)},
+    {"dp_overlap", F(dp_overlap), 1, 1, LUO_WITHIN(0, 1)},
     {"grad_comm_bytes", F(grad_comm_bytes), 1, 0, LUO_WITHIN(0, 64)},
     {"optimizer_bytes", F(optimizer_bytes), 1, LUO_OPTIMIZER_BYTES, LUO_WITHIN(0, 1024)},
     {"tp_exposed_factor", F(tp_exposed_factor), 1, 1, LUO_WITHIN(0, 1)},
@@ -34,6 +37,8 @@ static const struct {
     {"attention", "unfused", "fused", F(attention_fused), true},
     {"p2p", "async", "blocking", F(p2p_blocking), false},
     {"scatter_gather", "off", "on", F(scatter_gather), false},
+    {"tp_overlap", "none", "dgrad", F(tp_overlap), true},
+    {"precision", "own", "tf32", F(tf32), false},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
 

@@ -13,13 +13,15 @@ typedef struct luo_step_spec {
     int recompute; /* 0 none, 1 selective, 2 full; all layers */
     int32_t zero, prefetch_depth; /* prefetch_depth: of zero 3 */
     bool sequence_parallel;
+    luo_bucketing bucket;  /* of the plan; unsaid: the stack's */
     const int64_t *layers; /* per stage, pp of them; NULL: the first layers % pp stages have one
                               more */
     const int32_t *dev;    /* [(pipeline*pp + stage)*tp + i] */
 } luo_step_spec;
 
 typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimizer) * jitter */
-    double step, pipeline, dp, tied, optimizer;
+    double step, pipeline, dp, tied; /* dp, tied: what is seen of them behind the last backward */
+    double optimizer;                /* with the norm of all gradients before it */
     double jitter;      /* the factor */
     double ideal;       /* busiest stage without waiting: m * (F + B) of the slowest stage */
 } luo_step_cost;
@@ -27,10 +29,14 @@ typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimi
 /* F_k, B_k = layers of the stage by luo_cost_layer + embedding or head; transfers between stages
  * by luo_cost_p2p of b*s*h*e bytes (over t with sequence parallelism, or scatter_gather between
  * nodes); pipelines one by one, the slowest counts (alike neighbours are costed once).
- * Gradients: all-reduce of grad_comm_bytes a parameter over the replicas of each stage, less
- * dp_overlap; with ZeRO 1 a reduce-scatter (with 2 one a micro-batch) and the gather of weights,
- * also less dp_overlap; the slowest stage counts. ZeRO 3: the units of the stage by luo_cost_fsdp,
- * which replaces this. Tied embedding: first and last stage (6.6). Optimizer: slowest stage.
+ * Gradients: the buckets of the rule, as programs have them, each reduced over the replicas of its
+ * stage when it is complete (dp_overlap 0: when the stage's last backward is done), one after
+ * another; with ZeRO 1 and 2 reduce-scatters, and the first forward waits for the gathers of the
+ * weights it reads (dp_overlap 0: for all). The slowest stage counts. Sequence parallelism sums
+ * what every device holds whole over the tensor group first. ZeRO 2 cuts gradients in every
+ * micro-batch. ZeRO 3: the units of the stage by luo_cost_fsdp, which replaces this. A tied table on two stages: the head's gradient
+ * moves to the first, whose bucket waits for it; the head waits for its copy. Optimizer: slowest
+ * stage.
  * Pre: sizes >= 1; interleaved: pp*chunks divides layers, pp divides micro_batches.
  * Errors: E1, E2, E4; LUO_EINPUT of luo_sched_makespan; LUO_ENOMEM. */
 luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_step_spec *s,

@@ -46,17 +46,32 @@ static luo_status attention_key(const luo_profile *p, const luo_stack *stack,
     const int64_t each = key->a[3] > 0 ? key->a[3] : key->a[2];
     const luo_attention a = {.heads = key->a[0], .head_dim = key->a[1],
                              .sequences = each > 0 ? key->a[2] / each : 0, .tokens = each,
-                             .rest = each > 0 ? key->a[2] % each : 0, .causal = key->a[4] != 0,
+                             .rest = each > 0 ? key->a[2] % each : 0,
+                             .causal = (key->a[4] & LUO_ATTENTION_CAUSAL) != 0,
                              .pairs = key->a[5]};
     const bool backward = key->kind == LUO_COST_ATTENTION_B;
     if (stack->attention_fused) return luo_cost_attention(p, dtype, &a, backward, seconds, err);
-    return luo_cost_attention_unfused(p, dtype, &a, backward, seconds, err);
+    LUO_TRY(luo_cost_attention_unfused(p, dtype, &a, backward, seconds, err));
+    if (!luo_cost_again(stack, key)) return LUO_OK;
+    double core = 0;
+    LUO_TRY(luo_cost_attention_unfused(p, dtype, &a, false, &core, err));
+    *seconds += core;
+    return LUO_OK;
+}
+
+bool luo_cost_again(const luo_stack *stack, const luo_cost_key *key)
+{
+    return key->kind == LUO_COST_ATTENTION_B && (key->a[4] & LUO_ATTENTION_AGAIN) &&
+           !stack->attention_fused;
 }
 
 int32_t luo_cost_kernels(const luo_stack *stack, const luo_cost_key *key)
 {
+    const int32_t core = 3;
     if (stack->attention_fused) return 1;
-    return key->kind == LUO_COST_ATTENTION_F ? 3 : key->kind == LUO_COST_ATTENTION_B ? 5 : 1;
+    if (key->kind == LUO_COST_ATTENTION_F) return core;
+    if (key->kind != LUO_COST_ATTENTION_B) return 1;
+    return luo_cost_again(stack, key) ? 5 + core : 5;
 }
 
 luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
@@ -67,6 +82,8 @@ luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
     const double update = stack->optimizer_bytes / LUO_OPTIMIZER_BYTES;
     const int64_t *a = key->a;
     const luo_gemm g = {a[0], a[1], a[2], a[3], a[4], a[5] != 0};
+    luo_profile room;
+    LUO_TRY(luo_profile_under(p, stack, dtype, &room, &p, err));
     switch (key->kind) {
     case LUO_COST_NONE: *seconds = 0; return LUO_OK;
     case LUO_COST_GEMM: return luo_cost_gemm(p, dtype, &g, seconds, err);

@@ -13,6 +13,8 @@ typedef struct pipe {
     size_t per_chunk, per_micro_batch;
     const double *transfer;
     bool blocking;
+    luo_first_fn first;
+    const void *ctx;
     const luo_task **order;
     int32_t *done;                   /* tasks of stage s already run */
     double *free;                    /* when stage s is free */
@@ -88,7 +90,8 @@ static bool step(pipe *p, int32_t s)
     const double start = there > p->free[s] ? there : p->free[s];
     const size_t at = ((size_t)s * (size_t)p->v + (size_t)t->chunk) * p->per_chunk +
                       (size_t)t->micro_batch * p->per_micro_batch;
-    const double end = start + p->seconds[d][at];
+    double end = start + p->seconds[d][at];
+    if (p->first && !t->backward && t->micro_batch == 0) end = p->first(p->ctx, s, t->chunk, start);
     if (end > p->latest) p->latest = end;
     if (t->backward && p->last) p->last[t->chunk * p->S + s] = start;
     p->free[s] = hand_over(p, s, t, end);
@@ -142,5 +145,15 @@ luo_status luo_sched_makespan_each(luo_arena *scratch, luo_sched_kind kind, int3
               .per_chunk = (size_t)m, .per_micro_batch = 1, .transfer = transfer,
               .blocking = blocking, .last = last};
     LUO_TRY(luo_sched_check(kind, S, m, v, err));
+    return simulate(scratch, &p, makespan, err);
+}
+
+luo_status luo_sched_course(luo_arena *scratch, const luo_course *x, double *makespan,
+                            luo_err *err)
+{
+    pipe p = {.kind = x->kind, .S = x->S, .m = x->m, .v = x->v,
+              .seconds = {x->forward, x->backward}, .per_chunk = 1, .transfer = x->transfer,
+              .blocking = x->blocking, .first = x->first, .ctx = x->ctx, .last = x->last};
+    LUO_TRY(luo_sched_check(x->kind, x->S, x->m, x->v, err));
     return simulate(scratch, &p, makespan, err);
 }

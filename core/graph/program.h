@@ -54,13 +54,16 @@ const char *luo_coll_name(luo_coll c);
 typedef enum luo_cost_kind {
     LUO_COST_NONE,
     LUO_COST_GEMM,       /* a: m, n, k, batch, element bytes, misaligned (0/1) */
-    LUO_COST_ATTENTION_F, /* a: query heads here, head_dim, tokens, sequence tokens, causal, pairs;
+    LUO_COST_ATTENTION_F, /* a: query heads here, head_dim, tokens, sequence tokens, mask, pairs;
                              the micro-batch is tokens / sequence tokens sequences of that length.
-                             Pairs above 0: a step of a ring, so many of a query and a key a head */
+                             Pairs above 0: a step of a ring, so many of a query and a key a head.
+                             Mask: LUO_ATTENTION_CAUSAL, and LUO_ATTENTION_AGAIN for a backward that
+                             runs an unfused core forward again (selective recompute) */
     LUO_COST_ATTENTION_B,
     LUO_COST_STREAM,     /* a: bytes moved; one kernel */
     LUO_COST_OPTIMIZER   /* a: parameters updated here, bytes per parameter */
 } luo_cost_kind;
+enum { LUO_ATTENTION_CAUSAL = 1, LUO_ATTENTION_AGAIN = 2 };
 typedef struct luo_cost_key {
     int32_t kind;
     int64_t a[6];

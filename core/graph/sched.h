@@ -39,6 +39,20 @@ luo_status luo_sched_makespan(luo_arena *scratch, luo_sched_kind kind, int32_t S
                               int32_t v, const double *forward, const double *backward,
                               const double *transfer, bool blocking, double *makespan,
                               luo_err *err);
+/* End of the first micro-batch's forward of stage s, chunk c, that begins at `start`. */
+typedef double (*luo_first_fn)(const void *ctx, int32_t s, int32_t c, double start);
+typedef struct luo_course {
+    luo_sched_kind kind;
+    int32_t S, m, v;
+    const double *forward, *backward, *transfer; /* as above */
+    bool blocking;
+    luo_first_fn first; /* NULL: as long as the others */
+    const void *ctx;
+    double *last; /* [c*S + s]: when the last backward of the chunk begins; NULL: not wanted */
+} luo_course;
+/* The same where the first forward waits for something, and the last backward is of interest. */
+luo_status luo_sched_course(luo_arena *scratch, const luo_course *x, double *makespan,
+                            luo_err *err);
 /* The same with times that differ per micro-batch i: forward[(s*v + c)*m + i], backward too.
  * last: not NULL: last[c*S + s] becomes the start of the last backward of chunk c on stage s. */
 luo_status luo_sched_makespan_each(luo_arena *scratch, luo_sched_kind kind, int32_t S, int32_t m,

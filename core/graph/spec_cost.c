@@ -98,6 +98,14 @@ static int64_t pairs_of(const look *l, const luo_length *n)
     return s > 0 ? (int64_t)((__int128)twice * n->tokens / (2 * s)) : 0;
 }
 
+/* Causal or not; backward of layers with selective recompute says that the core runs again. */
+static int64_t mask_of(const look *l, bool backward)
+{
+    const spec_class *c = &l->s->cls[l->s->class_of[l->s->pipe_of[l->dev]]];
+    const bool again = backward && l->op->layer >= 0 && c->selective[l->op->layer];
+    return (l->s->g->causal ? LUO_ATTENTION_CAUSAL : 0) | (again ? LUO_ATTENTION_AGAIN : 0);
+}
+
 /* One step of a ring: 2 products of a query and a key forward, 5 backward. A step that only makes
  * the zeros that others add to writes them. */
 static void cost_ring(const look *l, luo_instr *i, const spec_dims *d, bool backward)
@@ -109,7 +117,8 @@ static void cost_ring(const look *l, luo_instr *i, const spec_dims *d, bool back
         return;
     }
     i->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
-                             {heads, head, d->dim[0], n->sequence_tokens, l->s->g->causal, pairs}};
+                             {heads, head, d->dim[0], n->sequence_tokens, mask_of(l, backward),
+                              pairs}};
     i->flops = (backward ? 10 : 4) * heads * head * pairs;
 }
 
@@ -127,7 +136,7 @@ static void cost_attention(const look *l, luo_instr *i, int32_t q, bool backward
     const int64_t sequence = n->sequence_tokens < t ? n->sequence_tokens : t;
     const bool causal = l->s->g->causal;
     i->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
-                             {heads, head, t, sequence, causal, 0}};
+                             {heads, head, t, sequence, mask_of(l, backward), 0}};
     const int64_t flops = (causal ? 2 : 4) * heads * head * t * sequence;
     i->flops = backward ? flops / 2 * 5 : flops;
 }

@@ -310,6 +310,8 @@ void luo_spec_emit_reshard(emitter *e, int32_t o, bool again)
         if (items > 0 && r.out >= 0) r.in = r.out; /* what is only renamed still lies in `in` */
     }
     e->besides = -1;
+    /* as in the systems there are: nothing is recomputed before the gradient is there */
+    if (e->phase == LUO_PHASE_B && r.out >= 0 && spec_crosses(e->c, o)) e->gate = r.out;
 }
 
 static void emit_op(emitter *e, int32_t o, bool again)

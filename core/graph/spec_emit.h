@@ -38,6 +38,7 @@ typedef struct emitter {
     int32_t *again;          /* by tensor: segment in which it was gathered again */
     int32_t *redone;         /* by layer: segment in which it ran again */
     int32_t besides;         /* buffer that the next instruction waits for besides; -1: none */
+    int32_t gate;            /* gradient that came from another stage, not waited for yet; -1 */
     int32_t last[LUO_LANES][LUO_LANES]; /* [waiter][lane]: latest instruction waited for */
     /* ZeRO-2 and 3 (spec_units_emit.c) */
     int32_t computed; /* latest of stream compute in this segment; -1: none */

@@ -230,7 +230,8 @@ static luo_status class_key(spec *s, int32_t p, int32_t layers, int32_t *key, in
 {
     const luo_graph *g = s->g;
     *n = 0;
-    for (int32_t l = 0; l < layers; l++) key[(*n)++] = s->in->pipes[p].full[l];
+    const luo_pipe *pipe = &s->in->pipes[p];
+    for (int32_t l = 0; l < layers; l++) key[(*n)++] = pipe->full[l] + 2 * pipe->selective[l];
     for (int32_t o = 0; o < g->nops; o++) {
         if (g->op[o].phase != LUO_PHASE_F || !runs_per_micro_batch(&g->op[o])) continue;
         const luo_tensor *x = result_of(g, &g->op[o]);
@@ -302,7 +303,8 @@ static luo_status make_class(spec *s, int32_t p, int32_t S, int32_t v)
     int32_t *in = filled(s->arena, s->g->nops, -1), *out = filled(s->arena, s->g->nops, -1);
     if (!in || !out) return luo_err_nomem(s->err);
     spec_class *c = &s->cls[s->nclasses++];
-    *c = (spec_class){p, S, v, in, out, s->in->pipes[p].full};
+    *c = (spec_class){p, S, v, in, out, s->in->pipes[p].full,
+                      s->in->pipes[p].selective};
     LUO_TRY(forward_stages(s, c, in, out));
     return backward_stages(s, c, in, out);
 }

@@ -45,6 +45,7 @@ void luo_spec_begin(emitter *e, int32_t phase, int32_t chunk, int64_t tokens)
     e->phase = phase;
     at[e->seg] = (luo_segment){phase, chunk, tokens, e->ninstr, 0};
     memset(e->last, -1, sizeof e->last);
+    e->gate = -1;
     e->computed = e->after = -1;
 }
 
@@ -207,6 +208,10 @@ static void add_edges(emitter *e, luo_instr *i, const int32_t *in, int32_t nin)
         return;
     }
     for (int32_t k = 0; k < nin; k++) wait_for(e, &w, in[k]);
+    if (e->gate >= 0 && w.lane == LUO_STREAM_COMPUTE) { /* a backward begins with its gradient */
+        wait_for(e, &w, e->gate);
+        e->gate = -1;
+    }
     if (w.lane != LUO_STREAM_COMPUTE && e->after > w.newest[LUO_STREAM_COMPUTE])
         w.newest[LUO_STREAM_COMPUTE] = e->after;
     if (e->besides >= 0) wait_for(e, &w, e->besides);

@@ -13,6 +13,7 @@ typedef struct luo_pipe {
     int32_t micro_batches;
     const int32_t *length; /* per micro-batch, index in luo_spec.lengths */
     const bool *full;      /* per layer: run forward again in backward */
+    const bool *selective; /* per layer: only the attention core, where it is not fused */
 } luo_pipe;
 
 /* Estimates by which calls are put in order: of healthy devices, so that what happens to a cluster

@@ -128,6 +128,11 @@ static json_t *stack_json(const luo_stack *s)
     flag(o, "attention_fused", s->attention_fused);
     flag(o, "p2p_blocking", s->p2p_blocking);
     flag(o, "scatter_gather", s->scatter_gather);
+    num(o, "kernels_forward", s->kernels_forward);
+    num(o, "gemm_ratio", s->gemm_ratio);
+    num(o, "attention_ratio", s->attention_ratio);
+    flag(o, "tp_overlap", s->tp_overlap);
+    flag(o, "tf32", s->tf32);
     if (s->bucket.rule != LUO_BUCKET_UNSAID) /* absent: the hash of before */
         text(o, "bucket_rule", luo_bucket_rule_name(s->bucket.rule));
     if (s->bucket.has_mib) num(o, "bucket_mib", s->bucket.mib);

@@ -79,13 +79,14 @@ static luo_status length_id(compiler *c, luo_length l, int32_t *id)
 
 /* ---- recompute ---- */
 
-static void mark_recompute(const luo_stage *s, bool *full)
+static void mark_recompute(const luo_stage *s, bool *full, bool *selective)
 {
-    if (s->recompute != LUO_RECOMPUTE_FULL) return; /* fused attention: selective keeps as much */
+    bool *mark = s->recompute == LUO_RECOMPUTE_FULL ? full : selective;
+    if (s->recompute == LUO_RECOMPUTE_NONE) return;
     const luo_range *r = s->nrecompute ? s->recompute_layers : s->layers;
     const int32_t n = s->nrecompute ? s->nrecompute : s->nlayers;
     for (int32_t i = 0; i < n; i++)
-        for (int32_t l = r[i].lo; l < r[i].hi; l++) full[l] = true;
+        for (int32_t l = r[i].lo; l < r[i].hi; l++) mark[l] = true;
 }
 
 static luo_status make_pipe(compiler *c, int32_t i, luo_pipe *pipe)
@@ -93,11 +94,12 @@ static luo_status make_pipe(compiler *c, int32_t i, luo_pipe *pipe)
     const luo_pipeline *p = &c->p->pipelines[i];
     int32_t *length = LUO_NEW_N(c->arena, int32_t, p->micro_batches);
     bool *full = LUO_NEW_N(c->arena, bool, c->m->layers);
-    if (!length || !full) return luo_err_nomem(c->err);
+    bool *selective = LUO_NEW_N(c->arena, bool, c->m->layers);
+    if (!length || !full || !selective) return luo_err_nomem(c->err);
     for (int32_t k = 0; k < p->micro_batches; k++)
         LUO_TRY(length_id(c, length_of(c, i, k), &length[k]));
-    for (int32_t s = 0; s < p->nstages; s++) mark_recompute(&p->stages[s], full);
-    *pipe = (luo_pipe){p->micro_batches, length, full};
+    for (int32_t s = 0; s < p->nstages; s++) mark_recompute(&p->stages[s], full, selective);
+    *pipe = (luo_pipe){p->micro_batches, length, full, selective};
     return LUO_OK;
 }
 

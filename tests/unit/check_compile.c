@@ -176,7 +176,17 @@ START_TEST(selective)
     for (int32_t s = 0; s < 2; s++)
         ((luo_stage *)p->pipelines[0].stages)[s].recompute = LUO_RECOMPUTE_SELECTIVE;
     compile(a, p, HEADS, &set);
-    ck_assert_uint_eq(none->hash, set->hash);
+    const luo_memory m = memory_of(a, none, 0), with = memory_of(a, set, 0);
+    ck_assert(memcmp(&m, &with, sizeof m) == 0);
+    int32_t marked = 0, backward = 0;
+    for (int32_t i = 0; i < set->roles->ninstr; i++) { /* what unfused attention runs again */
+        const luo_instr *x = &set->roles->instr[i], *y = &none->roles->instr[i];
+        backward += x->cost.kind == LUO_COST_ATTENTION_B;
+        marked += x->cost.kind == LUO_COST_ATTENTION_B && (x->cost.a[4] & LUO_ATTENTION_AGAIN);
+        ck_assert(x->kind == y->kind && x->op == y->op);
+        ck_assert(y->cost.kind != LUO_COST_ATTENTION_B || y->cost.a[4] == LUO_ATTENTION_CAUSAL);
+    }
+    ck_assert(backward > 0 && marked == backward);
     luo_arena_free(a);
 }
 END_TEST

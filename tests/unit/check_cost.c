@@ -355,11 +355,11 @@ START_TEST(role_floor)
     };
     const luo_segment seg[] = {{LUO_PHASE_F, 0, 1, 0, 5}, {LUO_PHASE_POST, 0, 0, 5, 2}};
     const luo_role role = {.ninstr = 7, .nseg = 2, .instr = instr, .seg = seg};
-    const double comm[7] = {[2] = 1e-4};
+    const luo_comm_cost comm[7] = {[2] = {1e-4, 0}};
     double s[7], one;
     ck_assert_int_eq(luo_cost_role(arena, &ctx, 0, &role, comm, s, NULL), LUO_OK);
     luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &one, NULL);
-    luo_near(s[0] + s[1], luo_cost_host(&stack, 2 * one + 1e-4, 2) - 1e-4, 1e-12, "layer");
+    luo_near(s[0] + s[1], luo_cost_host(&stack, 2 * one + 1e-4, 3) - 1e-4, 1e-12, "layer");
     luo_near(s[3], luo_cost_host(&stack, one, 1), 1e-12, "recompute apart");
     luo_near(s[4], luo_cost_host(&stack, one, 1), 1e-12, "no layer");
     luo_near(s[2], 0, 0, "communication is not compute");

@@ -44,6 +44,7 @@ START_TEST(layer_row)
     luo_stack stack;
     luo_stack_default(&stack);
     stack.attention_fused = layers[_i].fused;
+    stack.kernels_forward = layers[_i].fused ? 14 : 16;
     const int64_t h = layers[_i].h, a = layers[_i].a;
     luo_model m = layers[_i].gated ? llama(2, h, a, layers[_i].kv, layers[_i].f)
                                    : gpt(2, h, a, 1000);
@@ -67,28 +68,32 @@ START_TEST(flop_forms)
 }
 END_TEST
 
-static double link_seconds(const void *ctx, double bytes)
+/* 24 layers of 2 ms and 25 MB: buckets of so many layers, from the last layer on. */
+static luo_overlap layers_by(int32_t each)
 {
-    (void)ctx;
-    return 1e-4 + bytes / 40e9;
+    double ready[24], seconds[24];
+    int32_t n = 0;
+    for (int32_t layer = 0; layer < 24; layer += each, n++) {
+        const int32_t here = layer + each < 24 ? each : 24 - layer;
+        ready[n] = 2e-3 * (layer + here);
+        seconds[n] = 1e-4 + 25e6 * here / 40e9;
+    }
+    luo_overlap o;
+    luo_cost_ddp_overlap(n, ready, seconds, 24 * 2e-3, &o);
+    return o;
 }
 
 START_TEST(ddp)
 {
-    double seconds[24], bytes[24];
-    for (int i = 0; i < 24; i++) seconds[i] = 2e-3, bytes[i] = 25e6;
-    luo_overlap o;
-    luo_cost_ddp_overlap(24, seconds, bytes, 100e6, link_seconds, NULL, &o);
+    luo_overlap o = layers_by(4); /* 100 MB */
     luo_near(o.exposed, 2.6e-3, 1e-9, "ACC-O1 exposed");
     luo_near(o.total, 1.56e-2, 1e-9, "ACC-O1 total");
-    ck_assert_int_eq(o.buckets, 6);
-    luo_cost_ddp_overlap(24, seconds, bytes, 1, link_seconds, NULL, &o); /* one layer is too much */
-    ck_assert_int_eq(o.buckets, 24);
-    luo_cost_ddp_overlap(24, seconds, bytes, 1e12, link_seconds, NULL, &o);
-    ck_assert_int_eq(o.buckets, 1);
+    o = layers_by(1);
+    luo_near(o.exposed, 1e-4 + 25e6 / 40e9, 1e-9, "the last layer alone");
+    o = layers_by(24);
     luo_near(o.exposed, o.total, 1e-12, "one bucket hides nothing");
-    luo_cost_ddp_overlap(0, seconds, bytes, 1, link_seconds, NULL, &o);
-    ck_assert(o.buckets == 0 && o.exposed == 0);
+    luo_cost_ddp_overlap(0, NULL, NULL, 1, &o);
+    ck_assert(o.exposed == 0 && o.total == 0);
 }
 END_TEST
 
@@ -269,14 +274,19 @@ START_TEST(step_of_one)
     luo_near(one.step, 5 * micro + opt, 1e-12, "step of one");
     ck_assert(one.dp == 0 && one.tied == 0);
     s.dp = 2;
+    stack.dp_overlap = 0;
+    stack.grad_comm_bytes = 2;
+    s.bucket = (luo_bucketing){.rule = LUO_BUCKET_DEEPSPEED}; /* one */
     ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &two, NULL), LUO_OK);
-    double reduce;
+    double reduce, norm;
     const double params = 4 * luo_mem_layer_parameters(&m, 0, 1) + 2.0 * 32000 * 1024;
-    luo_cost_group(&ctx, LUO_COLL_AR, dev, 2, (int64_t)(2 * params), 0, &reduce, NULL);
+    luo_cost_group(&ctx, LUO_COLL_AR, dev, 2, (int64_t)(2 * (params + 1024)), 0, &reduce, NULL);
+    luo_cost_group(&ctx, LUO_COLL_AR, dev, 2, 4, 0, &norm, NULL);
     luo_near(two.dp, reduce, 1e-12, "gradients");
     s.zero = 1;
     luo_cost_step(arena, &ctx, &s, &two, NULL);
-    luo_near(two.optimizer, 34 * params / 2 / (0.72 * 2e12) + 4e-6 + 40 * 15e-6, 1e-9, "ZeRO 1");
+    luo_near(two.optimizer, 34 * params / 2 / (0.72 * 2e12) + 4e-6 + 40 * 15e-6 + norm, 1e-9,
+             "ZeRO 1");
     luo_arena_free(arena);
 }
 END_TEST

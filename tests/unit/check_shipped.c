@@ -81,7 +81,10 @@ static void stack_file(const char *path, const char *stem)
               s.optimizer_bytes == ours.optimizer_bytes &&
               s.tp_exposed_factor == ours.tp_exposed_factor &&
               s.scale_jitter == ours.scale_jitter && s.attention_fused == ours.attention_fused &&
-              s.p2p_blocking == ours.p2p_blocking && s.scatter_gather == ours.scatter_gather);
+              s.p2p_blocking == ours.p2p_blocking && s.scatter_gather == ours.scatter_gather &&
+              s.kernels_forward == ours.kernels_forward && s.gemm_ratio == ours.gemm_ratio &&
+              s.attention_ratio == ours.attention_ratio && s.tp_overlap == ours.tp_overlap &&
+              s.tf32 == ours.tf32);
 }
 
 static const struct {
