@@ -225,7 +225,7 @@ static luo_status print_memory(FILE *out, const luo_explain *x, luo_err *err)
         fprintf(out, "%-6d %-12s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f  %s\n", d, name,
                 (double)m.weights / gib, (double)m.gradients / gib, (double)m.optimizer / gib,
                 (double)m.activations / gib, (double)m.buffers / gib, (double)m.peak / gib,
-                limit / gib, (double)m.peak > limit ? "over" : "fits");
+                limit / gib, (double)m.needed > limit ? "over" : "fits");
     }
     return LUO_OK;
 }

@@ -81,7 +81,9 @@ luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_source *sr
                            const luo_model *model, const luo_cluster *cluster, luo_programs **out)
 {
     luo_err err = {0};
-    const luo_compile_opts opts = {.check = true};
+    luo_stack stack;
+    LUO_TRY(luo_cli_stack(cli, &stack));
+    const luo_compile_opts opts = {.check = true, .memory = luo_stack_memory(&stack)};
     const luo_status st = luo_plan_compile(cli->arena, p, model, cluster, &opts, out, &err);
     return st == LUO_OK ? st : luo_report_err(src, &err, &cli->diags);
 }

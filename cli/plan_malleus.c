@@ -84,7 +84,8 @@ static luo_status read_job(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 
 static luo_status plan_once(luo_cli *cli, luo_malleus_call *c, luo_programs **set, luo_err *err)
 {
-    const luo_compile_opts opts = {.check = true, .bucket = c->stack.bucket};
+    const luo_compile_opts opts = {.check = true, .bucket = c->stack.bucket,
+                                   .memory = luo_stack_memory(&c->stack)};
     luo_plan_finding *f;
     int32_t n;
     const double start = luo_wall_s();

@@ -1,4 +1,5 @@
 /* cli/validate_score.c: predictions of published rows: closed form, programs, simulated step. */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +76,8 @@ static luo_status weigh(luo_arena *scratch, const luo_case *c, const luo_plan *p
     const luo_status st = luo_plan_fits(luo_plan_hash(plan), c->cluster, set, m, &ratio, &device,
                                         &over);
     out->over = st == LUO_EOOM;
-    out->memory_bytes = ratio * c->profile->memory_bytes;
+    for (int32_t i = 0; i < set->n; i++)
+        out->memory_bytes = fmax(out->memory_bytes, luo_case_printed(c, &m[i]));
     return LUO_OK;
 }
 
@@ -85,7 +87,8 @@ static luo_status simulate(luo_arena *scratch, const luo_case *c, luo_score *out
     luo_plan_finding *found;
     luo_programs *set;
     int32_t n = 0;
-    const luo_compile_opts opts = {.check = true, .bucket = c->stack->bucket};
+    const luo_compile_opts opts = {.check = true, .bucket = c->stack->bucket,
+                                   .memory = luo_case_memory(c)};
     out->memory = LUO_EUNSUP;
     LUO_TRY(luo_case_plan(scratch, c, &plan, err));
     if (luo_plan_check(scratch, plan, &c->model, c->cluster, &found, &n) != LUO_OK)

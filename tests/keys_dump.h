@@ -74,6 +74,18 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_I(bucket.has_mib);
     DUMP_D(bucket.mib);
     DUMP_I(bucket.lanes);
+    DUMP_I(memory.dropout);
+    DUMP_I(memory.silu_again);
+    DUMP_I(memory.norm2_again);
+    DUMP_I(memory.cross_entropy_unfused);
+    DUMP_I(memory.dummy_gradients);
+    DUMP_I(memory.flat_gradients);
+    DUMP_I(memory.outputs_kept);
+    DUMP_D(memory.gradient_bytes);
+    DUMP_D(memory.f32_state_bytes);
+    DUMP_D(memory.framework_bytes);
+    DUMP_D(memory.allocator_factor);
+    DUMP_D(memory.headroom_factor);
 }
 
 static inline void dump_group(luo_str *s, const luo_node_group *x)

@@ -60,6 +60,15 @@ static double mlp_width(const luo_model *m)
                     m->moe.shared_experts * m->moe.shared_ffn_hidden);
 }
 
+static double score_bytes(const luo_mem_spec *s, double published)
+{
+    luo_memory_rules r;
+    if (!s->rules) return published;
+    r = *s->rules;
+    r.attention_unfused = true; /* whoever asks has seen s->attention_fused */
+    return (double)luo_memory_score_bytes(&r, luo_dtype_bytes(s->model->dtype));
+}
+
 /* Korthikanti et al., table 2, with their counts of 2-byte values written in e (masks stay one
  * byte) and 4h written f; for llama the counts of accuracy.md 8.2 (no dropout, gated). */
 double luo_mem_layer_activations(const luo_mem_spec *s, int recompute)
@@ -71,16 +80,19 @@ double luo_mem_layer_activations(const luo_mem_spec *s, int recompute)
     const double q = (double)(m->heads * m->head_dim) / h;
     const double kv = (double)(m->kv_heads * m->head_dim) / h;
     const bool keeps = !s->attention_fused && recompute == 0; /* the attention square */
+    const luo_memory_rules *r = s->rules;
     double whole, cut;
+    const double norms = r && r->norm2_again ? 3 * e : 4 * e; /* inputs and outputs of two */
     if (recompute == 2) {
         whole = e;
         cut = 0;
     } else if (m->activation == LUO_ACT_SWIGLU) {
-        whole = 4 * e;
-        cut = 2 * e * q + 2 * e * kv + 4 * e * f + (keeps ? e * square : 0);
+        whole = norms + (r && r->dropout ? 2 : 0);
+        cut = 2 * e * q + 2 * e * kv + (r && r->silu_again ? 3 : 4) * e * f +
+              (keeps ? score_bytes(s, e) * square : 0);
     } else {
-        whole = 4 * e + 2;
-        cut = 2 * e * q + 2 * e * kv + 2 * e * f + (keeps ? (2 * e + 1) * square : 0);
+        whole = norms + (!r || r->dropout ? 2 : 0);
+        cut = 2 * e * q + 2 * e * kv + 2 * e * f + (keeps ? score_bytes(s, 2 * e + 1) * square : 0);
     }
     return all * (s->sequence_parallel ? (whole + cut) / t : whole + cut / t);
 }
@@ -97,15 +109,72 @@ int64_t luo_mem_in_flight(const luo_mem_spec *s)
     return m < most ? m : most;
 }
 
+static double table_parameters(const luo_mem_spec *s)
+{
+    return (double)luo_mem_vocab(s->model, s->tp) * (double)s->model->hidden / s->tp;
+}
+
 static double stage_parameters(const luo_mem_spec *s, double *layer)
 {
-    const double vocab = (double)luo_mem_vocab(s->model, s->tp);
-    const double table = vocab * (double)s->model->hidden / s->tp;
+    const double table = table_parameters(s);
     double all = 0;
     for (int64_t l = 0; l < s->model->layers; l++)
         all += luo_mem_layer_parameters(s->model, l, s->tp);
     *layer = all / (double)s->model->layers; /* an average layer of this network */
-    return s->layers * *layer + (s->embedding ? table : 0) + (s->head ? table : 0);
+    const bool once = s->rules && s->embedding && s->head && s->model->tied_embeddings;
+    const bool places = s->rules && s->embedding && s->model->position == LUO_POS_LEARNED;
+    const double positions = (double)(s->model->max_sequence_tokens * s->model->hidden);
+    return s->layers * *layer + (s->embedding ? table : 0) + (s->head && !once ? table : 0) +
+           (places ? positions : 0);
+}
+
+/* What backward of one layer works on beside what is kept: gradients of the wide part of the
+ * feed-forward and of its input. */
+static double layer_work(const luo_mem_spec *s)
+{
+    const double e = (double)luo_dtype_bytes(s->model->dtype);
+    const double wide = (s->model->activation == LUO_ACT_SWIGLU ? 2 : 1) * mlp_width(s->model);
+    return e * (double)s->micro_batch_tokens * (wide / s->tp + (double)s->model->hidden);
+}
+
+/* Logits with their exponentials, or their gradient with that of the matrix. */
+static double head_work(const luo_mem_spec *s)
+{
+    const double e = (double)luo_dtype_bytes(s->model->dtype);
+    const double columns = (double)luo_mem_vocab(s->model, s->tp) / s->tp;
+    const double hidden = (double)s->model->hidden, tokens = (double)s->micro_batch_tokens;
+    const double logits = tokens * columns * (e + 4 + (s->rules->cross_entropy_unfused ? 4 : 0));
+    const double dummy = s->rules->dummy_gradients ? e * columns * hidden : 0;
+    return fmax(logits, e * tokens * (columns + hidden) + dummy) +
+           2 * e * tokens * hidden / (s->sequence_parallel ? s->tp : 1);
+}
+
+/* 8.4, or the larger of what the head and a layer (run again or not) work on. */
+static double work(const luo_mem_spec *s, bool again)
+{
+    const double e = (double)luo_dtype_bytes(s->model->dtype);
+    const double layer = again ? luo_mem_layer_activations(s, 0) : 0;
+    const double logits = (double)s->micro_batch_tokens *
+                          (double)luo_mem_vocab(s->model, s->tp) / s->tp * (e + 4 + 4);
+    if (!s->rules) return layer + (s->head ? logits : 0);
+    const double input = again ? luo_mem_layer_activations(s, 2) : 0; /* kept anyway */
+    /* scores made again, beside q, k, v and what they give */
+    const double dropped = s->recompute == 1
+                               ? luo_mem_layer_activations(s, 0) - luo_mem_layer_activations(s, 1)
+                               : 0;
+    const double attention = dropped + 3 * e * (double)s->micro_batch_tokens *
+                                           (double)(s->model->heads * s->model->head_dim) / s->tp;
+    const double one = layer - input + fmax(layer_work(s), dropped > 0 ? attention : 0);
+    return s->head ? fmax(one, head_work(s)) : one;
+}
+
+/* A micro-batch's output, where the stack keeps what it has sent. */
+static double outputs(const luo_mem_spec *s)
+{
+    if (!s->rules || !s->rules->outputs_kept || s->stage == s->stages - 1) return 0;
+    const double e = (double)luo_dtype_bytes(s->model->dtype);
+    return e * (double)s->micro_batch_tokens * (double)s->model->hidden /
+           (s->sequence_parallel ? s->tp : 1);
 }
 
 static double stage_activations(const luo_mem_spec *s)
@@ -115,32 +184,58 @@ static double stage_activations(const luo_mem_spec *s)
                                                     : fmin(s->recompute_layers, s->layers);
     const double kept = luo_mem_layer_activations(s, s->recompute) * redone +
                         luo_mem_layer_activations(s, 0) * (s->layers - redone);
-    double bytes = kept / s->chunks * (double)luo_mem_in_flight(s);
-    if (s->recompute == 2 && redone > 0) bytes += luo_mem_layer_activations(s, 0);
-    if (s->head) {
-        const double e = (double)luo_dtype_bytes(s->model->dtype);
-        bytes += (double)s->micro_batch_tokens * (double)luo_mem_vocab(s->model, s->tp) / s->tp *
-                 (e + 4 + 4);
-    }
-    return bytes;
+    return (kept / s->chunks + outputs(s)) * (double)luo_mem_in_flight(s) +
+           work(s, s->recompute == 2 && redone > 0);
+}
+
+static double gradient_bytes(const luo_mem_spec *s)
+{
+    return s->gradient_bytes > 0 ? s->gradient_bytes : 4;
+}
+
+/* The rules' sums in the place of 8.5's. */
+static void total(const luo_mem_spec *s, double sum, luo_mem *m)
+{
+    static const luo_memory_rules none = {.allocator_factor = 1.05};
+    luo_memory_rules r = s->rules ? *s->rules : none;
+    if (s->factor > 0) r.allocator_factor = s->factor;
+    const double factor = r.allocator_factor > 0 ? r.allocator_factor : 1;
+    const double headroom = r.headroom_factor > 1 ? r.headroom_factor : 1;
+    m->allocated = up(sum + r.framework_bytes);
+    m->peak = up((sum + r.framework_bytes) * factor + s->reserved_bytes);
+    m->needed = up((sum + r.framework_bytes) * factor * headroom + s->reserved_bytes);
+}
+
+/* Gradients without content, one for each matrix of a layer. */
+static double dummies(const luo_mem_spec *s, double layer)
+{
+    const double e = (double)luo_dtype_bytes(s->model->dtype);
+    return s->rules && s->rules->dummy_gradients && s->layers > 0 ? e * layer : 0;
 }
 
 void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
 {
-    const double gradient = s->gradient_bytes > 0 ? s->gradient_bytes : 4;
-    const double factor = s->factor > 0 ? s->factor : 1.05;
     const int64_t e = luo_dtype_bytes(s->model->dtype);
     double layer = 0, buffers = s->buffer_bytes;
     luo_mem m = {0};
-    luo_mem_state(stage_parameters(s, &layer), e, gradient, s->zero, s->replicas, &m);
+    const double parameters = stage_parameters(s, &layer);
+    luo_mem_state(parameters, e, gradient_bytes(s), s->zero, s->replicas, &m);
+    if (s->rules && s->head != s->embedding && s->model->tied_embeddings) {
+        /* The table's state lies with the embedding; there the copy's gradient arrives. */
+        luo_mem table = {0};
+        luo_mem_state(table_parameters(s), e, gradient_bytes(s), s->zero, s->replicas, &table);
+        if (s->head) m.optimizer -= table.optimizer;
+        else m.gradients += table.gradients;
+    }
+    if (s->rules) luo_memory_held(s->rules, e, &m.gradients, &m.optimizer);
     const int32_t gathered = s->gathered > 0 ? s->gathered : 2;
     if (s->zero >= 3 && s->replicas > 1) buffers += gathered * (double)e * layer;
     /* one unit's gradients are made while another's are cut */
-    if (s->zero >= 2 && s->replicas > 1) buffers += 2 * gradient * layer;
+    if (s->zero >= 2 && s->replicas > 1) buffers += 2 * gradient_bytes(s) * layer;
+    buffers += dummies(s, layer);
     const double activations = stage_activations(s);
     m.activations = up(activations);
     m.buffers = up(buffers);
-    m.peak = up(((double)(m.weights + m.gradients + m.optimizer) + activations + buffers) * factor +
-                s->reserved_bytes);
+    total(s, (double)(m.weights + m.gradients + m.optimizer) + activations + buffers, &m);
     *out = m;
 }

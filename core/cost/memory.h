@@ -2,7 +2,7 @@
  * What a program needs is decided by its buffers (luo_program_memory), not here. */
 #ifndef LUO_CORE_COST_MEMORY_H
 #define LUO_CORE_COST_MEMORY_H
-#include "core/graph/model.h"
+#include "core/graph/memory_rules.h"
 #include "core/graph/sched.h"
 
 /* One device of stage `stage` of `stages`. Notation: t tensor parallel, D replicas. */
@@ -16,14 +16,17 @@ typedef struct luo_mem_spec {
     int32_t gathered; /* zero 3: layers that are whole at once, prefetch depth + 1; 0: 2 */
     luo_sched_kind schedule;
     bool embedding, head, sequence_parallel, attention_fused;
+    const luo_memory_rules *rules; /* of the stack; NULL: the published formulas as they are */
     double gradient_bytes; /* per parameter; 0: 4 */
     double buffer_bytes;   /* communication buffers: bucket cap * bytes */
-    double factor;         /* 0: 1.05 */
+    double factor;         /* 0: the allocator's of the rules, 1.05 without rules */
     double reserved_bytes;
 } luo_mem_spec;
 
-typedef struct luo_mem { /* bytes, rounded up; peak = ceil(sum * factor + reserved) */
+typedef struct luo_mem { /* bytes, rounded up; peak = ceil(allocated * factor + reserved) */
     int64_t weights, gradients, optimizer, activations, buffers, peak;
+    int64_t allocated; /* sum of the parts, and what the framework holds */
+    int64_t needed;    /* peak with the headroom of the rules, to be called fitting */
 } luo_mem;
 
 /* State of `parameters` local parameters (8.1). weight_bytes 2 (bf16) or 4: master copy and two
@@ -39,6 +42,8 @@ int64_t luo_mem_vocab(const luo_model *m, int32_t tp);
 double luo_mem_layer_activations(const luo_mem_spec *s, int recompute);
 /* Chunk activations in flight on the stage (8.3). */
 int64_t luo_mem_in_flight(const luo_mem_spec *s);
-/* All of it (8.1 to 8.5). Pre: model is no vgg; tp, stages, chunks, replicas >= 1. */
+/* All of it (8.1 to 8.5). With rules it is what the same plan's program needs under them (held
+ * together by tests/unit/check_memory.c): no dropout unless they say so, the last norm, what
+ * backward of one layer works on, and gradients of the logits beside that of the head. Pre: model is no vgg; tp, stages, chunks, replicas >= 1. */
 void luo_mem_stage(const luo_mem_spec *s, luo_mem *out);
 #endif

@@ -8,7 +8,7 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/graph/bucket.h"
-#include "core/graph/model.h"
+#include "core/graph/program.h"
 
 typedef enum luo_provenance {
     LUO_FROM_PAPER,
@@ -99,6 +99,7 @@ typedef struct luo_stack { /* accuracy.md 3.1, second table */
     bool tp_overlap; /* all-reduces of dX beside dW; else nothing runs beside them */
     bool tf32;       /* f32 data, products at the tf32 peak */
     luo_bucketing bucket; /* of plans that say nothing */
+    luo_memory_rules memory; /* all but attention_unfused; sums of bytes, not GiB */
 } luo_stack;
 
 /* Fills the numbers of p from p->values: defaults, unit conversion. Required names are
@@ -121,9 +122,13 @@ luo_status luo_profile_under(const luo_profile *p, const luo_stack *s, luo_dtype
                              luo_profile *room, const luo_profile **out, luo_err *err);
 /* grad_comm_bytes where there is no program: 2 if it is not given (accuracy.md 3.1). */
 double luo_stack_grad_bytes(const luo_stack *s);
+/* What the stack holds in memory, unfused attention included. */
+luo_memory_rules luo_stack_memory(const luo_stack *s);
 /* Sets the value or switch `name`; switches take 0 or 1: `attention` 1 = fused, `p2p` 1 =
  * blocking, `scatter_gather`, `tp_overlap` 1 = dgrad, `precision` 1 = tf32. Values are in the unit
  * of the name (`host_launch_us` in us).
+ * Other switches: dropout, silu, norm_inputs, cross_entropy, dummy_gradients, gradients,
+ * stage_outputs (memory_rules.h).
  * `bucket_mib` goes with rule `mib` alone; `dp_lanes` is 1 to 4.
  * Errors: LUO_EINPUT unknown name or out of bounds. */
 luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *err);

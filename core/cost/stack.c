@@ -25,6 +25,11 @@ static const struct {
     {"optimizer_bytes", F(optimizer_bytes), 1, LUO_OPTIMIZER_BYTES, LUO_WITHIN(0, 1024)},
     {"tp_exposed_factor", F(tp_exposed_factor), 1, 1, LUO_WITHIN(0, 1)},
     {"scale_jitter", F(scale_jitter), 1, 0.01, LUO_WITHIN(0, 10)},
+    {"gradient_bytes", F(memory.gradient_bytes), 1, 0, LUO_WITHIN(0, 64)},
+    {"f32_state_bytes", F(memory.f32_state_bytes), 1, 0, LUO_WITHIN(0, 1024)},
+    {"framework_gib", F(memory.framework_bytes), 1073741824.0, 0, LUO_WITHIN(0, 1024)},
+    {"allocator_factor", F(memory.allocator_factor), 1, 1, LUO_WITHIN(1, 16)},
+    {"headroom_factor", F(memory.headroom_factor), 1, 1, LUO_WITHIN(1, 16)},
     {"bucket_mib", F(bucket.mib), 1, 0, LUO_WITHIN(0, LUO_BUCKET_MIB_MAX)},
 };
 enum { VALUES = sizeof values / sizeof *values };
@@ -39,6 +44,13 @@ static const struct {
     {"scatter_gather", "off", "on", F(scatter_gather), false},
     {"tp_overlap", "none", "dgrad", F(tp_overlap), true},
     {"precision", "own", "tf32", F(tf32), false},
+    {"dropout", "off", "on", F(memory.dropout), false},
+    {"silu", "kept", "again", F(memory.silu_again), false},
+    {"norm_inputs", "both", "first", F(memory.norm2_again), false},
+    {"cross_entropy", "fused", "unfused", F(memory.cross_entropy_unfused), false},
+    {"dummy_gradients", "off", "on", F(memory.dummy_gradients), false},
+    {"gradients", "separate", "flat", F(memory.flat_gradients), false},
+    {"stage_outputs", "freed", "kept", F(memory.outputs_kept), false},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
 
@@ -55,6 +67,13 @@ static bool *flag(luo_stack *s, int i)
 double luo_stack_grad_bytes(const luo_stack *s)
 {
     return s->grad_comm_bytes > 0 ? s->grad_comm_bytes : 2;
+}
+
+luo_memory_rules luo_stack_memory(const luo_stack *s)
+{
+    luo_memory_rules r = s->memory;
+    r.attention_unfused = !s->attention_fused;
+    return r;
 }
 
 void luo_stack_default(luo_stack *s)

@@ -189,6 +189,22 @@ typedef struct luo_op_info {
     int32_t layer;
 } luo_op_info;
 
+typedef struct luo_memory_rules { /* memory_rules.h; all zero: as the program says */
+    bool attention_unfused;     /* backward finds the square of scores kept */
+    bool dropout;               /* masks of a byte after attention and after feed-forward */
+    bool silu_again;            /* gated: silu(gate) is made again in backward, not kept */
+    bool norm2_again;           /* input of a layer's second norm: made again from its output */
+    bool cross_entropy_unfused; /* a copy of the logits in f32 beside their exponentials */
+    bool dummy_gradients;       /* gradients summed elsewhere still get a tensor each */
+    bool flat_gradients;        /* in one array: reduced in place, shared evenly under ZeRO */
+    bool outputs_kept;          /* what a stage has sent stays until its backward */
+    double gradient_bytes;      /* held of a gradient where weights have 2 bytes; 0: 4 */
+    double f32_state_bytes;     /* weight, gradient and optimizer of an f32 parameter; 0: 16 */
+    double framework_bytes;     /* allocated whatever the model is */
+    double allocator_factor;    /* taken from the device over what is allocated; 0: 1 */
+    double headroom_factor;     /* room that a plan must have over that to be called fitting; 0: 1 */
+} luo_memory_rules;
+
 typedef struct luo_programs {
     int32_t n; /* devices of the plan, ascending */
     const luo_program *at;
@@ -200,6 +216,8 @@ typedef struct luo_programs {
     int32_t npipelines;
     luo_sched_kind schedule;
     uint64_t hash; /* of the text form of the whole set */
+    luo_memory_rules memory; /* of the stack; not part of the text */
+    const bool *selective;   /* by layer: attention is recomputed; NULL: nowhere. No part of it */
 } luo_programs;
 
 /* A device runs the instructions of one lane in issue order. Every stream is one lane, but pp has
@@ -250,10 +268,13 @@ luo_status luo_programs_hash(luo_programs *set, luo_err *err);
 luo_status luo_program_check(luo_arena *scratch, const luo_programs *set, luo_err *err);
 
 typedef struct luo_memory {
-    int64_t weights, gradients, optimizer, activations, buffers, peak; /* bytes */
+    int64_t weights, gradients, optimizer, activations, buffers; /* bytes */
+    int64_t allocated; /* all of these at the worst moment, and what the framework holds */
+    int64_t peak;      /* taken from the device for it: with the allocator's rounding and gaps */
+    int64_t needed;    /* to be called fitting: with headroom */
     int32_t peak_instruction;
 } luo_memory;
-/* Memory of one device from buffer lifetimes; without `reserved`. Cost: O(tasks + instructions). */
+/* Memory of one device from buffer lifetimes and set->memory; without `reserved`. Cost: O(tasks + instructions). */
 luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32_t device,
                               luo_memory *out, luo_err *err);
 #endif

@@ -96,7 +96,7 @@ static luo_status put_memory(void *ctx, const luo_row_memory *row, luo_err *err)
     luo_table *t = &r->table[LUO_TABLE_MEMORY];
     const luo_cluster *c = r->opts.scenario->cluster;
     const luo_memory *m = &row->memory;
-    const int64_t left = row->capacity_bytes - row->reserved_bytes - m->peak;
+    const int64_t left = row->capacity_bytes - row->reserved_bytes - m->needed;
     luo_table_int(t, row->plan);
     luo_table_int(t, row->device);
     luo_table_text(t, c->nodes[c->devices[row->device].node].name);

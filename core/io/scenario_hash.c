@@ -113,6 +113,28 @@ static json_t *policy_json(const luo_policy_spec *p)
     return o;
 }
 
+/* What is not said is absent: the hash of before. */
+static void memory_json(json_t *o, const luo_memory_rules *r)
+{
+    const struct {
+        const char *key;
+        double value, otherwise;
+    } all[] = {{"dropout", r->dropout, 0},
+               {"silu_again", r->silu_again, 0},
+               {"norm2_again", r->norm2_again, 0},
+               {"cross_entropy_unfused", r->cross_entropy_unfused, 0},
+               {"dummy_gradients", r->dummy_gradients, 0},
+               {"flat_gradients", r->flat_gradients, 0},
+               {"outputs_kept", r->outputs_kept, 0},
+               {"gradient_bytes", r->gradient_bytes, 0},
+               {"f32_state_bytes", r->f32_state_bytes, 0},
+               {"framework_bytes", r->framework_bytes, 0},
+               {"allocator_factor", r->allocator_factor, 1},
+               {"headroom_factor", r->headroom_factor, 1}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].value != all[i].otherwise) num(o, all[i].key, all[i].value);
+}
+
 static json_t *stack_json(const luo_stack *s)
 {
     json_t *o = json_object();
@@ -133,6 +155,7 @@ static json_t *stack_json(const luo_stack *s)
     num(o, "attention_ratio", s->attention_ratio);
     flag(o, "tp_overlap", s->tp_overlap);
     flag(o, "tf32", s->tf32);
+    memory_json(o, &s->memory);
     if (s->bucket.rule != LUO_BUCKET_UNSAID) /* absent: the hash of before */
         text(o, "bucket_rule", luo_bucket_rule_name(s->bucket.rule));
     if (s->bucket.has_mib) num(o, "bucket_mib", s->bucket.mib);

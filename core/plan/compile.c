@@ -89,6 +89,19 @@ static void mark_recompute(const luo_stage *s, bool *full, bool *selective)
         for (int32_t l = r[i].lo; l < r[i].hi; l++) mark[l] = true;
 }
 
+/* Layers whose attention some stage recomputes; the instructions are the same. */
+static luo_status mark_selective(compiler *c, luo_programs *set)
+{
+    bool *full = LUO_NEW_N(c->arena, bool, c->m->layers);
+    bool *selective = LUO_NEW_N(c->arena, bool, c->m->layers);
+    if (!full || !selective) return luo_err_nomem(c->err);
+    set->selective = selective;
+    for (int32_t i = 0; i < c->p->npipelines; i++)
+        for (int32_t k = 0; k < c->p->pipelines[i].nstages; k++)
+            mark_recompute(&c->p->pipelines[i].stages[k], full, selective);
+    return LUO_OK;
+}
+
 static luo_status make_pipe(compiler *c, int32_t i, luo_pipe *pipe)
 {
     const luo_pipeline *p = &c->p->pipelines[i];
@@ -263,6 +276,8 @@ luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model
     luo_status st = annotate(&c, g);
     if (st == LUO_OK) st = specialize(&c, g, cluster, &set);
     luo_annset_free(g->set);
+    if (st == LUO_OK) set->memory = c.opts->memory;
+    if (st == LUO_OK) st = mark_selective(&c, set);
     if (st == LUO_OK) st = luo_programs_hash(set, err);
     if (st == LUO_OK && c.opts->check) st = check(set, err);
     if (st == LUO_OK) *out = set;

@@ -10,6 +10,7 @@ typedef struct luo_compile_opts {
     int64_t sequence_tokens; /* 0: the plan's; else overrides its fixed length */
     bool check;              /* run luo_program_check as well */
     luo_bucketing bucket;    /* of the stack; the plan's goes before */
+    luo_memory_rules memory; /* of the stack: luo_stack_memory */
 } luo_compile_opts;
 
 /* Builds the graph, differentiates, annotates (HSPMD 15.3), resolves, specializes, schedules.

@@ -40,7 +40,7 @@ luo_status luo_plan_fits(uint64_t plan_hash, const luo_cluster *c, const luo_pro
     double most = 0;
     for (int32_t i = 0; i < set->n; i++) {
         const luo_profile *p = luo_cluster_profile(c, set->at[i].device);
-        const double r = ((double)memory[i].peak + p->reserved_bytes) / p->memory_bytes;
+        const double r = ((double)memory[i].needed + p->reserved_bytes) / p->memory_bytes;
         if (worst >= 0 && r <= most) continue;
         worst = i;
         most = r;
@@ -57,7 +57,7 @@ luo_status luo_plan_fits(uint64_t plan_hash, const luo_cluster *c, const luo_pro
         "plan %016" PRIx64 " needs %.1f GiB on device %d (%s/%d) of %.1f GiB less %.1f GiB "
         "reserved (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f); try more "
         "stages, `recompute` or `zero` 1.",
-        plan_hash, gib(m->peak), dev, c->nodes[c->devices[dev].node].name, c->devices[dev].slot,
+        plan_hash, gib(m->needed), dev, c->nodes[c->devices[dev].node].name, c->devices[dev].slot,
         p->memory_bytes / 1073741824.0, p->reserved_bytes / 1073741824.0, gib(m->weights),
         gib(m->gradients), gib(m->optimizer), gib(m->activations + m->buffers));
 }
@@ -69,7 +69,7 @@ static luo_status fits(luo_arena *arena, const luo_plan *p, const luo_model *mod
                        luo_err *err)
 {
     luo_compile_opts opts = {.check = true};
-    if (stack) opts.bucket = stack->bucket;
+    if (stack) opts.bucket = stack->bucket, opts.memory = luo_stack_memory(stack);
     double ratio;
     int32_t device;
     LUO_TRY(luo_plan_compile(arena, p, model, cluster, &opts, set, err));

@@ -86,6 +86,12 @@ luo_status luo_case_make(luo_arena *arena, const luo_suite_row *row, const luo_s
                          luo_case *out, luo_err *err);
 /* The plan, for the simulator. Errors: LUO_EUNSUP no program for it; LUO_EINPUT; LUO_ENOMEM. */
 luo_status luo_case_plan(luo_arena *arena, const luo_case *c, luo_plan **out, luo_err *err);
+/* The stack's rules of memory for this row: DeepSpeed's bf16 optimizer held gradients in bf16 until
+ * 2022-02-27, in f32 since (bigscience chronicles). */
+luo_memory_rules luo_case_memory(const luo_case *c);
+/* What the row's source printed as memory, bytes, of a device that needs m: what its device had
+ * taken, context included, where it read that (bloom); else the largest allocation. */
+double luo_case_printed(const luo_case *c, const luo_memory *m);
 /* The closed form of a whole step. Errors: those of luo_cost_step. */
 luo_status luo_case_closed(luo_arena *scratch, const luo_case *c, luo_step_cost *out,
                            luo_err *err);

@@ -255,6 +255,21 @@ luo_status luo_case_plan(luo_arena *arena, const luo_case *c, luo_plan **out, lu
     return luo_plan_grid(arena, &g, out, err);
 }
 
+luo_memory_rules luo_case_memory(const luo_case *c)
+{
+    luo_memory_rules r = luo_stack_memory(c->stack);
+    if (strcmp(c->row->system, "megatron-deepspeed") == 0 &&
+        strcmp(c->row->date, "2022-02-28") >= 0)
+        r.gradient_bytes = 4;
+    return r;
+}
+
+double luo_case_printed(const luo_case *c, const luo_memory *m)
+{
+    if (strcmp(c->row->suite, "bloom") != 0) return (double)m->allocated;
+    return (double)m->peak + c->profile->reserved_bytes;
+}
+
 luo_status luo_case_closed(luo_arena *scratch, const luo_case *c, luo_step_cost *out,
                            luo_err *err)
 {

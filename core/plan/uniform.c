@@ -106,6 +106,7 @@ static bool heads_divide(const luo_model *m, int32_t tp)
 static void weigh(search *s, shape *x)
 {
     const luo_uniform_opts *o = s->opts;
+    const luo_memory_rules rules = luo_stack_memory(o->stack);
     x->memory_ratio = 0;
     for (int32_t p = 0; p < x->pp; p++) {
         const luo_mem_spec spec = {
@@ -116,18 +117,18 @@ static void weigh(search *s, shape *x)
             .replicas = x->dp, .zero = x->zero,
             .gathered = LUO_PREFETCH_DEFAULT + 1, .schedule = LUO_SCHED_1F1B, .embedding = p == 0,
             .head = p == x->pp - 1, .sequence_parallel = o->sequence_parallel,
-            .attention_fused = o->stack->attention_fused};
+            .attention_fused = o->stack->attention_fused, .rules = &rules};
         luo_mem m;
         luo_mem_stage(&spec, &m);
         for (int32_t d = 0; d < x->dp; d++) {
             const int32_t dev = s->dev[((int64_t)d * x->pp + p) * x->tp];
             const luo_profile *prof = luo_cluster_profile(s->cluster, dev);
-            const double r = ((double)m.peak + prof->reserved_bytes) / prof->memory_bytes;
+            const double r = ((double)m.needed + prof->reserved_bytes) / prof->memory_bytes;
             if (r <= x->memory_ratio) continue;
             x->memory_ratio = r;
             if (r <= 1 || r >= s->tightest) continue;
             s->tight_device = dev;
-            s->needs = m.peak;
+            s->needs = m.needed;
             s->has = (int64_t)(prof->memory_bytes - prof->reserved_bytes);
         }
     }

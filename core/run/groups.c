@@ -121,7 +121,8 @@ int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t s
     luo_groups_cap_memo *known = &g->caps[now->scenario->cluster->devices[dev].group];
     if (known->stages == stages && known->stage == stage && known->pipelines == pipelines)
         return known->cap;
-    luo_mem_spec s = {.model = now->scenario->model, .recompute_layers = -1,
+    const luo_memory_rules rules = luo_stack_memory(&now->scenario->stack);
+    luo_mem_spec s = {.model = now->scenario->model, .rules = &rules, .recompute_layers = -1,
                       .recompute = (int)luo_groups_pattern(now)->recompute,
                       .micro_batch_tokens = now->sequence_tokens * now->base->micro_batch_sequences,
                       .sequence_tokens = now->sequence_tokens, .tp = g->tp, .stage = stage,
@@ -137,7 +138,7 @@ int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t s
         const int64_t mid = (lo + hi + 1) / 2;
         s.layers = (double)mid;
         luo_mem_stage(&s, &m);
-        if ((double)m.peak <= room) lo = mid;
+        if ((double)m.needed <= room) lo = mid;
         else hi = mid - 1;
     }
     *known = (luo_groups_cap_memo){stages, stage, pipelines, lo};

@@ -267,7 +267,10 @@ static const char *const stack_values[] = {
     "host_launch_us=1", "host_exponent=2", "busbw_factor=0.5", "dp_overlap=0.5",
     "grad_comm_bytes=4", "optimizer_bytes=3", "tp_exposed_factor=0.5", "scale_jitter=0.5",
     "kernels_forward=20", "gemm_ratio=0.5", "attention_ratio=0.5", "attention=0", "p2p=1",
-    "scatter_gather=1", "tp_overlap=0", "precision=1", "bucket_mib=3", "dp_lanes=3"};
+    "scatter_gather=1", "tp_overlap=0", "precision=1", "bucket_mib=3", "dp_lanes=3",
+    "gradient_bytes=2", "f32_state_bytes=24", "framework_gib=1", "allocator_factor=2",
+    "headroom_factor=2", "dropout=1", "silu=1", "norm_inputs=1", "cross_entropy=1",
+    "dummy_gradients=1", "gradients=1", "stage_outputs=1"};
 
 /* The formula's numbers of a profile in which `name` is 0.5 or 1.5 (`high`). */
 static void profile_with(const char *name, bool high, luo_str *s)

@@ -155,7 +155,7 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
                                               .optimizer = 3,
                                               .activations = 4,
                                               .buffers = 5,
-                                              .peak = 995,
+                                              .peak = 995, .needed = 995,
                                               .peak_instruction = 2}};
     const luo_row_switch sw = {.t_s = 1,
                                .from_plan = 0,

@@ -1,0 +1,437 @@
+/* tests/unit/check_memory.c: memory of a device: the program's lifetimes under the rules of a
+ * software stack, the closed form of the planners, and what was measured. The last part needs the
+ * data folder (LUO_DATA, else ../shared/data); without it, it is skipped with one line. All rows
+ * there are calibration rows: the table tests the code, it is no accuracy figure. */
+#include <math.h>
+#include <unistd.h>
+
+#include "core/base/rng.h"
+#include "core/cost/memory.h"
+#include "core/cost/profile.h"
+#include "core/io/csv.h"
+#include "core/plan/planners.h"
+#include "tests/check_main.h"
+#include "tests/plan_make.h"
+
+static luo_arena *arena;
+
+static luo_programs *compile(const luo_plan *p, const luo_model *m, const luo_memory_rules *rules)
+{
+    luo_programs *set = NULL;
+    luo_err err = {0};
+    luo_compile_opts opts = {.check = false};
+    if (rules) opts.memory = *rules;
+    ck_assert_msg(luo_plan_compile(arena, p, m, NULL, &opts, &set, &err) == LUO_OK, "%s", err.text);
+    return set;
+}
+
+static luo_memory memory_of(const luo_programs *set, int32_t device)
+{
+    luo_memory m;
+    luo_err err = {0};
+    ck_assert_msg(luo_program_memory(arena, set, device, &m, &err) == LUO_OK, "%s", err.text);
+    return m;
+}
+
+/* ---- a plan of equal pipelines ---- */
+
+typedef struct shape {
+    int32_t tp, pp, dp, chunks, micro_batches, sequences, zero;
+    int64_t tokens;
+    luo_recompute recompute;
+    bool sp;
+    const int32_t *layers; /* by stage, all chunks; NULL: model's layers / pp */
+} shape;
+
+static luo_plan *plan_of(const shape *x, const luo_model *m)
+{
+    luo_str s = {0};
+    int32_t dev = 0;
+    for (int32_t d = 0; d < x->dp; d++) {
+        luo_str_addf(&s, "%s%d:", d ? " || " : "", x->micro_batches);
+        for (int32_t k = 0; k < x->pp; k++) {
+            const int32_t n = x->layers ? x->layers[k] : (int32_t)m->layers / x->pp;
+            luo_str_addf(&s, " [%d-%d]*%d", dev, dev + x->tp - 1, n / x->chunks);
+            for (int32_t c = 1; c < x->chunks; c++) luo_str_addf(&s, "+%d", n / x->chunks);
+            dev += x->tp;
+        }
+    }
+    luo_plan *p = luo_test_plan(arena, luo_str_get(&s));
+    luo_str_free(&s);
+    p->dtype = m->dtype;
+    p->zero = x->zero;
+    p->sequence_parallel = x->sp;
+    p->sequence_tokens = x->tokens;
+    p->micro_batch_sequences = x->sequences;
+    for (int32_t d = 0; d < x->dp; d++) {
+        luo_pipeline *pipe = (luo_pipeline *)&p->pipelines[d];
+        pipe->micro_batch_sequences = x->sequences;
+        for (int32_t k = 0; k < x->pp; k++)
+            ((luo_stage *)&pipe->stages[k])->recompute = x->recompute;
+    }
+    return p;
+}
+
+static luo_mem closed_form(const shape *x, const luo_model *m, int32_t stage,
+                           const luo_memory_rules *rules)
+{
+    const luo_mem_spec s = {
+        .model = m, .layers = x->layers ? x->layers[stage] : (double)m->layers / x->pp,
+        .recompute_layers = -1, .recompute = (int)x->recompute, .sequence_tokens = x->tokens,
+        .micro_batch_tokens = x->tokens * x->sequences, .tp = x->tp, .stage = stage,
+        .stages = x->pp, .chunks = x->chunks, .micro_batches = x->micro_batches,
+        .replicas = x->dp, .zero = x->zero,
+        .schedule = x->chunks > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
+        .embedding = stage == 0, .head = stage == x->pp - 1, .sequence_parallel = x->sp,
+        .attention_fused = !rules->attention_unfused, .rules = rules};
+    luo_mem out;
+    luo_mem_stage(&s, &out);
+    return out;
+}
+
+/* ---- each rule by itself, against what it adds by hand ---- */
+
+enum { L = 4, T = 1024, H = 512, F = 1536, A = 8, V = 4096 };
+
+static int64_t allocated(const luo_model *m, const shape *x, const luo_memory_rules *rules)
+{
+    return memory_of(compile(plan_of(x, m), m, rules), 0).allocated;
+}
+
+START_TEST(rules_by_hand)
+{
+    arena = luo_arena_new(0);
+    const luo_model llama = luo_test_llama(L, H, F, A, V), gpt = luo_test_gpt(L, H, A, V);
+    const shape x = {.tp = 2, .pp = 2, .dp = 1, .chunks = 1, .micro_batches = 4, .sequences = 1,
+                     .tokens = T};
+    const luo_memory_rules none = {0};
+    const int64_t llama_0 = allocated(&llama, &x, &none), gpt_0 = allocated(&gpt, &x, &none);
+    const int64_t kept = 2 * (L / 2); /* layers of micro-batches in flight */
+    luo_memory_rules r = {.attention_unfused = true};
+    ck_assert_int_eq(allocated(&gpt, &x, &r) - gpt_0, kept * A / 2 * T * T * 2);
+    shape selective = x;
+    selective.recompute = LUO_RECOMPUTE_SELECTIVE;
+    const int64_t again = allocated(&gpt, &selective, &r) - gpt_0; /* of one layer, for a while */
+    ck_assert(again >= 0 && again <= A / 2 * T * T * 2);
+    r = (luo_memory_rules){.silu_again = true};
+    ck_assert_int_eq(llama_0 - allocated(&llama, &x, &r), kept * T * F / 2 * 2);
+    ck_assert_int_eq(allocated(&gpt, &x, &r), gpt_0);
+    r = (luo_memory_rules){.norm2_again = true};
+    ck_assert_int_eq(gpt_0 - allocated(&gpt, &x, &r), kept * T * H * 2);
+    r = (luo_memory_rules){.dropout = true};
+    ck_assert_int_eq(allocated(&gpt, &x, &r) - gpt_0, kept * 2 * T * H);
+    r.attention_unfused = true;
+    ck_assert_int_eq(allocated(&gpt, &x, &r) - gpt_0,
+                     kept * (2 * T * H + A / 2 * T * T * (2 * 2 + 1)));
+    r = (luo_memory_rules){.dummy_gradients = true};
+    ck_assert_int_eq(allocated(&llama, &x, &r) - llama_0, (4 * H * H + 3 * H * F) / 2 * 2);
+    r = (luo_memory_rules){.outputs_kept = true};
+    ck_assert_int_eq(allocated(&llama, &x, &r) - llama_0, 2 * T * H * 2);
+    r = (luo_memory_rules){.framework_bytes = 1e6, .allocator_factor = 1.5, .headroom_factor = 2};
+    const luo_memory m = memory_of(compile(plan_of(&x, &llama), &llama, &r), 0);
+    ck_assert_int_eq(m.allocated, llama_0 + 1000000);
+    ck_assert_int_eq(m.peak, (m.allocated * 3 + 1) / 2);
+    ck_assert_int_eq(m.needed, 2 * m.peak);
+    r = (luo_memory_rules){.gradient_bytes = 2};
+    const luo_memory before = memory_of(compile(plan_of(&x, &llama), &llama, &none), 0);
+    const luo_memory half = memory_of(compile(plan_of(&x, &llama), &llama, &r), 0);
+    ck_assert_int_eq(2 * half.gradients, before.gradients);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* The last stage holds the head: one device, so that nothing hides beside its logits. */
+START_TEST(head_by_hand)
+{
+    arena = luo_arena_new(0);
+    const int64_t columns = 65536;
+    const luo_model m = luo_test_llama(1, H, F, A, columns);
+    const shape x = {.tp = 1, .pp = 1, .dp = 1, .chunks = 1, .micro_batches = 2, .sequences = 1,
+                     .tokens = T};
+    const luo_memory_rules none = {0}, unfused = {.cross_entropy_unfused = true};
+    ck_assert_int_eq(allocated(&m, &x, &unfused) - allocated(&m, &x, &none), T * columns * 4);
+    luo_model f32 = m;
+    f32.dtype = LUO_F32;
+    luo_memory_rules r = {.f32_state_bytes = 24};
+    const int64_t before = memory_of(compile(plan_of(&x, &f32), &f32, &none), 0).optimizer;
+    ck_assert_int_eq(memory_of(compile(plan_of(&x, &f32), &f32, &r), 0).optimizer, 2 * before);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* ---- planner, check and simulator agree ---- */
+
+static luo_memory_rules random_rules(luo_rng *r)
+{
+    return (luo_memory_rules){
+        .attention_unfused = luo_rng_pick(r, 2), .dropout = luo_rng_pick(r, 2),
+        .silu_again = luo_rng_pick(r, 2), .norm2_again = luo_rng_pick(r, 2),
+        .flat_gradients = luo_rng_pick(r, 2), .cross_entropy_unfused = luo_rng_pick(r, 2),
+        .dummy_gradients = luo_rng_pick(r, 2), .outputs_kept = luo_rng_pick(r, 2),
+        .gradient_bytes = luo_rng_pick(r, 2) ? 2 : 0,
+        .framework_bytes = 1e6 * (double)luo_rng_pick(r, 9),
+        .allocator_factor = 1 + 0.01 * (double)luo_rng_pick(r, 10)};
+}
+
+static luo_model random_model(luo_rng *r)
+{
+    const int64_t heads = 16 << luo_rng_pick(r, 2), layers = 8 * (1 + (int64_t)luo_rng_pick(r, 2));
+    const int64_t hidden = 64 * heads, vocab = 1024 * (8 + (int64_t)luo_rng_pick(r, 40));
+    luo_model m = luo_rng_pick(r, 2)
+                      ? luo_test_llama(layers, hidden, 128 * (hidden / 48), heads, vocab)
+                      : luo_test_gpt(layers, hidden, heads, vocab);
+    if (luo_rng_pick(r, 4) == 0) m.dtype = LUO_F32;
+    return m;
+}
+
+static shape random_shape(luo_rng *r)
+{
+    shape x = {.tp = 1 << luo_rng_pick(r, 4), .pp = 1 << luo_rng_pick(r, 3), .dp = 1, .chunks = 1,
+               .sequences = 1 + (int32_t)luo_rng_pick(r, 4), .tokens = 2048,
+               .recompute = (luo_recompute)luo_rng_pick(r, 3)};
+    x.dp = 1 << luo_rng_pick(r, 3);
+    x.zero = x.dp > 1 ? (int32_t)luo_rng_pick(r, 2) : 0;
+    x.micro_batches = x.pp * (1 + (int32_t)luo_rng_pick(r, 3));
+    x.sp = x.tp > 1 && luo_rng_pick(r, 2);
+    if (x.pp > 1 && luo_rng_pick(r, 3) == 0) x.chunks = 2;
+    return x;
+}
+
+enum { PLANS = 150 };
+
+/* Worst device, as luo_plan_fits looks at it. What differs: backward's working set is a closed form
+ * of one layer there and lifetimes here; messages and buckets have buffers of their own here. */
+START_TEST(closed_form_agrees)
+{
+    double sum = 0, most = 0;
+    int n = 0;
+    for (uint64_t seed = 1; seed <= PLANS; seed++) {
+        arena = luo_arena_new(0);
+        luo_rng r = luo_rng_seed(seed);
+        const luo_model m = random_model(&r);
+        const shape x = random_shape(&r);
+        const luo_memory_rules rules = random_rules(&r);
+        const luo_programs *set = compile(plan_of(&x, &m), &m, &rules);
+        int64_t program = 0, closed = 0;
+        for (int32_t k = 0; k < x.pp; k++) {
+            const luo_memory a = memory_of(set, k * x.tp);
+            const luo_mem b = closed_form(&x, &m, k, &rules);
+            if (a.peak > program) program = a.peak;
+            if (b.peak > closed) closed = b.peak;
+            if (getenv("LUO_VERBOSE"))
+                printf("  stage %d: program %.1f = %.1f + %.1f + %.1f + %.1f + %.1f MB "
+                       "(instruction %d), closed %.1f = %.1f + %.1f + %.1f + %.1f + %.1f\n",
+                       k, 1e-6 * (double)a.peak,
+                       1e-6 * (double)a.weights, 1e-6 * (double)a.gradients,
+                       1e-6 * (double)a.optimizer, 1e-6 * (double)a.activations,
+                       1e-6 * (double)a.buffers, a.peak_instruction, 1e-6 * (double)b.peak,
+                       1e-6 * (double)b.weights, 1e-6 * (double)b.gradients,
+                       1e-6 * (double)b.optimizer, 1e-6 * (double)b.activations,
+                       1e-6 * (double)b.buffers);
+        }
+        const double e = (double)closed / (double)program - 1;
+        sum += fabs(e);
+        n++;
+        if (fabs(e) > most) most = fabs(e);
+        if (fabs(e) > 0.08 || getenv("LUO_VERBOSE"))
+            printf("seed %d: %+.1f %% (%s, tp %d, pp %d, dp %d, chunks %d, m %d, b %d, zero %d, "
+                   "recompute %d, sp %d)\n", (int)seed, 100 * e, m.name, x.tp, x.pp, x.dp,
+                   x.chunks, x.micro_batches, x.sequences, x.zero, (int)x.recompute, x.sp);
+        luo_arena_free(arena);
+    }
+    printf("memory: closed form against programs, %d plans: mean %.2f %%, largest %.2f %%\n", n,
+           100 * sum / n, 100 * most);
+    ck_assert(sum / n < 0.01 && most < 0.08);
+}
+END_TEST
+
+/* ---- measured rows ---- */
+
+enum { ID, MODEL, LAYERS, HIDDEN, HEADS, KV_HEADS, FFN, VOCAB, SEQ, PRECISION, TP, PP, VPP, DP, CP,
+       MBS, GBS, SP, RECOMPUTE, ZERO, PER_STAGE, MEM, EXPERTS, BY_RANK, USED };
+static const char *const others[] = {
+    "split", "suite", "system", "date", "gpu", "gpus", "gpus_per_node", "fabric", "stage_devices",
+    "step_s", "step_kind", "grad_reduce_s", "tflops_gpu", "source", "note", "ep", "topk", "moe_ffn",
+    "shared_ffn", "dense_layers", "mla"};
+enum { COLUMNS = USED + LUO_ROWS(others) };
+static luo_csv_column columns[COLUMNS] = {
+#define TEXT(name) {name, LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}
+#define WHOLE(name) {name, LUO_CSV_WHOLE, false, LUO_WITHIN(0, 1e15), NULL, false}
+    TEXT("id"), TEXT("model"), WHOLE("layers"), WHOLE("hidden"), WHOLE("heads"),
+    WHOLE("kv_heads"), WHOLE("ffn"), WHOLE("vocab"), WHOLE("seq"), TEXT("precision"), WHOLE("tp"),
+    WHOLE("pp"), WHOLE("vpp"), WHOLE("dp"), WHOLE("cp"), WHOLE("mbs"), WHOLE("gbs"), WHOLE("sp"),
+    TEXT("recompute"), WHOLE("zero"), TEXT("layers_per_stage"), WHOLE("mem_bytes"),
+    WHOLE("experts"), TEXT("mem_by_rank_bytes"),
+};
+
+static luo_model model_of(const luo_csv_cell *c)
+{
+    const int64_t h = c[HIDDEN].whole, a = c[HEADS].whole;
+    luo_model m = strncmp(c[MODEL].text, "llama", 5) == 0
+                      ? luo_test_llama(c[LAYERS].whole, h, c[FFN].whole, a, c[VOCAB].whole)
+                      : luo_test_gpt(c[LAYERS].whole, h, a, c[VOCAB].whole);
+    m.kv_heads = c[KV_HEADS].whole;
+    m.ffn_hidden = c[FFN].whole;
+    m.max_sequence_tokens = c[SEQ].whole;
+    m.dtype = strcmp(c[PRECISION].text, "bf16") == 0 ? LUO_BF16 : LUO_F32;
+    m.vocab = luo_mem_vocab(&m, (int32_t)c[TP].whole);
+    return m;
+}
+
+/* "7/9/9/9": embedding and head count as layers when the sum is layers + 2. */
+static const int32_t *stages_of(const luo_csv_cell *c)
+{
+    const int32_t pp = (int32_t)c[PP].whole;
+    int32_t *n = LUO_NEW_N(arena, int32_t, pp), sum = 0;
+    const char *at = c[PER_STAGE].text;
+    for (int32_t k = 0; k < pp; k++) {
+        char *end = NULL;
+        n[k] = strchr(c[PER_STAGE].text, '/') ? (int32_t)strtol(at, &end, 10)
+                                              : (int32_t)(c[LAYERS].whole / pp);
+        at = end ? end + 1 : at;
+        sum += n[k];
+    }
+    if (sum == c[LAYERS].whole + 2) n[0]--, n[pp - 1]--;
+    return n;
+}
+
+static shape shape_of(const luo_csv_cell *c)
+{
+    const char *again = c[RECOMPUTE].text;
+    shape x = {.tp = (int32_t)c[TP].whole, .pp = (int32_t)c[PP].whole, .dp = (int32_t)c[DP].whole,
+               .chunks = c[VPP].whole > 1 ? (int32_t)c[VPP].whole : 1,
+               .sequences = (int32_t)c[MBS].whole, .zero = (int32_t)c[ZERO].whole,
+               .tokens = c[SEQ].whole, .sp = c[SP].whole == 1 && c[TP].whole > 1,
+               .recompute = strcmp(again, "full") == 0        ? LUO_RECOMPUTE_FULL
+                            : strcmp(again, "selective") == 0 ? LUO_RECOMPUTE_SELECTIVE
+                                                              : LUO_RECOMPUTE_NONE};
+    x.layers = stages_of(c);
+    x.micro_batches = (int32_t)(c[GBS].whole / x.dp / x.sequences);
+    return x;
+}
+
+/* What the source printed: the largest allocation, or what a device had taken (`whole`). */
+typedef struct suite {
+    const char *file, *stack;
+    bool whole;
+    double mean, most; /* allowed, |error| */
+    const char *doubtful; /* a row that its source or suite calls suspicious; never counted */
+} suite;
+static const suite suites[] = {
+    {"simumax-b200.csv", "megatron-core", false, 0.01, 0.02, ""},
+    {"sailor-gh200.csv", "megatron-deepspeed", false, 0.03, 0.075, ""},
+    {"bloom.csv", "megatron-deepspeed", true, 0.03, 0.075, "bloom-L634"},
+};
+
+typedef struct score {
+    double sum, most, ranks;
+    int n, nranks;
+} score;
+
+static int64_t printed(const suite *s, int64_t peak, int64_t allocated_bytes)
+{
+    return s->whole ? peak + (int64_t)(1.86 * 1073741824) : allocated_bytes;
+}
+
+/* Every rank: devices are dealt stage by stage there (tensor, data, pipeline). */
+static void score_ranks(const suite *s, const luo_csv_cell *c, const shape *x,
+                        const luo_programs *set, score *to)
+{
+    const char *at = c[BY_RANK].text;
+    for (int32_t i = 0; *at; i++) {
+        char *end = NULL;
+        const double measured = strtod(at, &end);
+        const int32_t d = i / x->tp % x->dp, k = i / (x->tp * x->dp);
+        const luo_memory m = memory_of(set, (d * x->pp + k) * x->tp + i % x->tp);
+        to->ranks += fabs((double)printed(s, m.peak, m.allocated) / measured - 1);
+        to->nranks++;
+        at = *end ? end + 1 : end;
+    }
+}
+
+static void score_row(const suite *s, const luo_csv_cell *c, const luo_memory_rules *rules,
+                      score *to)
+{
+    const luo_model m = model_of(c);
+    const shape x = shape_of(c);
+    const bool ring = c[CP].given && c[CP].whole > 1; /* closed form: tokens of one device */
+    const luo_programs *set = ring ? NULL : compile(plan_of(&x, &m), &m, rules);
+    int64_t program = 0, closed = 0, needed = 0;
+    for (int32_t k = 0; k < x.pp; k++) {
+        shape y = x;
+        if (ring) {
+            y.tokens /= c[CP].whole;
+            y.dp *= (int32_t)c[CP].whole;
+        }
+        const luo_mem b = closed_form(&y, &m, k, rules);
+        if (printed(s, b.peak, b.allocated) > closed) closed = printed(s, b.peak, b.allocated);
+        if (!set) continue;
+        const luo_memory a = memory_of(set, k * x.tp);
+        if (printed(s, a.peak, a.allocated) > program) program = printed(s, a.peak, a.allocated);
+        if (a.needed > needed) needed = a.needed;
+    }
+    const double measured = (double)c[MEM].whole;
+    const double e = (double)(set ? program : closed) / measured - 1;
+    const bool counts = strcmp(c[ID].text, s->doubtful) != 0;
+    printf("  %-52s %7.2f %7.2f %+6.1f %% %7.2f%s%s\n", c[ID].text, measured / 1e9,
+           (double)(set ? program : closed) / 1e9, 100 * e, (double)closed / 1e9,
+           set ? "" : "  closed form alone", counts ? "" : "  not counted");
+    if (!counts) return;
+    to->sum += fabs(e);
+    to->n++;
+    if (fabs(e) > to->most) to->most = fabs(e);
+    if (set && c[BY_RANK].given) score_ranks(s, c, &x, set, to);
+    ck_assert_msg((double)needed + 1.86 * 1073741824 <= 85899345920.0, "%s ran", c[ID].text);
+}
+
+static const char *data_folder(void)
+{
+    const char *given = getenv("LUO_DATA");
+    return given ? given : "../shared/data";
+}
+
+static luo_stack stack_of(const char *name)
+{
+    luo_diags diags;
+    luo_stack s;
+    luo_diags_init(&diags, arena);
+    luo_stack_default(&s);
+    const char *path = luo_arena_printf(arena, "scenarios/profiles/stacks/%s.yaml", name);
+    ck_assert_msg(luo_read_stack(arena, path, &s, &diags) == LUO_OK, "%s", path);
+    return s;
+}
+
+START_TEST(measured_rows)
+{
+    const suite *s = &suites[_i];
+    luo_diags diags;
+    luo_csv_cell cell[COLUMNS];
+    score to = {0};
+    arena = luo_arena_new(0);
+    const char *path = luo_arena_printf(arena, "%s/suites/%s", data_folder(), s->file);
+    if (access(path, R_OK) != 0) {
+        printf("memory: skipped, no %s\n", path);
+        luo_arena_free(arena);
+        return;
+    }
+    const luo_stack stack = stack_of(s->stack);
+    const luo_memory_rules rules = luo_stack_memory(&stack);
+    luo_diags_init(&diags, arena);
+    for (int i = 0; i < LUO_ROWS(others); i++) columns[USED + i] = (luo_csv_column)TEXT(others[i]);
+    luo_csv *t = luo_csv_open_path(path, columns, COLUMNS, &diags);
+    printf("%s under %s: measured, program (GB), error, closed form (GB)\n", s->file, s->stack);
+    while (luo_csv_next(t, cell))
+        if (cell[MEM].given && cell[MEM].whole > 0 && cell[EXPERTS].whole == 0)
+            score_row(s, cell, &rules, &to);
+    ck_assert_msg(luo_csv_close(t) == LUO_OK, "%s: %s", path, diags.first->err.text);
+    printf("  %d rows: mean %.2f %%, largest %.2f %%", to.n, 100 * to.sum / to.n, 100 * to.most);
+    if (to.nranks > 0) printf("; %d ranks: mean %.2f %%", to.nranks, 100 * to.ranks / to.nranks);
+    printf("\n");
+    ck_assert_int_gt(to.n, 3);
+    ck_assert_msg(to.sum / to.n <= s->mean && to.most <= s->most, "%s", s->file);
+    luo_arena_free(arena);
+}
+END_TEST
+
+LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand), LUO_T(closed_form_agrees),
+          LUO_T_N(measured_rows, LUO_ROWS(suites)))
