@@ -31,22 +31,6 @@ static bool has_variants(const char *kind)
     return true;
 }
 
-static bool is_rope(const char *kind)
-{
-    return strncmp(kind, "rope", 4) == 0;
-}
-
-/* Of x, y, .. of tokens x heads x head size: half the head size a token, for each of them. */
-static int64_t angles(const luo_role *role, const luo_instr *in)
-{
-    int64_t n = 0;
-    for (int32_t i = 0; i < in->nin; i++) {
-        const luo_buffer *b = &role->buf[in->in[i]];
-        if (b->rank == 3) n += b->dim[0] * b->dim[2] / 2;
-    }
-    return n;
-}
-
 luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const char *kind)
 {
     const int64_t *a = in->cost.a;
@@ -61,8 +45,7 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const ch
         const int64_t sequences = each > 0 ? (a[2] + each - 1) / each : 0;
         return (luo_cpu_size){each, a[0] * sequences, a[1]};
     }
-    if (is_rope(kind)) s.n = angles(role, in);
-    else if (has_variants(kind)) s = (luo_cpu_size){0, in->nin, in->nout};
+    if (has_variants(kind)) s = (luo_cpu_size){0, in->nin, in->nout};
     for (int32_t i = 0; i < in->nin; i++)
         if (counts(&role->buf[in->in[i]], kind)) s.m += volume(&role->buf[in->in[i]]);
     for (int32_t i = 0; i < in->nout; i++)
@@ -71,11 +54,6 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const ch
 }
 
 /* ---- formulas ---- */
-
-static bool is_row(const luo_op_time *t, const char *kind, luo_dtype dtype)
-{
-    return t->dtype == dtype && t->seconds > 0 && strcmp(t->op, kind) == 0;
-}
 
 luo_status luo_cpu_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
                         luo_err *err)
@@ -101,94 +79,6 @@ static bool is_attention(const char *kind)
     return strncmp(kind, "attention", 9) == 0;
 }
 
-/* ---- what the loops of attention and rope do, times constants fitted to the rows ---- */
-
-enum { TERMS = 3, QUERIES = 64 }; /* a tile of attention has so many */
-
-/* Attention: rows of queries; scores, each with an exponential; products of scores and the head
- * size. A tile of queries meets whole columns, up to its last query's. Rope: cells, angles. */
-static void terms(const char *kind, luo_cpu_size s, double out[TERMS])
-{
-    const double m = (double)s.m, n = (double)s.n;
-    if (is_rope(kind)) {
-        out[0] = m;
-        out[1] = n;
-        out[2] = 0;
-        return;
-    }
-    const double tile = fmin(m, QUERIES), scores = n * m * (m + tile) / 2;
-    out[0] = n * m;
-    out[1] = scores;
-    out[2] = scores * (double)s.k;
-}
-
-typedef struct sums { /* of squares of terms over measured time, and of these terms */
-    double square[TERMS][TERMS], one[TERMS];
-} sums;
-
-/* Solves for the terms of `set` by elimination. False: no unique solution. */
-static bool solve(const sums *s, int set, double c[TERMS])
-{
-    double a[TERMS][TERMS + 1] = {{0}};
-    for (int i = 0; i < TERMS; i++) {
-        const bool in = set >> i & 1;
-        for (int j = 0; j < TERMS; j++)
-            a[i][j] = in && set >> j & 1 ? s->square[i][j] : i == j;
-        a[i][TERMS] = in ? s->one[i] : 0;
-    }
-    for (int i = 0; i < TERMS; i++) {
-        const double pivot = a[i][i], whole = s->square[i][i];
-        if (!(pivot > 1e-9 * whole)) return false; /* positive definite: no exchange of rows */
-        for (int k = 0; k < TERMS; k++) {
-            const double by = a[k][i] / pivot;
-            for (int j = i; k != i && j <= TERMS; j++) a[k][j] -= by * a[i][j];
-        }
-    }
-    for (int i = 0; i < TERMS; i++) c[i] = a[i][TERMS] / a[i][i];
-    return true;
-}
-
-/* Least squared relative error among constants that are not negative: every set of terms is tried.
- * False: no rows. */
-static bool fit_terms(const sums *s, double c[TERMS])
-{
-    double best = -1;
-    for (int set = 1; set < 1 << TERMS; set++) {
-        double x[TERMS], gain = 0;
-        bool good = solve(s, set, x);
-        for (int i = 0; good && i < TERMS; i++) {
-            good = x[i] >= 0;
-            gain += x[i] * s->one[i]; /* at the minimum the error is rows - gain */
-        }
-        if (!good || gain <= best) continue;
-        best = gain;
-        memcpy(c, x, sizeof x);
-    }
-    return best > 0;
-}
-
-/* False: there are no rows. */
-static bool fitted(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
-                   double *seconds)
-{
-    sums all = {0};
-    double x[TERMS], c[TERMS] = {0};
-    for (int32_t r = 0; r < p->nop_times; r++) {
-        const luo_op_time *t = &p->op_times[r];
-        if (!is_row(t, kind, dtype) || (is_rope(kind) && t->k != 0)) continue;
-        terms(kind, (luo_cpu_size){t->m, t->n, t->k}, x);
-        for (int i = 0; i < TERMS; i++) {
-            all.one[i] += x[i] / t->seconds;
-            for (int j = 0; j < TERMS; j++)
-                all.square[i][j] += x[i] / t->seconds * (x[j] / t->seconds);
-        }
-    }
-    if (!fit_terms(&all, c)) return false;
-    terms(kind, s, x);
-    *seconds = c[0] * x[0] + c[1] * x[1] + c[2] * x[2];
-    return true;
-}
-
 /* Formula for a size of the kinds that have one. */
 static luo_status formula(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
                           double *seconds, luo_err *err)
@@ -197,7 +87,6 @@ static luo_status formula(const luo_profile *p, luo_dtype dtype, const char *kin
         const luo_gemm g = {s.m, s.n, s.k, 1, luo_dtype_bytes(dtype), false};
         return luo_cpu_gemm(p, dtype, &g, seconds, err);
     }
-    if (fitted(p, dtype, kind, s, seconds) || is_rope(kind)) return LUO_OK;
     const luo_attention a = {
         .heads = s.n, .head_dim = s.k, .sequences = 1, .tokens = s.m, .causal = true};
     const bool backward = strcmp(kind, "attention_dx") == 0;
@@ -207,6 +96,11 @@ static luo_status formula(const luo_profile *p, luo_dtype dtype, const char *kin
 }
 
 /* ---- rows ---- */
+
+static bool is_row(const luo_op_time *t, const char *kind, luo_dtype dtype)
+{
+    return t->dtype == dtype && t->seconds > 0 && strcmp(t->op, kind) == 0;
+}
 
 static double apart(int64_t a, int64_t b)
 {
@@ -275,14 +169,13 @@ luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *ki
     double factor = 1;
     *seconds = 0;
     *known = true;
-    if (!is_product(kind) && !is_attention(kind) && !is_rope(kind)) {
+    if (!is_product(kind) && !is_attention(kind)) {
         *known = interpolate(p, dtype, kind, s, seconds);
         return LUO_OK;
     }
     LUO_TRY(formula(p, dtype, kind, s, seconds, err));
     LUO_TRY(ratio(p, dtype, kind, s, &factor, err));
     *seconds *= factor;
-    *known = *seconds > 0 || !is_rope(kind);
     return LUO_OK;
 }
 
@@ -290,7 +183,6 @@ luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *ki
 static bool has_sizes(const luo_instr *in, const char *kind)
 {
     if (is_product(kind)) return in->cost.kind == LUO_COST_GEMM;
-    if (is_rope(kind)) return in->nin > 0;
     if (!is_attention(kind)) return true;
     return in->cost.kind == LUO_COST_ATTENTION_F || in->cost.kind == LUO_COST_ATTENTION_B;
 }

@@ -5,8 +5,6 @@
  * (core/graph/graph.h), and
  *   matmul, matmul_dx, matmul_dw   m, n, k of its products together, as in the cost key
  *   attention, attention_dx        m tokens of a sequence, n heads times sequences, k head size
- *   rope, rope_dx                  m elements that it reads and writes, n angles turned (a pair of
- *                                  a token has one, whatever the number of heads), k 0
  *   others                         m elements that it reads and writes, n buffers read, k written;
  *                                  n = k = 0 of `add accumulate grad_norm update`
  * A kind without rows is costed by its key: products by 4.1 without tiles, attention by 4.2, all
@@ -28,10 +26,8 @@ luo_status luo_cpu_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g
                         luo_err *err);
 
 /* Seconds of an operation of that kind and size, without launch_s. At a row of its kind: the
- * measured time. Between: of products, attention (causal) and rope the formula times the ratio of
- * measured to formula at rows near in log size, the formula of the last two being what their loops
- * do, fitted to the rows (scores and their exponentials are not multiplied by the head size, nor are
- * angles by the heads); of others linear in m, from nothing at 0, and in
+ * measured time. Between: of products and attention (causal) the formula times the ratio of
+ * measured to formula at rows near in log size; of others linear in m, from nothing at 0, and in
  * proportion above. *known: false if there is no row for it and no formula; then 0. Cost: O(rows).
  * Errors: E1, E2. */
 luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,

@@ -44,6 +44,7 @@ double luo_mem_layer_activations(const luo_mem_spec *s, int recompute);
 int64_t luo_mem_in_flight(const luo_mem_spec *s);
 /* All of it (8.1 to 8.5). With rules it is what the same plan's program needs under them (held
  * together by tests/unit/check_memory.c): no dropout unless they say so, the last norm, what
- * backward of one layer works on, and gradients of the logits beside that of the head. Pre: model is no vgg; tp, stages, chunks, replicas >= 1. */
+ * backward of one layer works on, and gradients of the logits beside that of the head. Pre: model
+ * is no vgg; tp, stages, chunks, replicas >= 1. */
 void luo_mem_stage(const luo_mem_spec *s, luo_mem *out);
 #endif

@@ -34,11 +34,10 @@ typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimi
  * another; with ZeRO 1 and 2 reduce-scatters, and the first forward waits for the gathers of the
  * weights it reads (dp_overlap 0: for all). The slowest stage counts. Sequence parallelism sums
  * what every device holds whole over the tensor group first. ZeRO 2 cuts gradients in every
- * micro-batch. ZeRO 3: the units of the stage by luo_cost_fsdp, which replaces this. A tied table on two stages: the head's gradient
- * moves to the first, whose bucket waits for it; the head waits for its copy. Optimizer: slowest
- * stage.
- * Pre: sizes >= 1; interleaved: pp*chunks divides layers, pp divides micro_batches.
- * Errors: E1, E2, E4; LUO_EINPUT of luo_sched_makespan; LUO_ENOMEM. */
+ * micro-batch. ZeRO 3: the units of the stage by luo_cost_fsdp, which replaces this. A tied table
+ * on two stages: the head's gradient moves to the first, whose bucket waits for it; the head waits
+ * for its copy. Optimizer: slowest stage. Pre: sizes >= 1; interleaved: pp*chunks divides layers,
+ * pp divides micro_batches. Errors: E1, E2, E4; LUO_EINPUT of luo_sched_makespan; LUO_ENOMEM. */
 luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_step_spec *s,
                          luo_step_cost *out, luo_err *err);
 

@@ -66,6 +66,7 @@ static void cut(int64_t n, const int64_t *w, int32_t parts, int64_t *bound)
         int32_t best = -1;
         for (int32_t k = 0; k < parts; k++)
             if (!more[k] && (best < 0 || rest[k] > rest[best])) best = k;
+        if (best < 0) break; /* what is left is less than the parts */
         more[best] = true;
     }
     bound[0] = 0;

@@ -2,9 +2,9 @@
  * in, numbers out.
  *
  * A device has a few lanes; a call takes one on each of its devices from start to end. At every
- * date the call with the longest way to the end of the step starts, of those that can. What comes out is
- * a timetable; its order of starts is one order for all devices, so that devices that follow it
- * never wait for each other in a circle, whatever the times turn out to be.
+ * date the call with the longest way to the end of the step starts, of those that can. What comes
+ * out is a timetable; its order of starts is one order for all devices, so that devices that follow
+ * it never wait for each other in a circle, whatever the times turn out to be.
  */
 #ifndef LUO_CORE_GRAPH_LANES_H
 #define LUO_CORE_GRAPH_LANES_H
@@ -35,9 +35,9 @@ typedef struct luo_timetable {
 } luo_timetable;
 
 /* List scheduling of n calls on devices 0..ndev-1 with `lanes` lanes each, groups 0..ngroups-1. At
- * a date, of the calls that are ready, with all before them ended, a free lane on every device and no
- * running call of their groups, the first starts by: least rank; longest way left, that is tail +
- * the largest sum over its devices of what has not started there, itself included; sooner ready;
+ * a date, of the calls that are ready, with all before them ended, a free lane on every device and
+ * no running call of their groups, the first starts by: least rank; longest way left, that is tail
+ * + the largest sum over its devices of what has not started there, itself included; sooner ready;
  * smaller number. It takes the lowest free lanes. A moving part goes on at 1/k, k the most of its
  * kind on one of its devices; work is counted in 1/12 ns and ends are rounded up, so that every
  * machine finds the same.

@@ -202,7 +202,7 @@ typedef struct luo_memory_rules { /* memory_rules.h; all zero: as the program sa
     double f32_state_bytes;     /* weight, gradient and optimizer of an f32 parameter; 0: 16 */
     double framework_bytes;     /* allocated whatever the model is */
     double allocator_factor;    /* taken from the device over what is allocated; 0: 1 */
-    double headroom_factor;     /* room that a plan must have over that to be called fitting; 0: 1 */
+    double headroom_factor;     /* room over that which a plan must have to fit; 0: 1 */
 } luo_memory_rules;
 
 typedef struct luo_programs {
@@ -274,7 +274,8 @@ typedef struct luo_memory {
     int64_t needed;    /* to be called fitting: with headroom */
     int32_t peak_instruction;
 } luo_memory;
-/* Memory of one device from buffer lifetimes and set->memory; without `reserved`. Cost: O(tasks + instructions). */
+/* Memory of one device from buffer lifetimes and set->memory; without `reserved`. Cost: O(tasks +
+ * instructions). */
 luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32_t device,
                               luo_memory *out, luo_err *err);
 #endif

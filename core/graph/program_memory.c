@@ -83,8 +83,9 @@ static void add_up(const look *l, const luo_segment *seg, curve *c)
  * of their own meanwhile. */
 static int64_t received_apart(const luo_programs *set, const luo_program *p, const luo_instr *i)
 {
-    if (set->memory.flat_gradients || i->kind != LUO_INSTR_COLLECTIVE || i->coll != LUO_COLL_RS || i->slot < 0 || i->nin == 0 ||
-        i->nout == 0 || i->in[0] != i->out[0] || i->npieces > 1)
+    if (set->memory.flat_gradients || i->kind != LUO_INSTR_COLLECTIVE ||
+        i->coll != LUO_COLL_RS || i->slot < 0 || i->nin == 0 || i->nout == 0 ||
+        i->in[0] != i->out[0] || i->npieces > 1)
         return 0;
     const luo_group *g = &set->groups[p->slots[i->slot].group];
     return (i->bytes + g->n - 1) / g->n;
@@ -95,7 +96,8 @@ static int64_t received_apart(const luo_programs *set, const luo_program *p, con
 static int64_t packed(const look *l, const luo_programs *set, const luo_program *p,
                       const luo_instr *i)
 {
-    if (i->npieces < 2 || set->memory.flat_gradients || luo_instr_adjoins(l->role, l->turn, i)) return 0;
+    if (i->npieces < 2 || set->memory.flat_gradients || luo_instr_adjoins(l->role, l->turn, i))
+        return 0;
     const luo_group *g = &set->groups[p->slots[i->slot].group];
     return i->bytes + (i->coll == LUO_COLL_RS ? (i->bytes + g->n - 1) / g->n : 0);
 }

@@ -95,8 +95,10 @@ static luo_status check_place(const luo_plan *p, int32_t place, const char *what
         const int32_t stage = stage_of_place(&p->pipelines[i], place);
         if (stage == first) continue;
         const luo_status st = luo_err_set(
-            err, LUO_EINPUT, "zero %d: %s is on stage %d of pipeline 0 and stage %d of pipeline "
-            "%d; give equal borders or zero 1.", (int)p->zero, what, (int)first, (int)stage, (int)i);
+            err, LUO_EINPUT,
+            "zero %d: %s is on stage %d of pipeline 0 and stage %d of pipeline %d; give equal "
+            "borders or zero 1.",
+            (int)p->zero, what, (int)first, (int)stage, (int)i);
         return in_zero(st, err);
     }
     return LUO_OK;

@@ -39,7 +39,7 @@ static int64_t heads_of(const member *m, int64_t all, int32_t j)
 {
     int64_t sum = 0;
     for (int32_t k = 0; k < m->t; k++) sum += tensor_share(m, k);
-    return all * tensor_share(m, j) / sum;
+    return sum > 0 ? all * tensor_share(m, j) / sum : 0;
 }
 
 static int64_t size_of(const member *m, char letter)

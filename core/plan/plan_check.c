@@ -392,8 +392,9 @@ static void check_context_heads(checker *c, int32_t i, int32_t s)
         total += share(st, k);
         if (share(st, k) < least) least = share(st, k);
     }
+    if (x.inner < 2 || total == 0) return;
     const int64_t heads = (int64_t)((uint64_t)c->model->heads * least / total);
-    if (x.inner < 2 || heads >= x.inner) return;
+    if (heads >= x.inner) return;
     place(c, "/pipelines/%d/stages/%d/context_kind", i, s);
     find(c, "`context_parallel` %d: %s needs %d query heads a tensor rank, not %lld; use ring.",
          st->context_parallel, luo_context_kind_name(st->context_kind), x.inner, (long long)heads);

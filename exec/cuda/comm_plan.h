@@ -4,10 +4,11 @@
  * Rules of NCCL that it answers to:
  *  - What is issued on one communicator runs in the order of issue, whatever the stream. So all
  *    instructions that one device has on one communicator belong to one lane, whose stream has that
- *    order anyway: nothing waits that would not wait without NCCL. Only the lanes of stream dp share
- *    communicators: a call in another lane than the one before it of its group waits for that. Forward and backward, sends and
- *    receives of the pipeline are lanes of their own; a device in the middle of a pipeline receives
- *    on one communicator and sends on another, and a receive posted early holds up no send.
+ *    order anyway: nothing waits that would not wait without NCCL. Only the lanes of stream dp
+ *    share communicators: a call in another lane than the one before it of its group waits for
+ *    that. Forward and backward, sends and receives of the pipeline are lanes of their own; a
+ *    device in the middle of a pipeline receives on one communicator and sends on another, and a
+ *    receive posted early holds up no send.
  *  - The k-th send from a to b on a communicator is received by the k-th receive of b from a.
  *    luo_program_check lets messages meet only at the heads of their two lanes, so between two
  *    devices the sends of a lane and the receives of its peer lane are the same list in the same

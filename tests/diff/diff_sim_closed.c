@@ -61,7 +61,9 @@ static void draw_stack(luo_rng *r, shape *x)
                                           {.rule = LUO_BUCKET_MIB, .has_mib = true, .mib = 0},
                                           {.rule = LUO_BUCKET_DDP, .has_mib = false, .mib = 0},
                                           {.rule = LUO_BUCKET_MEGATRON, .has_mib = false, .mib = 0},
-                                          {.rule = LUO_BUCKET_DEEPSPEED, .has_mib = false, .mib = 0},
+                                          {.rule = LUO_BUCKET_DEEPSPEED,
+                                           .has_mib = false,
+                                           .mib = 0},
                                           {.rule = LUO_BUCKET_UNIT, .has_mib = false, .mib = 0}};
     luo_diags diags;
     luo_diags_init(&diags, x->arena);

@@ -104,7 +104,8 @@ int main(int argc, char **argv)
         const bool good = run_row(&lab, &r, LUO_F64);
         if (!good && lab.rank == 0)
             printf("seed %llu: model %d zero %d shard %s depth %d sp %d recompute %d gpipe %d "
-                   "mib %g tied %d\n", (unsigned long long)(luo_prop_first() + k), (int)r.model, r.zero,
+                   "mib %g tied %d\n",
+                   (unsigned long long)(luo_prop_first() + k), (int)r.model, r.zero,
                    luo_shard_name(r.sharding.kind), (int)r.sharding.depth, r.sp, r.recompute,
                    r.gpipe, r.mib, r.tied);
         failed += !good;

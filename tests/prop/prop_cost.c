@@ -245,7 +245,8 @@ static int64_t peak(luo_mem_spec s)
     return m.peak;
 }
 
-/* Memory falls with zero (as far as nothing is gathered or cut in tasks), with t and with p, and with recompute. */
+/* Memory falls with zero (as far as nothing is gathered or cut in tasks), with t and with p, and
+ * with recompute. */
 START_TEST(memory_falls)
 {
     LUO_PROP_FOR(seed, 2000)

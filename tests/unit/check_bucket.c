@@ -50,7 +50,7 @@ static const struct {
     int32_t replicas, buckets;
     int64_t first, last, largest;
 } vectors[] = {
-    {0, {LUO_BUCKET_MIB, true, 1e-6, 0}, 2, 68, 256, 65536, 65536}, /* every tensor reaches the cap */
+    {0, {LUO_BUCKET_MIB, true, 1e-6, 0}, 2, 68, 256, 65536, 65536}, /* each reaches the cap */
     {0, {LUO_BUCKET_MIB, true, 0.125, 0}, 2, 7, 132864, 98816, 133632},
     {0, {LUO_BUCKET_MIB, false, 0, 0}, 2, 1, 898560, 898560, 898560},
     {0, {LUO_BUCKET_DDP, false, 0, 0}, 2, 1, 898560, 898560, 898560},
