@@ -22,14 +22,17 @@ static bool holds(const luo_plan *p, int32_t device)
 
 /* ---- oobleck ---- */
 
-/* Three nodes are left: one pipeline of two (10 micro-batches) and one of one (6 of 0.24 s). */
+/* Three nodes are left: one pipeline of two, of 10 or 11 micro-batches, and one of one with the
+ * rest: the larger of (10 + 1) / 2 and 6 is that of (11 + 1) / 2 and 5, but for what embedding and
+ * head weigh. */
 static void two_and_one(const luo_plan *p)
 {
     ck_assert_int_eq(p->npipelines, 2);
     ck_assert_int_eq(p->pipelines[0].nstages, 2);
     ck_assert_int_eq(p->pipelines[1].nstages, 1);
-    ck_assert_int_eq(p->pipelines[0].micro_batches, 10);
-    ck_assert_int_eq(p->pipelines[1].micro_batches, 6);
+    const int32_t m = p->pipelines[0].micro_batches;
+    ck_assert_msg(m == 10 || m == 11, "%d micro-batches", m);
+    ck_assert_int_eq(p->pipelines[1].micro_batches, 16 - m);
     ck_assert_int_eq(luo_plan_sequences(p), 16);
 }
 
