@@ -204,7 +204,7 @@ static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
     luo_case *c = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
     const luo_case **list = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
     if (!c || !list) return luo_err_nomem(err);
-    luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), &kit);
+    luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), NULL, &kit);
     for (int32_t i = 0; i < j->rows.n; i++) {
         const luo_suite_row *r = &j->rows.at[i];
         luo_err why = {0};

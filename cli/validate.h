@@ -25,7 +25,8 @@ typedef struct luo_kit { /* each is read once; rows that agree share it */
     int32_t nprofiles, nstacks;
     luo_suite_kit as; /* for luo_case_make */
 } luo_kit;
-void luo_kit_open(luo_cli *cli, const char *folder, luo_kit *out);
+/* layers: for rows of several GPU types; NULL: none. They have to live as long as the kit. */
+void luo_kit_open(luo_cli *cli, const char *folder, const luo_layer_times *layers, luo_kit *out);
 /* A file of --profile-dir, or the built-in name; NULL: there is none. */
 const char *luo_kit_path(const luo_kit *k, const char *builtin, const char *name);
 
@@ -99,7 +100,8 @@ typedef struct luo_suite_result { /* of one part of a suite */
     luo_errors all;           /* of what is scored */
     luo_errors simulated, closed, naive; /* of the rows that have each */
     luo_errors memory;
-    int32_t missing;          /* rows that can not be predicted */
+    int32_t outside;          /* rows that no case of ours says: not scored, no bar broken */
+    int32_t missing;          /* rows that should be predicted, and are not */
     int32_t by_closed;        /* rows scored by the closed form for want of programs */
     int32_t oom, oom_told;    /* rows that ran out of memory; of them said to */
     bool broken[2];           /* a bar: normal, strict */

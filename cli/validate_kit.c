@@ -148,8 +148,8 @@ static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
     return s;
 }
 
-void luo_kit_open(luo_cli *cli, const char *folder, luo_kit *out)
+void luo_kit_open(luo_cli *cli, const char *folder, const luo_layer_times *layers, luo_kit *out)
 {
     *out = (luo_kit){.cli = cli, .folder = folder};
-    out->as = (luo_suite_kit){profile, stack, out};
+    out->as = (luo_suite_kit){profile, stack, layers, out};
 }

@@ -118,6 +118,10 @@ static void add_row(const luo_validation *v, const luo_scored *s, pairs *p, luo_
 {
     const luo_suite_row *row = s->c->row;
     const bool simulated = s->s->simulated == LUO_OK;
+    if (!s->c->cluster) {
+        r->outside++;
+        return;
+    }
     if (row->kind == LUO_STEP_OOM) {
         r->oom++;
         r->oom_told += s->s->memory == LUO_OK && s->s->over;
@@ -220,6 +224,37 @@ static void print_suite(const luo_validation *v, FILE *out, const luo_suite_resu
     fprintf(out, " %s\n", b ? b->others : "-");
 }
 
+static bool is_outside(const luo_validation *v, const luo_scored *s, const char *suite)
+{
+    return !s->c->cluster && same_part(s, suite) && luo_validation_counts(v, s);
+}
+
+static bool same_reason(const luo_scored *a, const luo_scored *b)
+{
+    return strcmp(a->c->assumed, b->c->assumed) == 0;
+}
+
+/* Rows that are not scored: how many, why, and which, reason by reason. */
+static void print_outside(const luo_validation *v, FILE *out, const char *suite)
+{
+    for (int32_t i = 0; i < v->n; i++) {
+        bool told = false;
+        int32_t n = 0;
+        if (!is_outside(v, &v->at[i], suite)) continue;
+        for (int32_t k = 0; k < v->n; k++) {
+            if (!is_outside(v, &v->at[k], suite) || !same_reason(&v->at[k], &v->at[i])) continue;
+            n++;
+            told |= k < i;
+        }
+        if (told) continue;
+        fprintf(out, "%s: %d rows are not scored: %s\n ", suite, (int)n, v->at[i].c->assumed);
+        for (int32_t k = i; k < v->n; k++)
+            if (is_outside(v, &v->at[k], suite) && same_reason(&v->at[k], &v->at[i]))
+                fprintf(out, " %s", v->at[k].c->row->id);
+        fputc('\n', out);
+    }
+}
+
 static void print_missing(FILE *out, const luo_suite_result *r)
 {
     if (r->by_closed)
@@ -288,7 +323,10 @@ void luo_validation_print(const luo_validation *v)
             "median", "p90", "max", "bias", "rank", "closed", "naive", "bar", "others");
     for (int32_t i = 0; i < v->nsuites; i++) print_suite(v, out, &v->suites[i]);
     fputc('\n', out);
-    for (int32_t i = 0; i < v->nsuites; i++) print_missing(out, &v->suites[i]);
+    for (int32_t i = 0; i < v->nsuites; i++) {
+        print_outside(v, out, v->suites[i].suite);
+        print_missing(out, &v->suites[i]);
+    }
     for (int32_t i = 0; i < v->nsuites; i++)
         if (v->suites[i].all.n) print_worst(v, out, v->suites[i].suite, 5);
     fprintf(out, "%d rows in %.1f s\n", (int)v->n, v->elapsed_s);
@@ -312,6 +350,7 @@ void luo_validation_json(const luo_validation *v)
         luo_jsonw_num(j, "closed_mean_ratio", r->closed.mean, 9);
         luo_jsonw_num(j, "naive_mean_ratio", r->naive.mean, 9);
         luo_jsonw_num(j, "scored_by_closed_form", r->by_closed, 9);
+        luo_jsonw_num(j, "out_of_scope", r->outside, 9);
         luo_jsonw_num(j, "not_predicted", r->missing, 9);
         if (r->memory.n) luo_jsonw_num(j, "memory_mean_ratio", r->memory.mean, 9);
         luo_jsonw_close(j);

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/finish.h"
 #include "cli/progress.h"
@@ -13,6 +14,7 @@ typedef struct job {
     luo_cli *cli;
     const char *data, *want;
     luo_suite rows;
+    luo_layer_times layers;
     luo_kit kit;
     luo_case *cases;
     luo_score *scores;
@@ -98,6 +100,16 @@ static luo_status read_files(job *j, luo_err *err)
     return st;
 }
 
+/* Times of layers, where the folder has them: rows of several GPU types go by them. */
+static luo_status read_layers(job *j, luo_err *err)
+{
+    const char *path =
+        luo_arena_printf(j->cli->arena, "%s/micro/sailor_layer_profiles.csv", j->data);
+    if (!path) return luo_err_nomem(err);
+    if (access(path, R_OK) != 0) return LUO_OK;
+    return luo_read_layer_times(j->cli->arena, path, &j->layers, &j->cli->diags);
+}
+
 /* ---- cases ---- */
 
 static bool wanted(const job *j, const luo_suite_row *r)
@@ -114,7 +126,9 @@ static luo_status make_case(job *j, const luo_suite_row *r, luo_kit *kit, luo_ca
     const luo_status st = luo_case_make(j->cli->arena, r, &kit->as, c, &why);
     if (st != LUO_OK && st != LUO_EUNSUP) *err = why;
     if (st != LUO_EUNSUP) return st;
-    *c = (luo_case){.row = r, .assumed = luo_arena_strdup(j->cli->arena, why.text)};
+    const size_t id = strlen(r->id) + 2; /* "ID: " stands before the reason */
+    const char *reason = strlen(why.text) > id ? why.text + id : why.text;
+    *c = (luo_case){.row = r, .assumed = luo_arena_strdup(j->cli->arena, reason)};
     return c->assumed ? LUO_OK : luo_err_nomem(err);
 }
 
@@ -164,7 +178,7 @@ static luo_status cross_fold(job *j, int32_t first, int k, luo_err *err)
     luo_case *c = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
     const luo_case **fit = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
     if (!c || !fit) return luo_err_nomem(err);
-    luo_kit_open(j->cli, j->kit.folder, &kit);
+    luo_kit_open(j->cli, j->kit.folder, &j->layers, &kit);
     for (int32_t i = first; i < j->rows.n; i++) {
         const luo_suite_row *r = &j->rows.at[i];
         if (!in_cross(j, i) || !luo_suite_together(&j->rows.at[first], r)) continue;
@@ -268,8 +282,9 @@ static luo_status validate(job *j, luo_err *err)
 {
     const char *out = luo_args_get(&j->cli->args, "out", NULL);
     LUO_TRY(read_options(j, err));
-    luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), &j->kit);
+    luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), &j->layers, &j->kit);
     LUO_TRY(read_files(j, err));
+    LUO_TRY(read_layers(j, err));
     LUO_TRY(make_all(j, err));
     LUO_TRY(check_rows(j, err));
     LUO_TRY(predict(j, err));

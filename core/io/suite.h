@@ -13,4 +13,7 @@ typedef struct luo_suite {
  * of parallelism, ffn 4 * hidden, kv_heads = heads). Errors: LUO_EINPUT, LUO_EPARSE with line and
  * field; LUO_ENOMEM. Owner: arena. */
 luo_status luo_read_suite(luo_arena *arena, const char *path, luo_suite *out, luo_diags *diags);
+/* The same for times of layers. */
+luo_status luo_read_layer_times(luo_arena *arena, const char *path, luo_layer_times *out,
+                                luo_diags *diags);
 #endif

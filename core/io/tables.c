@@ -164,6 +164,17 @@ static const luo_csv_column suite[LUO_SU_N] = {
     [LUO_SU_MEM_BY_RANK] = TEXT("mem_by_rank_bytes", false),
 };
 
+/* As eth-easl/sailor profiles networks. */
+static const luo_csv_column layer_times[LUO_LT_N] = {
+    TEXT("model", true),
+    TEXT("gpu", true),
+    WITHIN_WHOLE("mbs", true, 1, 1 << 20),
+    WITHIN_WHOLE("tp", true, 1, 1 << 17),
+    WITHIN_WHOLE("layer", true, 0, 100000),
+    OF_OR_0("fwd_s", true, LUO_Q_TIME, 1),
+    OF_OR_0("bwd_s", true, LUO_Q_TIME, 1),
+    OF_OR_0("update_s", false, LUO_Q_TIME, 1)};
+
 #define TABLE(columns) {#columns, columns, COUNT(columns)}
 const luo_table luo_table_events = {"event_trace", events, COUNT(events)};
 const luo_table luo_table_causes = TABLE(causes);
@@ -172,6 +183,7 @@ const luo_table luo_table_collective_times = TABLE(collective_times);
 const luo_table luo_table_p2p_times = TABLE(p2p_times);
 const luo_table luo_table_rates = TABLE(rates);
 const luo_table luo_table_suite = TABLE(suite);
+const luo_table luo_table_layer_times = TABLE(layer_times);
 
 static const luo_table all[] = {
     {"event_trace", events, COUNT(events)},
@@ -186,6 +198,7 @@ static const luo_table all[] = {
     TABLE(assignment),
     TABLE(recorded),
     TABLE(suite),
+    TABLE(layer_times),
 };
 
 const luo_table *luo_tables(int *n)

@@ -94,10 +94,22 @@ enum {
     LUO_SU_MEM_BY_RANK,
     LUO_SU_N
 };
+enum {
+    LUO_LT_MODEL,
+    LUO_LT_GPU,
+    LUO_LT_SEQUENCES,
+    LUO_LT_TP,
+    LUO_LT_LAYER,
+    LUO_LT_FORWARD,
+    LUO_LT_BACKWARD,
+    LUO_LT_UPDATE,
+    LUO_LT_N
+};
 enum { LUO_ROLE_CALIBRATION, LUO_ROLE_VALIDATION };
 
 extern const luo_table luo_table_events, luo_table_causes, luo_table_op_times,
-    luo_table_collective_times, luo_table_p2p_times, luo_table_rates, luo_table_suite;
+    luo_table_collective_times, luo_table_p2p_times, luo_table_rates, luo_table_suite,
+    luo_table_layer_times;
 
 /* Every table: known by its header. */
 const luo_table *luo_tables(int *n);

@@ -56,6 +56,20 @@ typedef struct luo_suite_fabric {
  * at the 92.5 GB/s a node that were measured there. Of fabrics that are not known: 8 NICs, of 50
  * GB/s from H100 on and of 25 GB/s before. */
 luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *r);
+/* Bytes/s of a node of these GPUs, where nodes of one site differ ("eth-1g-25g"); else as above. */
+double luo_suite_node_rate(const luo_suite_row *r, const luo_suite_gpu *gpu);
+
+/* Measured layers of networks (conventions: `layer_times`): the embedding is layer 0, the head the
+ * last one; communication of the tensor group is in the seconds. */
+typedef struct luo_layer_time {
+    const char *model, *gpu; /* as the table calls them */
+    int32_t sequences, tp, layer;
+    double forward_s, backward_s, update_s;
+} luo_layer_time;
+typedef struct luo_layer_times {
+    luo_layer_time *at;
+    int32_t n, cap;
+} luo_layer_times;
 
 /* What cases share; the constants in it may be changed between two predictions. */
 typedef struct luo_suite_kit {
@@ -63,6 +77,7 @@ typedef struct luo_suite_kit {
      * fp8) included; the stack of a row's system. NULL: there is none, err says so. */
     luo_profile *(*profile)(void *ctx, const luo_suite_row *row, const char *name, luo_err *err);
     luo_stack *(*stack)(void *ctx, const luo_suite_row *row, luo_err *err);
+    const luo_layer_times *layers; /* for rows of several GPU types; NULL: none at hand */
     void *ctx;
 } luo_suite_kit;
 
@@ -70,7 +85,8 @@ typedef struct luo_case {
     const luo_suite_row *row;
     luo_model model;
     luo_cluster *cluster;
-    luo_profile *profile; /* of the only group */
+    luo_profile *profile; /* of the only group; of the first, where GPU types differ */
+    double peak_flops;    /* of all GPUs */
     luo_stack *stack;
     luo_dtype dtype;
     int32_t micro_batch_sequences, micro_batches;

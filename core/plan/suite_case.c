@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/plan/grid.h"
-#include "core/plan/suite.h"
+#include "core/plan/suite_in.h"
 
 bool luo_suite_excluded(const luo_suite_row *r)
 {
@@ -17,9 +17,8 @@ int32_t luo_suite_nodes(const luo_suite_row *r)
     return (r->gpus + r->gpus_per_node - 1) / r->gpus_per_node;
 }
 
-static luo_status refuse(const luo_suite_row *r, luo_status st, luo_err *err, const char *fmt, ...)
-    LUO_PRINTF(4, 5);
-static luo_status refuse(const luo_suite_row *r, luo_status st, luo_err *err, const char *fmt, ...)
+luo_status suite_refuse(const luo_suite_row *r, luo_status st, luo_err *err, const char *fmt,
+                        ...)
 {
     char text[512];
     va_list ap;
@@ -121,8 +120,8 @@ static luo_status listed_layers(luo_case *c, luo_err *err)
         char *end;
         c->layers[s] = strtoll(at, &end, 10);
         if (end == at || c->layers[s] < 0 || *end != (s + 1 < r->pp ? '/' : 0))
-            return refuse(r, LUO_EINPUT, err, "`layers_per_stage` is `%s`; %d numbers joined by / "
-                          "are expected.", r->layers_per_stage, (int)r->pp);
+            return suite_refuse(r, LUO_EINPUT, err, "`layers_per_stage` is `%s`; %d numbers joined "
+                                "by / are expected.", r->layers_per_stage, (int)r->pp);
         sum += c->layers[s];
         at = end + 1;
     }
@@ -130,8 +129,8 @@ static luo_status listed_layers(luo_case *c, luo_err *err)
         c->layers[0]--;
         c->layers[r->pp - 1]--;
     } else if (sum != r->layers) {
-        return refuse(r, LUO_EINPUT, err, "`layers_per_stage` adds up to %lld; %lld or two more "
-                      "are expected.", (long long)sum, (long long)r->layers);
+        return suite_refuse(r, LUO_EINPUT, err, "`layers_per_stage` adds up to %lld; %lld or two "
+                            "more are expected.", (long long)sum, (long long)r->layers);
     }
     return LUO_OK;
 }
@@ -158,49 +157,55 @@ static luo_status deal_batch(luo_case *c, luo_err *err)
     const luo_suite_row *r = c->row;
     const int64_t each = r->gbs / r->dp;
     if (r->gbs % r->dp)
-        return refuse(r, LUO_EINPUT, err, "%lld sequences are not %d equal shares.",
-                      (long long)r->gbs, (int)r->dp);
+        return suite_refuse(r, LUO_EINPUT, err, "%lld sequences are not %d equal shares.",
+                            (long long)r->gbs, (int)r->dp);
     int32_t b = r->mbs;
     if (b == 0) { /* not printed */
         b = r->pp > 1 || each < 4 ? 1 : 4;
         while (each % b) b--;
     }
     if (each % b)
-        return refuse(r, LUO_EINPUT, err, "%lld sequences of a replica are no whole micro-batches "
-                      "of %d.", (long long)each, (int)b);
+        return suite_refuse(r, LUO_EINPUT, err, "%lld sequences of a replica are no whole "
+                            "micro-batches of %d.", (long long)each, (int)b);
     c->micro_batch_sequences = b;
     c->micro_batches = (int32_t)(each / b);
     return LUO_OK;
+}
+
+static bool mixed(const luo_suite_row *r)
+{
+    return strcmp(r->gpu, "mixed") == 0;
 }
 
 static luo_status check_sizes(const luo_suite_row *r, luo_err *err)
 {
     if (r->hidden < 1 || r->heads < 1 || r->layers < 1 || r->vocab < 1 || r->seq < 1 ||
         r->ffn < 1 || r->gbs < 1)
-        return refuse(r, LUO_EINPUT, err, "a size of the network or its batch is not printed; "
-                      "nothing can be predicted without it.");
+        return suite_refuse(r, LUO_EINPUT, err, "a size of the network or its batch is not "
+                            "printed; nothing can be predicted without it.");
     if ((int64_t)r->tp * r->pp * r->dp * r->cp != r->gpus)
-        return refuse(r, LUO_EINPUT, err, "tp %d, pp %d, dp %d and cp %d are not the %d GPUs.",
-                      (int)r->tp, (int)r->pp, (int)r->dp, (int)r->cp, (int)r->gpus);
+        return suite_refuse(r, LUO_EINPUT, err, "tp %d, pp %d, dp %d and cp %d are not the %d "
+                            "GPUs.", (int)r->tp, (int)r->pp, (int)r->dp, (int)r->cp,
+                            (int)r->gpus);
     if (r->vpp > 1 && r->layers % ((int64_t)r->pp * r->vpp))
-        return refuse(r, LUO_EINPUT, err, "%lld layers are no %d equal chunks.",
-                      (long long)r->layers, (int)(r->pp * r->vpp));
+        return suite_refuse(r, LUO_EINPUT, err, "%lld layers are no %d equal chunks.",
+                            (long long)r->layers, (int)(r->pp * r->vpp));
     if (r->experts > 0 || r->mla)
-        return refuse(r, LUO_EUNSUP, err, "experts and latent attention are not scored yet.");
-    if (strcmp(r->gpu, "mixed") == 0)
-        return refuse(r, LUO_EUNSUP, err, "several GPU types in one row are not scored yet.");
+        return suite_refuse(r, LUO_EUNSUP, err, "experts and latent attention are not scored "
+                            "yet.");
     return LUO_OK;
 }
 
-static luo_status assumptions(luo_arena *arena, luo_case *c, luo_err *err)
+static luo_status assumptions(luo_arena *arena, luo_case *c, bool scaled, luo_err *err)
 {
     const luo_suite_row *r = c->row;
-    const bool fabric = luo_suite_nodes(r) > 1 && luo_suite_fabric_of(r).chosen;
+    const bool fabric = luo_suite_nodes(r) > 1 && luo_suite_fabric_of(r).chosen && !mixed(r);
     char batch[64] = "";
     if (r->mbs == 0)
         snprintf(batch, sizeof batch, "micro-batch of %d chosen", (int)c->micro_batch_sequences);
-    c->assumed = luo_arena_printf(arena, "%s%s%s", batch, *batch && fabric ? "; " : "",
-                                  fabric ? "fabric chosen" : "");
+    c->assumed = luo_arena_printf(arena, "%s%s%s%s", batch, *batch && fabric ? "; " : "",
+                                  fabric ? "fabric chosen" : "",
+                                  scaled ? "layer times of another micro-batch, scaled" : "");
     return c->assumed ? LUO_OK : luo_err_nomem(err);
 }
 
@@ -217,25 +222,35 @@ static double measured(const luo_suite_row *r)
     return 0;
 }
 
+/* Cluster and profile of a row of one GPU type. */
+static luo_status of_one_gpu(luo_arena *arena, luo_case *c, const luo_suite_kit *kit, luo_err *err)
+{
+    const luo_suite_row *r = c->row;
+    const luo_suite_gpu *gpu = luo_suite_gpu_of(r->gpu);
+    if (!gpu)
+        return suite_refuse(r, LUO_EINPUT, err, "GPU `%s` has no profile of ours.", r->gpu);
+    c->profile = kit->profile(kit->ctx, r, gpu->profile, err);
+    if (!c->profile) return luo_err_at(err, err->st, r->file, r->line, 1);
+    c->peak_flops = r->gpus * c->profile->peak_flops[c->dtype];
+    return make_cluster(arena, r, gpu, c->profile, &c->cluster, err);
+}
+
 luo_status luo_case_make(luo_arena *arena, const luo_suite_row *r, const luo_suite_kit *kit,
                          luo_case *c, luo_err *err)
 {
+    bool scaled = false;
     LUO_TRY(check_sizes(r, err));
-    const luo_suite_gpu *gpu = luo_suite_gpu_of(r->gpu);
-    if (!gpu) return refuse(r, LUO_EINPUT, err, "GPU `%s` has no profile of ours.", r->gpu);
-    *c = (luo_case){.row = r, .measured_s = measured(r),
-                    .profile = kit->profile(kit->ctx, r, gpu->profile, err)};
-    if (!c->profile) return luo_err_at(err, err->st, r->file, r->line, 1);
-    c->stack = kit->stack(kit->ctx, r, err);
+    *c = (luo_case){.row = r, .measured_s = measured(r), .stack = kit->stack(kit->ctx, r, err)};
     if (!c->stack) return luo_err_at(err, err->st, r->file, r->line, 1);
     c->dtype = strcmp(r->precision, "tf32") == 0 || strcmp(r->precision, "fp32") == 0 ? LUO_F32
                                                                                      : LUO_BF16;
     make_model(r, c->dtype, &c->model);
-    LUO_TRY(make_cluster(arena, r, gpu, c->profile, &c->cluster, err));
     LUO_TRY(place(arena, c, err));
     LUO_TRY(deal_layers(arena, c, err));
     LUO_TRY(deal_batch(c, err));
-    return assumptions(arena, c, err);
+    LUO_TRY(mixed(r) ? luo_case_mixed(arena, c, kit, &scaled, err)
+                     : of_one_gpu(arena, c, kit, err));
+    return assumptions(arena, c, scaled, err);
 }
 
 /* ---- predictions ---- */
@@ -275,7 +290,8 @@ luo_status luo_case_closed(luo_arena *scratch, const luo_case *c, luo_step_cost 
 {
     const luo_suite_row *r = c->row;
     if (r->cp > 1)
-        return refuse(r, LUO_EUNSUP, err, "the closed form knows no context parallelism.");
+        return suite_refuse(r, LUO_EUNSUP, err, "the closed form knows no context "
+                            "parallelism.");
     const luo_cost_ctx ctx = {.cluster = c->cluster, .stack = c->stack, .dtype = c->dtype};
     const luo_step_spec spec = {
         .model = &c->model, .sequence_tokens = r->seq,
@@ -296,5 +312,5 @@ double luo_case_naive(const luo_case *c)
             ? luo_flops_96(r->gbs, r->seq, r->layers, r->hidden, r->vocab)
             : luo_flops_72(r->gbs, r->seq, r->layers, r->hidden, r->vocab);
     const double bubble = (double)(r->pp - 1) / ((double)r->vpp * c->micro_batches);
-    return flops / (r->gpus * c->profile->peak_flops[c->dtype]) * (1 + bubble);
+    return flops / c->peak_flops * (1 + bubble);
 }

@@ -14,6 +14,8 @@ static const luo_suite_gpu gpus[] = {
     {"GH200-96G", "gh200", 450e9},      {"B200-180G-SXM", "b200", 900e9},
     {"V100-16G-SXM", "v100-16", 150e9}, {"V100-32G-SXM", "v100-32", 150e9},
     {"H800-80G-SXM", "h800", 200e9},    {"H20-96G-SXM", "h20", 450e9},
+    {"RTX-3090", "rtx-3090", 49.8e9},   {"Titan-RTX", "titan-rtx", 10.8e9},
+    {"RTX-2080", "rtx-2080", 10.8e9}, /* between two of a node: links of eth-easl/sailor */
 };
 
 const luo_suite_gpu *luo_suite_gpu_of(const char *name)
@@ -61,4 +63,13 @@ luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *r)
     if (read_fabric(r->fabric, &f)) return f;
     const bool old = strncmp(r->gpu, "A100", 4) == 0 || strncmp(r->gpu, "V100", 4) == 0;
     return (luo_suite_fabric){8, old ? 25e9 : 50e9, true};
+}
+
+/* Nodes of unlike GPUs: eth-easl/sailor, links between nodes (accuracy.md 3.2). */
+double luo_suite_node_rate(const luo_suite_row *r, const luo_suite_gpu *gpu)
+{
+    if (strcmp(r->fabric, "eth-1g-25g") == 0)
+        return strcmp(gpu->profile, "rtx-3090") == 0 ? 0.1148e9 : 2.857e9;
+    const luo_suite_fabric f = luo_suite_fabric_of(r);
+    return f.nics * f.nic_bytes_per_s;
 }

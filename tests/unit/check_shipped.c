@@ -45,7 +45,8 @@ static void profile(const char *path, const char *stem)
     luo_read_profile(arena, path, &p, &diags);
     silent(path);
     ck_assert_str_eq(p->name, stem);
-    ck_assert(p->memory_bytes > 0 && p->memory_bytes_per_s > 0 && p->peak_flops[LUO_BF16] > 0);
+    ck_assert(p->memory_bytes > 0 && p->memory_bytes_per_s > 0);
+    ck_assert(p->peak_flops[LUO_BF16] > 0 || p->peak_flops[LUO_F32] > 0); /* RTX: f32 alone */
     ck_assert_int_gt(p->ncurves, 0);
     /* every number of devices in a node has a time, growing with size */
     luo_node_group g = luo_test_group("g", 1, 8, p);
@@ -145,14 +146,14 @@ static void model(const char *path, const char *stem)
 START_TEST(profiles)
 {
     setup();
-    ck_assert_int_ge(each("scenarios/profiles", profile), 10);
+    ck_assert_int_ge(each("scenarios/profiles", profile), 13);
     luo_arena_free(arena);
 }
 END_TEST
 START_TEST(stacks)
 {
     setup();
-    ck_assert_int_eq(each("scenarios/profiles/stacks", stack_file), 13);
+    ck_assert_int_eq(each("scenarios/profiles/stacks", stack_file), 14);
     luo_arena_free(arena);
 }
 END_TEST

@@ -49,7 +49,7 @@ static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
     return s;
 }
 
-static const luo_suite_kit kit = {profile, stack, NULL};
+static const luo_suite_kit kit = {profile, stack, NULL, NULL};
 
 static luo_status make(const char *row, luo_case *c, luo_err *err)
 {
@@ -198,6 +198,102 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* ---- rows of several GPU types ---- */
+
+#define TIMES(gpu, b, x)                                                                           \
+    {"TOY-1", gpu, b, 2, 0, 1e-3 * (x), 0, 0}, {"TOY-1", gpu, b, 2, 1, 2e-2 * (x), 4e-2 * (x), 0}, \
+        {"TOY-1", gpu, b, 2, 2, 3e-2 * (x), 5e-2 * (x), 0},                                        \
+        {"TOY-1", gpu, b, 2, 3, 2e-2 * (x), 2e-2 * (x), 0}
+static luo_layer_time times[] = {TIMES("RTX-3090", 1, 1), TIMES("RTX-3090", 4, 3),
+                                 TIMES("Titan-RTX", 1, 2), TIMES("Titan-RTX", 4, 8),
+                                 {"TOY-1", "RTX-3090", 1, 4, 0, 9, 9, 9},
+                                 {"OTHER", "RTX-3090", 1, 2, 0, 9, 9, 9}};
+static const luo_layer_times table = {times, sizeof times / sizeof *times, 0};
+static const luo_suite_kit kit_mixed = {profile, stack, &table, NULL};
+
+#define MIXED(pp, dp, mbs, recompute, devices)                                                     \
+    "r,cal,x,megatron-deepspeed-sailor-mixed,,mixed,4,2,eth-1g-25g,toy-1m,2,256,4,4,1024,1000,"    \
+    "128,fp32,2," pp ",1," dp ",1," mbs ",8,0," recompute ",0,," devices ",1.5,measured,,,,made,"
+
+static luo_status make_mixed(const char *row, luo_case *c, luo_err *err)
+{
+    luo_suite s;
+    char text[2048];
+    snprintf(text, sizeof text, HEAD "%s\n", row);
+    ck_assert_int_eq(read_text(text, &s), LUO_OK);
+    return luo_case_make(arena, &s.at[0], &kit_mixed, c, err);
+}
+
+/* What the table says of the slower stage (per micro-batch), to which pipelines and transfers only
+ * add: the first stage has the embedding, the last one the head. */
+static const struct {
+    const char *row, *assumed;
+    double busiest, nic[4];
+} mixed[] = {
+    {MIXED("2", "1", "1", "none", "RTX-3090x2:tp2 // Titan-RTXx2:tp2"), "", 0.16 + 0.08,
+     {0.1148e9, 2.857e9}},
+    {MIXED("2", "1", "1", "none", "Titan-RTXx2:tp2//RTX-3090x2:tp2"), "", 0.002 + 0.12,
+     {2.857e9, 0.1148e9}},
+    {MIXED("1", "2", "4", "none", "RTX-3090x2:tp2|Titan-RTXx2:tp2"), "", 8 * 0.181,
+     {0.1148e9, 2.857e9}},
+    {MIXED("1", "2", "2", "none", "RTX-3090x2:tp2|Titan-RTXx2:tp2"),
+     "layer times of another micro-batch, scaled", 2 * 2 * 0.181, {0.1148e9, 2.857e9}},
+};
+
+START_TEST(mixed_rows)
+{
+    luo_case c;
+    luo_err err = {0};
+    luo_plan *plan;
+    luo_plan_finding *found;
+    luo_step_cost cost;
+    int32_t n = 0;
+    ck_assert_msg(make_mixed(mixed[_i].row, &c, &err) == LUO_OK, "%s", err.text);
+    ck_assert_str_eq(c.assumed, mixed[_i].assumed);
+    for (int32_t g = 0; g < c.cluster->ngroups; g++)
+        ck_assert(c.cluster->groups[g].nic_bytes_per_s == mixed[_i].nic[g]);
+    ck_assert_int_eq(luo_case_closed(arena, &c, &cost, &err), LUO_OK);
+    /* The host's floor stands in no proportion to the kernels: some thousandths. */
+    const double busiest = cost.ideal / c.micro_batches;
+    ck_assert_msg(fabs(busiest / mixed[_i].busiest - 1) < 5e-3, "%g", busiest);
+    ck_assert_int_eq(luo_case_plan(arena, &c, &plan, &err), LUO_OK);
+    ck_assert_int_eq(luo_plan_check(arena, plan, &c.model, c.cluster, &found, &n), LUO_OK);
+    ck_assert(c.peak_flops == 2 * (35.6e12 + 16.31e12) && luo_case_naive(&c) > 0);
+    luo_arena_free(arena);
+}
+END_TEST
+
+#define ENTRY(what)                                                                                \
+    "r: `stage_devices` has `" what "`; TYPExCOUNT:tpN is expected, 1 replicas joined by | in "    \
+    "each of 2 stages joined by //."
+static const struct {
+    const char *row, *says;
+    luo_status st;
+} mixed_refused[] = {
+    {MIXED("2", "1", "1", "none", "RTX-3090x2:tp2"), ENTRY(""), LUO_EINPUT},
+    {MIXED("2", "1", "1", "none", "RTX-3090x2:tp2//Titan-RTX"), ENTRY("Titan-RTX"), LUO_EINPUT},
+    {MIXED("2", "1", "1", "none", "RTX-3090x2:tp2|Titan-RTXx2:tp2"), ENTRY(""), LUO_EINPUT},
+    {MIXED("2", "1", "1", "none", "GT-9x2:tp2//Titan-RTXx2:tp2"),
+     "r: GPU `GT-9` has no profile of ours.", LUO_EINPUT},
+    {MIXED("2", "1", "1", "none", "RTX-3090x2:tp1//Titan-RTXx2:tp2"),
+     "r: stages and replicas of unequal tensor groups are not scored yet.", LUO_EUNSUP},
+    {MIXED("2", "1", "1", "full", "RTX-3090x2:tp2//Titan-RTXx2:tp2"),
+     "r: several GPU types with recomputation or context parallelism are not scored.", LUO_EUNSUP},
+    {MIXED("2", "1", "1", "none", "RTX-2080x2:tp2//Titan-RTXx2:tp2"),
+     "r: no layer times of `toy-1m` on `RTX-2080` with tp 2 are at hand; several GPU types in one "
+     "row are scored by these alone.", LUO_EUNSUP},
+};
+
+START_TEST(mixed_refusals)
+{
+    luo_case c;
+    luo_err err = {0};
+    ck_assert_int_eq(make_mixed(mixed_refused[_i].row, &c, &err), mixed_refused[_i].st);
+    ck_assert_str_eq(err.text, mixed_refused[_i].says);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* Every built-in profile and stack reads; the names are those of files. */
 START_TEST(builtins_read)
 {
@@ -226,4 +322,6 @@ LUO_SUITE("plan.suite", LUO_T(defaults),
           LUO_T_N(what_rows_become, LUO_ROWS(cases)),
           LUO_T_N(plans_are_possible, LUO_ROWS(cases)),
           LUO_T_N(refusals, LUO_ROWS(refused)),
+          LUO_T_N(mixed_rows, LUO_ROWS(mixed)),
+          LUO_T_N(mixed_refusals, LUO_ROWS(mixed_refused)),
           LUO_T_N(builtins_read, 2))

@@ -72,7 +72,7 @@ static void measure(bench *b)
 static void make(bench *b, uint64_t seed)
 {
     luo_rng r = luo_rng_stream(seed, "suite");
-    const luo_suite_kit kit = {profile, stack, b};
+    const luo_suite_kit kit = {profile, stack, NULL, b};
     *b = (bench){.arena = luo_arena_new(0)};
     luo_stack_default(&b->stack);
     while (b->n < ROWS) {
