@@ -20,9 +20,7 @@ luo_bucketing luo_bucketing_of(luo_bucketing plan, luo_bucketing stack)
 {
     luo_bucketing b = luo_bucketing_over(plan, stack);
     if (b.lanes == 0) b.lanes = LUO_BUCKET_LANES_DEFAULT;
-    if (b.rule == LUO_BUCKET_UNSAID && !b.has_mib)
-        return (luo_bucketing){LUO_BUCKET_MIB, true, 0, b.lanes};
-    if (b.rule == LUO_BUCKET_UNSAID) b.rule = LUO_BUCKET_MIB;
+    if (b.rule == LUO_BUCKET_UNSAID) b.rule = b.has_mib ? LUO_BUCKET_MIB : LUO_BUCKET_MEGATRON;
     if (!b.has_mib) b.mib = LUO_BUCKET_MIB_DEFAULT;
     return b;
 }

@@ -35,7 +35,7 @@ typedef struct luo_bucketing {
 
 /* What the first leaves unsaid is the second's: rule and mib go together, lanes for themselves. */
 luo_bucketing luo_bucketing_over(luo_bucketing first, luo_bucketing second);
-/* The plan's word, else the stack's, else rule mib with 0, and 2 lanes. bucket_mib alone means rule
+/* The plan's word, else the stack's, else rule megatron and 2 lanes. bucket_mib alone means rule
  * mib. */
 luo_bucketing luo_bucketing_of(luo_bucketing plan, luo_bucketing stack);
 /* Every tensor alone? Pre: b comes from luo_bucketing_of. */

@@ -146,7 +146,7 @@ END_TEST
 START_TEST(who_decides)
 {
     const luo_bucketing none = {0}, ddp = {LUO_BUCKET_DDP, false, 0, 0}, three = {0, true, 3, 0};
-    ck_assert(luo_bucketing_is_off(luo_bucketing_of(none, none)));
+    ck_assert_int_eq(luo_bucketing_of(none, none).rule, LUO_BUCKET_MEGATRON);
     ck_assert_int_eq(luo_bucketing_of(none, none).lanes, 2);
     ck_assert(luo_bucketing_is_off(luo_bucketing_of((luo_bucketing){0, true, 0, 3}, none)));
     ck_assert_int_eq(luo_bucketing_of((luo_bucketing){0, true, 0, 3}, ddp).lanes, 3);
