@@ -217,6 +217,7 @@ typedef struct luo_programs {
     luo_sched_kind schedule;
     uint64_t hash; /* of the text form of the whole set */
     luo_memory_rules memory; /* of the stack; not part of the text */
+    int32_t copies; /* of a weight: context-parallel groups of all pipelines; 0: npipelines */
     const bool *selective;   /* by layer: attention is recomputed; NULL: nowhere. No part of it */
 } luo_programs;
 

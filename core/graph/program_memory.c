@@ -203,7 +203,7 @@ static void cut_evenly(const luo_programs *set, int64_t weights, int64_t states,
 {
     if (!set->memory.flat_gradients || states == 0 || states >= weights) return;
     m->optimizer = (int64_t)((double)m->optimizer / (double)states * (double)weights /
-                             set->npipelines);
+                             (set->copies > 0 ? set->copies : set->npipelines));
 }
 
 static void count_state(const luo_programs *set, const luo_role *r, luo_memory *m)

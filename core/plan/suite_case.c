@@ -255,6 +255,16 @@ luo_status luo_case_make(luo_arena *arena, const luo_suite_row *r, const luo_sui
 
 /* ---- predictions ---- */
 
+/* Rows whose source cut sequences so; the others get a ring. */
+static void exchange_heads(luo_plan *p)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
+            luo_stage *s = (luo_stage *)(uintptr_t)&p->pipelines[i].stages[k]; /* just made */
+            if (s->context_parallel > 1) s->context_kind = LUO_CONTEXT_A2A;
+        }
+}
+
 luo_status luo_case_plan(luo_arena *arena, const luo_case *c, luo_plan **out, luo_err *err)
 {
     const luo_suite_row *r = c->row;
@@ -267,7 +277,9 @@ luo_status luo_case_plan(luo_arena *arena, const luo_case *c, luo_plan **out, lu
                         .sequence_parallel = r->sp && r->tp > 1,
                         .recompute = (luo_recompute)r->recompute, .dev = c->dev,
                         .layers = r->vpp > 1 ? NULL : c->layers};
-    return luo_plan_grid(arena, &g, out, err);
+    LUO_TRY(luo_plan_grid(arena, &g, out, err));
+    if (strstr(r->note, "all-to-all over heads")) exchange_heads(*out);
+    return LUO_OK;
 }
 
 luo_memory_rules luo_case_memory(const luo_case *c)

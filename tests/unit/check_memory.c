@@ -159,6 +159,26 @@ START_TEST(head_by_hand)
 }
 END_TEST
 
+/* In one array the state of a weight is cut over all that have a copy of it, context-parallel
+ * groups included: 4 of these hold what 4 pipelines hold. */
+START_TEST(state_of_context_groups)
+{
+    arena = luo_arena_new(1 << 20);
+    const luo_model m = luo_test_llama(2, 256, 512, 4, 1024);
+    const luo_memory_rules r = {.flat_gradients = true};
+    const shape replicas = {1, 1, 4, 1, 1, 1, 1, 64, LUO_RECOMPUTE_NONE, false, NULL};
+    const shape parts = {4, 1, 1, 1, 1, 1, 1, 64, LUO_RECOMPUTE_NONE, false, NULL};
+    luo_plan *p = plan_of(&parts, &m);
+    ((luo_stage *)&p->pipelines[0].stages[0])->context_parallel = 4;
+    const luo_memory want = memory_of(compile(plan_of(&replicas, &m), &m, &r), 0);
+    const luo_memory got = memory_of(compile(p, &m, &r), 0);
+    ck_assert_int_gt(want.optimizer, 0);
+    ck_assert_int_eq(got.optimizer, want.optimizer);
+    ck_assert_int_eq(got.weights, want.weights);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* ---- planner, check and simulator agree ---- */
 
 static luo_memory_rules random_rules(luo_rng *r)
@@ -433,5 +453,6 @@ START_TEST(measured_rows)
 }
 END_TEST
 
-LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand), LUO_T(closed_form_agrees),
+LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand),
+          LUO_T(state_of_context_groups), LUO_T(closed_form_agrees),
           LUO_T_N(measured_rows, LUO_ROWS(suites)))
