@@ -311,7 +311,7 @@ luo_status luo_case_closed(luo_arena *scratch, const luo_case *c, luo_step_cost 
         .tp = r->tp, .pp = r->pp, .dp = r->dp, .chunks = r->vpp,
         .schedule = r->vpp > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
         .recompute = r->recompute, .zero = r->zero, .sequence_parallel = r->sp && r->tp > 1,
-        .layers = c->layers, .dev = c->dev};
+        .prefetch_depth = LUO_PREFETCH_DEFAULT, .layers = c->layers, .dev = c->dev};
     return luo_cost_step(scratch, &ctx, &spec, out, err);
 }
 
