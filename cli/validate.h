@@ -95,6 +95,15 @@ const char *luo_suite_part(const luo_suite_row *r);
 /* What is asked of the rows that are scored. */
 typedef enum luo_scored_rows { LUO_ROWS_VAL, LUO_ROWS_CAL, LUO_ROWS_CROSS } luo_scored_rows;
 
+/* How far a rate that nobody printed decides: mean |error| of the closed form as it is, with 20 %
+ * less of it, with 20 % more. */
+enum { LUO_SENSES = 3 };
+typedef struct luo_sensitivity {
+    const char *what;
+    int32_t rows; /* that rest on it; 0: none */
+    double mean[3];
+} luo_sensitivity;
+
 typedef struct luo_suite_result { /* of one part of a suite */
     const char *suite;
     luo_errors all;           /* of what is scored */
@@ -105,6 +114,7 @@ typedef struct luo_suite_result { /* of one part of a suite */
     int32_t by_closed;        /* rows scored by the closed form for want of programs */
     int32_t oom, oom_told;    /* rows that ran out of memory; of them said to */
     bool broken[2];           /* a bar: normal, strict */
+    luo_sensitivity sense[LUO_SENSES];
 } luo_suite_result;
 
 typedef struct luo_validation {
@@ -122,6 +132,9 @@ typedef struct luo_validation {
 bool luo_validation_counts(const luo_validation *v, const luo_scored *s);
 /* Fills measured_s, predicted_s, naive_s and the suites. Errors: LUO_ENOMEM. */
 luo_status luo_validation_sum(luo_validation *v, luo_err *err);
+/* Fills sense of the suites, validate_sense.c. Errors: those of luo_case_closed. */
+luo_status luo_validation_sense(luo_validation *v, luo_err *err);
+void luo_sensitivity_print(FILE *out, const char *suite, const luo_sensitivity *s);
 void luo_validation_print(const luo_validation *v);
 void luo_validation_json(const luo_validation *v);
 /* DIR/validate.csv and DIR/plots/predicted.csv. */

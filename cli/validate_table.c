@@ -114,11 +114,17 @@ static void add(pairs *p, double predicted, double measured)
 
 enum { ALL, SIMULATED, CLOSED, NAIVE, MEMORY, KINDS };
 
+/* No case of ours, or no closed form where that alone is asked for. */
+static bool not_said(const luo_validation *v, const luo_scored *s)
+{
+    return !s->c->cluster || (v->closed_only && s->s->closed == LUO_EUNSUP);
+}
+
 static void add_row(const luo_validation *v, const luo_scored *s, pairs *p, luo_suite_result *r)
 {
     const luo_suite_row *row = s->c->row;
     const bool simulated = s->s->simulated == LUO_OK;
-    if (!s->c->cluster) {
+    if (not_said(v, s)) {
         r->outside++;
         return;
     }
@@ -226,12 +232,20 @@ static void print_suite(const luo_validation *v, FILE *out, const luo_suite_resu
 
 static bool is_outside(const luo_validation *v, const luo_scored *s, const char *suite)
 {
-    return !s->c->cluster && same_part(s, suite) && luo_validation_counts(v, s);
+    return not_said(v, s) && same_part(s, suite) && luo_validation_counts(v, s);
+}
+
+/* Without the name of the row before it. */
+static const char *reason_of(const luo_scored *s)
+{
+    const char *id = s->c->row->id, *why = s->c->cluster ? s->s->why : s->c->assumed;
+    const size_t n = strlen(id);
+    return strncmp(why, id, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
 }
 
 static bool same_reason(const luo_scored *a, const luo_scored *b)
 {
-    return strcmp(a->c->assumed, b->c->assumed) == 0;
+    return strcmp(reason_of(a), reason_of(b)) == 0;
 }
 
 /* Rows that are not scored: how many, why, and which, reason by reason. */
@@ -247,7 +261,7 @@ static void print_outside(const luo_validation *v, FILE *out, const char *suite)
             told |= k < i;
         }
         if (told) continue;
-        fprintf(out, "%s: %d rows are not scored: %s\n ", suite, (int)n, v->at[i].c->assumed);
+        fprintf(out, "%s: %d rows are not scored: %s\n ", suite, (int)n, reason_of(&v->at[i]));
         for (int32_t k = i; k < v->n; k++)
             if (is_outside(v, &v->at[k], suite) && same_reason(&v->at[k], &v->at[i]))
                 fprintf(out, " %s", v->at[k].c->row->id);
@@ -326,6 +340,8 @@ void luo_validation_print(const luo_validation *v)
     for (int32_t i = 0; i < v->nsuites; i++) {
         print_outside(v, out, v->suites[i].suite);
         print_missing(out, &v->suites[i]);
+        for (int k = 0; k < LUO_SENSES; k++)
+            luo_sensitivity_print(out, v->suites[i].suite, &v->suites[i].sense[k]);
     }
     for (int32_t i = 0; i < v->nsuites; i++)
         if (v->suites[i].all.n) print_worst(v, out, v->suites[i].suite, 5);

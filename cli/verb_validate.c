@@ -257,7 +257,8 @@ static luo_status predict(job *j, luo_err *err)
     const double start = luo_wall_s();
     LUO_TRY(luo_score_cases(j->cli, j->cases, j->v.n, j->v.closed_only, j->scores, err));
     j->v.elapsed_s = luo_wall_s() - start;
-    return luo_validation_sum(&j->v, err);
+    LUO_TRY(luo_validation_sum(&j->v, err));
+    return luo_validation_sense(&j->v, err);
 }
 
 static luo_status write_all(job *j, const char *dir, luo_err *err)

@@ -34,6 +34,11 @@ mkdir -p "$tmp/moe/suites"
     >"$tmp/moe/suites/vtrain.csv"
 expect 0 "1 rows are not scored: experts and latent attention are not scored yet." all --data "$tmp/moe" --closed
 expect 0 "  syn-moe" all --data "$tmp/moe" --closed
+# What nobody printed is told with what it decides.
+mkdir -p "$tmp/nics/suites"
+sed -n '2p;/^syn-1/{s/,cal,/,val,/; s/,8,8,ib-hdr200x8,/,16,8,not-known,/; s/,fp16,1,1,1,8,1,2,/,fp16,1,1,1,16,1,2,/;p}' \
+    $made/suites/synthetic.csv >"$tmp/nics/suites/synthetic.csv"
+expect 0 "the rate of the NICs is an assumption of 1 rows" synthetic --data "$tmp/nics" --closed
 # The files: two runs are equal byte for byte, and the tables are whole.
 n=$((n + 1))
 for k in 1 2; do "$LUOSHU" validate synthetic --data $made --out "$tmp/v$k" >/dev/null 2>&1; done

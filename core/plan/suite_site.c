@@ -60,7 +60,10 @@ luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *r)
         if (f.nics) f.nic_bytes_per_s = sites[i].node_bytes_per_s / f.nics;
         return f;
     }
-    if (read_fabric(r->fabric, &f)) return f;
+    if (read_fabric(r->fabric, &f)) {
+        f.chosen = strncmp(r->fabric, "opa-", 4) == 0; /* the links are told, not their rate */
+        return f;
+    }
     const bool old = strncmp(r->gpu, "A100", 4) == 0 || strncmp(r->gpu, "V100", 4) == 0;
     return (luo_suite_fabric){8, old ? 25e9 : 50e9, true};
 }
