@@ -153,7 +153,7 @@ put malleus-70b-one.step "$(pick "$out/settings.csv" slowed_ratio 'v["setting"] 
 cat >"$tmp/items" <<'END'
 step of plan 1 on 32 H20 + 16 H800|hspmd-case-01.published|s|hspmd-case-01.published|NICs, PCIe, memory of H800
 a uniform plan / plan 1|hspmd-case-01.uniform|ratio|hspmd-case-01.megatron|theirs Megatron, ours the best uniform plan
-DeepSpeed / plan 1||ratio|hspmd-case-01.deepspeed|not comparable: ZeRO-3 is not simulated
+DeepSpeed / plan 1||ratio|hspmd-case-01.deepspeed|not comparable: their ZeRO-3 plan is not published
 HexiScale / plan 1||ratio|hspmd-case-01.hexiscale|not comparable: not built
 plan of `malleus` / plan 1|hspmd-case-01.malleus|ratio||
 cases 1 to 10: uniform / published plan|hspmd-case-01.uniform hspmd-case-02.uniform hspmd-case-03.uniform hspmd-case-04.uniform hspmd-case-05.uniform hspmd-case-06.uniform hspmd-case-07.uniform hspmd-case-08.uniform hspmd-case-09.uniform hspmd-case-10.uniform|ratio|hspmd-mixed.best|theirs: the best of their cases
