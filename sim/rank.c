@@ -313,17 +313,39 @@ static luo_status await_blocking(luo_rank *r, double *ready)
     return LUO_OK;
 }
 
-/* Without dp_overlap gradients wait for the last backward of the device, and the first forward for
- * all weights. */
+static bool is_in_task(const luo_instr *in)
+{
+    return in->phase == LUO_PHASE_F || in->phase == LUO_PHASE_B;
+}
+
+/* What ZeRO-2 and 3 gather and scatter inside the tasks. */
+static bool is_shard_call(const luo_instr *in)
+{
+    return in->stream == LUO_STREAM_DP && is_in_task(in);
+}
+
+static luo_status await_shard_calls(luo_rank *r, double *ready)
+{
+    for (int32_t l = 0; l < LUO_LANES; l++) {
+        if (r->shard[l]) LUO_TRY(await_cell(r, r->shard[l], &r->shard_s));
+        r->shard[l] = NULL;
+    }
+    *ready = later(*ready, r->shard_s);
+    return LUO_OK;
+}
+
+/* Without dp_overlap gradients wait for the last backward of the device, the first forward for all
+ * weights, and what ZeRO-2 and 3 do inside a task takes turns with its computation. */
 static luo_status await_phase(luo_rank *r, const luo_issue *issue, double *ready)
 {
     const luo_instr *in = issue->instr;
     sim_job *tail = r->tail[LUO_STREAM_COMPUTE];
     if (r->step->net->config->stack->dp_overlap > 0) return LUO_OK;
-    if (in->stream == LUO_STREAM_DP && in->phase == LUO_PHASE_POST) {
+    if (in->stream == LUO_STREAM_DP && (in->phase == LUO_PHASE_POST || is_in_task(in))) {
         if (tail) LUO_TRY(await_cell(r, tail->cell, ready));
         *ready = later(*ready, compute_clock(r));
     }
+    if (in->stream == LUO_STREAM_COMPUTE && is_in_task(in)) LUO_TRY(await_shard_calls(r, ready));
     if (r->gathered || in->stream != LUO_STREAM_COMPUTE || in->phase != LUO_PHASE_F) return LUO_OK;
     r->gathered = true;
     for (int32_t l = 0; l < LUO_LANES; l++)
@@ -347,6 +369,7 @@ static luo_status submit_here(luo_rank *r, const luo_issue *issue, const sim_op 
     if (r->tail[op->fifo]) LUO_TRY(await_cell(r, r->tail[op->fifo]->cell, &ready));
     LUO_TRY(sim_work_here(r, issue->task, issue->instr, op, ready, &end));
     if (gathers(r, issue->instr, op)) r->gather_s = later(r->gather_s, end);
+    if (is_shard_call(issue->instr)) r->shard_s = later(r->shard_s, end);
     memcpy(ticket, &end, sizeof end);
     return LUO_OK;
 }
@@ -364,6 +387,7 @@ static luo_status submit_job(luo_rank *r, const luo_issue *issue, const sim_op *
         op->what == SIM_MAIL && r->lane->cross[op->cross].nout > 0)
         r->blocking[issue->instr->phase == LUO_PHASE_B] = cell;
     if (gathers(r, issue->instr, op)) r->gather[op->fifo] = cell;
+    if (is_shard_call(issue->instr)) r->shard[op->fifo] = cell;
     *ticket = SIM_PENDING + (int64_t)(uintptr_t)cell;
     return LUO_OK;
 }

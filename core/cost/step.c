@@ -135,8 +135,15 @@ static luo_status fsdp(const stepper *w, int32_t stage, const units *u, double *
                                (int64_t)(params * luo_stack_grad_bytes(w->ctx->stack)), 0,
                                &scatter[i], w->err));
     }
-    luo_fsdp r;
-    luo_cost_fsdp((int32_t)u->n, u->forward, u->backward, gather, scatter, s->prefetch_depth, &r);
+    luo_fsdp r = {0, 0};
+    if (w->ctx->stack->dp_overlap > 0)
+        luo_cost_fsdp((int32_t)u->n, u->forward, u->backward, gather, scatter, s->prefetch_depth,
+                      &r);
+    else /* one after another */
+        for (int64_t i = 0; i < u->n; i++) {
+            r.forward_end += gather[i] + u->forward[i];
+            r.end += 2 * gather[i] + u->forward[i] + u->backward[i] + scatter[i];
+        }
     *f = r.forward_end;
     *b = r.end - r.forward_end;
     return LUO_OK;

@@ -282,6 +282,23 @@ START_TEST(each_key_of_a_stack_acts)
 }
 END_TEST
 
+/* ZeRO-3 without overlap: gathers, computation and scatters take turns. */
+START_TEST(without_overlap_shards_take_turns)
+{
+    shape x;
+    keys_plan(&x);
+    x.zero = 3;
+    x.bucket.rule = LUO_BUCKET_UNIT;
+    const double was = simulate(&x, compile(&x));
+    x.stack.dp_overlap = 0;
+    const double now = simulate(&x, compile(&x)), now_closed = closed(&x).step;
+    ck_assert_msg(now > 1.01 * was, "%.9f s, with overlap %.9f s", now, was);
+    ck_assert_msg(fabs(now / now_closed - 1) < AGREE, "%.9f s simulated, %.9f s closed", now,
+                  now_closed);
+    luo_arena_free(x.arena);
+}
+END_TEST
+
 /* precision tf32 is of f32; elsewhere it is refused. */
 START_TEST(tf32_is_for_f32)
 {
@@ -308,4 +325,5 @@ START_TEST(tf32_is_for_f32)
 END_TEST
 
 LUO_SUITE("diff.sim_closed", LUO_T(the_simulator_and_the_closed_form_agree),
-          LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)), LUO_T(tf32_is_for_f32))
+          LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)), LUO_T(tf32_is_for_f32),
+          LUO_T(without_overlap_shards_take_turns))
