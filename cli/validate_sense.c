@@ -24,7 +24,7 @@ static bool assumed_value(const luo_profile *p, const char *name)
 
 static bool rests_on(const luo_case *c, sense what)
 {
-    if (!c->cluster || !(c->measured_s > 0)) return false;
+    if (!c->cluster || !c->profile || !(c->measured_s > 0)) return false;
     if (strcmp(c->row->gpu, "mixed") == 0) return false; /* goes by times of layers and links */
     if (what == SENSE_MEMORY) return assumed_value(c->profile, "memory_gbytes_per_s");
     if (what == SENSE_PEAK) return assumed_value(c->profile, "peak_");

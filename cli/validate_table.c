@@ -271,7 +271,7 @@ static void print_outside(const luo_validation *v, FILE *out, const char *suite)
 
 static void print_missing(FILE *out, const luo_suite_result *r)
 {
-    if (r->by_closed)
+    if (r->by_closed && strcmp(r->suite, "collectives") != 0)
         fprintf(out, "%s: %d of %d rows have no program and are scored by the closed form.\n",
                 r->suite, (int)r->by_closed, (int)r->all.n);
     if (r->missing)
@@ -287,6 +287,39 @@ static void print_missing(FILE *out, const luo_suite_result *r)
                 (int)r->oom_told, (int)r->oom);
 }
 
+/* Times of collectives reach over many powers of ten: their errors are factors. NULL: all files. */
+static void print_factors(const luo_validation *v, FILE *out, const char *file)
+{
+    double sum = 0, worst = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < v->n; i++) {
+        const luo_scored *s = &v->at[i];
+        if (!same_part(s, "collectives") || !luo_validation_counts(v, s)) continue;
+        if (!(s->predicted_s > 0) || !(s->measured_s > 0)) continue;
+        if (file && strcmp(s->c->row->source, file) != 0) continue;
+        const double e = fabs(log(s->predicted_s / s->measured_s));
+        sum += e;
+        worst = fmax(worst, e);
+        n++;
+    }
+    if (n)
+        fprintf(out, "collectives, %s: %d rows, geometric mean of the errors %.1f %%, the largest "
+                "%.2f times\n", file ? file : "all", (int)n, 100 * (exp(sum / n) - 1), exp(worst));
+}
+
+static void print_collectives(const luo_validation *v, FILE *out)
+{
+    const char *before = NULL; /* rows of a file follow each other */
+    for (int32_t i = 0; i < v->n; i++) {
+        const luo_scored *s = &v->at[i];
+        if (!same_part(s, "collectives")) continue;
+        if (!before) print_factors(v, out, NULL);
+        if (!before || strcmp(before, s->c->row->source) != 0)
+            print_factors(v, out, s->c->row->source);
+        before = s->c->row->source;
+    }
+}
+
 static double off(const luo_scored *s)
 {
     return s->predicted_s > 0 && s->measured_s > 0 ? fabs(s->predicted_s / s->measured_s - 1) : -1;
@@ -298,7 +331,9 @@ static void print_row(const luo_validation *v, FILE *out, const luo_scored *s)
     const luo_step_cost *c = &s->s->cost;
     fprintf(out, "  %-22s measured %.4g s, predicted %.4g s (%+.1f %%)", s->c->row->id,
             s->measured_s, s->predicted_s, 100 * (s->predicted_s / s->measured_s - 1));
-    if (!v->closed_only && s->s->simulated == LUO_OK)
+    if (s->c->row->layers == 0) /* a collective by itself */
+        fputc('\n', out);
+    else if (!v->closed_only && s->s->simulated == LUO_OK)
         fprintf(out, ": compute %.4g, recompute %.4g, tp %.4g, pp %.4g, dp %.4g, bubble %.4g\n",
                 p->compute_s, p->recompute_s, p->tp_s, p->pp_s, p->dp_s, p->bubble_s);
     else
@@ -343,6 +378,7 @@ void luo_validation_print(const luo_validation *v)
         for (int k = 0; k < LUO_SENSES; k++)
             luo_sensitivity_print(out, v->suites[i].suite, &v->suites[i].sense[k]);
     }
+    print_collectives(v, out);
     for (int32_t i = 0; i < v->nsuites; i++)
         if (v->suites[i].all.n) print_worst(v, out, v->suites[i].suite, 5);
     fprintf(out, "%d rows in %.1f s\n", (int)v->n, v->elapsed_s);

@@ -6,7 +6,7 @@
 
 #include "cli/finish.h"
 #include "cli/progress.h"
-#include "cli/validate.h"
+#include "cli/validate_collectives.h"
 #include "core/io/files.h"
 #include "core/io/resultset.h"
 
@@ -20,6 +20,7 @@ typedef struct job {
     luo_score *scores;
     luo_validation v;
     int folds; /* --cross; 0: none */
+    luo_collectives nccl;
 } job;
 
 static int by_name(const void *a, const void *b)
@@ -75,12 +76,19 @@ static bool file_of(const char *want, const char *file)
            (strncmp(want, file, n) == 0 && (want[n] == 0 || want[n] == '-'));
 }
 
+/* Rows of tables in DIR/micro, not in DIR/suites. */
+static bool only_collectives(const job *j)
+{
+    return strcmp(j->want, "collectives") == 0;
+}
+
 static luo_status read_files(job *j, luo_err *err)
 {
     const char *dir = luo_arena_printf(j->cli->arena, "%s/suites", j->data), **names = NULL;
     luo_str all = {0};
     int32_t n = 0, read = 0;
     if (!dir) return luo_err_nomem(err);
+    if (only_collectives(j)) return LUO_OK;
     LUO_TRY(list_suites(j, dir, &names, &n, err));
     for (int32_t i = 0; i < n; i++) {
         luo_str_addf(&all, " %.*s", (int)strlen(names[i]) - 4, names[i]);
@@ -202,11 +210,22 @@ static luo_status cross_cases(job *j, luo_err *err)
     return LUO_OK;
 }
 
+/* They are predicted already, and come behind the steps. */
+static void take_collectives(job *j)
+{
+    for (int32_t i = 0; i < j->nccl.n; i++)
+        if (j->nccl.cases[i].row->split != LUO_SPLIT_DROP)
+            j->v.at[j->v.n++] = (luo_scored){.c = &j->nccl.cases[i], .s = &j->nccl.scores[i],
+                                             .suite = "collectives", .fold = j->nccl.fold[i]};
+}
+
 static luo_status make_all(job *j, luo_err *err)
 {
-    j->cases = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
-    j->scores = LUO_NEW_N(j->cli->arena, luo_score, j->rows.n);
-    j->v.at = LUO_NEW_N(j->cli->arena, luo_scored, j->rows.n);
+    if (strcmp(j->want, "all") == 0 || only_collectives(j))
+        LUO_TRY(luo_collectives_read(j->cli, j->data, j->folds, &j->nccl, err));
+    j->cases = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n + 1);
+    j->scores = LUO_NEW_N(j->cli->arena, luo_score, j->rows.n + 1);
+    j->v.at = LUO_NEW_N(j->cli->arena, luo_scored, j->rows.n + j->nccl.n + 1);
     if (!j->cases || !j->scores || !j->v.at) return luo_err_nomem(err);
     return j->folds ? cross_cases(j, err) : make_cases(j, err);
 }
@@ -215,13 +234,18 @@ static luo_status check_rows(const job *j, luo_err *err)
 {
     for (int32_t i = 0; i < j->v.n; i++)
         if (luo_validation_counts(&j->v, &j->v.at[i])) return LUO_OK;
-    if (j->v.n == 0)
+    for (int32_t i = 0; i < j->nccl.n; i++)
+        if (j->nccl.cases[i].row->split ==
+            (j->v.rows == LUO_ROWS_VAL ? LUO_SPLIT_VAL : LUO_SPLIT_CAL))
+            return LUO_OK;
+    if (j->v.n == 0 && j->nccl.n == 0)
         return luo_err_set(err, LUO_EINPUT, "there is no row of `%s`; nothing can be predicted.",
                            j->want);
     if (j->v.rows != LUO_ROWS_VAL)
         return luo_err_set(err, LUO_EINPUT, "there is no calibration row of `%s`.", j->want);
     return luo_err_set(err, LUO_EINPUT, "%s holds calibration rows only; there is nothing to "
-                       "validate.", strcmp(j->want, "all") == 0 ? j->data : j->rows.at[0].file);
+                       "validate.", j->rows.n == 0 || strcmp(j->want, "all") == 0 ? j->data
+                                                                     : j->rows.at[0].file);
 }
 
 /* ---- the verb ---- */
@@ -257,6 +281,7 @@ static luo_status predict(job *j, luo_err *err)
     const double start = luo_wall_s();
     LUO_TRY(luo_score_cases(j->cli, j->cases, j->v.n, j->v.closed_only, j->scores, err));
     j->v.elapsed_s = luo_wall_s() - start;
+    take_collectives(j);
     LUO_TRY(luo_validation_sum(&j->v, err));
     return luo_validation_sense(&j->v, err);
 }

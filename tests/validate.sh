@@ -39,6 +39,24 @@ mkdir -p "$tmp/nics/suites"
 sed -n '2p;/^syn-1/{s/,cal,/,val,/; s/,8,8,ib-hdr200x8,/,16,8,not-known,/; s/,fp16,1,1,1,8,1,2,/,fp16,1,1,1,16,1,2,/;p}' \
     $made/suites/synthetic.csv >"$tmp/nics/suites/synthetic.csv"
 expect 0 "the rate of the NICs is an assumption of 1 rows" synthetic --data "$tmp/nics" --closed
+# Collectives: a table of one bandwidth is told by any part of it, but for its least size, which is
+# held to take what the next one takes: twice as long, 2^(1/8) in the mean. A wrong row shows; rows
+# of text are left out; validation rows go by the profile that ships.
+mkdir -p "$tmp/nccl/micro"
+table() { echo "gpu_fabric,nodes,gpus,op,algo,bytes,busbw_GBps,algbw_GBps,source,note$1"
+    for k in 20 21 22 23 24 25 26 27; do echo "H200 8x NVLink4,1,8,all_reduce,default,$((1 << k)),$2,,made up,$3"; done
+    echo "H200 8x NVLink4,1,8,all_reduce,default,large,400,,made up,$3"; }
+table "" 400.0 "" >"$tmp/nccl/micro/nccl_busbw.csv"
+expect 0 "collectives, nccl_busbw: 8 rows, geometric mean of the errors 9.1 %, the largest 2.00 times" \
+    collectives --data "$tmp/nccl" --cross 4
+sed -i '5s/400.0/100.0/' "$tmp/nccl/micro/nccl_busbw.csv"
+expect 0 "the largest 4.00 times" collectives --data "$tmp/nccl" --cross 8
+expect 3 "holds calibration rows only" collectives --data "$tmp/nccl"
+table ,split 10.00 ,val >"$tmp/nccl/micro/nccl_busbw.csv"
+expect 1 "collectives             8" collectives --data "$tmp/nccl"
+printf 'gpu,gpus,op,bytes,time_out_of_place_ns,time_in_place_ns\nX1,4,all_reduce,1000000,15000,1\n' \
+    >"$tmp/nccl/micro/vtrain_allreduce_a100.csv"
+expect 0 "  X1-all_reduce-4-1000000" collectives --data "$tmp/nccl" --rows cal
 # The files: two runs are equal byte for byte, and the tables are whole.
 n=$((n + 1))
 for k in 1 2; do "$LUOSHU" validate synthetic --data $made --out "$tmp/v$k" >/dev/null 2>&1; done

@@ -318,7 +318,7 @@ luo_status luo_case_closed(luo_arena *scratch, const luo_case *c, luo_step_cost 
 double luo_case_naive(const luo_case *c)
 {
     const luo_suite_row *r = c->row;
-    if (!c->cluster) return 0;
+    if (!c->cluster || !(c->peak_flops > 0)) return 0;
     const double flops =
         r->recompute == LUO_RECOMPUTE_FULL
             ? luo_flops_96(r->gbs, r->seq, r->layers, r->hidden, r->vocab)
