@@ -47,6 +47,19 @@ static int32_t completion(const maker *m, int32_t o)
     return last;
 }
 
+/* Communication steps of a Reshard before step n. */
+static int32_t levels_before(const spec_move *v, int32_t n)
+{
+    int32_t levels = 0;
+    for (int32_t k = 0; k < n; k++)
+        for (int32_t i = 0; i < v->step[k].first[v->step[k].n]; i++)
+            if (v->step[k].item[i].kind != LUO_INSTR_LOCAL) {
+                levels++;
+                break;
+            }
+    return levels;
+}
+
 static void look_at(maker *m, int32_t o)
 {
     const spec *s = m->s;
@@ -59,7 +72,7 @@ static void look_at(maker *m, int32_t o)
         if (m->level[x] > level) level = m->level[x];
     }
     if (op->phase == LUO_PHASE_POST && op->kind == LUO_OP_RESHARD)
-        level += spec_move_of(s, o, 0)->nsteps;
+        level += levels_before(spec_move_of(s, o, 0), spec_move_of(s, o, 0)->nsteps);
     const bool grad = (op->phase == LUO_PHASE_B || op->phase == LUO_PHASE_POST) && !sums;
     const int32_t ready = grad ? completion(m, o) : -1;
     for (int32_t i = 0; i < op->nout; i++) {
@@ -97,13 +110,24 @@ static bool is_weight(const spec *s, int32_t o)
     return s->duty[o] == SPEC_GATHER || s->g->op[o].phase == LUO_PHASE_PRE;
 }
 
-/* Only collectives, and nothing that a device copies beside them: inside the tasks pieces and whole
- * tensors lie apart, and only calls bring cells from one to the other. */
-static bool only_calls(const spec_move *v)
+static bool only(const spec_step *t, int kind)
 {
-    for (int32_t k = 0; k < v->nsteps; k++)
-        for (int32_t i = 0; i < v->step[k].first[v->step[k].n]; i++)
-            if (v->step[k].item[i].kind != LUO_INSTR_COLLECTIVE) return false;
+    for (int32_t i = 0; i < t->first[t->n]; i++)
+        if (t->item[i].kind != kind) return false;
+    return true;
+}
+
+/* Only collectives, and nothing that a device copies beside them: inside the tasks pieces and whole
+ * tensors lie apart, and only calls bring cells from one to the other. What a device would copy of
+ * its own gradient before the first of them, that call reads where it lies. */
+static bool only_calls(const spec *s, int32_t o)
+{
+    const spec_move *v = spec_move_of(s, o, 0);
+    int32_t k = 0;
+    while (s->duty[o] == SPEC_SCATTER && k < v->nsteps && only(&v->step[k], LUO_INSTR_LOCAL)) k++;
+    if (k == v->nsteps) return false;
+    for (; k < v->nsteps; k++)
+        if (!only(&v->step[k], LUO_INSTR_COLLECTIVE)) return false;
     return true;
 }
 
@@ -113,7 +137,7 @@ static bool is_candidate(const maker *m, int32_t o)
     const spec *s = m->s;
     const luo_op *op = &s->g->op[o];
     if (op->kind != LUO_OP_RESHARD) return false;
-    if (s->duty[o] != SPEC_NONE) return only_calls(spec_move_of(s, o, 0));
+    if (s->duty[o] != SPEC_NONE) return only_calls(s, o);
     if (!is_once(op) || m->early[op->out[0]]) return false;
     const int32_t from = s->g->tensor[op->in[0]].kind, to = s->g->tensor[op->out[0]].kind;
     const bool grad = from == LUO_TENSOR_GRAD && to == LUO_TENSOR_GRAD;
@@ -208,7 +232,7 @@ static luo_status add_atoms(maker *m, int32_t o)
     for (int32_t k = 0; k < v->nsteps; k++) {
         if (v->step[k].ncalls == 0) continue; /* copies in place */
         atom *a = &m->atom[m->natoms++];
-        *a = (atom){.op = o, .step = k, .level = k};
+        *a = (atom){.op = o, .step = k, .level = levels_before(v, k)};
         a->ready = weight ? s->reader[op->out[0]] : m->ready[op->in[0]];
         if (!weight && op->phase == LUO_PHASE_POST) a->level += m->level[op->in[0]];
         a->item.unit = unit_of(m, a);

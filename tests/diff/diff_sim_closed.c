@@ -20,7 +20,7 @@ typedef struct shape { /* of a random case */
     luo_stack stack;
     luo_bucketing bucket;
     const char *cluster_name, *stack_name;
-    int32_t tp, pp, dp, chunks, micro_batches, micro_batch, zero, recompute;
+    int32_t tp, pp, dp, chunks, micro_batches, micro_batch, zero, depth, recompute;
     int64_t sequence;
     bool sequence_parallel, stages_first;
     luo_sched_kind schedule;
@@ -93,7 +93,8 @@ static void draw_sizes(luo_rng *r, shape *x)
         x->micro_batches = x->pp * (1 + pick(r, 3));
     }
     x->micro_batch = 1 << pick(r, 3);
-    x->zero = pick(r, 2);
+    x->zero = pick(r, 4);
+    x->depth = pick(r, 4);
     x->recompute = pick(r, 3);
     x->sequence_parallel = x->tp > 1 && pick(r, 2);
     x->stages_first = pick(r, 2);
@@ -113,6 +114,7 @@ static void draw(shape *x, uint64_t seed)
     ck_assert_msg(x->cluster, "run from the root of the repository");
     draw_sizes(&r, x);
     draw_model(&r, x);
+    if (x->zero >= 2 && x->pp > 1) x->model.tied_embeddings = false;
     draw_stack(&r, x);
     x->dev = LUO_NEW_N(x->arena, int32_t, x->tp * x->pp * x->dp);
     for (int32_t d = 0; d < x->dp; d++)
@@ -142,6 +144,7 @@ static luo_programs *compile(shape *x)
     plan->schedule = x->schedule;
     plan->chunks = x->chunks;
     plan->bucket = x->bucket;
+    if (x->zero == 3) plan->sharding = (luo_sharding){.has_depth = true, .depth = x->depth};
     const int32_t each = (int32_t)x->model.layers / (x->pp * x->chunks);
     for (int32_t d = 0; d < x->dp; d++)
         for (int32_t s = 0; s < x->pp; s++) {
@@ -179,7 +182,8 @@ static luo_step_cost closed(shape *x)
                                 .micro_batch_sequences = x->micro_batch,
                                 .micro_batches = x->micro_batches, .tp = x->tp, .pp = x->pp,
                                 .dp = x->dp, .chunks = x->chunks, .schedule = x->schedule,
-                                .recompute = x->recompute, .zero = x->zero, .bucket = x->bucket,
+                                .recompute = x->recompute, .zero = x->zero,
+                                .prefetch_depth = x->depth, .bucket = x->bucket,
                                 .sequence_parallel = x->sequence_parallel, .dev = x->dev};
     luo_step_cost cost;
     check(x, luo_cost_step(x->arena, &ctx, &spec, &cost, &x->err));
@@ -189,11 +193,12 @@ static luo_step_cost closed(shape *x)
 static const char *describe(const shape *x)
 {
     return luo_arena_printf(
-        x->arena, "%s %s h%lld L%lld s%lld %s%s tp%d%s pp%d dp%d v%d m%d b%d zero%d rc%d %s %s%g%s",
+        x->arena, "%s %s h%lld L%lld s%lld %s%s tp%d%s pp%d dp%d v%d m%d b%d zero%d/%d rc%d %s %s%g%s",
         x->cluster_name, x->stack_name, (long long)x->model.hidden, (long long)x->model.layers,
         (long long)x->sequence, x->model.family == LUO_FAMILY_GPT ? "gpt" : "llama",
         x->model.tied_embeddings ? " tied" : "", x->tp, x->sequence_parallel ? "sp" : "", x->pp,
-        x->dp, x->chunks, x->micro_batches, x->micro_batch, x->zero, x->recompute,
+        x->dp, x->chunks, x->micro_batches, x->micro_batch, x->zero, x->depth,
+        x->recompute,
         luo_sched_name(x->schedule), luo_bucket_rule_name(x->bucket.rule), x->bucket.mib,
         x->stages_first ? " pp-dp" : " dp-pp");
 }
