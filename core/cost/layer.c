@@ -218,6 +218,7 @@ static bool differs(const luo_cluster *c, const int32_t *dev, int32_t i)
 typedef struct pass {
     double work, comm;
     double at[LUO_LAYER_PARTS], comm_at[LUO_LAYER_PARTS];
+    double due[LUO_LAYER_PARTS], comm_due[LUO_LAYER_PARTS]; /* their outputs' gradients are there */
     int32_t nbeside; /* sums that run beside dW: seconds of both, and what is left of the sum */
     double call[2], dw[2], left[2];
 } pass;
@@ -269,6 +270,8 @@ static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const ta
     pass p = {0};
     for (int i = LUO_LAYER_PARTS - 1; i >= 0; i--) {
         const luo_layer_part part = (luo_layer_part)i;
+        p.due[part] = p.work;
+        p.comm_due[part] = p.comm;
         if (part == LUO_LAYER_QKV || part == LUO_LAYER_UP) {
             sum_beside(stack, g, t, part, &p);
             continue;
@@ -284,29 +287,41 @@ static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const ta
     return p;
 }
 
-/* With the host's floor: seconds of the pass; at[]: when its parts are reached, from `from` on. */
+/* With the host's floor: seconds of the pass; at[], due[]: when its parts are reached, from `from`
+ * on. */
 static double with_host(const luo_stack *stack, const pass *p, double slow, double kernels,
-                        double from, double *at)
+                        double from, double *at, double *due)
 {
     double all = luo_cost_host(stack, p->work * slow + p->comm, kernels);
     const double stretch = p->work > 0 ? (all - p->comm) / p->work : 0;
     for (int32_t i = 0; i < p->nbeside; i++) /* a dW that the host makes longer hides more */
         all -= p->left[i] - fmax(0, p->call[i] - p->dw[i] * stretch);
-    for (int i = 0; i < LUO_LAYER_PARTS; i++)
+    for (int i = 0; i < LUO_LAYER_PARTS; i++) {
         at[i] = fmax(at[i], from + p->at[i] * stretch + p->comm_at[i]);
+        if (due) due[i] = fmax(due[i], from + p->due[i] * stretch + p->comm_due[i]);
+    }
     return all;
 }
 
-static void add_layer(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, int recompute,
-                      const talk *t, double ring, double slow, luo_layer_cost *out)
+static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const luo_layer_gpu *gpu,
+                      int recompute, const talk *t, double ring, double slow, luo_layer_cost *out)
 {
     const double core = recompute == 1 ? gpu->core : 0;
-    const pass f = go_forward(gpu, t, ring), b = go_backward(ctx->stack, gpu, t, ring, core);
-    const double forward = with_host(ctx->stack, &f, slow, gpu->kernels, 0, out->read);
+    const pass f = go_forward(gpu, t, ring);
+    pass b = go_backward(ctx->stack, gpu, t, ring, core);
+    const double forward = with_host(ctx->stack, &f, slow, gpu->kernels, 0, out->read, NULL);
     const double again = recompute == 2 ? forward : 0;
-    const double kernels = gpu->kernels_backward + (core > 0 && ctx->stack->kernels_forward <= 0
-                                                        ? 3 : 0);
-    const double backward = again + with_host(ctx->stack, &b, slow, kernels, again, out->done);
+    const bool counted = ctx->stack->kernels_forward <= 0;
+    const double kernels =
+        gpu->kernels_backward + (counted ? (core > 0 ? 3 : 0) + l->beside_kernels : 0);
+    const double own = b.work;
+    b.work += l->beside;
+    const double both = with_host(ctx->stack, &b, slow, kernels, again, out->done, out->due);
+    const double beside = own > 0 ? (both - b.comm) * l->beside / b.work : 0;
+    const double backward = again + both - beside;
+    out->beside = fmax(out->beside, beside);
+    out->reread = fmax(out->reread, again > 0 ? 0 : t->before);
+    out->renorm = again > 0 ? 0 : out->due[LUO_LAYER_NORM2];
     out->forward = fmax(out->forward, forward);
     out->backward = fmax(out->backward, backward);
     out->forward_comm = fmax(out->forward_comm, f.comm);
@@ -327,7 +342,7 @@ luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, con
         LUO_TRY(luo_cost_layer_gpu(luo_cluster_profile(ctx->cluster, dev[i]), ctx->stack,
                                    ctx->dtype, l, &gpu, err));
         LUO_TRY(ring_comm(ctx, l, dev, gpu.block, &ring, err));
-        add_layer(ctx, &gpu, recompute, &t, ring,
+        add_layer(ctx, l, &gpu, recompute, &t, ring,
                   luo_cluster_base_slowdown(ctx->cluster, dev[i]), out);
     }
     return LUO_OK;
@@ -378,6 +393,7 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *l, cons
         const double rest = alone(ctx, g.y[LUO_LAYER_UP], slow) + alone(ctx, rows[0], slow);
         out->read = fmax(out->read, read);
         out->done = fmax(out->done, done);
+        out->reread = fmax(out->reread, alone(ctx, rows[1], slow));
         out->forward = fmax(out->forward,
                             read + rest + 3 * row * ctx->stack->tp_exposed_factor);
         out->backward = fmax(out->backward, done + left + alone(ctx, norm[1], slow));

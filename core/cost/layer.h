@@ -12,6 +12,9 @@ typedef struct luo_layer_shape {
     bool sequence_parallel;
     /* Sizes on the device when shares are uneven; 0: cd(heads, t), cd(kv_heads, t), cd(ffn, t). */
     int64_t local_heads, local_kv_heads, local_ffn;
+    /* What backward runs beside the layer's own kernels, GPU seconds: pieces of gradients added. */
+    double beside;
+    int32_t beside_kernels;
 } luo_layer_shape;
 
 /* Weights of a layer in the order in which forward reads them; backward completes their gradients
@@ -48,6 +51,9 @@ typedef struct luo_layer_cost {
     double forward_comm, backward_comm; /* exposed part of them */
     double read[LUO_LAYER_PARTS]; /* after the layer's forward began: its weights are needed */
     double done[LUO_LAYER_PARTS]; /* after its backward began: their gradients are complete */
+    double due[LUO_LAYER_PARTS];  /* the same of biases, which need no product */
+    double reread, renorm; /* after its backward began: its matrices, its norms are needed */
+    double beside; /* of the shape, with the host's floor; not in backward */
 } luo_layer_cost;
 /* dev[0..t*c): context-parallel index outermost. The slowest device decides. Forward: two
  * all-reduces of T*h*e over each tensor group (with sequence parallelism all-gather and
@@ -61,6 +67,7 @@ luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *s, con
 typedef struct luo_pair_cost {
     double forward, backward;
     double read, done; /* the matrix is needed, its gradient complete: from the begin of each */
+    double reread;     /* backward needs it */
 } luo_pair_cost;
 /* Head with its norm and loss and the sum of dX over dev; embedding with its all-reduce over dev
  * (4.6), learned positions included. Host floor per kernel. */

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "core/cost/memory.h"
-#include "core/cost/overlap.h"
 #include "core/cost/step_in.h"
 
 /* A form is c*B*s*L*h^2 + (c/6)*B*s^2*L*h + 6*B*s*h*V; 128 bits hold it for any real network. */
@@ -81,7 +80,9 @@ static luo_status layer_list(const stepper *w, int32_t pipeline, int32_t stage, 
     const int64_t first = step_first_layer(w->s, stage), n = step_layers(w->s, stage);
     luo_layer_cost cost = {0};
     for (int64_t i = 0; i < n; i++) {
-        const luo_layer_shape l = shape_of(w->s, first + i);
+        luo_layer_shape l = shape_of(w->s, first + i);
+        LUO_TRY(step_beside(w, stage, &l));
+        w->beside[first + i] = l.beside;
         if (i == 0 || !alike(w->s->model, first + i, first + i - 1))
             LUO_TRY(luo_cost_layer(w->ctx, &l, step_devices(w, pipeline, stage), w->s->recompute,
                                    &cost, w->err));
@@ -101,73 +102,6 @@ static luo_status cost_ends(const stepper *w, int32_t pipeline, int32_t stage,
     *embedding = *head = (luo_pair_cost){0};
     if (stage == 0) LUO_TRY(luo_cost_embedding(w->ctx, &l, dev, embedding, w->err));
     return stage == w->s->pp - 1 ? luo_cost_head(w->ctx, &l, dev, head, w->err) : LUO_OK;
-}
-
-typedef struct units { /* of a stage: embedding, layers, head; as far as it has them */
-    int64_t n;
-    double *forward, *backward, *parameters;
-} units;
-
-static void add_unit(units *u, double forward, double backward, double parameters)
-{
-    u->forward[u->n] = forward;
-    u->backward[u->n] = backward;
-    u->parameters[u->n++] = parameters;
-}
-
-/* ZeRO 3: gathers of weights and scatters of gradients beside the units; f, b: of the stage. */
-static luo_status fsdp(const stepper *w, int32_t stage, const units *u, double *f, double *b)
-{
-    const luo_step_spec *s = w->s;
-    double *gather = LUO_NEW_N(w->scratch, double, 2 * u->n);
-    if (!gather) return luo_err_nomem(w->err);
-    double *scatter = gather + u->n;
-    const int32_t *group = step_replicas(w, stage, 0);
-    const double e = (double)luo_dtype_bytes(w->ctx->dtype);
-    for (int64_t i = 0; i < u->n; i++) {
-        const double params = u->parameters[i];
-        gather[i] = i ? gather[i - 1] : 0;
-        scatter[i] = i ? scatter[i - 1] : 0;
-        if (i > 0 && params == u->parameters[i - 1]) continue;
-        LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AG, group, s->dp, (int64_t)(params * e), 0,
-                               &gather[i], w->err));
-        LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, group, s->dp,
-                               (int64_t)(params * luo_stack_grad_bytes(w->ctx->stack)), 0,
-                               &scatter[i], w->err));
-    }
-    luo_fsdp r = {0, 0};
-    if (w->ctx->stack->dp_overlap > 0)
-        luo_cost_fsdp((int32_t)u->n, u->forward, u->backward, gather, scatter, s->prefetch_depth,
-                      &r);
-    else /* one after another */
-        for (int64_t i = 0; i < u->n; i++) {
-            r.forward_end += gather[i] + u->forward[i];
-            r.end += 2 * gather[i] + u->forward[i] + u->backward[i] + scatter[i];
-        }
-    *f = r.forward_end;
-    *b = r.end - r.forward_end;
-    return LUO_OK;
-}
-
-/* With ZeRO 3 the ends are units like the layers; a tied table travels with the embedding. */
-static luo_status cost_sharded(const stepper *w, int32_t stage, const double *forward,
-                               const double *backward, luo_pair_cost *embedding,
-                               luo_pair_cost *head, double *f, double *b)
-{
-    const luo_step_spec *s = w->s;
-    const int64_t n = step_layers(s, stage), first = step_first_layer(s, stage);
-    const double h = (double)s->model->hidden;
-    const double table = (double)luo_mem_vocab(s->model, s->tp) * h / s->tp;
-    const bool apart = !s->model->tied_embeddings || s->pp > 1;
-    double *room = LUO_NEW_N(w->scratch, double, 3 * (n + 2));
-    if (!room) return luo_err_nomem(w->err);
-    units u = {.forward = room, .backward = room + n + 2, .parameters = room + 2 * (n + 2)};
-    if (stage == 0) add_unit(&u, embedding->forward, embedding->backward, table);
-    for (int64_t i = 0; i < n; i++)
-        add_unit(&u, forward[i], backward[i], luo_mem_layer_parameters(s->model, first + i, s->tp));
-    if (stage == s->pp - 1) add_unit(&u, head->forward, head->backward, h + (apart ? table : 0));
-    *embedding = *head = (luo_pair_cost){0};
-    return fsdp(w, stage, &u, f, b);
 }
 
 /* Seconds of one micro-batch on a stage; chunks share its layers evenly, its ends go to the first
@@ -190,8 +124,6 @@ static luo_status cost_stage(stepper *w, int32_t pipeline, int32_t stage)
     LUO_TRY(cost_ends(w, pipeline, stage, &embedding, &head));
     if (stage == 0) w->embedding = embedding;
     if (stage == s->pp - 1) w->head = head;
-    if (s->zero >= 3 && s->dp > 1)
-        LUO_TRY(cost_sharded(w, stage, forward, backward, &embedding, &head, &f, &b));
     const int32_t first = stage * s->chunks, last = first + s->chunks - 1;
     for (int32_t c = first; c <= last; c++) {
         w->forward[c] = f / s->chunks;
@@ -202,7 +134,7 @@ static luo_status cost_stage(stepper *w, int32_t pipeline, int32_t stage)
     w->forward[last] += head.forward;
     w->backward[last] += head.backward;
     luo_arena_reset(w->scratch, mark);
-    return LUO_OK;
+    return step_make_beats(w, stage);
 }
 
 /* Transfer from stage k to the next; the last link joins stage p-1 to 0 (interleaved). */
@@ -244,6 +176,21 @@ static bool same_as_before(const stepper *w, int32_t d)
     return true;
 }
 
+static void turn(void *stepper_, int32_t stage, const luo_task *t, luo_turn *x)
+{
+    stepper *w = stepper_;
+    step_stage *k = &w->stage[stage];
+    const int32_t at = stage * w->s->chunks + t->chunk;
+    const step_beats *beats = &(t->backward ? k->backward_beats : k->forward_beats)[t->chunk];
+    if (beats->n > 0) {
+        step_play(w, stage, beats, x);
+        return;
+    }
+    x->end = x->start + (t->backward ? w->backward : w->forward)[at];
+    if (!t->backward && t->micro_batch == 0) x->end = step_first(w, stage, t->chunk, x->start);
+    k->worked = x->free = x->end;
+}
+
 static luo_status cost_pipelines(stepper *w, luo_step_cost *out)
 {
     const luo_step_spec *s = w->s;
@@ -254,16 +201,16 @@ static luo_status cost_pipelines(stepper *w, luo_step_cost *out)
             double both = 0;
             LUO_TRY(cost_stage(w, d, k));
             if (s->pp > 1) LUO_TRY(cost_transfer(w, d, k));
+            w->stage[k].lane = w->stage[k].worked = 0;
             for (int32_t c = 0; c < s->chunks; c++)
                 both += w->forward[k * s->chunks + c] + w->backward[k * s->chunks + c];
             ideal = fmax(ideal, both * s->micro_batches);
         }
         if (d == 0) LUO_TRY(step_gather(w));
         const luo_course course = {.kind = s->schedule, .S = s->pp, .m = s->micro_batches,
-                                   .v = s->chunks, .forward = w->forward, .backward = w->backward,
-                                   .transfer = s->pp > 1 ? w->transfer : NULL,
-                                   .blocking = w->ctx->stack->p2p_blocking,
-                                   .first = step_first, .ctx = w, .last = w->last};
+                                   .v = s->chunks, .transfer = s->pp > 1 ? w->transfer : NULL,
+                                   .blocking = w->ctx->stack->p2p_blocking, .turn = turn,
+                                   .ctx = w, .last = w->last};
         LUO_TRY(luo_sched_course(w->scratch, &course, &makespan, w->err));
         LUO_TRY(step_ready(w));
         out->pipeline = fmax(out->pipeline, makespan);
@@ -320,8 +267,9 @@ luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_
                  .transfer = LUO_NEW_N(scratch, double, s->pp),
                  .last = LUO_NEW_N(scratch, double, s->pp * s->chunks),
                  .layer = LUO_NEW_N(scratch, luo_layer_cost, s->model->layers),
+                 .beside = LUO_NEW_N(scratch, double, s->model->layers),
                  .group = LUO_NEW_N(scratch, int32_t, s->dp)};
-    if (!w.forward || !w.backward || !w.transfer || !w.last || !w.layer || !w.group) {
+    if (!w.forward || !w.backward || !w.transfer || !w.last || !w.layer || !w.beside || !w.group) {
         st = luo_err_nomem(err);
         goto out;
     }

@@ -12,6 +12,7 @@ typedef struct luo_step_spec {
     luo_sched_kind schedule;
     int recompute; /* 0 none, 1 selective, 2 full; all layers */
     int32_t zero, prefetch_depth; /* prefetch_depth: of zero 3 */
+    bool keep_weights; /* zero 3: gathered once a step (shard grad-op) */
     bool sequence_parallel;
     luo_bucketing bucket;  /* of the plan; unsaid: the stack's */
     const int64_t *layers; /* per stage, pp of them; NULL: the first layers % pp stages have one
@@ -34,7 +35,8 @@ typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimi
  * another; with ZeRO 1 and 2 reduce-scatters, and the first forward waits for the gathers of the
  * weights it reads (dp_overlap 0: for all). The slowest stage counts. Sequence parallelism sums
  * what every device holds whole over the tensor group first. ZeRO 2 cuts gradients in every
- * micro-batch. ZeRO 3: the units of the stage by luo_cost_fsdp, which replaces this. A tied table
+ * micro-batch, ZeRO 3 gathers the weights in every task as well, unit by unit: beats of
+ * core/cost/step_units.c, which are luo_cost_fsdp where nothing is added up. A tied table
  * on two stages: the head's gradient moves to the first, whose bucket waits for it; the head waits
  * for its copy. Optimizer: slowest stage. Pre: sizes >= 1; interleaved: pp*chunks divides layers,
  * pp divides micro_batches. Errors: E1, E2, E4; LUO_EINPUT of luo_sched_makespan; LUO_ENOMEM. */

@@ -13,8 +13,8 @@ typedef struct pipe {
     size_t per_chunk, per_micro_batch;
     const double *transfer;
     bool blocking;
-    luo_first_fn first;
-    const void *ctx;
+    luo_turn_fn turn;
+    void *ctx;
     const luo_task **order;
     int32_t *done;                   /* tasks of stage s already run */
     double *free;                    /* when stage s is free */
@@ -90,11 +90,13 @@ static bool step(pipe *p, int32_t s)
     const double start = there > p->free[s] ? there : p->free[s];
     const size_t at = ((size_t)s * (size_t)p->v + (size_t)t->chunk) * p->per_chunk +
                       (size_t)t->micro_batch * p->per_micro_batch;
-    double end = start + p->seconds[d][at];
-    if (p->first && !t->backward && t->micro_batch == 0) end = p->first(p->ctx, s, t->chunk, start);
-    if (end > p->latest) p->latest = end;
+    luo_turn x = {.free = p->free[s], .start = start};
+    if (p->turn) p->turn(p->ctx, s, t, &x);
+    else x.free = x.end = start + p->seconds[d][at];
+    if (x.free > p->latest) p->latest = x.free;
     if (t->backward && p->last) p->last[t->chunk * p->S + s] = start;
-    p->free[s] = hand_over(p, s, t, end);
+    p->free[s] = hand_over(p, s, t, x.end);
+    if (x.free > p->free[s]) p->free[s] = x.free;
     p->done[s]++;
     return true;
 }
@@ -152,8 +154,8 @@ luo_status luo_sched_course(luo_arena *scratch, const luo_course *x, double *mak
                             luo_err *err)
 {
     pipe p = {.kind = x->kind, .S = x->S, .m = x->m, .v = x->v,
-              .seconds = {x->forward, x->backward}, .per_chunk = 1, .transfer = x->transfer,
-              .blocking = x->blocking, .first = x->first, .ctx = x->ctx, .last = x->last};
+              .transfer = x->transfer, .blocking = x->blocking, .turn = x->turn, .ctx = x->ctx,
+              .last = x->last};
     LUO_TRY(luo_sched_check(x->kind, x->S, x->m, x->v, err));
     return simulate(scratch, &p, makespan, err);
 }

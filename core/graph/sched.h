@@ -39,18 +39,23 @@ luo_status luo_sched_makespan(luo_arena *scratch, luo_sched_kind kind, int32_t S
                               int32_t v, const double *forward, const double *backward,
                               const double *transfer, bool blocking, double *makespan,
                               luo_err *err);
-/* End of the first micro-batch's forward of stage s, chunk c, that begins at `start`. */
-typedef double (*luo_first_fn)(const void *ctx, int32_t s, int32_t c, double start);
+/* A task on its stage: given when the stage was done with the one before (`free`) and when it may
+ * begin (`start`, its input is there); made: when its result goes on (`end`) and when the stage is
+ * done with it (`free`). */
+typedef struct luo_turn {
+    double free, start, end;
+} luo_turn;
+typedef void (*luo_turn_fn)(void *ctx, int32_t s, const luo_task *t, luo_turn *x);
 typedef struct luo_course {
     luo_sched_kind kind;
     int32_t S, m, v;
-    const double *forward, *backward, *transfer; /* as above */
+    const double *transfer; /* as above */
     bool blocking;
-    luo_first_fn first; /* NULL: as long as the others */
-    const void *ctx;
+    luo_turn_fn turn; /* called for every task, those of a stage in their order */
+    void *ctx;
     double *last; /* [c*S + s]: when the last backward of the chunk begins; NULL: not wanted */
 } luo_course;
-/* The same where the first forward waits for something, and the last backward is of interest. */
+/* The same where a task may wait for something within. */
 luo_status luo_sched_course(luo_arena *scratch, const luo_course *x, double *makespan,
                             luo_err *err);
 /* The same with times that differ per micro-batch i: forward[(s*v + c)*m + i], backward too.

@@ -12,6 +12,10 @@ enum { CASES = 300, DEVICES_MAX = 512 };
 /* Where two stages share a table the head's half of its gradient takes the first place of a lane of
  * the first stage, whose other calls wait for it; the closed form does not see that. */
 #define AGREE_TABLE 0.05
+/* Without dp_overlap the calls of ZeRO-2 and 3 take turns with the computation; between them and the
+ * tensor group's calls the closed form misses some 10 us a layer, which shows in a layer of less than
+ * a millisecond. */
+#define AGREE_TURNS 0.025
 
 typedef struct shape { /* of a random case */
     luo_arena *arena;
@@ -22,7 +26,7 @@ typedef struct shape { /* of a random case */
     const char *cluster_name, *stack_name;
     int32_t tp, pp, dp, chunks, micro_batches, micro_batch, zero, depth, recompute;
     int64_t sequence;
-    bool sequence_parallel, stages_first;
+    bool sequence_parallel, stages_first, keep_weights;
     luo_sched_kind schedule;
     int32_t *dev;
     luo_err err;
@@ -95,6 +99,7 @@ static void draw_sizes(luo_rng *r, shape *x)
     x->micro_batch = 1 << pick(r, 3);
     x->zero = pick(r, 4);
     x->depth = pick(r, 4);
+    x->keep_weights = x->zero == 3 && pick(r, 3) == 0;
     x->recompute = pick(r, 3);
     x->sequence_parallel = x->tp > 1 && pick(r, 2);
     x->stages_first = pick(r, 2);
@@ -145,6 +150,7 @@ static luo_programs *compile(shape *x)
     plan->chunks = x->chunks;
     plan->bucket = x->bucket;
     if (x->zero == 3) plan->sharding = (luo_sharding){.has_depth = true, .depth = x->depth};
+    if (x->keep_weights) plan->sharding = (luo_sharding){.kind = LUO_SHARD_GRAD_OP};
     const int32_t each = (int32_t)x->model.layers / (x->pp * x->chunks);
     for (int32_t d = 0; d < x->dp; d++)
         for (int32_t s = 0; s < x->pp; s++) {
@@ -183,7 +189,8 @@ static luo_step_cost closed(shape *x)
                                 .micro_batches = x->micro_batches, .tp = x->tp, .pp = x->pp,
                                 .dp = x->dp, .chunks = x->chunks, .schedule = x->schedule,
                                 .recompute = x->recompute, .zero = x->zero,
-                                .prefetch_depth = x->depth, .bucket = x->bucket,
+                                .prefetch_depth = x->depth,
+                                .keep_weights = x->keep_weights, .bucket = x->bucket,
                                 .sequence_parallel = x->sequence_parallel, .dev = x->dev};
     luo_step_cost cost;
     check(x, luo_cost_step(x->arena, &ctx, &spec, &cost, &x->err));
@@ -193,12 +200,13 @@ static luo_step_cost closed(shape *x)
 static const char *describe(const shape *x)
 {
     return luo_arena_printf(
-        x->arena, "%s %s h%lld L%lld s%lld %s%s tp%d%s pp%d dp%d v%d m%d b%d zero%d/%d rc%d %s %s%g%s",
+        x->arena, "%s %s h%lld L%lld s%lld %s%s tp%d%s pp%d dp%d v%d m%d b%d "
+        "zero%d/%d%s rc%d %s %s%g%s",
         x->cluster_name, x->stack_name, (long long)x->model.hidden, (long long)x->model.layers,
         (long long)x->sequence, x->model.family == LUO_FAMILY_GPT ? "gpt" : "llama",
         x->model.tied_embeddings ? " tied" : "", x->tp, x->sequence_parallel ? "sp" : "", x->pp,
         x->dp, x->chunks, x->micro_batches, x->micro_batch, x->zero, x->depth,
-        x->recompute,
+        x->keep_weights ? "keep" : "", x->recompute,
         luo_sched_name(x->schedule), luo_bucket_rule_name(x->bucket.rule), x->bucket.mib,
         x->stages_first ? " pp-dp" : " dp-pp");
 }
@@ -218,7 +226,8 @@ START_TEST(the_simulator_and_the_closed_form_agree)
         worst = fmax(worst, fabs(error));
         n++;
         const bool table = x.model.tied_embeddings && x.pp > 1;
-        const bool far = fabs(error) > (table ? AGREE_TABLE : AGREE);
+        const bool turns = x.zero >= 2 && x.tp > 1 && x.stack.dp_overlap <= 0;
+        const bool far = fabs(error) > (table ? AGREE_TABLE : turns ? AGREE_TURNS : AGREE);
         off += far;
         if (far || getenv("LUO_VERBOSE")) {
             printf("seed %llu %+.2f %%: %.6f closed (pipeline %.6f dp %.6f tied %.6f opt %.6f) "
