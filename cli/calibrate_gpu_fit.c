@@ -79,6 +79,19 @@ static luo_status fit_net(luo_gpu_calibration *c, luo_err *err)
     return LUO_OK;
 }
 
+/* Tables of communication alone: the constants are those of --profile. */
+static void keep_known(luo_gpu_calibration *c)
+{
+    const luo_profile *p = c->known;
+    const double value[] = {
+        [LUO_GPU_LAUNCH] = 1e6 * p->launch_s,        [LUO_GPU_GEMM_RATIO] = p->gemm_ratio,
+        [LUO_GPU_GEMM_DEPTH] = p->gemm_depth,        [LUO_GPU_MEMORY_RATIO] = p->memory_ratio,
+        [LUO_GPU_ATTENTION_F] = p->attention_forward_ratio,
+        [LUO_GPU_ATTENTION_B] = p->attention_backward_ratio};
+    memcpy(c->fit.value, value, sizeof value);
+    memcpy(c->fit.peak_flops, p->peak_flops, sizeof p->peak_flops);
+}
+
 luo_status luo_gpu_calibration_fit(luo_gpu_calibration *c, luo_err *err)
 {
     int32_t n = 0;
@@ -93,7 +106,8 @@ luo_status luo_gpu_calibration_fit(luo_gpu_calibration *c, luo_err *err)
     const luo_op_time *rows = calibration_rows(&c->rows, &n);
     const luo_host_row *steps = host_rows(&c->rows, &c->host_rows);
     if (!rows || !steps) return luo_err_nomem(err);
-    LUO_TRY(luo_gpu_fit_rows(&(luo_gpu_rows){rows, n}, &base, c->seed, &c->fit, err));
+    if (c->rows.nops == 0 && c->known) keep_known(c);
+    else LUO_TRY(luo_gpu_fit_rows(&(luo_gpu_rows){rows, n}, &base, c->seed, &c->fit, err));
     c->memory_measured = !(base.memory_bytes_per_s > 0);
     c->memory_bytes_per_s = c->memory_measured ? fastest_stream(&c->rows) : base.memory_bytes_per_s;
     LUO_TRY(fit_net(c, err));

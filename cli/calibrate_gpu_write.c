@@ -51,7 +51,10 @@ static void constants(luo_str *s, const luo_gpu_calibration *c)
              c->fit.rows, c->fit.error);
     for (int i = 0; i < LUO_GPU_PARAMS; i++) {
         const char *name = luo_gpu_param_name((luo_gpu_param)i);
-        if (c->fit.fitted[i])
+        double given;
+        if (!c->fit.fitted[i] && c->known && luo_profile_value(c->known, name, &given))
+            known_value(s, c, name);
+        else if (c->fit.fitted[i])
             value(s, name, c->fit.value[i], "fitted", fitted, c->fit.weak[i]);
         else if (i == LUO_GPU_LAUNCH)
             value(s, name, c->fit.value[i], "measured", "empty kernels in a graph", false);
@@ -71,7 +74,7 @@ static void network(luo_str *s, const luo_gpu_calibration *c)
     char source[160];
     if (c->net_rows == 0) return;
     snprintf(source, sizeof source,
-             "grid over %d collectives of several nodes, mean |ln error| %.3f", c->net_rows,
+             "grid over %d calibration rows, collectives of several nodes, mean |ln error| %.3f", c->net_rows,
              c->net.error);
     value(s, "net_ratio", c->net.net_ratio, "fitted", source, false);
     value(s, "net_half_bytes", c->net.net_half_bytes, "fitted", source, false);

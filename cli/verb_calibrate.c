@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/calibrate_foreign.h"
 #include "cli/calibrate_gpu.h"
 #include "cli/calibrate_suite.h"
 #include "cli/machine.h"
@@ -148,11 +149,22 @@ static luo_status measure(job *j)
 
 /* ---- tables that are there ---- */
 
+/* As the profile names it: by its whole path, unless it was made in the profile's folder. */
+static const char *table_name(job *j, const char *path)
+{
+    char cwd[4096];
+    if (path[0] == '/') return path;
+    return getcwd(cwd, sizeof cwd) ? luo_arena_printf(j->cli->arena, "%s/%s", cwd, path) : NULL;
+}
+
 static luo_status take_table(job *j, luo_calibration *c, const char *path)
 {
     const int32_t ops = c->rows.nops, comm = c->rows.ncomm;
-    char cwd[4096];
-    LUO_TRY(luo_measured_read(j->cli, &c->rows, path));
+    const char *made, *from = path;
+    LUO_TRY(luo_foreign_table(j->cli, j->dir, path, &made));
+    if (made) from = luo_arena_printf(j->cli->arena, "%s/%s", j->dir, made);
+    if (!from) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    LUO_TRY(luo_measured_read(j->cli, &c->rows, from));
     const int kind = c->rows.nops > ops             ? 0
                      : c->rows.ncomm == comm        ? -1
                      : c->rows.comm[comm].coll >= 0 ? 1
@@ -163,12 +175,10 @@ static luo_status take_table(job *j, luo_calibration *c, const char *path)
                              "`%s` and `%s` are of one kind; give one table of each.",
                              c->tables[kind], path);
     c->comm = c->comm || kind > 0;
-    if (path[0] != '/' && !getcwd(cwd, sizeof cwd))
-        return luo_cli_error(j->cli, LUO_EIO,
-                             "the current folder can not be named; use whole paths.");
-    c->tables[kind] = path[0] == '/' ? path : luo_arena_printf(j->cli->arena, "%s/%s", cwd, path);
+    c->tables[kind] = made ? made : table_name(j, path);
     return c->tables[kind] ? LUO_OK
-                           : luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+                           : luo_cli_error(j->cli, LUO_EIO, "the current folder can not be named; "
+                                           "use whole paths.");
 }
 
 /* What only the calibration of GPUs looks at. */
@@ -184,9 +194,11 @@ static luo_status refuse_gpu_options(luo_cli *cli)
     return LUO_OK;
 }
 
-/* Products of GPUs are measured by themselves, those of processors inside of steps. */
-static bool of_gpu(const luo_measured *m)
+/* Products of GPUs are measured by themselves, those of processors inside of steps. Without any, a
+ * profile that is known gets tables of communication. */
+static bool of_gpu(const luo_cli *cli, const luo_measured *m)
 {
+    if (m->nops == 0) return luo_args_has(&cli->args, "profile");
     for (int32_t i = 0; i < m->nops; i++)
         if (strcmp(m->ops[i].row.op, "gemm") == 0) return true;
     return false;
@@ -204,10 +216,11 @@ static luo_status take_tables(job *j, const char *first)
                          .driver = ""};
     LUO_TRY(take_table(j, &c, first));
     for (int i = 0; i < a->nfiles; i++) LUO_TRY(take_table(j, &c, a->files[i]));
-    if (!c.tables[0])
+    if (!c.tables[0] && !(c.tables[1] && luo_args_has(a, "profile")))
         return luo_cli_error(j->cli, LUO_EINPUT,
-                             "no table of op_times is given; a profile needs one.");
-    if (of_gpu(&c.rows)) return luo_calibrate_gpu_tables(j->cli, j->dir, &c.rows, c.tables);
+                             "no table of op_times is given; a profile needs one, or --profile "
+                             "beside collectives.");
+    if (of_gpu(j->cli, &c.rows)) return luo_calibrate_gpu_tables(j->cli, j->dir, &c.rows, c.tables);
     LUO_TRY(refuse_gpu_options(j->cli));
     for (int32_t i = 0; i < c.rows.ncomm; i++)
         if (c.rows.comm[i].devices > c.ranks) c.ranks = c.rows.comm[i].devices;
@@ -285,7 +298,8 @@ static luo_status calibrate(job *j, const char *from, bool cuda)
 {
     luo_cli *cli = j->cli;
     luo_err err = {0};
-    if (from && luo_calibrate_suite_is(cli, from)) return from_suites(j, from);
+    if (from && !luo_foreign_is(cli, from) && luo_calibrate_suite_is(cli, from))
+        return from_suites(j, from);
     LUO_TRY(luo_cli_fail(cli, refuse_suite_options(cli, &err), &err));
     LUO_TRY(luo_cli_fail(cli, find_machine(j, &err), &err));
     luo_jsonw_text(&cli->json, "out", j->dir);

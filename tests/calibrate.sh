@@ -97,6 +97,35 @@ check "options of GPUs with tables of processors" exits 2 '`--cluster` is of GPU
     --cluster "$S/clusters/tiny2.yaml" --from "$tmp/m/op_times-2.csv"
 check "memory is not known" exits 3 'how much memory the GPU has' "$L" calibrate --out "$tmp/g3" --from "$tmp/gpu/op_times.csv"
 
+# Tables of other programs (made up here): what nccl-tests prints, all-reduces in ns, efficiencies of ops.
+{ for r in 0 1 2 3; do echo "#  Rank  $r Group  0 Pid   100$r on     node-$((r / 2)) device  $((r % 2)) [0x0f] GPU"; done
+  printf '#%60s\n#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n' out-of-place
+  for k in 1 2 4 8 16; do echo "     $((k * 1048576))        $((k * 262144))     float     sum      -1    $((30 + k * 10)).00   1   1      0     99.00   1   1      0"; done
+  echo "# Avg bus bandwidth    : 76.0"; } >"$tmp/all_reduce.txt"
+check "what nccl-tests prints" exits 0 "5 rows of" "$L" calibrate --out "$tmp/n1" --profile h100 --cluster "$S/clusters/h20-32.yaml" \
+    --from "$tmp/all_reduce.txt"
+check "its rows" rows "$tmp/n1/collective_times.csv" '^all_reduce,f32,4,2,(1048576,40|2097152,50|4194304,70|16777216,190)\.0000,[0-9.e]+,calibration$' 4
+check "its validation row" rows "$tmp/n1/collective_times.csv" '^all_reduce,f32,4,2,8388608,110\.0000,114\.39,validation$' 1
+check "between nodes" rows "$tmp/n1/profile.yaml" 'name: net_ratio, value: .*fitted' 1
+check "constants of the profile it is for" rows "$tmp/n1/profile.yaml" 'attention_forward_ratio, value: 0.45, source: "accuracy.md 20.5' 1
+check "a good profile" exits 0 "" "$L" check "$tmp/n1/profile.yaml" "$tmp/n1/cluster.yaml"
+cp "$tmp/all_reduce.txt" "$tmp/timed.txt"
+check "which collective" exits 3 'says which collective was timed' "$L" calibrate --out "$tmp/n2" --profile h100 --from "$tmp/timed.txt"
+grep -v Rank "$tmp/all_reduce.txt" >"$tmp/all_gather.txt"
+check "who took part" exits 3 'say who took part' "$L" calibrate --out "$tmp/n3" --profile h100 --from "$tmp/all_gather.txt"
+check "collectives alone, no profile" exits 3 'or --profile beside collectives' "$L" calibrate --out "$tmp/n4" --from "$tmp/all_reduce.txt"
+printf 'gpu,gpus,op,bytes,time_out_of_place_ns,time_in_place_ns\nA,8,all_reduce,1048576,50000,1\nA,8,all_reduce,8388608,90000,1\n' >"$tmp/ns.csv"
+check "all-reduces in ns" exits 0 "2 rows of" "$L" calibrate --out "$tmp/n5" --profile a100-80 --from "$tmp/ns.csv"
+check "in us" rows "$tmp/n5/collective_times.csv" '^all_reduce,f32,8,1,(1048576,50|8388608,90)\.0000,' 2
+{ echo gpu,op,shape,peak_tflops,efficiency
+  for m in 1024 2048 4096 8192; do echo "X,matmul,\"b=1, m=$m, k=4096, n=4096, layout=TN\",1000,0.5"; done
+  echo 'X,group_matmul,"ng=8, M=154, N=3072, K=5120",1000,0.5'
+  echo 'X,sdp_fwd,"batch=1, seq_len=4096, head_num=8, kv_head_num=8, qk_head_dim=128, v_head_dim=128",1000,0.5'
+  echo 'X,sdp_bwd,"batch=1, seq_len=4096, head_num=8, kv_head_num=8, qk_head_dim=192, v_head_dim=128",1000,0.5'; } >"$tmp/eff.csv"
+check "efficiencies of ops" exits 0 "5 rows of $tmp/eff.csv, 2 left out" "$L" calibrate --out "$tmp/n6" --profile b200 --from "$tmp/eff.csv"
+# 2 * 2048 * 4096^2 / 5e14 s; 4 * 8 * 128 * 4096^2 / 5e14 s
+check "their times" rows "$tmp/n6/op_times.csv" '^(gemm,bf16,2048,4096,4096,137\.438953|attention_forward,bf16,4096,8,128,137\.438953),' 2
+
 check "a file without --from" exits 2 'unexpected argument' "$L" calibrate x.csv
 check "no table of times" exits 3 'is no table of op_times' "$L" calibrate --out "$tmp/e1" --from "$S/models/tiny-llama.yaml"
 check "no operations" exits 3 'no table of op_times is given' "$L" calibrate --out "$tmp/e2" --from "$tmp/m/p2p_times-2.csv"
