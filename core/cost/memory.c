@@ -213,6 +213,46 @@ static double dummies(const luo_mem_spec *s, double layer)
     return s->rules && s->rules->dummy_gradients && s->layers > 0 ? e * layer : 0;
 }
 
+/* Parameters of the largest matrix of the stage. */
+static double widest(const luo_mem_spec *s)
+{
+    const luo_model *m = s->model;
+    const double h = (double)m->hidden, q = (double)(m->heads * m->head_dim);
+    const double table = s->embedding || s->head ? table_parameters(s) : 0;
+    return fmax(table, h * fmax(mlp_width(m), q) / s->tp);
+}
+
+/* Parameters of two buckets: one is filled while another travels. */
+static double two_buckets(const luo_mem_spec *s, double layer)
+{
+    const double least = 40e6, each_replica = 1e6, deepspeed = 5e8, mib = 1048576, ddp = 25;
+    const double bytes = gradient_bytes(s), one = widest(s);
+    switch (s->zero == 3 ? LUO_BUCKET_UNIT : s->bucket.rule) {
+    case LUO_BUCKET_UNIT: return 2 * layer;
+    case LUO_BUCKET_MIB: return 2 * fmax(one, s->bucket.mib * mib / bytes);
+    case LUO_BUCKET_DDP: return 2 * fmax(one, ddp * mib / bytes);
+    case LUO_BUCKET_MEGATRON: return 2 * fmax(one, fmax(least, each_replica * s->replicas));
+    case LUO_BUCKET_DEEPSPEED: return 2 * fmax(one, deepspeed);
+    default: return 2 * one;
+    }
+}
+
+/* ZeRO 2 and 3: gradients of a micro-batch before they are cut. While they pile up backward gives
+ * free what the layers before have kept. */
+static double uncut(const luo_mem_spec *s, double layer)
+{
+    const double table = table_parameters(s), room = two_buckets(s, layer);
+    const double layers = s->layers / s->chunks, kept = luo_mem_layer_activations(s, s->recompute);
+    double most = 0;
+    if (s->zero < 2 || s->replicas < 2) return 0;
+    for (double k = 0; k <= layers; k++) {
+        const bool ends = k + 1 > layers && s->embedding;
+        const double made = k * layer + (s->head ? table : 0) + (ends ? table : 0);
+        most = fmax(most, gradient_bytes(s) * fmin(made, room) - fmax(0, k - 1) * kept);
+    }
+    return most;
+}
+
 void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
 {
     const int64_t e = luo_dtype_bytes(s->model->dtype);
@@ -230,8 +270,7 @@ void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
     if (s->rules) luo_memory_held(s->rules, e, &m.gradients, &m.optimizer);
     const int32_t gathered = s->gathered > 0 ? s->gathered : 2;
     if (s->zero >= 3 && s->replicas > 1) buffers += gathered * (double)e * layer;
-    /* one unit's gradients are made while another's are cut */
-    if (s->zero >= 2 && s->replicas > 1) buffers += 2 * gradient_bytes(s) * layer;
+    buffers += uncut(s, layer);
     buffers += dummies(s, layer);
     const double activations = stage_activations(s);
     m.activations = up(activations);

@@ -2,6 +2,7 @@
  * What a program needs is decided by its buffers (luo_program_memory), not here. */
 #ifndef LUO_CORE_COST_MEMORY_H
 #define LUO_CORE_COST_MEMORY_H
+#include "core/graph/bucket.h"
 #include "core/graph/memory_rules.h"
 #include "core/graph/sched.h"
 
@@ -13,6 +14,7 @@ typedef struct luo_mem_spec {
     int recompute;            /* 0 none, 1 selective, 2 full (luo_recompute of core/plan) */
     int64_t micro_batch_tokens, sequence_tokens;
     int32_t tp, stage, stages, chunks, micro_batches, replicas, zero;
+    luo_bucketing bucket; /* zero 2: what is cut together, as luo_bucketing_of gives it */
     int32_t gathered; /* zero 3: layers that are whole at once, prefetch depth + 1; 0: 2 */
     luo_sched_kind schedule;
     bool embedding, head, sequence_parallel, attention_fused;

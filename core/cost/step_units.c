@@ -189,7 +189,8 @@ static void gather(builder *x, unit *u, int32_t n, int32_t k, bool backward, boo
     if (k >= n) return;
     unit *at = &u[backward ? n - 1 - k : k];
     for (int c = 0; c < 2; c++)
-        if (at->gather[backward][c] > 0) at->call[c] = call(x, at->gather[backward][c], at_start ? STEP_AT_START : STEP_NOW);
+        if (at->gather[backward][c] > 0)
+            at->call[c] = call(x, at->gather[backward][c], at_start ? STEP_AT_START : STEP_NOW);
 }
 
 static void forward_beats(builder *x, unit *u, int32_t n)
@@ -318,8 +319,8 @@ static luo_status scatter_behind(builder *x, int32_t i)
     return turn(x, bucket);
 }
 
-/* Those of a unit, its tensors from..to-1, behind its work, in the order of their first tensors; what
- * was summed inside the tensor group follows them. */
+/* Those of a unit, its tensors from..to-1, behind its work, in the order of their first tensors;
+ * what was summed inside the tensor group follows them. */
 static luo_status scatter_unit(builder *x, int32_t from, int32_t to)
 {
     for (int32_t i = from; i < to; i++) {

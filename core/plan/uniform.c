@@ -115,6 +115,7 @@ static void weigh(search *s, shape *x)
             .micro_batch_tokens = o->sequence_tokens * x->micro_batch_sequences, .tp = x->tp,
             .stage = p, .stages = x->pp, .chunks = 1, .micro_batches = (int32_t)x->micro_batches,
             .replicas = x->dp, .zero = x->zero,
+            .bucket = luo_bucketing_of((luo_bucketing){0}, o->stack->bucket),
             .gathered = LUO_PREFETCH_DEFAULT + 1, .schedule = LUO_SCHED_1F1B, .embedding = p == 0,
             .head = p == x->pp - 1, .sequence_parallel = o->sequence_parallel,
             .attention_fused = o->stack->attention_fused, .rules = &rules};

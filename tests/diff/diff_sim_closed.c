@@ -12,9 +12,9 @@ enum { CASES = 300, DEVICES_MAX = 512 };
 /* Where two stages share a table the head's half of its gradient takes the first place of a lane of
  * the first stage, whose other calls wait for it; the closed form does not see that. */
 #define AGREE_TABLE 0.05
-/* Without dp_overlap the calls of ZeRO-2 and 3 take turns with the computation; between them and the
- * tensor group's calls the closed form misses some 10 us a layer, which shows in a layer of less than
- * a millisecond. */
+/* Without dp_overlap the calls of ZeRO-2 and 3 take turns with the computation; between them and
+ * the tensor group's calls the closed form misses some 10 us a layer, which shows in a layer that
+ * takes less than a millisecond. */
 #define AGREE_TURNS 0.025
 
 typedef struct shape { /* of a random case */

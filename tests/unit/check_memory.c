@@ -41,6 +41,7 @@ typedef struct shape {
     luo_recompute recompute;
     bool sp;
     const int32_t *layers; /* by stage, all chunks; NULL: model's layers / pp */
+    luo_bucketing bucket;
 } shape;
 
 static luo_plan *plan_of(const shape *x, const luo_model *m)
@@ -60,6 +61,7 @@ static luo_plan *plan_of(const shape *x, const luo_model *m)
     luo_str_free(&s);
     p->dtype = m->dtype;
     p->zero = x->zero;
+    p->bucket = x->bucket;
     p->sequence_parallel = x->sp;
     p->sequence_tokens = x->tokens;
     p->micro_batch_sequences = x->sequences;
@@ -81,6 +83,7 @@ static luo_mem closed_form(const shape *x, const luo_model *m, int32_t stage,
         .micro_batch_tokens = x->tokens * x->sequences, .tp = x->tp, .stage = stage,
         .stages = x->pp, .chunks = x->chunks, .micro_batches = x->micro_batches,
         .replicas = x->dp, .zero = x->zero,
+        .bucket = luo_bucketing_of(x->bucket, (luo_bucketing){0}),
         .schedule = x->chunks > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
         .embedding = stage == 0, .head = stage == x->pp - 1, .sequence_parallel = x->sp,
         .attention_fused = !rules->attention_unfused, .rules = rules};
@@ -217,20 +220,35 @@ static shape random_shape(luo_rng *r)
     return x;
 }
 
+/* ZeRO 2 and 3, with buckets of every rule. */
+static void shard(luo_rng *r, shape *x, luo_model *m)
+{
+    static const luo_bucketing rules[] = {
+        {.rule = LUO_BUCKET_MIB, .has_mib = true, .mib = 0},
+        {.rule = LUO_BUCKET_MIB, .has_mib = true, .mib = 25}, {.rule = LUO_BUCKET_DDP},
+        {.rule = LUO_BUCKET_MEGATRON}, {.rule = LUO_BUCKET_DEEPSPEED}, {.rule = LUO_BUCKET_UNIT}};
+    x->dp = 2 << luo_rng_pick(r, 3);
+    x->zero = 2 + (int32_t)luo_rng_pick(r, 2);
+    x->bucket = rules[luo_rng_pick(r, LUO_ROWS(rules))];
+    if (x->pp > 1) m->tied_embeddings = false;
+}
+
 enum { PLANS = 150 };
 
 /* Worst device, as luo_plan_fits looks at it. What differs: backward's working set is a closed form
  * of one layer there and lifetimes here; messages and buckets have buffers of their own here. */
 START_TEST(closed_form_agrees)
 {
-    double sum = 0, most = 0;
+    const bool sharded = _i == 1;
+    double sum = 0, most = 0, least = 0, highest = 0;
     int n = 0;
     for (uint64_t seed = 1; seed <= PLANS; seed++) {
         arena = luo_arena_new(0);
         luo_rng r = luo_rng_seed(seed);
-        const luo_model m = random_model(&r);
-        const shape x = random_shape(&r);
+        luo_model m = random_model(&r);
+        shape x = random_shape(&r);
         const luo_memory_rules rules = random_rules(&r);
+        if (sharded) shard(&r, &x, &m);
         const luo_programs *set = compile(plan_of(&x, &m), &m, &rules);
         int64_t program = 0, closed = 0;
         for (int32_t k = 0; k < x.pp; k++) {
@@ -253,15 +271,20 @@ START_TEST(closed_form_agrees)
         sum += fabs(e);
         n++;
         if (fabs(e) > most) most = fabs(e);
-        if (fabs(e) > 0.08 || getenv("LUO_VERBOSE"))
-            printf("seed %d: %+.1f %% (%s, tp %d, pp %d, dp %d, chunks %d, m %d, b %d, zero %d, "
+        if (e < least) least = e;
+        if (e > highest) highest = e;
+        if (fabs(e) > (sharded ? 0.2 : 0.08) || getenv("LUO_VERBOSE"))
+            printf("seed %d: %+.1f %% (%s, tp %d, pp %d, dp %d, chunks %d, m %d, b %d, zero %d %s, "
                    "recompute %d, sp %d)\n", (int)seed, 100 * e, m.name, x.tp, x.pp, x.dp,
-                   x.chunks, x.micro_batches, x.sequences, x.zero, (int)x.recompute, x.sp);
+                   x.chunks, x.micro_batches, x.sequences, x.zero,
+                   luo_bucket_rule_name(x.bucket.rule), (int)x.recompute, x.sp);
         luo_arena_free(arena);
     }
-    printf("memory: closed form against programs, %d plans: mean %.2f %%, largest %.2f %%\n", n,
-           100 * sum / n, 100 * most);
-    ck_assert(sum / n < 0.01 && most < 0.08);
+    printf("memory: closed form against programs, %d plans%s: mean %.2f %%, %+.2f to %+.2f %%\n", n,
+           sharded ? " of ZeRO 2 and 3" : "", 100 * sum / n, 100 * least, 100 * highest);
+    fflush(stdout); /* before what fails ends the process */
+    if (!sharded) ck_assert(sum / n < 0.01 && most < 0.08);
+    else ck_assert(sum / n < 0.04 && least > -0.09 && most < 0.4); /* rather too much */
 }
 END_TEST
 
@@ -454,5 +477,5 @@ START_TEST(measured_rows)
 END_TEST
 
 LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand),
-          LUO_T(state_of_context_groups), LUO_T(closed_form_agrees),
+          LUO_T(state_of_context_groups), LUO_T_N(closed_form_agrees, 2),
           LUO_T_N(measured_rows, LUO_ROWS(suites)))
