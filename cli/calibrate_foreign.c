@@ -198,7 +198,7 @@ static void see_host(nccl *t, const char *at, size_t n)
     t->length[t->nhosts++] = n;
 }
 
-/* "#  Rank  0 Group  0 Pid  99 on  node-1 device  0 ..", "#   size  count  type  redop  root  time" */
+/* "#  Rank  0 Group  0 Pid  99 on  node-1 device  0", "#   size  count  type  redop  root  time" */
 static void see_comment(nccl *t, const char *line)
 {
     const char *word[WORDS];
