@@ -33,10 +33,8 @@ static bool belongs(const finder *f, int32_t instr)
            i->recompute == f->again;
 }
 
-/* Instructions of the same Reshard around `instr`, in its segment: *first..*end-1. */
-static void find_run(const finder *f, int32_t instr, int32_t *first, int32_t *end)
+static const luo_segment *segment_of(const luo_role *r, int32_t instr)
 {
-    const luo_role *r = f->role;
     int32_t lo = 0, hi = r->nseg - 1;
     while (lo < hi) {
         const int32_t mid = lo + (hi - lo) / 2;
@@ -45,10 +43,17 @@ static void find_run(const finder *f, int32_t instr, int32_t *first, int32_t *en
         else
             lo = mid + 1;
     }
+    return &r->seg[lo];
+}
+
+/* Instructions of the same Reshard around `instr`, in its segment: *first..*end-1. */
+static void find_run(const finder *f, int32_t instr, int32_t *first, int32_t *end)
+{
+    const luo_segment *seg = segment_of(f->role, instr);
     *first = instr;
     *end = instr + 1;
-    while (*first > r->seg[lo].first && belongs(f, *first - 1)) --*first;
-    while (*end < r->seg[lo].first + r->seg[lo].n && belongs(f, *end)) ++*end;
+    while (*first > seg->first && belongs(f, *first - 1)) --*first;
+    while (*end < seg->first + seg->n && belongs(f, *end)) ++*end;
 }
 
 static bool is_collective(const luo_move *m)
@@ -330,16 +335,63 @@ static luo_status make_route(const finder *f, const luo_way *w, int32_t instr, l
 
 /* ---- buckets ---- */
 
-/* The calls of a step stand together; every tensor goes its way from the buffer that the call reads
- * to the one that it writes, so that no step of it has to know of another. */
+static bool same_call(const luo_instr *a, const luo_instr *b)
+{
+    return a->exchange == b->exchange && a->recompute == b->recompute &&
+           luo_instr_lane(a) == luo_instr_lane(b);
+}
+
+static bool meets(const luo_group *g, const luo_move *m)
+{
+    bool same = is_collective(m) && g->n == m->ndev;
+    for (int32_t k = 0; same && k < g->n; k++) same = g->dev[k] == m->dev[k];
+    return same;
+}
+
+/* The move of a call: as many of its group stand before it as calls do in its segment. */
+static const luo_move *move_of(const finder *f, const luo_leg *l, int32_t instr)
+{
+    const luo_instr *at = f->role->instr;
+    const int32_t group = f->program->slots[at[instr].slot].group;
+    int32_t before = 0;
+    for (int32_t i = segment_of(f->role, instr)->first; i < instr; i++)
+        before += at[i].exchange == at[instr].exchange && at[i].recompute == at[instr].recompute &&
+                  f->program->slots[at[i].slot].group == group;
+    for (int32_t k = 0; k < l->nmove; k++)
+        if (meets(&f->set->groups[group], l->move[k]) && before-- == 0) return l->move[k];
+    return NULL;
+}
+
+/* Leaves the moves of the calls in the leg, in their order; with all calls of the step also what it
+ * moves without one. */
+static luo_status pick_moves(const finder *f, luo_leg *l)
+{
+    const luo_move **at = LUO_NEW_N(f->arena, const luo_move *, l->nmove);
+    int32_t n = 0;
+    if (!at) return luo_err_nomem(f->err);
+    if (l->n > l->ncoll || l->batch)
+        return contradicts(f, l->first, "its bucket has other calls than its exchange");
+    for (int32_t i = l->first; i < l->first + l->n; i++) {
+        at[n] = move_of(f, l, i);
+        if (!at[n++]) return contradicts(f, i, "its group is another than that of its exchange");
+    }
+    for (int32_t k = 0; k < l->nmove && l->n == l->ncoll; k++)
+        if (!is_collective(l->move[k])) at[n++] = l->move[k];
+    l->ncoll = l->n;
+    l->move = at;
+    l->nmove = n;
+    return LUO_OK;
+}
+
+/* Calls of a lane that stand together; every tensor goes its way from the buffer that the call
+ * reads to the one that it writes, so that no step of it has to know of another. */
 static luo_status make_part(const finder *f, int32_t instr, int32_t first, int32_t n, int32_t k,
                             luo_route *out)
 {
     luo_leg leg = {.step = f->exchange->step, .first = first, .n = n};
     luo_way w = {.device = f->program->device, .nleg = 1, .leg = &leg};
     LUO_TRY(find_moves(f, &leg));
-    if (leg.ncoll != n || leg.batch)
-        return contradicts(f, instr, "its bucket has other calls than its exchange");
+    LUO_TRY(pick_moves(f, &leg));
     LUO_TRY(place_of(f, f->role->instr[instr].out[k], &w.out));
     LUO_TRY(place_of(f, f->role->instr[instr].in[k], &leg.from));
     LUO_TRY(luo_way_plan(f->arena, &w, f->set->ops[f->exchange->op].name, f->err));
@@ -349,9 +401,10 @@ static luo_status make_part(const finder *f, int32_t instr, int32_t first, int32
 static luo_status make_bucket(finder *f, int32_t instr, const luo_exchange *x, luo_route *out)
 {
     const luo_instr *at = f->role->instr, *i = &at[instr];
+    const luo_segment *seg = segment_of(f->role, instr);
     int32_t first = instr, end = instr + 1;
-    while (first > 0 && at[first - 1].exchange == i->exchange) first--;
-    while (end < f->role->ninstr && at[end].exchange == i->exchange) end++;
+    while (first > seg->first && same_call(&at[first - 1], i)) first--;
+    while (end < seg->first + seg->n && same_call(&at[end], i)) end++;
     luo_route *part = LUO_NEW_N(f->arena, luo_route, x->nparts);
     if (!part) return luo_err_nomem(f->err);
     if (x->nparts != i->npieces || i->kind != LUO_INSTR_COLLECTIVE)

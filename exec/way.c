@@ -38,27 +38,6 @@ const luo_region *luo_move_cells(const luo_move *m, int32_t device, bool written
 
 /* ---- what a step reads and writes ---- */
 
-static bool lists_meet(const luo_span *a, int32_t na, const luo_span *b, int32_t nb)
-{
-    for (int32_t i = 0, j = 0; i < na && j < nb;) {
-        if (a[i].hi <= b[j].lo)
-            i++;
-        else if (b[j].hi <= a[i].lo)
-            j++;
-        else
-            return true;
-    }
-    return false;
-}
-
-static bool regions_meet(const luo_region *a, const luo_region *b)
-{
-    if (a->empty || b->empty) return false;
-    for (int32_t d = 0; d < a->rank; d++)
-        if (!lists_meet(a->dim[d].at, a->dim[d].n, b->dim[d].at, b->dim[d].n)) return false;
-    return true;
-}
-
 static bool overwrites(const luo_move *first, const luo_move *then, int32_t device)
 {
     int32_t nw, nr;
@@ -66,7 +45,7 @@ static bool overwrites(const luo_move *first, const luo_move *then, int32_t devi
     const luo_region *r = luo_move_cells(then, device, false, &nr);
     for (int32_t i = 0; i < nw; i++)
         for (int32_t j = 0; j < nr; j++)
-            if (regions_meet(&w[i], &r[j])) return true;
+            if (luo_region_overlap(&w[i], &r[j])) return true;
     return false;
 }
 

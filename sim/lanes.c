@@ -3,12 +3,12 @@
  * Devices of one stage that run roles alike and the same tasks in one node, with the same GPU, do
  * the same thing at the same time: what differs between them (slowdowns, noise) is kept per member
  * at run time (rank.c). CPU ranks share cores and wait for each other's, so they are never
- * folded. */
+ * folded, nor are devices that others meet by turns (turns.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/net.h"
+#include "sim/turns.h"
 
 typedef struct place { /* of one program, for sorting */
     int32_t pipeline, stage, role, node, at; /* role: the first that is like the program's */
@@ -31,42 +31,67 @@ static bool same_tasks(const luo_program *a, const luo_program *b)
             memcmp(a->tasks, b->tasks, (size_t)a->ntask * sizeof *a->tasks) == 0);
 }
 
+typedef struct folding {
+    sim_net *net;
+    bool *single; /* by program: it is not folded */
+    place *places;
+    int32_t *member, *lane_of; /* by place; by device */
+} folding;
+
 /* Programs without training (switches, checkpoints) run once and are not regular: no folding. */
-static bool joins(const sim_net *net, const place *a, const place *b)
+static bool joins(const folding *f, const place *a, const place *b)
 {
+    const sim_net *net = f->net;
     const luo_program *p = &net->set->at[a->at], *q = &net->set->at[b->at];
     return net->config->fold && net->training && a->pipeline == b->pipeline &&
            a->stage == b->stage && a->role == b->role && a->node == b->node &&
-           !luo_cluster_profile(net->config->cluster, p->device)->cpu && same_tasks(p, q);
+           !luo_cluster_profile(net->config->cluster, p->device)->cpu && same_tasks(p, q) &&
+           !f->single[a->at] && !f->single[b->at];
 }
 
-static luo_status lay_out(luo_arena *arena, sim_net *net, place *places, int32_t *member)
+static void lay_out(const folding *f)
 {
+    sim_net *net = f->net;
     const luo_cluster *c = net->config->cluster;
-    const int32_t n = net->set->n;
-    int32_t *lane_of = LUO_NEW_N(arena, int32_t, c->ndevices);
-    net->lanes = LUO_NEW_N(arena, sim_lane, n);
-    if (!lane_of || !net->lanes) return LUO_ENOMEM;
-    for (int32_t d = 0; d < c->ndevices; d++) lane_of[d] = -1;
-    for (int32_t i = 0; i < n; i++) {
-        const luo_program *p = &net->set->at[places[i].at];
+    net->nlanes = 0;
+    for (int32_t d = 0; d < c->ndevices; d++) f->lane_of[d] = -1;
+    for (int32_t i = 0; i < net->set->n; i++) {
+        const luo_program *p = &net->set->at[f->places[i].at];
         sim_lane *lane = &net->lanes[net->nlanes];
-        if (i == 0 || !joins(net, &places[i - 1], &places[i])) {
+        if (i == 0 || !joins(f, &f->places[i - 1], &f->places[i])) {
             const luo_node *node = &c->nodes[c->devices[p->device].node];
             const bool cpu = c->groups[node->group].profile->cpu;
             *lane = (sim_lane){.program = p, .role = &net->set->roles[p->role],
-                               .member = member + i, .node = c->devices[p->device].node,
+                               .member = f->member + i, .node = c->devices[p->device].node,
                                .group = node->group, .exec = cpu || !net->config->fold,
                                .thread = cpu};
             net->nlanes++;
         } else {
             lane--;
         }
-        member[i] = places[i].at;
-        lane_of[p->device] = net->nlanes - 1;
+        f->member[i] = f->places[i].at;
+        f->lane_of[p->device] = net->nlanes - 1;
         lane->n++;
     }
-    net->lane_of = lane_of;
+}
+
+/* Lanes once more as long as some hide that their devices are met by turns: each time more. */
+static luo_status fold(luo_arena *arena, sim_net *net, place *places, int32_t *member)
+{
+    const luo_programs *set = net->set;
+    folding f = {.net = net, .single = LUO_NEW_N(arena, bool, set->n), .places = places,
+                 .member = member,
+                 .lane_of = LUO_NEW_N(arena, int32_t, net->config->cluster->ndevices)};
+    net->lanes = LUO_NEW_N(arena, sim_lane, set->n);
+    if (!f.single || !f.lane_of || !net->lanes) return LUO_ENOMEM;
+    bool again = false;
+    LUO_TRY(sim_turns_any(set, &again));
+    net->lane_of = f.lane_of;
+    lay_out(&f);
+    while (again) {
+        LUO_TRY(sim_turns_untie(net, f.single, &again));
+        if (again) lay_out(&f);
+    }
     return LUO_OK;
 }
 
@@ -376,7 +401,7 @@ luo_status sim_lanes_make(luo_arena *arena, sim_net *net, luo_err *err)
         places[i] = (place){p->pipeline, p->stage, alike[p->role], c->devices[p->device].node, i};
     }
     qsort(places, (size_t)n, sizeof *places, by_place);
-    if (lay_out(arena, net, places, member) != LUO_OK || find_homes(arena, net) != LUO_OK)
+    if (fold(arena, net, places, member) != LUO_OK || find_homes(arena, net) != LUO_OK)
         return luo_err_nomem(err);
     return make_all_ops(arena, net, err);
 }

@@ -119,10 +119,11 @@ static int32_t call_before(const emitter *e, int32_t group, const luo_instr *i)
     return -1;
 }
 
-static bool emit_call(emitter *e, const spec_turn *turn, int32_t i, int32_t k)
+/* i: position of the device in the bucket's step. */
+static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
 {
     spec *s = e->s;
-    const int32_t b = turn->bucket;
+    const int32_t b = turn->bucket, k = turn->item;
     const spec_bucket *x = &s->bucket[b];
     const spec_item *it = &x->step.item[x->step.first[i] + k];
     luo_instr_piece *piece = LUO_NEW_N(s->arena, luo_instr_piece, x->n);
@@ -154,9 +155,8 @@ void luo_spec_emit_bucket(emitter *e, int32_t b)
 {
     const spec_step *t = &e->s->bucket[b].step;
     const int32_t i = luo_spec_take_part(t, e->dev);
-    const spec_turn turn = {b, 0};
     for (int32_t k = 0; i >= 0 && k < t->first[i + 1] - t->first[i]; k++)
-        if (!emit_call(e, &turn, i, k)) e->failed = true;
+        if (!emit_call(e, &(spec_turn){b, k, 0}, i)) e->failed = true;
 }
 
 void luo_spec_emit_turns(emitter *e)
@@ -167,9 +167,7 @@ void luo_spec_emit_turns(emitter *e)
         const spec_turn *turn = &s->turn[j];
         const spec_bucket *b = &s->bucket[turn->bucket];
         if (b->phase != e->phase) continue;
-        const int32_t i = luo_spec_take_part(&b->step, e->dev);
-        for (int32_t k = 0; k < b->step.first[i + 1] - b->step.first[i]; k++)
-            if (!emit_call(e, turn, i, k)) e->failed = true;
+        if (!emit_call(e, turn, luo_spec_take_part(&b->step, e->dev))) e->failed = true;
     }
 }
 

@@ -71,8 +71,8 @@ typedef struct spec_part { /* a step of a tensor's Reshard in a bucket */
     int32_t ready; /* operation that makes the gradient complete, or reads the weight first */
 } spec_part;
 
-typedef struct spec_turn { /* of a device: its calls of a bucket stand together */
-    int32_t bucket;
+typedef struct spec_turn { /* of a device */
+    int32_t bucket, item; /* a call of it: number of the device's item in the bucket's step */
     uint8_t lane;
 } spec_turn;
 

@@ -1,9 +1,9 @@
 /* core/graph/spec_order.c: the order in which every device issues its calls of buckets, and the
  * lane of each.
  *
- * What is put in order is a *knot*: calls of a bucket that have devices in common. A device has its
- * calls of a bucket one after another, since it may add the same cells with several partners. All
- * devices follow one order of knots, so that none waits for another in a circle. */
+ * What is put in order is a *knot*: a call of a bucket, with those in which a device moves the same
+ * cells again, which follow each other on it. All devices follow one order of knots, so that none
+ * waits for another in a circle. */
 #include <math.h>
 #include <string.h>
 
@@ -22,6 +22,8 @@ typedef struct sorter {
     knot *at;
     int32_t n, cap;
     int32_t *first_of;  /* by bucket: its first knot */
+    int32_t **knot_of;  /* by bucket and call of its step */
+    bool *apart;        /* by step: seen, no device moves the same cells by two calls */
     int32_t *bucket_of; /* by exchange: bucket of the part; -1: none */
     luo_lane_call *call;
     bool estimated;
@@ -53,13 +55,44 @@ static void join(int32_t *up, int32_t a, int32_t b)
     else up[a] = b;
 }
 
-static void join_calls(const spec_step *t, int32_t *up)
+static bool same_cells(const luo_move *v, const luo_move *w)
 {
-    for (int32_t c = 0; c < t->ncalls; c++) up[c] = c;
+    for (int32_t i = 0; i < v->nregion; i++)
+        for (int32_t k = 0; k < w->nregion; k++)
+            if (luo_region_overlap(&v->region[i], &w->region[k])) return true;
+    return false;
+}
+
+/* Joins calls of a device that move the same cells of a part. Returns whether there are any. */
+static bool join_part(const sorter *w, const spec_part *p, int32_t *up)
+{
+    const spec_move *m = spec_move_of(w->s, p->op, 0);
+    const spec_step *t = &m->step[p->step];
+    bool any = false;
     for (int32_t i = 0; i < t->n; i++)
-        for (int32_t k = t->first[i] + 1; k < t->first[i + 1]; k++)
-            join(up, t->item[t->first[i]].call, t->item[k].call);
-    for (int32_t c = 0; c < t->ncalls; c++) up[c] = root_of(up, c);
+        for (int32_t k = t->first[i]; k < t->first[i + 1]; k++)
+            for (int32_t j = t->first[i]; j < k; j++) {
+                const int32_t a = t->item[j].call, b = t->item[k].call;
+                if (!same_cells(&m->resolution->moves.at[t->call[a].move],
+                                &m->resolution->moves.at[t->call[b].move]))
+                    continue;
+                join(up, a, b);
+                any = true;
+            }
+    return any;
+}
+
+/* up: by call of the bucket's step, the least one of its knot. Calls of all parts have the same
+ * numbers. Steps of many parts are one and the same. */
+static void join_calls(sorter *w, const spec_bucket *b, int32_t *up)
+{
+    for (int32_t c = 0; c < b->step.ncalls; c++) up[c] = c;
+    for (int32_t k = 0; k < b->n; k++) {
+        const spec_step *t = &spec_move_of(w->s, b->part[k].op, 0)->step[b->part[k].step];
+        if (w->apart[t->id]) continue;
+        w->apart[t->id] = !join_part(w, &b->part[k], up);
+    }
+    for (int32_t c = 0; c < b->step.ncalls; c++) up[c] = root_of(up, c);
 }
 
 static luo_status grow(sorter *w)
@@ -73,12 +106,21 @@ static luo_status grow(sorter *w)
     return LUO_OK;
 }
 
-static luo_status fill_knots(sorter *w, const spec_step *t, const int32_t *up, const int32_t *of,
-                             int32_t first)
+/* Of the device's calls, does this one begin a knot's part? */
+static bool begins(const spec_step *t, const int32_t *of, int32_t i, int32_t k)
+{
+    for (int32_t j = t->first[i]; j < k; j++)
+        if (of[t->item[j].call] == of[t->item[k].call]) return false;
+    return true;
+}
+
+static luo_status fill_knots(sorter *w, const spec_step *t, const int32_t *of, int32_t first)
 {
     const spec *s = w->s;
-    for (int32_t i = 0; i < t->n; i++) w->at[of[up[t->item[t->first[i]].call]]].ndev++;
-    for (int32_t c = 0; c < t->ncalls; c++) w->at[of[up[c]]].ngroup++;
+    for (int32_t i = 0; i < t->n; i++)
+        for (int32_t k = t->first[i]; k < t->first[i + 1]; k++)
+            w->at[of[t->item[k].call]].ndev += begins(t, of, i, k);
+    for (int32_t c = 0; c < t->ncalls; c++) w->at[of[c]].ngroup++;
     for (int32_t k = first; k < w->n; k++) {
         knot *x = &w->at[k];
         x->dev = LUO_NEW_N(s->scratch, int32_t, x->ndev);
@@ -86,12 +128,13 @@ static luo_status fill_knots(sorter *w, const spec_step *t, const int32_t *up, c
         if (!x->dev || !x->group) return luo_err_nomem(s->err);
         x->ndev = x->ngroup = 0;
     }
-    for (int32_t i = 0; i < t->n; i++) {
-        knot *x = &w->at[of[up[t->item[t->first[i]].call]]];
-        x->dev[x->ndev++] = s->index_of[t->dev[i]];
-    }
+    for (int32_t i = 0; i < t->n; i++)
+        for (int32_t k = t->first[i]; k < t->first[i + 1]; k++) {
+            knot *x = &w->at[of[t->item[k].call]];
+            if (begins(t, of, i, k)) x->dev[x->ndev++] = s->index_of[t->dev[i]];
+        }
     for (int32_t c = 0; c < t->ncalls; c++) {
-        knot *x = &w->at[of[up[c]]];
+        knot *x = &w->at[of[c]];
         x->group[x->ngroup++] = t->call[c].group;
     }
     return LUO_OK;
@@ -105,14 +148,16 @@ static luo_status make_knots(sorter *w, int32_t b)
     int32_t *up = LUO_NEW_N(s->scratch, int32_t, t->ncalls);
     int32_t *of = LUO_NEW_N(s->scratch, int32_t, t->ncalls);
     if (!up || !of) return luo_err_nomem(s->err);
-    join_calls(t, up);
+    join_calls(w, &s->bucket[b], up);
     for (int32_t c = 0; c < t->ncalls; c++) {
         if (up[c] != c) continue;
         LUO_TRY(grow(w));
         of[c] = w->n;
         w->at[w->n++] = (knot){.bucket = b};
     }
-    return fill_knots(w, t, up, of, first);
+    for (int32_t c = 0; c < t->ncalls; c++) of[c] = of[up[c]];
+    w->knot_of[b] = of;
+    return fill_knots(w, t, of, first);
 }
 
 /* ---- what comes before what ---- */
@@ -208,31 +253,38 @@ static luo_status time_of(const sorter *w, const spec_item *it, times *t)
 }
 
 /* A device makes its calls of a knot one after another: the busiest device counts. */
+static void time_part(const sorter *w, int32_t b, const times *of, int32_t i, int32_t first)
+{
+    const spec_step *t = &w->s->bucket[b].step;
+    const int32_t *knot_of = w->knot_of[b], id = knot_of[t->item[first].call];
+    int64_t fixed = 0, moving = 0;
+    luo_lane_call *x = &w->call[id];
+    for (int32_t k = first; k < t->first[i + 1]; k++) {
+        const times *c = &of[t->item[k].call];
+        if (knot_of[t->item[k].call] != id) continue;
+        fixed += c->fixed;
+        moving += c->moving;
+        if (c->link > x->link) x->link = c->link;
+    }
+    if (fixed > x->fixed) x->fixed = fixed;
+    if (moving > x->moving) x->moving = moving;
+}
+
 static luo_status time_bucket(sorter *w, int32_t b)
 {
     const spec *s = w->s;
     const spec_step *t = &s->bucket[b].step;
     times *of = LUO_NEW_N(s->scratch, times, t->ncalls);
     bool *known = LUO_NEW_N(s->scratch, bool, t->ncalls);
-    int32_t *knot_of = LUO_NEW_N(s->scratch, int32_t, s->ndev);
-    if (!of || !known || !knot_of) return luo_err_nomem(s->err);
-    const int32_t end = b + 1 < s->nbuckets ? w->first_of[b + 1] : w->n;
-    for (int32_t k = w->first_of[b]; k < end; k++)
-        for (int32_t i = 0; i < w->at[k].ndev; i++) knot_of[w->at[k].dev[i]] = k;
-    for (int32_t i = 0; i < t->n; i++) {
-        int64_t fixed = 0, moving = 0;
-        luo_lane_call *x = &w->call[knot_of[s->index_of[t->dev[i]]]];
-        for (int32_t k = t->first[i]; k < t->first[i + 1]; k++) {
-            times *c = &of[t->item[k].call];
-            if (!known[t->item[k].call]) LUO_TRY(time_of(w, &t->item[k], c));
-            known[t->item[k].call] = true;
-            fixed += c->fixed;
-            moving += c->moving;
-            if (c->link > x->link) x->link = c->link;
-        }
-        if (fixed > x->fixed) x->fixed = fixed;
-        if (moving > x->moving) x->moving = moving;
+    if (!of || !known) return luo_err_nomem(s->err);
+    for (int32_t k = 0; k < t->first[t->n]; k++) {
+        const int32_t c = t->item[k].call;
+        if (!known[c]) LUO_TRY(time_of(w, &t->item[k], &of[c]));
+        known[c] = true;
     }
+    for (int32_t i = 0; i < t->n; i++)
+        for (int32_t k = t->first[i]; k < t->first[i + 1]; k++)
+            if (begins(t, w->knot_of[b], i, k)) time_part(w, b, of, i, k);
     return LUO_OK;
 }
 
@@ -332,6 +384,20 @@ static luo_status schedule(sorter *w, int32_t post)
     return LUO_OK;
 }
 
+/* The calls of a knot on its k-th device. Pre: turn has room for them. */
+static int32_t turns_of(const sorter *w, int32_t x, int32_t k, spec_turn *turn)
+{
+    const spec *s = w->s;
+    const int32_t b = w->at[x].bucket;
+    const spec_step *t = &s->bucket[b].step;
+    const int32_t i = luo_spec_take_part(t, s->dev[w->at[x].dev[k]]);
+    int32_t n = 0;
+    for (int32_t j = t->first[i]; j < t->first[i + 1]; j++)
+        if (w->knot_of[b][t->item[j].call] == x)
+            turn[n++] = (spec_turn){b, j - t->first[i], w->lane[x][k]};
+    return n;
+}
+
 static luo_status take_turns(sorter *w)
 {
     spec *s = w->s;
@@ -339,8 +405,13 @@ static luo_status take_turns(sorter *w)
     s->first_turn = LUO_NEW_N(s->arena, int32_t, s->ndev + 1);
     int32_t *at = LUO_NEW_N(s->scratch, int32_t, s->ndev);
     if (!s->first_turn || !at) return luo_err_nomem(s->err);
-    for (int32_t i = 0; i < w->n; i++)
-        for (int32_t k = 0; k < w->at[i].ndev; k++, total++) s->first_turn[w->at[i].dev[k] + 1]++;
+    for (int32_t b = 0; b < s->nbuckets; b++) {
+        const spec_step *t = &s->bucket[b].step;
+        if (!is_once(&s->bucket[b])) continue;
+        for (int32_t i = 0; i < t->n; i++)
+            s->first_turn[s->index_of[t->dev[i]] + 1] += t->first[i + 1] - t->first[i];
+        total += t->first[t->n];
+    }
     for (int32_t d = 0; d < s->ndev; d++) s->first_turn[d + 1] += s->first_turn[d];
     s->turn = LUO_NEW_N(s->arena, spec_turn, total);
     if (!s->turn) return luo_err_nomem(s->err);
@@ -349,8 +420,7 @@ static luo_status take_turns(sorter *w)
             const int32_t x = w->order[post][i];
             for (int32_t k = 0; k < w->at[x].ndev; k++) {
                 const int32_t d = w->at[x].dev[k];
-                s->turn[s->first_turn[d] + at[d]++] =
-                    (spec_turn){w->at[x].bucket, w->lane[x][k]};
+                at[d] += turns_of(w, x, k, &s->turn[s->first_turn[d] + at[d]]);
             }
         }
     return LUO_OK;
@@ -360,7 +430,9 @@ static luo_status order(sorter *w)
 {
     spec *s = w->s;
     w->first_of = LUO_NEW_N(s->scratch, int32_t, s->nbuckets);
-    if (!w->first_of) return luo_err_nomem(s->err);
+    w->knot_of = LUO_NEW_N(s->scratch, int32_t *, s->nbuckets);
+    w->apart = LUO_NEW_N(s->scratch, bool, s->nsteps);
+    if (!w->first_of || !w->knot_of || !w->apart) return luo_err_nomem(s->err);
     for (int32_t b = 0; b < s->nbuckets; b++) {
         w->first_of[b] = w->n;
         if (is_once(&s->bucket[b])) LUO_TRY(make_knots(w, b));

@@ -49,8 +49,8 @@ static luo_status walk(roles *r, int32_t device, int32_t a, int32_t b)
     return *at >= 0 ? LUO_OK : luo_err_nomem(r->s->err);
 }
 
-/* The turns of a device: buckets, lanes, and which call was the latest of the same group. of_group:
- * by group, the turn it was seen in last + 1; n: turns looked at so far. */
+/* The turns of a device: buckets, calls of them, lanes, and which call was the latest of the same
+ * group. of_group: by group, the turn it was seen in last + 1; n: turns looked at so far. */
 static luo_status walk_turns(roles *r, int32_t i, int32_t *of_group, int32_t *n)
 {
     const spec *s = r->s;
@@ -58,13 +58,12 @@ static luo_status walk_turns(roles *r, int32_t i, int32_t *of_group, int32_t *n)
     for (int32_t j = s->first_turn[i]; j < s->first_turn[i + 1]; j++) {
         const spec_step *t = &s->bucket[s->turn[j].bucket].step;
         const int32_t at = luo_spec_take_part(t, s->dev[i]);
-        LUO_TRY(walk(r, s->dev[i], -2 - s->turn[j].bucket, s->turn[j].lane));
-        for (int32_t k = t->first[at]; k < t->first[at + 1]; k++) {
-            int32_t *last = &of_group[t->item[k].slot.group];
-            const int32_t now = ++*n;
-            LUO_TRY(walk(r, s->dev[i], -1, *last > before ? now - *last : 0));
-            *last = now;
-        }
+        const spec_turn *turn = &s->turn[j];
+        int32_t *last = &of_group[t->item[t->first[at] + turn->item].slot.group];
+        const int32_t now = ++*n;
+        LUO_TRY(walk(r, s->dev[i], -2 - turn->bucket, turn->item));
+        LUO_TRY(walk(r, s->dev[i], turn->lane, *last > before ? now - *last : 0));
+        *last = now;
     }
     return LUO_OK;
 }

@@ -96,6 +96,24 @@ bool luo_region_equal(const luo_region *a, const luo_region *b)
     return true;
 }
 
+static bool spans_overlap(const luo_span *a, int32_t na, const luo_span *b, int32_t nb)
+{
+    for (int32_t i = 0, k = 0; i < na && k < nb;) {
+        if (a[i].lo < b[k].hi && b[k].lo < a[i].hi) return true;
+        if (a[i].hi < b[k].hi) i++;
+        else k++;
+    }
+    return false;
+}
+
+bool luo_region_overlap(const luo_region *a, const luo_region *b)
+{
+    if (a->empty || b->empty) return false;
+    for (int32_t d = 0; d < a->rank; d++)
+        if (!spans_overlap(a->dim[d].at, a->dim[d].n, b->dim[d].at, b->dim[d].n)) return false;
+    return true;
+}
+
 void luo_region_box(const luo_region *r, int64_t *lo, int64_t *hi)
 {
     for (int32_t d = 0; d < r->rank; d++) {

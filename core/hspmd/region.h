@@ -56,6 +56,8 @@ luo_status luo_region_intersect(luo_arena *arena, const luo_region *a, const luo
 /* a is a subset of b (true when a is empty). */
 bool luo_region_contains(const luo_region *b, const luo_region *a);
 bool luo_region_equal(const luo_region *a, const luo_region *b);
+/* Have they an element in common? Pre: equal ranks. */
+bool luo_region_overlap(const luo_region *a, const luo_region *b);
 /* The smallest box around r, or an empty span list when r is empty. Fills lo[R], hi[R]. */
 void luo_region_box(const luo_region *r, int64_t *lo, int64_t *hi);
 /* Calls box(ctx, lo, hi) for each box of the product, row-major. */

@@ -73,6 +73,7 @@ static rig open_rig(int32_t zero)
     const luo_model m = luo_test_llama(p->layers, 8, 12, 4, 20);
     p->sequence_tokens = 16;
     p->zero = zero;
+    p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, 0, 0}; /* a call per tensor */
     ck_assert_msg(luo_plan_compile(r.a, p, &m, NULL, NULL, &r.set, &err) == LUO_OK, "%s", err.text);
     r.p = luo_programs_find(r.set, 0);
     r.role = (luo_role *)&r.set->roles[r.p->role];

@@ -255,6 +255,7 @@ static void one_case(uint64_t seed)
     luo_rng r = luo_rng_seed(seed);
     luo_arena *a = luo_arena_new(1 << 20);
     luo_plan *p = plan_random(a, &r, &plans);
+    p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, 0, 0}; /* a call per tensor */
     luo_model m = luo_test_llama(p->layers, 8, 12, 4, 20);
     const bool gpt = luo_rng_pick(&r, 3) == 0;
     if (gpt) m = luo_test_gpt(p->layers, 8, 4, 20);
@@ -280,6 +281,7 @@ static bool one_raw(uint64_t seed, int *refused)
     const luo_model m = luo_test_llama(p->layers, 8, 12, 4, 20);
     luo_programs *set = NULL;
     plan_raw_annotate(a, &r, p, &m);
+    p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, 0, 0};
     const bool good = luo_plan_compile(a, p, &m, NULL, NULL, &set, NULL) == LUO_OK;
     follower f = {.a = a, .rng = &r, .set = set, .seed = seed, .raw = true};
     if (good) follow_all(&f);

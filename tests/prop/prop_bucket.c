@@ -5,7 +5,7 @@
 #include "tests/prop/prop.h"
 
 typedef struct atom { /* one call of one step of one tensor on one device */
-    int32_t op, step, turn, group;
+    int32_t op, step, group;
     int64_t elements;
     bool seen;
 } atom;
@@ -29,10 +29,8 @@ static int32_t list(const luo_programs *set, const luo_program *p, atom *at)
         const luo_instr *in = &r->instr[i];
         if (!is_sum(in)) continue;
         const luo_exchange *x = &set->exchanges[in->exchange];
-        const bool again = n > 0 && at[n - 1].op == x->op && at[n - 1].step == x->step;
-        at[n] = (atom){x->op, x->step, again ? at[n - 1].turn + 1 : 0, p->slots[in->slot].group,
-                       in->bytes / x->elem_bytes, false};
-        n++;
+        at[n++] = (atom){x->op, x->step, p->slots[in->slot].group, in->bytes / x->elem_bytes,
+                         false};
     }
     return n;
 }
@@ -43,15 +41,15 @@ static bool same_group(const luo_programs *a, int32_t ga, const luo_programs *b,
     return x->n == y->n && memcmp(x->dev, y->dev, (size_t)x->n * sizeof *x->dev) == 0;
 }
 
-/* Marks the call that a piece stands for. */
+/* Marks the call that a piece stands for. Calls of a device for one step may stand in any order. */
 static bool take(const luo_programs *off, atom *at, int32_t n, const luo_programs *on,
-                 int32_t group, const luo_exchange *x, int32_t turn, int64_t elements)
+                 int32_t group, const luo_exchange *x, int64_t elements)
 {
     for (int32_t k = 0; k < n; k++) {
         if (at[k].op != x->op || at[k].step != x->step) continue;
-        if (at[k].turn != turn || at[k].seen) continue;
+        if (at[k].seen || !same_group(off, at[k].group, on, group)) continue;
         at[k].seen = true;
-        return at[k].elements == elements && same_group(off, at[k].group, on, group);
+        return at[k].elements == elements;
     }
     return false;
 }
@@ -97,20 +95,18 @@ static bool check_device(luo_arena *a, const luo_programs *off, const luo_progra
     const luo_role *r = &on->roles[p->role], *q = &off->roles[off->at[d].role];
     atom *at = LUO_NEW_N(a, atom, q->ninstr);
     const int32_t n = list(off, &off->at[d], at);
-    int32_t turn = 0;
     for (int32_t i = 0; i < r->ninstr; i++) {
         const luo_instr *in = &r->instr[i];
         if (!is_sum(in)) continue;
         const luo_exchange *x = &on->exchanges[in->exchange];
         const int32_t group = p->slots[in->slot].group;
-        turn = i > 0 && r->instr[i - 1].exchange == in->exchange ? turn + 1 : 0;
         if (in->npieces == 0) {
-            if (!take(off, at, n, on, group, x, turn, in->bytes / x->elem_bytes)) return false;
+            if (!take(off, at, n, on, group, x, in->bytes / x->elem_bytes)) return false;
             continue;
         }
         t->fused += in->npieces > 1;
         for (int32_t k = 0; k < x->nparts; k++)
-            if (!take(off, at, n, on, group, &on->exchanges[x->part[k]], turn, in->piece[k].count))
+            if (!take(off, at, n, on, group, &on->exchanges[x->part[k]], in->piece[k].count))
                 return false;
         if (!counts_add(on, p, in, t)) return false;
     }

@@ -48,6 +48,7 @@ static bool agree(const uint32_t *bits) /* a = bits[0..DIMS), b = bits[DIMS..2*D
     bool ok = strcmp(luo_str_get(&s), luo_str_get(&t)) == 0 && luo_region_equal(&got, &want);
     ok = ok && luo_region_volume(&want) == count(both[0]) * count(both[1]);
     ok = ok && luo_region_contains(&b, &a) == a_in_b;
+    ok = ok && luo_region_overlap(&a, &b) == !want.empty;
     ok = ok && luo_region_parse(arena, luo_str_get(&s), DIMS, &back, NULL) == LUO_OK &&
          luo_region_equal(&back, &got);
     ok = ok && luo_region_equal(&a, &b) ==

@@ -1,0 +1,105 @@
+/* tests/diff/diff_sim_fold.c: pipelines of unequal tensor parallelism, whose buckets are called by
+ * turns: one lane for devices alike takes the time of them all, in every number of lanes of stream
+ * dp, and no lane waits for another for ever where their devices do not. */
+#include "core/base/rng.h"
+#include "core/io/io.h"
+#include "tests/plan_make.h"
+#include "tests/prop/prop.h"
+#include "tests/sim_fixture.h"
+
+#define ALIKE 1e-6
+
+typedef struct tally {
+    int plans, turns; /* turns: a device has several calls of a bucket */
+} tally;
+
+/* Two to four pipelines on 8 nodes of 8 devices; a stage has 1 to 8 devices of one node. */
+static luo_plan *random_plan(luo_arena *a, luo_rng *r)
+{
+    const int layers = 4 + (int)luo_rng_pick(r, 9), pipes = 2 + (int)luo_rng_pick(r, 3);
+    luo_str line = {0};
+    for (int p = 0, node = 0; p < pipes; p++) {
+        const int stages = 1 + (int)luo_rng_pick(r, pipes > 2 ? 2 : 3);
+        luo_str_addf(&line, "%s%d:", p ? " || " : "", stages + (int)luo_rng_pick(r, 4));
+        for (int s = 0, first = 0; s < stages; s++, node++) {
+            const int tp = 1 << luo_rng_pick(r, 4), rest = stages - 1 - s;
+            const int n = rest ? 1 + (int)luo_rng_pick(r, layers - first - rest) : layers - first;
+            luo_str_addf(&line, " [%d-%d]*%d", 8 * node, 8 * node + tp - 1, n);
+            first += n;
+        }
+    }
+    luo_plan *p = luo_test_plan(a, luo_str_get(&line));
+    luo_str_free(&line);
+    p->zero = (int32_t)luo_rng_pick(r, 2);
+    p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, luo_rng_pick(r, 2) ? 25 : 400,
+                                1 + (int32_t)luo_rng_pick(r, 4)};
+    return p;
+}
+
+static bool has_turns(const luo_programs *set)
+{
+    for (int32_t r = 0; r < set->nroles; r++) {
+        const luo_role *role = &set->roles[r];
+        for (int32_t i = 0; i < role->ninstr; i++)
+            for (int32_t k = 0; k < i && role->instr[i].npieces; k++)
+                if (role->instr[k].npieces && role->instr[k].exchange == role->instr[i].exchange &&
+                    role->instr[k].phase == role->instr[i].phase)
+                    return true;
+    }
+    return false;
+}
+
+static double seconds(luo_arena *a, const luo_cluster *c, const luo_programs *set, bool fold)
+{
+    luo_stack stack;
+    luo_err err = {0};
+    luo_stack_default(&stack);
+    stack.scale_jitter = 0;
+    const luo_backend_config config = {.cluster = c, .stack = &stack, .dtype = LUO_BF16,
+                                       .comm = LUO_COMM_FLOW, .fold = fold};
+    luo_backend_state *state = NULL;
+    luo_world *world = NULL;
+    luo_step_result s;
+    ck_assert_int_eq(luo_world_new(a, c, &world, &err), LUO_OK);
+    const luo_step_request q = {.programs = set, .world = world};
+    ck_assert_int_eq(luo_sim_backend.open(&config, &state, &err), LUO_OK);
+    ck_assert_msg(luo_sim_backend.run_ranks(state, &q, &s, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(s.status == LUO_OK, "%s", s.text);
+    const double took = s.end_s - s.start_s;
+    luo_sim_backend.close(state);
+    return took;
+}
+
+static void one(uint64_t seed, tally *t)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    luo_rng r = luo_rng_seed(seed);
+    const luo_compile_opts opts = {.check = true};
+    luo_diags diags;
+    luo_cluster *cluster = NULL;
+    luo_programs *set = NULL;
+    luo_err err = {0};
+    char what[64];
+    luo_diags_init(&diags, a);
+    luo_read_cluster(a, "scenarios/clusters/a100-64.yaml", &cluster, &diags);
+    ck_assert_msg(cluster != NULL, "run from the root of the repository");
+    luo_plan *p = random_plan(a, &r);
+    const luo_model m = luo_test_llama(p->layers, 4096, 11008, 32, 32000);
+    ck_assert_msg(luo_plan_compile(a, p, &m, cluster, &opts, &set, &err) == LUO_OK,
+                  "LUO_SEED=%llu: %s", (unsigned long long)seed, err.text);
+    snprintf(what, sizeof what, "LUO_SEED=%llu", (unsigned long long)seed);
+    rig_near(seconds(a, cluster, set, true), seconds(a, cluster, set, false), ALIKE, what);
+    t->plans++;
+    t->turns += has_turns(set);
+    luo_arena_free(a);
+}
+
+START_TEST(calls_by_turns)
+{
+    tally t = {0};
+    LUO_PROP_FOR(seed, 60) one(seed, &t);
+    printf("%d plans, %d with several calls of a bucket on a device\n", t.plans, t.turns);
+    ck_assert(t.plans < 60 || t.turns >= 20);
+}
+END_TEST
+LUO_SUITE("diff.sim_fold", LUO_T(calls_by_turns))
