@@ -74,8 +74,8 @@ static void network(luo_str *s, const luo_gpu_calibration *c)
     char source[160];
     if (c->net_rows == 0) return;
     snprintf(source, sizeof source,
-             "grid over %d calibration rows (collectives between nodes), mean |ln error| %.3f", c->net_rows,
-             c->net.error);
+             "grid over %d calibration rows (collectives between nodes), mean |ln error| %.3f",
+             c->net_rows, c->net.error);
     value(s, "net_ratio", c->net.net_ratio, "fitted", source, false);
     value(s, "net_half_bytes", c->net.net_half_bytes, "fitted", source, false);
     value(s, "net_step_us", 1e6 * c->net.net_step_s, "fitted", source, false);
