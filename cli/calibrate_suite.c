@@ -52,8 +52,8 @@ static void put_value(luo_str *out, const char *key, double value, const char *s
 }
 
 /* text with the value of `key` replaced, or put first where it had none. */
-static const char *with_value(luo_arena *arena, const char *text, const char *key, double value,
-                              const char *source)
+const char *luo_profile_text_with(luo_arena *arena, const char *text, const char *key, double value,
+                                  const char *source)
 {
     luo_str out = {0};
     bool done = false, known = false;
@@ -139,7 +139,8 @@ static luo_status write_one(job *j, const luo_suite_row *r, const luo_fitted *f,
     for (int32_t i = 0; i < f->n && text; i++) {
         const char *source = source_text(j, r, f, i);
         if (f->param[i]->of_stack != stack) continue;
-        text = source ? with_value(j->cli->arena, text, f->param[i]->key, f->value[i], source)
+        text = source ? luo_profile_text_with(j->cli->arena, text, f->param[i]->key, f->value[i],
+                                              source)
                       : NULL;
         any = true;
     }
@@ -149,6 +150,16 @@ static luo_status write_one(job *j, const luo_suite_row *r, const luo_fitted *f,
     if (!any) return LUO_OK;
     if (!stack) LUO_TRY(copy_tables(j, &src, err));
     return write_file(j, stack ? "/stacks" : "", file, text, err);
+}
+
+luo_status luo_profile_text_write(luo_cli *cli, const char *dir, const luo_source *src,
+                                  const char *text, const char *name, luo_err *err)
+{
+    job j = {.cli = cli, .dir = dir};
+    const char *file = luo_arena_printf(cli->arena, "%s.yaml", name);
+    if (!file) return luo_err_nomem(err);
+    LUO_TRY(copy_tables(&j, src, err));
+    return write_file(&j, "", file, text, err);
 }
 
 /* ---- a group of rows ---- */

@@ -280,10 +280,22 @@ static luo_status refuse_suite_options(luo_cli *cli, luo_err *err)
     return LUO_OK;
 }
 
+/* What only the calibration by times of layers looks at. */
+static luo_status refuse_layer_options(luo_cli *cli, luo_err *err)
+{
+    static const char *const names[] = {"model", "stack"};
+    for (int i = 0; i < 2; i++)
+        if (luo_args_has(&cli->args, names[i]))
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` goes with `--from` times of layers; leave "
+                               "it out.", names[i]);
+    return LUO_OK;
+}
+
 static luo_status from_suites(job *j, const char *from)
 {
-    static const char *const names[] = {"profile", "cluster", "quick", "ranks", "backend"};
-    for (int i = 0; i < 5; i++)
+    static const char *const names[] = {"profile", "cluster", "quick", "ranks", "backend",
+                                        "model", "stack"};
+    for (int i = 0; i < 7; i++)
         if (luo_args_has(&j->cli->args, names[i]))
             return luo_cli_error(j->cli, LUO_EUSAGE, "`--%s` is of measurements of a machine; "
                                  "published steps do not need it.", names[i]);
@@ -300,6 +312,8 @@ static luo_status calibrate(job *j, const char *from, bool cuda)
     luo_err err = {0};
     if (from && !luo_foreign_is(cli, from) && luo_calibrate_suite_is(cli, from))
         return from_suites(j, from);
+    if (from && luo_calibrate_layers_is(cli, from)) return luo_calibrate_layers(cli, j->dir, from);
+    LUO_TRY(luo_cli_fail(cli, refuse_layer_options(cli, &err), &err));
     LUO_TRY(luo_cli_fail(cli, refuse_suite_options(cli, &err), &err));
     LUO_TRY(luo_cli_fail(cli, find_machine(j, &err), &err));
     luo_jsonw_text(&cli->json, "out", j->dir);

@@ -193,6 +193,8 @@ static const luo_option calibrate_options[] = {
     {"quick", NULL, "a part of the sizes, and in f32 only"},
     {"from", "FILE", "tables instead of measuring; more of them follow it"},
     {"profile", "FILE", "of GPUs: peaks and bandwidth of a datasheet (as measured)"},
+    {"model", "FILE", "of times of layers: the network that was timed"},
+    {"stack", "FILE", "of times of layers: the software that ran it (luoshu-cuda)"},
     {"cluster", "FILE", "of GPUs: where collectives of several nodes were measured"},
     {"seed", "N", "of GPUs and suites: of the search for constants (0)"},
     {"fit", "LIST", "of suites: constants to fit, joined by commas (by suite)"},

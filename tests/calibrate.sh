@@ -126,6 +126,18 @@ check "efficiencies of ops" exits 0 "5 rows of $tmp/eff.csv, 2 left out" "$L" ca
 # 2 * 2048 * 4096^2 / 5e14 s; 4 * 8 * 128 * 4096^2 / 5e14 s
 check "their times" rows "$tmp/n6/op_times.csv" '^(gemm,bf16,2048,4096,4096,137\.438953|attention_forward,bf16,4096,8,128,137\.438953),' 2
 
+{ echo model,gpu,mbs,tp,layer,fwd_s,bwd_s,update_s
+  for b in 1 2 4 8; do for l in 0 1 2 3; do echo "TINY-LLAMA,A100-80,$b,1,$l,0.00$b,0.01$b,0"; done; done; } >"$tmp/layers.csv"
+check "times of layers" exits 0 "a100-80, tiny-llama: mean |error|" "$L" calibrate --out "$tmp/l1" --from "$tmp/layers.csv" \
+    --profile a100-80 --model "$S/models/tiny-llama.yaml" --stack megatron
+check "their rows" rows "$tmp/l1/calibrate.csv" '^layer of (1|2|4) sequences,calibration,0.01[248]0+,|^layer of 8 sequences,validation,0.026000000,' 4
+check "a profile of them" exits 0 "" "$L" check "$tmp/l1/a100-80.yaml"
+check "layers of what" exits 2 'give --profile and --model' "$L" calibrate --out "$tmp/l2" --from "$tmp/layers.csv"
+check "another network" exits 3 'has no layer of `llama-7b` on `a100-80`' "$L" calibrate --out "$tmp/l3" --from "$tmp/layers.csv" \
+    --profile a100-80 --model "$S/models/llama-7b.yaml"
+check "a network without layers" exits 2 '`--model` goes with `--from` times of layers' "$L" calibrate --out "$tmp/l4" \
+    --model "$S/models/llama-7b.yaml" --from "$tmp/m/op_times-2.csv"
+
 check "a file without --from" exits 2 'unexpected argument' "$L" calibrate x.csv
 check "no table of times" exits 3 'is no table of op_times' "$L" calibrate --out "$tmp/e1" --from "$S/models/tiny-llama.yaml"
 check "no operations" exits 3 'no table of op_times is given' "$L" calibrate --out "$tmp/e2" --from "$tmp/m/p2p_times-2.csv"

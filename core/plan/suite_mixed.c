@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan/layer_fit.h"
 #include "core/plan/suite_in.h"
 
 /* ---- "TYPExCOUNT:tpN|.. // ..": stages, in them replicas ---- */
@@ -55,13 +56,6 @@ static luo_status read_entries(const luo_suite_row *r, const luo_suite_gpu **gpu
 
 /* ---- the layer table ---- */
 
-/* "opt-350m" and "OPT-350" are one network: the case and the unit do not count. */
-static bool same_model(const char *a, const char *b)
-{
-    while (*a && *b && (*a | 0x20) == (*b | 0x20)) a++, b++;
-    return *b == 0 && (*a == 0 || ((*a == 'm' || *a == 'b') && a[1] == 0));
-}
-
 static bool same_gpu(const luo_suite_gpu *gpu, const char *name)
 {
     const luo_suite_gpu *other = luo_suite_gpu_of(name);
@@ -75,7 +69,8 @@ static int32_t nearest(const luo_layer_times *t, const luo_suite_row *r, const l
     int32_t best = 0;
     for (int32_t i = 0; t && i < t->n; i++) {
         const luo_layer_time *l = &t->at[i];
-        if (l->tp != r->tp || !same_model(r->model, l->model) || !same_gpu(gpu, l->gpu)) continue;
+        if (l->tp != r->tp || !luo_layer_same_model(r->model, l->model) || !same_gpu(gpu, l->gpu))
+            continue;
         const int32_t off = abs(l->sequences - b), least = abs(best - b);
         if (best == 0 || off < least || (off == least && l->sequences < best)) best = l->sequences;
     }
@@ -97,7 +92,7 @@ static double table_seconds(const luo_layer_times *t, const luo_case *c, const l
     for (int32_t i = 0; i < t->n; i++) {
         const luo_layer_time *l = &t->at[i];
         if (l->tp == r->tp && l->sequences == sequences && l->layer >= first && l->layer <= last &&
-            same_model(r->model, l->model) && same_gpu(gpu, l->gpu))
+            luo_layer_same_model(r->model, l->model) && same_gpu(gpu, l->gpu))
             sum += l->forward_s + l->backward_s;
     }
     return sum * c->micro_batch_sequences / sequences;

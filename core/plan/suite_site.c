@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/plan/suite.h"
 
@@ -15,13 +16,15 @@ static const luo_suite_gpu gpus[] = {
     {"V100-16G-SXM", "v100-16", 150e9}, {"V100-32G-SXM", "v100-32", 150e9},
     {"H800-80G-SXM", "h800", 200e9},    {"H20-96G-SXM", "h20", 450e9},
     {"RTX-3090", "rtx-3090", 49.8e9},   {"Titan-RTX", "titan-rtx", 10.8e9},
+    {"GH-96", "gh200", 450e9}, /* as Sailor calls it */
     {"RTX-2080", "rtx-2080", 10.8e9}, /* between two of a node: links of eth-easl/sailor */
 };
 
 const luo_suite_gpu *luo_suite_gpu_of(const char *name)
 {
     for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
-        if (strcmp(gpus[i].name, name) == 0 || strcmp(gpus[i].profile, name) == 0) return &gpus[i];
+        if (strcmp(gpus[i].name, name) == 0 || strcasecmp(gpus[i].profile, name) == 0)
+            return &gpus[i];
     return NULL;
 }
 

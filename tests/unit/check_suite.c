@@ -6,6 +6,7 @@
 #include "core/io/builtin.h"
 #include "core/io/suite.h"
 #include "core/plan/compile.h"
+#include "core/plan/layer_fit.h"
 #include "tests/check_main.h"
 
 #define HEAD                                                                                       \
@@ -264,6 +265,54 @@ START_TEST(mixed_rows)
 }
 END_TEST
 
+/* Times made by the formulas with constants of our choice are told again, also for a micro-batch
+ * that the fit does not see; embedding, head and other GPUs are no layers of it. */
+START_TEST(layers_are_fitted)
+{
+    enum { N = 5 };
+    luo_layer_time made[3 * N];
+    luo_layer_row *rows;
+    luo_layer_fitted f;
+    luo_stack st;
+    luo_err err = {0};
+    int32_t n;
+    arena = luo_arena_new(0);
+    luo_diags_init(&diags, arena);
+    luo_profile *p = profile(NULL, NULL, "rtx-3090", &err);
+    const luo_model m = {.name = "toy-1m", .family = LUO_FAMILY_GPT, .layers = 1, .hidden = 1024,
+                         .ffn_hidden = 4096, .heads = 16, .kv_heads = 16, .head_dim = 64,
+                         .vocab = 1024, .max_sequence_tokens = 1024, .causal = true,
+                         .activation = LUO_ACT_GELU, .dtype = LUO_F32};
+    ck_assert_int_eq(luo_read_stack(arena, "megatron-deepspeed", &st, &diags), LUO_OK);
+    p->gemm_ratio = 0.63;
+    p->memory_ratio = 0.41;
+    for (int k = 0; k < N; k++) {
+        luo_layer_time l = {"TOY-1", "RTX-3090", 1 << k, 1, 1, 0, 0, 0};
+        ck_assert_int_eq(luo_layer_predict(p, &st, &m, 1 << k, &l.forward_s, &l.backward_s, &err),
+                         LUO_OK);
+        made[3 * k] = l;
+        made[3 * k + 1] = (luo_layer_time){"TOY-1", "RTX-3090", 1 << k, 1, 2 * (k % 2), 9, 9, 0};
+        made[3 * k + 2] = (luo_layer_time){"TOY-1", "Titan-RTX", 1 << k, 1, 1, 9, 9, 0};
+    }
+    const luo_layer_times t = {made, 3 * N, 0};
+    ck_assert_int_eq(luo_layer_rows(arena, &t, "toy-1m", "rtx-3090", &rows, &n, &err), LUO_OK);
+    ck_assert_int_eq(n, N);
+    p->gemm_ratio = 0.8;
+    ck_assert_int_eq(luo_layer_fit(p, &st, &m, rows, n, 0, &f, &err), LUO_OK);
+    for (int k = 0; k < N; k++) {
+        double forward, backward;
+        ck_assert_int_eq(luo_layer_predict(p, &st, &m, 1 << k, &forward, &backward, &err), LUO_OK);
+        const double want = made[3 * k].forward_s + made[3 * k].backward_s;
+        const double e = (forward + backward) / want - 1;
+        ck_assert_msg(fabs(e) < 0.01, "%d sequences: %g", 1 << k, e);
+    }
+    ck_assert_int_eq(luo_layer_rows(arena, &t, "other", "rtx-3090", &rows, &n, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text,
+                     "the table has no layer of `other` on `rtx-3090` alone (tp 1).");
+    luo_arena_free(arena);
+}
+END_TEST
+
 #define ENTRY(what)                                                                                \
     "r: `stage_devices` has `" what "`; TYPExCOUNT:tpN is expected, 1 replicas joined by | in "    \
     "each of 2 stages joined by //."
@@ -324,5 +373,6 @@ LUO_SUITE("plan.suite", LUO_T(defaults),
           LUO_T_N(plans_are_possible, LUO_ROWS(cases)),
           LUO_T_N(refusals, LUO_ROWS(refused)),
           LUO_T_N(mixed_rows, LUO_ROWS(mixed)),
+          LUO_T(layers_are_fitted),
           LUO_T_N(mixed_refusals, LUO_ROWS(mixed_refused)),
           LUO_T_N(builtins_read, 2))
