@@ -287,6 +287,51 @@ static void print_missing(FILE *out, const luo_suite_result *r)
                 (int)r->oom_told, (int)r->oom);
 }
 
+static bool has_both(const luo_validation *v, const luo_scored *s)
+{
+    return luo_validation_counts(v, s) && s->predicted_s > 0 && s->measured_s > 0;
+}
+
+/* Two ways to train one network on as many GPUs, which took times that differ by over 1 %. */
+static bool is_choice(const luo_scored *a, const luo_scored *b)
+{
+    const luo_suite_row *x = a->c->row, *y = b->c->row;
+    return x->layers > 0 && strcmp(x->suite, y->suite) == 0 && strcmp(x->model, y->model) == 0 &&
+           strcmp(x->gpu, y->gpu) == 0 && x->gpus == y->gpus && x->gbs == y->gbs &&
+           x->seq == y->seq && fabs(log(a->measured_s / b->measured_s)) > 0.01;
+}
+
+/* What a planner needs: which of two plans is the faster one. Over a whole file, since its parts
+ * may be the two ways (3D against ZeRO-3). */
+static void print_choices(const luo_validation *v, FILE *out, const char *suite)
+{
+    int32_t n = 0, right = 0;
+    for (int32_t i = 0; i < v->n; i++) {
+        const luo_scored *a = &v->at[i];
+        if (strcmp(a->c->row->suite, suite) != 0 || !has_both(v, a)) continue;
+        for (int32_t k = i + 1; k < v->n; k++) {
+            const luo_scored *b = &v->at[k];
+            if (!has_both(v, b) || !is_choice(a, b)) continue;
+            n++;
+            right += (a->predicted_s < b->predicted_s) == (a->measured_s < b->measured_s);
+        }
+    }
+    if (n)
+        fprintf(out, "%s: of %d pairs of plans for one network on as many GPUs, %d are in the "
+                "measured order\n", suite, (int)n, (int)right);
+}
+
+/* Of each file once. */
+static void print_all_choices(const luo_validation *v, FILE *out)
+{
+    for (int32_t i = 0; i < v->n; i++) {
+        const char *suite = v->at[i].c->row->suite;
+        bool seen = false;
+        for (int32_t k = 0; k < i && !seen; k++) seen = strcmp(v->at[k].c->row->suite, suite) == 0;
+        if (!seen) print_choices(v, out, suite);
+    }
+}
+
 /* Times of collectives reach over many powers of ten: their errors are factors. NULL: all files. */
 static void print_factors(const luo_validation *v, FILE *out, const char *file)
 {
@@ -378,6 +423,7 @@ void luo_validation_print(const luo_validation *v)
         for (int k = 0; k < LUO_SENSES; k++)
             luo_sensitivity_print(out, v->suites[i].suite, &v->suites[i].sense[k]);
     }
+    print_all_choices(v, out);
     print_collectives(v, out);
     for (int32_t i = 0; i < v->nsuites; i++)
         if (v->suites[i].all.n) print_worst(v, out, v->suites[i].suite, 5);

@@ -17,6 +17,7 @@ expect 0 "synthetic               4" synthetic --data $made
 expect 0 "by the closed form" synthetic --data $made --closed --bar strict
 expect 0 "1 of 1 rows that ran out of memory are said to" synthetic --data $made
 expect 2 '`--data` is missing' synthetic
+expect 0 "synthetic: of 1 pairs of plans for one network on as many GPUs, 1 are in the measured order" synthetic --data $made
 expect 3 "is no suite of" elsewhere --data $made
 expect 3 "cannot be opened" all --data "$tmp/none"
 mkdir -p "$tmp/cal/suites"; grep -v ',val,' $made/suites/synthetic.csv >"$tmp/cal/suites/synthetic.csv"
@@ -34,6 +35,10 @@ mkdir -p "$tmp/moe/suites"
     >"$tmp/moe/suites/vtrain.csv"
 expect 0 "1 rows are not scored: experts and latent attention are not scored yet." all --data "$tmp/moe" --closed
 expect 0 "  syn-moe" all --data "$tmp/moe" --closed
+# The other way round, the pair is not in the measured order.
+mkdir -p "$tmp/turn/suites"
+sed '/^syn-4/s/,0\.47,/,0.56,/' $made/suites/synthetic.csv >"$tmp/turn/suites/synthetic.csv"
+expect 0 "as many GPUs, 0 are in the measured order" synthetic --data "$tmp/turn"
 # What nobody printed is told with what it decides.
 mkdir -p "$tmp/nics/suites"
 sed -n '2p;/^syn-1/{s/,cal,/,val,/; s/,8,8,ib-hdr200x8,/,16,8,not-known,/; s/,fp16,1,1,1,8,1,2,/,fp16,1,1,1,16,1,2,/;p}' \

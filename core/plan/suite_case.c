@@ -206,9 +206,12 @@ static luo_status assumptions(luo_arena *arena, luo_case *c, bool scaled, luo_er
     char batch[64] = "";
     if (r->mbs == 0)
         snprintf(batch, sizeof batch, "micro-batch of %d chosen", (int)c->micro_batch_sequences);
-    c->assumed = luo_arena_printf(arena, "%s%s%s%s", batch, *batch && fabric ? "; " : "",
+    const char *rate = r->kind != LUO_STEP_MFU_ONLY ? ""
+                       : *batch || fabric           ? "; convention of the rate unknown"
+                                                    : "convention of the rate unknown";
+    c->assumed = luo_arena_printf(arena, "%s%s%s%s%s", batch, *batch && fabric ? "; " : "",
                                   fabric ? "fabric chosen" : "",
-                                  scaled ? "layer times of another micro-batch, scaled" : "");
+                                  scaled ? "layer times of another micro-batch, scaled" : "", rate);
     return c->assumed ? LUO_OK : luo_err_nomem(err);
 }
 

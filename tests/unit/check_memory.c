@@ -169,8 +169,10 @@ START_TEST(state_of_context_groups)
     arena = luo_arena_new(1 << 20);
     const luo_model m = luo_test_llama(2, 256, 512, 4, 1024);
     const luo_memory_rules r = {.flat_gradients = true};
-    const shape replicas = {1, 1, 4, 1, 1, 1, 1, 64, LUO_RECOMPUTE_NONE, false, NULL};
-    const shape parts = {4, 1, 1, 1, 1, 1, 1, 64, LUO_RECOMPUTE_NONE, false, NULL};
+    const shape replicas = {.tp = 1, .pp = 1, .dp = 4, .chunks = 1, .micro_batches = 1,
+                            .sequences = 1, .zero = 1, .tokens = 64};
+    const shape parts = {.tp = 4, .pp = 1, .dp = 1, .chunks = 1, .micro_batches = 1,
+                         .sequences = 1, .zero = 1, .tokens = 64};
     luo_plan *p = plan_of(&parts, &m);
     ((luo_stage *)&p->pipelines[0].stages[0])->context_parallel = 4;
     const luo_memory want = memory_of(compile(plan_of(&replicas, &m), &m, &r), 0);
