@@ -110,7 +110,8 @@ typedef struct luo_suite_result { /* of one part of a suite */
     luo_errors simulated, closed, naive; /* of the rows that have each */
     luo_errors memory;
     int32_t outside;          /* rows that no case of ours says: not scored, no bar broken */
-    int32_t missing;          /* rows that should be predicted, and are not */
+    int32_t missing;          /* rows that should be predicted, and are not .. */
+    const luo_scored *first;  /* .. the first of them */
     int32_t by_closed;        /* rows scored by the closed form for want of programs */
     int32_t oom, oom_told;    /* rows that ran out of memory; of them said to */
     bool broken[2];           /* a bar: normal, strict */

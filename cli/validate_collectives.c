@@ -292,6 +292,7 @@ static luo_status take(reader *r, const table *t, int32_t i, double seconds, int
         s->closed_s = seconds;
         c->cluster = LUO_NEW(r->arena, luo_cluster); /* says that it is a case */
     } else {
+        c->refused = LUO_EUNSUP;
         c->assumed = "there is neither a profile of ours nor a table of this GPU.";
     }
     o->fold[o->n++] = fold;

@@ -18,7 +18,7 @@ static luo_status soften(luo_status st, const luo_err *err, luo_status *out, cha
     *out = st;
     if (st == LUO_OK) return LUO_OK;
     if (why) snprintf(why, LUO_ERR_TEXT, "%s", err->text);
-    return st == LUO_ENOMEM || st == LUO_EBACKEND || st == LUO_EBUG ? st : LUO_OK;
+    return st == LUO_ENOMEM || st == LUO_EBUG ? st : LUO_OK;
 }
 
 static void mean_parts(const luo_step_result *r, luo_parts *out)

@@ -117,7 +117,8 @@ enum { ALL, SIMULATED, CLOSED, NAIVE, MEMORY, KINDS };
 /* No case of ours, or no closed form where that alone is asked for. */
 static bool not_said(const luo_validation *v, const luo_scored *s)
 {
-    return !s->c->cluster || (v->closed_only && s->s->closed == LUO_EUNSUP);
+    if (s->c->refused != LUO_OK) return s->c->refused == LUO_EUNSUP;
+    return v->closed_only && s->s->closed == LUO_EUNSUP;
 }
 
 static void add_row(const luo_validation *v, const luo_scored *s, pairs *p, luo_suite_result *r)
@@ -126,6 +127,10 @@ static void add_row(const luo_validation *v, const luo_scored *s, pairs *p, luo_
     const bool simulated = s->s->simulated == LUO_OK;
     if (not_said(v, s)) {
         r->outside++;
+        return;
+    }
+    if (!s->c->cluster) {
+        r->missing++;
         return;
     }
     if (row->kind == LUO_STEP_OOM) {
@@ -141,6 +146,13 @@ static void add_row(const luo_validation *v, const luo_scored *s, pairs *p, luo_
     if (s->s->closed == LUO_OK) add(&p[CLOSED], s->s->closed_s, s->measured_s);
     add(&p[NAIVE], s->naive_s, s->measured_s);
     if (s->s->memory == LUO_OK) add(&p[MEMORY], s->s->memory_bytes, row->mem_bytes);
+}
+
+static void add_counted(const luo_validation *v, const luo_scored *s, pairs *p, luo_suite_result *r)
+{
+    const int32_t before = r->missing;
+    add_row(v, s, p, r);
+    if (before == 0 && r->missing > 0) r->first = s;
 }
 
 static void judge(luo_suite_result *r)
@@ -167,7 +179,7 @@ static luo_status sum_suite(luo_validation *v, luo_arena *scratch, luo_suite_res
     }
     for (int32_t i = 0; i < v->n; i++)
         if (same_part(&v->at[i], r->suite) && luo_validation_counts(v, &v->at[i]))
-            add_row(v, &v->at[i], p, r);
+            add_counted(v, &v->at[i], p, r);
     for (int k = 0; k < KINDS; k++)
         LUO_TRY(luo_errors_of(scratch, p[k].predicted, p[k].measured, p[k].n, to[k], err));
     judge(r);
@@ -275,8 +287,8 @@ static void print_missing(FILE *out, const luo_suite_result *r)
         fprintf(out, "%s: %d of %d rows have no program and are scored by the closed form.\n",
                 r->suite, (int)r->by_closed, (int)r->all.n);
     if (r->missing)
-        fprintf(out, "%s: %d rows can not be predicted; validate.csv says why.\n", r->suite,
-                (int)r->missing);
+        fprintf(out, "%s: %d rows can not be predicted; the first is %s: %s\n", r->suite,
+                (int)r->missing, r->first->c->row->id, reason_of(r->first));
     if (r->memory.n)
         fprintf(out,
                 "%s: memory of %d rows: mean |error| %.1f %%, largest %.1f %%, bias %+.1f %%\n",

@@ -127,16 +127,21 @@ static bool wanted(const job *j, const luo_suite_row *r)
            strcmp(j->want, luo_suite_part(r)) == 0;
 }
 
-/* A row that can not be said at all stays in the table with its reason. */
+/* A row that can not be said at all, or makes no sense, stays in the table with its reason: it must
+ * not keep the others from being scored. */
 static luo_status make_case(job *j, const luo_suite_row *r, luo_kit *kit, luo_case *c, luo_err *err)
 {
     luo_err why = {0};
     const luo_status st = luo_case_make(j->cli->arena, r, &kit->as, c, &why);
-    if (st != LUO_OK && st != LUO_EUNSUP) *err = why;
-    if (st != LUO_EUNSUP) return st;
-    const size_t id = strlen(r->id) + 2; /* "ID: " stands before the reason */
-    const char *reason = strlen(why.text) > id ? why.text + id : why.text;
-    *c = (luo_case){.row = r, .assumed = luo_arena_strdup(j->cli->arena, reason)};
+    if (st == LUO_OK) return st;
+    if (st != LUO_EUNSUP && st != LUO_EINPUT) {
+        *err = why;
+        return st;
+    }
+    const size_t n = strlen(r->id); /* "ID: " stands before the reason */
+    const bool named = strncmp(why.text, r->id, n) == 0 && strncmp(why.text + n, ": ", 2) == 0;
+    *c = (luo_case){.row = r, .refused = st,
+                    .assumed = luo_arena_strdup(j->cli->arena, why.text + (named ? n + 2 : 0))};
     return c->assumed ? LUO_OK : luo_err_nomem(err);
 }
 

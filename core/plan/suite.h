@@ -92,6 +92,7 @@ typedef struct luo_case {
     int32_t micro_batch_sequences, micro_batches;
     int32_t *dev;    /* [((pipeline*pp + stage)*cp + c)*tp + i] */
     int64_t *layers; /* per stage */
+    luo_status refused;  /* why it is no case, said in `assumed`; LUO_OK: it is one */
     double measured_s;   /* 0: none */
     const char *assumed; /* "": nothing */
 } luo_case;

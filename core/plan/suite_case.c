@@ -145,8 +145,8 @@ static luo_status deal_layers(luo_arena *arena, luo_case *c, luo_err *err)
     c->layers = LUO_NEW_N(arena, int64_t, r->pp);
     if (!c->layers) return luo_err_nomem(err);
     if (*r->layers_per_stage) return listed_layers(c, err);
-    const bool ends = r->layers % r->pp != 0 && (r->layers + 2) % r->pp == 0;
-    const int64_t all = r->layers + (ends ? 2 : 0);
+    const bool ends = r->vpp == 1 && r->layers % r->pp != 0 && (r->layers + 2) % r->pp == 0;
+    const int64_t all = c->model.layers + (ends ? 2 : 0);
     for (int32_t s = 0; s < r->pp; s++) c->layers[s] = all / r->pp + (s < all % r->pp);
     if (ends) {
         c->layers[0]--;
@@ -175,6 +175,13 @@ static luo_status deal_batch(luo_case *c, luo_err *err)
     return LUO_OK;
 }
 
+/* Chunks that are equal only if the embedding and the head count as layers: programs have equal
+ * ones, so two layers are added. */
+static bool chunks_fall_short(const luo_suite_row *r)
+{
+    return r->vpp > 1 && r->layers % ((int64_t)r->pp * r->vpp) != 0;
+}
+
 static bool mixed(const luo_suite_row *r)
 {
     return strcmp(r->gpu, "mixed") == 0;
@@ -190,7 +197,7 @@ static luo_status check_sizes(const luo_suite_row *r, luo_err *err)
         return suite_refuse(r, LUO_EINPUT, err, "tp %d, pp %d, dp %d and cp %d are not the %d "
                             "GPUs.", (int)r->tp, (int)r->pp, (int)r->dp, (int)r->cp,
                             (int)r->gpus);
-    if (r->vpp > 1 && r->layers % ((int64_t)r->pp * r->vpp))
+    if (chunks_fall_short(r) && (r->layers + 2) % ((int64_t)r->pp * r->vpp))
         return suite_refuse(r, LUO_EINPUT, err, "%lld layers are no %d equal chunks.",
                             (long long)r->layers, (int)(r->pp * r->vpp));
     if (r->experts > 0 || r->mla)
@@ -209,7 +216,8 @@ static luo_status assumptions(luo_arena *arena, luo_case *c, bool scaled, luo_er
     const char *rate = r->kind != LUO_STEP_MFU_ONLY ? ""
                        : *batch || fabric           ? "; convention of the rate unknown"
                                                     : "convention of the rate unknown";
-    c->assumed = luo_arena_printf(arena, "%s%s%s%s%s", batch, *batch && fabric ? "; " : "",
+    const char *more = chunks_fall_short(r) ? "two layers more, for equal chunks; " : "";
+    c->assumed = luo_arena_printf(arena, "%s%s%s%s%s%s", more, batch, *batch && fabric ? "; " : "",
                                   fabric ? "fabric chosen" : "",
                                   scaled ? "layer times of another micro-batch, scaled" : "", rate);
     return c->assumed ? LUO_OK : luo_err_nomem(err);
@@ -251,6 +259,7 @@ luo_status luo_case_make(luo_arena *arena, const luo_suite_row *r, const luo_sui
     c->dtype = strcmp(r->precision, "tf32") == 0 || strcmp(r->precision, "fp32") == 0 ? LUO_F32
                                                                                      : LUO_BF16;
     make_model(r, c->dtype, &c->model);
+    if (chunks_fall_short(r)) c->model.layers += 2;
     LUO_TRY(place(arena, c, err));
     LUO_TRY(deal_layers(arena, c, err));
     LUO_TRY(deal_batch(c, err));

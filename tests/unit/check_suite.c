@@ -127,6 +127,8 @@ static const struct {
      {2, 4, 4, 2}, 1, 8, 8, 25, "fabric chosen"},
     {ROW("H100-80G-SXM", "16", "not-known", "12", "8", "1", "1", "2", "", "12", ""),
      {12}, 3, 2, 8, 50, "micro-batch of 3 chosen; fabric chosen"},
+    {ROW("A100-80G-SXM", "4", "opa-100x4", "10", "1", "4", "3", "1", "1", "8", ""),
+     {3, 3, 3, 3}, 1, 8, 0, 12.5, "two layers more, for equal chunks; "},
     {ROW("A100-80G-SXM", "4", "opa-100x4", "12", "1", "4", "3", "1", "1", "8", ""),
      {3, 3, 3, 3}, 1, 8, 0, 12.5, ""},
 };
