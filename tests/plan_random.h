@@ -109,6 +109,22 @@ static inline luo_plan *plan_random(luo_arena *a, luo_rng *r, plan_tally *t)
     return p;
 }
 
+/* Shard hybrid: groups of two pipelines, or of one; those of a group have the shares of its first,
+ * and its devices' number or each is alone. */
+static inline void plan_random_groups(luo_plan *p)
+{
+    int32_t size = p->npipelines % 2 ? 1 : 2;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
+            luo_stage *a = (luo_stage *)&p->pipelines[i / 2 * 2].stages[s];
+            luo_stage *b = (luo_stage *)&p->pipelines[i].stages[s];
+            if (a->ndev != b->ndev) size = 1;
+            else if (size == 2) b->shares = a->shares;
+        }
+    p->sharding.kind = LUO_SHARD_HYBRID;
+    p->sharding.pipelines = size;
+}
+
 /* Every second plan that can be cut by ZeRO-2 or 3 is: with pipelines like the first alone, and its
  * borders and micro-batches. tied: the model's table. */
 static inline bool plan_random_shard(luo_rng *r, luo_plan *p, bool tied)
@@ -126,7 +142,9 @@ static inline bool plan_random_shard(luo_rng *r, luo_plan *p, bool tied)
     p->zero = 2 + (luo_rng_pick(r, 3) > 0);
     if (p->zero == 2) return true;
     p->sharding = (luo_sharding){.has_depth = true, .depth = (int32_t)luo_rng_pick(r, 4)};
-    if (luo_rng_pick(r, 4) == 0) p->sharding.kind = LUO_SHARD_GRAD_OP;
+    const int kind = (int)luo_rng_pick(r, 4);
+    if (kind == 0) p->sharding.kind = LUO_SHARD_GRAD_OP;
+    if (kind == 1) plan_random_groups(p);
     return true;
 }
 

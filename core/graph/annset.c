@@ -191,6 +191,26 @@ luo_status luo_annset_fold(luo_annset *s, int32_t id, const luo_shape *shape, in
     return keep(s, st, made, mark, place, res, err);
 }
 
+luo_status luo_annset_fold_groups(luo_annset *s, int32_t id, const luo_shape *shape, int32_t size,
+                                  bool keep_copies, int32_t *res, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(s->scratch);
+    const luo_ann *made = NULL;
+    int32_t place = -1;
+    const luo_status st = luo_zero_fold_groups(s->scratch, luo_annset_get(s, id), shape, size,
+                                               keep_copies, &made, err);
+    return keep(s, st, made, mark, &place, res, err);
+}
+
+luo_status luo_annset_across(luo_annset *s, int32_t id, int32_t *res, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(s->scratch);
+    luo_ann sum = *luo_annset_get(s, id);
+    int32_t place = -1;
+    sum.h = LUO_PARTIAL;
+    return keep(s, LUO_OK, &sum, mark, &place, res, err);
+}
+
 luo_status luo_annset_summed(luo_annset *s, int32_t id, int32_t *res, luo_err *err)
 {
     const int32_t key[2] = {TAG_SUMMED, id};

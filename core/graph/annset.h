@@ -31,6 +31,11 @@ luo_status luo_annset_complete(luo_annset *s, int32_t id, int32_t *res, luo_err 
 /* luo_zero_fold by id. */
 luo_status luo_annset_fold(luo_annset *s, int32_t id, const luo_shape *shape, int32_t *res,
                            luo_err *err);
+/* luo_zero_fold_groups by id. */
+luo_status luo_annset_fold_groups(luo_annset *s, int32_t id, const luo_shape *shape, int32_t size,
+                                  bool keep, int32_t *res, luo_err *err);
+/* Members that are copies of each other become summands. Pre: h = -1. */
+luo_status luo_annset_across(luo_annset *s, int32_t id, int32_t *res, luo_err *err);
 /* Duplicates become summands: the sum over copies of what is annotated so. */
 luo_status luo_annset_summed(luo_annset *s, int32_t id, int32_t *res, luo_err *err);
 /* Member u of b where from_b[u], else of a. Pre: as many members, the same top level. */

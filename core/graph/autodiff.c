@@ -425,17 +425,19 @@ static luo_status diff_reshard(diff *d, int32_t dy)
     LUO_TRY(luo_annset_complete(g->set, g->tensor[x].ann, &full, d->err));
     const int32_t kind = g->tensor[dy].kind;
     int32_t whole;
+    const int32_t is = g->tensor[x].kind;
+    const bool weight = is == LUO_TENSOR_PARAM || is == LUO_TENSOR_STATE;
+    /* one micro-batch's part of the gradient of a weight is not yet that gradient */
+    const bool partial = weight && g->scatter_each && kind != LUO_TENSOR_GRAD;
+    const bool apart = partial && g->shard_copies; /* copies of the piece are summed later */
+    if (apart) LUO_TRY(luo_annset_across(g->set, full, &full, d->err));
     LUO_TRY(luo_annset_complete(g->set, g->tensor[dy].ann, &whole, d->err));
-    if (luo_ann_has_partial(ann_of(d, dy)) &&
+    if (!apart && luo_ann_has_partial(ann_of(d, dy)) &&
         (!same_devices(ann_of(d, dy), luo_annset_get(g->set, full)) ||
          (whole != full && sums_of_copies(ann_of(d, dy))))) {
         const char *name = luo_arena_printf(g->arena, "%s.whole", g->tensor[dy].name);
         LUO_TRY(emit_reshard(d, name, dy, kind, whole, &dy));
     }
-    const int32_t is = g->tensor[x].kind;
-    const bool weight = is == LUO_TENSOR_PARAM || is == LUO_TENSOR_STATE;
-    /* one micro-batch's part of the gradient of a weight is not yet that gradient */
-    const bool partial = weight && g->scatter_each && kind != LUO_TENSOR_GRAD;
     const bool alone = d->consumers[x] <= 1 && !partial;
     const char *name = alone ? luo_arena_printf(g->arena, "d.%s", g->tensor[x].name)
                              : luo_arena_printf(g->arena, "d.%s@%s", g->tensor[x].name,

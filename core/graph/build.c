@@ -369,6 +369,7 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *m, const luo_build
     if (!g) return luo_err_nomem(err);
     g->kv_whole = opts->kv_whole;
     g->scatter_each = opts->scatter_each;
+    g->shard_copies = opts->shard_copies;
     builder b = {g, m, opts, -1, LUO_PLACE_EMBEDDING, ""};
     int32_t table = 0;
     int32_t x = embed(&b, &table);

@@ -124,6 +124,7 @@ typedef struct luo_graph {
     const luo_context *context;  /* by pipeline */
     const int32_t *context_rank; /* by device id */
     bool scatter_each; /* gradients are cut to their pieces in every micro-batch (ZeRO-2, 3) */
+    bool shard_copies; /* pieces have copies, among which gradients are summed once a step */
     bool failed; /* out of memory; further additions do nothing */
 } luo_graph;
 
@@ -151,6 +152,7 @@ typedef struct luo_build_opts {
     bool exchanges;   /* some devices exchange heads for tokens around attention */
     bool scatter_each; /* as in luo_graph */
     bool gather_each;  /* ZeRO-3: working copies are pieces, gathered for every task */
+    bool shard_copies; /* as in luo_graph */
 } luo_build_opts;
 /* Forward graph of a decoder (llama, gpt), HSPMD 15.3. Annotations are not set.
  * Errors: LUO_EINPUT for other families; LUO_ENOMEM. */

@@ -252,6 +252,24 @@ static int by_completion(const void *p, const void *q)
     return (a->step > b->step) - (a->step < b->step);
 }
 
+/* Those in Post, or the others, after the ones that are closed already. */
+static luo_status close_some(maker *m, bool post, luo_bucketing rule, luo_bucket_item *item,
+                             int32_t *bucket)
+{
+    spec *s = m->s;
+    int32_t n = 0, more = 0;
+    for (int32_t i = 0; i < m->natoms; i++)
+        if ((s->g->op[m->atom[i].op].phase == LUO_PHASE_POST) == post) item[n++] = m->atom[i].item;
+    LUO_TRY(luo_bucket_close(s->scratch, rule, s->in->npipelines, item, n, m->key.n, bucket, &more,
+                             s->err));
+    n = 0;
+    for (int32_t i = 0; i < m->natoms; i++)
+        if ((s->g->op[m->atom[i].op].phase == LUO_PHASE_POST) == post)
+            m->atom[i].bucket = s->nbuckets + bucket[n++];
+    s->nbuckets += more;
+    return LUO_OK;
+}
+
 static luo_status close_buckets(maker *m)
 {
     spec *s = m->s;
@@ -259,11 +277,9 @@ static luo_status close_buckets(maker *m)
     luo_bucket_item *item = LUO_NEW_N(s->scratch, luo_bucket_item, m->natoms);
     int32_t *bucket = LUO_NEW_N(s->scratch, int32_t, m->natoms);
     if (!item || !bucket) return luo_err_nomem(s->err);
-    for (int32_t i = 0; i < m->natoms; i++) item[i] = m->atom[i].item;
-    LUO_TRY(luo_bucket_close(s->scratch, s->in->bucket, s->in->npipelines, item, m->natoms,
-                             m->key.n, bucket, &s->nbuckets, s->err));
-    for (int32_t i = 0; i < m->natoms; i++) m->atom[i].bucket = bucket[i];
-    return LUO_OK;
+    s->nbuckets = 0;
+    LUO_TRY(close_some(m, false, s->in->bucket, item, bucket));
+    return close_some(m, true, s->in->post, item, bucket);
 }
 
 /* ---- buckets ---- */

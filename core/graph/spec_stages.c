@@ -74,6 +74,8 @@ static luo_status collect(spec *s, sets *t)
         for (int32_t i = 0; i < g->op[o].nin; i++) {
             const luo_tensor *x = &g->tensor[g->op[o].in[i]];
             if (!is_parameter(g, g->op[o].in[i])) continue;
+            /* pieces may have members of several pipelines; what is gathered has not */
+            if (g->op[o].kind == LUO_OP_RESHARD) x = &g->tensor[g->op[o].out[0]];
             for (int32_t p = 0; p < s->in->npipelines; p++) {
                 int32_t id;
                 LUO_TRY(member_set(s, t, x->ann, p, x->name, &id));
@@ -185,10 +187,15 @@ luo_status luo_spec_stage(spec *s, int32_t ann, int32_t p, const char *tensor, i
     if (*slot != -2) return LUO_OK;
     const luo_ann *a = luo_annset_get(s->g->set, ann);
     int32_t found = -1;
+    const int32_t P = s->in->npipelines;
     for (int32_t u = 0; u < a->u; u++) {
-        if ((int64_t)u * s->in->npipelines / a->u != p) continue;
+        const int64_t lo = (int64_t)u * P / a->u, hi = ((int64_t)u + 1) * P / a->u;
+        const bool joined = s->g->shard_copies && hi > lo + 1; /* pieces: of pipelines lo..hi-1 */
+        if (joined ? p < lo || p >= hi : lo != p) continue;
         for (int32_t i = 0; i < a->grp[u].ndev; i++) {
             const int32_t dev = a->grp[u].dev[i];
+            if (joined && s->pipe_of[dev] >= lo && s->pipe_of[dev] < hi && s->pipe_of[dev] != p)
+                continue;
             if (s->pipe_of[dev] != p)
                 return luo_err_set(s->err, LUO_EINPUT,
                                    "device %d of `%s` is not in pipeline %d; keep every member "

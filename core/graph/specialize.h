@@ -36,6 +36,7 @@ typedef struct luo_spec {
     luo_sched_kind schedule;
     luo_planner_opts planner;
     luo_bucketing bucket; /* of luo_bucketing_of; rule unit where weights are gathered per task */
+    luo_bucketing post;   /* the same for what is summed once a step */
     int32_t prefetch;     /* of such: units gathered ahead */
     int32_t dp_lanes;     /* of stream dp on every device, 1 to LUO_DP_LANES; 0: 1 */
     const luo_spec_clock *clock; /* NULL: a call waits 1 and moves a byte in 1, and gradients are

@@ -87,3 +87,45 @@ out:
     if (st != LUO_OK) luo_arena_reset(arena, mark);
     return st;
 }
+
+/* Copies of a group's members become cuts of dimension 0; those of a member itself stay. */
+static luo_status fold_front(luo_arena *arena, const luo_grp *g, int32_t n, luo_grp *out,
+                             luo_err *err)
+{
+    luo_ent *ent = LUO_NEW_N(arena, luo_ent, g->nent + 1);
+    if (!ent) return luo_err_nomem(err);
+    ent[0] = (luo_ent){.key = 0, .n = n};
+    for (int32_t e = 0; e < g->nent; e++) {
+        ent[e + 1] = g->ent[e];
+        if (g->ent[e].key == LUO_DUP) ent[e + 1].n /= n;
+    }
+    *out = *g;
+    out->ent = ent;
+    out->nent = g->nent + 1;
+    return LUO_OK;
+}
+
+luo_status luo_zero_fold_groups(luo_arena *arena, const luo_ann *param, const luo_shape *shape,
+                                int32_t size, bool keep, const luo_ann **out, luo_err *err)
+{
+    const int32_t u = param->u / size;
+    luo_grp *grp = LUO_NEW_N(arena, luo_grp, u);
+    if (!grp) return luo_err_nomem(err);
+    for (int32_t k = 0; k < u; k++) {
+        const luo_grp *first = &param->grp[k * size];
+        luo_grp one;
+        bool works;
+        LUO_TRY(luo_grp_join(arena, first, size, LUO_DUP, &one, &works, err));
+        if (!works)
+            return luo_err_set(err, LUO_EINPUT, "members %d to %d are cut in different ways; copies "
+                               "cut alike are expected.", (int)(k * size),
+                               (int)(k * size + size - 1));
+        if (keep && luo_grp_count(first, LUO_DUP) > 1)
+            LUO_TRY(fold_front(arena, &one, size, &grp[k], err));
+        else
+            LUO_TRY(fold_group(arena, &one, shape->dim[0], &grp[k], err));
+    }
+    const luo_ann folded = {.u = u, .h = LUO_DUP, .grp = grp};
+    *out = luo_ann_canonical(arena, &folded);
+    return *out ? LUO_OK : luo_err_nomem(err);
+}

@@ -130,6 +130,27 @@ static luo_status bottom(luo_build *b, const luo_sides *s, const luo_sides *d,
     return luo_kinds_text(b, "bottom", kinds, b->src->u, &out->text);
 }
 
+/* Collectives between tiers: where the members of one side are groups of the other's. */
+static luo_status between_tiers(luo_build *b, luo_resolution *out, bool *works)
+{
+    const luo_ann *was = b->src, *to = b->dst, *src = was, *dst = to;
+    luo_sides s, d;
+    *works = false;
+    if (was->u == to->u) return LUO_OK;
+    if (was->u > to->u) LUO_TRY(luo_ann_regroup(b->arena, was, to, &src, b->err));
+    else LUO_TRY(luo_ann_regroup(b->arena, to, was, &dst, b->err));
+    if (!src || !dst) return LUO_OK;
+    LUO_TRY(luo_sides_make(b, src, &s));
+    LUO_TRY(luo_sides_make(b, dst, &d));
+    b->src = src;
+    b->dst = dst;
+    luo_status st = bottom(b, &s, &d, out, works);
+    if (st == LUO_OK && !*works) st = luo_resolve_top(b, &s, &d, out, works);
+    b->src = was;
+    b->dst = to;
+    return st;
+}
+
 static luo_status resolve(luo_build *b, const luo_sides *s, const luo_sides *d,
                           luo_resolution *out)
 {
@@ -146,6 +167,8 @@ static luo_status resolve(luo_build *b, const luo_sides *s, const luo_sides *d,
     LUO_TRY(bottom(b, s, d, out, &works));
     if (works) return LUO_OK;
     LUO_TRY(luo_resolve_top(b, s, d, out, &works));
+    if (works) return LUO_OK;
+    LUO_TRY(between_tiers(b, out, &works));
     if (works) return LUO_OK;
     if (partial) return luo_refuse(b, LUO_UNSUP_PARTIAL_TIER);
     *out = (luo_resolution){.kind = LUO_RESOLVE_BSR, .text = "bsr"};

@@ -88,33 +88,54 @@ static luo_status in_zero(luo_status st, luo_err *err)
 
 /* Members of a group meet inside a task, so that F1 before B0 on one and after it on the other
  * would be a circle. */
-static luo_status check_place(const luo_plan *p, int32_t place, const char *what, luo_err *err)
+static luo_status check_place(const luo_plan *p, int32_t size, int32_t place, const char *what,
+                              luo_err *err)
 {
-    const int32_t first = stage_of_place(&p->pipelines[0], place);
     for (int32_t i = 1; i < p->npipelines; i++) {
+        const int32_t lead = i / size * size;
+        const int32_t first = stage_of_place(&p->pipelines[lead], place);
         const int32_t stage = stage_of_place(&p->pipelines[i], place);
         if (stage == first) continue;
         const luo_status st = luo_err_set(
             err, LUO_EINPUT,
-            "zero %d: %s is on stage %d of pipeline 0 and stage %d of pipeline %d; give equal "
-            "borders or zero 1.",
-            (int)p->zero, what, (int)first, (int)stage, (int)i);
+            "zero %d: %s is on stage %d of pipeline %d and stage %d of pipeline %d; give equal "
+            "borders or %s.",
+            (int)p->zero, what, (int)first, (int)lead, (int)stage, (int)i,
+            size > 1 && p->zero == 3 ? "shard hybrid" : "zero 1");
         return in_zero(st, err);
     }
     return LUO_OK;
 }
 
-static luo_status check_alike(const luo_plan *p, int32_t i, luo_err *err)
+static luo_status check_alike(const luo_plan *p, int32_t lead, int32_t i, luo_err *err)
 {
-    const luo_pipeline *a = &p->pipelines[0], *b = &p->pipelines[i];
+    const luo_pipeline *a = &p->pipelines[lead], *b = &p->pipelines[i];
     if (a->micro_batches != b->micro_batches)
-        return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: pipelines 0 and %d run %d and %d "
+        return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: pipelines %d and %d run %d and %d "
                                    "micro-batches; give equally many or zero 1.", (int)p->zero,
-                                   (int)i, (int)a->micro_batches, (int)b->micro_batches), err);
+                                   (int)lead, (int)i, (int)a->micro_batches,
+                                   (int)b->micro_batches), err);
     if (a->nstages == b->nstages) return LUO_OK;
-    return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: pipelines 0 and %d have %d and %d "
-                               "stages; give equal borders or zero 1.", (int)p->zero, (int)i,
-                               (int)a->nstages, (int)b->nstages), err);
+    return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: pipelines %d and %d have %d and %d "
+                               "stages; give equal borders or zero 1.", (int)p->zero, (int)lead,
+                               (int)i, (int)a->nstages, (int)b->nstages), err);
+}
+
+/* Shard hybrid: pipelines of a group cut weights alike. */
+static luo_status check_cuts(const luo_plan *p, int32_t lead, int32_t i, luo_err *err)
+{
+    for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
+        const luo_stage *a = &p->pipelines[lead].stages[k], *b = &p->pipelines[i].stages[k];
+        bool same = a->ndev == b->ndev && a->context_parallel == b->context_parallel;
+        for (int32_t d = 0; same && d < luo_stage_tp(a); d++)
+            same = (a->shares ? a->shares[d] : 1) == (b->shares ? b->shares[d] : 1);
+        if (same) continue;
+        return luo_err_part(err, luo_err_set(err, LUO_EINPUT, "shard hybrid: stage %d of pipelines "
+                                             "%d and %d has other tensor-parallel groups; give "
+                                             "equal ones or shard full.", (int)k, (int)lead,
+                                             (int)i), "/shard");
+    }
+    return LUO_OK;
 }
 
 /* Gradients of norms are summed over context-parallel ranks and are the same on tensor-parallel
@@ -136,9 +157,12 @@ static luo_status check_sharding(const luo_plan *p, const luo_model *m, const lu
                                  luo_err *err)
 {
     char what[32];
-    if (p->sharding.kind == LUO_SHARD_HYBRID)
-        return luo_err_part(err, luo_err_set(err, LUO_EINPUT, "shard `hybrid` is not compiled; use "
-                                             "`full` or `grad-op`."), "/shard");
+    const bool hybrid = p->zero == 3 && p->sharding.kind == LUO_SHARD_HYBRID;
+    const int32_t size = hybrid ? p->sharding.pipelines : p->npipelines;
+    if (p->npipelines % size)
+        return luo_err_part(err, luo_err_set(err, LUO_EINPUT, "shard_pipelines %d does not divide "
+                                             "%d.", (int)size, (int)p->npipelines),
+                            "/shard_pipelines");
     if (opts->state_apart)
         return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d cuts weights where they are used, and "
                                    "`state_layout` keeps their state elsewhere; use zero 1.",
@@ -147,20 +171,25 @@ static luo_status check_sharding(const luo_plan *p, const luo_model *m, const lu
         return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: the table is tied to a head on "
                                    "another stage; use zero 1 or one stage.", (int)p->zero), err);
     for (int32_t i = 0; i < p->npipelines; i++) LUO_TRY(check_copies(p, i, err));
-    for (int32_t i = 1; i < p->npipelines; i++) LUO_TRY(check_alike(p, i, err));
+    for (int32_t i = 1; i < p->npipelines; i++) {
+        LUO_TRY(check_alike(p, i / size * size, i, err));
+        if (opts->shard_copies) LUO_TRY(check_cuts(p, i / size * size, i, err));
+    }
     for (int32_t l = 0; l < p->layers; l++) {
         snprintf(what, sizeof what, "layer %d", (int)l);
-        LUO_TRY(check_place(p, l, what, err));
+        LUO_TRY(check_place(p, size, l, what, err));
     }
-    LUO_TRY(check_place(p, LUO_PLACE_EMBEDDING, "the embedding", err));
-    return check_place(p, LUO_PLACE_HEAD, "the head", err);
+    LUO_TRY(check_place(p, size, LUO_PLACE_EMBEDDING, "the embedding", err));
+    return check_place(p, size, LUO_PLACE_HEAD, "the head", err);
 }
 
 luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_opts *out,
                                luo_err *err)
 {
     *out = (luo_build_opts){.dtype = p->dtype, .scatter_each = p->zero >= 2,
-                            .gather_each = p->zero == 3 && p->sharding.kind == LUO_SHARD_FULL};
+                            .gather_each = p->zero == 3 && p->sharding.kind != LUO_SHARD_GRAD_OP,
+                            .shard_copies = p->zero == 3 &&
+                                            luo_shard_has_copies(&p->sharding, p->npipelines)};
     const luo_state_layout *l = &p->state_layout;
     out->state_apart = l->ndev > 0;
     if (out->state_apart && (l->data < 1 || l->tensor < 1 || l->pipeline < 1 ||
@@ -402,7 +431,11 @@ static luo_status annotate_piece(placing *c, luo_tensor *t, const luo_shape *sha
     const luo_plan_annotation *r = c->p->nannotations ? raw_of(c->p, t->name) : NULL;
     if (r) return in_raw(c->p, r, read_raw(c->g, r, &t->ann, c->err), c->err);
     t->ann = from;
-    return cut ? luo_annset_fold(c->g->set, from, shape, &t->ann, c->err) : LUO_OK;
+    if (!cut) return LUO_OK;
+    if (c->g->shard_copies)
+        return luo_annset_fold_groups(c->g->set, from, shape, c->p->sharding.pipelines,
+                                      !c->p->sequence_parallel, &t->ann, c->err);
+    return luo_annset_fold(c->g->set, from, shape, &t->ann, c->err);
 }
 
 /* ZeRO-3: the working copy between two tasks is the piece that the state is of. */

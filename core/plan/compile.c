@@ -200,6 +200,7 @@ static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *clust
                      .lengths = c->lengths,
                      .schedule = c->p->schedule,
                      .bucket = bucket,
+                     .post = luo_bucketing_of(c->p->bucket, c->opts->bucket),
                      .dp_lanes = bucket.lanes,
                      .prefetch = luo_sharding_depth(&c->p->sharding)};
     luo_plan_clock clock;

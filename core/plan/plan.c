@@ -7,6 +7,11 @@
 
 #include "core/base/hash.h"
 
+bool luo_shard_has_copies(const luo_sharding *s, int32_t npipelines)
+{
+    return s->kind == LUO_SHARD_HYBRID && s->pipelines < npipelines;
+}
+
 const char *luo_shard_name(luo_shard s)
 {
     static const char *const names[] = {"full", "hybrid", "grad-op"};

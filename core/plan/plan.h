@@ -42,6 +42,8 @@ typedef struct luo_sharding {
     bool has_depth;
     int32_t depth; /* layers gathered ahead; unsaid: LUO_PREFETCH_DEFAULT */
 } luo_sharding;
+/* Are there copies of the pieces? One group of all pipelines is shard full. */
+bool luo_shard_has_copies(const luo_sharding *s, int32_t npipelines);
 enum { LUO_PREFETCH_DEFAULT = 1, LUO_PREFETCH_MAX = 8 };
 
 typedef struct luo_range {

@@ -21,6 +21,18 @@ static const row fixed[] = {
     {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = GPT, .zero = 3, .gpipe = true,
      .untied = true},
     {.line = "3: [0]*2 || 3: [1]*2", .model = LLAMA, .zero = 3, .tokens = {16, 8, 12}},
+    {.line = "2: [0]*2 || 2: [1]*2 || 2: [2]*2 || 2: [3]*2", .model = LLAMA, .zero = 3,
+     .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
+    {.line = "2: [0,1]*2 || 2: [2,3]*2 || 2: [4,5]*2 || 2: [6,7]*2", .model = GPT, .zero = 3,
+     .tied = true, .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
+    {.line = "2: [0,1]*2 || 2: [2,3]*2 || 2: [4,5]*2 || 2: [6,7]*2", .model = GPT, .zero = 3,
+     .sp = 1, .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
+    {.line = "2: [0,1]*2 || 2: [2,3]*2 || 2: [4,5]*2", .model = QKNORM, .zero = 3,
+     .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 1}},
+    {.line = "2: [0]*3 [1]*1 || 2: [2]*3 [3]*1 || 3: [4]*1 [5]*3 || 3: [6]*1 [7]*3",
+     .model = LLAMA, .zero = 3, .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
+    {.line = "1: [0]*2 || 1: [1]*2 || 1: [2,3]:(3,1)*2 || 1: [4,5]:(3,1)*2", .model = LLAMA,
+     .zero = 3, .mib = 0.01, .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
 };
 
 /* Equal borders and micro-batches; everything else is each pipeline's own. */
@@ -40,6 +52,11 @@ static void random_shard(luo_rng *rng, row *r, char *line, size_t size)
     if (r->zero == 3) r->sharding = (luo_sharding){.has_depth = true,
                                                    .depth = (int32_t)luo_rng_pick(rng, 4)};
     if (r->zero == 3 && luo_rng_pick(rng, 4) == 0) r->sharding.kind = LUO_SHARD_GRAD_OP;
+    const bool hybrid = r->zero == 3 && pipes > 1 && luo_rng_pick(rng, 2);
+    if (hybrid) r->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID,
+                                             .pipelines = pipes == 3 ? 1 : pipes / 2};
+    bool cut[3] = {false, false, false};
+    int wide[3] = {0, 0, 0};
     for (int s = 0; s < stages; s++) {
         take[s] = s == stages - 1 ? left : (int)luo_rng_pick(rng, left + 1);
         left -= take[s];
@@ -51,8 +68,11 @@ static void random_shard(luo_rng *rng, row *r, char *line, size_t size)
         for (int s = 0; s < stages; s++) {
             const int after = (pipes - p) * stages - s - 1; /* stages that need a device, too */
             int tp = 1 << luo_rng_pick(rng, 3);
-            while (next + tp > 8 - after) tp /= 2;
-            const bool uneven = tp == 2 && r->model != GROUPED && luo_rng_pick(rng, 3) == 0;
+            while (next + tp > 8 - after || (hybrid && tp * pipes * stages > 8)) tp /= 2;
+            bool uneven = tp == 2 && r->model != GROUPED && luo_rng_pick(rng, 3) == 0;
+            if (hybrid && p % r->sharding.pipelines) tp = wide[s], uneven = cut[s];
+            wide[s] = tp;
+            cut[s] = uneven;
             n += (size_t)snprintf(line + n, size - n, " [%d-%d]%s*%d", next, next + tp - 1,
                                   uneven ? ":(3,1)" : "", take[s]);
             next += tp;

@@ -164,6 +164,13 @@ static const struct {
      CHECK, LUO_EINPUT, 6, 73,
      "recompute of layers [0,1] is not within the layers of stage 1; give ranges of this stage, or "
      "none for all of it."},
+    {small, {"\"devices\":8",
+             "\"devices\":8,\"zero\":3,\"shard\":\"hybrid\",\"shard_pipelines\":3"}, COMPILE,
+     LUO_EINPUT, 2, 68, "shard_pipelines 3 does not divide 2."},
+    {small, {"\"devices\":8",
+             "\"devices\":8,\"zero\":3,\"shard\":\"hybrid\",\"shard_pipelines\":2"}, COMPILE,
+     LUO_EINPUT, 2, 31,
+     "zero 3: pipelines 0 and 1 run 4 and 3 micro-batches; give equally many or zero 1."},
     {small, {"\"devices\":8", "\"devices\":8,\"zero\":2"}, COMPILE, LUO_EINPUT, 2, 31,
      "zero 2: pipelines 0 and 1 run 4 and 3 micro-batches; give equally many or zero 1."},
     {small, {"\n}\n", ",\n\"state_layout\":{\"data\":2,\"tensor\":2,\"pipeline\":2,"

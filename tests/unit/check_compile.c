@@ -210,6 +210,57 @@ START_TEST(zero)
 }
 END_TEST
 
+/* Calls of device 0 by collective, phase and group; AG in F and B, RS in B, AR in Post. */
+static int calls(const luo_programs *set, luo_coll coll, luo_phase phase, int32_t a, int32_t b)
+{
+    const luo_program *p = &set->at[0];
+    const luo_role *r = &set->roles[p->role];
+    int n = 0;
+    for (int32_t i = 0; i < r->ninstr; i++) {
+        const luo_instr *in = &r->instr[i];
+        if (in->kind != LUO_INSTR_COLLECTIVE || in->stream != LUO_STREAM_DP) continue;
+        const luo_group *g = &set->groups[p->slots[in->slot].group];
+        n += in->coll == coll && in->phase == phase && g->n == 2 && g->dev[0] == a && g->dev[1] == b;
+    }
+    return n;
+}
+
+/* Shard hybrid: gathers and scatters inside groups of two pipelines, sums across them once; pieces
+ * are halves, not quarters. Without copies it is shard full. */
+START_TEST(shard_hybrid)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_plan *p = luo_test_plan(a, "2: [0]*2 || 2: [1]*2 || 2: [2]*2 || 2: [3]*2");
+    luo_programs *hybrid, *full, *one, *none;
+    luo_err err = {0};
+    const luo_model m = luo_test_llama(2, H, F, HEADS, V);
+    compile(a, p, HEADS, &none);
+    p->zero = 3;
+    compile(a, p, HEADS, &full);
+    p->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = 2};
+    compile(a, p, HEADS, &hybrid);
+    const int units = 2 + 2;
+    ck_assert_int_eq(calls(hybrid, LUO_COLL_AG, LUO_PHASE_F, 0, 1), units);
+    ck_assert_int_eq(calls(hybrid, LUO_COLL_AG, LUO_PHASE_B, 0, 1), units);
+    ck_assert_int_eq(calls(hybrid, LUO_COLL_RS, LUO_PHASE_B, 0, 1), units);
+    ck_assert_int_ge(calls(hybrid, LUO_COLL_AR, LUO_PHASE_POST, 0, 2), 1);
+    ck_assert_int_eq(calls(hybrid, LUO_COLL_AR, LUO_PHASE_F, 0, 2) +
+                         calls(hybrid, LUO_COLL_AR, LUO_PHASE_B, 0, 2), 0);
+    ck_assert_int_eq(memory_of(a, hybrid, 0).optimizer, memory_of(a, none, 0).optimizer / 2);
+    ck_assert_int_eq(memory_of(a, full, 0).optimizer, memory_of(a, none, 0).optimizer / 4);
+    p->sharding.pipelines = 4;
+    compile(a, p, HEADS, &one);
+    ck_assert_uint_eq(one->hash, full->hash);
+    p = luo_test_plan(a, "2: [0]*2 || 2: [1,4]*2 || 2: [2]*2 || 2: [3]*2");
+    p->zero = 3;
+    p->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = 2};
+    ck_assert_int_eq(luo_plan_compile(a, p, &m, NULL, NULL, &one, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "shard hybrid: stage 0 of pipelines 0 and 1 has other "
+                               "tensor-parallel groups; give equal ones or shard full.");
+    luo_arena_free(a);
+}
+END_TEST
+
 /* Logits on the last stage: T*V/t elements in bf16 and in f32. */
 START_TEST(logits)
 {
@@ -239,4 +290,4 @@ END_TEST
 
 LUO_SUITE("compile", LUO_T_N(published_plans, LUO_ROWS(published)),
           LUO_T_N(kept_activations, LUO_ROWS(kept_rows)), LUO_T(recompute), LUO_T(selective),
-          LUO_T(zero), LUO_T(logits), LUO_T(unknown_device))
+          LUO_T(zero), LUO_T(shard_hybrid), LUO_T(logits), LUO_T(unknown_device))

@@ -22,6 +22,8 @@ static const row shard_rows[] = {
     {.line = "2: [0,1]*2 || 2: [2]*2", .model = LLAMA, .zero = 3, .sp = 1},
     {.line = "2: [0]*3 || 2: [1]*3", .model = GPT, .zero = 3, .recompute = 2, .tied = true},
     {.line = "3: [0]*2 [1]*1 || 3: [2]*2 [3]*1", .model = LLAMA, .zero = 2, .mib = 0.01},
+    {.line = "2: [0]*2 || 2: [1]*2 || 2: [2]*2 || 2: [3]*2", .model = LLAMA, .zero = 3,
+     .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
 };
 
 static int groups_of(const luo_exec *x)
