@@ -240,7 +240,7 @@ static luo_status cost_rest(stepper *w, luo_step_cost *out)
 {
     const luo_step_spec *s = w->s;
     for (int32_t k = 0; k < s->pp; k++) {
-        const double params = stage_parameters(s, k) / (s->zero >= 1 ? s->dp : 1);
+        const double params = stage_parameters(s, k) / (s->zero >= 1 ? step_shard_size(s) : 1);
         for (int32_t d = 0; d < s->dp; d++) {
             double opt = 0;
             if (d > 0 && same_as_before(w, d)) continue;

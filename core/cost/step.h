@@ -13,6 +13,7 @@ typedef struct luo_step_spec {
     int recompute; /* 0 none, 1 selective, 2 full; all layers */
     int32_t zero, prefetch_depth; /* prefetch_depth: of zero 3 */
     bool keep_weights; /* zero 3: gathered once a step (shard grad-op) */
+    int32_t shard_pipelines; /* zero 3: pipelines of a group (shard hybrid); 0: all */
     bool sequence_parallel;
     luo_bucketing bucket;  /* of the plan; unsaid: the stack's */
     const int64_t *layers; /* per stage, pp of them; NULL: the first layers % pp stages have one

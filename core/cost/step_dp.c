@@ -23,13 +23,12 @@ luo_bucketing step_rule(const stepper *w)
     return rule;
 }
 
-luo_status step_close(const stepper *w, const step_tensor *t, int32_t n, bool weights,
-                      int32_t **bucket, int32_t *nbuckets)
+luo_status step_close(const stepper *w, luo_bucketing rule, const step_tensor *t, int32_t n,
+                      bool weights, int32_t **bucket, int32_t *nbuckets)
 {
     const luo_step_spec *s = w->s;
     const int64_t each = weights ? luo_dtype_bytes(w->ctx->dtype)
                                  : w->ctx->dtype == LUO_F64 ? 8 : 4;
-    const luo_bucketing rule = step_rule(w);
     luo_bucket_item *item = LUO_NEW_N(w->scratch, luo_bucket_item, n);
     *bucket = LUO_NEW_N(w->scratch, int32_t, n);
     if (!item || !*bucket) return luo_err_nomem(w->err);
@@ -47,7 +46,7 @@ luo_status step_close(const stepper *w, const step_tensor *t, int32_t n, bool we
 
 bool step_cuts_whole(const luo_step_spec *s, const step_tensor *t)
 {
-    return t->whole && s->zero >= 1 && s->tp > 1;
+    return t->whole && s->zero >= 1 && s->tp > 1 && (s->sequence_parallel || !step_has_copies(s));
 }
 
 double step_moved(const luo_step_spec *s, const step_tensor *t)
@@ -55,17 +54,31 @@ double step_moved(const luo_step_spec *s, const step_tensor *t)
     return (double)t->elements / (step_cuts_whole(s, t) ? s->tp : 1);
 }
 
-luo_status step_call_seconds(const stepper *w, int coll, int32_t stage, double bytes,
-                             double *seconds)
+/* Of the i-th devices of a stage: those of the first group, or of the first of every group. */
+static const int32_t *members_of(const stepper *w, step_members members, int32_t stage, int32_t i,
+                                 int32_t *n)
+{
+    const int32_t size = step_shard_size(w->s), all = w->s->dp;
+    int32_t *dev = w->group;
+    step_replicas(w, stage, i);
+    *n = members == STEP_SHARD ? size : all / size;
+    for (int32_t k = 0; members == STEP_COPIES && k < *n; k++) dev[k] = dev[k * size];
+    return dev;
+}
+
+luo_status step_call_seconds(const stepper *w, step_members members, int coll, int32_t stage,
+                             double bytes, double *seconds)
 {
     *seconds = 0;
-    for (int32_t i = 0; i < w->s->tp && w->s->dp > 1; i++) {
+    for (int32_t i = 0; i < w->s->tp; i++) {
         double t = 0;
-        const int32_t *group = step_replicas(w, stage, i);
+        int32_t n = 0;
+        const int32_t *group = members_of(w, members, stage, i, &n);
+        if (n < 2) return LUO_OK;
         if (i > 0 && luo_cluster_link_class(w->ctx->cluster, group[0],
                                             step_devices(w, 0, stage)[0]) == 1)
             continue; /* the lanes of a tensor group within nodes cost alike */
-        LUO_TRY(luo_cost_group(w->ctx, coll, group, w->s->dp, (int64_t)bytes, 0, &t, w->err));
+        LUO_TRY(luo_cost_group(w->ctx, coll, group, n, (int64_t)bytes, 0, &t, w->err));
         *seconds = fmax(*seconds, t);
     }
     return LUO_OK;
@@ -113,7 +126,7 @@ static luo_status gather_whole(stepper *w, int32_t stage, int32_t n, double *arr
         of[k] = i;
         w->room[k++] = w->room[i];
     }
-    LUO_TRY(step_close(w, w->room, k, true, &bucket, &nbuckets));
+    LUO_TRY(step_close(w, step_rule(w), w->room, k, true, &bucket, &nbuckets));
     for (int32_t b = 0; b < nbuckets; b++) {
         double bytes = 0, t = 0;
         for (int32_t i = 0; i < k; i++) {
@@ -137,7 +150,7 @@ static luo_status gather_alone(stepper *w, int32_t stage, int32_t n, double *arr
     for (int32_t i = 0; i < n; i++) {
         const step_tensor *x = &w->room[i];
         double t = 0;
-        LUO_TRY(step_call_seconds(w, LUO_COLL_AG, stage, e * step_moved(w->s, x), &t));
+        LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, stage, e * step_moved(w->s, x), &t));
         *now += t;
         if (step_cuts_whole(w->s, x)) {
             LUO_TRY(inside_seconds(w, stage, e * (double)x->elements, &t));
@@ -157,12 +170,12 @@ static luo_status gather_chunk(stepper *w, int32_t stage, int32_t chunk, double 
     if (!arrives) return luo_err_nomem(w->err);
     w->stage[stage].arrives[chunk] = arrives;
     if (luo_bucketing_is_off(step_rule(w))) return gather_alone(w, stage, n, arrives, now);
-    LUO_TRY(step_close(w, w->room, n, true, &bucket, &nbuckets));
+    LUO_TRY(step_close(w, step_rule(w), w->room, n, true, &bucket, &nbuckets));
     for (int32_t b = 0; b < nbuckets; b++) {
         double bytes = 0, t = 0;
         for (int32_t i = 0; i < n; i++)
             if (bucket[i] == b) bytes += e * step_moved(w->s, &w->room[i]);
-        LUO_TRY(step_call_seconds(w, LUO_COLL_AG, stage, bytes, &t));
+        LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, stage, bytes, &t));
         *now += t;
         for (int32_t i = 0; i < n; i++)
             if (bucket[i] == b) arrives[i] = *now;
@@ -214,18 +227,22 @@ double step_first(const stepper *w, int32_t stage, int32_t chunk, double start)
 static luo_status ready_chunk(stepper *w, int32_t stage, int32_t chunk, int32_t *ncalls)
 {
     const double begin = w->last[chunk * w->s->pp + stage];
+    const bool copies = step_has_copies(w->s);
+    const luo_bucketing rule = luo_bucketing_of(w->s->bucket, w->ctx->stack->bucket);
+    const step_beats *beats = &w->stage[stage].backward_beats[chunk];
     const int32_t n = step_done(w, stage, chunk, w->room), from = *ncalls;
     int32_t *bucket = NULL, nbuckets = 0;
-    LUO_TRY(step_close(w, w->room, n, false, &bucket, &nbuckets));
+    LUO_TRY(step_close(w, rule, w->room, n, false, &bucket, &nbuckets));
     step_stage *k = &w->stage[stage];
     for (int32_t i = 0; i < nbuckets; i++) k->call[from + i].elements = 0;
     for (int32_t i = 0; i < n; i++) {
         step_call *c = &k->call[from + bucket[i]];
-        c->elements += (int64_t)step_moved(w->s, &w->room[i]);
+        c->elements += (int64_t)(step_moved(w->s, &w->room[i]) / (copies ? step_shard_size(w->s) : 1));
         c->order = from + bucket[i];
         c->table = w->room[i].table;
-        c->summed = w->room[i].whole && w->s->sequence_parallel && w->s->tp > 1;
-        c->ready = fmax(c->ready, begin + w->room[i].at);
+        c->summed = !copies && w->room[i].whole && w->s->sequence_parallel && w->s->tp > 1;
+        c->ready = fmax(c->ready, copies ? fmax(beats->kept[beats->bucket[i]], w->stage[stage].lane)
+                                         : begin + w->room[i].at);
     }
     *ncalls += nbuckets;
     return LUO_OK;
@@ -234,15 +251,16 @@ static luo_status ready_chunk(stepper *w, int32_t stage, int32_t chunk, int32_t 
 luo_status step_ready(stepper *w)
 {
     const luo_step_spec *s = w->s;
-    const bool waits = w->ctx->stack->dp_overlap <= 0;
-    for (int32_t k = 0; k < s->pp; k++) {
+    const bool waits = w->ctx->stack->dp_overlap <= 0, copies = step_has_copies(s);
+    for (int32_t k = 0; k < s->pp && (copies || !step_scatters_each(s)); k++) {
         step_stage *stage = &w->stage[k];
         int32_t ncalls = 0;
         const size_t mark = luo_arena_mark(w->scratch);
         for (int32_t c = 0; c < s->chunks; c++) {
             LUO_TRY(ready_chunk(w, k, c, &ncalls));
-            stage->end = fmax(stage->end,
-                              w->last[c * s->pp + k] + w->backward[k * s->chunks + c]);
+            stage->end = fmax(stage->end, copies ? stage->worked
+                                                 : w->last[c * s->pp + k] +
+                                                       w->backward[k * s->chunks + c]);
         }
         luo_arena_reset(w->scratch, mark);
         stage->ncalls = ncalls;
@@ -268,9 +286,11 @@ static luo_status price(const stepper *w, int32_t stage)
     for (int32_t i = 0; i < k->ncalls; i++) {
         step_call *c = &k->call[i];
         const double bytes = each * (double)c->elements;
-        const int coll = w->s->zero >= 1 && !c->table ? LUO_COLL_RS : LUO_COLL_AR;
+        const bool copies = step_has_copies(w->s);
+        const int coll = w->s->zero >= 1 && !c->table && !copies ? LUO_COLL_RS : LUO_COLL_AR;
         if (c->elements != known || c->table)
-            LUO_TRY(step_call_seconds(w, coll, stage, bytes, &seconds));
+            LUO_TRY(step_call_seconds(w, copies ? STEP_COPIES : STEP_SHARD, coll, stage, bytes,
+                                      &seconds));
         known = c->table ? -1 : c->elements;
         c->seconds = seconds;
         if (!c->summed) continue;
@@ -328,7 +348,7 @@ luo_status step_exposed(stepper *w, double pipeline, double *dp, double *tied)
     const luo_step_spec *s = w->s;
     double end = pipeline;
     *dp = *tied = 0;
-    if (!step_scatters_each(s))
+    if (!step_scatters_each(s) || step_has_copies(s))
         for (int32_t k = 0; k < s->pp; k++) {
             double t = 0;
             LUO_TRY(stage_exposed(w, k, &t));

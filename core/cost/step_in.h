@@ -28,6 +28,7 @@ typedef enum step_beat_kind {
     STEP_CALL, /* put into the lane */
     STEP_WAIT, /* for a call */
     STEP_MARK, /* the moment is kept as if it were the end of a call */
+    STEP_KEEP, /* the pieces of a bucket are added up */
     STEP_END   /* the result of the task is there */
 } step_beat_kind;
 /* A call waits for the work so far, or for that of the tasks before. */
@@ -41,7 +42,14 @@ typedef struct step_beat {
 typedef struct step_beats {
     int32_t n, cap, ncalls;
     step_beat *at;
+    const int32_t *bucket; /* backward: of every tensor of step_done */
+    double *kept;          /* by bucket: when its pieces were added up last */
 } step_beats;
+
+typedef enum step_members { /* of a call, of the replicas of a device */
+    STEP_SHARD, /* those of a group that share a state */
+    STEP_COPIES /* those with the same piece */
+} step_members;
 
 typedef struct step_stage {
     step_call *call;
@@ -85,6 +93,16 @@ static inline bool step_gathers_each(const luo_step_spec *s)
 {
     return s->zero == 3 && !s->keep_weights;
 }
+/* Pipelines over which state, or a piece of it, is cut. */
+static inline int32_t step_shard_size(const luo_step_spec *s)
+{
+    return s->zero == 3 && s->shard_pipelines > 0 ? s->shard_pipelines : s->dp;
+}
+/* Are there copies of the pieces? Gradients are summed over them once a step. */
+static inline bool step_has_copies(const luo_step_spec *s)
+{
+    return step_shard_size(s) < s->dp;
+}
 /* Gradients of every micro-batch are cut to pieces. */
 static inline bool step_scatters_each(const luo_step_spec *s)
 {
@@ -125,15 +143,15 @@ double step_sum_bytes(const stepper *w);
 /* How buckets close. */
 luo_bucketing step_rule(const stepper *w);
 /* Number of the bucket of every tensor. */
-luo_status step_close(const stepper *w, const step_tensor *t, int32_t n, bool weights,
-                      int32_t **bucket, int32_t *nbuckets);
+luo_status step_close(const stepper *w, luo_bucketing rule, const step_tensor *t, int32_t n,
+                      bool weights, int32_t **bucket, int32_t *nbuckets);
 /* With ZeRO what every device of the tensor group holds whole is cut over that group, too. */
 bool step_cuts_whole(const luo_step_spec *s, const step_tensor *t);
 /* Elements of a tensor that a call of the replicas moves. */
 double step_moved(const luo_step_spec *s, const step_tensor *t);
 /* Seconds of a call of the replicas of a stage, the slowest of its devices' groups. */
-luo_status step_call_seconds(const stepper *w, int coll, int32_t stage, double bytes,
-                             double *seconds);
+luo_status step_call_seconds(const stepper *w, step_members members, int coll, int32_t stage,
+                             double bytes, double *seconds);
 luo_status step_dp_open(stepper *w);
 /* When weights are there that are gathered once, from the begin of the step. */
 luo_status step_gather(stepper *w);

@@ -16,7 +16,7 @@ static bool copies(const stepper *w, const step_tensor *t)
 {
     const luo_step_spec *s = w->s;
     if (!step_cuts_whole(s, t) || s->sequence_parallel) return false;
-    return s->dp == 1 || luo_bucketing_is_off(step_rule(w));
+    return step_shard_size(s) == 1 || luo_bucketing_is_off(step_rule(w));
 }
 
 /* GPU seconds of a kernel that reads two pieces and writes one, and of the copy before, if any. */
@@ -26,7 +26,7 @@ static luo_status sum_seconds(const stepper *w, int32_t stage, const step_tensor
     const luo_profile *p = luo_cluster_profile(w->ctx->cluster, step_devices(w, 0, stage)[0]);
     const double bytes = (w->ctx->dtype == LUO_F64 ? 8 : 4) * step_moved(w->s, t);
     seconds[1] = 0;
-    LUO_TRY(luo_cost_stream(p, 3 * bytes / w->s->dp, &seconds[0], w->err));
+    LUO_TRY(luo_cost_stream(p, 3 * bytes / step_shard_size(w->s), &seconds[0], w->err));
     return copies(w, t) ? luo_cost_stream(p, 2 * bytes, &seconds[1], w->err) : LUO_OK;
 }
 
@@ -150,7 +150,7 @@ static luo_status gather_seconds(const builder *x, int32_t n, double seconds[2])
         bytes += e * step_moved(w->s, &x->t[i]);
         if (step_cuts_whole(w->s, &x->t[i])) whole += e * (double)x->t[i].elements;
     }
-    LUO_TRY(step_call_seconds(w, LUO_COLL_AG, x->stage, bytes, &seconds[0]));
+    LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, x->stage, bytes, &seconds[0]));
     if (whole <= 0) return LUO_OK;
     return luo_cost_group(w->ctx, LUO_COLL_AG, step_devices(w, 0, x->stage), w->s->tp,
                           (int64_t)whole, 0, &seconds[1], w->err);
@@ -232,7 +232,7 @@ static luo_status scatter(builder *x, int32_t bucket, int32_t since)
     double bytes = 0, seconds = 0;
     for (int32_t i = x->first[bucket]; i >= 0; i = x->next[i])
         bytes += step_sum_bytes(w) * step_moved(w->s, &x->t[i]);
-    LUO_TRY(step_call_seconds(w, LUO_COLL_RS, x->stage, bytes, &seconds));
+    LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_RS, x->stage, bytes, &seconds));
     x->call[bucket] = call(x, seconds, since);
     return LUO_OK;
 }
@@ -255,6 +255,8 @@ static luo_status add_pieces(builder *x, int32_t bucket)
                        : luo_cost_host(w->ctx->stack, seconds[k], 1);
     }
     work(x, sum);
+    step_beat *b = beat(x, STEP_KEEP);
+    if (b) b->call = bucket;
     return LUO_OK;
 }
 
@@ -271,9 +273,13 @@ static luo_status list_buckets(builder *x)
 {
     luo_arena *scratch = x->w->scratch;
     x->n = step_done(x->w, x->stage, x->chunk, x->t);
-    LUO_TRY(step_close(x->w, x->t, x->n, false, &x->bucket, &x->nbuckets));
-    for (int32_t i = 0; x->w->s->dp == 1 && i < x->n; i++) x->bucket[i] = i; /* nothing travels */
-    if (x->w->s->dp == 1) x->nbuckets = x->n;
+    const bool alone = step_shard_size(x->w->s) == 1;
+    LUO_TRY(step_close(x->w, step_rule(x->w), x->t, x->n, false, &x->bucket, &x->nbuckets));
+    for (int32_t i = 0; alone && i < x->n; i++) x->bucket[i] = i; /* nothing travels */
+    if (alone) x->nbuckets = x->n;
+    x->b->bucket = x->bucket;
+    x->b->kept = LUO_NEW_N(scratch, double, x->nbuckets);
+    if (!x->b->kept) return luo_err_nomem(x->w->err);
     x->complete = LUO_NEW_N(scratch, int32_t, x->nbuckets);
     x->call = LUO_NEW_N(scratch, int32_t, x->nbuckets);
     x->added = LUO_NEW_N(scratch, bool, x->nbuckets);
@@ -424,10 +430,11 @@ void step_play(stepper *w, int32_t stage, const step_beats *b, luo_turn *x)
     double now = x->start;
     for (int32_t i = 0; i < b->n; i++) {
         const step_beat *at = &b->at[i];
-        double *end = &w->ends[at->call], since = now;
+        double *end = &w->ends[at->kind == STEP_KEEP ? 0 : at->call], since = now;
         switch (at->kind) {
         case STEP_WORK: now = (turns ? fmax(now, k->lane) : now) + at->seconds; break;
         case STEP_MARK: *end = now; break;
+        case STEP_KEEP: b->kept[at->call] = now; break;
         case STEP_WAIT: now = fmax(now, *end); break;
         case STEP_END: x->end = now; break;
         case STEP_CALL:

@@ -144,10 +144,12 @@ static luo_status between_tiers(luo_build *b, luo_resolution *out, bool *works)
     LUO_TRY(luo_sides_make(b, dst, &d));
     b->src = src;
     b->dst = dst;
+    b->joined = true;
     luo_status st = bottom(b, &s, &d, out, works);
     if (st == LUO_OK && !*works) st = luo_resolve_top(b, &s, &d, out, works);
     b->src = was;
     b->dst = to;
+    b->joined = false;
     return st;
 }
 

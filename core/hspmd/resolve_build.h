@@ -35,6 +35,7 @@ typedef struct luo_build {
     const char *name;
     int64_t elem_bytes;
     luo_moves *out;
+    bool joined;            /* between tiers: who has nothing takes part in gathers, too */
     bool lost;              /* some cell has no living owner: LUO_ELOST in the end */
     luo_unsupported reason; /* set by luo_refuse */
     luo_err *err;

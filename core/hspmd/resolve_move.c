@@ -76,15 +76,17 @@ static luo_status classify(luo_build *b, const luo_side *s, const luo_side *d, t
     return LUO_OK;
 }
 
-/* One class t[0..n), sorted by by_class: distinct parts, each with equally many holders. */
+/* One class t[0..n), sorted by by_class: distinct parts, each with equally many holders; parts of
+ * those who have nothing come last. */
 static luo_status gather_class(luo_build *b, const luo_side *d, const target *t, int32_t n,
                                int32_t k, luo_gather *g, bool *works)
 {
-    int32_t npart = 1;
-    for (int32_t i = 1; i < n; i++) npart += !luo_region_equal(t[i].has, t[i - 1].has);
-    *works = npart >= 2 && n % npart == 0;
+    int32_t distinct = 1, have = n;
+    while (have > 0 && t[have - 1].has->empty) have--;
+    for (int32_t i = 1; i < have; i++) distinct += !luo_region_equal(t[i].has, t[i - 1].has);
+    const int32_t each = have / distinct, npart = each > 0 ? n / each : 0;
+    *works = npart >= 2 && have % distinct == 0 && n % each == 0;
     if (!*works) return LUO_OK;
-    const int32_t each = n / npart;
     *g = (luo_gather){npart, each, luo_arena_alloc(b->arena, (size_t)n * sizeof *g->dev),
                       luo_arena_alloc(b->arena, (size_t)npart * sizeof *g->part)};
     if (!g->dev || !g->part) return luo_err_nomem(b->err);
@@ -102,7 +104,8 @@ static luo_status gather_along(luo_build *b, const luo_side *d, target *t, luo_m
                                bool *works)
 {
     const int32_t n = d->h.n;
-    for (int32_t i = 0; i < n; i++) t[i].first = t[i].has->dim[m->dim].at[0].lo;
+    for (int32_t i = 0; i < n; i++)
+        t[i].first = t[i].has->empty ? INT64_MAX : t[i].has->dim[m->dim].at[0].lo;
     qsort(t, (size_t)n, sizeof *t, by_class);
     m->ngather = 0;
     *works = true;
@@ -120,7 +123,7 @@ static luo_status find_allgather(luo_build *b, const luo_side *s, const luo_side
     target *t = NULL;
     *works = d->h.n > 0 && luo_same_devices(s, d);
     for (int32_t i = 0; i < d->h.n && *works; i++)
-        *works = !s->h.at[i].region.empty && !d->h.at[i].region.empty;
+        *works = (b->joined || !s->h.at[i].region.empty) && !d->h.at[i].region.empty;
     if (!*works) return LUO_OK;
     LUO_TRY(classify(b, s, d, &t));
     m->gather = luo_arena_alloc(b->arena, (size_t)d->h.n * sizeof *m->gather);

@@ -24,7 +24,7 @@ typedef struct shape { /* of a random case */
     luo_stack stack;
     luo_bucketing bucket;
     const char *cluster_name, *stack_name;
-    int32_t tp, pp, dp, chunks, micro_batches, micro_batch, zero, depth, recompute;
+    int32_t tp, pp, dp, chunks, micro_batches, micro_batch, zero, depth, group, recompute;
     int64_t sequence;
     bool sequence_parallel, stages_first, keep_weights;
     luo_sched_kind schedule;
@@ -100,6 +100,8 @@ static void draw_sizes(luo_rng *r, shape *x)
     x->zero = pick(r, 4);
     x->depth = pick(r, 4);
     x->keep_weights = x->zero == 3 && pick(r, 3) == 0;
+    x->group = x->zero == 3 && !x->keep_weights && pick(r, 2) ? x->dp >> pick(r, 4) : 0;
+    if (x->group == x->dp || x->group < 2) x->group = 0; /* groups of one share nothing */
     x->recompute = pick(r, 3);
     x->sequence_parallel = x->tp > 1 && pick(r, 2);
     x->stages_first = pick(r, 2);
@@ -151,6 +153,8 @@ static luo_programs *compile(shape *x)
     plan->bucket = x->bucket;
     if (x->zero == 3) plan->sharding = (luo_sharding){.has_depth = true, .depth = x->depth};
     if (x->keep_weights) plan->sharding = (luo_sharding){.kind = LUO_SHARD_GRAD_OP};
+    if (x->group) plan->sharding.kind = LUO_SHARD_HYBRID;
+    plan->sharding.pipelines = x->group;
     const int32_t each = (int32_t)x->model.layers / (x->pp * x->chunks);
     for (int32_t d = 0; d < x->dp; d++)
         for (int32_t s = 0; s < x->pp; s++) {
@@ -190,7 +194,8 @@ static luo_step_cost closed(shape *x)
                                 .dp = x->dp, .chunks = x->chunks, .schedule = x->schedule,
                                 .recompute = x->recompute, .zero = x->zero,
                                 .prefetch_depth = x->depth,
-                                .keep_weights = x->keep_weights, .bucket = x->bucket,
+                                .keep_weights = x->keep_weights,
+                                .shard_pipelines = x->group, .bucket = x->bucket,
                                 .sequence_parallel = x->sequence_parallel, .dev = x->dev};
     luo_step_cost cost;
     check(x, luo_cost_step(x->arena, &ctx, &spec, &cost, &x->err));
@@ -201,12 +206,12 @@ static const char *describe(const shape *x)
 {
     return luo_arena_printf(
         x->arena, "%s %s h%lld L%lld s%lld %s%s tp%d%s pp%d dp%d v%d m%d b%d "
-        "zero%d/%d%s rc%d %s %s%g%s",
+        "zero%d/%d%s group%d rc%d %s %s%g%s",
         x->cluster_name, x->stack_name, (long long)x->model.hidden, (long long)x->model.layers,
         (long long)x->sequence, x->model.family == LUO_FAMILY_GPT ? "gpt" : "llama",
         x->model.tied_embeddings ? " tied" : "", x->tp, x->sequence_parallel ? "sp" : "", x->pp,
         x->dp, x->chunks, x->micro_batches, x->micro_batch, x->zero, x->depth,
-        x->keep_weights ? "keep" : "", x->recompute,
+        x->keep_weights ? "keep" : "", x->group, x->recompute,
         luo_sched_name(x->schedule), luo_bucket_rule_name(x->bucket.rule), x->bucket.mib,
         x->stages_first ? " pp-dp" : " dp-pp");
 }
