@@ -392,7 +392,7 @@ luo_status sim_lanes_make(luo_arena *arena, sim_net *net, luo_err *err)
 {
     const luo_cluster *c = net->config->cluster;
     const int32_t n = net->set->n, *alike = NULL;
-    if (sim_roles_alike(arena, net->set, &alike) != LUO_OK) return luo_err_nomem(err);
+    if (luo_roles_alike(arena, net->set, &alike) != LUO_OK) return luo_err_nomem(err);
     int32_t *member = LUO_NEW_N(arena, int32_t, n);
     place *places = LUO_NEW_N(arena, place, n);
     if (!member || !places) return luo_err_nomem(err);

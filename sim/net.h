@@ -142,8 +142,6 @@ int64_t sim_message_bytes(const sim_net *net, const luo_instr *in, int32_t src, 
 /* ---- for net.c, lanes.c, traffic.c and wires.c only ---- */
 
 luo_status sim_lanes_make(luo_arena *arena, sim_net *net, luo_err *err);
-/* Per role the first that takes the same time (alike.c). Errors: LUO_ENOMEM. */
-luo_status sim_roles_alike(luo_arena *arena, const luo_programs *set, const int32_t **out);
 luo_status sim_traffic_make(luo_arena *arena, sim_net *net, luo_err *err);
 luo_status sim_loose_find(luo_arena *arena, sim_net *net, luo_err *err);
 

@@ -2,6 +2,7 @@
  *
  *   program_check.c  what one role and one task list can be asked alone
  *   check_expand.c   per (role, task list): the points at which a lane can wait, and for what
+ *   check_fold.c     devices of which one stands for many
  *   check_run.c      all devices on an abstract machine; the sentence when it does not finish
  */
 #ifndef LUO_CORE_GRAPH_CHECK_IN_H
@@ -37,7 +38,11 @@ typedef struct check_list { /* of one (role, task list) */
 /* Pre: luo_check_role passed for the role. */
 luo_status luo_check_expand(luo_arena *arena, const luo_role *role, const luo_run_task *tasks,
                             int32_t ntask, check_list *out, luo_err *err);
-/* lists: by device index. */
+/* runs, by device index: one of those that take the same steps together, if all do; else all.
+ * folded: whether that is less than all. Errors: LUO_ENOMEM. See: tests/prop/prop_deadlock.c. */
+luo_status luo_check_fold(luo_arena *scratch, const luo_programs *set,
+                          const check_list *const *lists, bool *runs, bool *folded, luo_err *err);
+/* lists: by device index. fold: run devices that stand for others alone; the answer is the same. */
 luo_status luo_check_run(luo_arena *scratch, const luo_programs *set,
-                         const check_list *const *lists, luo_err *err);
+                         const check_list *const *lists, bool fold, luo_err *err);
 #endif

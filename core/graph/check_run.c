@@ -17,6 +17,7 @@ typedef struct lane_state {
 
 typedef struct group_state {
     int32_t arrived, first; /* first: device index that came first */
+    int32_t members;        /* those that are run */
 } group_state;
 
 typedef struct machine {
@@ -24,6 +25,7 @@ typedef struct machine {
     const luo_programs *set;
     const check_list *const *lists;
     luo_err *err;
+    const bool *runs;     /* by device index: the others take the same steps (check_fold.c) */
     lane_state *lane;     /* [device index * LUO_LANES + lane] */
     group_state *group;
     bool **met;           /* by the same index: messages of the posted batch */
@@ -153,9 +155,10 @@ static luo_status arrive(machine *m, int32_t dev, int32_t lane)
         return differ(m, s->first, dev, lane, g);
     if (!same_pieces(x, y)) return pieces_differ(m, s->first, dev, lane);
     lane_at(m, dev, lane)->posted = true;
-    if (s->arrived < g->n) return LUO_OK;
+    if (s->arrived < s->members) return LUO_OK;
     s->arrived = 0;
-    for (int32_t i = 0; i < g->n; i++) pass(m, find(m, g->dev[i]), lane);
+    for (int32_t i = 0; i < g->n; i++)
+        if (m->runs[find(m, g->dev[i])]) pass(m, find(m, g->dev[i]), lane);
     return LUO_OK;
 }
 
@@ -255,7 +258,8 @@ static luo_status step(machine *m, int32_t dev, int32_t lane, bool *moved)
 
 static luo_status run_all(machine *m)
 {
-    for (int32_t d = 0; d < m->set->n; d++) enqueue(m, d);
+    for (int32_t d = 0; d < m->set->n; d++)
+        if (m->runs[d]) enqueue(m, d);
     while (m->waiting > 0) {
         const int32_t dev = m->queue[m->head];
         m->head = (m->head + 1) % m->set->n;
@@ -359,18 +363,18 @@ static luo_status explain(machine *m, place p)
 static luo_status check_finished(machine *m)
 {
     for (int32_t d = 0; d < m->set->n; d++)
-        for (int32_t l = 0; l < LUO_LANES; l++) {
+        for (int32_t l = 0; m->runs[d] && l < LUO_LANES; l++) {
             const place p = {d, l};
             if (!finished(m, p)) return explain(m, p);
         }
     return LUO_OK;
 }
 
-luo_status luo_check_run(luo_arena *scratch, const luo_programs *set,
-                         const check_list *const *lists, luo_err *err)
+static luo_status run(luo_arena *scratch, const luo_programs *set, const check_list *const *lists,
+                      const bool *runs, luo_err *err)
 {
     const int64_t lanes = (int64_t)set->n * LUO_LANES;
-    machine m = {.arena = scratch, .set = set, .lists = lists, .err = err,
+    machine m = {.arena = scratch, .set = set, .lists = lists, .err = err, .runs = runs,
                  .lane = LUO_NEW_N(scratch, lane_state, lanes),
                  .group = LUO_NEW_N(scratch, group_state, set->ngroups),
                  .met = LUO_NEW_N(scratch, bool *, lanes),
@@ -382,6 +386,21 @@ luo_status luo_check_run(luo_arena *scratch, const luo_programs *set,
         return luo_err_nomem(err);
     for (int32_t d = 0; d <= m.max_device; d++) m.index[d] = -1;
     for (int32_t i = 0; i < set->n; i++) m.index[set->at[i].device] = i;
+    for (int32_t g = 0; g < set->ngroups; g++)
+        for (int32_t i = 0; i < set->groups[g].n; i++)
+            m.group[g].members += runs[m.index[set->groups[g].dev[i]]];
     LUO_TRY(run_all(&m));
     return check_finished(&m);
+}
+
+luo_status luo_check_run(luo_arena *scratch, const luo_programs *set,
+                         const check_list *const *lists, bool fold, luo_err *err)
+{
+    luo_err first = {0};
+    bool folded, *runs = LUO_NEW_N(scratch, bool, set->n);
+    if (!runs) return luo_err_nomem(err);
+    LUO_TRY(luo_check_fold(scratch, set, lists, runs, &folded, err));
+    if (folded && fold && run(scratch, set, lists, runs, &first) == LUO_OK) return LUO_OK;
+    for (int32_t i = 0; i < set->n; i++) runs[i] = true; /* the sentence names every device */
+    return run(scratch, set, lists, runs, err);
 }

@@ -250,6 +250,10 @@ enum { LUO_BUFFER_ALIGN = 64 }; /* bytes; where every buffer begins */
 /* Do the pieces of a call lie one behind the other? turn: of luo_role_order. */
 bool luo_instr_adjoins(const luo_role *role, const int32_t *turn, const luo_instr *instr);
 
+/* Per role the first that differs from it in nothing but where the pieces of buckets lie: devices
+ * of both take the same time, and wait for the same. Errors: LUO_ENOMEM. Owner: arena. */
+luo_status luo_roles_alike(luo_arena *arena, const luo_programs *set, const int32_t **out);
+
 /* Program of a device, NULL if it has none. */
 const luo_program *luo_programs_find(const luo_programs *set, int32_t device);
 

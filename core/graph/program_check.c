@@ -266,17 +266,19 @@ static luo_status check_kinds(const checker *c, const luo_program *p)
 
 /* ---- the whole ---- */
 
-/* One expansion per (role, task list). */
+/* One expansion per (role, task list); where pieces lie makes no difference. */
 static luo_status expand_all(const checker *c, const check_list **lists)
 {
+    const int32_t *alike;
     luo_intern key;
     luo_intern_init(&key, c->scratch);
     check_list **made = LUO_NEW_N(c->scratch, check_list *, c->set->n);
-    if (!made) return luo_err_nomem(c->err);
+    if (!made || luo_roles_alike(c->scratch, c->set, &alike) != LUO_OK)
+        return luo_err_nomem(c->err);
     for (int32_t i = 0; i < c->set->n; i++) {
         const luo_program *p = &c->set->at[i];
         const uintptr_t t = (uintptr_t)p->tasks;
-        const int32_t k[4] = {p->role, (int32_t)(uint32_t)t, (int32_t)(uint32_t)(t >> 32),
+        const int32_t k[4] = {alike[p->role], (int32_t)(uint32_t)t, (int32_t)(uint32_t)(t >> 32),
                               p->ntask};
         bool fresh;
         const int32_t id = luo_intern_id(&key, k, 4, &fresh);
@@ -307,5 +309,5 @@ luo_status luo_program_check(luo_arena *scratch, const luo_programs *set, luo_er
     for (int32_t i = 0; i < set->n; i++) LUO_TRY(check_kinds(&c, &set->at[i]));
     LUO_TRY(check_groups(&c));
     LUO_TRY(expand_all(&c, lists));
-    return luo_check_run(scratch, set, lists, err);
+    return luo_check_run(scratch, set, lists, true, err);
 }

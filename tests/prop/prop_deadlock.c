@@ -1,12 +1,14 @@
 /* tests/prop/prop_deadlock.c: programs of random plans finish (hspmd.md 11.4), and the check agrees
  * with a slow twin about programs in which something was planted. */
 #include "core/base/hash.h"
+#include "core/graph/check_in.h"
 #include "tests/plan_random.h"
 #include "tests/prop/prop.h"
 
 typedef struct tally {
     plan_tally plans;
     int gpt, sharded, broken, finished, saved;
+    int folded[2]; /* run as fewer devices: finished, broken */
 } tally;
 
 /* ---- the slow twin: every instruction of every lane, looked at again and again ---- */
@@ -199,8 +201,9 @@ static void swap_pieces(luo_instr *a, luo_instr *b)
     b->in = x.in, b->nin = x.nin, b->out = x.out, b->nout = x.nout;
 }
 
-/* Swaps two communications of one stream and segment on one device (role of its own). */
-static void plant(luo_arena *a, luo_rng *r, luo_programs *set)
+/* Swaps two communications of one stream and segment on one device (role of its own), or on all of
+ * its pipeline and role, which the check may then run as one; tensors keep their buffers there. */
+static void plant(luo_arena *a, luo_rng *r, luo_programs *set, bool all)
 {
     luo_program *p = (luo_program *)&set->at[luo_rng_pick(r, set->n)];
     luo_role *roles = LUO_NEW_N(a, luo_role, set->nroles + 1);
@@ -219,12 +222,40 @@ static void plant(luo_arena *a, luo_rng *r, luo_programs *set)
         in[i].exchange = in[j].exchange, in[i].v = in[j].v;
         in[j].coll = x.coll, in[j].bytes = x.bytes, in[j].slot = x.slot;
         in[j].exchange = x.exchange, in[j].v = x.v;
-        swap_pieces(&in[i], &in[j]);
+        if (!all || in[i].npieces || in[j].npieces) swap_pieces(&in[i], &in[j]);
         break;
     }
     role->instr = in;
-    p->role = set->nroles++;
+    const int32_t was = p->role;
+    for (int32_t i = 0; i < set->n; i++) {
+        luo_program *q = (luo_program *)&set->at[i];
+        if (q == p || (all && q->role == was && q->pipeline == p->pipeline)) q->role = set->nroles;
+    }
+    set->nroles++;
     set->roles = roles;
+}
+
+/* Does the check run fewer devices than there are? */
+static bool folds(luo_arena *a, const luo_programs *set)
+{
+    const int32_t *alike;
+    check_list *made = LUO_NEW_N(a, check_list, set->n);
+    const check_list **lists = LUO_NEW_N(a, const check_list *, set->n);
+    bool *runs = LUO_NEW_N(a, bool, set->n), folded = false;
+    luo_err err;
+    if (luo_roles_alike(a, set, &alike) != LUO_OK) abort();
+    for (int32_t i = 0; i < set->n; i++) {
+        const luo_program *p = &set->at[i];
+        for (int32_t k = 0; k < i && !lists[i]; k++)
+            if (alike[set->at[k].role] == alike[p->role] && set->at[k].tasks == p->tasks)
+                lists[i] = lists[k];
+        if (lists[i]) continue;
+        if (luo_check_expand(a, &set->roles[p->role], p->tasks, p->ntask, &made[i], &err) != LUO_OK)
+            return false;
+        lists[i] = &made[i];
+    }
+    if (luo_check_fold(a, set, lists, runs, &folded, &err) != LUO_OK) abort();
+    return folded;
 }
 
 static bool one_case(uint64_t seed, tally *t)
@@ -249,10 +280,12 @@ static bool one_case(uint64_t seed, tally *t)
         printf("seed %llu: the twin does not finish\n", (unsigned long long)seed);
     }
     for (int k = 0; good && k < 3; k++) {
-        plant(a, &r, set);
+        const bool all = (seed + (uint64_t)k) % 2;
+        plant(a, &r, set, all);
         const bool check = luo_program_check(a, set, &err) == LUO_OK;
         const bool slow = twin_finishes(a, set, true), many = twin_finishes(a, set, false);
         t->saved += many && !slow;
+        t->folded[!slow] += folds(a, set);
         if (slow && !many) {
             good = false;
             printf("seed %llu: one lane finishes, several do not\n", (unsigned long long)seed);
@@ -262,6 +295,8 @@ static bool one_case(uint64_t seed, tally *t)
         else
             t->broken++;
         if (check == slow) continue;
+        /* Swapped calls may meet and move what is not there, which the twin does not see. */
+        if (strstr(err.text, "before anything has written it")) continue;
         good = false;
         printf("seed %llu: check says %s, the twin %s\n", (unsigned long long)seed,
                check ? "fine" : err.text, slow ? "finishes" : "does not finish");
@@ -282,10 +317,12 @@ int main(void)
     plan_tally *p = &t.plans;
     printf("%d cases: %d of several pipelines, %d uneven stages, %d interleaved, %d zero-1, %d "
            "stages run again, %d gpt, %d pipelines of own lengths, %d states apart; planted: %d "
-           "broken (%d of them finish in several lanes), %d not; %d cut inside tasks\n",
+           "broken (%d of them finish in several lanes), %d not; run as fewer devices: %d broken, "
+           "%d not; %d cut inside tasks\n",
            cases, p->pipelines, p->uneven, p->interleaved, p->zero, p->full, t.gpt, p->lengths,
-           p->apart, t.broken, t.saved, t.finished, t.sharded);
-    if (cases >= 100 && (plan_tally_poor(p) || t.gpt < 10 || t.sharded < 10 || t.broken < 10)) {
+           p->apart, t.broken, t.saved, t.finished, t.folded[1], t.folded[0], t.sharded);
+    if (cases >= 100 && (plan_tally_poor(p) || t.gpt < 10 || t.sharded < 10 || t.broken < 10 ||
+                         t.folded[0] < 10 || t.folded[1] < 5)) {
         printf("the generator misses interesting cases\n");
         failed++;
     }

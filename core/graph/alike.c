@@ -1,10 +1,8 @@
-/* sim/alike.c: roles that take the same time. A role says where the pieces of a bucket lie, which
- * differs among devices that otherwise do the same thing; to the simulator that makes no
- * difference, so they may be simulated as one. */
+/* core/graph/alike.c: roles that differ only in where the pieces of buckets lie. */
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "sim/net.h"
+#include "core/graph/program.h"
 
 static bool same_ints(const int32_t *a, const int32_t *b, int32_t n)
 {
@@ -59,7 +57,7 @@ static uint64_t hash_of(const luo_role *r)
     return h;
 }
 
-luo_status sim_roles_alike(luo_arena *arena, const luo_programs *set, const int32_t **out)
+luo_status luo_roles_alike(luo_arena *arena, const luo_programs *set, const int32_t **out)
 {
     int32_t *first = LUO_NEW_N(arena, int32_t, set->nroles);
     int32_t *next = LUO_NEW_N(arena, int32_t, set->nroles); /* earlier one of the same hash */
