@@ -14,6 +14,7 @@ enum { MICRO_BATCH_MAX = 16, SCHEDULE_LIMIT = 1 << 22 };
 
 typedef struct shape {
     int32_t tp, pp, dp, micro_batch_sequences, recompute, zero, order;
+    int32_t group; /* zero 3: pipelines that share a state (shard hybrid); 0: all */
     int64_t micro_batches;
     double step_s, memory_ratio;
 } shape;
@@ -114,7 +115,7 @@ static void weigh(search *s, shape *x)
             .recompute = x->recompute, .sequence_tokens = o->sequence_tokens,
             .micro_batch_tokens = o->sequence_tokens * x->micro_batch_sequences, .tp = x->tp,
             .stage = p, .stages = x->pp, .chunks = 1, .micro_batches = (int32_t)x->micro_batches,
-            .replicas = x->dp, .zero = x->zero,
+            .replicas = x->group ? x->group : x->dp, .zero = x->zero,
             .bucket = luo_bucketing_of((luo_bucketing){0}, o->stack->bucket),
             .gathered = LUO_PREFETCH_DEFAULT + 1, .schedule = LUO_SCHED_1F1B, .embedding = p == 0,
             .head = p == x->pp - 1, .sequence_parallel = o->sequence_parallel,
@@ -143,7 +144,7 @@ static luo_status cost_of(search *s, shape *x)
         .micro_batch_sequences = x->micro_batch_sequences,
         .micro_batches = (int32_t)x->micro_batches, .tp = x->tp, .pp = x->pp, .dp = x->dp,
         .chunks = 1, .schedule = LUO_SCHED_1F1B, .recompute = x->recompute, .zero = x->zero,
-        .prefetch_depth = LUO_PREFETCH_DEFAULT,
+        .prefetch_depth = LUO_PREFETCH_DEFAULT, .shard_pipelines = x->group,
         .sequence_parallel = s->opts->sequence_parallel, .dev = s->dev};
     luo_step_cost c;
     const size_t mark = luo_arena_mark(s->scratch);
@@ -171,6 +172,16 @@ static luo_status consider(search *s, shape x)
     return LUO_OK;
 }
 
+/* Pipelines whose devices of a stage fill a node: what they share stays inside; 0: none or all. */
+static int32_t near(search *s, const shape *x)
+{
+    const luo_device *at = s->cluster->devices;
+    int32_t n = 1;
+    place(s, x);
+    while (n < x->dp && at[s->dev[(int64_t)n * x->pp * x->tp]].node == at[s->dev[0]].node) n++;
+    return n > 1 && n < x->dp && x->dp % n == 0 ? n : 0;
+}
+
 /* Recompute and ZeRO of a shape whose sizes stand. ZeRO folds nothing when there is one replica,
  * and ZeRO-2 and 3 know no table on two stages. */
 static luo_status modes(search *s, shape x)
@@ -185,7 +196,11 @@ static luo_status modes(search *s, shape x)
         for (int32_t z = zero_lo; z <= zero_hi; z++) {
             x.recompute = o->recompute < 0 ? all[r] : o->recompute;
             x.zero = z;
-            if (z < 2 || x.pp == 1 || !s->model->tied_embeddings) LUO_TRY(consider(s, x));
+            x.group = 0;
+            if (z >= 2 && x.pp > 1 && s->model->tied_embeddings) continue;
+            LUO_TRY(consider(s, x));
+            x.group = z == 3 ? near(s, &x) : 0;
+            if (x.group) LUO_TRY(consider(s, x));
         }
     return LUO_OK;
 }
@@ -254,7 +269,8 @@ static luo_status build(search *s, const shape *x, luo_uniform_result *out)
     make_groups(s, x->tp);
     place(s, x);
     char name[64];
-    snprintf(name, sizeof name, "uniform-tp%d-pp%d-dp%d", x->tp, x->pp, x->dp);
+    const int n = snprintf(name, sizeof name, "uniform-tp%d-pp%d-dp%d", x->tp, x->pp, x->dp);
+    if (x->group) snprintf(name + n, sizeof name - (size_t)n, "-shard%d", x->group);
     const luo_grid g = {.name = name, .model = s->model, .cluster = s->cluster,
                         .dtype = s->model->dtype, .sequence_tokens = s->opts->sequence_tokens,
                         .micro_batches = x->micro_batches,
@@ -265,6 +281,8 @@ static luo_status build(search *s, const shape *x, luo_uniform_result *out)
     *out = (luo_uniform_result){.objective_s = x->step_s, .bound_s = bound(s),
                                 .memory_ratio = x->memory_ratio};
     LUO_TRY(luo_plan_grid(s->arena, &g, &out->plan, s->err));
+    if (x->group)
+        out->plan->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = x->group};
     out->plan->meta_json =
         luo_arena_printf(s->arena, "{\"bound_s\":%.9g,\"objective_s\":%.9g,\"planner\":"
                          "\"uniform\"}", out->bound_s, out->objective_s);

@@ -118,6 +118,30 @@ START_TEST(who_takes_part)
 }
 END_TEST
 
+/* With ZeRO-3 over two nodes shards inside them are offered, too: an eighth of the state each, not a
+ * sixteenth. */
+START_TEST(shards_inside_nodes)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_cluster *c = fixture_cluster(a, 1, 2, 8);
+    const luo_uniform_opts o = {.batch_sequences = 64, .sequence_tokens = 4096, .tp = 1, .pp = 1,
+                                .dp = 16, .zero = 3, .recompute = -1, .top = 64};
+    int32_t n, whole = 0, inside = 0;
+    const luo_uniform_result *r = plan(a, c, &o, &n);
+    double least[2] = {INFINITY, INFINITY};
+    for (int32_t i = 0; i < n; i++) {
+        const luo_sharding *s = &r[i].plan->sharding;
+        const bool hybrid = s->kind == LUO_SHARD_HYBRID;
+        if (hybrid) ck_assert_int_eq(s->pipelines, 8);
+        *(hybrid ? &inside : &whole) += 1;
+        least[hybrid] = fmin(least[hybrid], r[i].memory_ratio);
+    }
+    ck_assert(inside > 0 && inside <= whole);
+    ck_assert_double_gt(least[1], least[0]);
+    luo_arena_free(a);
+}
+END_TEST
+
 static const struct {
     luo_uniform_opts o;
     luo_status st;
@@ -153,4 +177,5 @@ START_TEST(bad_row)
 }
 END_TEST
 LUO_SUITE("plan.uniform", LUO_T(offers_are_valid_and_ordered), LUO_T(search_beats_every_choice),
-          LUO_T_N(device_order, 2), LUO_T(who_takes_part), LUO_T_N(bad_row, LUO_ROWS(bad)))
+          LUO_T_N(device_order, 2), LUO_T(who_takes_part),
+          LUO_T(shards_inside_nodes), LUO_T_N(bad_row, LUO_ROWS(bad)))
