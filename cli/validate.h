@@ -64,10 +64,10 @@ typedef struct luo_score {
 } luo_score;
 /* Predicts a case: closed form; unless `closed_only` programs, their memory and one simulated step,
  * as `luoshu sim` makes them. What can not be said is a status in the score.
- * Errors: LUO_ENOMEM and LUO_EBACKEND alone. */
+ * Errors: LUO_ENOMEM and LUO_EBUG alone. */
 luo_status luo_score_case(luo_arena *scratch, const luo_case *c, bool closed_only, luo_score *out,
                           luo_err *err);
-/* The same for many, on all cores. */
+/* The same for many, on all cores. A row whose process is ended keeps what it had. */
 luo_status luo_score_cases(luo_cli *cli, const luo_case *c, int32_t n, bool closed_only,
                            luo_score *out, luo_err *err);
 
