@@ -1,5 +1,7 @@
 /* The simulator and the closed form of a step (core/cost/step.h) on random uniform plans: both rank
  * plans, so they have to agree. Printed: the seeds, the mean and the worst difference. */
+#include "core/cost/memory.h"
+#include "core/cost/overlap.h"
 #include "core/cost/step.h"
 #include "core/io/io.h"
 #include "core/plan/compile.h"
@@ -318,6 +320,51 @@ START_TEST(without_overlap_shards_take_turns)
 }
 END_TEST
 
+/* The simulated step of ZeRO-3 against luo_cost_fsdp itself, of units costed one by one; it
+ * adds up no pieces, which is the rest. */
+START_TEST(shards_are_the_published_timeline)
+{
+    enum { LAYERS = 8, UNITS = LAYERS + 2, GROUP = 32 };
+    shape x;
+    double f[UNITS], b[UNITS], a[UNITS], r[UNITS];
+    int32_t dev[GROUP];
+    keys_plan(&x);
+    x.stack.host_launch_s = 0;
+    x.tp = x.pp = 1;
+    x.dp = GROUP;
+    x.zero = 3;
+    x.depth = _i;
+    x.model.tied_embeddings = false;
+    x.model.layers = LAYERS;
+    for (int32_t d = 0; d < GROUP; d++) x.dev[d] = dev[d] = d;
+    const luo_cost_ctx ctx = {.cluster = x.cluster, .stack = &x.stack, .dtype = LUO_BF16};
+    const luo_layer_shape l = {.model = &x.model, .tokens = x.sequence,
+                               .sequence_tokens = x.sequence, .tp = 1, .cp = 1};
+    luo_layer_cost layer;
+    luo_pair_cost ends[2];
+    check(&x, luo_cost_layer(&ctx, &l, dev, x.recompute, &layer, &x.err));
+    check(&x, luo_cost_embedding(&ctx, &l, dev, &ends[0], &x.err));
+    check(&x, luo_cost_head(&ctx, &l, dev, &ends[1], &x.err));
+    const double table = (double)luo_mem_vocab(&x.model, 1) * (double)x.model.hidden;
+    for (int32_t i = 0; i < UNITS; i++) {
+        const bool end = i == 0 || i == UNITS - 1;
+        const double n = end ? table : luo_mem_layer_parameters(&x.model, i - 1, 1);
+        f[i] = end ? ends[i > 0].forward : layer.forward;
+        b[i] = end ? ends[i > 0].backward : layer.backward;
+        check(&x, luo_cost_group(&ctx, LUO_COLL_AG, dev, GROUP, (int64_t)(2 * n), 0, &a[i],
+                                 &x.err));
+        check(&x, luo_cost_group(&ctx, LUO_COLL_RS, dev, GROUP, (int64_t)(4 * n), 0, &r[i],
+                                 &x.err));
+    }
+    luo_fsdp want;
+    luo_cost_fsdp(UNITS, f, b, a, r, x.depth, &want);
+    const double all = x.micro_batches * want.end + closed(&x).optimizer;
+    const double sim = simulate(&x, compile(&x));
+    ck_assert_msg(fabs(sim / all - 1) < 0.01, "depth %d: %.6f s simulated, %.6f s", _i, sim, all);
+    luo_arena_free(x.arena);
+}
+END_TEST
+
 /* precision tf32 is of f32; elsewhere it is refused. */
 START_TEST(tf32_is_for_f32)
 {
@@ -345,4 +392,5 @@ END_TEST
 
 LUO_SUITE("diff.sim_closed", LUO_T(the_simulator_and_the_closed_form_agree),
           LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)), LUO_T(tf32_is_for_f32),
-          LUO_T(without_overlap_shards_take_turns))
+          LUO_T(without_overlap_shards_take_turns),
+          LUO_T_N(shards_are_the_published_timeline, 4))

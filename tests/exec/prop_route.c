@@ -15,6 +15,7 @@ typedef struct run { /* instructions of one Reshard that stand together on one d
 
 static plan_tally plans;
 static struct {
+    int64_t sharded; /* plans of ZeRO-2 */
     int64_t reshards, devices, in_place, again, steps, scratch, enter, leave, max, messages, gpt,
         grouped;
 } met;
@@ -263,6 +264,13 @@ static void one_case(uint64_t seed)
     if (!gpt) m.kv_heads = 4 >> luo_rng_pick(&r, 3); /* fewer than devices: not cut */
     if (!gpt && luo_rng_pick(&r, 3) == 0) m.tied_embeddings = true;
     met.gpt += gpt;
+    if (plan_random_shard(&r, p, m.tied_embeddings)) {
+        p->zero = 2; /* buckets, which ZeRO-3 always has, are followed by prop_layout */
+        p->sharding = (luo_sharding){0};
+        for (int32_t i = 0; i < p->npipelines; i++) /* a task of each length has its own calls */
+            ((luo_pipeline *)p->pipelines)[i].micro_batch_tokens = NULL;
+        met.sharded++;
+    }
     luo_programs *set = NULL;
     luo_err err = {0};
     if (luo_plan_compile(a, p, &m, NULL, NULL, &set, &err) != LUO_OK)
@@ -309,6 +317,7 @@ START_TEST(programs)
            (long long)met.leave, (long long)met.max);
     if (luo_prop_env("LUO_CASES", CASES) < CASES) return;
     ck_assert(!plan_tally_poor(&plans));
+    ck_assert_int_gt(met.sharded, 20);
     ck_assert(met.in_place > 100 && met.again > 100 && met.steps > 100 && met.grouped > 100);
     ck_assert(met.messages > 100 && met.scratch > 100 && met.max > 50);
 }
