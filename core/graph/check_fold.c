@@ -23,7 +23,10 @@ typedef struct folder {
     int32_t *cls, *copy;   /* by program */
     int32_t *first, *size; /* by class: in place */
     int32_t ncls;
-    uint8_t *whole;        /* by group: 1 known to hold classes wholly */
+    bool *whole;           /* by group: known to hold classes wholly */
+    struct aligned {
+        int32_t zero, copy, size; /* zero: group of copy 0 + 1 */
+    } *aligned; /* by group: known to be that copy's, for classes of that size */
     int32_t *held;         /* by class: room, 0 */
 } folder;
 
@@ -86,6 +89,17 @@ static bool stands_for(const folder *f, int32_t device, int32_t zero, int32_t co
            f->size[f->cls[a]] == size;
 }
 
+static bool is_copy(folder *f, int32_t group, int32_t zero, int32_t copy, int32_t size)
+{
+    const luo_group *h = &f->set->groups[group], *g = &f->set->groups[zero];
+    struct aligned *known = &f->aligned[group];
+    if (known->zero == zero + 1 && known->copy == copy && known->size == size) return true;
+    for (int32_t i = 0; i < g->n; i++)
+        if (!stands_for(f, h->dev[i], g->dev[i], copy, size)) return false;
+    *known = (struct aligned){zero + 1, copy, size};
+    return true;
+}
+
 static bool same_counts(const luo_slot *a, const luo_slot *b, int32_t n)
 {
     if (!a->counts || !b->counts) return !a->counts && !b->counts;
@@ -108,11 +122,8 @@ static bool calls_agree(folder *f, int32_t c, int32_t slot)
         if (f->set->groups[s->group].n != g->n || !same_counts(s, zero, g->n)) return false;
     }
     if (one && holds_whole(f, zero->group)) return true;
-    for (int32_t j = 0; j < f->size[c]; j++) {
-        const luo_group *h = &f->set->groups[slot_of(f, c, j, slot)->group];
-        for (int32_t i = 0; i < g->n; i++)
-            if (!stands_for(f, h->dev[i], g->dev[i], j, f->size[c])) return false;
-    }
+    for (int32_t j = 0; j < f->size[c]; j++)
+        if (!is_copy(f, slot_of(f, c, j, slot)->group, zero->group, j, f->size[c])) return false;
     return true;
 }
 
@@ -152,9 +163,11 @@ luo_status luo_check_fold(luo_arena *scratch, const luo_programs *set,
                 .place = LUO_NEW_N(scratch, place, n), .cls = LUO_NEW_N(scratch, int32_t, n),
                 .copy = LUO_NEW_N(scratch, int32_t, n), .first = LUO_NEW_N(scratch, int32_t, n),
                 .size = LUO_NEW_N(scratch, int32_t, n), .held = LUO_NEW_N(scratch, int32_t, n),
-                .whole = LUO_NEW_N(scratch, uint8_t, set->ngroups)};
+                .whole = LUO_NEW_N(scratch, bool, set->ngroups),
+                .aligned = LUO_NEW_N(scratch, struct aligned, set->ngroups)};
     f.index = LUO_NEW_N(scratch, int32_t, (int64_t)f.max_device + 1);
-    if (!f.place || !f.cls || !f.copy || !f.first || !f.size || !f.held || !f.whole || !f.index)
+    if (!f.place || !f.cls || !f.copy || !f.first || !f.size || !f.held || !f.whole || !f.aligned ||
+        !f.index)
         return luo_err_nomem(err);
     for (int32_t d = 0; d <= f.max_device; d++) f.index[d] = -1;
     for (int32_t i = 0; i < n; i++) f.index[set->at[i].device] = i;
