@@ -69,8 +69,8 @@ static void best_of(const deal *x, int32_t lanes, int32_t *order, int32_t k, int
     }
 }
 
-/* In one lane no timetable is further from the best than NEAR; two lanes, which share links, are told
- * apart: there a call that waits could have had the link alone. */
+/* In one lane no timetable is further from the best than NEAR; two lanes, which share links, are
+ * told apart: there a call that waits could have had the link alone. */
 START_TEST(near_the_best_order)
 {
     const int32_t lanes = _i + 1;

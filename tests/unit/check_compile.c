@@ -210,6 +210,30 @@ START_TEST(zero)
 }
 END_TEST
 
+/* comm.md 8, X: layer 0 runs F0 F1 B0 B1 on one pipeline and F0 B0 F1 B1 on the other. */
+START_TEST(unequal_borders)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_plan *p = luo_test_plan(a, "2: [0]*1 [1]*1 || 2: [2]*2");
+    const luo_model m = luo_test_llama(2, H, F, HEADS, V);
+    luo_programs *set;
+    luo_err err = {0};
+    p->zero = 3;
+    ck_assert_int_eq(luo_plan_compile(a, p, &m, NULL, NULL, &set, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "zero 3: pipelines 0 and 1 have 2 and 1 stages; give equal borders "
+                               "or zero 1.");
+    p = luo_test_plan(a, "2: [0]*1 [1]*2 || 2: [2]*2 [3]*1");
+    const luo_model three = luo_test_llama(3, H, F, HEADS, V);
+    p->zero = 3;
+    ck_assert_int_eq(luo_plan_compile(a, p, &three, NULL, NULL, &set, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "zero 3: layer 1 is on stage 1 of pipeline 0 and stage 0 of pipeline "
+                               "1; give equal borders or shard hybrid.");
+    p->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = 1};
+    compile(a, p, HEADS, &set);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* Calls of device 0 by collective, phase and group; AG in F and B, RS in B, AR in Post. */
 static int calls(const luo_programs *set, luo_coll coll, luo_phase phase, int32_t a, int32_t b)
 {
@@ -290,4 +314,5 @@ END_TEST
 
 LUO_SUITE("compile", LUO_T_N(published_plans, LUO_ROWS(published)),
           LUO_T_N(kept_activations, LUO_ROWS(kept_rows)), LUO_T(recompute), LUO_T(selective),
-          LUO_T(zero), LUO_T(shard_hybrid), LUO_T(logits), LUO_T(unknown_device))
+          LUO_T(zero), LUO_T(unequal_borders),
+          LUO_T(shard_hybrid), LUO_T(logits), LUO_T(unknown_device))
