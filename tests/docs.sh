@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every command of README.md in a ```console block (lines starting "$ ") and every example of the
+# Every command of README.md and docs/ in a ```console block (lines starting "$ ") and every example of the
 # help runs with exit 0; the first line printed equals the one under the command, if one is given.
 # Lines with `make` are CI's own and are left out.
 set -u
@@ -21,7 +21,7 @@ run() { # COMMAND FIRST_LINE
 while IFS=$'\t' read -r cmd first; do run "$cmd" "$first"; done < <(
     awk '/^```console/{on=1; next} /^```/{if (c != "") print c "\t"; c=""; on=0}
          on && /^\$ /{if (c != "") print c "\t"; c=substr($0, 3); next}
-         on && c != ""{print c "\t" $0; c=""}' README.md |
+         on && c != ""{print c "\t" $0; c=""}' README.md docs/*.md |
     grep -vE '^(make|git|cd|sudo) ')
 for verb in $("$LUOSHU" help | awk '/^  [a-z]/{print $1}'); do
     while read -r cmd; do run "$cmd" ""; done < <("$LUOSHU" help "$verb" |
