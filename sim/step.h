@@ -93,7 +93,7 @@ struct luo_rank {
     const sim_cell *gather[LUO_LANES]; /* the last that brings weights before the first forward, */
     double gather_s;                   /* and the end of what is done of that */
     bool gathered; /* without dp_overlap: the first forward has waited for all of them */
-    const sim_cell *shard[LUO_LANES]; /* last gather or scatter inside a task, per lane; NULL: done */
+    const sim_cell *shard[LUO_LANES]; /* last gather or scatter in a task, per lane; NULL: done */
     double shard_s;                   /* and the end of what is done of those */
     sim_job *tail[LUO_LANES]; /* last job of the stream; NULL: done */
     bool busy;     /* thread: it computes or carries something */

@@ -237,7 +237,8 @@ static luo_status ready_chunk(stepper *w, int32_t stage, int32_t chunk, int32_t 
     for (int32_t i = 0; i < nbuckets; i++) k->call[from + i].elements = 0;
     for (int32_t i = 0; i < n; i++) {
         step_call *c = &k->call[from + bucket[i]];
-        c->elements += (int64_t)(step_moved(w->s, &w->room[i]) / (copies ? step_shard_size(w->s) : 1));
+        const double parts = copies ? step_shard_size(w->s) : 1;
+        c->elements += (int64_t)(step_moved(w->s, &w->room[i]) / parts);
         c->order = from + bucket[i];
         c->table = w->room[i].table;
         c->summed = !copies && w->room[i].whole && w->s->sequence_parallel && w->s->tp > 1;

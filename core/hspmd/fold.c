@@ -117,8 +117,8 @@ luo_status luo_zero_fold_groups(luo_arena *arena, const luo_ann *param, const lu
         bool works;
         LUO_TRY(luo_grp_join(arena, first, size, LUO_DUP, &one, &works, err));
         if (!works)
-            return luo_err_set(err, LUO_EINPUT, "members %d to %d are cut in different ways; copies "
-                               "cut alike are expected.", (int)(k * size),
+            return luo_err_set(err, LUO_EINPUT, "members %d to %d are cut in different ways; "
+                               "copies cut alike are expected.", (int)(k * size),
                                (int)(k * size + size - 1));
         if (keep && luo_grp_count(first, LUO_DUP) > 1)
             LUO_TRY(fold_front(arena, &one, size, &grp[k], err));

@@ -226,8 +226,8 @@ START_TEST(unequal_borders)
     const luo_model three = luo_test_llama(3, H, F, HEADS, V);
     p->zero = 3;
     ck_assert_int_eq(luo_plan_compile(a, p, &three, NULL, NULL, &set, &err), LUO_EINPUT);
-    ck_assert_str_eq(err.text, "zero 3: layer 1 is on stage 1 of pipeline 0 and stage 0 of pipeline "
-                               "1; give equal borders or shard hybrid.");
+    ck_assert_str_eq(err.text, "zero 3: layer 1 is on stage 1 of pipeline 0 and stage 0 of "
+                               "pipeline 1; give equal borders or shard hybrid.");
     p->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = 1};
     compile(a, p, HEADS, &set);
     luo_arena_free(a);
@@ -244,7 +244,8 @@ static int calls(const luo_programs *set, luo_coll coll, luo_phase phase, int32_
         const luo_instr *in = &r->instr[i];
         if (in->kind != LUO_INSTR_COLLECTIVE || in->stream != LUO_STREAM_DP) continue;
         const luo_group *g = &set->groups[p->slots[in->slot].group];
-        n += in->coll == coll && in->phase == phase && g->n == 2 && g->dev[0] == a && g->dev[1] == b;
+        n += in->coll == coll && in->phase == phase && g->n == 2 && g->dev[0] == a &&
+             g->dev[1] == b;
     }
     return n;
 }

@@ -118,8 +118,8 @@ START_TEST(who_takes_part)
 }
 END_TEST
 
-/* With ZeRO-3 over two nodes shards inside them are offered, too: an eighth of the state each, not a
- * sixteenth. */
+/* With ZeRO-3 over two nodes shards inside them are offered, too: an eighth of the state each, not
+ * a sixteenth. */
 START_TEST(shards_inside_nodes)
 {
     luo_arena *a = luo_arena_new(1 << 16);
