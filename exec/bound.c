@@ -129,7 +129,8 @@ static luo_status lay_out(luo_binder *k)
         if (b->role->instr[i].exchange >= 0)
             LUO_TRY(luo_route_of(k->arena, b->set, b->program, i, &route[i], k->err));
     b->route = route;
-    LUO_TRY(luo_layout_make(k->arena, b->set, b->program, route, &b->layout, k->err));
+    LUO_TRY(luo_layout_make(k->arena, b->set, b->program, route, b->config->messages_inside,
+                            &b->layout, k->err));
     for (int32_t i = 0; i < b->role->ninstr; i++) {
         if (b->role->instr[i].exchange < 0 || route[i].nparts == 0) continue;
         const int64_t elem = b->set->exchanges[b->role->instr[i].exchange].elem_bytes;

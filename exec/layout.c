@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/graph/memory_rules.h"
+
 enum { NOWHERE = -1, EVERYWHERE = -2 };
 
 typedef struct span { /* of a buffer or a scratch inside its segment: instructions first..last */
@@ -17,6 +19,7 @@ typedef struct maker {
     const luo_program *program;
     const luo_role *role;
     const luo_route *routes;
+    bool messages_inside;
     int64_t *at, *stride, *scratch; /* of the result */
     int32_t *copy;
     int64_t bytes;      /* laid out so far */
@@ -390,6 +393,42 @@ static luo_status place_work(maker *m)
     return LUO_OK;
 }
 
+bool luo_role_has_task_buckets(const luo_role *role)
+{
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const int32_t phase = role->instr[i].phase;
+        const bool in_task = phase == LUO_PHASE_F || phase == LUO_PHASE_B;
+        if (role->instr[i].npieces > 0 && in_task) return true;
+    }
+    return false;
+}
+
+/* Calls of buckets in Pre or in Post: one place a lane, its largest call's. */
+static int64_t packed_in(const maker *m, const int32_t *turn, luo_phase phase)
+{
+    int64_t most[LUO_DP_LANES] = {0}, sum = 0;
+    for (int32_t i = 0; i < m->role->ninstr; i++) {
+        const luo_instr *in = &m->role->instr[i];
+        if ((luo_phase)in->phase != phase || in->npieces == 0) continue;
+        const int64_t bytes = aligned(luo_memory_packed(m->set, m->program, turn, in));
+        if (bytes > most[in->lane]) most[in->lane] = bytes;
+    }
+    for (int32_t l = 0; l < LUO_DP_LANES; l++) sum += most[l];
+    return sum;
+}
+
+static luo_status make_room(maker *m, int64_t own)
+{
+    int32_t *turn = LUO_NEW_N(m->tmp, int32_t, m->role->nbuf);
+    if (!turn) return luo_err_nomem(m->err);
+    luo_role_order(m->role, turn);
+    const int64_t before = packed_in(m, turn, LUO_PHASE_PRE);
+    const int64_t behind = packed_in(m, turn, LUO_PHASE_POST);
+    const int64_t need = before > behind ? before : behind;
+    if (m->bytes < own + need) m->bytes = own + need;
+    return LUO_OK;
+}
+
 static luo_status make(maker *m, luo_layout *out)
 {
     LUO_TRY(open(m));
@@ -397,6 +436,7 @@ static luo_status make(maker *m, luo_layout *out)
     LUO_TRY(place_own(m));
     const int64_t own = m->bytes;
     LUO_TRY(place_kept(m));
+    if (m->messages_inside && !luo_role_has_task_buckets(m->role)) LUO_TRY(make_room(m, own));
     const int64_t kept = m->bytes - own;
     LUO_TRY(place_work(m));
     *out = (luo_layout){.bytes = m->bytes,
@@ -413,7 +453,8 @@ static luo_status make(maker *m, luo_layout *out)
 }
 
 luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_program *program,
-                           const luo_route *routes, luo_layout *out, luo_err *err)
+                           const luo_route *routes, bool messages_inside, luo_layout *out,
+                           luo_err *err)
 {
     maker m = {.arena = arena,
                .tmp = luo_arena_new(1 << 16),
@@ -421,6 +462,7 @@ luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_
                .program = program,
                .role = &set->roles[program->role],
                .routes = routes,
+               .messages_inside = messages_inside,
                .err = err};
     if (!m.tmp) return luo_err_nomem(err);
     const luo_status st = make(&m, out);

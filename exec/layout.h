@@ -24,12 +24,18 @@ typedef struct luo_layout {
     int64_t own, kept, work; /* bytes: places of their own; left for B; inside a task */
 } luo_layout;
 
+/* Do micro-batches make calls of buckets (ZeRO-2 and 3)? */
+bool luo_role_has_task_buckets(const luo_role *role);
+
 /* routes: per instruction of the role, as luo_route_of gives them (others are not looked at); NULL:
- * nothing needs scratch. Pre: luo_program_check passed. Owner: arena. Errors: LUO_ENOMEM.
+ * nothing needs scratch. messages_inside: what is left for B, which is nothing before and behind
+ * the micro-batches, is at least as much as the packed calls of buckets need there.
+ * Pre: luo_program_check passed. Owner: arena. Errors: LUO_ENOMEM.
  * Cost: O(tasks + instructions + buffers * buffers alive at the same time).
  * See: tests/exec/prop_layout.c compares pairwise lifetimes and walks the tasks. */
 luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_program *program,
-                           const luo_route *routes, luo_layout *out, luo_err *err);
+                           const luo_route *routes, bool messages_inside, luo_layout *out,
+                           luo_err *err);
 
 /* The rule of lives: done[i], for the instructions i of a segment, is the last one at which the
  * buffers of i are in use: i itself or, for a communication, the one before the first that waits

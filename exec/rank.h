@@ -33,6 +33,7 @@ typedef struct luo_rank_config {
     const luo_corpus *corpus;
     luo_whereabouts *where;
     const _Atomic bool *abort; /* set by the listener: drain the step */
+    bool messages_inside; /* luo_layout_make; an executor sets it */
 } luo_rank_config;
 
 typedef struct luo_pace { /* slowdown of this device: from at_s on (CLOCK_MONOTONIC seconds) */

@@ -17,6 +17,11 @@ void luo_memory_bytes(const luo_programs *set, const luo_role *role, int64_t *ou
 /* Bytes that instruction i needs beside its buffers while it runs: scores made again by selective
  * recompute, the gradient of the head's matrix that no one reads. */
 int64_t luo_memory_beside(const luo_programs *set, const luo_role *role, const luo_instr *i);
+/* Bytes that the call of a bucket packs, and those that it receives beside them; 0 where its pieces
+ * lie one behind the other. The calls of a lane share one place, since they are made one after the
+ * other. turn: of luo_role_order. */
+int64_t luo_memory_packed(const luo_programs *set, const luo_program *p, const int32_t *turn,
+                          const luo_instr *i);
 /* Gradients without content: one for each matrix of the largest layer, made once, kept for good. */
 int64_t luo_memory_dummies(const luo_programs *set, const luo_role *role);
 /* State of a device as the stack holds it. In, out: gradients, optimizer. */

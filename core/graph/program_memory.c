@@ -91,13 +91,11 @@ static int64_t received_apart(const luo_programs *set, const luo_program *p, con
     return (i->bytes + g->n - 1) / g->n;
 }
 
-/* Bytes that a bucket packs, and those that it receives beside them. The calls of a lane share one
- * place, since they are made one after the other. */
-static int64_t packed(const look *l, const luo_programs *set, const luo_program *p,
-                      const luo_instr *i)
+int64_t luo_memory_packed(const luo_programs *set, const luo_program *p, const int32_t *turn,
+                          const luo_instr *i)
 {
-    if (i->npieces < 2 || set->memory.flat_gradients || luo_instr_adjoins(l->role, l->turn, i))
-        return 0;
+    const luo_role *role = &set->roles[p->role];
+    if (i->npieces < 2 || set->memory.flat_gradients || luo_instr_adjoins(role, turn, i)) return 0;
     const luo_group *g = &set->groups[p->slots[i->slot].group];
     return i->bytes + (i->coll == LUO_COLL_RS ? (i->bytes + g->n - 1) / g->n : 0);
 }
@@ -174,7 +172,7 @@ static void make_curve(look *l, const luo_programs *set, const luo_program *p, i
     hold_until_waited(l, seg);
     int64_t most[LUO_DP_LANES] = {0}; /* from the first bucket of the lane on */
     for (int32_t i = seg->first; i < end; i++) {
-        const int64_t bucket = packed(l, set, p, &r->instr[i]);
+        const int64_t bucket = luo_memory_packed(set, p, l->turn, &r->instr[i]);
         int64_t *had = &most[r->instr[i].lane];
         if (bucket > *had) {
             l->work[i - seg->first] += bucket - *had;

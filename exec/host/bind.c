@@ -53,57 +53,63 @@ static bool is_bucket(const luo_job *j, int32_t i)
     return j->b.role->instr[i].npieces > 0;
 }
 
-/* Do micro-batches make calls of buckets? */
-static bool has_task_buckets(const luo_job *j)
+/* The calls of buckets are made one after the other in each lane, and share the memory of its
+ * largest; those before and those behind the micro-batches for themselves, unless micro-batches
+ * make calls, too. */
+typedef struct bucket_places {
+    int32_t largest[2][LUO_DP_LANES]; /* instructions; -1: there are no calls */
+    bool in_tasks;
+} bucket_places;
+
+static int32_t *largest_of(const luo_job *j, bucket_places *p, int32_t i)
 {
-    for (int32_t i = 0; i < j->b.role->ninstr; i++) {
-        const int32_t phase = j->b.role->instr[i].phase;
-        if (is_bucket(j, i) && (phase == LUO_PHASE_F || phase == LUO_PHASE_B)) return true;
-    }
-    return false;
+    const luo_instr *in = &j->b.role->instr[i];
+    return &p->largest[!p->in_tasks && in->phase == LUO_PHASE_POST][in->lane];
 }
 
-/* The calls of buckets are made one after the other in each lane, and share the memory of its
- * largest. -1: there are none. */
-static void largest_buckets(const luo_job *j, int32_t at[LUO_DP_LANES])
+static void find_largest(const luo_job *j, bucket_places *p)
 {
-    for (int32_t l = 0; l < LUO_DP_LANES; l++) at[l] = -1;
+    p->in_tasks = luo_role_has_task_buckets(j->b.role);
+    for (int k = 0; k < 2; k++)
+        for (int32_t l = 0; l < LUO_DP_LANES; l++) p->largest[k][l] = -1;
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
-        int32_t *most = &at[j->b.role->instr[i].lane];
-        if (is_bucket(j, i) &&
-            (*most < 0 || j->op[i].comm->message_bytes > j->op[*most].comm->message_bytes))
-            *most = i;
+        if (!is_bucket(j, i)) continue;
+        int32_t *most = largest_of(j, p, i);
+        if (*most < 0 || j->op[i].comm->message_bytes > j->op[*most].comm->message_bytes) *most = i;
     }
 }
 
 /* Has it the memory of another call? */
-static bool shares(const luo_job *j, int32_t i, const int32_t largest[LUO_DP_LANES])
+static bool shares(const luo_job *j, bucket_places *p, int32_t i)
 {
-    return is_bucket(j, i) && i != largest[j->b.role->instr[i].lane];
+    return is_bucket(j, i) && i != *largest_of(j, p, i);
 }
 
-/* The memory of a lane is that of its calls in Pre and in Post. */
-static void place_buckets(luo_job *j, const int32_t largest[LUO_DP_LANES], idle *at)
+/* Other messages of the two phases lie behind what the larger one takes. */
+static void place_buckets(luo_job *j, const bucket_places *p, idle *at)
 {
-    for (int32_t l = 0; l < LUO_DP_LANES; l++) {
-        if (largest[l] < 0) continue;
-        at->seg = j->b.seg_of[largest[l]]; /* one after another, whatever segment they are in */
-        j->op[largest[l]].comm->message = place_idle(j, largest[l], at);
+    int64_t most = 0;
+    for (int k = 0; k < 2; k++) {
+        *at = (idle){-1, 0, 0};
+        for (int32_t l = 0; l < LUO_DP_LANES; l++) {
+            const int32_t i = p->largest[k][l];
+            if (i >= 0) j->op[i].comm->message = place_idle(j, i, at);
+        }
+        if (at->used > most) most = at->used;
     }
-    *at = (idle){-1, at->used, at->used};
+    *at = (idle){-1, most, most};
 }
 
 /* One block for all other packed messages. */
 static luo_status place_messages(luo_job *j, luo_err *err)
 {
     idle at = {-1, 0, 0};
-    int32_t largest[LUO_DP_LANES];
-    const bool in_tasks = has_task_buckets(j);
-    largest_buckets(j, largest);
-    if (!in_tasks) place_buckets(j, largest, &at);
+    bucket_places p;
+    find_largest(j, &p);
+    if (!p.in_tasks) place_buckets(j, &p, &at);
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
-        if (!c || shares(j, i, largest)) continue;
+        if (!c || shares(j, &p, i)) continue;
         if (!is_bucket(j, i)) c->message = place_idle(j, i, &at);
         if (!c->message) j->message_bytes += c->message_bytes * c->deep;
     }
@@ -112,13 +118,12 @@ static luo_status place_messages(luo_job *j, luo_err *err)
     char *top = j->messages;
     for (int32_t i = 0; i < j->b.role->ninstr; i++) {
         host_comm *c = j->op[i].comm;
-        if (!c || c->message || shares(j, i, largest)) continue;
+        if (!c || c->message || shares(j, &p, i)) continue;
         c->message = top;
         top += c->message_bytes * c->deep;
     }
     for (int32_t i = 0; i < j->b.role->ninstr; i++)
-        if (is_bucket(j, i))
-            j->op[i].comm->message = j->op[largest[j->b.role->instr[i].lane]].comm->message;
+        if (is_bucket(j, i)) j->op[i].comm->message = j->op[*largest_of(j, &p, i)].comm->message;
     return LUO_OK;
 }
 

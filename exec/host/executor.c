@@ -76,6 +76,7 @@ static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_e
                     .config = *config,
                     .p2p = MPI_COMM_NULL,
                     .device = config->device_of[config->rank]};
+    x->config.messages_inside = true;
     prctl(PR_SET_TIMERSLACK, 1UL); /* short sleeps of the wait loop mean what they say */
     luo_status st = choose(x, err);
     if (st == LUO_OK) st = open_mpi(x, err);

@@ -193,7 +193,7 @@ static void check_device(luo_arena *a, const luo_programs *set, int32_t device, 
     for (int32_t i = 0; i < r->ninstr; i++)
         if (r->instr[i].exchange >= 0)
             ck_assert_msg(luo_route_of(a, set, p, i, &routes[i], &err) == LUO_OK, "%s", err.text);
-    ck_assert_int_eq(luo_layout_make(a, set, p, routes, &w.l, &err), LUO_OK);
+    ck_assert_int_eq(luo_layout_make(a, set, p, routes, seed % 2, &w.l, &err), LUO_OK);
     ck_assert_int_eq(luo_program_memory(a, set, p->device, &memory, &err), LUO_OK);
     ck_assert_int_eq(w.l.own + w.l.kept + w.l.work, w.l.bytes);
     walk(&w);
