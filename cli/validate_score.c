@@ -138,6 +138,7 @@ typedef struct desk { /* shared by the processes */
     _Atomic int32_t next;
     _Atomic int32_t failed; /* status of the first that did */
     luo_err err;
+    luo_score score[];
 } desk;
 
 static void work(desk *d, const luo_case *c, int32_t n, bool closed_only, luo_score *out)
@@ -187,7 +188,7 @@ luo_status luo_score_cases(luo_cli *cli, const luo_case *c, int32_t n, bool clos
     (void)cli;
     desk *d = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (d == MAP_FAILED) return luo_err_nomem(err);
-    luo_score *shared = (luo_score *)(d + 1);
+    luo_score *shared = d->score;
     luo_status st = LUO_OK;
     if (closed_only) work(d, c, n, true, shared);
     else on_all_cores(d, c, n, shared);
