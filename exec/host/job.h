@@ -48,6 +48,7 @@ typedef struct host_op {
     host_run run; /* NULL: communication */
     const luo_bound_op *b;
     host_comm *comm;
+    double usual_s; /* its processor time while nothing slows it, a running mean; 0: not known */
 } host_op;
 
 typedef struct host_pending { /* a communication under way */

@@ -40,12 +40,25 @@ static void sleep_until(luo_rank *r, double until)
     }
 }
 
-/* A straggler: the processor time of an instruction, times slowdown - 1, is slept when it is done.
- * Short sleeps are saved up, since no clock wakes a thread to the microsecond. */
-static void pace(luo_rank *r, double worked_s)
+/* Processor time that an instruction takes without a straggler event. One that slept before it finds
+ * cold caches and takes longer, by half at most; a slowdown is not of that. What takes longer still
+ * has more tokens. */
+static double usual_s(host_op *op, double worked_s, bool slowed)
 {
-    const double least_s = 200e-6, now = host_now();
-    const double owed = worked_s * (slowdown_at(r->order, now) - 1);
+    const double cold = 1.5;
+    const bool known = op->usual_s > 0;
+    if (slowed && known) return fmax(fmin(worked_s, op->usual_s), worked_s / cold);
+    if (!slowed) op->usual_s += known ? (worked_s - op->usual_s) / 8 : worked_s;
+    return worked_s;
+}
+
+/* A straggler: what an instruction takes is made slowdown times as much by sleeping when it is done.
+ * Short sleeps are saved up, since no clock wakes a thread to the microsecond. */
+static void pace(luo_rank *r, host_op *op, double worked_s)
+{
+    const double least_s = 200e-6, now = host_now(), slowdown = slowdown_at(r->order, now);
+    const double usual = usual_s(op, worked_s, slowdown > 1);
+    const double owed = slowdown > 1 ? usual * slowdown - worked_s : 0;
     r->owed_s += owed;
     r->compute_s += worked_s + owed;
     if (r->owed_s < least_s) return;
@@ -102,7 +115,7 @@ static luo_status compute(luo_rank *r, host_run run, const luo_bound_op *op, int
 {
     const double began = host_now(), worked = processor_s();
     if (!r->drain || always(op)) run(r, op, task);
-    if (!r->drain) pace(r, processor_s() - worked);
+    if (!r->drain) pace(r, &r->job->op[op->instr->id], processor_s() - worked);
     const double end = host_now();
     if (op->is_loss) host_keep_loss(r, op, task);
     if (r->order->trace && r->nrecords < r->cap_records)
