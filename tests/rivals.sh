@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# usage: tests/rivals.sh [DIR [SETTINGS [SEED]]]      (build/rivals, 100, 1)
+# Does a policy hold against the best of its rivals? Random settings: 16 to 256 GPUs of one or two types,
+# a model and its best uniform plan, with and without ZeRO, 0 to 6 devices that become slow at step 4.
+# Every policy runs each of them; what counts is the step that it has come to at the end, so that neither
+# planning nor switching is in it. Writes rivals.csv and prints by how much `malleus` is slower than the
+# fastest other policy: how often by more than 1 %, median, worst, with the settings to run again
+# (DIR/NUMBER: all inputs, `luoshu sim DIR/NUMBER/rivals.yaml`). Synthetic settings.
+set -eu
+export LC_ALL=C
+root=$(cd "$(dirname "$0")/.." && pwd)
+L=${LUOSHU:-$root/luoshu}
+dir=$(mkdir -p "${1:-build/rivals}" && cd "${1:-build/rivals}" && pwd)
+count=${2:-100} seed=${3:-1}
+policies="static rebalance restart oobleck malleus"
+
+state=$seed
+pick() { # N: a number below N, in $r; the same everywhere for a seed
+    state=$(((state * 1103515245 + 12345) % 2147483648))
+    r=$(((state / 65536) % $1))
+}
+choose() { # WORDS..: one of them, in $w
+    pick $#
+    shift "$r"
+    w=$1
+}
+
+node_group() { # NAME NODES PROFILE SCALE_UP
+    printf '  - name: %s\n    nodes: %s\n    devices_per_node: 8\n    profile: %s\n' "$1" "$2" "$3"
+    printf '    scale_up: {kind: nvswitch, bandwidth_gbytes_per_s: %s, latency_us: 1.0}\n' "$4"
+    printf '    pcie: {bandwidth_gbytes_per_s: 25, latency_us: 1.5, devices_per_switch: 2, sockets: 2, socket_gbytes_per_s: 60}\n'
+    printf '    nics: {count: %s, bandwidth_gbytes_per_s: 25, latency_us: 2.0, attach: slot}\n' "$nics"
+    printf '    host: {cores: 96, memory_gib: 1024, disk_read_gbytes_per_s: 6, disk_write_gbytes_per_s: 3}\n'
+}
+cluster() { # NODES MIXED
+    echo "# Made by tests/rivals.sh; chosen."
+    printf 'schema: luoshu.cluster/1\nname: rivals\nnode_groups:\n'
+    if [ "$2" = 1 ]; then
+        node_group a $(($1 / 2)) a100-80 300
+        node_group b $(($1 - $1 / 2)) h100 450
+    else
+        node_group a "$1" a100-80 300
+    fi
+    printf 'fabric: {kind: flat, hop_latency_us: 0.5}\nstorage: {read_gbytes_per_s: 40, write_gbytes_per_s: 20}\n'
+}
+events() { # SLOW DEVICES
+    local i devices=" " d
+    [ "$1" -gt 0 ] || { echo "events: []"; return; }
+    echo "events:"
+    for i in $(seq "$1"); do
+        pick "$2"; d=$r
+        case $devices in *" $d "*) continue ;; esac
+        devices="$devices$d "
+        choose 1.25 1.35 1.45 1.5 2 2.57 3.8 5.42 12.53
+        printf '  - {id: slow%s, kind: straggler, target: "device:%s", slowdown: %s, at_step: 4}\n' "$i" "$d" "$w"
+    done
+}
+setting() { # FOLDER: its files; false: no plan fits
+    local nodes mixed model zero slow batch
+    choose 2 4 4 8 8 16 32; nodes=$w
+    pick 3; mixed=$((r == 0 && nodes > 2))
+    choose 1 4 8; nics=$w
+    choose llama-7b llama-13b llama-32b llama-70b; model=$w
+    pick 2; zero=$r
+    pick 7; slow=$r
+    choose 1 2 4; batch=$((nodes * 8 * w))
+    cluster "$nodes" "$mixed" >"$1/cluster.yaml"
+    "$L" plan uniform --model "$root/scenarios/models/$model.yaml" --cluster "$1/cluster.yaml" --global-batch-size "$batch" \
+        --zero "$zero" --out "$1/plan.json" --force --quiet >"$1/plan.log" 2>&1 || return 1
+    {
+        printf 'schema: luoshu.scenario/1\nname: rivals\nseed: %s\ncluster: cluster.yaml\nmodel: %s\nplan: plan.json\n' \
+            "$seed" "$root/scenarios/models/$model.yaml"
+        printf 'extent: {steps: 40}\ndata:\n  batch: {sequences: %s}\n  lengths: {kind: fixed, tokens: 4096}\n' "$batch"
+        printf 'costs: {planner_s: 0}\npolicies:\n'
+        for p in $policies; do printf '  - {name: %s}\n' "$p"; done
+        events "$slow" $((nodes * 8))
+    } >"$1/rivals.yaml"
+    about="$((nodes * 8)),$((mixed + 1)),$model,$zero,$slow,$batch"
+}
+last_step() { # FOLDER POLICY
+    awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "step_s") c = i; next} {v = $c} END {printf "%s", v}' "$1/rivals-seed$seed/$2/steps.csv"
+}
+
+echo "setting,gpus,types,model,zero,slow,batch,$(echo $policies | tr ' ' ','),best_rival,ratio" >"$dir/rivals.csv"
+echo "seed $seed"
+for i in $(seq "$count"); do
+    at=$dir/$i row=
+    mkdir -p "$at"
+    setting "$at" || { echo "setting $i: $(tail -n 1 "$at/plan.log")" >&2; continue; }
+    (cd "$at" && "$L" sim rivals.yaml --out "rivals-seed$seed" --force --quiet --plots off --trace-steps none) >"$at/sim.log" 2>&1 ||
+        { echo "setting $i: $(tail -n 1 "$at/sim.log")" >&2; continue; }
+    for p in $policies; do row="$row,$(last_step "$at" "$p")"; done
+    echo "$i,$about$row" | awk -F, -v OFS=, -v names="$policies" '{
+        split(names, name, " ")
+        for (k = 8; k < NF; k++) if (!best || $k < $best) best = k
+        print $0, name[best - 7], sprintf("%.4f", $NF / $best)}' | tee -a "$dir/rivals.csv"
+done
+awk -F, 'NR > 1 {v[n++] = $NF; slow += $NF > 1.01; fast += $NF < 0.99; if ($NF > most) {most = $NF; at = $1}}
+    END {
+        if (n == 0) {print "no setting ran"; exit 1}
+        for (i = 1; i < n; i++) for (k = i; k > 0 && v[k - 1] > v[k]; k--) {t = v[k]; v[k] = v[k - 1]; v[k - 1] = t}
+        printf "malleus against the fastest rival, %d settings: slower by more than 1 %% in %d, faster in %d; median ratio %.4f, worst %.4f (setting %d)\n",
+            n, slow, fast, v[int(n / 2)], most, at
+    }' "$dir/rivals.csv"
