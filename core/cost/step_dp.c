@@ -34,7 +34,7 @@ luo_status step_close(const stepper *w, luo_bucketing rule, const step_tensor *t
     if (!item || !*bucket) return luo_err_nomem(w->err);
     for (int32_t i = 0; i < n; i++) {
         const bool apart = !weights && t[i].whole && s->sequence_parallel && s->tp > 1;
-        item[i] = (luo_bucket_item){.key = t[i].table ? 2 : apart, .unit = t[i].unit,
+        item[i] = (luo_bucket_item){.key = t[i].alone ? 2 : apart, .unit = t[i].unit,
                                     .opens = weights, .elements = t[i].elements,
                                     .bytes = t[i].elements * each};
         (*bucket)[i] = i;
@@ -183,6 +183,28 @@ static luo_status gather_chunk(stepper *w, int32_t stage, int32_t chunk, double 
     return gather_whole(w, stage, n, arrives);
 }
 
+/* The head's stage gets its copy of a table: whole, or the pieces that it cuts gradients to, which
+ * it gathers there behind its own weights. */
+static luo_status send_table(stepper *w)
+{
+    const luo_step_spec *s = w->s;
+    const int32_t last = s->pp - 1, parts = step_scatters_each(s) ? step_shard_size(s) : 1;
+    const double bytes = (double)luo_dtype_bytes(w->ctx->dtype) * (double)step_table(s);
+    double move = 0, gather = 0;
+    LUO_TRY(luo_cost_p2p(w->ctx, step_devices(w, 0, 0)[0], step_devices(w, 0, last)[0],
+                         (int64_t)(bytes / parts), 0, &move, w->err));
+    if (step_gathers_each(s)) return LUO_OK; /* long before the first micro-batch is there */
+    if (step_scatters_each(s)) {
+        LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, last, bytes, &gather));
+        const double *arrives = w->stage[0].arrives[0]; /* it lies in what is gathered there */
+        w->table_there = fmax((arrives ? arrives[0] : 0) + move, w->stage[last].gathered) + gather;
+    } else {
+        w->table_there = fmax(w->stage[0].gathered, w->stage[last].gathered) + move;
+    }
+    w->stage[last].gathered = fmax(w->stage[last].gathered, w->table_there);
+    return LUO_OK;
+}
+
 luo_status step_gather(stepper *w)
 {
     const luo_step_spec *s = w->s;
@@ -192,14 +214,7 @@ luo_status step_gather(stepper *w)
         for (int32_t c = 0; c < s->chunks; c++) LUO_TRY(gather_chunk(w, k, c, &now));
         w->stage[k].gathered = fmax(w->stage[k].gathered, now);
     }
-    if (!step_is_split(s)) return LUO_OK;
-    const double e = (double)luo_dtype_bytes(w->ctx->dtype);
-    double move = 0;
-    LUO_TRY(luo_cost_p2p(w->ctx, step_devices(w, 0, 0)[0], step_devices(w, 0, s->pp - 1)[0],
-                         (int64_t)(e * (double)step_table(s)), 0, &move, w->err));
-    w->table_there = fmax(w->stage[0].gathered, w->stage[s->pp - 1].gathered) + move;
-    w->stage[s->pp - 1].gathered = fmax(w->stage[s->pp - 1].gathered, w->table_there);
-    return LUO_OK;
+    return step_is_split(s) ? send_table(w) : LUO_OK;
 }
 
 double step_first(const stepper *w, int32_t stage, int32_t chunk, double start)
@@ -232,6 +247,7 @@ static luo_status ready_chunk(stepper *w, int32_t stage, int32_t chunk, int32_t 
     const step_beats *beats = &w->stage[stage].backward_beats[chunk];
     const int32_t n = step_done(w, stage, chunk, w->room), from = *ncalls;
     int32_t *bucket = NULL, nbuckets = 0;
+    for (int32_t i = 0; i < n; i++) w->room[i].alone = w->room[i].table;
     LUO_TRY(step_close(w, rule, w->room, n, false, &bucket, &nbuckets));
     step_stage *k = &w->stage[stage];
     for (int32_t i = 0; i < nbuckets; i++) k->call[from + i].elements = 0;
@@ -328,16 +344,20 @@ static luo_status stage_exposed(stepper *w, int32_t stage, double *end)
     return LUO_OK;
 }
 
-/* Both stages sum their halves; the head's moves to the first stage and is added there. */
+/* Both stages sum their halves; the head's moves to the first stage and is added there: all of it,
+ * or the pieces that its micro-batches were cut to. */
 static luo_status shared_table(const stepper *w, double *end)
 {
     const luo_step_spec *s = w->s;
     const int32_t *to = step_devices(w, 0, 0), *from = step_devices(w, 0, s->pp - 1);
-    const double bytes = step_sum_bytes(w) * (double)step_table(s);
+    const double cells = (double)step_table(s) / (step_scatters_each(s) ? step_shard_size(s) : 1);
+    const double bytes = step_sum_bytes(w) * cells;
     double move = 0, sum = 0;
+    if (step_scatters_each(s) && !step_has_copies(s))
+        for (int32_t k = 0; k < s->pp; k++) w->stage[k].table = w->stage[k].worked;
     LUO_TRY(luo_cost_p2p(w->ctx, from[0], to[0], (int64_t)bytes, 0, &move, w->err));
     LUO_TRY(luo_cost_stream(luo_cluster_profile(w->ctx->cluster, to[0]),
-                            3.0 * (w->ctx->dtype == LUO_F64 ? 8 : 4) * (double)step_table(s),
+                            3.0 * (w->ctx->dtype == LUO_F64 ? 8 : 4) * cells,
                             &sum, w->err));
     sum = luo_cost_host(w->ctx->stack, sum, 1);
     *end = fmax(w->stage[0].table, w->stage[s->pp - 1].table + move) + sum;

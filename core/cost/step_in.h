@@ -17,7 +17,8 @@ typedef struct step_tensor {
     int32_t unit; /* -1: embedding; a layer; all of them: head */
     bool bias;    /* of a product */
     bool whole;   /* on every device of the tensor group */
-    bool table;   /* one that two stages share: it travels alone */
+    bool table;   /* one that two stages share */
+    bool alone;   /* in a bucket of its own: something in Pre or Post waits for it */
 } step_tensor;
 
 enum { STEP_LAYER_TENSORS = 24, STEP_END_TENSORS = 8 }; /* most of a layer, of an end */

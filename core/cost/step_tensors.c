@@ -105,6 +105,7 @@ static int32_t embedding_tensors(const luo_step_spec *s, step_tensor *t)
     int32_t n = 0;
     add(t, &n, step_table(s), false);
     t->table = step_is_split(s);
+    t->alone = t->table && s->zero < 2;
     if (s->model->position == LUO_POS_LEARNED)
         add(t, &n, s->model->max_sequence_tokens * s->model->hidden, true);
     return n;
@@ -133,7 +134,9 @@ int32_t step_reads(const stepper *w, int32_t stage, int32_t chunk, step_tensor *
     add_norm(s->model, t + n, &more);
     n += put(t + n, more, base, s->model->layers);
     more = 0;
-    if (!s->model->tied_embeddings) add(t + n, &more, step_table(s), false);
+    /* what another stage has a copy of is gathered here only where tasks gather */
+    if (!s->model->tied_embeddings || (step_is_split(s) && step_gathers_each(s)))
+        add(t + n, &more, step_table(s), false);
     return n + put(t + n, more, base + w->head.read, s->model->layers);
 }
 
@@ -147,7 +150,7 @@ int32_t step_done(const stepper *w, int32_t stage, int32_t chunk, step_tensor *t
     int32_t n = 0;
     if (step_is_last(s, stage, chunk)) {
         if (!s->model->tied_embeddings || s->pp > 1) add(t, &n, step_table(s), false);
-        if (n) t->table = step_is_split(s);
+        if (n) t->table = step_is_split(s), t->alone = t->table && s->zero < 2;
         put(t, n, w->head.done, s->model->layers);
         int32_t more = 0;
         add_norm(s->model, t + n, &more);

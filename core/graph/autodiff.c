@@ -426,7 +426,8 @@ static luo_status diff_reshard(diff *d, int32_t dy)
     const int32_t kind = g->tensor[dy].kind;
     int32_t whole;
     const int32_t is = g->tensor[x].kind;
-    const bool weight = is == LUO_TENSOR_PARAM || is == LUO_TENSOR_STATE;
+    const bool weight =
+        is == LUO_TENSOR_PARAM || is == LUO_TENSOR_STATE || is == LUO_TENSOR_SHARD;
     /* one micro-batch's part of the gradient of a weight is not yet that gradient */
     const bool partial = weight && g->scatter_each && kind != LUO_TENSOR_GRAD;
     const bool apart = partial && g->shard_copies; /* copies of the piece are summed later */

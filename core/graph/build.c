@@ -297,15 +297,35 @@ static int32_t embed(builder *b, int32_t *table)
     return op1(b, LUO_OP_ADD, "wpe.add", "th", 2, sum);
 }
 
-/* The head's matrix: its own, the embedding's, or a copy of that on other devices. */
+/* A copy of a table on other devices, one Reshard away from what there is of it. */
+static int32_t copied(builder *b, const char *name, luo_tensor_kind kind, luo_form form,
+                      int32_t from)
+{
+    const int32_t y = held(b, name, "vh", kind, form);
+    luo_graph_op(b->g, LUO_OP_RESHARD, name, -1, &from, 1, &y, 1);
+    return y;
+}
+
+/* The head's matrix: its own, the embedding's, or a copy of that on other devices. Where gradients
+ * are cut in every micro-batch (ZeRO-2, 3) the head's are cut among its own devices, so that no
+ * task waits for the other end of the pipeline: the copy has pieces there, which come from the
+ * embedding's once a step, and their sums go back the same way. */
 static int32_t head_weight(builder *b, int32_t table)
 {
+    static const char name[] = "wte.weight@lm_head";
+    const luo_graph *g = b->g;
     if (!b->m->tied_embeddings) return param(b, "lm_head.weight", "vh", LUO_FORM_CUT);
-    if (!b->opts->head_apart) return table;
-    const int32_t w = luo_graph_tensor(b->g, "wte.weight@lm_head", "vh", LUO_TENSOR_PARAM, -1);
-    give(b, w, LUO_FORM_CUT);
-    luo_graph_op(b->g, LUO_OP_RESHARD, "wte.weight@lm_head", -1, &table, 1, &w, 1);
-    return w;
+    if (!b->opts->head_apart || g->failed) return table;
+    if (!b->opts->scatter_each)
+        return copied(b, name, LUO_TENSOR_PARAM, LUO_FORM_CUT, table);
+    const int32_t cut = g->op[g->tensor[table].op].in[0]; /* what the table is gathered from */
+    if (!b->opts->gather_each) {
+        const int32_t pieces = copied(b, "wte.weight@lm_head.shard", LUO_TENSOR_SHARD,
+                                      LUO_FORM_SHARD, cut);
+        return copied(b, name, LUO_TENSOR_PARAM, LUO_FORM_CUT, pieces);
+    }
+    const int32_t pieces = copied(b, name, LUO_TENSOR_PARAM, LUO_FORM_SHARD, cut);
+    return gathered(b, name, "vh", pieces, LUO_FORM_CUT);
 }
 
 /* A statistic per token, made of a local one by the Reshard (three internal all-reduces, 8.2). */

@@ -138,6 +138,14 @@ luo_shape luo_graph_shape(const luo_graph *g, int32_t x, int64_t tokens, int32_t
     return s;
 }
 
+bool luo_tensor_is_copy(const luo_graph *g, int32_t x)
+{
+    int32_t from = x;
+    while (g->op[g->tensor[from].op].kind == LUO_OP_RESHARD)
+        from = g->op[g->tensor[from].op].in[0];
+    return g->tensor[from].place != g->tensor[x].place;
+}
+
 /* data(o) and after-accumulation (11.1) flow along the tensors in operation order. */
 void luo_graph_segment(luo_graph *g, int32_t o)
 {

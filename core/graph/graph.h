@@ -140,6 +140,9 @@ int32_t luo_graph_find(const luo_graph *g, const char *name);
 /* Puts a Reshard of operand i in front of operation o, read by it alone; the new tensor, called
  * `NAME@OP`. Operation ids from o on move up by one. */
 int32_t luo_graph_insert_reshard(luo_graph *g, int32_t o, int32_t i);
+/* Is parameter x a copy of one at another place, a table's for a head on another stage? It has no
+ * state, and nothing is saved or moved of it. Pre: x is made by a Reshard. */
+bool luo_tensor_is_copy(const luo_graph *g, int32_t x);
 /* Sizes of tensor x for a micro-batch of `tokens` in each of `members` members. */
 luo_shape luo_graph_shape(const luo_graph *g, int32_t x, int64_t tokens, int32_t members);
 

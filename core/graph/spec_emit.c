@@ -236,14 +236,16 @@ static bool takes_part(const emitter *e, const spec_move *m)
 }
 
 /* The working copy of a parameter is gathered where it lies: a shard is part of its device's own
- * weight (section 13). Only a state kept elsewhere is sent out of the optimizer's buffer. */
+ * weight (section 13). Only a state kept elsewhere is sent out of the optimizer's buffer; a table's
+ * pieces for a head on another stage are those of the table's own weight. */
 static ends find_weight(emitter *e, const luo_op *op)
 {
     const int32_t x = op->in[0], y = op->out[0];
     const bool shard = e->s->g->tensor[y].kind == LUO_TENSOR_SHARD;
     const int32_t w = shard ? e->s->weight_of[y] : y;
     ends r = {-1, holds(e, y) ? result(e, w, false) : -1, !shard};
-    if (holds(e, x)) r.in = shard ? result(e, x, false) : r.out;
+    const int32_t from = luo_tensor_is_copy(e->s->g, y) ? e->s->weight_of[x] : x;
+    if (holds(e, x)) r.in = shard ? result(e, from, false) : r.out;
     return r;
 }
 

@@ -12,7 +12,8 @@ static spec_duty duty_of(const luo_graph *g, const luo_op *op)
     const bool gathers = from == LUO_TENSOR_PARAM && to == LUO_TENSOR_FULL;
     if (op->phase == LUO_PHASE_F) return gathers ? SPEC_GATHER : SPEC_NONE;
     if (op->phase != LUO_PHASE_B || !g->scatter_each) return SPEC_NONE;
-    const bool whole = from == LUO_TENSOR_STATE && to == LUO_TENSOR_PARAM;
+    const bool piece = from == LUO_TENSOR_STATE || from == LUO_TENSOR_SHARD;
+    const bool whole = piece && to == LUO_TENSOR_PARAM;
     return gathers || whole ? SPEC_SCATTER : SPEC_NONE;
 }
 

@@ -153,8 +153,7 @@ static luo_status check_copies(const luo_plan *p, int32_t i, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status check_sharding(const luo_plan *p, const luo_model *m, const luo_build_opts *opts,
-                                 luo_err *err)
+static luo_status check_sharding(const luo_plan *p, const luo_build_opts *opts, luo_err *err)
 {
     char what[32];
     const bool hybrid = p->zero == 3 && p->sharding.kind == LUO_SHARD_HYBRID;
@@ -167,9 +166,6 @@ static luo_status check_sharding(const luo_plan *p, const luo_model *m, const lu
         return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d cuts weights where they are used, and "
                                    "`state_layout` keeps their state elsewhere; use zero 1.",
                                    (int)p->zero), err);
-    if (opts->head_apart && m->tied_embeddings)
-        return in_zero(luo_err_set(err, LUO_EINPUT, "zero %d: the table is tied to a head on "
-                                   "another stage; use zero 1 or one stage.", (int)p->zero), err);
     for (int32_t i = 0; i < p->npipelines; i++) LUO_TRY(check_copies(p, i, err));
     for (int32_t i = 1; i < p->npipelines; i++) {
         LUO_TRY(check_alike(p, i / size * size, i, err));
@@ -207,7 +203,7 @@ luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_
             if (m->kv_heads != m->heads && !heads_fit(&pipe->stages[k], m->kv_heads))
                 out->kv_whole = true;
     }
-    return p->zero >= 2 ? check_sharding(p, m, out, err) : LUO_OK;
+    return p->zero >= 2 ? check_sharding(p, out, err) : LUO_OK;
 }
 
 /* ---- one annotation per (stages, form) ---- */
@@ -438,11 +434,13 @@ static luo_status annotate_piece(placing *c, luo_tensor *t, const luo_shape *sha
     return luo_annset_fold(c->g->set, from, shape, &t->ann, c->err);
 }
 
-/* ZeRO-3: the working copy between two tasks is the piece that the state is of. */
+/* ZeRO-3: the working copy between two tasks is the piece that the state is of; but a copy for a
+ * head on another stage has no state. */
 static luo_status annotate_pieces(placing *c, luo_tensor *w, int32_t full)
 {
     luo_tensor *state = &c->g->tensor[c->g->op[w->op].in[0]];
     const luo_shape shape = luo_graph_shape(c->g, (int32_t)(w - c->g->tensor), 0, 1);
+    if (state->kind != LUO_TENSOR_STATE) return annotate_piece(c, w, &shape, full, true);
     const luo_plan_annotation *r = c->p->nannotations ? raw_of(c->p, state->name) : NULL;
     if (r)
         return in_raw(c->p, r, luo_err_set(c->err, LUO_EINPUT, "with zero 3 the state of `%s` lies "
@@ -468,6 +466,7 @@ static luo_status annotate_state(placing *c, const luo_op *op, int32_t layers)
     if (from->kind != LUO_TENSOR_SHARD) return LUO_OK;
     int32_t apart;
     LUO_TRY(annotate_piece(c, from, &shape, w->ann, true));
+    if (luo_tensor_is_copy(g, op->out[0])) return LUO_OK; /* its state is the embedding's */
     LUO_TRY(layout_ann(c, w, layers, &apart));
     return annotate_piece(c, &g->tensor[g->op[from->op].in[0]], &shape, apart, true);
 }

@@ -18,6 +18,7 @@ static luo_status list_params(luo_arena *arena, luo_graph *g, luo_param **out, i
         if (op->kind != LUO_OP_RESHARD) continue;
         const luo_tensor *state = &g->tensor[op->in[0]], *w = &g->tensor[op->out[0]];
         if (w->kind != LUO_TENSOR_PARAM || state->kind == LUO_TENSOR_PARAM) continue;
+        if (luo_tensor_is_copy(g, op->out[0])) continue;
         if (state->kind == LUO_TENSOR_SHARD) state = &g->tensor[g->op[state->op].in[0]];
         at[count++] = (luo_param){w->name, luo_graph_shape(g, op->out[0], 0, 1),
                                   luo_annset_get(g->set, w->ann),

@@ -182,8 +182,7 @@ static int32_t near(search *s, const shape *x)
     return n > 1 && n < x->dp && x->dp % n == 0 ? n : 0;
 }
 
-/* Recompute and ZeRO of a shape whose sizes stand. ZeRO folds nothing when there is one replica,
- * and ZeRO-2 and 3 know no table on two stages. */
+/* Recompute and ZeRO of a shape whose sizes stand. ZeRO folds nothing when there is one replica. */
 static luo_status modes(search *s, shape x)
 {
     const luo_uniform_opts *o = s->opts;
@@ -197,7 +196,6 @@ static luo_status modes(search *s, shape x)
             x.recompute = o->recompute < 0 ? all[r] : o->recompute;
             x.zero = z;
             x.group = 0;
-            if (z >= 2 && x.pp > 1 && s->model->tied_embeddings) continue;
             LUO_TRY(consider(s, x));
             x.group = z == 3 ? near(s, &x) : 0;
             if (x.group) LUO_TRY(consider(s, x));

@@ -123,7 +123,6 @@ static void draw(shape *x, uint64_t seed)
     ck_assert_msg(x->cluster, "run from the root of the repository");
     draw_sizes(&r, x);
     draw_model(&r, x);
-    if (x->zero >= 2 && x->pp > 1) x->model.tied_embeddings = false;
     draw_stack(&r, x);
     x->dev = LUO_NEW_N(x->arena, int32_t, x->tp * x->pp * x->dp);
     for (int32_t d = 0; d < x->dp; d++)

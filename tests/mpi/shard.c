@@ -33,6 +33,23 @@ static const row fixed[] = {
      .model = LLAMA, .zero = 3, .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
     {.line = "1: [0]*2 || 1: [1]*2 || 1: [2,3]:(3,1)*2 || 1: [4,5]:(3,1)*2", .model = LLAMA,
      .zero = 3, .mib = 0.01, .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
+    /* a table tied over two stages */
+    {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = GPT, .zero = 2, .tied = true},
+    {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = GPT, .zero = 3, .tied = true,
+     .recompute = 2},
+    {.line = "2: [0]*1 [1]*1", .model = LLAMA, .zero = 3, .tied = true},
+    {.line = "2: [0,1]:(3,1)*1 [2]*1 || 2: [3]*1 [4,5]*1 || 2: [6]*1 [7]*1", .model = LLAMA,
+     .zero = 3, .sp = 1, .tied = true},
+    {.line = "2: [0,1]:(3,1)*1 [2]*1 || 2: [3]*1 [4,5]*1 || 2: [6]*1 [7]*1", .model = GPT,
+     .zero = 2, .tied = true, .mib = 25},
+    {.line = "2: [0]*1+1 [1]*1+1 || 2: [2]*1+1 [3]*1+1", .model = GPT, .zero = 3, .tied = true},
+    {.line = "4: [0]*1 [1]*1 [2]*1 || 4: [3]*1 [4]*1 [5]*1", .model = GPT, .zero = 3, .tied = true,
+     .gpipe = true, .sharding = {.kind = LUO_SHARD_GRAD_OP}},
+    {.line = "2: [0]*1 [1]*1 || 2: [2]*1 [3]*1 || 2: [4]*1 [5]*1 || 2: [6]*1 [7]*1",
+     .model = LLAMA, .zero = 3, .tied = true, .sharding = {.kind = LUO_SHARD_HYBRID,
+                                                           .pipelines = 2}},
+    {.line = "2: [0]*3 || 2: [1]*3 || 3: [2]*1 [3]*2 || 3: [4]*1 [5]*2", .model = GPT, .zero = 3,
+     .tied = true, .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
 };
 
 /* Equal borders and micro-batches; everything else is each pipeline's own. */
@@ -61,8 +78,7 @@ static void random_shard(luo_rng *rng, row *r, char *line, size_t size)
         take[s] = s == stages - 1 ? left : (int)luo_rng_pick(rng, left + 1);
         left -= take[s];
     }
-    r->tied = r->tied && stages == 1;
-    r->untied = stages > 1;
+    r->untied = !r->tied && stages > 1 && luo_rng_pick(rng, 2);
     for (int p = 0; p < pipes; p++) {
         n += (size_t)snprintf(line + n, size - n, "%s%d:", p ? " || " : "", batches);
         for (int s = 0; s < stages; s++) {
@@ -91,6 +107,8 @@ static const pair_row moves[] = { /* 6 micro-batches a step */
     {"3: [0]*2 || 3: [1]*2", "2: [0,1]*1 [2]*1 || 4: [3]*1 [4]*1", LLAMA, 3, 1},
     {"4: [0,1]*2 || 2: [2]*2", "2: [0]*2 || 2: [1]*2 || 2: [2]*2", LLAMA, 0, 3},
     {"3: [0]*3 || 3: [1]*3", "2: [0]*3 || 2: [1]*3 || 2: [2,3]*3", GROUPED, 2, 3},
+    {"3: [0]*1 [1]*2 || 3: [2]*1 [3]*2", "6: [0]*2 [2]*1", GPT, 3, 2}, /* a tied table */
+    {"6: [4,5]*3", "3: [0]*1 [1]*2 || 3: [2]*1 [3]*2", GPT, 0, 3},
 };
 
 int main(int argc, char **argv)

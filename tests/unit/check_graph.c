@@ -394,7 +394,6 @@ static const edit refused[] = {
      .line = "2: [0]*2 [1]*1 || 2: [2]*1 [3]*2"},
     {.says = "zero 3: pipelines 0 and 1 have 1 and 2 stages", .zero = 3,
      .line = "2: [0]*2 || 2: [2]*1 [3]*1"},
-    {.says = "zero 2: the table is tied to a head on another stage", .zero = 2, .tied = true},
     {.says = "the plan has 2 layers, the model `test-llama` 3.", .layers = 1},
     {.says = "is of family bert, for which no program is built yet", .family = LUO_FAMILY_BERT},
     {.says = "is of family moe, for which no program is built yet", .family = LUO_FAMILY_MOE},
