@@ -102,7 +102,8 @@ static bool is_copy(folder *f, int32_t group, int32_t zero, int32_t copy, int32_
 
 static bool same_counts(const luo_slot *a, const luo_slot *b, int32_t n)
 {
-    if (!a->counts || !b->counts) return !a->counts && !b->counts;
+    if (a->counts == b->counts) return true; /* members share their list */
+    if (!a->counts || !b->counts) return false;
     return memcmp(a->counts, b->counts, (size_t)n * sizeof *a->counts) == 0;
 }
 

@@ -104,7 +104,8 @@ static int32_t find(machine *m, int32_t device)
 
 static bool same_counts(const luo_slot *a, const luo_slot *b, int32_t n)
 {
-    if (!a->counts || !b->counts) return !a->counts && !b->counts;
+    if (a->counts == b->counts) return true; /* members share their list */
+    if (!a->counts || !b->counts) return false;
     return memcmp(a->counts, b->counts, (size_t)n * sizeof *a->counts) == 0;
 }
 

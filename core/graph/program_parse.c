@@ -13,6 +13,8 @@ typedef struct reader {
     luo_programs *set;
     luo_run_task **tasks;
     int32_t *ntask, nlists;
+    const int64_t **counts;
+    int32_t *ncount, ncounts;
 } reader;
 
 /* ---- names of enumerations ---- */
@@ -65,6 +67,30 @@ static luo_status read_group(reader *r, int32_t i, luo_group *g)
     g->dev = dev;
     r->s.at += n;
     return luo_scan_end_line(&r->s);
+}
+
+static luo_status read_counts(reader *r, int32_t most, int32_t id)
+{
+    LUO_TRY(luo_scan_identity(&r->s, "counts", id));
+    LUO_TRY(luo_scan_runs64(&r->s, most, &r->counts[id], &r->ncount[id]));
+    return luo_scan_end_line(&r->s);
+}
+
+static luo_status read_counts_table(reader *r)
+{
+    int32_t most = 0; /* members of a group */
+    if (!luo_scan_accept(&r->s, "counts")) return LUO_OK;
+    LUO_TRY(luo_scan_number32(&r->s, 1, &r->ncounts));
+    if (r->ncounts > r->s.end - r->s.at)
+        return luo_scan_wrong(&r->s, "a count that the text can hold");
+    LUO_TRY(luo_scan_end_line(&r->s));
+    r->counts = LUO_NEW_N(r->s.arena, const int64_t *, r->ncounts);
+    r->ncount = LUO_NEW_N(r->s.arena, int32_t, r->ncounts);
+    if (!r->counts || !r->ncount) return luo_err_nomem(r->s.err);
+    for (int32_t i = 0; i < r->set->ngroups; i++)
+        if (r->set->groups[i].n > most) most = r->set->groups[i].n;
+    for (int32_t i = 0; i < r->ncounts; i++) LUO_TRY(read_counts(r, most, i));
+    return LUO_OK;
 }
 
 static luo_status read_segment(reader *r, int32_t i, luo_segment *s)
@@ -272,9 +298,12 @@ static luo_status read_slot(reader *r, int32_t id, luo_slot *s)
     LUO_TRY(luo_scan_field32(&r->s, "group", &s->group));
     if (s->group >= r->set->ngroups) return luo_scan_wrong(&r->s, "a listed group");
     if (luo_scan_accept(&r->s, "counts")) {
-        int32_t n;
-        LUO_TRY(luo_scan_list64(&r->s, &s->counts, &n));
-        if (n != r->set->groups[s->group].n) return luo_scan_wrong(&r->s, "one count per member");
+        int32_t list;
+        LUO_TRY(luo_scan_number32(&r->s, 0, &list));
+        if (list >= r->ncounts) return luo_scan_wrong(&r->s, "listed counts");
+        if (r->ncount[list] != r->set->groups[s->group].n)
+            return luo_scan_wrong(&r->s, "one count per member");
+        s->counts = r->counts[list];
     }
     return luo_scan_end_line(&r->s);
 }
@@ -335,7 +364,7 @@ static luo_status read_tables(reader *r)
     if (!groups) return luo_err_nomem(r->s.err);
     for (int32_t i = 0; i < set->ngroups; i++) LUO_TRY(read_group(r, i, &groups[i]));
     set->groups = groups;
-    return LUO_OK;
+    return read_counts_table(r);
 }
 
 static luo_status read_roles(reader *r)

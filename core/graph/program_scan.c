@@ -154,6 +154,36 @@ luo_status luo_scan_list64(scanner *r, const int64_t **out, int32_t *n)
     return LUO_OK;
 }
 
+static luo_status scan_run(scanner *r, int64_t *value, int64_t *times)
+{
+    LUO_TRY(luo_scan_integer(r, 0, INT64_MAX, value));
+    *times = 1;
+    if (*r->at != 'x') return LUO_OK;
+    r->at++;
+    return luo_scan_integer(r, 1, INT32_MAX, times);
+}
+
+luo_status luo_scan_runs64(scanner *r, int32_t most, const int64_t **out, int32_t *n)
+{
+    int64_t value, times, sum = 0;
+    luo_scan_skip_blanks(r);
+    const char *begin = r->at;
+    do {
+        LUO_TRY(scan_run(r, &value, &times));
+        sum += times;
+        if (sum > most) return luo_scan_wrong(r, "fewer numbers");
+    } while (*r->at == ',' && r->at++);
+    int64_t *at = LUO_NEW_N(r->arena, int64_t, sum);
+    if (!at) return luo_err_nomem(r->err);
+    *n = 0;
+    for (r->at = begin; *n < sum; r->at += *r->at == ',') {
+        LUO_TRY(scan_run(r, &value, &times));
+        for (; times > 0; times--) at[(*n)++] = value;
+    }
+    *out = at;
+    return LUO_OK;
+}
+
 luo_status luo_scan_list32(scanner *r, const int32_t **out, int32_t *n)
 {
     const int64_t *wide;

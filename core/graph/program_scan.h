@@ -36,5 +36,7 @@ luo_status luo_scan_choice(scanner *r, const char *const *names, int32_t n, int3
 luo_status luo_scan_name(scanner *r, const char **out);
 /* "1,2,3" */
 luo_status luo_scan_list64(scanner *r, const int64_t **out, int32_t *n);
+/* "5x3,4" for 5,5,5,4; at most `most` numbers. */
+luo_status luo_scan_runs64(scanner *r, int32_t most, const int64_t **out, int32_t *n);
 luo_status luo_scan_list32(scanner *r, const int32_t **out, int32_t *n);
 #endif

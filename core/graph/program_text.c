@@ -1,10 +1,11 @@
 /* core/graph/program_text.c: the text form of a program set, and its hash.
  *
  *   set    = "luoshu.program/1" NL "schedule" NAME NL "pipelines" N NL
- *            "ops" N NL { op } "groups" N NL { group } "roles" N NL { role }
- *            "tasks" N NL { tasks } "devices" N NL { device }
+ *            "ops" N NL { op } "groups" N NL { group } [ "counts" N NL { counts } ]
+ *            "roles" N NL { role } "tasks" N NL { tasks } "devices" N NL { device }
  *   op     = "op" ID KIND LAYER NAME NL                        (ids count up from 0 everywhere)
  *   group  = "group" ID STREAM "[" devices "]" NL              (in rank order; a-b ascending)
+ *   counts = "counts" ID runs NL                               (elements of each rank of a group)
  *   role   = "role" ID "segments" N "buffers" N "instructions" N "slots" N NL
  *            { seg } { buf } { instr }
  *   seg    = "seg" ID PHASE "chunk" N "tokens" N "first" N "n" N NL
@@ -15,15 +16,18 @@
  *          | "pieces" { BUFFER ":" OFFSET ":" COUNT }
  *   tasks  = "tasks" ID N { SEG "/" ( MICRO_BATCH | "-" ) } NL
  *   device = "device" N "pipeline" N "stage" N "role" N "tasks" N NL { slot }
- *   slot   = "slot" ID ( "group" N [ "counts" ints ] | "p2p" { (">" | "<") PEER ":" ELEMENTS ":"
+ *   slot   = "slot" ID ( "group" N [ "counts" ID ] | "p2p" { (">" | "<") PEER ":" ELEMENTS ":"
  *            BYTES } ) NL
  *   ints   = N { "," N }
+ *   runs   = N [ "x" TIMES ] { "," N [ "x" TIMES ] }
  * `again` marks a forward operation run again in the backward pass; "x" is the exchange id. Fields
- * stand in this order; those with their default (0, -1, none) are left out. "#" starts a comment.
+ * stand in this order; those with their default (0, -1, none) are left out. Lists of counts are
+ * those that slots have, each once, in the order in which they come first. "#" starts a comment.
  */
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/graph/counts.h"
 #include "core/graph/program_text.h"
 
 const char *const luo_cost_names[LUO_COST_NAMES] = {"none",        "gemm",   "attention_f",
@@ -40,6 +44,7 @@ typedef struct writer {
     luo_arena *arena;
     const luo_program **first; /* first device with task list id */
     int32_t ntasks;
+    luo_counts counts;
 } writer;
 
 static void end_line(writer *w)
@@ -114,6 +119,29 @@ static void put_group(writer *w, int32_t i)
     word(w, luo_stream_name((luo_stream)g->stream));
     luo_str_addc(w->s, ' ');
     luo_devset_print(w->s, g->dev, g->n);
+    end_line(w);
+}
+
+static int32_t run_length(const int64_t *at, int32_t n)
+{
+    int32_t run = 1;
+    while (run < n && at[run] == at[0]) run++;
+    return run;
+}
+
+static void put_counts(writer *w, int32_t id)
+{
+    const luo_count_list *l = &w->counts.list[id];
+    word(w, "counts");
+    number(w, "", id);
+    for (int32_t i = 0, run; i < l->n; i += run) {
+        run = run_length(l->at + i, l->n - i);
+        luo_str_addc(w->s, i ? ',' : ' ');
+        luo_str_addi(w->s, l->at[i]);
+        if (run == 1) continue;
+        luo_str_addc(w->s, 'x');
+        luo_str_addi(w->s, run);
+    }
     end_line(w);
 }
 
@@ -241,8 +269,7 @@ static void put_slot(writer *w, const luo_slot *slot, int32_t id)
     number(w, "", id);
     if (slot->group >= 0) {
         number(w, "group", slot->group);
-        if (slot->counts)
-            wide_integers(w, "counts", slot->counts, w->set->groups[slot->group].n);
+        if (slot->counts) number(w, "counts", luo_counts_id(&w->counts, w->set, slot));
     } else {
         word(w, " p2p");
     }
@@ -275,10 +302,11 @@ static void put_device(writer *w, const luo_program *p)
     for (int32_t i = 0; i < w->set->roles[p->role].nslot; i++) put_slot(w, &p->slots[i], i);
 }
 
-/* Ids of task lists in device order. False: out of memory. */
-static bool number_tasks(writer *w)
+/* Ids of task lists and counts in device order. False: out of memory. */
+static bool number_lists(writer *w)
 {
     w->arena = luo_arena_new(0);
+    if (luo_counts_of(w->set, &w->counts, NULL) != LUO_OK) return false;
     if (w->arena) w->first = LUO_NEW_N(w->arena, const luo_program *, w->set->n);
     if (!w->first) return false;
     for (int32_t i = 0; i < w->set->n; i++) {
@@ -307,6 +335,8 @@ static void put_all(writer *w)
     put_ops(w);
     put_count(w, "groups", set->ngroups);
     for (int32_t i = 0; i < set->ngroups; i++) put_group(w, i);
+    if (w->counts.n) put_count(w, "counts", w->counts.n);
+    for (int32_t i = 0; i < w->counts.n; i++) put_counts(w, i);
     put_count(w, "roles", set->nroles);
     for (int32_t i = 0; i < set->nroles; i++) put_role(w, i, false);
     put_count(w, "tasks", w->ntasks);
@@ -315,19 +345,23 @@ static void put_all(writer *w)
     for (int32_t i = 0; i < set->n; i++) put_device(w, &set->at[i]);
 }
 
-/* One device: its role with operation names, its tasks, its slots and their groups. */
+/* One device: its role with operation names, its tasks, its slots, their groups and counts. */
 static void put_one(writer *w, const luo_program *p)
 {
+    const int32_t n = w->set->roles[p->role].nslot;
     put_role(w, p->role, true);
     put_tasks(w, (int32_t)luo_map_get(&w->tasks, task_key(p), 0));
     put_device(w, p);
-    for (int32_t i = 0; i < w->set->roles[p->role].nslot; i++)
+    for (int32_t i = 0; i < n; i++)
         if (p->slots[i].group >= 0) put_group(w, p->slots[i].group);
+    for (int32_t i = 0; i < n; i++)
+        if (p->slots[i].counts) put_counts(w, luo_counts_id(&w->counts, w->set, &p->slots[i]));
 }
 
 static void close_writer(writer *w)
 {
     luo_map_free(&w->tasks);
+    luo_counts_free(&w->counts);
     luo_arena_free(w->arena);
 }
 
@@ -335,7 +369,7 @@ void luo_program_print(luo_str *s, const luo_programs *set, int32_t device)
 {
     writer w = {.s = s, .set = set};
     const luo_program *p = device < 0 ? NULL : luo_programs_find(set, device);
-    if (!number_tasks(&w)) s->failed = true;
+    if (!number_lists(&w)) s->failed = true;
     else if (device < 0) put_all(&w);
     else if (p) put_one(&w, p);
     close_writer(&w);
@@ -345,7 +379,7 @@ luo_status luo_programs_hash(luo_programs *set, luo_err *err)
 {
     luo_str s = {0};
     writer w = {.s = &s, .set = set, .hashing = true, .hash = LUO_HASH_EMPTY};
-    bool good = number_tasks(&w);
+    bool good = number_lists(&w);
     if (good) {
         put_all(&w);
         good = !s.failed;

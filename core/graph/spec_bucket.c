@@ -180,15 +180,11 @@ static int32_t unit_of(const maker *m, const atom *a)
 }
 
 /* Largest call of the step, in elements. */
-static int64_t elements_of(const spec_move *v, const spec_step *t)
+static int64_t elements_of(const spec_step *t)
 {
     int64_t most = 0;
-    for (int32_t c = 0; c < t->ncalls; c++) {
-        const luo_move *x = &v->resolution->moves.at[t->call[c].move];
-        int64_t sum = 0;
-        for (int32_t i = 0; i < x->nregion; i++) sum += luo_region_volume(&x->region[i]);
-        if (sum > most) most = sum;
-    }
+    for (int32_t c = 0; c < t->ncalls; c++)
+        if (t->call[c].cells > most) most = t->call[c].cells;
     return most;
 }
 
@@ -237,7 +233,7 @@ static luo_status add_atoms(maker *m, int32_t o)
         if (!weight && op->phase == LUO_PHASE_POST) a->level += m->level[op->in[0]];
         a->item.unit = unit_of(m, a);
         a->item.opens = weight;
-        a->item.elements = elements_of(v, &v->step[k]);
+        a->item.elements = elements_of(&v->step[k]);
         a->item.bytes = a->item.elements * v->elem_bytes;
         LUO_TRY(key_of(m, a, &a->item.key));
     }

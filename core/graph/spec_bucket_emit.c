@@ -44,13 +44,13 @@ static luo_status frame_of(const spec *s, int32_t ann, const luo_shape *shape, i
     return LUO_OK;
 }
 
-luo_status luo_spec_piece(const spec *s, const spec_move *m, const luo_move *v, int32_t dev,
+luo_status luo_spec_piece(const spec *s, const spec_move *m, const spec_call *call, int32_t dev,
                           luo_instr_piece *out)
 {
+    const luo_move *v = &m->resolution->moves.at[call->move];
     const bool gathers = v->kind == LUO_MOVE_AG;
     const spec_dims *d = luo_spec_find(s, gathers ? m->to : m->from, dev);
-    *out = (luo_instr_piece){.buffer = -1};
-    for (int32_t i = 0; i < v->nregion; i++) out->count += luo_region_volume(&v->region[i]);
+    *out = (luo_instr_piece){.buffer = -1, .count = call->cells};
     if (out->count == 0 || (d && out->count == d->volume)) return LUO_OK; /* all of the buffer */
     luo_region frame;
     const size_t mark = luo_arena_mark(s->scratch);
@@ -134,8 +134,7 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
         const int32_t o = x->part[p].op;
         const spec_move *m = spec_move_of(s, o, 0);
         const spec_call *call = &m->step[x->part[p].step].call[it->call];
-        const luo_move *v = &m->resolution->moves.at[call->move];
-        if (luo_spec_piece(s, m, v, e->dev, &piece[p]) != LUO_OK) return false;
+        if (luo_spec_piece(s, m, call, e->dev, &piece[p]) != LUO_OK) return false;
         ends_of(e, &x->part[p], &in[p], &out[p]);
         piece[p].buffer = it->coll == LUO_COLL_AG ? out[p] : in[p];
     }

@@ -42,7 +42,8 @@ typedef struct spec_item { /* what one device does in one step: becomes one inst
 
 typedef struct spec_call { /* a collective of a step, for all its members */
     int32_t group, coll;
-    int32_t move; /* in the resolution */
+    int32_t move;  /* in the resolution */
+    int64_t cells; /* of all its regions */
 } spec_call;
 
 typedef struct spec_step {
@@ -173,10 +174,10 @@ static inline const spec_dims *spec_local(const spec *s, int32_t tensor, int32_t
 void luo_spec_frame(const spec *s, int32_t tensor, int32_t length, const luo_ann **ann,
                     luo_shape *shape);
 
-/* What collective v of a resolution moves in the buffer of device dev; out->buffer is left to the
+/* What a collective of the move moves in the buffer of device dev; out->buffer is left to the
  * caller. Pre: it sums what the source holds, or gathers what the destination holds; else the
  * offset means nothing. Errors: LUO_ENOMEM. */
-luo_status luo_spec_piece(const spec *s, const spec_move *m, const luo_move *v, int32_t dev,
+luo_status luo_spec_piece(const spec *s, const spec_move *m, const spec_call *call, int32_t dev,
                           luo_instr_piece *out);
 /* Pre: luo_spec_make_moves. Nothing is done where tensors are to travel alone. */
 luo_status luo_spec_make_buckets(spec *s);

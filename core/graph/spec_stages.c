@@ -188,7 +188,8 @@ luo_status luo_spec_stage(spec *s, int32_t ann, int32_t p, const char *tensor, i
     const luo_ann *a = luo_annset_get(s->g->set, ann);
     int32_t found = -1;
     const int32_t P = s->in->npipelines;
-    for (int32_t u = 0; u < a->u; u++) {
+    const int64_t U = a->u, first = p * U / P - 1, last = ((int64_t)p + 1) * U / P;
+    for (int32_t u = (int32_t)(first > 0 ? first : 0); u <= last && u < a->u; u++) {
         const int64_t lo = (int64_t)u * P / a->u, hi = ((int64_t)u + 1) * P / a->u;
         const bool joined = s->g->shard_copies && hi > lo + 1; /* pieces: of pipelines lo..hi-1 */
         if (joined ? p < lo || p >= hi : lo != p) continue;

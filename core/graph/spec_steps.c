@@ -177,16 +177,17 @@ static luo_status add_collective(job *j, const luo_move *m)
     spec_item it = {.kind = LUO_INSTR_COLLECTIVE, .stream = (uint8_t)stream,
                     .coll = (uint8_t)coll_of(m->kind), .v = m->v, .call = j->ncalls};
     LUO_TRY(group_id(s, stream, m->dev, m->ndev, &it.slot.group));
-    j->call[j->ncalls++] =
-        (spec_call){it.slot.group, it.coll, (int32_t)(m - j->m->resolution->moves.at)};
-    int64_t *counts = m->v ? LUO_NEW_N(s->arena, int64_t, m->ndev) : NULL;
+    int64_t cells = 0, *counts = m->v ? LUO_NEW_N(s->arena, int64_t, m->ndev) : NULL;
     if (m->v && !counts) return luo_err_nomem(s->err);
     for (int32_t i = 0; i < m->nregion; i++) {
         const int64_t n = luo_region_volume(&m->region[i]);
         if (counts) counts[i] = n;
-        it.bytes += n * j->m->elem_bytes;
+        cells += n;
     }
+    it.bytes = cells * j->m->elem_bytes;
     it.slot.counts = counts;
+    j->call[j->ncalls++] =
+        (spec_call){it.slot.group, it.coll, (int32_t)(m - j->m->resolution->moves.at), cells};
     for (int32_t i = 0; i < m->ndev; i++) *next_item(j, m->dev[i]) = it;
     return LUO_OK;
 }
@@ -293,8 +294,8 @@ static luo_status structure_id(job *j, int32_t i, int32_t *id)
         key[4 * k + 3] = (int32_t)(it->bytes >> 32);
         if (!names_pieces(j, it)) continue;
         luo_instr_piece piece;
-        const luo_move *v = &j->m->resolution->moves.at[j->call[it->call].move];
-        LUO_TRY(luo_spec_piece(j->s, j->m, v, j->s->dev[j->list[i]], &piece));
+        const spec_call *call = &j->call[it->call];
+        LUO_TRY(luo_spec_piece(j->s, j->m, call, j->s->dev[j->list[i]], &piece));
         if (piece.offset == 0) continue;
         key[4 * k + 1] |= 2;
         key[len++] = (int32_t)(uint32_t)piece.offset;

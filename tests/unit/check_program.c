@@ -1,4 +1,5 @@
 /* tests/unit/check_program.c: text form, task orders, planted faults, memory. */
+#include "core/graph/counts.h"
 #include "core/hspmd/switch.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
@@ -98,6 +99,100 @@ START_TEST(text_cut)
 }
 END_TEST
 
+/* ---- counts: the slow twin has a list per slot, and compares each with all before it ---- */
+
+typedef struct slow_list {
+    const int64_t *at;
+    int32_t n;
+} slow_list;
+
+static int32_t slow_id(slow_list *all, int32_t *n, const luo_programs *set, const luo_slot *s)
+{
+    const slow_list mine = {s->counts, set->groups[s->group].n};
+    for (int32_t i = 0; i < *n; i++) {
+        bool same = all[i].n == mine.n;
+        for (int32_t k = 0; same && k < mine.n; k++) same = all[i].at[k] == mine.at[k];
+        if (same) return i;
+    }
+    all[*n] = mine;
+    return (*n)++;
+}
+
+/* Every slot gives back its list, element by element, and the ids are those of the twin. */
+static int32_t compare_counts(const luo_programs *set, const luo_programs *again)
+{
+    enum { LISTS = 4096 };
+    static slow_list all[LISTS];
+    int32_t n = 0, slots = 0;
+    luo_counts fast;
+    ck_assert_int_eq(luo_counts_of(set, &fast, NULL), LUO_OK);
+    for (int32_t i = 0; i < set->n; i++)
+        for (int32_t k = 0; k < set->roles[set->at[i].role].nslot; k++) {
+            const luo_slot *s = &set->at[i].slots[k], *t = &again->at[i].slots[k];
+            ck_assert_int_eq(s->counts != NULL, t->counts != NULL);
+            if (!s->counts) continue;
+            ck_assert_int_lt(n, LISTS);
+            ck_assert_int_eq(slow_id(all, &n, set, s), luo_counts_id(&fast, set, s));
+            ck_assert_mem_eq(s->counts, t->counts,
+                             (size_t)set->groups[s->group].n * sizeof *s->counts);
+            slots++;
+        }
+    ck_assert_int_eq(n, fast.n);
+    for (int32_t i = 0; i < n; i++) ck_assert_ptr_eq(all[i].at, fast.list[i].at);
+    luo_counts_free(&fast);
+    return slots;
+}
+
+/* Copies of lists at places of their own are the same text: lists are told by what they say. */
+static void part_lists(luo_arena *a, luo_programs *set)
+{
+    for (int32_t i = 0; i < set->n; i++)
+        for (int32_t k = 0; k < set->roles[set->at[i].role].nslot; k++) {
+            luo_slot *s = (luo_slot *)&set->at[i].slots[k];
+            if (!s->counts || (i + k) % 2) continue;
+            const int32_t n = set->groups[s->group].n;
+            int64_t *own = LUO_NEW_N(a, int64_t, n);
+            memcpy(own, s->counts, (size_t)n * sizeof *own);
+            s->counts = own;
+        }
+}
+
+static const struct {
+    const char *line;
+    int32_t zero;
+} counts_rows[] = {
+    {"2: [0]*2 || 2: [1]*2 || 2: [2]*2", 1},
+    {"2: [0]*2 || 2: [1]*2 || 2: [2]*2", 3},
+    {"1: [0]*2 [7]*1 || 1: [1]*2 [8]*1 || 1: [2]*2 [9]*1 || 1: [3]*2 [10]*1 || 1: [4]*2 [11]*1", 3},
+    {"2: [0,1]:(3,1)*1 [4]*1 || 2: [2,3]*2", 1},
+};
+
+START_TEST(counts_once)
+{
+    world w;
+    luo_str a = {0}, b = {0};
+    luo_programs *again = NULL;
+    open_world(&w, counts_rows[_i].line);
+    w.plan->zero = counts_rows[_i].zero;
+    compile_world(&w);
+    const uint64_t hash = w.set->hash;
+    luo_program_print(&a, w.set, -1);
+    ck_assert_msg(luo_program_parse(w.arena, luo_str_get(&a), &again, &w.err) == LUO_OK, "%s",
+                  w.err.text);
+    ck_assert_int_gt(compare_counts(w.set, again), 0);
+    part_lists(w.arena, w.set);
+    ck_assert_int_gt(compare_counts(w.set, again), 0);
+    luo_program_print(&b, w.set, -1);
+    ck_assert_str_eq(luo_str_get(&a), luo_str_get(&b));
+    ck_assert_int_eq(luo_programs_hash(w.set, &w.err), LUO_OK);
+    ck_assert_uint_eq(w.set->hash, hash);
+    ck_assert_int_eq(luo_program_check(w.arena, w.set, &w.err), LUO_OK);
+    luo_str_free(&a);
+    luo_str_free(&b);
+    close_world(&w);
+}
+END_TEST
+
 static const struct {
     const char *text;
     int line, col;
@@ -115,6 +210,20 @@ static const struct {
      "program text: expected ids that count up from 0."},
     {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 0\ngroups 1\ngroup 0 cp [0]\n", 6, 9,
      "program text: expected compute or tp or pp or dp or move or io."},
+    {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 0\ngroups 1\ngroup 0 dp [0-3]\n"
+     "counts 1\ncounts 0 5x3,4x2\n", 8, 17, "program text: expected fewer numbers."},
+    {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 0\ngroups 1\ngroup 0 dp [0-3]\n"
+     "counts 1\ncounts 0 5x0,4\n", 8, 12, "program text: expected a number in range."},
+    {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 0\ngroups 1\ngroup 0 dp [0-3]\n"
+     "counts 0\n", 7, 8, "program text: expected a number in range."},
+    {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 0\ngroups 1\ngroup 0 dp [0-3]\n"
+     "counts 1\ncounts 0 5x3\nroles 1\nrole 0 segments 0 buffers 0 instructions 0 slots 1\n"
+     "tasks 1\ntasks 0 0\ndevices 1\ndevice 0 pipeline 0 stage 0 role 0 tasks 0\n"
+     "slot 0 group 0 counts 0\n", 15, 24, "program text: expected one count per member."},
+    {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 0\ngroups 1\ngroup 0 dp [0-3]\n"
+     "counts 1\ncounts 0 5x3,4\nroles 1\nrole 0 segments 0 buffers 0 instructions 0 slots 1\n"
+     "tasks 1\ntasks 0 0\ndevices 1\ndevice 0 pipeline 0 stage 0 role 0 tasks 0\n"
+     "slot 0 group 0 counts 1\n", 15, 24, "program text: expected listed counts."},
 };
 
 START_TEST(parse_errors)
@@ -542,6 +651,7 @@ START_TEST(checkpoint)
 END_TEST
 
 LUO_SUITE("program", LUO_T_N(text_identity, LUO_ROWS(text_rows)), LUO_T(text_cut),
+          LUO_T_N(counts_once, LUO_ROWS(counts_rows)),
           LUO_T_N(parse_errors, LUO_ROWS(parse_rows)), LUO_T(golden),
           LUO_T_N(orders, LUO_ROWS(order_rows)), LUO_T(lanes),
           LUO_T_N(faults, LUO_ROWS(fault_rows)), LUO_T(lengths), LUO_T(assigned_lengths),
