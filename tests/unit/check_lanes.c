@@ -1,29 +1,6 @@
 /* tests/unit/check_lanes.c: order and lanes of calls that share devices. */
 #include "tests/check_main.h"
-#include "tests/lanes_twin.h"
-
-#define MS 1000000 /* ns */
-
-typedef struct scene {
-    luo_lane_call call[TWIN_CALLS];
-    int32_t dev[TWIN_CALLS][2], group[TWIN_CALLS], n, ngroups;
-} scene;
-
-/* A call of two devices, fixed part 1 ms; calls of the same devices are of one group. */
-static int32_t add(scene *s, int32_t a, int32_t b, double ready, double bytes)
-{
-    const int32_t i = s->n++;
-    s->dev[i][0] = a;
-    s->dev[i][1] = b;
-    s->group[i] = s->ngroups;
-    for (int32_t k = 0; k < i && s->group[i] == s->ngroups; k++)
-        if (s->dev[k][0] == a && s->dev[k][1] == b) s->group[i] = s->group[k];
-    if (s->group[i] == s->ngroups) s->ngroups++;
-    s->call[i] = (luo_lane_call){.ready = (int64_t)(ready * MS), .fixed = MS,
-                                 .moving = (int64_t)(bytes * MS), .ndev = 2, .dev = s->dev[i],
-                                 .ngroup = 1, .group = &s->group[i]};
-    return i;
-}
+#include "tests/lanes_scenes.h"
 
 static luo_timetable made(luo_arena *a, const scene *s, int32_t lanes)
 {
@@ -66,9 +43,9 @@ static void lasts(luo_arena *a, const scene *s, int32_t lanes, double ms)
 START_TEST(one_group) /* L1 */
 {
     luo_arena *a = luo_arena_new(1 << 16);
-    scene layers = {0}, pairs = {0};
-    for (int k = 0; k < 4; k++) add(&layers, 0, 1, 2 * (k + 1), 3);
-    for (int k = 0; k < 2; k++) add(&pairs, 0, 1, 4 * (k + 1), 6);
+    scene layers, pairs;
+    one_each(&layers);
+    two_each(&pairs);
     for (int32_t lanes = 1; lanes <= 4; lanes++) {
         luo_timetable t = made(a, &layers, lanes);
         for (int k = 0; k < 4; k++) runs(&t, k, 2 + 4 * k, 6 + 4 * k);
@@ -83,11 +60,8 @@ END_TEST
 START_TEST(shifted_borders) /* L2 */
 {
     luo_arena *a = luo_arena_new(1 << 16);
-    scene s = {0};
-    add(&s, 1, 3, 2, 3);
-    add(&s, 1, 3, 4, 3);
-    add(&s, 1, 2, 6, 3);
-    add(&s, 0, 2, 8, 3);
+    scene s;
+    shifted(&s);
     luo_timetable t = made(a, &s, 1);
     runs(&t, 0, 2, 6);
     runs(&t, 1, 6, 10);
@@ -110,12 +84,8 @@ END_TEST
 START_TEST(uneven_shares) /* L3 */
 {
     luo_arena *a = luo_arena_new(1 << 16);
-    scene s = {0};
-    for (int k = 0; k < 2; k++) {
-        add(&s, 0, 2, 4 * (k + 1), 4);
-        add(&s, 0, 3, 4 * (k + 1), 2);
-        add(&s, 1, 3, 4 * (k + 1), 2);
-    }
+    scene s;
+    uneven(&s);
     luo_timetable t = made(a, &s, 1);
     runs(&t, 0, 4, 9);
     runs(&t, 2, 4, 7);
@@ -136,23 +106,6 @@ START_TEST(uneven_shares) /* L3 */
     luo_arena_free(a);
 }
 END_TEST
-
-/* L4: stages end behind layers 3, 12, 28, 32 (devices 0 to 3) and 16, 32 (4, 5); layer 31 is ready
- * first. A bucket ends after `most` layers or where its group does. */
-static void two_pipelines(scene *s, int32_t most)
-{
-    static const int32_t ends[] = {3, 12, 28, 32};
-    *s = (scene){0};
-    for (int32_t l = 31, n = 1; l >= 0; l--, n++) {
-        int32_t d = 0;
-        while (l >= ends[d]) d++;
-        const int32_t e = l < 16 ? 4 : 5;
-        const bool border = l == 0 || l == 16 || (d > 0 && l == ends[d - 1]);
-        if (n < most && !border) continue;
-        add(s, d, e, 32 - l, 4.0 * n);
-        n = 0;
-    }
-}
 
 START_TEST(many_borders) /* L4 */
 {
@@ -181,18 +134,8 @@ END_TEST
 START_TEST(two_levels) /* L5 */
 {
     luo_arena *a = luo_arena_new(1 << 16);
-    static const int32_t both[] = {4, 5};
-    scene s = {0};
-    for (int k = 0; k < 2; k++) {
-        add(&s, 0, 2, 4 * (k + 1), 4);
-        add(&s, 1, 3, 4 * (k + 1), 4);
-    }
-    for (int k = 0; k < 2; k++) s.call[add(&s, 2 * k, 2 * k + 1, 8, 0)].tail = MS;
-    for (int k = 0; k < 2; k++) {
-        const int32_t i = add(&s, k, k + 2, 8, 0);
-        s.call[i].before = both;
-        s.call[i].nbefore = 2;
-    }
+    scene s;
+    levels(&s);
     luo_timetable t = made(a, &s, 1);
     runs(&t, 4, 9, 10);
     runs(&t, 2, 10, 15);
