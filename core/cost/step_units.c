@@ -208,10 +208,14 @@ static void forward_beats(builder *x, unit *u, int32_t n)
 /* ---- scatters ---- */
 
 /* With sequence parallelism what is whole is summed inside the tensor group first. */
+static bool is_apart(const builder *x, const step_tensor *t)
+{
+    return t->whole && x->w->s->sequence_parallel && x->w->s->tp > 1;
+}
+
 static bool is_summed(const builder *x, int32_t bucket)
 {
-    const step_tensor *t = &x->t[x->first[bucket]];
-    return t->whole && x->w->s->sequence_parallel && x->w->s->tp > 1;
+    return is_apart(x, &x->t[x->first[bucket]]);
 }
 
 static luo_status scatter_inside(builder *x, int32_t bucket, int32_t since)
@@ -275,8 +279,9 @@ static luo_status list_buckets(builder *x)
     x->n = step_done(x->w, x->stage, x->chunk, x->t);
     const bool alone = step_shard_size(x->w->s) == 1;
     LUO_TRY(step_close(x->w, step_rule(x->w), x->t, x->n, false, &x->bucket, &x->nbuckets));
-    for (int32_t i = 0; alone && i < x->n; i++) x->bucket[i] = i; /* nothing travels */
-    if (alone) x->nbuckets = x->n;
+    /* with one replica only what a tensor group sums travels; the rest is added up one by one */
+    for (int32_t i = 0; alone && i < x->n; i++)
+        if (!is_apart(x, &x->t[i])) x->bucket[i] = x->nbuckets++;
     x->b->bucket = x->bucket;
     x->b->kept = LUO_NEW_N(scratch, double, x->nbuckets);
     if (!x->b->kept) return luo_err_nomem(x->w->err);
@@ -288,7 +293,7 @@ static luo_status list_buckets(builder *x)
     x->next = LUO_NEW_N(scratch, int32_t, x->n);
     if (!x->complete || !x->call || !x->added || !x->first || !x->last || !x->next)
         return luo_err_nomem(x->w->err);
-    for (int32_t b = 0; b < x->nbuckets; b++) x->first[b] = x->last[b] = -1;
+    for (int32_t b = 0; b < x->nbuckets; b++) x->first[b] = x->last[b] = x->call[b] = -1;
     for (int32_t i = 0; i < x->n; i++) {
         const int32_t b = x->bucket[i];
         x->next[i] = -1;

@@ -64,8 +64,9 @@ static luo_status check_instr(const checker *c, int32_t role, const luo_segment 
     if (in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_PP)
         return broken(c, role, i, "stream pp carries messages only");
     if (in->lane >= LUO_DP_LANES ||
-        (in->lane && (in->kind != LUO_INSTR_COLLECTIVE || in->stream != LUO_STREAM_DP)))
-        return broken(c, role, i, "only a collective of stream dp has a lane, 0 to 3");
+        (in->lane && ((in->kind != LUO_INSTR_COLLECTIVE && in->kind != LUO_INSTR_P2P) ||
+                      in->stream != LUO_STREAM_DP)))
+        return broken(c, role, i, "only communication of stream dp has a lane, 0 to 3");
     if (in->phase != seg->phase) return broken(c, role, i, "its phase is not its segment's");
     if (in->op < 0 || in->op >= c->set->nops) return broken(c, role, i, "its op is not listed");
     if (!in_range(in->in, in->nin, r->nbuf) || !in_range(in->out, in->nout, r->nbuf))

@@ -267,6 +267,19 @@ static ends find_ends(emitter *e, const luo_op *op, const spec_move *m, bool aga
     return r;
 }
 
+/* What a head on another stage sends back of a tied table is there long before the rest, or long
+ * after it, on either of the two stages: it has a lane of its own, so that nothing waits behind it
+ * that does not need it. */
+static int32_t lane_of(const emitter *e, int32_t o, const spec_item *it)
+{
+    const luo_op *op = &e->s->g->op[o];
+    if (it->kind != LUO_INSTR_P2P || it->stream != LUO_STREAM_DP || op->forward < 0 ||
+        !luo_tensor_is_copy(e->s->g, e->s->g->op[op->forward].out[0]))
+        return 0;
+    const int32_t lanes = e->s->in->dp_lanes ? e->s->in->dp_lanes : 1;
+    return lanes < LUO_DP_LANES ? lanes : LUO_DP_LANES - 1;
+}
+
 static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int32_t i,
                       const ends *r, bool again)
 {
@@ -281,6 +294,7 @@ static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int3
     luo_instr n = luo_spec_instr(e, o, (luo_instr_kind)it->kind, (luo_stream)it->stream);
     n.coll = it->coll;
     n.v = it->v;
+    n.lane = (uint8_t)lane_of(e, o, it);
     n.bytes = it->bytes;
     n.recompute = again;
     n.exchange = e->s->exchange_of[(int64_t)o * e->s->in->nlengths + e->length] +

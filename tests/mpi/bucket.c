@@ -61,13 +61,14 @@ static int32_t calls_of(const luo_programs *set)
     return n;
 }
 
-/* Calls that are not in lane 0. */
+/* Calls that are not in lane 0; messages of a tied table have a lane of their own. */
 static int32_t beside(const luo_programs *set)
 {
     int32_t n = 0;
     for (int32_t d = 0; d < set->n; d++) {
         const luo_role *r = &set->roles[set->at[d].role];
-        for (int32_t i = 0; i < r->ninstr; i++) n += r->instr[i].lane > 0;
+        for (int32_t i = 0; i < r->ninstr; i++)
+            n += r->instr[i].kind == LUO_INSTR_COLLECTIVE && r->instr[i].lane > 0;
     }
     return n;
 }

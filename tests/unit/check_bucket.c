@@ -233,8 +233,8 @@ START_TEST(wrong_pieces)
     static const char *const said[] = {
         "a piece names a buffer that the role does not have", "a piece ends outside of its buffer",
         "its pieces are not its bytes", "it reads and writes other buffers than its pieces'",
-        "only a collective has pieces", "only a collective of stream dp has a lane, 0 to 3",
-        "only a collective of stream dp has a lane, 0 to 3", NULL};
+        "only a collective has pieces", "only communication of stream dp has a lane, 0 to 3",
+        "only communication of stream dp has a lane, 0 to 3", NULL};
     luo_arena *a = luo_arena_new(1 << 20), *scratch = luo_arena_new(1 << 16);
     luo_programs *set = small(a);
     luo_instr *i = NULL;
