@@ -83,7 +83,7 @@ static luo_status overrides(luo_cli *cli, luo_session *s, luo_err *err)
 {
     const luo_args *a = &cli->args;
     int64_t ignored;
-    const char **list = LUO_NEW_N(cli->arena, const char *, a->nset + 2);
+    const char **list = LUO_NEW_N(cli->arena, const char *, a->nset + 3);
     if (!list) return luo_err_nomem(err);
     LUO_TRY(luo_args_int(a, "seed", 0, 0, INT64_MAX, &ignored, err));
     LUO_TRY(luo_args_int(a, "steps", 1, 1, INT32_MAX, &ignored, err));
@@ -98,6 +98,7 @@ static luo_status overrides(luo_cli *cli, luo_session *s, luo_err *err)
         if (strcmp(name, "stack") == 0)
             list[s->noverrides++] = stack_override(cli, a->set[i].value);
     }
+    if (s->seed) list[s->noverrides++] = luo_arena_printf(cli->arena, "seed=%s", s->seed);
     for (int32_t i = 0; i < s->noverrides; i++)
         if (!list[i]) return luo_err_nomem(err);
     s->overrides = list;
@@ -176,6 +177,7 @@ static luo_status plan_session(luo_cli *cli, luo_session *s, const char *path, l
     int64_t steps, seed;
     LUO_TRY(luo_args_int(&cli->args, "steps", 3, 1, INT32_MAX, &steps, err));
     LUO_TRY(luo_args_int(&cli->args, "seed", 0, 0, INT64_MAX, &seed, err));
+    if (s->seed) seed = (int64_t)strtoll(s->seed, NULL, 10);
     LUO_TRY(luo_cli_model(cli, &model));
     LUO_TRY(luo_cli_cluster(cli, &cluster));
     LUO_TRY(luo_cli_plan(cli, path, model, cluster, &plan, NULL));
@@ -213,12 +215,16 @@ luo_status luo_inputs_read(luo_cli *cli, luo_session *s, const char *path, luo_e
     return s->bare ? plan_session(cli, s, path, err) : scenario_session(cli, s, path, err);
 }
 
+const char *luo_inputs_name(const luo_session *s)
+{
+    return luo_name_fault(s->scenario->name) ? "plan" : s->scenario->name;
+}
+
 luo_status luo_inputs_dir(luo_cli *cli, luo_session *s, const char *dir, luo_err *err)
 {
     s->dir = luo_args_get(&cli->args, "out", dir);
     if (!s->dir) /* names of plans are free text */
-        s->dir = luo_arena_printf(cli->arena, "%s-seed%llu",
-                                  luo_name_fault(s->scenario->name) ? "plan" : s->scenario->name,
+        s->dir = luo_arena_printf(cli->arena, "%s-seed%llu", luo_inputs_name(s),
                                   (unsigned long long)s->scenario->seed);
     return s->dir ? LUO_OK : luo_err_nomem(err);
 }

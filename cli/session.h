@@ -15,6 +15,7 @@ typedef struct luo_session {
     luo_set *set;    /* its folder, opened already; closed by the run. NULL: it opens its own */
     bool force, plots, keep_programs, verbose;
     bool bare;       /* a plan without a scenario */
+    const char *seed; /* in place of the scenario's and of --seed; NULL: those */
     const luo_exec_options *exec; /* of a real run; its checkpoints are set per policy */
     int32_t at_once; /* policies; 0: one per core */
     double limit_s;  /* wall clock; 0: none */

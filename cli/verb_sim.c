@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/demo.h"
+#include "cli/seeds.h"
 #include "cli/embed.h"
 #include "cli/inputs.h"
 #include "cli/load.h"
@@ -12,6 +13,9 @@ static luo_status read_opts(luo_cli *cli, luo_session *s, const char *trace, luo
     static const char *const comm[] = {"model", "flow", "message"}, *const streams[] = {"1", "3"};
     const luo_args *a = &cli->args;
     int which;
+    int64_t jobs;
+    LUO_TRY(luo_args_int(a, "jobs", 0, 1, 4096, &jobs, err));
+    s->at_once = s->seed ? 1 : (int32_t)jobs; /* of several seeds: as many seeds */
     s->run.backend = luo_backend_find(luo_backends, luo_nbackends, "sim");
     LUO_TRY(luo_args_choice(a, "comm", LUO_COMM_FLOW, comm, 3, &which, err));
     s->run.comm = (luo_comm_mode)which;
@@ -32,10 +36,45 @@ static luo_status simulate(luo_cli *cli, const char *path, const char *dir, luo_
     return luo_session_run(cli, &s);
 }
 
+/* One of several seeds, in a process of its own. */
+static luo_status simulate_seed(luo_cli *cli, const char *seed, const char *dir, luo_err *err)
+{
+    luo_session s = {.seed = seed};
+    LUO_TRY(read_opts(cli, &s, "none", err));
+    LUO_TRY(luo_inputs_read(cli, &s, cli->args.files[0], err));
+    s.dir = dir;
+    s.plots = false; /* those of all seeds are drawn */
+    return luo_session_run(cli, &s);
+}
+
+/* Reads the inputs once, so that what is wrong with them is told once. */
+static luo_status simulate_seeds(luo_cli *cli, luo_err *err)
+{
+    luo_seeds seeds = {.text = luo_args_get(&cli->args, "seeds", "")};
+    luo_session s = {0};
+    if (luo_args_has(&cli->args, "seed"))
+        return luo_err_set(err, LUO_EUSAGE, "`--seed` and `--seeds` are given; give one of them.");
+    LUO_TRY(luo_seeds_read(cli, &seeds, err));
+    s.seed = seeds.seed[0];
+    LUO_TRY(read_opts(cli, &s, "none", err));
+    LUO_TRY(luo_inputs_read(cli, &s, cli->args.files[0], err));
+    const char *name = luo_arena_printf(cli->arena, "%s-seeds%s", luo_inputs_name(&s), seeds.text);
+    if (!name) return luo_err_nomem(err);
+    seeds.dir = luo_args_get(&cli->args, "out", name);
+    seeds.force = s.force;
+    seeds.plots = s.plots;
+    seeds.run = simulate_seed;
+    return luo_seeds_run(cli, &seeds, err);
+}
+
 luo_status luo_verb_sim_run(luo_cli *cli)
 {
     luo_err err = {0};
     LUO_TRY(luo_cli_files(cli, 1, 1, "one scenario or plan is"));
+    if (luo_args_has(&cli->args, "seeds")) {
+        const luo_status many = simulate_seeds(cli, &err);
+        return err.text[0] ? luo_cli_fail(cli, many, &err) : many;
+    }
     const luo_status st = simulate(cli, cli->args.files[0], NULL, NULL, "auto", &err);
     return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
 }

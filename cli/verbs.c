@@ -123,6 +123,8 @@ static const luo_option sim_options[] = {
     {"steps", "N", "steps; for a bare plan 3 by default"},
     {"policies", "A,B", "only these policies of the scenario"},
     {"seed", "N", "instead of the scenario's seed"},
+    {"seeds", "SET", "run each of these, 1-8 or 1,3,9-12, and compare the policies over them"},
+    {"jobs", "N", "processes at a time: policies, with --seeds seeds (cores)"},
     {"set", "PATH=VALUE", "change a value of the scenario, events[0].slowdown=3"},
     {"stack", "FILE", "stack file or built-in name (luoshu-cuda)"},
     {"comm", "HOW", "collectives as model, flow or message (flow)"},
@@ -225,7 +227,8 @@ const luo_verb luo_verbs[] = {
      "simulate a scenario or a plan",
      sim_options,
      N(sim_options),
-     "a result set: one folder per policy, compare.csv, plots/",
+     "a result set: one folder per policy, compare.csv, plots/; with --seeds one set a seed, "
+     "seeds.csv, pairs.csv",
      {"luoshu sim scenarios/examples/small.yaml --out small --force",
       "luoshu sim scenarios/plans/published/plan-12.json --model scenarios/models/llama-32b.yaml"
       " --cluster scenarios/clusters/h20-32.yaml --force"},
@@ -318,7 +321,7 @@ const luo_verb luo_verbs[] = {
      N(compare_options),
      "compare.csv, compare.json, compare_steps.csv, "
      "compare_ops.csv; of sim beside a real run plots/predicted.svg and .png; "
-     "of several seeds seeds.csv and plots/goodput.svg and .png",
+     "of several seeds seeds.csv, pairs.csv and plots/goodput.svg and .png",
      {"luoshu compare luoshu-demo/static luoshu-demo/restart --out cmp --force", NULL},
      "0 1 2 3 4",
      "luoshu.compare/1",

@@ -1,6 +1,7 @@
 # Tokens that stayed, over run time: lost work goes back.
 # Reads plots/throughput.csv, plots/marks.csv; with bands=1 plots/bands.csv: of several seeds the
-# middle and the 10th to 90th of 100, as a share of what the first plan would have done undisturbed.
+# mean, its 95 % interval (dark) and the 10th to 90th of 100 (light), as a share of what the first
+# plan would have done undisturbed.
 if (!exists("bands")) bands = 0
 if (bands) { no_runs = 1; nmarks = 0 }
 with_marks = 1
@@ -34,8 +35,9 @@ do for [fmt in "svg png"] {
     if (bands) {
         set yrange [least:100]
         eval set_y('kept tokens of an undisturbed run (%)')
-        plot for [k=1:nruns] data using (strcol('run') eq name_of_run(k) && column('t_s') > 0 ? column('t_s') / tdiv : NaN):(share('kept_p10_tokens')):(share('kept_p90_tokens')) with filledcurves fs transparent solid 0.2 noborder lc rgb colour_of(k) notitle, \
-             for [k=1:nruns] data using (strcol('run') eq name_of_run(k) && column('t_s') > 0 ? column('t_s') / tdiv : NaN):(share('kept_p50_tokens')) with lines lc rgb colour_of(k) lw 1.6 dt k title name_of_run(k)
+        plot for [k=1:nruns] data using (strcol('run') eq name_of_run(k) && column('t_s') > 0 ? column('t_s') / tdiv : NaN):(share('kept_p10_tokens')):(share('kept_p90_tokens')) with filledcurves fs transparent solid 0.12 noborder lc rgb colour_of(k) notitle, \
+             for [k=1:nruns] data using (strcol('run') eq name_of_run(k) && column('t_s') > 0 ? column('t_s') / tdiv : NaN):(share('kept_low95_tokens')):(share('kept_high95_tokens')) with filledcurves fs transparent solid 0.25 noborder lc rgb colour_of(k) notitle, \
+             for [k=1:nruns] data using (strcol('run') eq name_of_run(k) && column('t_s') > 0 ? column('t_s') / tdiv : NaN):(share('kept_mean_tokens')) with lines lc rgb colour_of(k) lw 1.6 dt k title name_of_run(k)
     } else {
         set yrange [0:top]
         eval set_y(unit > 5e8 ? 'kept tokens (thousand million)' : 'kept tokens (million)')

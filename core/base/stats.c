@@ -97,3 +97,46 @@ luo_status luo_errors_of(luo_arena *scratch, const double *predicted, const doub
     luo_arena_reset(scratch, mark);
     return luo_spearman(scratch, predicted, measured, n, &out->spearman, &out->ranked, err);
 }
+
+/* ---- Student's t ---- */
+
+double luo_student_within(int32_t df, double t)
+{
+    const double angle = atan(t / sqrt(df)), c = cos(angle) * cos(angle);
+    const bool odd = df % 2 == 1;
+    double term = odd ? cos(angle) : 1, sum = 0;
+    for (int32_t k = odd ? 3 : 2; k <= df; k += 2) {
+        sum += term;
+        term *= c * (k - 1) / k;
+    }
+    return odd ? 2 / M_PI * (angle + sin(angle) * sum) : sin(angle) * sum;
+}
+
+double luo_student_width(int32_t df, double level)
+{
+    double low = 0, high = 1;
+    while (luo_student_within(df, high) < level && high < 1e15) high *= 2;
+    for (int i = 0; i < 100; i++) {
+        const double mid = 0.5 * (low + high);
+        if (luo_student_within(df, mid) < level) low = mid;
+        else high = mid;
+    }
+    return 0.5 * (low + high);
+}
+
+luo_interval luo_mean_interval(const double *x, int32_t n, double level)
+{
+    luo_interval out = {n, NAN, NAN, NAN, NAN};
+    double sum = 0, square = 0;
+    for (int32_t i = 0; i < n; i++) sum += x[i];
+    if (n < 1) return out;
+    out.mean = sum / n;
+    if (n < 2) return out;
+    for (int32_t i = 0; i < n; i++) square += (x[i] - out.mean) * (x[i] - out.mean);
+    const double error = sqrt(square / (n - 1) / n);
+    const double half = luo_student_width(n - 1, level) * error;
+    out.low = out.mean - half;
+    out.high = out.mean + half;
+    out.p = error > 0 ? 1 - luo_student_within(n - 1, fabs(out.mean) / error) : out.mean == 0;
+    return out;
+}

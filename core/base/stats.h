@@ -23,6 +23,20 @@ luo_status luo_errors_of(luo_arena *scratch, const double *predicted, const doub
  * constant. Errors: LUO_ENOMEM. */
 luo_status luo_spearman(luo_arena *scratch, const double *x, const double *y, int32_t n,
                         double *out, bool *exists, luo_err *err);
+/* Student's t with df degrees of freedom: P(|T| <= t), t >= 0, by the finite sums of Abramowitz and
+ * Stegun 26.7.3 and 26.7.4, exact but for rounding; and the t at which that is `level`. Pre: df >= 1,
+ * 0 < level < 1. See: tests/unit/check_stats.c. */
+double luo_student_within(int32_t df, double t);
+double luo_student_width(int32_t df, double level);
+
+/* The mean of n values that are drawn alike, and the interval in which Student's t has the mean of
+ * what they are drawn from with probability `level`. */
+typedef struct luo_interval {
+    int32_t n;
+    double mean, low, high; /* NAN: n < 1; n < 2 */
+    double p; /* of a mean so far from 0, were the true one 0; two-sided; NAN: n < 2 */
+} luo_interval;
+luo_interval luo_mean_interval(const double *x, int32_t n, double level);
 /* Quantile p of n values that ascend, by linear interpolation at (n-1)p. Pre: n > 0. */
 double luo_quantile(const double *ascending, int64_t n, double p);
 /* Sorts in place and returns the median. Pre: n > 0. */

@@ -334,6 +334,23 @@ static const luo_column seeds[] = {
     R("speedup_p50", "the same, 50th"),
     R("speedup_p90", "the same, 90th"),
     R("lost_p50_ratio", "share of time not spent in steps that stayed, 50th"),
+    V("goodput_mean_tokens_per_s", "goodput as in compare.csv, mean over the seeds"),
+    V("goodput_low95_tokens_per_s", "its 95 % interval by Student's t, lower end; empty: one seed"),
+    V("goodput_high95_tokens_per_s", "the same, upper end"),
+};
+
+static const luo_column pairs[] = {
+    T("run", "policy, as its folder is named"),
+    T("other", "the one it is held against, seed by seed"),
+    I("seeds", "that both have figures of"),
+    I("ahead", "of them with more goodput than the other"),
+    I("behind", "of them with less"),
+    V("difference_tokens_per_s", "goodput less that of the other, mean over these seeds"),
+    V("difference_low95_tokens_per_s", "its 95 % interval by Student's t, lower end; empty: one "
+                                       "seed"),
+    V("difference_high95_tokens_per_s", "the same, upper end"),
+    R("difference_ratio", "the mean difference over the other's mean goodput"),
+    R("p", "of a mean difference so far from 0, were there none; two-sided, of this pair alone"),
 };
 
 static const luo_column bands[] = {
@@ -343,6 +360,9 @@ static const luo_column bands[] = {
     V("kept_p50_tokens", "the same, 50th"),
     V("kept_p90_tokens", "the same, 90th"),
     V("ideal_tokens", "t_s at the speed of the first step"),
+    V("kept_mean_tokens", "as kept_p50_tokens, mean over the seeds"),
+    V("kept_low95_tokens", "its 95 % interval by Student's t, lower end"),
+    V("kept_high95_tokens", "the same, upper end"),
 };
 
 static const luo_column validate[] = {
@@ -398,6 +418,7 @@ static const luo_table_def defs[LUO_TABLES] = {
     D(LUO_TABLE_PLOT_BUSIEST, busiest, "the busiest links of each class, for `links`"),
     D(LUO_TABLE_PLOT_PREDICTED, predicted, "simulated beside measured, for `predicted`"),
     D(LUO_TABLE_SEEDS, seeds, "policies over several seeds"),
+    D(LUO_TABLE_PAIRS, pairs, "policies against each other, seed by seed"),
     D(LUO_TABLE_PLOT_BANDS, bands, "kept tokens over run time and seeds, for `goodput`"),
     D(LUO_TABLE_VALIDATE, validate, "published steps, predicted beside measured"),
 #undef D

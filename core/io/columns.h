@@ -43,7 +43,8 @@ typedef enum luo_table_id {
     LUO_TABLE_COMPARE,
     LUO_TABLE_COMPARE_STEPS,
     LUO_TABLE_COMPARE_OPS,
-    LUO_TABLE_SEEDS, /* of a comparison */
+    LUO_TABLE_SEEDS, /* this one and the next: of a comparison */
+    LUO_TABLE_PAIRS,
     LUO_TABLE_PLOT_TIMELOST, /* from here on: plots/ beside the figures */
     LUO_TABLE_PLOT_THROUGHPUT,
     LUO_TABLE_PLOT_STEPCDF,

@@ -115,16 +115,53 @@ static void json_run(luo_jsonw *w, const luo_result *r, const luo_result *first)
     luo_jsonw_close(w);
 }
 
-static luo_status write_json(const char *out, const luo_result *runs, int32_t n, luo_err *err)
+static void json_seeds(luo_jsonw *w, const luo_seed_stats *s)
+{
+    if (s->npolicies == 0) return;
+    luo_jsonw_open(w, "seeds", '[');
+    for (int32_t i = 0; i < s->npolicies; i++) {
+        const luo_interval *v = &s->policy[i].goodput;
+        luo_jsonw_open(w, NULL, '{');
+        luo_jsonw_text(w, "run", s->policy[i].label);
+        luo_jsonw_int(w, "seeds", s->policy[i].n);
+        luo_jsonw_num(w, "goodput_mean_tokens_per_s", v->mean, 3);
+        luo_jsonw_num(w, "goodput_low95_tokens_per_s", v->low, 3);
+        luo_jsonw_num(w, "goodput_high95_tokens_per_s", v->high, 3);
+        luo_jsonw_close(w);
+    }
+    luo_jsonw_close(w);
+    luo_jsonw_open(w, "pairs", '[');
+    for (int32_t i = 0; i < s->npairs; i++) {
+        const luo_seed_pair *p = &s->pair[i];
+        luo_jsonw_open(w, NULL, '{');
+        luo_jsonw_text(w, "run", s->policy[p->run].label);
+        luo_jsonw_text(w, "other", s->policy[p->other].label);
+        luo_jsonw_int(w, "seeds", p->difference.n);
+        luo_jsonw_int(w, "ahead", p->ahead);
+        luo_jsonw_int(w, "behind", p->behind);
+        luo_jsonw_num(w, "difference_tokens_per_s", p->difference.mean, 3);
+        luo_jsonw_num(w, "difference_low95_tokens_per_s", p->difference.low, 3);
+        luo_jsonw_num(w, "difference_high95_tokens_per_s", p->difference.high, 3);
+        luo_jsonw_num(w, "p", p->difference.p, 6);
+        luo_jsonw_close(w);
+    }
+    luo_jsonw_close(w);
+    luo_jsonw_text(w, "answer", s->answer);
+}
+
+static luo_status write_json(const char *out, const luo_result *runs, int32_t n,
+                             const luo_seed_stats *seeds, luo_err *err)
 {
     luo_str text = {0}, path = {0};
     luo_jsonw w = luo_jsonw_start(&text);
     luo_jsonw_open(&w, NULL, '{');
     luo_jsonw_text(&w, "schema", "luoshu.compare/1");
     luo_jsonw_text(&w, "reference", runs[0].name);
+    luo_jsonw_text(&w, "goodput", luo_goodput_means);
     luo_jsonw_open(&w, "runs", '[');
     for (int32_t i = 0; i < n; i++) json_run(&w, &runs[i], &runs[0]);
     luo_jsonw_close(&w);
+    json_seeds(&w, seeds);
     luo_jsonw_close(&w);
     luo_str_addf(&path, "%s/compare.json", out);
     const luo_status st = text.failed || path.failed
@@ -248,9 +285,11 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
                                int32_t n, luo_str *text, luo_diags *diags)
 {
     luo_err err = {0};
+    luo_seed_stats seeds;
     luo_status st = luo_dir_make(o->out, &err), answer = LUO_OK;
+    if (st == LUO_OK) st = luo_seed_stats_of(arena, runs, n, &seeds, &err);
     if (st == LUO_OK) st = write_table(o->out, runs, n, &err);
-    if (st == LUO_OK) st = write_json(o->out, runs, n, &err);
+    if (st == LUO_OK) st = write_json(o->out, runs, n, &seeds, &err);
     if (st != LUO_OK) return luo_diags_err(diags, &err);
     luo_compare_text(text, runs, n);
     luo_op_table *ops = luo_op_table_new(arena, n);
@@ -266,7 +305,7 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
     }
     luo_op_table_free(ops);
     if (st == LUO_OK) st = luo_compare_predicted(arena, o->out, runs, n, diags);
-    if (st == LUO_OK) st = luo_compare_seeds(arena, o->out, runs, n, text, diags);
+    if (st == LUO_OK) st = luo_compare_seeds(arena, o->out, runs, n, &seeds, text, diags);
     return st != LUO_OK ? st : answer;
 }
 

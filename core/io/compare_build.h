@@ -32,11 +32,34 @@ luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, con
  * run. */
 luo_status luo_compare_predicted(luo_arena *arena, const char *out, const luo_result *runs,
                                  int32_t n, luo_diags *diags);
-/* seeds.c: OUT/seeds.csv and OUT/plots/bands.csv of the policies (by their folder's name) that ran
- * under several seeds, and a line each to text; nothing, and no such files, if none did. */
+
+typedef struct luo_seed_policy { /* runs of one folder's name under several seeds */
+    const char *label;
+    int32_t n;
+    const luo_result **run;
+    luo_interval goodput; /* tokens per second, of the mean over seeds, 95 % */
+} luo_seed_policy;
+typedef struct luo_seed_pair { /* of policies, seed by seed */
+    int32_t run, other;
+    int32_t ahead, behind;   /* seeds in which `run` kept more, less */
+    luo_interval difference; /* of their goodput */
+    double against;          /* mean goodput of `other` in these seeds */
+} luo_seed_pair;
+typedef struct luo_seed_stats {
+    int32_t npolicies, npairs; /* each pair in both directions */
+    luo_seed_policy *policy;   /* in the order of their first runs */
+    luo_seed_pair *pair;
+    const char *answer; /* one sentence: which is better and how sure that is; "": no two */
+} luo_seed_stats;
+/* seeds_pairs.c. Runs without figures are left out. Pre: goodput is settled. Errors: LUO_ENOMEM. */
+luo_status luo_seed_stats_of(luo_arena *arena, const luo_result *runs, int32_t n,
+                             luo_seed_stats *out, luo_err *err);
+/* seeds.c: OUT/seeds.csv, OUT/pairs.csv and OUT/plots/bands.csv of these policies, a line each and
+ * the answer to text; nothing, and no such files, if there are none. */
 luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result *runs, int32_t n,
-                             luo_str *text, luo_diags *diags);
-/* compare_text.c */
+                             const luo_seed_stats *stats, luo_str *text, luo_diags *diags);
+/* compare_text.c: what goodput is, of every run alike, finished or lost. */
+extern const char luo_goodput_means[];
 void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n);
 
 /* Time not spent in steps that stayed. */

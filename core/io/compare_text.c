@@ -5,6 +5,10 @@
 
 #include "core/io/compare_build.h"
 
+const char luo_goodput_means[] =
+    "tokens of steps that stayed over the scenario's duration; where it has steps instead, over the "
+    "run's own time if it made them all, else over the longest run's of its seed";
+
 enum { COLUMNS = 13, WIDTH = 24 };
 
 static const char *const titles[COLUMNS][2] = {
@@ -93,6 +97,7 @@ void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n)
         fill(cells, &runs[i], &runs[0]);
         put(s, cells, width);
     }
+    if (n > 1) luo_str_addf(s, "goodput: %s\n", luo_goodput_means);
     for (int32_t i = 0; i < n; i++) {
         const luo_result *r = &runs[i];
         if (r->measured && strcmp(r->state, "complete") != 0)

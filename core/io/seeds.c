@@ -1,5 +1,5 @@
-/* Policies that ran under several seeds: OUT/seeds.csv, a row a policy, and OUT/plots/bands.csv,
- * what they had kept over run time, for the figure `goodput`. */
+/* Policies that ran under several seeds: OUT/seeds.csv, a row a policy, OUT/pairs.csv, a row two of
+ * them, and OUT/plots/bands.csv, what they had kept over run time, for the figure `goodput`. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,36 +21,15 @@ typedef struct seeds {
     luo_arena *arena;
     const luo_result *runs;
     int32_t n;
-    const char **label; /* by run: its folder */
+    const luo_seed_stats *stats;
     double longest_s;
     luo_diags *diags;
     luo_err err;
 } seeds;
 
-static const char *last_part(luo_arena *arena, const char *dir)
-{
-    size_t n = strlen(dir), from;
-    while (n > 1 && dir[n - 1] == '/') n--;
-    for (from = n; from > 0 && dir[from - 1] != '/'; from--) continue;
-    return luo_arena_strndup(arena, dir + from, n - from);
-}
-
 static bool same_seed(const luo_result *a, const luo_result *b)
 {
     return strcmp(a->seed, b->seed) == 0;
-}
-
-/* Is run i the first of a label that has runs of different seeds? */
-static bool leads(const seeds *s, int32_t i)
-{
-    bool several = false;
-    if (!s->runs[i].measured) return false;
-    for (int32_t k = 0; k < s->n; k++) {
-        if (strcmp(s->label[k], s->label[i]) != 0 || !s->runs[k].measured) continue;
-        if (k < i) return false;
-        several |= !same_seed(&s->runs[k], &s->runs[i]);
-    }
-    return several;
 }
 
 /* ---- kept tokens over run time ---- */
@@ -112,26 +91,22 @@ static luo_status fill_kept(seeds *s, const luo_result *run, member *m)
 
 /* ---- a policy ---- */
 
-static luo_status gather(seeds *s, int32_t lead, member **out, int32_t *n)
+static luo_status gather(seeds *s, const luo_seed_policy *p, member **out)
 {
-    member *m = LUO_NEW_N(s->arena, member, s->n);
-    *n = 0;
+    member *m = *out = LUO_NEW_N(s->arena, member, p->n);
     if (!m) return luo_err_nomem(&s->err);
-    for (int32_t i = lead; i < s->n; i++) {
-        if (strcmp(s->label[i], s->label[lead]) != 0 || !s->runs[i].measured) continue;
-        const luo_result *r = &s->runs[i], *first = r;
+    for (int32_t i = 0; i < p->n; i++) {
+        const luo_result *r = p->run[i], *first = r;
         for (int32_t k = s->n - 1; k >= 0; k--)
             if (same_seed(&s->runs[k], r)) first = &s->runs[k];
-        member *x = &m[(*n)++];
-        *x = (member){.run = r,
-                      .goodput = r->goodput_tokens_per_s,
-                      .speedup = luo_result_speedup(r, first),
-                      .lost = luo_result_lost_s(r) / r->total_s,
-                      .kept = LUO_NEW_N(s->arena, double, POINTS + 1)};
-        if (!x->kept) return luo_err_nomem(&s->err);
-        LUO_TRY(fill_kept(s, r, x));
+        m[i] = (member){.run = r,
+                        .goodput = r->goodput_tokens_per_s,
+                        .speedup = luo_result_speedup(r, first),
+                        .lost = luo_result_lost_s(r) / r->total_s,
+                        .kept = LUO_NEW_N(s->arena, double, POINTS + 1)};
+        if (!m[i].kept) return luo_err_nomem(&s->err);
+        LUO_TRY(fill_kept(s, r, &m[i]));
     }
-    *out = m;
     return LUO_OK;
 }
 
@@ -149,9 +124,10 @@ static void tenths(double *x, int32_t n, double out[3])
     for (int k = 0; k < 3; k++) out[k] = luo_quantile(x, n, at[k]);
 }
 
-static luo_status put_seeds(seeds *s, luo_table *t, const char *label, const member *m, int32_t n,
+static luo_status put_seeds(seeds *s, luo_table *t, const luo_seed_policy *p, const member *m,
                             luo_str *text)
 {
+    const int32_t n = p->n;
     double *x = LUO_NEW_N(s->arena, double, n);
     double good[3], speedup[3], lost[3];
     if (!x) return luo_err_nomem(&s->err);
@@ -161,16 +137,39 @@ static luo_status put_seeds(seeds *s, luo_table *t, const char *label, const mem
     tenths(x, n, speedup);
     for (int32_t i = 0; i < n; i++) x[i] = m[i].lost;
     tenths(x, n, lost);
-    luo_table_text(t, label);
+    luo_table_text(t, p->label);
     luo_table_int(t, n);
     for (int k = 0; k < 3; k++) luo_table_num(t, good[k]);
     for (int k = 0; k < 3; k++) luo_table_num(t, speedup[k]);
     luo_table_num(t, lost[1]);
+    luo_table_num(t, p->goodput.mean);
+    luo_table_num(t, p->goodput.low);
+    luo_table_num(t, p->goodput.high);
     luo_str_addf(text,
-                 "%s: %.0f tok/s in the median of %d runs, %.0f to %.0f (10th to 90th of "
-                 "100), speedup %.3f\n",
-                 label, good[1], (int)n, good[0], good[2], speedup[1]);
+                 "%s: %.0f tok/s in the mean of %d runs, 95 %% interval %.0f to %.0f; median %.0f, "
+                 "%.0f to %.0f (10th to 90th of 100), speedup %.3f\n",
+                 p->label, p->goodput.mean, (int)n, p->goodput.low, p->goodput.high, good[1],
+                 good[0], good[2], speedup[1]);
     return luo_table_end(t, &s->err);
+}
+
+static luo_status put_pairs(seeds *s, luo_table *t)
+{
+    for (int32_t i = 0; i < s->stats->npairs; i++) {
+        const luo_seed_pair *p = &s->stats->pair[i];
+        luo_table_text(t, s->stats->policy[p->run].label);
+        luo_table_text(t, s->stats->policy[p->other].label);
+        luo_table_int(t, p->difference.n);
+        luo_table_int(t, p->ahead);
+        luo_table_int(t, p->behind);
+        luo_table_num(t, p->difference.mean);
+        luo_table_num(t, p->difference.low);
+        luo_table_num(t, p->difference.high);
+        luo_table_num(t, p->difference.mean / p->against);
+        luo_table_num(t, p->difference.p);
+        LUO_TRY(luo_table_end(t, &s->err));
+    }
+    return LUO_OK;
 }
 
 static luo_status put_bands(seeds *s, luo_table *t, const char *label, const member *m, int32_t n)
@@ -182,11 +181,15 @@ static luo_status put_bands(seeds *s, luo_table *t, const char *label, const mem
     for (int32_t p = 0; p <= POINTS; p++) {
         const double t_s = s->longest_s / POINTS * p;
         for (int32_t i = 0; i < n; i++) x[i] = m[i].kept[p];
+        const luo_interval mean = luo_mean_interval(x, n, 0.95);
         tenths(x, n, q);
         luo_table_text(t, label);
         luo_table_num(t, t_s);
         for (int k = 0; k < 3; k++) luo_table_num(t, q[k]);
         luo_table_num(t, ideal[1] * t_s);
+        luo_table_num(t, mean.mean);
+        luo_table_num(t, mean.low);
+        luo_table_num(t, mean.high);
         LUO_TRY(luo_table_end(t, &s->err));
     }
     return LUO_OK;
@@ -194,52 +197,48 @@ static luo_status put_bands(seeds *s, luo_table *t, const char *label, const mem
 
 static luo_status put_all(seeds *s, luo_table *rows, luo_table *bands, luo_str *text)
 {
-    for (int32_t i = 0; i < s->n; i++) {
+    for (int32_t i = 0; i < s->stats->npolicies; i++) {
+        const luo_seed_policy *p = &s->stats->policy[i];
         member *m = NULL;
-        int32_t n = 0;
-        if (!leads(s, i)) continue;
-        LUO_TRY(gather(s, i, &m, &n));
-        LUO_TRY(put_seeds(s, rows, s->label[i], m, n, text));
-        LUO_TRY(put_bands(s, bands, s->label[i], m, n));
+        LUO_TRY(gather(s, p, &m));
+        LUO_TRY(put_seeds(s, rows, p, m, text));
+        LUO_TRY(put_bands(s, bands, p->label, m, p->n));
     }
+    if (s->stats->answer[0]) luo_str_addf(text, "%s\n", s->stats->answer);
     return LUO_OK;
 }
 
 static luo_status write_all(seeds *s, const char *out, const char *plots, luo_str *text)
 {
-    luo_table rows = {0}, bands = {0};
+    luo_table t[3] = {{0}};
+    static const luo_table_id id[3] = {LUO_TABLE_SEEDS, LUO_TABLE_PLOT_BANDS, LUO_TABLE_PAIRS};
     luo_status st = luo_dir_make(plots, &s->err);
-    if (st == LUO_OK) st = luo_table_open(&rows, out, luo_table_def_at(LUO_TABLE_SEEDS), &s->err);
-    if (st == LUO_OK)
-        st = luo_table_open(&bands, plots, luo_table_def_at(LUO_TABLE_PLOT_BANDS), &s->err);
-    if (st == LUO_OK) st = put_all(s, &rows, &bands, text);
-    const luo_status a = luo_table_close(&rows, st == LUO_OK ? &s->err : NULL);
-    if (st == LUO_OK) st = a;
-    const luo_status b = luo_table_close(&bands, st == LUO_OK ? &s->err : NULL);
-    return st == LUO_OK ? b : st;
+    for (int i = 0; i < 3 && st == LUO_OK; i++)
+        st = luo_table_open(&t[i], i == 1 ? plots : out, luo_table_def_at(id[i]), &s->err);
+    if (st == LUO_OK) st = put_all(s, &t[0], &t[1], text);
+    if (st == LUO_OK) st = put_pairs(s, &t[2]);
+    for (int i = 0; i < 3; i++) {
+        const luo_status closed = luo_table_close(&t[i], st == LUO_OK ? &s->err : NULL);
+        if (st == LUO_OK) st = closed;
+    }
+    return st;
 }
 
 luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result *runs, int32_t n,
-                             luo_str *text, luo_diags *diags)
+                             const luo_seed_stats *stats, luo_str *text, luo_diags *diags)
 {
-    seeds s = {.arena = arena, .runs = runs, .n = n, .diags = diags};
+    static const char *const files[] = {"seeds.csv", "pairs.csv", "plots/bands.csv"};
+    seeds s = {.arena = arena, .runs = runs, .n = n, .stats = stats, .diags = diags};
     const char *plots = luo_arena_printf(arena, "%s/plots", out);
-    const char *old[] = {luo_arena_printf(arena, "%s/seeds.csv", out),
-                         luo_arena_printf(arena, "%s/plots/bands.csv", out)};
-    bool any = false;
-    s.label = LUO_NEW_N(arena, const char *, n);
-    if (!plots || !old[0] || !old[1] || !s.label) return LUO_ENOMEM;
-    for (int32_t i = 0; i < n; i++) {
-        s.label[i] = last_part(arena, runs[i].dir);
-        if (!s.label[i]) return LUO_ENOMEM;
-        s.longest_s = fmax(s.longest_s, runs[i].total_s);
+    if (!plots) return LUO_ENOMEM;
+    for (int32_t i = 0; i < n; i++) s.longest_s = fmax(s.longest_s, runs[i].total_s);
+    /* tables of an earlier comparison would be taken for this one's */
+    for (size_t i = 0; i < sizeof files / sizeof *files && stats->npolicies == 0; i++) {
+        const char *old = luo_arena_printf(arena, "%s/%s", out, files[i]);
+        if (!old) return LUO_ENOMEM;
+        unlink(old);
     }
-    for (int32_t i = 0; i < n; i++) any |= leads(&s, i);
-    if (!any) { /* tables of an earlier comparison would be taken for this one's */
-        unlink(old[0]);
-        unlink(old[1]);
-        return LUO_OK;
-    }
+    if (stats->npolicies == 0) return LUO_OK;
     const luo_status st = write_all(&s, out, plots, text);
     if (s.err.st != LUO_OK) luo_diags_err(diags, &s.err);
     return st;

@@ -176,6 +176,9 @@ START_TEST(two_runs)
                               "slow  lost          2  0.00  0.300  0.300       36  20.0  33.3      "
                               "   0         0    50.0  "
                               "  0.417\n"
+                              "goodput: tokens of steps that stayed over the scenario's duration; "
+                              "where it has steps instead, over the run's own time if it made them "
+                              "all, else over the longest run's of its seed\n"
                               "slow: lost after 0.9 s; its tokens count over 0.9 s\n");
     luo_str_free(&text);
     fix_remove(f->arena, dir);
@@ -250,14 +253,30 @@ START_TEST(seeds)
     ck_assert_int_eq(compare(f, runs, 4, dir, false, &text, &d), LUO_OK);
     ck_assert_str_eq(slurp(f->arena, dir, "seeds.csv"),
                      "run,seeds,goodput_p10_tokens_per_s,goodput_p50_tokens_per_s,"
-                     "goodput_p90_tokens_per_s,speedup_p10,speedup_p50,speedup_p90,lost_p50_ratio\n"
-                     "fast,2,46.933,64.000,81.067,1.000000,1.000000,1.000000,0.200000\n"
-                     "slow,2,22.756,28.444,34.133,0.425000,0.458333,0.491667,0.333333\n");
+                     "goodput_p90_tokens_per_s,speedup_p10,speedup_p50,speedup_p90,lost_p50_ratio,"
+                     "goodput_mean_tokens_per_s,goodput_low95_tokens_per_s,"
+                     "goodput_high95_tokens_per_s\n"
+                     "fast,2,46.933,64.000,81.067,1.000000,1.000000,1.000000,0.200000,64.000,"
+                     "-207.066,335.066\n" /* 64 +- 12.7062 * 21.333 */
+                     "slow,2,22.756,28.444,34.133,0.425000,0.458333,0.491667,0.333333,28.444,"
+                     "-61.911,118.800\n");
+    /* 85.333 - 35.556 and 42.667 - 21.333; Student's t of one degree is Cauchy's */
+    ck_assert_ptr_nonnull(strstr(slurp(f->arena, dir, "pairs.csv"),
+                                 "\nfast,slow,2,2,0,35.556,-145.155,216.266,1.250000,0.242238\n"
+                                 "slow,fast,2,0,2,-35.556,-216.266,145.155,-0.555556,0.242238\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text.at, "\n`fast` is first, but that it is better than `slow` is not sure: "
+                        "+125.0 % in the mean of 2 seeds, 95 % interval -510.3 to +760.3 %, ahead "
+                        "in 2 (p 0.24, corrected for 1 rival); run more seeds.\n"));
     const char *bands = slurp(f->arena, dir, "plots/bands.csv");
-    ck_assert_ptr_nonnull(strstr(bands, "\nfast,0.312500000,17.600,24.000,30.400,25.000\n"));
-    ck_assert_ptr_nonnull(strstr(bands, "\nfast,0.650000000,33.600,40.000,46.400,52.000\n"));
-    ck_assert_ptr_nonnull(strstr(bands, "\nfast,1.500000000,64.000,64.000,64.000,120.000\n"));
-    ck_assert_ptr_nonnull(strstr(text.at, "\nslow: 28 tok/s in the median of 2 runs, 23 to 34"));
+    ck_assert_ptr_nonnull(
+        strstr(bands, "\nfast,0.312500000,17.600,24.000,30.400,25.000,24.000,-77.650,125.650\n"));
+    ck_assert_ptr_nonnull(
+        strstr(bands, "\nfast,0.650000000,33.600,40.000,46.400,52.000,40.000,-61.650,141.650\n"));
+    ck_assert_ptr_nonnull(
+        strstr(bands, "\nfast,1.500000000,64.000,64.000,64.000,120.000,64.000,64.000,64.000\n"));
+    ck_assert_ptr_nonnull(strstr(text.at, "\nslow: 28 tok/s in the mean of 2 runs, 95 % interval "
+                                          "-62 to 119; median 28, 23 to 34"));
     ck_assert(luo_result_has(dir, "compare_steps-one_slow.csv"));
     ck_assert(!luo_result_has(dir, "compare_steps-two_fast.csv"));
     ck_assert_int_eq(compare(f, runs, 2, dir, false, &text, &d), LUO_OK);

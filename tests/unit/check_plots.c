@@ -287,9 +287,12 @@ END_TEST
 START_TEST(bands)
 {
     static const char table[] =
-        "run,t_s,kept_p10_tokens,kept_p50_tokens,kept_p90_tokens,ideal_tokens\n"
-        "static,0,0,0,0,0\nstatic,50,40,45,48,50\nstatic,100,40,45,48,100\n"
-        "restart,0,0,0,0,0\nrestart,50,44,45,46,50\nrestart,100,90,92,95,100\n";
+        "run,t_s,kept_p10_tokens,kept_p50_tokens,kept_p90_tokens,ideal_tokens,"
+        "kept_mean_tokens,kept_low95_tokens,kept_high95_tokens\n"
+        "static,0,0,0,0,0,0,0,0\nstatic,50,40,45,48,50,44,42,46\n"
+        "static,100,40,45,48,100,44,42,46\n"
+        "restart,0,0,0,0,0,0,0,0\nrestart,50,44,45,46,50,45,44,46\n"
+        "restart,100,90,92,95,100,92,91,93\n";
     fixture *f = fix_new();
     const char *dir = fix_dir(f->arena, "bands");
     const char *path = luo_arena_printf(f->arena, "%s/plots/bands.csv", dir);

@@ -90,6 +90,69 @@ START_TEST(ranks_as_counted)
 }
 END_TEST
 
-LUO_SUITE("base.stats", LUO_T(vectors),
-          LUO_T(edges),
-          LUO_T_N(ranks_as_counted, 200))
+/* The slow twin: Simpson's rule over the density. */
+static double slow_within(int32_t df, double t)
+{
+    enum { STEPS = 20000 };
+    const double scale = exp(lgamma((df + 1) / 2.0) - lgamma(df / 2.0)) / sqrt(df * M_PI);
+    double sum = 0;
+    for (int i = 0; i <= STEPS; i++) {
+        const double x = t * i / STEPS, y = scale * pow(1 + x * x / df, -(df + 1) / 2.0);
+        sum += y * (i == 0 || i == STEPS ? 1 : i % 2 ? 4 : 2);
+    }
+    return 2 * sum * t / STEPS / 3;
+}
+
+START_TEST(student)
+{
+    static const struct {
+        int32_t df;
+        double width; /* of 95 %, as printed in any table */
+    } rows[] = {{1, 12.7062}, {2, 4.3027}, {3, 3.1824}, {7, 2.3646}, {10, 2.2281}, {30, 2.0423},
+                {1000, 1.9623}};
+    luo_rng r = luo_rng_seed(5);
+    for (int i = 0; i < LUO_ROWS(rows); i++)
+        ck_assert_double_eq_tol(luo_student_width(rows[i].df, 0.95), rows[i].width, 5e-5);
+    for (int i = 0; i < 200; i++) {
+        const int32_t df = 1 + (int32_t)luo_rng_pick(&r, 60);
+        const double t = 8 * luo_rng_u(&r);
+        ck_assert_double_eq_tol(luo_student_within(df, t), slow_within(df, t), 1e-9);
+    }
+}
+END_TEST
+
+START_TEST(intervals)
+{
+    const double x[] = {1, 2, 3}, same[] = {4, 4, 4};
+    luo_interval v = luo_mean_interval(x, 3, 0.95); /* 2 +- 4.3027 / sqrt 3 */
+    ck_assert(v.n == 3 && v.mean == 2);
+    ck_assert_double_eq_tol(v.high - 2, 4.302653 / sqrt(3), 1e-6);
+    ck_assert_double_eq_tol(2 - v.low, v.high - 2, 1e-12);
+    ck_assert_double_eq_tol(v.p, 1 - slow_within(2, 2 * sqrt(3)), 1e-9);
+    v = luo_mean_interval(same, 3, 0.95);
+    ck_assert(v.low == 4 && v.high == 4 && v.p == 0);
+    v = luo_mean_interval(x, 1, 0.95);
+    ck_assert(v.mean == 1 && isnan(v.low) && isnan(v.p));
+    ck_assert(isnan(luo_mean_interval(x, 0, 0.95).mean));
+}
+END_TEST
+
+/* The interval has the true mean as often as it says, of normal draws. */
+START_TEST(covers_as_often_as_it_says)
+{
+    enum { CASES = 4000 };
+    luo_rng r = luo_rng_seed(11);
+    int hits = 0;
+    for (int i = 0; i < CASES; i++) {
+        double x[5];
+        for (int k = 0; k < 5; k++)
+            x[k] = 3 + sqrt(-2 * log(1 - luo_rng_u(&r))) * cos(2 * M_PI * luo_rng_u(&r));
+        const luo_interval v = luo_mean_interval(x, 5, 0.95);
+        hits += v.low <= 3 && 3 <= v.high;
+    }
+    ck_assert_msg(abs(hits - CASES * 95 / 100) < 60, "%d of %d", hits, CASES); /* 4 sigma */
+}
+END_TEST
+
+LUO_SUITE("base.stats", LUO_T(vectors), LUO_T(edges), LUO_T_N(ranks_as_counted, 200),
+          LUO_T(student), LUO_T(intervals), LUO_T(covers_as_often_as_it_says))
