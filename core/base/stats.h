@@ -24,8 +24,8 @@ luo_status luo_errors_of(luo_arena *scratch, const double *predicted, const doub
 luo_status luo_spearman(luo_arena *scratch, const double *x, const double *y, int32_t n,
                         double *out, bool *exists, luo_err *err);
 /* Student's t with df degrees of freedom: P(|T| <= t), t >= 0, by the finite sums of Abramowitz and
- * Stegun 26.7.3 and 26.7.4, exact but for rounding; and the t at which that is `level`. Pre: df >= 1,
- * 0 < level < 1. See: tests/unit/check_stats.c. */
+ * Stegun 26.7.3 and 26.7.4, exact but for rounding; and the t at which that is `level`.
+ * Pre: df >= 1, 0 < level < 1. See: tests/unit/check_stats.c. */
 double luo_student_within(int32_t df, double t);
 double luo_student_width(int32_t df, double level);
 

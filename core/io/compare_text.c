@@ -6,8 +6,8 @@
 #include "core/io/compare_build.h"
 
 const char luo_goodput_means[] =
-    "tokens of steps that stayed over the scenario's duration; where it has steps instead, over the "
-    "run's own time if it made them all, else over the longest run's of its seed";
+    "tokens of steps that stayed over the scenario's duration; where it has steps instead, over "
+    "the run's own time if it made them all, else over the longest run's of its seed";
 
 enum { COLUMNS = 13, WIDTH = 24 };
 
