@@ -25,6 +25,7 @@ struct luo_backend_state {
     luo_world *world;    /* of this step, without what cannot matter */
     luo_change *changes; /* the same */
     int32_t nchanges, room_changes;
+    bool *node;          /* per node: has a device of the programs */
     luo_rng *rng, *step_rng; /* per device of the cluster; per program */
     int64_t asked, closed_instead, flow_instead;
 };
@@ -48,6 +49,8 @@ static luo_status open_state(luo_backend_state *b, luo_err *err)
     b->last = luo_arena_new(0);
     if (!b->arena || !b->last) return luo_err_nomem(err);
     LUO_TRY(luo_world_new(b->arena, c, &b->world, err));
+    b->node = LUO_NEW_N(b->arena, bool, c->nnodes);
+    if (!b->node) return luo_err_nomem(err);
     if (!has_noise(b)) return LUO_OK;
     b->rng = LUO_NEW_N(b->arena, luo_rng, c->ndevices);
     b->step_rng = LUO_NEW_N(b->arena, luo_rng, c->ndevices);
@@ -130,9 +133,26 @@ static void keep_draws(luo_backend_state *b, const luo_programs *set)
 
 /* ---- what can matter to a step ---- */
 
-static bool concerns(const luo_programs *set, const luo_change *c)
+static void find_nodes(luo_backend_state *b, const luo_programs *set)
 {
-    if (c->kind == LUO_CHANGE_LINK) return true;
+    const luo_cluster *c = b->config.cluster;
+    memset(b->node, 0, (size_t)c->nnodes * sizeof *b->node);
+    for (int32_t i = 0; i < set->n; i++) {
+        const int32_t d = set->at[i].device;
+        if (d >= 0 && d < c->ndevices) b->node[c->devices[d].node] = true; /* else sim_net_make */
+    }
+}
+
+/* What is sent goes over links of nodes that send or receive, and between nodes. */
+static bool link_concerns(const luo_backend_state *b, int32_t link)
+{
+    const int32_t node = b->config.cluster->links[link].node;
+    return node < 0 || b->node[node];
+}
+
+static bool concerns(const luo_backend_state *b, const luo_programs *set, const luo_change *c)
+{
+    if (c->kind == LUO_CHANGE_LINK) return link_concerns(b, c->target);
     return c->kind != LUO_CHANGE_UP && luo_programs_find(set, c->target) != NULL;
 }
 
@@ -147,14 +167,15 @@ static luo_status add_changes(luo_backend_state *b, const luo_programs *set, con
         b->room_changes = room;
     }
     for (int32_t i = 0; i < n; i++) {
-        if (!concerns(set, &c[i])) continue;
+        if (!concerns(b, set, &c[i])) continue;
         b->changes[b->nchanges] = c[i];
         b->changes[b->nchanges++].at_s = fmax(0, c[i].at_s - b->now);
     }
     return LUO_OK;
 }
 
-/* Devices without a program cannot matter; so steps stay equal when only those change. */
+/* Devices without a program cannot matter, nor links of nodes without one; so steps stay equal when
+ * only those change. */
 static void take_world(luo_backend_state *b, const luo_step_request *q)
 {
     luo_world_copy(b->world, q->world);
@@ -167,6 +188,11 @@ static void take_world(luo_backend_state *b, const luo_step_request *q)
         if (d < 0 || d >= b->world->ndevices) continue; /* sim_net_make says so */
         b->world->slowdown[d] = q->world->slowdown[d];
         b->world->up[d] = q->world->up[d];
+    }
+    for (int32_t l = 0; l < b->world->nlinks; l++) {
+        if (link_concerns(b, l)) continue;
+        b->world->link_factor[l] = 1;
+        b->world->link_extra_latency_s[l] = 0;
     }
 }
 
@@ -184,18 +210,28 @@ static void fill(const luo_backend_state *b, const sim_reply *r, bool reused, lu
     memcpy(out->text, r->head.text, sizeof out->text);
 }
 
+/* A step that a device has ended. What was done in it is lost, so it is not told apart: idle. */
+static luo_status lost_step(luo_backend_state *b, const luo_step_request *q, int32_t device,
+                            double end_s, sim_reply *r, luo_err *err)
+{
+    const int32_t n = q->programs->n, links = b->world->nlinks;
+    *r = (sim_reply){.head = {.status = LUO_EPEER, .failed_device = device, .failed_link = -1,
+                              .n = n, .nlinks = links, .end_s = end_s},
+                     .parts = LUO_NEW_N(b->last, luo_parts, n),
+                     .compute_s = LUO_NEW_N(b->last, double, n),
+                     .predicted_s = LUO_NEW_N(b->last, double, n),
+                     .links = LUO_NEW_N(b->last, luo_link_use, links)};
+    if (!r->parts || !r->compute_s || !r->predicted_s || !r->links) return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) r->parts[i].bubble_s = end_s;
+    return LUO_OK;
+}
+
 /* A device that is down when the step begins ends it at once. */
 static luo_status refuse(luo_backend_state *b, const luo_step_request *q, int32_t device,
                          luo_step_result *result, luo_err *err)
 {
-    const int32_t n = q->programs->n, links = b->world->nlinks;
-    sim_reply r = {.head = {.status = LUO_EPEER, .failed_device = device, .failed_link = -1, .n = n,
-                            .nlinks = links},
-                   .parts = LUO_NEW_N(b->last, luo_parts, n),
-                   .compute_s = LUO_NEW_N(b->last, double, n),
-                   .predicted_s = LUO_NEW_N(b->last, double, n),
-                   .links = LUO_NEW_N(b->last, luo_link_use, links)};
-    if (!r.parts || !r.compute_s || !r.predicted_s || !r.links) return luo_err_nomem(err);
+    sim_reply r;
+    LUO_TRY(lost_step(b, q, device, 0, &r, err));
     snprintf(r.head.text, sizeof r.head.text,
              "device %d is down when the step begins; it has to come back, or the plan to do "
              "without it.", device);
@@ -260,6 +296,26 @@ static luo_status find_news(luo_backend_state *b, const luo_step_request *q,
     return LUO_OK;
 }
 
+/* A device fails before anything else changes, in a step that would have lasted longer: that is all
+ * there is to know, unless what was done until then is to be traced. */
+static bool fails_first(const luo_backend_state *b, const luo_step_request *q,
+                        const sim_reply *undisturbed)
+{
+    const luo_change *c = b->changes;
+    if (q->trace || has_noise(b) || undisturbed->head.status != LUO_OK) return false;
+    return b->nchanges > 0 && c->kind == LUO_CHANGE_DOWN && c->at_s > 0 &&
+           c->at_s < undisturbed->head.end_s;
+}
+
+static luo_status fail_step(luo_backend_state *b, const luo_step_request *q, sim_reply *reply,
+                            luo_err *err)
+{
+    const luo_change c = b->changes[0];
+    LUO_TRY(lost_step(b, q, c.target, c.at_s, reply, err));
+    sim_failure_text(reply->head.text, sizeof reply->head.text, c.target);
+    return LUO_OK;
+}
+
 /* A change may make the step longer, so that others come to lie in it: then it is simulated again
  * with these, until all that happens before its end was known when it began. */
 static luo_status run_step(luo_backend_state *b, const luo_step_request *q, luo_step_result *result,
@@ -272,6 +328,10 @@ static luo_status run_step(luo_backend_state *b, const luo_step_request *q, luo_
     reply = undisturbed;
     drop_idle_links(b, 0, &undisturbed);
     LUO_TRY(find_news(b, q, &undisturbed, reply.head.end_s, 0, &news, err));
+    if (news && fails_first(b, q, &undisturbed)) {
+        LUO_TRY(fail_step(b, q, &reply, err));
+        news = reused = false;
+    }
     while (news) {
         const int32_t known = b->nchanges;
         LUO_TRY(simulate(b, q, known, b->last, &reply, err));
@@ -298,6 +358,7 @@ static luo_status sim_run_ranks(luo_backend_state *b, const luo_step_request *q,
                                 luo_step_result *result, luo_err *err)
 {
     luo_arena_reset(b->last, 0);
+    find_nodes(b, q->programs);
     take_world(b, q);
     b->nchanges = 0;
     LUO_TRY(add_changes(b, q->programs, q->changes, q->nchanges, err));

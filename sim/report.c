@@ -255,11 +255,15 @@ static luo_status report_records(sim_step *s, sim_reply *out)
     return LUO_OK;
 }
 
+void sim_failure_text(char *text, size_t size, int32_t device)
+{
+    snprintf(text, size, "device %d failed in the step; it has to run without it.", device);
+}
+
 static void describe_failure(const sim_step *s, sim_head *head)
 {
     if (s->failed_device >= 0)
-        snprintf(head->text, sizeof head->text,
-                 "device %d failed in the step; it has to run without it.", s->failed_device);
+        sim_failure_text(head->text, sizeof head->text, s->failed_device);
     else if (s->failed_link >= 0)
         snprintf(head->text, sizeof head->text,
                  "link `%s` failed while in use; it has to come back, or the plan to avoid it.",

@@ -205,6 +205,24 @@ START_TEST(a_device_that_is_down_at_the_start_fails_at_once)
 }
 END_TEST
 
+/* A traced step is simulated up to the failure; without a trace its end is known. */
+static void same_as_traced(rig *r, const luo_change *fail, const luo_step_result *s)
+{
+    char text[sizeof s->text];
+    const double ended = rig_seconds(s);
+    const int32_t device = s->failed_device, link = s->failed_link;
+    const luo_status st = s->status;
+    memcpy(text, s->text, sizeof text);
+    r->trace = true;
+    const luo_step_result slow = rig_step_with(r, fail, 1);
+    r->trace = false;
+    ck_assert_int_eq(slow.status, st);
+    ck_assert_int_eq(slow.failed_device, device);
+    ck_assert_int_eq(slow.failed_link, link);
+    ck_assert_str_eq(slow.text, text);
+    rig_near(rig_seconds(&slow), ended, 1e-9, "traced");
+}
+
 /* Any device or link at any date: the step ends then or, for a link, when the link is needed after
  * that; or nothing changes, because nothing needs it any more. The next step is well again. */
 START_TEST(anything_may_fail_at_any_date)
@@ -235,6 +253,7 @@ START_TEST(anything_may_fail_at_any_date)
         ck_assert_msg(!failed || (ended >= at - 1e-9 && ended <= step + 1e-9),
                       "seed %d: failed at %.9g, told at %.9g of %.9g", (int)seed, at, ended, step);
         if (!of_link) ck_assert(fabs(ended - at) <= 1e-9);
+        same_as_traced(r, &fail, &s);
         const luo_step_result next = rig_step(r);
         rig_near(rig_seconds(&next), step, 1e-9, "next step");
         device += failed && !of_link;

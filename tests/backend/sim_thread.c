@@ -242,6 +242,7 @@ START_TEST(failure_ends_the_step)
     static const double before[] = {0.01, 0.03}, after[] = {0.05, 0.02}, at[] = {0.02, 0.065};
     rig *r = sum_rig(2, 2, 2, before, after);
     const luo_change change = {.at_s = at[_i], .kind = LUO_CHANGE_DOWN, .target = 1};
+    r->trace = true; /* else it is not simulated */
     const luo_step_result s = rig_step_with(r, &change, 1);
     ck_assert_int_eq(s.status, LUO_EPEER);
     ck_assert_int_eq(s.failed_device, 1);
