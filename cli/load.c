@@ -51,8 +51,8 @@ luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out)
     return luo_read_cluster(cli->arena, path, out, &cli->diags);
 }
 
-luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
-                        const luo_cluster *cluster, luo_plan **out, luo_source *src)
+static luo_status read_plan(luo_cli *cli, const char *path, const luo_model *model,
+                            const luo_cluster *cluster, bool part, luo_plan **out, luo_source *src)
 {
     luo_source text;
     luo_plan *p;
@@ -60,6 +60,7 @@ luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
     luo_err err = {0};
     int32_t n = 0;
     LUO_TRY(luo_read_plan(cli->arena, path, &p, &text, &cli->diags));
+    if (part && p->devices < cluster->ndevices) p->devices = cluster->ndevices;
     luo_status st = luo_plan_check_work(p, &cli->work, &err);
     if (st == LUO_OK) st = luo_plan_check(cli->arena, p, model, cluster, &found, &n);
     if (n > 0) luo_report_plan(&text, found, n, &cli->diags);
@@ -68,6 +69,18 @@ luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
     if (src) *src = text;
     if (st == LUO_OK) *out = p;
     return st;
+}
+
+luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
+                        const luo_cluster *cluster, luo_plan **out, luo_source *src)
+{
+    return read_plan(cli, path, model, cluster, false, out, src);
+}
+
+luo_status luo_cli_plan_of_part(luo_cli *cli, const char *path, const luo_model *model,
+                                const luo_cluster *cluster, luo_plan **out)
+{
+    return read_plan(cli, path, model, cluster, true, out, NULL);
 }
 
 luo_status luo_cli_stack(luo_cli *cli, luo_stack *out)

@@ -19,6 +19,10 @@ luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out);
  * in the file. src (may be NULL): its text. */
 luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
                         const luo_cluster *cluster, luo_plan **out, luo_source *src);
+/* The same of a plan that may have been made when the cluster had fewer devices: its numbers are
+ * those of the first ones. Pre: cluster. */
+luo_status luo_cli_plan_of_part(luo_cli *cli, const char *path, const luo_model *model,
+                                const luo_cluster *cluster, luo_plan **out);
 /* --stack, or the default. */
 luo_status luo_cli_stack(luo_cli *cli, luo_stack *out);
 /* luo_plan_compile with the program check, for a command; errors are placed in src. */

@@ -43,8 +43,7 @@ static luo_status read_tensors(luo_cli *cli, job *j, luo_err *err)
     int32_t n[2];
     LUO_TRY(luo_cli_model(cli, &model));
     for (int k = 0; k < 2; k++) {
-        LUO_TRY(luo_cli_plan(cli, cli->args.files[k], model, j->cluster, &plan[k],
-                             NULL));
+        LUO_TRY(luo_cli_plan_of_part(cli, cli->args.files[k], model, j->cluster, &plan[k]));
         LUO_TRY(luo_plan_params(cli->arena, plan[k], model, &p[k], &n[k], err));
     }
     if (n[0] != n[1])

@@ -113,7 +113,8 @@ static luo_status simulate(luo_backend_state *b, const luo_step_request *q, int3
 {
     const luo_programs *set = q->programs;
     sim_worker *w = NULL;
-    sim_ask ask = {b->world, b->changes, nchanges, q->trace, NULL, set->n};
+    sim_ask ask = {b->world, b->changes, nchanges, q->trace, NULL, set->n,
+                   b->config.interrupted};
     LUO_TRY(worker_for(b, set, &w, err));
     if (has_noise(b)) {
         ask.rng = b->step_rng;

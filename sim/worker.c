@@ -2,6 +2,7 @@
 #include "sim/worker.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -234,12 +235,28 @@ static bool take_arrays(const sim_worker *w, luo_arena *arena, const sim_ask *as
            (!ask->rng || sim_receive(w->fd, ask->rng, n * sizeof *ask->rng));
 }
 
+/* Until there is something to read, or nobody wants it any more. */
+static bool wait_for(const sim_worker *w, const volatile int *interrupted)
+{
+    enum { LOOK_MS = 100 };
+    struct pollfd p = {.fd = w->fd, .events = POLLIN};
+    while (!interrupted || !*interrupted) {
+        const int n = poll(&p, 1, LOOK_MS);
+        if (n > 0 || (n < 0 && errno != EINTR)) return true;
+    }
+    return false;
+}
+
 luo_status sim_worker_ask(sim_worker *w, luo_arena *arena, const sim_ask *ask, sim_reply *out,
                           luo_err *err)
 {
     bool nomem = false;
-    if (!put_question(w, ask) || !sim_receive(w->fd, &out->head, sizeof out->head))
-        return mourn(w, err);
+    if (!put_question(w, ask)) return mourn(w, err);
+    if (!wait_for(w, ask->interrupted)) {
+        sim_worker_drop(w);
+        return luo_err_set(err, LUO_ECANCELED, "the step was interrupted while it was simulated.");
+    }
+    if (!sim_receive(w->fd, &out->head, sizeof out->head)) return mourn(w, err);
     if (out->head.status == LUO_ENOMEM) nomem = true;
     else if (!take_arrays(w, arena, ask, out, &nomem) && !nomem) return mourn(w, err);
     if (out->head.status != LUO_OK || nomem) sim_worker_drop(w);

@@ -26,6 +26,8 @@ typedef struct luo_backend_config {
     bool one_comm_stream; /* --comm-streams 1 */
     double compute_sigma, comm_sigma; /* noise; 0: none */
     uint64_t seed;
+    const volatile int *interrupted; /* not 0: a step that is simulated ends with LUO_ECANCELED;
+                                        NULL: nobody interrupts */
 } luo_backend_config;
 
 /* One instruction of one task as the interpreter submits it. */

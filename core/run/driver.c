@@ -196,7 +196,8 @@ static luo_status open_backend(luo_run *r, luo_err *err)
                                        .one_comm_stream = r->opts->one_comm_stream,
                                        .compute_sigma = r->policy->bound ? 0 : sc->compute_sigma,
                                        .comm_sigma = r->policy->bound ? 0 : sc->comm_sigma,
-                                       .seed = sc->seed};
+                                       .seed = sc->seed,
+                                       .interrupted = r->opts->interrupted};
     LUO_TRY(r->backend->open(&config, &r->b, err));
     r->t0 = r->backend->now ? r->backend->now(r->b) : 0;
     return r->real ? luo_real_begin(r, err) : LUO_OK;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -525,6 +526,32 @@ START_TEST(a_worker_killed_in_a_step_is_told)
 }
 END_TEST
 
+static volatile int stop_asked;
+
+static void ask_to_stop(int sig)
+{
+    stop_asked = sig;
+}
+
+/* Seconds before such a step is through. */
+START_TEST(an_interrupted_step_ends_within_a_second)
+{
+    rig *r = ring(256);
+    luo_step_result s;
+    const struct sigaction act = {.sa_handler = ask_to_stop};
+    const struct itimerval soon = {.it_value = {0, 300000}};
+    sigaction(SIGALRM, &act, NULL);
+    r->config.interrupted = &stop_asked;
+    rig_open(r);
+    const double before = wall_s();
+    setitimer(ITIMER_REAL, &soon, NULL);
+    ck_assert_int_eq(rig_try(r, NULL, 0, &s), LUO_ECANCELED);
+    ck_assert_str_eq(r->err.text, "the step was interrupted while it was simulated.");
+    ck_assert_double_lt(wall_s() - before, 1.3);
+    rig_free(r); /* its worker is gone, too */
+}
+END_TEST
+
 /* What SimGrid 3.32 writes. */
 static const struct {
     int how;
@@ -571,4 +598,5 @@ LUO_SUITE("backend.sim_faults", LUO_T_N(a_death_is_told, LUO_ROWS(deaths)),
           LUO_T_N(a_deadlock_is_told_at_once, 3 * LUO_ROWS(deadlocks)),
           LUO_T_N(two_runs_are_byte_identical, 6),
           LUO_T_N(a_worker_killed_between_steps_is_told, LUO_ROWS(signals)),
-          LUO_T(an_abort_of_simgrid_is_told), LUO_T(a_worker_killed_in_a_step_is_told))
+          LUO_T(an_abort_of_simgrid_is_told), LUO_T(a_worker_killed_in_a_step_is_told),
+          LUO_T(an_interrupted_step_ends_within_a_second))
