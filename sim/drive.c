@@ -385,10 +385,9 @@ void sim_transfer_begin(sim_step *s, sim_transfer *t)
         done_here(s, t, t->start);
         put_back(s, t);
     } else if (in_closed_form(s, t)) {
-        const double before = t->job ? t->job->closed_s : 0;
+        const double before = t->post ? t->post->before_s * t->factor : 0;
         const double end =
             sim_closed_end(s, t->traffic, t->start, before, t->factor, &t->broken);
-        if (t->job) t->job->closed_s += t->traffic->spread_s * t->factor;
         if (t->broken < 0) {
             done_here(s, t, end);
             put_back(s, t);

@@ -160,18 +160,44 @@ static sim_what what_is(const sim_net *net, const sim_lane *lane, const luo_inst
 
 /* Unless the stack overlaps them, collectives of tensor parallelism take turns with compute, as if
  * they were part of it. But gathers of what is not kept run beside dX everywhere. */
-static bool is_exposed(const sim_net *net, const sim_lane *lane, const luo_instr *in)
+static bool is_exposed(const sim_net *net, const sim_lane *lane, const luo_instr *in,
+                       const bool *keys)
 {
+    if (keys && in->nin > 0 && in->nout > 0 && (keys[in->in[0]] || keys[in->out[0]])) return false;
     return in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP && !lane->thread &&
            !net->config->stack->tp_overlap && !in->recompute;
 }
 
+/* With context parallelism, by buffer: what attention reads, and gradients that it makes.
+ * Collectives on these stand between messages, which they follow in their lane and are followed by;
+ * so they stay there, and attention waits for them. *keys NULL: no context parallelism. */
+static luo_status find_keys(luo_arena *arena, const luo_role *role, bool **keys)
+{
+    bool sends = false;
+    *keys = NULL;
+    for (int32_t i = 0; i < role->ninstr; i++)
+        sends |= role->instr[i].kind == LUO_INSTR_P2P && role->instr[i].stream == LUO_STREAM_TP;
+    if (!sends) return LUO_OK;
+    bool *at = LUO_NEW_N(arena, bool, role->nbuf);
+    if (!at) return LUO_ENOMEM;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
+        const bool forward = in->cost.kind == LUO_COST_ATTENTION_F;
+        if (!forward && in->cost.kind != LUO_COST_ATTENTION_B) continue;
+        for (int32_t k = 0; k < (forward ? in->nin : in->nout); k++)
+            at[forward ? in->in[k] : in->out[k]] = true;
+    }
+    *keys = at;
+    return LUO_OK;
+}
+
 /* With one communication stream (bench.md, W2) all of them share a queue, in issue order; receives
  * stay apart, since one posted early would hold up everything behind it. */
-static int32_t queue_of(const sim_net *net, const sim_lane *on, const luo_instr *in)
+static int32_t queue_of(const sim_net *net, const sim_lane *on, const luo_instr *in,
+                        const bool *keys)
 {
     const int32_t lane = luo_instr_lane(in);
-    if (is_exposed(net, on, in)) return LUO_STREAM_COMPUTE;
+    if (is_exposed(net, on, in, keys)) return LUO_STREAM_COMPUTE;
     const bool shared = lane == LUO_STREAM_PP || luo_lane_is_dp(lane) ||
                         lane == LUO_STREAM_MOVE || lane == LUO_LANE_PP_B_SEND;
     return net->config->one_comm_stream && shared ? LUO_STREAM_TP : lane;
@@ -356,13 +382,14 @@ static luo_status talk_seconds(pricer *p, const sim_lane *lane, const luo_instr 
 static luo_status make_ops(pricer *p, sim_lane *lane)
 {
     const luo_role *role = lane->role;
+    bool *keys;
     lane->ops = LUO_NEW_N(p->arena, sim_op, role->ninstr);
-    if (!lane->ops) return luo_err_nomem(p->err);
+    if (!lane->ops || find_keys(p->arena, role, &keys) != LUO_OK) return luo_err_nomem(p->err);
     for (int32_t i = 0; i < role->ninstr; i++) {
         const luo_instr *in = &role->instr[i];
         sim_op *op = &lane->ops[i];
         *op = (sim_op){.what = (uint8_t)what_is(p->net, lane, in),
-                       .fifo = (uint8_t)queue_of(p->net, lane, in),
+                       .fifo = (uint8_t)queue_of(p->net, lane, in, keys),
                        .part = (uint8_t)luo_part_of(in), .cross = -1};
         if (op->what >= SIM_MEET) op->cross = lane->ncross++;
         LUO_TRY(talk_seconds(p, lane, in, op, &p->comm[i]));

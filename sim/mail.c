@@ -126,7 +126,7 @@ static luo_status make_traffic(sim_maker *k, const use *u, int32_t n, int32_t *i
 static luo_status make_post(mailer *m, const use *u, int32_t n)
 {
     sim_channel *channel = &m->channels[m->nchannels];
-    sim_post post = {m->nchannels, -1, 0};
+    sim_post post = {.channel = m->nchannels, .traffic = -1};
     for (int32_t i = 0; i < n; i++) post.bytes += u[i].bytes;
     if (u->receive) channel->nreceive++;
     else channel->nsend++;
@@ -182,6 +182,56 @@ static luo_status deal(mailer *m)
     return LUO_OK;
 }
 
+/* ---- messages of one instruction in closed form ---- */
+
+/* What a device sends to several lanes goes one after another over the same kind of link, inside
+ * its node or out of it; other devices of the lane send beside it. */
+static luo_status take_turns(mailer *m, const sim_lane *lane, const luo_instr *in,
+                             const sim_cross *cross)
+{
+    const sim_net *net = m->k->net;
+    const luo_device *at = net->config->cluster->devices;
+    for (int32_t d = 0; d < lane->n; d++) {
+        const luo_slot *slot = sim_slot(net, lane, d, in);
+        const int32_t src = net->set->at[lane->member[d]].device;
+        double sent[2] = {0, 0};
+        for (int32_t k = 0; k < cross->nout; k++) {
+            sim_post *post = (sim_post *)&cross->out[k];
+            const int32_t to = m->channels[post->channel].dst;
+            double own = 0;
+            bool far = false;
+            for (int32_t i = 0; i < slot->nmessage && post->traffic >= 0; i++) {
+                const luo_message *msg = &slot->message[i];
+                double s = 0;
+                if (!msg->send || net->lane_of[msg->peer] != to) continue;
+                far = at[msg->peer].node != at[src].node;
+                LUO_TRY(luo_cost_p2p(&net->cost, src, msg->peer,
+                                     sim_message_bytes(net, in, src, msg->peer, msg->bytes), 0, &s,
+                                     m->k->err));
+                own += s;
+            }
+            if (own <= 0) continue;
+            post->before_s = fmax(post->before_s, sent[far]);
+            sent[far] += fmax(0, own - m->k->traffics[post->traffic].fixed_s);
+        }
+    }
+    return LUO_OK;
+}
+
+static luo_status find_turns(mailer *m)
+{
+    const sim_net *net = m->k->net;
+    for (int32_t l = 0; l < net->nlanes; l++) {
+        const sim_lane *lane = &net->lanes[l];
+        for (int32_t i = 0; i < lane->role->ninstr; i++) {
+            const sim_op *op = &lane->ops[i];
+            if (op->what != SIM_MAIL || lane->cross[op->cross].nout < 2) continue;
+            LUO_TRY(take_turns(m, lane, &lane->role->instr[i], &lane->cross[op->cross]));
+        }
+    }
+    return LUO_OK;
+}
+
 luo_status sim_make_channels(sim_maker *k)
 {
     mailer m = {.k = k};
@@ -192,6 +242,7 @@ luo_status sim_make_channels(sim_maker *k)
         LUO_TRY(make_channel(&m, m.uses + i, n));
     }
     LUO_TRY(deal(&m));
+    LUO_TRY(find_turns(&m));
     sim_channel *out = LUO_NEW_N(k->arena, sim_channel, m.nchannels);
     if (!out) return luo_err_nomem(k->err);
     if (m.nchannels) memcpy(out, m.channels, (size_t)m.nchannels * sizeof *out);

@@ -44,6 +44,7 @@ typedef struct sim_traffic {
 typedef struct sim_post { /* a message of a P2P */
     int32_t channel, traffic; /* traffic -1: receive */
     int64_t bytes;
+    double before_s; /* in closed form: bandwidth part of what its devices send first */
 } sim_post;
 
 typedef struct sim_cross { /* an instruction that reaches beyond its lane */

@@ -55,7 +55,6 @@ struct sim_job {
     double start, end; /* start: latest end known of what it waits for */
     double moved_s, moved_e; /* when its first and last byte, in or out, moved */
     double factor;     /* noise */
-    double closed_s;   /* bandwidth part of its messages in closed form: one after another */
     sim_edge *dependents;
     sim_job *next_todo, *next_gathered;
     sim_job *before, *after; /* jobs of the rank that are not done, in order of issue */

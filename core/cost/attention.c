@@ -73,7 +73,39 @@ luo_status luo_cost_attention_unfused(const luo_profile *p, luo_dtype dtype,
     return LUO_OK;
 }
 
-double luo_cost_ring_exposed(int32_t c, double hop_seconds, double block_seconds)
+typedef struct ring_clock {
+    double lane, now, made[2]; /* lane and work so far end; sums of keys, of values */
+} ring_clock;
+
+/* Sums of the step before arrive, keys then values, and are added to what lies here. */
+static void pass_on(const luo_ring *r, ring_clock *c)
 {
-    return c > 1 ? (c - 1) * fmax(0, hop_seconds - block_seconds) : 0;
+    double sums[2];
+    for (int k = 0; k < 2; k++) sums[k] = c->lane = fmax(c->lane, c->made[k]) + r->hop / 2;
+    c->made[0] = sums[0];
+    c->made[1] = sums[1];
+}
+
+static void add_sums(const luo_ring *r, ring_clock *c)
+{
+    for (int k = 0; k < 2; k++) c->made[k] = c->now = fmax(c->now, c->made[k]) + r->sum / 2;
+}
+
+double luo_cost_ring(const luo_ring *r)
+{
+    ring_clock c = {.lane = -r->lead};
+    double done = -r->lead, arrives = 0; /* done: the step before, whose keys' place is free then */
+    for (int32_t j = 0; j < r->parts; j++) {
+        const double here = arrives;
+        const bool sums = r->backward && j > 1;
+        if (j + 1 < r->parts) arrives = c.lane = fmax(c.lane, done) + r->hop;
+        if (sums) pass_on(r, &c);
+        done = c.now = fmax(c.now, here) + (j ? r->rest : r->first);
+        if (sums) add_sums(r, &c);
+        else c.made[0] = c.made[1] = c.now;
+    }
+    if (!r->backward || r->parts < 2) return c.now;
+    pass_on(r, &c);
+    add_sums(r, &c);
+    return c.now;
 }

@@ -46,9 +46,20 @@ luo_status luo_cost_attention(const luo_profile *p, luo_dtype dtype, const luo_a
 luo_status luo_cost_attention_unfused(const luo_profile *p, luo_dtype dtype,
                                       const luo_attention *a, bool backward, double *seconds,
                                       luo_err *err);
-/* Context parallel (4.2): seconds of the key-value ring that stay visible when each of its c - 1
- * hops runs beside a block of attention. */
-double luo_cost_ring_exposed(int32_t c, double hop_seconds, double block_seconds);
+/* Attention whose keys and values go round a ring of `parts`, all of them doing the same at the
+ * same time. Seconds from the begin of its first step to the end of the last. Forward: the next
+ * keys travel beside a step, to where those of the step before were. Backward: so again, and behind
+ * them in the same lane the sums of gradients of the step before, which that step does not wait
+ * for; they go home last. Source: cp-moe.md 1.4. See: tests/unit/check_cost.c (V-C5). */
+typedef struct luo_ring {
+    int32_t parts;
+    bool backward;
+    double first, rest; /* of step 0, of each other one */
+    double hop;         /* keys, then values to the next, together; their gradients as long */
+    double sum;         /* what came is added to what a step made, both together */
+    double lead;        /* the first keys may leave so long before step 0 */
+} luo_ring;
+double luo_cost_ring(const luo_ring *r);
 
 /* Seconds of `kernels` kernels that need `gpu_seconds` on the device when the host takes
  * host_launch_s for each: (t^rho + (kernels*chi)^rho)^(1/rho); 0 if gpu_seconds is 0 (4.5). */

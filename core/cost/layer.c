@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "core/cost/layer_in.h"
 #include "core/cost/memory.h"
 
 typedef struct sum { /* adds up kernels of one kind of pass */
@@ -79,27 +80,73 @@ static luo_status experts(sum *s, const luo_layer_shape *l, int64_t tokens)
     return mlp(s, l->model, tokens, cut(0, x->shared_ffn_hidden, l->tp), x->shared_experts);
 }
 
-static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shape *l,
-                            int64_t heads, int32_t cp, luo_layer_gpu *out)
+/* One step of attention, forward and backward. */
+static luo_status core_seconds(const sum *s, const luo_stack *stack, const luo_attention *a,
+                               double seconds[2])
 {
+    for (int k = 0; k < 2; k++) {
+        if (stack->attention_fused)
+            LUO_TRY(luo_cost_attention(s->p, s->dtype, a, k == 1, &seconds[k], s->err));
+        else LUO_TRY(luo_cost_attention_unfused(s->p, s->dtype, a, k == 1, &seconds[k], s->err));
+    }
+    return LUO_OK;
+}
+
+/* What arrives round a ring for the last part, which sees everything: its own keys, and others'. */
+static luo_status ring_steps(const sum *s, const luo_stack *stack, const luo_layer_shape *l,
+                             luo_attention a, luo_layer_gpu *out)
+{
+    const luo_context *x = &l->context;
+    const int32_t parts = luo_context_parts(x), last = parts - 1;
     const int64_t each = l->sequence_tokens > 0 ? l->sequence_tokens : l->tokens;
-    const luo_attention a = {.heads = heads, .head_dim = l->model->head_dim,
+    for (int step = 0; step < 2 && each > 0; step++) {
+        const int64_t twice = luo_context_half_pairs(x, each, a.causal, true, last, last - step);
+        double seconds[2];
+        a.pairs = (int64_t)((__int128)twice * l->tokens / (2 * each));
+        LUO_TRY(core_seconds(s, stack, &a, seconds));
+        for (int k = 0; k < 2; k++) *(step ? &out->ring[k].rest : &out->ring[k].first) = seconds[k];
+    }
+    return LUO_OK;
+}
+
+/* Gradients of keys and of values are added, two summands each; what stays here in an exchange. */
+static luo_status context_streams(const sum *s, const luo_layer_shape *l, int32_t parts,
+                                  luo_layer_gpu *out)
+{
+    const double e = (double)luo_dtype_bytes(s->dtype);
+    double kept[2], *sums = &out->ring[1].sum;
+    layer_kept_elements(l, kept);
+    for (int k = 0; k < 2 && kept[k] > 0; k++)
+        LUO_TRY(luo_cost_stream(s->p, 2 * e * kept[k], &out->kept[k], s->err));
+    if (parts == 1) return LUO_OK;
+    LUO_TRY(luo_cost_stream(s->p, (2 * e + 1) * layer_key_elements(l), sums, s->err));
+    *sums *= 2;
+    return LUO_OK;
+}
+
+/* heads: of a tensor rank, which the ranks of a part share. */
+static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shape *l,
+                            int64_t heads, luo_layer_gpu *out)
+{
+    const luo_context *x = &l->context;
+    const int64_t each = l->sequence_tokens > 0 ? l->sequence_tokens : l->tokens;
+    const int32_t parts = luo_context_parts(x), inner = luo_context_is_on(x) ? x->inner : 1;
+    const luo_attention a = {.heads = (heads + inner - 1) / inner, .head_dim = l->model->head_dim,
                              .sequences = each > 0 ? l->tokens / each : 0, .tokens = each,
                              .rest = each > 0 ? l->tokens % each : 0, .causal = l->model->causal};
-    double f = 0, b = 0;
-    if (stack->attention_fused) {
-        LUO_TRY(luo_cost_attention(s->p, s->dtype, &a, false, &f, s->err));
-        LUO_TRY(luo_cost_attention(s->p, s->dtype, &a, true, &b, s->err));
-    } else {
-        LUO_TRY(luo_cost_attention_unfused(s->p, s->dtype, &a, false, &f, s->err));
-        LUO_TRY(luo_cost_attention_unfused(s->p, s->dtype, &a, true, &b, s->err));
+    double seconds[2] = {0, 0};
+    for (int k = 0; k < 2; k++) out->ring[k] = (luo_ring){.parts = parts, .backward = k == 1};
+    if (parts > 1) LUO_TRY(ring_steps(s, stack, l, a, out));
+    else LUO_TRY(core_seconds(s, stack, &a, seconds));
+    LUO_TRY(context_streams(s, l, parts, out));
+    for (int k = 0; k < 2; k++) {
+        luo_ring *r = &out->ring[k];
+        if (parts == 1) r->first = seconds[k];
+        out->attention[k] = r->first + (parts - 1) * r->rest;
     }
-    s->forward += f / cp; /* a device has 1/c of the sequence's products (4.2) */
-    s->backward += b / cp;
-    out->attention[0] = f / cp;
-    out->attention[1] = b / cp;
-    out->block = f / cp;
-    out->core = stack->attention_fused ? 0 : f / cp;
+    s->forward += out->attention[0];
+    s->backward += out->attention[1];
+    out->core = stack->attention_fused ? 0 : out->attention[0];
     return LUO_OK;
 }
 
@@ -107,14 +154,16 @@ static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shap
 static void count_kernels(const luo_stack *stack, const luo_layer_shape *l, luo_layer_gpu *out)
 {
     const luo_model *m = l->model;
-    const int32_t calls = l->tp < 2 ? 0 : l->sequence_parallel ? 4 : 2;
+    const int32_t calls = (l->tp < 2 ? 0 : l->sequence_parallel ? 4 : 2) + layer_copies(l);
+    const int32_t parts = luo_context_parts(&l->context), sums = 2 * (parts - 1);
     const bool fused = stack->attention_fused;
-    const int32_t extra = (m->position == LUO_POS_ROPE) + (m->qk_norm ? 2 : 0);
+    const int32_t kept = (out->kept[0] > 0 ? 2 : 0) + (out->kept[1] > 0 ? 2 : 0);
+    const int32_t extra = (m->position == LUO_POS_ROPE) + (m->qk_norm ? 2 : 0) + kept;
     out->kernels = stack->kernels_forward + (calls ? 2 : 0);
     out->kernels_backward = 1.75 * out->kernels;
     if (stack->kernels_forward > 0) return;
-    out->kernels = 9 + (fused ? 1 : 3) + extra + calls; /* norms, sums, products, activation */
-    out->kernels_backward = 13 + (fused ? 1 : 5) + extra + calls;
+    out->kernels = 9 + (fused ? 1 : 3) * parts + extra + calls; /* norms, sums, products, .. */
+    out->kernels_backward = 13 + (fused ? 1 : 5) * parts + extra + calls + sums;
 }
 
 luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
@@ -126,8 +175,7 @@ luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_
                            "model `%s` is a vgg, which has no transformer layers to cost; use "
                            "another family.",
                            m->name);
-    const int32_t cp = l->cp > 0 ? l->cp : 1;
-    const int64_t tokens = (l->tokens + cp - 1) / cp, d = m->head_dim;
+    const int64_t tokens = luo_layer_tokens(l), d = m->head_dim;
     const int64_t heads = cut(l->local_heads, m->heads, l->tp);
     const int64_t kv = cut(l->local_kv_heads, m->kv_heads, l->tp);
     const double e = (double)luo_dtype_bytes(dtype), t = (double)tokens;
@@ -139,7 +187,7 @@ luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_
     *out = (luo_layer_gpu){0};
     LUO_TRY(product(&s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, m->hidden, 1));
     LUO_TRY(product(&s, LUO_LAYER_OUT, tokens, m->hidden, heads * d, 1));
-    LUO_TRY(attention(&s, stack, l, heads, cp, out));
+    LUO_TRY(attention(&s, stack, l, heads, out));
     LUO_TRY(stream(&s, 2, 2 * e * th, 4 * e * th, norm));
     LUO_TRY(stream(&s, 2, (3 * e + 1) * th, (2 * e + 1) * th, out->residual)); /* and dropout */
     if (has_experts(m, l->layer)) LUO_TRY(experts(&s, l, tokens));
@@ -168,9 +216,8 @@ typedef struct talk { /* the collectives of a tensor group; the slowest group de
 static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *l,
                               const int32_t *dev, talk *out, luo_err *err)
 {
-    const int32_t cp = l->cp > 0 ? l->cp : 1;
-    const int64_t bytes =
-        (l->tokens + cp - 1) / cp * l->model->hidden * luo_dtype_bytes(ctx->dtype);
+    const int32_t cp = luo_layer_ranks(l);
+    const int64_t bytes = luo_layer_tokens(l) * l->model->hidden * luo_dtype_bytes(ctx->dtype);
     *out = (talk){0, 0, 0};
     for (int32_t c = 0; c < cp && l->tp > 1; c++) {
         double a = 0, b = 0;
@@ -188,26 +235,6 @@ static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *l,
     return LUO_OK;
 }
 
-/* What the context ring leaves visible: keys and values of one block per hop (4.2). */
-static luo_status ring_comm(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
-                            double block, double *seconds, luo_err *err)
-{
-    *seconds = 0;
-    if (l->cp < 2) return LUO_OK;
-    const int64_t kv = cut(l->local_kv_heads, l->model->kv_heads, l->tp);
-    const int64_t bytes = 2 * ((l->tokens + l->cp - 1) / l->cp) * kv * l->model->head_dim *
-                          luo_dtype_bytes(ctx->dtype);
-    double worst = 0;
-    for (int32_t c = 0; c < l->cp; c++) {
-        double hop = 0;
-        const int32_t next = (c + 1) % l->cp;
-        LUO_TRY(luo_cost_p2p(ctx, dev[c * l->tp], dev[next * l->tp], bytes, 0, &hop, err));
-        worst = fmax(worst, hop);
-    }
-    *seconds = luo_cost_ring_exposed(l->cp, worst, block / l->cp);
-    return LUO_OK;
-}
-
 /* Calls for each device of the group whose node group differs from the one before. */
 static bool differs(const luo_cluster *c, const int32_t *dev, int32_t i)
 {
@@ -221,6 +248,8 @@ typedef struct pass {
     double due[LUO_LAYER_PARTS], comm_due[LUO_LAYER_PARTS]; /* their outputs' gradients are there */
     int32_t nbeside; /* sums that run beside dW: seconds of both, and what is left of the sum */
     double call[2], dw[2], left[2];
+    luo_ring ring;   /* steps of attention */
+    double messages; /* around them and in the ring: what work does not hide */
 } pass;
 
 static void reach(pass *p, luo_layer_part part)
@@ -229,16 +258,18 @@ static void reach(pass *p, luo_layer_part part)
     p->comm_at[part] = p->comm;
 }
 
-static pass go_forward(const luo_layer_gpu *g, const talk *t, double ring)
+static pass go_forward(const luo_layer_gpu *g, const talk *t, const layer_context *x)
 {
-    pass p = {0};
+    pass p = {.ring = g->ring[0]};
+    p.ring.hop = x->hop;
     for (int i = 0; i < LUO_LAYER_PARTS; i++) {
         const luo_layer_part part = (luo_layer_part)i;
         if (part == LUO_LAYER_QKV || part == LUO_LAYER_UP) p.comm += t->before;
         reach(&p, part);
         p.work += g->y[part];
         if (part == LUO_LAYER_QKV) p.work += g->attention[0] + g->extra_forward;
-        if (part == LUO_LAYER_QKV) p.comm += ring;
+        if (part == LUO_LAYER_QKV) p.comm += 2 * x->copies[0];
+        if (part == LUO_LAYER_QKV) p.work += 2 * (g->kept[0] + g->kept[1]);
         if (part == LUO_LAYER_UP) p.work += g->activation[0];
         if (part != LUO_LAYER_OUT && part != LUO_LAYER_DOWN) continue;
         p.comm += t->behind;
@@ -264,10 +295,12 @@ static void sum_beside(const luo_stack *stack, const luo_layer_gpu *g, const tal
     p->comm += left;
 }
 
-static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const talk *t, double ring,
-                        double core)
+static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const talk *t,
+                        const layer_context *x, double core)
 {
-    pass p = {0};
+    pass p = {.ring = g->ring[1]};
+    if (core > 0) p.ring.first += g->ring[0].first, p.ring.rest += g->ring[0].rest;
+    p.ring.hop = x->hop;
     for (int i = LUO_LAYER_PARTS - 1; i >= 0; i--) {
         const luo_layer_part part = (luo_layer_part)i;
         p.due[part] = p.work;
@@ -281,68 +314,118 @@ static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const ta
         reach(&p, part);
         if (part == LUO_LAYER_DOWN) p.work += g->activation[1];
         if (part == LUO_LAYER_OUT) p.work += g->attention[1] + g->extra_backward + core;
-        if (part == LUO_LAYER_OUT) p.comm += 2 * ring;
+        if (part == LUO_LAYER_OUT) p.work += (p.ring.parts - 1) * p.ring.sum;
+        if (part == LUO_LAYER_OUT) p.work += 2 * (g->kept[0] + g->kept[1]);
+        if (part == LUO_LAYER_OUT) p.comm += 2 * x->copies[1];
         if (part == LUO_LAYER_NORM1 || part == LUO_LAYER_NORM2) p.work += g->residual[1];
     }
     return p;
 }
 
+/* Exchanges of heads: queries, keys and values one after another on one side of attention, queries
+ * alone on the other. What stays on the device is copied meanwhile, and the first exchange of
+ * backward also has the weights of the product before it beside it. */
+static double exchanged(const layer_context *x, const luo_layer_gpu *g, bool backward,
+                        double stretch)
+{
+    const double behind = stretch * (g->kept[0] + 2 * g->kept[1]);
+    const double before = stretch * (g->kept[0] + (backward ? g->dw[LUO_LAYER_OUT] : 0));
+    return fmax(0, x->queries + 2 * x->keys - behind) + fmax(0, x->queries - before);
+}
+
+/* Keys leave again for a backward as soon as the lane is free: behind the last attention, the
+ * tensor group's calls if they share the lane, or the exchange before. */
+static double lead(const luo_stack *stack, const layer_context *x, const luo_layer_gpu *g,
+                   const talk *t, double stretch, double others)
+{
+    const double last = stretch * (g->dx[LUO_LAYER_OUT] + g->dw[LUO_LAYER_OUT]);
+    if (x->queries > 0) return fmax(0, stretch * g->dw[LUO_LAYER_OUT] - x->queries);
+    return stack->tp_overlap && t->behind > 0 ? last : fmax(0, others);
+}
+
+static double messages(const luo_stack *stack, const pass *p, const layer_context *x,
+                       const luo_layer_gpu *g, const talk *t, double stretch, double all)
+{
+    luo_ring r = p->ring;
+    r.first *= stretch;
+    r.rest *= stretch;
+    r.sum *= stretch;
+    const double work = r.first + (r.parts - 1) * (r.rest + r.sum);
+    if (r.backward) r.lead = lead(stack, x, g, t, stretch, all - work);
+    return exchanged(x, g, r.backward, stretch) + luo_cost_ring(&r) -
+           (r.backward ? work : r.first + (r.parts - 1) * r.rest);
+}
+
+/* Is the part reached when attention is over? */
+static bool is_behind(const pass *p, int part)
+{
+    return p->ring.backward ? part < LUO_LAYER_OUT : part > LUO_LAYER_QKV;
+}
+
 /* With the host's floor: seconds of the pass; at[], due[]: when its parts are reached, from `from`
  * on. */
-static double with_host(const luo_stack *stack, const pass *p, double slow, double kernels,
+static double with_host(const luo_stack *stack, pass *p, const layer_context *x,
+                        const luo_layer_gpu *g, const talk *t, double slow, double kernels,
                         double from, double *at, double *due)
 {
     double all = luo_cost_host(stack, p->work * slow + p->comm, kernels);
     const double stretch = p->work > 0 ? (all - p->comm) / p->work : 0;
     for (int32_t i = 0; i < p->nbeside; i++) /* a dW that the host makes longer hides more */
         all -= p->left[i] - fmax(0, p->call[i] - p->dw[i] * stretch);
+    p->messages = messages(stack, p, x, g, t, stretch, all);
     for (int i = 0; i < LUO_LAYER_PARTS; i++) {
-        at[i] = fmax(at[i], from + p->at[i] * stretch + p->comm_at[i]);
-        if (due) due[i] = fmax(due[i], from + p->due[i] * stretch + p->comm_due[i]);
+        const double begin = from + (is_behind(p, i) ? p->messages : 0);
+        at[i] = fmax(at[i], begin + p->at[i] * stretch + p->comm_at[i]);
+        if (due) due[i] = fmax(due[i], begin + p->due[i] * stretch + p->comm_due[i]);
     }
-    return all;
+    return all + p->messages;
 }
 
 static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const luo_layer_gpu *gpu,
-                      int recompute, const talk *t, double ring, double slow, luo_layer_cost *out)
+                      int recompute, const talk *t, const layer_context *x, double slow,
+                      luo_layer_cost *out)
 {
     const double core = recompute == 1 ? gpu->core : 0;
-    const pass f = go_forward(gpu, t, ring);
-    pass b = go_backward(ctx->stack, gpu, t, ring, core);
-    const double forward = with_host(ctx->stack, &f, slow, gpu->kernels, 0, out->read, NULL);
+    pass f = go_forward(gpu, t, x);
+    pass b = go_backward(ctx->stack, gpu, t, x, core);
+    const double forward =
+        with_host(ctx->stack, &f, x, gpu, t, slow, gpu->kernels, 0, out->read, NULL);
     const double again = recompute == 2 ? forward : 0;
     const bool counted = ctx->stack->kernels_forward <= 0;
     const double kernels =
-        gpu->kernels_backward + (counted ? (core > 0 ? 3 : 0) + l->beside_kernels : 0);
+        gpu->kernels_backward +
+        (counted ? (core > 0 ? 3 * gpu->ring[1].parts : 0) + l->beside_kernels : 0);
     const double own = b.work;
     b.work += l->beside;
-    const double both = with_host(ctx->stack, &b, slow, kernels, again, out->done, out->due);
-    const double beside = own > 0 ? (both - b.comm) * l->beside / b.work : 0;
+    const double both =
+        with_host(ctx->stack, &b, x, gpu, t, slow, kernels, again, out->done, out->due);
+    const double beside = own > 0 ? (both - b.comm - b.messages) * l->beside / b.work : 0;
     const double backward = again + both - beside;
     out->beside = fmax(out->beside, beside);
     out->reread = fmax(out->reread, again > 0 ? 0 : t->before);
     out->renorm = again > 0 ? 0 : out->due[LUO_LAYER_NORM2];
     out->forward = fmax(out->forward, forward);
     out->backward = fmax(out->backward, backward);
-    out->forward_comm = fmax(out->forward_comm, f.comm);
-    out->backward_comm = fmax(out->backward_comm, b.comm + (recompute == 2 ? f.comm : 0));
+    const double forth = f.comm + f.messages, back = b.comm + b.messages;
+    out->forward_comm = fmax(out->forward_comm, forth);
+    out->backward_comm = fmax(out->backward_comm, back + (recompute == 2 ? forth : 0));
 }
 
 luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
                           int recompute, luo_layer_cost *out, luo_err *err)
 {
-    const int32_t n = l->tp * (l->cp > 0 ? l->cp : 1);
+    const int32_t n = l->tp * luo_layer_ranks(l);
+    layer_context x;
     talk t;
     *out = (luo_layer_cost){0};
     LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
+    LUO_TRY(layer_context_comm(ctx, l, dev, &x, err));
     for (int32_t i = 0; i < n; i++) {
         luo_layer_gpu gpu;
-        double ring = 0;
         if (!differs(ctx->cluster, dev, i)) continue;
         LUO_TRY(luo_cost_layer_gpu(luo_cluster_profile(ctx->cluster, dev[i]), ctx->stack,
                                    ctx->dtype, l, &gpu, err));
-        LUO_TRY(ring_comm(ctx, l, dev, gpu.block, &ring, err));
-        add_layer(ctx, l, &gpu, recompute, &t, ring,
+        add_layer(ctx, l, &gpu, recompute, &t, &x,
                   luo_cluster_base_slowdown(ctx->cluster, dev[i]), out);
     }
     return LUO_OK;
@@ -357,8 +440,7 @@ static double alone(const luo_cost_ctx *ctx, double gpu, double slow)
 luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
                          luo_pair_cost *out, luo_err *err)
 {
-    const int32_t cp = l->cp > 0 ? l->cp : 1;
-    const int64_t tokens = (l->tokens + cp - 1) / cp;
+    const int64_t tokens = luo_layer_tokens(l);
     const int64_t width = cut(0, luo_mem_vocab(l->model, l->tp), l->tp);
     const double e = (double)luo_dtype_bytes(ctx->dtype);
     const double th = (double)tokens * (double)l->model->hidden /
@@ -369,7 +451,7 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *l, cons
     LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
     if (l->tp > 1) /* largest, sum and target of every row */
         LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, dev, l->tp, 4 * tokens, 0, &row, err));
-    for (int32_t i = 0; i < l->tp * cp; i++) {
+    for (int32_t i = 0; i < l->tp * luo_layer_ranks(l); i++) {
         if (!differs(ctx->cluster, dev, i)) continue;
         luo_profile room;
         luo_layer_gpu g = {0};
@@ -404,14 +486,13 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *l, cons
 luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *l,
                               const int32_t *dev, luo_pair_cost *out, luo_err *err)
 {
-    const int32_t cp = l->cp > 0 ? l->cp : 1;
-    const double th = (double)((l->tokens + cp - 1) / cp) * (double)l->model->hidden;
+    const double th = (double)luo_layer_tokens(l) * (double)l->model->hidden;
     const double e = (double)luo_dtype_bytes(ctx->dtype);
     const double own = th / (l->sequence_parallel ? l->tp : 1); /* positions, and their sum */
     talk t;
     luo_pair_cost worst = {0};
     LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
-    for (int32_t i = 0; i < l->tp * cp; i++) {
+    for (int32_t i = 0; i < l->tp * luo_layer_ranks(l); i++) {
         if (!differs(ctx->cluster, dev, i)) continue;
         const luo_profile *p = luo_cluster_profile(ctx->cluster, dev[i]);
         const double slow = luo_cluster_base_slowdown(ctx->cluster, dev[i]);

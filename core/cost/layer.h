@@ -3,12 +3,14 @@
 #ifndef LUO_CORE_COST_LAYER_H
 #define LUO_CORE_COST_LAYER_H
 #include "core/cost/cost.h"
+#include "core/graph/context.h"
 
 typedef struct luo_layer_shape {
     const luo_model *model;
     int64_t layer; /* number of the layer: dense or experts */
     int64_t tokens, sequence_tokens; /* T; tokens / sequence_tokens sequences */
-    int32_t tp, cp;                  /* cp 0: 1 */
+    int32_t tp;
+    luo_context context;             /* of equal shares; c 0: 1 */
     bool sequence_parallel;
     /* Sizes on the device when shares are uneven; 0: cd(heads, t), cd(kv_heads, t), cd(ffn, t). */
     int64_t local_heads, local_kv_heads, local_ffn;
@@ -33,7 +35,8 @@ typedef enum luo_layer_part {
 typedef struct luo_layer_gpu {
     double forward, backward;
     double core;       /* attention core forward, run again by selective recompute; 0 if fused */
-    double block;      /* attention forward of this device, for the context ring */
+    luo_ring ring[2];  /* steps of attention, forward and backward; sum counts in neither */
+    double kept[2];    /* copies of what stays of queries, of keys in an exchange; nor these */
     double kernels, kernels_backward; /* as luo_cost_role counts them */
     /* Not in forward and backward: rotary positions, norms of queries and keys. */
     double extra_forward, extra_backward;
@@ -55,7 +58,20 @@ typedef struct luo_layer_cost {
     double reread, renorm; /* after its backward began: its matrices, its norms are needed */
     double beside; /* of the shape, with the host's floor; not in backward */
 } luo_layer_cost;
-/* dev[0..t*c): context-parallel index outermost. The slowest device decides. Forward: two
+/* Ranks of the tokens of a micro-batch; 1 without context parallelism. */
+static inline int32_t luo_layer_ranks(const luo_layer_shape *l)
+{
+    return l->context.c > 1 ? l->context.c : 1;
+}
+/* Tokens of one of them. */
+static inline int64_t luo_layer_tokens(const luo_layer_shape *l)
+{
+    return (l->tokens + luo_layer_ranks(l) - 1) / luo_layer_ranks(l);
+}
+/* Context parallelism: attention is the ring of luo_cost_ring, which waits for what it needs beside
+ * no other work, and the messages that exchange heads for tokens before and behind it; the slowest
+ * rank's work and hop count for all.
+ * dev[0..t*c): context-parallel index outermost. The slowest device decides. Forward: two
  * all-reduces of T*h*e over each tensor group (with sequence parallelism all-gather and
  * reduce-scatter, the same volume) times tp_exposed_factor; backward the same, but with tp_overlap
  * the sums of dX run beside dW, slowed by the overlap loss; full recompute runs the forward with

@@ -25,7 +25,7 @@ double luo_flops_96(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
 
 const int32_t *step_devices(const stepper *w, int32_t pipeline, int32_t stage)
 {
-    return w->s->dev + ((int64_t)pipeline * w->s->pp + stage) * w->s->tp;
+    return w->s->dev + ((int64_t)pipeline * w->s->pp + stage) * step_width(w->s);
 }
 
 int64_t step_layers(const luo_step_spec *s, int32_t stage)
@@ -41,11 +41,19 @@ int64_t step_first_layer(const luo_step_spec *s, int32_t stage)
     return first;
 }
 
+/* Of a sequence with its pads: cuts among ranks are exact, and so is one among tensor ranks. */
+static int64_t padded(const luo_step_spec *s)
+{
+    const int64_t n = luo_context_multiple(&s->context);
+    const bool cut = n > 1 && (s->context.inner > 1 || s->sequence_parallel);
+    return luo_context_pad(s->sequence_tokens, cut ? n * s->tp : n);
+}
+
 static luo_layer_shape shape_of(const luo_step_spec *s, int64_t layer)
 {
     return (luo_layer_shape){.model = s->model, .layer = layer,
-                             .tokens = s->micro_batch_sequences * s->sequence_tokens,
-                             .sequence_tokens = s->sequence_tokens, .tp = s->tp, .cp = 1,
+                             .tokens = s->micro_batch_sequences * padded(s),
+                             .sequence_tokens = padded(s), .tp = s->tp, .context = s->context,
                              .sequence_parallel = s->sequence_parallel};
 }
 
@@ -70,7 +78,9 @@ static bool alike(const luo_model *m, int64_t a, int64_t b)
 
 const int32_t *step_replicas(const stepper *w, int32_t stage, int32_t i)
 {
-    for (int32_t d = 0; d < w->s->dp; d++) w->group[d] = step_devices(w, d, stage)[i];
+    const int32_t c = step_ranks(w->s);
+    for (int32_t k = 0; k < step_copies(w->s); k++)
+        w->group[k] = step_devices(w, k / c, stage)[k % c * w->s->tp + i];
     return w->group;
 }
 
@@ -145,10 +155,10 @@ static luo_status cost_transfer(const stepper *w, int32_t pipeline, int32_t k)
     const int32_t *a = step_devices(w, pipeline, k);
     const int32_t *b = step_devices(w, pipeline, (k + 1) % s->pp);
     double worst = 0;
-    for (int32_t i = 0; i < s->tp; i++) {
+    const luo_layer_shape l = shape_of(s, 0);
+    for (int32_t i = 0; i < step_width(s); i++) {
         const bool same = c->devices[a[i]].node == c->devices[b[i]].node;
-        int64_t bytes = s->micro_batch_sequences * s->sequence_tokens * s->model->hidden *
-                        luo_dtype_bytes(w->ctx->dtype);
+        int64_t bytes = luo_layer_tokens(&l) * s->model->hidden * luo_dtype_bytes(w->ctx->dtype);
         if (s->sequence_parallel || (w->ctx->stack->scatter_gather && !same)) bytes /= s->tp;
         double t = 0;
         LUO_TRY(luo_cost_p2p(w->ctx, a[i], b[i], bytes, 0, &t, w->err));
@@ -162,7 +172,7 @@ static luo_status cost_transfer(const stepper *w, int32_t pipeline, int32_t k)
 static bool same_as_before(const stepper *w, int32_t d)
 {
     const luo_cluster *c = w->ctx->cluster;
-    const int32_t n = w->s->pp * w->s->tp;
+    const int32_t n = w->s->pp * step_width(w->s);
     const int32_t *x = step_devices(w, d - 1, 0), *y = step_devices(w, d, 0);
     for (int32_t i = 0; i < n; i++) {
         const luo_device *p = &c->devices[x[i]], *q = &c->devices[y[i]];
@@ -223,7 +233,7 @@ static luo_status cost_pipelines(stepper *w, luo_step_cost *out)
 static luo_status cost_norm(const stepper *w, double *seconds)
 {
     const luo_step_spec *s = w->s;
-    const int32_t all = w->ctx->cluster->ndevices, n = s->dp * s->pp * s->tp;
+    const int32_t all = w->ctx->cluster->ndevices, n = s->dp * s->pp * step_width(s);
     const size_t mark = luo_arena_mark(w->scratch);
     bool *used = LUO_NEW_N(w->scratch, bool, all);
     int32_t *dev = LUO_NEW_N(w->scratch, int32_t, n), at = 0;
@@ -260,7 +270,8 @@ luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_
 {
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(scratch);
-    luo_step_cost cost = {.jitter = luo_cost_jitter(ctx->stack, s->tp * s->pp * s->dp)};
+    luo_step_cost cost = {.jitter = luo_cost_jitter(ctx->stack,
+                                                    s->dp * s->pp * step_width(s))};
     stepper w = {.scratch = scratch, .ctx = ctx, .s = s, .err = err,
                  .forward = LUO_NEW_N(scratch, double, s->pp * s->chunks),
                  .backward = LUO_NEW_N(scratch, double, s->pp * s->chunks),
@@ -268,7 +279,7 @@ luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_
                  .last = LUO_NEW_N(scratch, double, s->pp * s->chunks),
                  .layer = LUO_NEW_N(scratch, luo_layer_cost, s->model->layers),
                  .beside = LUO_NEW_N(scratch, double, s->model->layers),
-                 .group = LUO_NEW_N(scratch, int32_t, s->dp)};
+                 .group = LUO_NEW_N(scratch, int32_t, step_copies(s))};
     if (!w.forward || !w.backward || !w.transfer || !w.last || !w.layer || !w.beside || !w.group) {
         st = luo_err_nomem(err);
         goto out;

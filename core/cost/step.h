@@ -9,6 +9,7 @@ typedef struct luo_step_spec {
     int64_t sequence_tokens, micro_batch_sequences; /* s, b */
     int32_t micro_batches;                          /* m, of each pipeline */
     int32_t tp, pp, dp, chunks; /* t, p, D, v (1 unless interleaved) */
+    luo_context context; /* of every pipeline, equal shares; c 0: 1 */
     luo_sched_kind schedule;
     int recompute; /* 0 none, 1 selective, 2 full; all layers */
     int32_t zero, prefetch_depth; /* prefetch_depth: of zero 3 */
@@ -18,7 +19,7 @@ typedef struct luo_step_spec {
     luo_bucketing bucket;  /* of the plan; unsaid: the stack's */
     const int64_t *layers; /* per stage, pp of them; NULL: the first layers % pp stages have one
                               more */
-    const int32_t *dev;    /* [(pipeline*pp + stage)*tp + i] */
+    const int32_t *dev;    /* [((pipeline*pp + stage)*c + rank)*tp + i] */
 } luo_step_spec;
 
 typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimizer) * jitter */
@@ -39,7 +40,9 @@ typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimi
  * micro-batch, ZeRO 3 gathers the weights in every task as well, unit by unit: beats of
  * core/cost/step_units.c, which are luo_cost_fsdp where nothing is added up. A tied table
  * on two stages: the head's gradient moves to the first, whose bucket waits for it; the head waits
- * for its copy. Optimizer: slowest stage. Pre: sizes >= 1; interleaved: pp*chunks divides layers,
+ * for its copy. Context parallelism: sequences are padded as plans pad them, layers have its
+ * messages, stages send the tokens of a rank, and a weight has dp*c copies. Optimizer: slowest
+ * stage. Pre: sizes >= 1; interleaved: pp*chunks divides layers,
  * pp divides micro_batches. Errors: E1, E2, E4; LUO_EINPUT of luo_sched_makespan; LUO_ENOMEM. */
 luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_step_spec *s,
                          luo_step_cost *out, luo_err *err);

@@ -33,7 +33,8 @@ luo_status step_close(const stepper *w, luo_bucketing rule, const step_tensor *t
     *bucket = LUO_NEW_N(w->scratch, int32_t, n);
     if (!item || !*bucket) return luo_err_nomem(w->err);
     for (int32_t i = 0; i < n; i++) {
-        const bool apart = !weights && t[i].whole && s->sequence_parallel && s->tp > 1;
+        const bool summed = !weights && t[i].whole && s->sequence_parallel && s->tp > 1;
+        const bool apart = summed || (step_goes_apart(s, &t[i]) && s->zero >= 1);
         item[i] = (luo_bucket_item){.key = t[i].alone ? 2 : apart, .unit = t[i].unit,
                                     .opens = weights, .elements = t[i].elements,
                                     .bytes = t[i].elements * each};
@@ -44,25 +45,33 @@ luo_status step_close(const stepper *w, luo_bucketing rule, const step_tensor *t
     return luo_bucket_close(w->scratch, rule, s->dp, item, n, 3, *bucket, nbuckets, w->err);
 }
 
-bool step_cuts_whole(const luo_step_spec *s, const step_tensor *t)
+bool step_cuts_whole(const luo_step_spec *s, const step_tensor *t, bool weights)
 {
+    if (!weights && !s->sequence_parallel && step_goes_apart(s, t)) return false;
     return t->whole && s->zero >= 1 && s->tp > 1 && (s->sequence_parallel || !step_has_copies(s));
 }
 
-double step_moved(const luo_step_spec *s, const step_tensor *t)
+double step_moved(const luo_step_spec *s, const step_tensor *t, bool weights)
 {
-    return (double)t->elements / (step_cuts_whole(s, t) ? s->tp : 1);
+    return (double)t->elements / (step_cuts_whole(s, t, weights) ? step_inside(s) : 1);
+}
+
+step_members step_way(const luo_step_spec *s, const step_tensor *t, bool weights)
+{
+    const bool inside = weights ? s->zero >= 1 : s->sequence_parallel;
+    return step_goes_apart(s, t) && inside ? STEP_PIPELINES : STEP_SHARD;
 }
 
 /* Of the i-th devices of a stage: those of the first group, or of the first of every group. */
 static const int32_t *members_of(const stepper *w, step_members members, int32_t stage, int32_t i,
                                  int32_t *n)
 {
-    const int32_t size = step_shard_size(w->s), all = w->s->dp;
+    const int32_t size = step_shard_size(w->s), all = step_copies(w->s);
     int32_t *dev = w->group;
     step_replicas(w, stage, i);
-    *n = members == STEP_SHARD ? size : all / size;
-    for (int32_t k = 0; members == STEP_COPIES && k < *n; k++) dev[k] = dev[k * size];
+    const int32_t step = members == STEP_COPIES ? size : step_ranks(w->s);
+    *n = members == STEP_SHARD ? size : members == STEP_COPIES ? all / size : size / step;
+    for (int32_t k = 0; members != STEP_SHARD && k < *n; k++) dev[k] = dev[k * step];
     return dev;
 }
 
@@ -110,8 +119,8 @@ luo_status step_dp_open(stepper *w)
 /* Seconds of a gather inside the tensor group of a stage. */
 static luo_status inside_seconds(const stepper *w, int32_t stage, double bytes, double *seconds)
 {
-    return luo_cost_group(w->ctx, LUO_COLL_AG, step_devices(w, 0, stage), w->s->tp, (int64_t)bytes,
-                          0, seconds, w->err);
+    return luo_cost_group(w->ctx, LUO_COLL_AG, step_devices(w, 0, stage), step_inside(w->s),
+                          (int64_t)bytes, 0, seconds, w->err);
 }
 
 /* What is cut over the tensor group is gathered there afterwards, in buckets of its own. */
@@ -122,7 +131,7 @@ static luo_status gather_whole(stepper *w, int32_t stage, int32_t n, double *arr
     double now = 0;
     if (!of) return luo_err_nomem(w->err);
     for (int32_t i = 0; i < n; i++) {
-        if (!step_cuts_whole(w->s, &w->room[i])) continue;
+        if (!step_cuts_whole(w->s, &w->room[i], true)) continue;
         of[k] = i;
         w->room[k++] = w->room[i];
     }
@@ -150,9 +159,10 @@ static luo_status gather_alone(stepper *w, int32_t stage, int32_t n, double *arr
     for (int32_t i = 0; i < n; i++) {
         const step_tensor *x = &w->room[i];
         double t = 0;
-        LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, stage, e * step_moved(w->s, x), &t));
+        LUO_TRY(step_call_seconds(w, step_way(w->s, x, true), LUO_COLL_AG, stage,
+                                  e * step_moved(w->s, x, true), &t));
         *now += t;
-        if (step_cuts_whole(w->s, x)) {
+        if (step_cuts_whole(w->s, x, true)) {
             LUO_TRY(inside_seconds(w, stage, e * (double)x->elements, &t));
             *now += t;
         }
@@ -173,9 +183,13 @@ static luo_status gather_chunk(stepper *w, int32_t stage, int32_t chunk, double 
     LUO_TRY(step_close(w, step_rule(w), w->room, n, true, &bucket, &nbuckets));
     for (int32_t b = 0; b < nbuckets; b++) {
         double bytes = 0, t = 0;
-        for (int32_t i = 0; i < n; i++)
-            if (bucket[i] == b) bytes += e * step_moved(w->s, &w->room[i]);
-        LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, stage, bytes, &t));
+        step_members way = STEP_SHARD;
+        for (int32_t i = 0; i < n; i++) {
+            if (bucket[i] != b) continue;
+            bytes += e * step_moved(w->s, &w->room[i], true);
+            way = step_way(w->s, &w->room[i], true);
+        }
+        LUO_TRY(step_call_seconds(w, way, LUO_COLL_AG, stage, bytes, &t));
         *now += t;
         for (int32_t i = 0; i < n; i++)
             if (bucket[i] == b) arrives[i] = *now;
@@ -208,7 +222,7 @@ static luo_status send_table(stepper *w)
 luo_status step_gather(stepper *w)
 {
     const luo_step_spec *s = w->s;
-    const bool gathers = s->dp * s->tp > 1 && s->zero >= 1 && !step_gathers_each(s);
+    const bool gathers = step_copies(s) * s->tp > 1 && s->zero >= 1 && !step_gathers_each(s);
     for (int32_t k = 0; k < s->pp && gathers; k++) {
         double now = 0;
         for (int32_t c = 0; c < s->chunks; c++) LUO_TRY(gather_chunk(w, k, c, &now));
@@ -254,9 +268,10 @@ static luo_status ready_chunk(stepper *w, int32_t stage, int32_t chunk, int32_t 
     for (int32_t i = 0; i < n; i++) {
         step_call *c = &k->call[from + bucket[i]];
         const double parts = copies ? step_shard_size(w->s) : 1;
-        c->elements += (int64_t)(step_moved(w->s, &w->room[i]) / parts);
+        c->elements += (int64_t)(step_moved(w->s, &w->room[i], false) / parts);
         c->order = from + bucket[i];
         c->table = w->room[i].table;
+        c->whole = step_goes_apart(w->s, &w->room[i]);
         c->summed = !copies && w->room[i].whole && w->s->sequence_parallel && w->s->tp > 1;
         c->ready = fmax(c->ready, copies ? fmax(beats->kept[beats->bucket[i]], w->stage[stage].lane)
                                          : begin + w->room[i].at);
@@ -303,18 +318,22 @@ static luo_status price(const stepper *w, int32_t stage)
     for (int32_t i = 0; i < k->ncalls; i++) {
         step_call *c = &k->call[i];
         const double bytes = each * (double)c->elements;
-        const bool copies = step_has_copies(w->s);
-        const int coll = w->s->zero >= 1 && !c->table && !copies ? LUO_COLL_RS : LUO_COLL_AR;
-        if (c->elements != known || c->table)
-            LUO_TRY(step_call_seconds(w, copies ? STEP_COPIES : STEP_SHARD, coll, stage, bytes,
-                                      &seconds));
-        known = c->table ? -1 : c->elements;
+        const bool copies = step_has_copies(w->s), sp = w->s->sequence_parallel;
+        const bool kept = c->table || copies || (c->whole && !sp);
+        const int coll = w->s->zero >= 1 && !kept ? LUO_COLL_RS : LUO_COLL_AR;
+        const step_members way = copies           ? STEP_COPIES
+                                 : c->whole && sp ? STEP_PIPELINES
+                                                  : STEP_SHARD;
+        if (c->elements != known || c->table || c->whole)
+            LUO_TRY(step_call_seconds(w, way, coll, stage, bytes, &seconds));
+        known = c->table || c->whole ? -1 : c->elements;
         c->seconds = seconds;
         if (!c->summed) continue;
         double sum = 0;
         const bool cut = w->s->zero >= 1;
         LUO_TRY(luo_cost_group(w->ctx, cut ? LUO_COLL_RS : LUO_COLL_AR, step_devices(w, 0, stage),
-                               w->s->tp, (int64_t)bytes * (cut ? w->s->tp : 1), 0, &sum, w->err));
+                               step_inside(w->s),
+                               (int64_t)bytes * (cut ? step_inside(w->s) : 1), 0, &sum, w->err));
         c->seconds += sum;
     }
     return LUO_OK;

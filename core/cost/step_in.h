@@ -9,6 +9,7 @@ typedef struct step_call { /* a bucket of gradients */
     int32_t order;
     bool summed; /* over the tensor group first */
     bool table;  /* half of the gradient of a table on two stages */
+    bool whole;  /* step_goes_apart: what every device of the tensor group has */
 } step_call;
 
 typedef struct step_tensor {
@@ -48,8 +49,9 @@ typedef struct step_beats {
 } step_beats;
 
 typedef enum step_members { /* of a call, of the replicas of a device */
-    STEP_SHARD, /* those of a group that share a state */
-    STEP_COPIES /* those with the same piece */
+    STEP_SHARD,    /* those of a group that share a state */
+    STEP_COPIES,   /* those with the same piece */
+    STEP_PIPELINES /* of STEP_SHARD those of one context-parallel rank */
 } step_members;
 
 typedef struct step_stage {
@@ -84,25 +86,53 @@ typedef struct stepper {
 const int32_t *step_devices(const stepper *w, int32_t pipeline, int32_t stage);
 int64_t step_layers(const luo_step_spec *s, int32_t stage);
 int64_t step_first_layer(const luo_step_spec *s, int32_t stage);
-/* The same device and stage of every pipeline. */
+/* The same tensor rank of a stage in every pipeline and context-parallel rank. */
 const int32_t *step_replicas(const stepper *w, int32_t stage, int32_t i);
 /* Is the table shared between two stages? */
 bool step_is_split(const luo_step_spec *s);
+
+/* Context-parallel ranks of a stage, and its devices. */
+static inline int32_t step_ranks(const luo_step_spec *s)
+{
+    return s->context.c > 1 ? s->context.c : 1;
+}
+static inline int32_t step_width(const luo_step_spec *s)
+{
+    return s->tp * step_ranks(s);
+}
+/* Copies of a weight. */
+static inline int32_t step_copies(const luo_step_spec *s)
+{
+    return s->dp * step_ranks(s);
+}
+
+/* With both context and tensor parallelism what every device of a tensor group holds whole goes
+ * another way than what is cut: among all devices of the stage, and among pipelines. */
+static inline bool step_goes_apart(const luo_step_spec *s, const step_tensor *t)
+{
+    return t->whole && s->tp > 1 && step_ranks(s) > 1;
+}
+/* Devices among which it goes inside the stage. */
+static inline int32_t step_inside(const luo_step_spec *s)
+{
+    return step_ranks(s) > 1 ? step_width(s) : s->tp;
+}
 
 /* Weights of a task are gathered in it, unit by unit. */
 static inline bool step_gathers_each(const luo_step_spec *s)
 {
     return s->zero == 3 && !s->keep_weights;
 }
-/* Pipelines over which state, or a piece of it, is cut. */
+/* Copies over which state, or a piece of it, is cut. */
 static inline int32_t step_shard_size(const luo_step_spec *s)
 {
-    return s->zero == 3 && s->shard_pipelines > 0 ? s->shard_pipelines : s->dp;
+    return s->zero == 3 && s->shard_pipelines > 0 ? s->shard_pipelines * step_ranks(s)
+                                                : step_copies(s);
 }
 /* Are there copies of the pieces? Gradients are summed over them once a step. */
 static inline bool step_has_copies(const luo_step_spec *s)
 {
-    return step_shard_size(s) < s->dp;
+    return step_shard_size(s) < step_copies(s);
 }
 /* Gradients of every micro-batch are cut to pieces. */
 static inline bool step_scatters_each(const luo_step_spec *s)
@@ -146,10 +176,13 @@ luo_bucketing step_rule(const stepper *w);
 /* Number of the bucket of every tensor. */
 luo_status step_close(const stepper *w, luo_bucketing rule, const step_tensor *t, int32_t n,
                       bool weights, int32_t **bucket, int32_t *nbuckets);
-/* With ZeRO what every device of the tensor group holds whole is cut over that group, too. */
-bool step_cuts_whole(const luo_step_spec *s, const step_tensor *t);
+/* With ZeRO what every device of the tensor group holds whole is cut over that group, too: weights,
+ * and their gradients unless context-parallel ranks have to be summed first. */
+bool step_cuts_whole(const luo_step_spec *s, const step_tensor *t, bool weights);
 /* Elements of a tensor that a call of the replicas moves. */
-double step_moved(const luo_step_spec *s, const step_tensor *t);
+double step_moved(const luo_step_spec *s, const step_tensor *t, bool weights);
+/* Who takes part in that call. */
+step_members step_way(const luo_step_spec *s, const step_tensor *t, bool weights);
 /* Seconds of a call of the replicas of a stage, the slowest of its devices' groups. */
 luo_status step_call_seconds(const stepper *w, step_members members, int coll, int32_t stage,
                              double bytes, double *seconds);

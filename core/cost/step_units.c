@@ -15,7 +15,7 @@
 static bool copies(const stepper *w, const step_tensor *t)
 {
     const luo_step_spec *s = w->s;
-    if (!step_cuts_whole(s, t) || s->sequence_parallel) return false;
+    if (!step_cuts_whole(s, t, false) || s->sequence_parallel) return false;
     return step_shard_size(s) == 1 || luo_bucketing_is_off(step_rule(w));
 }
 
@@ -24,9 +24,10 @@ static luo_status sum_seconds(const stepper *w, int32_t stage, const step_tensor
                               double seconds[2])
 {
     const luo_profile *p = luo_cluster_profile(w->ctx->cluster, step_devices(w, 0, stage)[0]);
-    const double bytes = (w->ctx->dtype == LUO_F64 ? 8 : 4) * step_moved(w->s, t);
+    const double bytes = (w->ctx->dtype == LUO_F64 ? 8 : 4) * step_moved(w->s, t, false);
+    const int32_t ranks = step_way(w->s, t, false) == STEP_PIPELINES ? step_ranks(w->s) : 1;
     seconds[1] = 0;
-    LUO_TRY(luo_cost_stream(p, 3 * bytes / step_shard_size(w->s), &seconds[0], w->err));
+    LUO_TRY(luo_cost_stream(p, 3 * bytes * ranks / step_shard_size(w->s), &seconds[0], w->err));
     return copies(w, t) ? luo_cost_stream(p, 2 * bytes, &seconds[1], w->err) : LUO_OK;
 }
 
@@ -144,16 +145,20 @@ static luo_status gather_seconds(const builder *x, int32_t n, double seconds[2])
 {
     const stepper *w = x->w;
     const double e = (double)luo_dtype_bytes(w->ctx->dtype);
-    double bytes = 0, whole = 0;
+    double bytes[2] = {0, 0}, whole = 0, apart = 0;
     seconds[1] = 0;
     for (int32_t i = 0; i < n; i++) {
-        bytes += e * step_moved(w->s, &x->t[i]);
-        if (step_cuts_whole(w->s, &x->t[i])) whole += e * (double)x->t[i].elements;
+        const bool away = step_way(w->s, &x->t[i], true) == STEP_PIPELINES;
+        bytes[away] += e * step_moved(w->s, &x->t[i], true);
+        if (step_cuts_whole(w->s, &x->t[i], true)) whole += e * (double)x->t[i].elements;
     }
-    LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, x->stage, bytes, &seconds[0]));
+    LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, x->stage, bytes[0], &seconds[0]));
+    LUO_TRY(step_call_seconds(w, STEP_PIPELINES, LUO_COLL_AG, x->stage, bytes[1], &apart));
     if (whole <= 0) return LUO_OK;
-    return luo_cost_group(w->ctx, LUO_COLL_AG, step_devices(w, 0, x->stage), w->s->tp,
-                          (int64_t)whole, 0, &seconds[1], w->err);
+    LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AG, step_devices(w, 0, x->stage), step_inside(w->s),
+                           (int64_t)whole, 0, &seconds[1], w->err));
+    seconds[1] += apart;
+    return LUO_OK;
 }
 
 /* Forward reads what the unit's tensors are; a tied table is in the embedding and read by the head
@@ -224,7 +229,7 @@ static luo_status scatter_inside(builder *x, int32_t bucket, int32_t since)
     double bytes = 0, seconds = 0;
     for (int32_t i = x->first[bucket]; i >= 0; i = x->next[i])
         bytes += step_sum_bytes(w) * (double)x->t[i].elements;
-    LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, step_devices(w, 0, x->stage), w->s->tp,
+    LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, step_devices(w, 0, x->stage), step_inside(w->s),
                            (int64_t)bytes, 0, &seconds, w->err));
     call(x, seconds, since);
     return LUO_OK;
@@ -235,8 +240,9 @@ static luo_status scatter(builder *x, int32_t bucket, int32_t since)
     const stepper *w = x->w;
     double bytes = 0, seconds = 0;
     for (int32_t i = x->first[bucket]; i >= 0; i = x->next[i])
-        bytes += step_sum_bytes(w) * step_moved(w->s, &x->t[i]);
-    LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_RS, x->stage, bytes, &seconds));
+        bytes += step_sum_bytes(w) * step_moved(w->s, &x->t[i], false);
+    const step_members way = step_way(w->s, &x->t[x->first[bucket]], false);
+    LUO_TRY(step_call_seconds(w, way, LUO_COLL_RS, x->stage, bytes, &seconds));
     x->call[bucket] = call(x, seconds, since);
     return LUO_OK;
 }

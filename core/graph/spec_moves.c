@@ -11,13 +11,21 @@ static bool per_micro_batch(const spec *s, int32_t o)
     return (op->phase == LUO_PHASE_F || op->phase == LUO_PHASE_B) && s->duty[o] == SPEC_NONE;
 }
 
+/* Context-parallel ranks, where all pipelines have equally many; else 0. */
+static int32_t ranks_of(const luo_graph *g)
+{
+    for (int32_t p = 1; p < g->npipelines; p++)
+        if (g->context[p].c != g->context[0].c) return 0;
+    return g->npipelines > 0 ? g->context[0].c : 0;
+}
+
 static luo_status resolve(spec *s, spec_move *m)
 {
     if (m->src == m->dst) return LUO_OK;
     luo_resolution *r = LUO_NEW(s->arena, luo_resolution);
     if (!r) return luo_err_nomem(s->err);
     const luo_resolve_opts opts = {.planner = s->in->planner, .elem_bytes = m->elem_bytes,
-                                   .name = m->name};
+                                   .name = m->name, .ranks = ranks_of(s->g)};
     LUO_TRY(luo_resolve(s->arena, luo_annset_get(s->g->set, m->src),
                         luo_annset_get(s->g->set, m->dst), &m->shape, &opts, r, s->err));
     m->resolution = r;

@@ -184,8 +184,10 @@ static void wait_for(emitter *e, edges *w, int32_t buffer)
         wait_far(e, w, b);
         return;
     }
-    const int32_t lane = lane_of(e, b->made->instr);
-    if (lane != w->lane && b->made->instr > w->newest[lane]) w->newest[lane] = b->made->instr;
+    for (const maker *m = b->made; m && m->seg == e->seg; m = m->next) {
+        const int32_t lane = lane_of(e, m->instr);
+        if (lane != w->lane && m->instr > w->newest[lane]) w->newest[lane] = m->instr;
+    }
     b->read_there |= 1U << w->lane;
 }
 
@@ -226,22 +228,31 @@ static void add_edges(emitter *e, luo_instr *i, const int32_t *in, int32_t nin)
     i->ndep = w.nfar;
 }
 
+/* Two parts of one Reshard in different lanes, such as messages and what stays on the device: who
+ * reads the buffer needs both. */
+static bool goes_beside(const emitter *e, int32_t a, int32_t b)
+{
+    return e->instr[a].op == e->instr[b].op && lane_of(e, a) != lane_of(e, b);
+}
+
 static void write_to(emitter *e, int32_t buffer, int32_t instr)
 {
     emit_buffer *b = &e->buf[buffer];
+    const bool first = !b->made || b->made->seg != e->seg;
+    maker *m = NULL;
     b->made_in |= (uint8_t)(1U << e->phase);
-    if (b->made && b->made->seg == e->seg) {
-        b->made->instr = instr;
-        return;
+    while (b->made && b->made->seg == e->seg && !goes_beside(e, b->made->instr, instr)) {
+        m = b->made; /* what it wrote is written over, or added to */
+        b->made = m->next;
     }
-    maker *m = LUO_NEW(e->s->scratch, maker);
+    if (!m) m = LUO_NEW(e->s->scratch, maker);
     if (!m) {
         e->failed = true;
         return;
     }
     *m = (maker){instr, e->seg, b->made};
     b->made = m;
-    b->read_there = 0;
+    if (first) b->read_there = 0;
 }
 
 void luo_spec_push(emitter *e, const luo_instr *proto, const int32_t *in, int32_t nin,

@@ -251,7 +251,8 @@ luo_status luo_resolve(luo_arena *arena, const luo_ann *src, const luo_ann *dst,
     if (!tmp) return luo_err_nomem(err);
     luo_build b = {.arena = tmp, .planner = luo_planner_new(tmp, &opts->planner), .shape = shape,
                    .src = src, .dst = dst, .name = opts->name ? opts->name : "reshard",
-                   .elem_bytes = opts->elem_bytes ? opts->elem_bytes : 1, .out = &moves,
+                   .elem_bytes = opts->elem_bytes ? opts->elem_bytes : 1, .ranks = opts->ranks,
+                   .out = &moves,
                    .err = err};
     luo_status st = b.planner ? build(&b, opts->reduce_then_move, &r) : luo_err_nomem(err);
     if (st == LUO_OK) {

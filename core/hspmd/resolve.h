@@ -33,6 +33,8 @@ typedef struct luo_resolve_opts {
     bool reduce_then_move;    /* 5.6 */
     int64_t elem_bytes;       /* 0 counts as 1 */
     const char *name;         /* of the reshard, for sentences; NULL: "reshard" */
+    int32_t ranks; /* above 1: members with so many summands (or copies) each, cut alike, are summed
+                      (or gathered) together in one step: context-parallel ranks */
 } luo_resolve_opts;
 
 typedef struct luo_resolution {

@@ -34,6 +34,7 @@ typedef struct luo_build {
     const luo_ann *src, *dst;
     const char *name;
     int64_t elem_bytes;
+    int32_t ranks; /* of luo_resolve_opts */
     luo_moves *out;
     bool joined;            /* between tiers: who has nothing takes part in gathers, too */
     bool lost;              /* some cell has no living owner: LUO_ELOST in the end */

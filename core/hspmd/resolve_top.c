@@ -258,12 +258,65 @@ static bool applies(const luo_build *b, const luo_sides *s, const luo_sides *d)
     return true;
 }
 
+/* ---- all ranks of all members at once (cp-moe.md 1.5); see tests/unit/check_context.c ---- */
+
+static bool has_ranks(const luo_build *b, const luo_ann *a, int32_t key)
+{
+    for (int32_t u = 0; u < a->u; u++)
+        if (luo_grp_count(&a->grp[u], key) != b->ranks) return false;
+    return b->ranks > 1;
+}
+
+static luo_status sum_joined(luo_build *b, const luo_sides *d, luo_resolution *out, bool *works)
+{
+    luo_grp one;
+    luo_sides flat;
+    luo_member_kind kind;
+    const int32_t n = b->out->n;
+    *works = has_ranks(b, b->src, LUO_PARTIAL);
+    if (*works)
+        LUO_TRY(luo_grp_join(b->arena, b->src->grp, b->src->u, LUO_PARTIAL, &one, works, b->err));
+    if (!*works) return LUO_OK;
+    const luo_ann all = {.u = 1, .h = LUO_H_NONE, .grp = &one};
+    LUO_TRY(luo_sides_make(b, &all, &flat));
+    const luo_status st = luo_resolve_member(b, &one, &b->dst->grp[0], &flat.whole, &d->whole, 0,
+                                             &kind);
+    *works = st == LUO_OK;
+    if (*works) {
+        const bool all_reduce = kind == LUO_MEMBER_ALLREDUCE;
+        out->kind = all_reduce ? LUO_RESOLVE_SPLIT_AR : LUO_RESOLVE_SPLIT_RS;
+        out->text = all_reduce ? "split_ar joined" : "split_rs joined";
+        return LUO_OK;
+    }
+    b->out->n = n;
+    b->reason = LUO_UNSUP_NONE;
+    return st == LUO_EUNSUP ? LUO_OK : st;
+}
+
+static luo_status gather_joined(luo_build *b, const luo_sides *s, const luo_sides *d,
+                                luo_resolution *out, bool *works)
+{
+    luo_movement m;
+    *works = b->dst->h == LUO_DUP && has_ranks(b, b->dst, LUO_DUP);
+    if (!*works) return LUO_OK;
+    LUO_TRY(luo_movement_find(b, &s->whole, &d->whole, &m));
+    *works = m.kind == LUO_MEMBER_ALLGATHER;
+    if (!*works) return LUO_OK;
+    out->kind = LUO_RESOLVE_SPLIT_AG;
+    out->text = "split_ag joined";
+    return luo_movement_emit(b, &m, 0);
+}
+
 luo_status luo_resolve_top(luo_build *b, const luo_sides *s, const luo_sides *d,
                            luo_resolution *out, bool *works)
 {
     top t = {.b = b, .s = s, .d = d};
     *works = applies(b, s, d);
     if (!*works) return LUO_OK;
+    if (b->src->h == LUO_PARTIAL) LUO_TRY(sum_joined(b, d, out, works));
+    else LUO_TRY(gather_joined(b, s, d, out, works));
+    if (*works) return LUO_OK;
+    *works = true;
     LUO_TRY(make_pre(&t));
     if (b->src->h >= 0) return split_ag(&t, out, works);
     *works = !t.out_of_reach;

@@ -59,7 +59,7 @@ luo_status luo_layer_rows(luo_arena *arena, const luo_layer_times *t, const char
 luo_status luo_layer_predict(const luo_profile *p, const luo_stack *stack, const luo_model *m,
                              int32_t sequences, double *forward_s, double *backward_s, luo_err *err)
 {
-    const luo_layer_shape l = {.model = m, .tokens = sequences * m->max_sequence_tokens, .cp = 1,
+    const luo_layer_shape l = {.model = m, .tokens = sequences * m->max_sequence_tokens,
                                .sequence_tokens = m->max_sequence_tokens, .tp = 1};
     luo_layer_gpu g;
     LUO_TRY(luo_cost_layer_gpu(p, stack, m->dtype, &l, &g, err));

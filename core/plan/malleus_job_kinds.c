@@ -21,7 +21,8 @@ luo_status luo_kinds_layer_s(const luo_kinds *k, const int32_t *dev, int32_t tp,
     const luo_cost_ctx ctx = {.cluster = job->cluster, .stack = job->stack,
                               .dtype = job->base->dtype};
     const luo_layer_shape s = {
-        .model = job->model, .layer = job->model->layers - 1, .tp = tp, .cp = cp,
+        .model = job->model, .layer = job->model->layers - 1, .tp = tp,
+        .context = {.c = cp, .inner = 1, .zigzag = job->model->causal},
         .tokens = k->sequence_tokens * job->base->micro_batch_sequences,
         .sequence_tokens = k->sequence_tokens,
         .sequence_parallel = job->base->sequence_parallel && tp > 1};

@@ -271,6 +271,11 @@ luo_status luo_case_make(luo_arena *arena, const luo_suite_row *r, const luo_sui
 /* ---- predictions ---- */
 
 /* Rows whose source cut sequences so; the others get a ring. */
+static bool exchanges_heads(const luo_suite_row *r)
+{
+    return strstr(r->note, "all-to-all over heads") != NULL;
+}
+
 static void exchange_heads(luo_plan *p)
 {
     for (int32_t i = 0; i < p->npipelines; i++)
@@ -293,7 +298,7 @@ luo_status luo_case_plan(luo_arena *arena, const luo_case *c, luo_plan **out, lu
                         .recompute = (luo_recompute)r->recompute, .dev = c->dev,
                         .layers = r->vpp > 1 ? NULL : c->layers};
     LUO_TRY(luo_plan_grid(arena, &g, out, err));
-    if (strstr(r->note, "all-to-all over heads")) exchange_heads(*out);
+    if (exchanges_heads(r)) exchange_heads(*out);
     return LUO_OK;
 }
 
@@ -316,14 +321,13 @@ luo_status luo_case_closed(luo_arena *scratch, const luo_case *c, luo_step_cost 
                            luo_err *err)
 {
     const luo_suite_row *r = c->row;
-    if (r->cp > 1)
-        return suite_refuse(r, LUO_EUNSUP, err, "the closed form knows no context "
-                            "parallelism.");
     const luo_cost_ctx ctx = {.cluster = c->cluster, .stack = c->stack, .dtype = c->dtype};
     const luo_step_spec spec = {
         .model = &c->model, .sequence_tokens = r->seq,
         .micro_batch_sequences = c->micro_batch_sequences, .micro_batches = c->micro_batches,
         .tp = r->tp, .pp = r->pp, .dp = r->dp, .chunks = r->vpp,
+        .context = {.c = r->cp, .inner = exchanges_heads(r) ? r->cp : 1,
+                    .zigzag = c->model.causal && !exchanges_heads(r)},
         .schedule = r->vpp > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
         .recompute = r->recompute, .zero = r->zero, .sequence_parallel = r->sp && r->tp > 1,
         .prefetch_depth = LUO_PREFETCH_DEFAULT, .layers = c->layers, .dev = c->dev};

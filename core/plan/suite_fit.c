@@ -133,7 +133,7 @@ static luo_status check(fitter *t, luo_err *err)
         const luo_case *c = f->cases[i];
         t->stratum_of[i] = -1;
         if (!c->cluster || !(c->measured_s > 0) || luo_suite_excluded(c->row)) continue;
-        if (c->row->cp > 1) continue; /* no closed form */
+        if (c->row->cp > 1) continue; /* constants are those of docs/validation.md */
         t->stratum_of[i] = stratum_for(t, c->row);
         t->strata[t->stratum_of[i]].n++;
         rows++;

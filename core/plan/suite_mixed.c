@@ -135,7 +135,7 @@ static luo_status formula_seconds(const luo_case *c, int32_t k, const int32_t *d
 {
     const luo_suite_row *r = c->row;
     const luo_cost_ctx ctx = {.cluster = c->cluster, .stack = c->stack, .dtype = c->dtype};
-    const luo_layer_shape l = {.model = &c->model, .sequence_tokens = r->seq, .tp = r->tp, .cp = 1,
+    const luo_layer_shape l = {.model = &c->model, .sequence_tokens = r->seq, .tp = r->tp,
                                .tokens = c->micro_batch_sequences * r->seq,
                                .sequence_parallel = r->sp && r->tp > 1};
     luo_layer_cost layer;

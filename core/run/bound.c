@@ -19,7 +19,7 @@ static luo_status layer_seconds(const luo_run *r, double *per_group, luo_err *er
     const luo_plan *p = luo_run_plan(r)->plan;
     const luo_cost_ctx ctx = {.cluster = c, .stack = &r->sc->stack, .dtype = p->dtype};
     const luo_layer_shape s = {.model = r->sc->model, .layer = r->sc->model->layers - 1,
-                               .tokens = luo_run_tokens(r, p), .tp = 1, .cp = 1,
+                               .tokens = luo_run_tokens(r, p), .tp = 1,
                                .sequence_tokens = luo_run_tokens(r, p)};
     for (int32_t d = 0; d < c->ndevices; d++) {
         luo_layer_cost cost;

@@ -32,7 +32,7 @@ static luo_status layer_seconds(luo_groups *g, const int32_t *dev, double *out, 
         const luo_layer_shape s = {
             .model = now->scenario->model, .layer = now->scenario->model->layers - 1,
             .tokens = now->sequence_tokens * now->base->micro_batch_sequences,
-            .sequence_tokens = now->sequence_tokens, .tp = g->tp, .cp = 1,
+            .sequence_tokens = now->sequence_tokens, .tp = g->tp,
             .sequence_parallel = now->base->sequence_parallel};
         luo_layer_cost c;
         LUO_TRY(luo_cost_layer(&ctx, &s, dev, (int)luo_groups_pattern(now)->recompute, &c, err));

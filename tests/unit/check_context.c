@@ -91,6 +91,81 @@ START_TEST(bytes)
 }
 END_TEST
 
+/* ---- order ---- */
+
+/* Has instruction i waited for w, by its lane and what it waits for? seen: per instruction. */
+static bool follows(const luo_role *r, int32_t i, int32_t w, bool *seen)
+{
+    if (i == w) return true;
+    if (i < w || seen[i]) return false;
+    seen[i] = true;
+    for (int32_t d = 0; d < r->instr[i].ndep; d++)
+        if (follows(r, r->instr[i].dep[d], w, seen)) return true;
+    for (int32_t k = i - 1; k >= w; k--)
+        if (luo_instr_lane(&r->instr[k]) == luo_instr_lane(&r->instr[i]))
+            return follows(r, k, w, seen);
+    return false;
+}
+
+/* What attention reads has come, by messages as well as from the device itself. */
+START_TEST(attention_waits)
+{
+    static const luo_stage how[] = {
+        {.context_parallel = 4}, {.context_parallel = 4, .context_kind = LUO_CONTEXT_A2A},
+        {.context_parallel = 4, .context_kind = LUO_CONTEXT_2D, .context_inner = 2}};
+    int32_t looked = 0;
+    made m = compile(64, 4, 2, 16, how[_i]);
+    const luo_role *r = &m.set->roles[luo_programs_find(m.set, 0)->role];
+    bool *seen = calloc((size_t)r->ninstr, sizeof *seen);
+    for (int32_t i = 0; i < r->ninstr; i++) {
+        const int32_t kind = r->instr[i].cost.kind;
+        if (kind != LUO_COST_ATTENTION_F && kind != LUO_COST_ATTENTION_B) continue;
+        for (int32_t w = 0; w < i; w++) {
+            const luo_instr *from = &r->instr[w];
+            bool read = false;
+            if (from->stream != LUO_STREAM_TP || from->phase != r->instr[i].phase) continue;
+            for (int32_t k = 0; k < r->instr[i].nin; k++)
+                for (int32_t o = 0; o < from->nout; o++)
+                    read |= r->instr[i].in[k] == from->out[o];
+            if (!read) continue;
+            memset(seen, 0, (size_t)r->ninstr * sizeof *seen);
+            ck_assert_msg(follows(r, i, w, seen), "instruction %d does not wait for %d", (int)i,
+                          (int)w);
+            looked++;
+        }
+    }
+    ck_assert_int_gt(looked, 0);
+    free(seen);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* Gradients of several pipelines are summed in one call over all their ranks. */
+START_TEST(one_sum)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    const luo_model model = luo_test_llama(2, 64, 128, 8, 256);
+    luo_plan *p = luo_test_plan(a, "2: [0-3]*2 || 2: [4-7]*2");
+    luo_programs *set = NULL;
+    luo_err err = {0};
+    int32_t sums = 0;
+    p->zero = _i;
+    for (int32_t i = 0; i < 2; i++)
+        ((luo_stage *)&p->pipelines[i].stages[0])->context_parallel = 4;
+    ck_assert_msg(luo_plan_compile(a, p, &model, NULL, NULL, &set, &err) == LUO_OK, "%s", err.text);
+    const luo_program *of = luo_programs_find(set, 0);
+    const luo_role *r = &set->roles[of->role];
+    for (int32_t i = 0; i < r->ninstr; i++) {
+        const luo_instr *in = &r->instr[i];
+        if (in->kind != LUO_INSTR_COLLECTIVE || in->stream != LUO_STREAM_DP) continue;
+        ck_assert_int_eq(set->groups[of->slots[in->slot].group].n, in->bytes > 0 ? 8 : 0);
+        sums++;
+    }
+    ck_assert_int_gt(sums, 0);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* ---- time ---- */
 
 /* A block takes 2 forward and 5 backward; a hop of keys and values 3, and so one of their
@@ -174,4 +249,5 @@ START_TEST(work)
 END_TEST
 
 LUO_SUITE("plan.context", LUO_T_N(bytes, LUO_ROWS(bytes_rows)), LUO_T_N(times, LUO_ROWS(time_rows)),
+          LUO_T_N(attention_waits, 3), LUO_T_N(one_sum, 2),
           LUO_T(work))

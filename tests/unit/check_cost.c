@@ -92,9 +92,18 @@ START_TEST(host)
     luo_near(luo_cost_host(&s, 0, 18), 0, 0, "nothing to do");
     luo_near(luo_cost_jitter(&s, 256), 1, 0, "up to 256 devices");
     luo_near(luo_cost_jitter(&s, 1024), 1.02, 1e-12, "jitter");
-    luo_near(luo_cost_ring_exposed(4, 3e-3, 1e-3), 6e-3, 1e-12, "ring");
-    luo_near(luo_cost_ring_exposed(4, 1e-3, 3e-3), 0, 0, "hidden ring");
-    luo_near(luo_cost_ring_exposed(1, 1e-3, 0), 0, 0, "no ring");
+    static const struct {
+        luo_ring r;
+        double seconds;
+    } rings[] = {
+        {{4, false, 2, 2, 3, 0, 0}, 11}, {{2, false, 2, 2, 3, 0, 0}, 5}, /* V-C5 */
+        {{4, true, 5, 5, 3, 0, 0}, 24}, {{2, true, 5, 5, 3, 0, 0}, 13},
+        {{1, true, 5, 5, 3, 0, 0}, 5}, {{4, false, 1, 2, 0.5, 0, 0}, 7},
+        {{4, false, 2, 2, 3, 0, 3}, 8 + 2}, /* the first hop is over when the first step begins */
+        {{2, true, 5, 5, 3, 1, 0}, 13 + 0.5}, 
+    };
+    for (size_t i = 0; i < LUO_ROWS(rings); i++)
+        luo_near(luo_cost_ring(&rings[i].r), rings[i].seconds, 1e-12, "ring");
 }
 END_TEST
 

@@ -353,10 +353,10 @@ START_TEST(layer_variants)
     luo_layer_shape l = {.model = &m, .tokens = 32768, .sequence_tokens = 32768, .tp = 2};
     luo_layer_cost whole, ring, uneven, sparse;
     ck_assert_int_eq(luo_cost_layer(&ctx, &l, dev, 0, &whole, NULL), LUO_OK);
-    l.cp = 4;
+    l.context = (luo_context){.c = 4, .inner = 1, .zigzag = true};
     luo_cost_layer(&ctx, &l, dev, 0, &ring, NULL);
     ck_assert_double_lt(ring.forward, whole.forward / 3);
-    l.cp = 1;
+    l.context.c = 1;
     l.local_heads = 24;
     l.local_kv_heads = 6;
     l.local_ffn = 3 * 14336 / 4;
