@@ -321,6 +321,7 @@ static luo_status open_files(luo_rundir *r, luo_err *err)
     luo_str_addf(&path, "%s/plans", r->dir);
     if (path.failed) return luo_err_nomem(err);
     LUO_TRY_OUT(luo_dir_make(path.at, err));
+    LUO_TRY_OUT(luo_trace_spill_to(r->trace, r->dir, 0, err));
     LUO_TRY_OUT(luo_rundir_config(r, err));
     LUO_TRY_OUT(luo_rundir_manifest(r, "running", 0, err));
     luo_str_clear(&path);

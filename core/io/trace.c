@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/quantity.h"
 #include "core/io/jsonw.h"
 #include "core/io/trace_build.h"
+#include "core/io/trace_spill.h"
 
 int64_t luo_trace_ns(double seconds)
 {
@@ -29,7 +31,11 @@ luo_trace *luo_trace_new(const luo_cluster *cluster, int64_t limit)
     t->factor = t->arena ? LUO_NEW_N(t->arena, double, nd) : NULL;
     t->memory = t->arena ? LUO_NEW_N(t->arena, int64_t, nd) : NULL;
     t->nic = t->arena ? LUO_NEW_N(t->arena, double, 2 * nl) : NULL;
-    if (!t->scratch || !t->track_end || !t->factor || !t->memory || !t->nic) {
+    t->used = t->arena ? LUO_NEW_N(t->arena, bool, 8 * nd) : NULL;
+    t->used_node = t->arena ? LUO_NEW_N(t->arena, bool, cluster->nnodes) : NULL;
+    t->spill_fd = -1;
+    if (!t->scratch || !t->track_end || !t->factor || !t->memory || !t->nic || !t->used ||
+        !t->used_node) {
         luo_trace_free(t);
         return NULL;
     }
@@ -41,6 +47,9 @@ luo_trace *luo_trace_new(const luo_cluster *cluster, int64_t limit)
 void luo_trace_free(luo_trace *t)
 {
     if (!t) return;
+    if (t->spill_fd >= 0) close(t->spill_fd);
+    free(t->spill_dir);
+    free(t->piece_end);
     luo_map_free(&t->names);
     luo_arena_free(t->arena);
     luo_arena_free(t->scratch);
@@ -48,6 +57,15 @@ void luo_trace_free(luo_trace *t)
     free(t->slow);
     free(t->at);
     free(t);
+}
+
+luo_status luo_trace_spill_to(luo_trace *t, const char *dir, int64_t hold, luo_err *err)
+{
+    enum { HOLD = 1 << 16 };
+    free(t->spill_dir);
+    t->spill_dir = strdup(dir);
+    t->hold = hold > 0 ? hold : HOLD;
+    return t->spill_dir ? LUO_OK : luo_err_nomem(err);
 }
 
 int32_t luo_trace_name(luo_trace *t, const char *text)
@@ -83,15 +101,16 @@ int32_t luo_trace_name(luo_trace *t, const char *text)
 
 bool luo_trace_add(luo_trace *t, luo_titem item)
 {
-    if (t->n == t->cap) {
+    const int64_t held = t->n - t->spilled;
+    if (held == t->cap) {
         const int64_t cap = t->cap ? 2 * t->cap : 1024;
         luo_titem *grown = realloc(t->at, (size_t)cap * sizeof *grown);
         if (!grown) return false;
         t->at = grown;
         t->cap = cap;
     }
-    item.seq = (uint32_t)t->n;
-    t->at[t->n++] = item;
+    item.seq = (uint32_t)t->n++;
+    t->at[held] = item;
     return true;
 }
 
@@ -138,6 +157,7 @@ luo_titem luo_trace_item(luo_titem_kind kind, int32_t pid, int32_t tid, int64_t 
 
 luo_status luo_trace_span(luo_trace *t, const luo_row_timeline *row, luo_err *err)
 {
+    LUO_TRY(luo_trace_spill(t, err));
     if (luo_trace_room(t, true) < 1) {
         t->dropped++;
         return LUO_OK;

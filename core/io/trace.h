@@ -17,6 +17,9 @@ typedef struct luo_trace luo_trace;
  * the run. NULL: out of memory. cluster must outlive it. */
 luo_trace *luo_trace_new(const luo_cluster *cluster, int64_t limit);
 void luo_trace_free(luo_trace *t); /* NULL is fine */
+/* From now on no more than `hold` events (0: 65,536) and one step are held in memory; the others
+ * wait in a file without a name in that folder. Errors: LUO_ENOMEM. */
+luo_status luo_trace_spill_to(luo_trace *t, const char *dir, int64_t hold, luo_err *err);
 
 /* One traced step: slices of every record, waits, flows of messages, memory and NIC counters.
  * Steps come in order of time. A step that does not fit is left out whole, and with it all later

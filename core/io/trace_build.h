@@ -37,8 +37,14 @@ struct luo_trace {
     const luo_cluster *cluster;
     luo_arena *arena, *scratch;
     int64_t limit, dropped;
-    luo_titem *at;
+    luo_titem *at; /* what is held: the last n - spilled */
     int64_t n, cap;
+    int64_t spilled, hold; /* events in the file; so many are held before they go there */
+    char *spill_dir;       /* NULL: they stay here */
+    int spill_fd;
+    int32_t npieces;
+    int64_t *piece_end; /* in the file, in events */
+    bool *used, *used_node, used_run[4]; /* tracks: eight per device; per node; of the run */
     char **name; /* JSON strings, quoted */
     int32_t nnames, cap_names;
     luo_map names;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/io/trace_spill.h"
 #include "core/io/trace_step.h"
 
 /* The kind without numbers: one name, one colour. */
@@ -184,6 +185,7 @@ luo_status luo_trace_step(luo_trace *t, int64_t step, int32_t attempt, double st
                           const luo_programs *set, const luo_step_result *result, luo_err *err)
 {
     if (t->full || result->nrecords == 0) return LUO_OK;
+    LUO_TRY(luo_trace_spill(t, err));
     const int64_t before = t->n;
     const size_t mark = luo_arena_mark(t->scratch);
     /* late in a long run two dates that are one differ by more than a nanosecond */

@@ -11,26 +11,13 @@
 #include "core/io/jsonw.h"
 #include "core/io/replace.h"
 #include "core/io/table.h"
-#include "core/io/trace_build.h"
+#include "core/io/trace_spill.h"
 
 static const char *const cats[LUO_TRACE_CATS] = {"compute", "tp",  "pp",    "dp",  "move",  "io",
                                                  "bubble",  "run", "event", "p2p", "switch"};
 
-typedef struct order {
-    int64_t ts, dur;
-    uint32_t seq;
-} order;
-
-static int by_time(const void *a, const void *b)
-{
-    const order *x = a, *y = b;
-    if (x->ts != y->ts) return x->ts < y->ts ? -1 : 1;
-    if (x->dur != y->dur) return x->dur > y->dur ? -1 : 1;
-    return x->seq < y->seq ? -1 : x->seq > y->seq;
-}
-
 typedef struct writer {
-    const luo_trace *t;
+    luo_trace *t;
     gzFile gz;
     luo_str out;
     bool first, failed;
@@ -228,11 +215,12 @@ static void name_thread(writer *w, int32_t pid, int32_t tid, const char *name)
     luo_str_free(&q);
 }
 
-/* Names the tracks that carry something. used: eight per device; node: per node; run: tids. */
-static void put_meta(writer *w, const bool *used, const bool *node, const bool run[4])
+/* Names the tracks that carry something. */
+static void put_meta(writer *w)
 {
     static const char *const tracks[] = {"", "steps", "phases", "events"};
     const luo_cluster *c = w->t->cluster;
+    const bool *used = w->t->used, *node = w->t->used_node, *run = w->t->used_run;
     char name[192];
     if (run[0]) name_process(w, LUO_TRACE_RUN, "run", 0);
     for (int32_t i = 1; i < 4; i++)
@@ -252,28 +240,6 @@ static void put_meta(writer *w, const bool *used, const bool *node, const bool r
                 snprintf(name, sizeof name, "dev %d pp %d", d, s - LUO_STREAMS + 2);
             name_thread(w, c->devices[d].node + 1, 8 * d + s + 1, name);
         }
-}
-
-static bool tracks(writer *w)
-{
-    const luo_trace *t = w->t;
-    bool *used = calloc(8 * (size_t)t->cluster->ndevices + 1, 1);
-    bool *node = calloc((size_t)t->cluster->nnodes + 1, 1);
-    bool run[4] = {false};
-    const bool ok = used && node;
-    for (int64_t i = 0; ok && i < t->n; i++) {
-        const luo_titem *x = &t->at[i];
-        if (x->pid == LUO_TRACE_RUN) {
-            run[0] = run[x->tid] = true;
-            continue;
-        }
-        node[x->pid - 1] = true;
-        if (x->tid > 0) used[x->tid - 1] = true;
-    }
-    if (ok) put_meta(w, used, node, run);
-    free(used);
-    free(node);
-    return ok;
 }
 
 static void put_head(writer *w, const luo_trace_head *h)
@@ -299,18 +265,17 @@ static void put_head(writer *w, const luo_trace_head *h)
 
 static bool put_all(writer *w, const luo_trace_head *head)
 {
-    const luo_trace *t = w->t;
-    order *o = malloc((size_t)(t->n + 1) * sizeof *o);
-    if (!o) return false;
-    for (int64_t i = 0; i < t->n; i++) o[i] = (order){t->at[i].ts, t->at[i].dur, t->at[i].seq};
-    qsort(o, (size_t)t->n, sizeof *o, by_time);
+    luo_trace_reader events;
+    const luo_titem *x;
+    const bool ok = luo_trace_reader_open(&events, w->t);
     w->first = true;
-    put_head(w, head);
-    const bool ok = tracks(w);
-    for (int64_t i = 0; i < t->n && !w->failed; i++) put(w, &t->at[o[i].seq]);
+    if (ok) put_head(w, head);
+    if (ok) put_meta(w);
+    while (ok && !w->failed && (x = luo_trace_reader_next(&events))) put(w, x);
     luo_str_add(&w->out, "\n]}\n");
     spill(w, 0);
-    free(o);
+    w->failed |= events.failed;
+    luo_trace_reader_close(&events);
     return ok;
 }
 

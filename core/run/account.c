@@ -75,28 +75,17 @@ void luo_account_changes(luo_run *r)
 
 luo_status luo_account_attempt(luo_run *r, int32_t *attempt, luo_err *err)
 {
-    const int64_t k = r->step - r->attempts_base;
-    if (k >= r->cap_attempts) {
-        const int32_t more = r->cap_attempts ? 2 * r->cap_attempts : 256;
-        int32_t *at = luo_arena_grow(r->arena, r->attempts,
-                                     (size_t)r->cap_attempts * sizeof *at,
-                                     (size_t)more * sizeof *at);
-        if (!at) return luo_err_nomem(err);
-        r->attempts = at;
-        r->cap_attempts = more;
-    }
-    if (k >= r->nattempts) {
-        r->attempts[k] = r->step < r->done_before ? 1 : 0;
-        r->nattempts = (int32_t)k + 1;
-    }
-    *attempt = r->attempts[k]++;
-    return LUO_OK;
+    const int32_t known = r->step < r->done_before ? 1 : 0;
+    return luo_tries_add(r->arena, &r->tries, r->step, known, attempt) ? LUO_OK
+                                                                       : luo_err_nomem(err);
 }
 
-/* The time of every step that stays, for the quantiles: 8 bytes a step. */
+/* The time of every step that stays, for the quantiles: counted, or 8 bytes a step. */
 static luo_status keep_seconds(luo_run *r, double seconds, luo_err *err)
 {
     luo_account *a = &r->account;
+    luo_tally *t = r->ckpt.writing ? &a->fresh_s : &a->open_s;
+    if (!r->real) return luo_tally_add(t, seconds) ? LUO_OK : luo_err_nomem(err);
     const int64_t k = r->step - r->first_step;
     if (k >= a->cap_steps) {
         const int64_t more = a->cap_steps ? 2 * a->cap_steps : 1024;
@@ -239,29 +228,39 @@ static void unsafe(luo_account *a, int64_t gone)
 void luo_account_rollback(luo_run *r, int64_t step)
 {
     luo_account *a = &r->account;
-    if (step < r->attempts_base) { /* even the checkpoint is gone */
-        unsafe(a, r->attempts_base - step);
-        if (r->attempts_base + r->nattempts > r->done_before)
-            r->done_before = r->attempts_base + r->nattempts;
-        r->attempts_base = step;
-        r->nattempts = 0;
+    if (step < r->tries.from) { /* even the checkpoint is gone */
+        unsafe(a, r->tries.from - step);
+        if (r->tries.to > r->done_before) r->done_before = r->tries.to;
+        luo_tries_clear(&r->tries, step);
+        luo_tally_free(&a->safe_s); /* without data: all, as there is one checkpoint at a time */
     }
+    luo_tally_free(&a->open_s);
+    luo_tally_free(&a->fresh_s);
     a->span[LUO_SPAN_STEP] += a->open.seconds + a->fresh.seconds;
     a->redone += a->open.steps + a->fresh.steps;
     a->open = a->fresh = (luo_share){0};
     r->step = step;
 }
 
-/* What lies before the checkpoint that has just become valid stays; its attempts are forgotten. */
-void luo_account_safe(luo_run *r)
+/* What lies before the checkpoint that has just become valid stays; its tries are forgotten. */
+luo_status luo_account_safe(luo_run *r, luo_err *err)
 {
     luo_account *a = &r->account;
+    const int64_t step = r->ckpt.valid_step;
     add_share(&a->safe, &a->open);
     a->open = a->fresh;
     a->fresh = (luo_share){0};
-    const int64_t gone = r->ckpt.valid_step - r->attempts_base;
-    if (gone <= 0 || gone > r->nattempts) return;
-    r->nattempts -= (int32_t)gone;
-    memmove(r->attempts, r->attempts + gone, (size_t)r->nattempts * sizeof *r->attempts);
-    r->attempts_base += gone;
+    if (!luo_tally_take(&a->safe_s, &a->open_s)) return luo_err_nomem(err);
+    const luo_tally empty = a->open_s;
+    a->open_s = a->fresh_s;
+    a->fresh_s = empty;
+    if (step > r->tries.from && step <= r->tries.to) luo_tries_forget(&r->tries, step);
+    return LUO_OK;
+}
+
+void luo_account_free(luo_run *r)
+{
+    luo_tally_free(&r->account.safe_s);
+    luo_tally_free(&r->account.open_s);
+    luo_tally_free(&r->account.fresh_s);
 }

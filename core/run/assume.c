@@ -137,6 +137,14 @@ static void real_run(list *l, const luo_run *r)
     say(l, "step_s begins when the last step ended: the way to the ranks is part of it, as bubble");
 }
 
+static void quantiles(list *l, const luo_run *r)
+{
+    const double off = luo_tally_off(&r->account.safe_s);
+    if (off > 0)
+        say(l, "quantiles of step_s: more than %d different values came, so they are counted in "
+            "classes; a quantile is off by at most %.2g of itself", LUO_TALLY_MOST, off);
+}
+
 static void profiles(list *l, const luo_run *r)
 {
     const luo_cluster *c = r->sc->cluster;
@@ -161,6 +169,7 @@ luo_status luo_report_assumptions(luo_run *r, const char *const **out, int32_t *
     policy(&l, r);
     checkpoints(&l, r);
     real_run(&l, r);
+    quantiles(&l, r);
     profiles(&l, r);
     say(&l, "mfu_ratio: model FLOP without recompute, causal attention counted in full, over the "
         "peaks of the devices in use during the steps that stay");

@@ -85,12 +85,12 @@ luo_status luo_ckpt_init(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-static void become_valid(luo_run *r, int64_t step, int32_t plan)
+static luo_status become_valid(luo_run *r, int64_t step, int32_t plan, luo_err *err)
 {
     r->ckpt.valid_step = step;
     r->ckpt.valid_plan = plan;
     r->ckpt.writing = false;
-    luo_account_safe(r);
+    return luo_account_safe(r, err);
 }
 
 static void set_next(luo_run *r)
@@ -108,8 +108,9 @@ luo_status luo_ckpt_write(luo_run *r, luo_err *err)
     if (r->real) LUO_TRY(luo_real_save(r, &saved, err));
     LUO_TRY(luo_run_span_until(r, LUO_SPAN_CHECKPOINT, end_s, u->state_bytes, err));
     if (!saved) return LUO_OK; /* the next attempt tells who died */
-    if (r->ckpt.writing) become_valid(r, r->ckpt.valid_step, r->ckpt.valid_plan); /* overtaken */
-    become_valid(r, r->step, r->plan);
+    if (r->ckpt.writing) /* overtaken */
+        LUO_TRY(become_valid(r, r->ckpt.valid_step, r->ckpt.valid_plan, err));
+    LUO_TRY(become_valid(r, r->step, r->plan, err));
     set_next(r);
     return LUO_OK;
 }
@@ -133,7 +134,8 @@ luo_status luo_ckpt_boundary(luo_run *r, luo_err *err)
 {
     luo_ckpt *k = &r->ckpt;
     if (!k->on) return LUO_OK;
-    if (k->writing && k->done_s <= r->t_s) become_valid(r, k->writing_step, k->writing_plan);
+    if (k->writing && k->done_s <= r->t_s)
+        LUO_TRY(become_valid(r, k->writing_step, k->writing_plan, err));
     if (k->writing || r->step == k->valid_step) return LUO_OK;
     const bool due = (k->every_steps > 0 && r->step >= k->next_step) || r->t_s >= k->next_s;
     return due ? start_write(r, err) : LUO_OK;

@@ -385,6 +385,7 @@ static luo_status begin(luo_run *r, const luo_scenario *scenario, int32_t policy
 static void end(luo_run *r)
 {
     luo_run_free_plans(r);
+    luo_account_free(r);
     luo_arena_free(r->scratch);
     luo_arena_free(r->arena);
 }

@@ -121,7 +121,8 @@ static luo_status begin_at(luo_run *r, int64_t step, luo_err *err)
                            "the checkpoint holds %" PRId64 " steps and the run is "
                            "to have %" PRId64 "; a longer run is needed to go on with it.",
                            step, r->sc->steps);
-    r->first_step = r->step = r->attempts_base = step;
+    r->first_step = r->step = step;
+    luo_tries_clear(&r->tries, step);
     r->ckpt.valid_step = step;
     r->ckpt.next_step = step + r->ckpt.every_steps;
     LUO_TRY(luo_events_skip(r->events, step, err));

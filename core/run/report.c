@@ -64,32 +64,21 @@ static luo_status traffic_rows(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-static int ascending(const void *a, const void *b)
+static luo_status step_figures(luo_run *r, luo_run_summary *s, luo_err *err)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Linear interpolation at (n-1)p (conventions.md 10). */
-static double quantile(const double *at, int64_t n, double p)
-{
-    const double x = (double)(n - 1) * p;
-    const int64_t i = (int64_t)x;
-    return i + 1 < n ? at[i] + (x - (double)i) * (at[i + 1] - at[i]) : at[n - 1];
-}
-
-static void step_figures(luo_run *r, luo_run_summary *s)
-{
+    luo_account *a = &r->account;
+    luo_tally *t = &a->safe_s;
     const int64_t n = r->step - r->first_step;
-    double *at = r->account.step_s, sum = 0;
-    if (n == 0) return;
-    for (int64_t i = 0; i < n; i++) sum += at[i];
-    qsort(at, (size_t)n, sizeof *at, ascending);
-    s->step_mean_s = sum / (double)n;
-    s->step_p50_s = quantile(at, n, 0.5);
-    s->step_p90_s = quantile(at, n, 0.9);
-    s->step_p99_s = quantile(at, n, 0.99);
-    s->step_max_s = at[n - 1];
+    bool good = luo_tally_take(t, &a->open_s) && luo_tally_take(t, &a->fresh_s);
+    for (int64_t i = 0; r->real && good && i < n; i++) good = luo_tally_add(t, a->step_s[i]);
+    if (!good) return luo_err_nomem(err);
+    if (t->count == 0) return LUO_OK;
+    s->step_mean_s = t->sum / (double)t->count;
+    s->step_p50_s = luo_tally_quantile(t, 0.5);
+    s->step_p90_s = luo_tally_quantile(t, 0.9);
+    s->step_p99_s = luo_tally_quantile(t, 0.99);
+    s->step_max_s = t->largest;
+    return LUO_OK;
 }
 
 static void add_kept(luo_run_summary *s, const luo_share *x, double *flops, double *peak)
@@ -201,7 +190,7 @@ luo_status luo_report_end(luo_run *r, luo_err *err)
     LUO_TRY(traffic_rows(r, err));
     if (!r->sink->summary) return LUO_OK;
     time_figures(r, &s);
-    step_figures(r, &s);
+    LUO_TRY(step_figures(r, &s, err));
     detection(r, &s);
     LUO_TRY(plan_uses(r, &s, err));
     LUO_TRY(luo_report_assumptions(r, &s.assumptions, &s.nassumptions, err));

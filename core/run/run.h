@@ -11,12 +11,14 @@
 #define LUO_CORE_RUN_RUN_H
 #include "core/base/hash.h"
 #include "core/base/rng.h"
+#include "core/base/tally.h"
 #include "core/plan/compile.h"
 #include "core/plan/planners.h"
 #include "core/run/detect.h"
 #include "core/run/driver.h"
 #include "core/run/events.h"
 #include "core/run/policy.h"
+#include "core/run/tries.h"
 
 /* ---- plans.c ---- */
 
@@ -57,7 +59,9 @@ typedef struct luo_account {
                                     written */
     double span[LUO_SPAN_KINDS]; /* blocking time; LUO_SPAN_STEP: lost and redone */
     int64_t tokens, redone;
-    double *step_s; /* of steps that stay, by step */
+    luo_tally safe_s, open_s, fresh_s; /* times of those steps */
+    double *step_s; /* backends with data: of steps that stay, by step, as they may lose the last
+                       checkpoint as well */
     int64_t cap_steps;
     luo_parts *parts; /* per device, all attempts that ended well */
     double *used_s, *up_s, *up_since;
@@ -136,10 +140,8 @@ typedef struct luo_run {
     double t_s;
     int64_t step;
     int64_t first_step;    /* that the run began with; > 0: resumed */
-    int64_t attempts_base; /* attempts[k]: of step attempts_base + k */
+    luo_tries tries;       /* of steps since the newest valid checkpoint */
     int64_t done_before;   /* steps below were tried in a time whose attempts are forgotten */
-    int32_t nattempts, cap_attempts;
-    int32_t *attempts;
     /* plans */
     luo_used_plan **plans;
     int32_t nplans, cap_plans, plan; /* plan: the running one */
@@ -232,6 +234,7 @@ void luo_run_free_plans(luo_run *r);
 
 /* account.c */
 luo_status luo_account_init(luo_run *r, luo_err *err);
+void luo_account_free(luo_run *r);
 /* Parts of a step as means over the devices of the plan; they sum to `seconds`. */
 void luo_account_mean(const luo_run *r, const luo_step_result *result, double seconds,
                       luo_parts *out);
@@ -239,7 +242,8 @@ luo_status luo_account_step(luo_run *r, const luo_step_result *result, double st
                             double end_s, luo_err *err);
 /* The share after the valid checkpoint is lost: back to `step`. */
 void luo_account_rollback(luo_run *r, int64_t step);
-void luo_account_safe(luo_run *r); /* a checkpoint at ckpt.valid_step has become valid */
+/* A checkpoint at ckpt.valid_step has become valid. */
+luo_status luo_account_safe(luo_run *r, luo_err *err);
 luo_status luo_account_attempt(luo_run *r, int32_t *attempt, luo_err *err);
 void luo_account_changes(luo_run *r); /* up times, from the last changes of the engine */
 double luo_parts_sum(const luo_parts *p);

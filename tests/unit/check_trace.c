@@ -269,6 +269,35 @@ START_TEST(steps_in_a_row)
 }
 END_TEST
 
+/* The twin holds all events; the other puts them into a file every `hold` of them. */
+START_TEST(what_waits_in_a_file_comes_back_in_order)
+{
+    static const int64_t holds[] = {1, 3, 40};
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "spill");
+    luo_err err = {0};
+    char *text[2];
+    ck_assert_int_eq(luo_dir_make(dir, &err), LUO_OK);
+    for (int spills = 0; spills < 2; spills++) {
+        luo_trace *t = luo_trace_new(&f->cluster, 0);
+        if (spills) ck_assert_int_eq(luo_trace_spill_to(t, dir, holds[_i], &err), LUO_OK);
+        ck_assert_int_eq(add_run(t, f, &err), LUO_OK);
+        for (int k = 0; k < 3000; k++) { /* more than a block, and many of one date */
+            const double at_s = 2 + (k % 7) * 0.1;
+            const luo_row_timeline row = {.start_s = at_s, .end_s = at_s, .kind = LUO_SPAN_PLAN,
+                                          .step = k, .event = ""};
+            ck_assert_int_eq(luo_trace_span(t, &row, &err), LUO_OK);
+        }
+        text[spills] = luo_arena_strdup(f->arena, unpack(written(f, t, dir)));
+        luo_trace_free(t);
+    }
+    ck_assert(strlen(text[0]) > 300000);
+    ck_assert(strcmp(text[0], text[1]) == 0);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 START_TEST(limits)
 {
     fixture *f = fix_new();
@@ -404,4 +433,5 @@ START_TEST(cut)
 END_TEST
 
 LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T_N(steps_in_a_row, 2),
-          LUO_T(posted_and_failed), LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut))
+          LUO_T(posted_and_failed), LUO_T_N(what_waits_in_a_file_comes_back_in_order, 3),
+          LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut))

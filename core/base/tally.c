@@ -1,0 +1,144 @@
+#include "core/base/tally.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct luo_tally_value entry;
+
+enum { MANTISSA = 52 };
+
+static uint64_t bits_of(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static double value_of(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The middle of the values that are alike without their lowest bits. */
+static uint64_t cut_bits(uint64_t bits, int32_t cut)
+{
+    if (cut == 0) return bits;
+    return (bits >> cut << cut) | (UINT64_C(1) << (cut - 1));
+}
+
+static int by_bits(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    return (x->bits > y->bits) - (x->bits < y->bits);
+}
+
+static int32_t unite(entry *at, int32_t n)
+{
+    int32_t out = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (out > 0 && at[out - 1].bits == at[i].bits) at[out - 1].times += at[i].times;
+        else at[out++] = at[i];
+    }
+    return out;
+}
+
+static void settle(luo_tally *t)
+{
+    if (t->sorted == t->n) return;
+    qsort(t->at, (size_t)t->n, sizeof *t->at, by_bits);
+    t->n = unite(t->at, t->n);
+    if (t->n > LUO_TALLY_MOST)
+        while (t->n > LUO_TALLY_MOST / 4 * 3 && t->cut < MANTISSA - 1) {
+            t->cut++;
+            for (int32_t i = 0; i < t->n; i++) t->at[i].bits = cut_bits(t->at[i].bits, t->cut);
+            t->n = unite(t->at, t->n); /* cutting keeps the order */
+        }
+    t->sorted = t->n;
+}
+
+static bool make_room(luo_tally *t)
+{
+    if (t->n - t->sorted >= LUO_TALLY_NEW) settle(t);
+    if (t->n < t->room) return true;
+    const int32_t room = t->room ? t->n + LUO_TALLY_NEW + t->n / 2 : 64;
+    entry *at = realloc(t->at, (size_t)room * sizeof *at);
+    if (!at) return false;
+    t->at = at;
+    t->room = room;
+    return true;
+}
+
+static bool add_times(luo_tally *t, uint64_t bits, int64_t times)
+{
+    bits = cut_bits(bits, t->cut);
+    if (t->n > t->sorted && t->at[t->n - 1].bits == bits) {
+        t->at[t->n - 1].times += times;
+        return true;
+    }
+    if (!make_room(t)) return false;
+    t->at[t->n++] = (entry){cut_bits(bits, t->cut), times};
+    return true;
+}
+
+bool luo_tally_add(luo_tally *t, double value)
+{
+    assert(value >= 0);
+    if (!add_times(t, bits_of(value), 1)) return false;
+    t->count++;
+    t->sum += value;
+    t->largest = fmax(t->largest, value);
+    return true;
+}
+
+bool luo_tally_take(luo_tally *t, luo_tally *from)
+{
+    if (t->cut < from->cut) { /* as coarse as the coarser one */
+        t->cut = from->cut;
+        for (int32_t i = 0; i < t->n; i++) t->at[i].bits = cut_bits(t->at[i].bits, t->cut);
+        t->sorted = 0;
+    }
+    for (int32_t i = 0; i < from->n; i++)
+        if (!add_times(t, from->at[i].bits, from->at[i].times)) return false;
+    t->count += from->count;
+    t->sum += from->sum;
+    t->largest = fmax(t->largest, from->largest);
+    from->n = from->sorted = from->cut = 0;
+    from->count = 0;
+    from->sum = from->largest = 0;
+    return true;
+}
+
+static double at_rank(const luo_tally *t, int64_t rank)
+{
+    for (int32_t i = 0; i < t->n; i++) {
+        rank -= t->at[i].times;
+        if (rank < 0) return fmin(value_of(t->at[i].bits), t->largest);
+    }
+    return t->largest;
+}
+
+double luo_tally_quantile(luo_tally *t, double p)
+{
+    if (t->count == 0) return 0;
+    settle(t);
+    const double x = (double)(t->count - 1) * p;
+    const int64_t i = (int64_t)x;
+    if (i + 1 >= t->count) return t->largest;
+    const double lo = at_rank(t, i), hi = at_rank(t, i + 1);
+    return lo + (x - (double)i) * (hi - lo);
+}
+
+double luo_tally_off(const luo_tally *t)
+{
+    return t->cut ? ldexp(1, t->cut - 1 - MANTISSA) : 0;
+}
+
+void luo_tally_free(luo_tally *t)
+{
+    free(t->at);
+    *t = (luo_tally){0};
+}
