@@ -64,6 +64,7 @@ static luo_status read_plan(luo_cli *cli, const char *path, const luo_model *mod
     luo_status st = luo_plan_check_work(p, &cli->work, &err);
     if (st == LUO_OK) st = luo_plan_check(cli->arena, p, model, cluster, &found, &n);
     if (n > 0) luo_report_plan(&text, found, n, &cli->diags);
+    if (st == LUO_OK && model && cluster) luo_plan_settle_context(p, model, cluster);
     if (st == LUO_OK && model) st = luo_plan_check_annotations(p, model, &err);
     if (err.text[0]) luo_report_err(&text, &err, &cli->diags);
     if (src) *src = text;

@@ -9,6 +9,7 @@
 #include "core/io/builtin.h"
 #include "core/io/names.h"
 #include "core/io/scenario_reader.h"
+#include "core/plan/planners.h"
 
 const char *luo_scenario_text(luo_scenario_reader *r, const char *from)
 {
@@ -102,6 +103,8 @@ static luo_status read_plan(luo_scenario_reader *r, const luo_source *src)
     LUO_TRY(luo_read_plan_text(r->doc.arena, src, &r->plan, r->doc.diags));
     const luo_status st = luo_plan_check(r->doc.arena, r->plan, r->model, r->cluster, &f, &n);
     luo_report_plan(src, f, n, r->doc.diags);
+    if (st == LUO_OK && r->model && r->cluster)
+        luo_plan_settle_context(r->plan, r->model, r->cluster);
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* core/plan/planners.h: pure functions that make plans, and the exact routines they share. */
 #ifndef LUO_CORE_PLAN_PLANNERS_H
 #define LUO_CORE_PLAN_PLANNERS_H
+#include "core/cost/cost.h"
 #include "core/graph/program.h"
 #include "core/plan/plan.h"
 
@@ -64,6 +65,18 @@ luo_status luo_plan_uniform_fitting(luo_arena *arena, const luo_model *model,
                                     const luo_cluster *cluster, const luo_uniform_opts *opts,
                                     luo_uniform_result **out, int32_t *n, luo_programs **set,
                                     luo_err *err);
+
+/* Completes `context_kind: auto`: of ring, exchange of heads and, where ranks lie on several nodes,
+ * both (parts are the ranks of a node), what exposes the least; ties in this order. The cost model
+ * is that of the cluster's profiles and the default stack, so that (plan, model, cluster) alone
+ * decide; shares are taken as equal; where costs are not known it is a ring. Done once, where a
+ * plan is read: what is compiled, hashed, written and sent to ranks is the completed plan.
+ * Pre: luo_plan_check found nothing. See: tests/diff/diff_sim_closed.c. */
+void luo_plan_settle_context(luo_plan *p, const luo_model *m, const luo_cluster *c);
+/* Seconds of communication that a layer of the slowest stage of the pipeline shows, forward and
+ * backward, with parts of `inner` ranks. Errors: those of luo_cost_layer. */
+luo_status luo_context_exposed(const luo_cost_ctx *ctx, const luo_model *m, const luo_plan *p,
+                               int32_t pipeline, int32_t inner, double *seconds, luo_err *err);
 
 /* Memory of every device of a compiled plan, in the set's order: out[set->n]. */
 luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memory *out,
