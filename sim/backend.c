@@ -388,7 +388,7 @@ static luo_status sim_backend_sleep_until(luo_backend_state *b, double at_s)
 const luo_backend luo_sim_backend = {
     .name = "sim",
     .abi = LUO_BACKEND_ABI,
-    .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS,
+    .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS | LUO_CAP_WHAT_IF,
     .describe = sim_describe,
     .open = sim_open,
     .close = sim_close,

@@ -70,7 +70,7 @@ static struct fake {
     int32_t ndeaths;
     fake_death deaths[8];
     luo_run_summary summary;
-    double up_s[64], used_s[64], mean_slowdown[64];
+    double up_s[64], used_s[64], mean_slowdown[64], caused_slowdown[64];
     int32_t nnever, nassumptions, nwarnings;
     const char *assumptions[64];
 } fake;
@@ -446,6 +446,7 @@ static inline luo_status keep_device(void *ctx, const luo_row_device *row, luo_e
     fake.up_s[row->device] = row->up_s;
     fake.used_s[row->device] = row->used_s;
     fake.mean_slowdown[row->device] = row->mean_slowdown;
+    fake.caused_slowdown[row->device] = row->caused_slowdown;
     return LUO_OK;
 }
 

@@ -14,6 +14,8 @@
     X(LUO_WORK_MICRO_BATCHES, "micro-batches", 100000, 1 << 30, "of a step, all pipelines")       \
     X(LUO_WORK_SEQUENCES, "sequences", 1000000, 1 << 30, "of a step")                             \
     X(LUO_WORK_OPERATIONS, "operations", 10000000, INT64_C(1) << 40, "recorded of a traced step") \
+    X(LUO_WORK_WHAT_IFS, "what-if-ops", 5000000, INT64_C(1) << 40,                                \
+      "of steps simulated for the column caused_slowdown")                                        \
     X(LUO_WORK_EVENTS, "events", 50000, 1 << 30, "of a scenario and its traces")                  \
     X(LUO_WORK_CHANGES, "changes", 1000000, INT64_C(1) << 40,                                     \
       "that events and processes make in a run")

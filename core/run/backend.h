@@ -11,7 +11,13 @@
 #include "core/run/world.h"
 
 enum { LUO_BACKEND_ABI = 1 };
-enum { LUO_CAP_VIRTUAL_TIME = 1, LUO_CAP_DATA = 2, LUO_CAP_LINK_EVENTS = 4 };
+/* WHAT_IF: a second state can be opened beside that of a run, and steps of other worlds be made. */
+enum {
+    LUO_CAP_VIRTUAL_TIME = 1,
+    LUO_CAP_DATA = 2,
+    LUO_CAP_LINK_EVENTS = 4,
+    LUO_CAP_WHAT_IF = 8
+};
 
 typedef enum luo_comm_mode { LUO_COMM_MODEL, LUO_COMM_FLOW, LUO_COMM_MESSAGE } luo_comm_mode;
 

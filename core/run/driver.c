@@ -183,21 +183,26 @@ static luo_status check_options(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status open_backend(luo_run *r, luo_err *err)
+luo_backend_config luo_run_config(const luo_run *r)
 {
     const luo_scenario *sc = r->sc;
-    const luo_backend_config config = {.cluster = sc->cluster,
-                                       .stack = &sc->stack,
-                                       .model = sc->model,
-                                       .dtype = luo_run_plan(r)->plan->dtype,
-                                       .options = r->opts->options,
-                                       .comm = r->opts->comm,
-                                       .fold = r->opts->fold,
-                                       .one_comm_stream = r->opts->one_comm_stream,
-                                       .compute_sigma = r->policy->bound ? 0 : sc->compute_sigma,
-                                       .comm_sigma = r->policy->bound ? 0 : sc->comm_sigma,
-                                       .seed = sc->seed,
-                                       .interrupted = r->opts->interrupted};
+    return (luo_backend_config){.cluster = sc->cluster,
+                                .stack = &sc->stack,
+                                .model = sc->model,
+                                .dtype = luo_run_plan(r)->plan->dtype,
+                                .options = r->opts->options,
+                                .comm = r->opts->comm,
+                                .fold = r->opts->fold,
+                                .one_comm_stream = r->opts->one_comm_stream,
+                                .compute_sigma = r->policy->bound ? 0 : sc->compute_sigma,
+                                .comm_sigma = r->policy->bound ? 0 : sc->comm_sigma,
+                                .seed = sc->seed,
+                                .interrupted = r->opts->interrupted};
+}
+
+static luo_status open_backend(luo_run *r, luo_err *err)
+{
+    const luo_backend_config config = luo_run_config(r);
     LUO_TRY(r->backend->open(&config, &r->b, err));
     r->t0 = r->backend->now ? r->backend->now(r->b) : 0;
     return r->real ? luo_real_begin(r, err) : LUO_OK;

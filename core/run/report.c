@@ -36,11 +36,15 @@ static luo_status never_rows(luo_run *r, luo_run_summary *s, luo_err *err)
 static luo_status device_rows(luo_run *r, luo_err *err)
 {
     const luo_account *a = &r->account;
-    for (int32_t d = 0; r->sink->device && d < r->sc->cluster->ndevices; d++) {
+    double *caused = r->sink->device ? LUO_NEW_N(r->arena, double, r->sc->cluster->ndevices) : NULL;
+    if (!r->sink->device) return LUO_OK;
+    if (!caused) return luo_err_nomem(err);
+    LUO_TRY(luo_run_caused(r, caused, err));
+    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) {
         luo_row_device row = {.device = d,
                               .parts = a->parts[d],
                               .used_s = a->used_s[d],
-                              .caused_slowdown = -1,
+                              .caused_slowdown = caused[d],
                               .mean_slowdown = 1,
                               .up_s = a->up_s[d] +
                                       (isnan(a->up_since[d]) ? 0 : r->t_s - a->up_since[d])};

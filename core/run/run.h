@@ -5,7 +5,8 @@
  * plan), ask.c (asking the policy), hope.c (waiting), answer.c (failures, decisions, how they are
  * carried out), move.c (state between devices), plans.c (compiled plans), account.c (where the time
  * went), checkpoint.c, real.c and pace.c (backends that hold data), bound.c (policy `oracle`),
- * score.c (what the detector saw), report.c and assume.c (rows of the end).
+ * score.c (what the detector saw), caused.c (what slow devices did), report.c and assume.c (rows of
+ * the end).
  * Times are run time; the backend's clock is run time + t0. */
 #ifndef LUO_CORE_RUN_RUN_H
 #define LUO_CORE_RUN_RUN_H
@@ -354,6 +355,13 @@ luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err);
 
 /* Told to stop: who works long within a step returns LUO_ECANCELED then. */
 bool luo_run_interrupted(const luo_run *r);
+luo_backend_config luo_run_config(const luo_run *r); /* what its backend is opened with */
+
+/* ---- caused.c ---- */
+
+/* caused[d], per device of the cluster: >= 1; -1: not computed (no simulator, `oracle`, not used by
+ * the first plan, too much work). Pre: the run has ended. Errors: those of a step; LUO_ENOMEM. */
+luo_status luo_run_caused(luo_run *r, double *caused, luo_err *err);
 
 /* ahead.c */
 /* Changes from now on into the request, dated in the backend's clock, and a way to those after. */

@@ -136,6 +136,32 @@ START_TEST(straggler)
 }
 END_TEST
 
+/* The slow twin: a run in which the device was slow from the start, beside one without. */
+START_TEST(what_a_slow_device_causes)
+{
+    const double step = step_seconds();
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 0, 0);
+    events[1] = fixture_event("less", LUO_EVENT_STRAGGLER, "device:6", 0, 0);
+    events[0].slowdown = 2.5;
+    events[1].slowdown = 1.2;
+    prepare("static", 6, 2);
+    run_ok();
+    const double both[2] = {fake.caused_slowdown[1], fake.caused_slowdown[6]};
+    ck_assert_double_eq(fake.caused_slowdown[0], 1);
+    ck_assert_double_gt(both[1], 1);
+    for (int i = 0; i < 2; i++) {
+        if (i) events[0] = events[1];
+        prepare("static", 6, 1);
+        run_ok();
+        const double alone = fake.steps[5].end_s - fake.steps[5].start_s;
+        ck_assert_double_eq_tol(both[i], alone / step, 1e-6);
+    }
+    prepare("oracle", 3, 1);
+    run_ok();
+    ck_assert_double_eq(fake.caused_slowdown[6], -1);
+}
+END_TEST
+
 /* Packed and uneven lengths, and other lengths from step 10 on: predictions know them, so nobody is
  * taken for slow, and who is slow is as slow as he is (Malleus 3.2). */
 START_TEST(lengths_are_no_news)
@@ -222,6 +248,6 @@ START_TEST(static_is_lost)
     ck_assert_double_eq_tol(fake.summary.redone_s, 0.5 * step, 1e-6 * step);
 }
 END_TEST
-LUO_SUITE("backend.run_sim", LUO_T(quiet_steps), LUO_T(straggler),
+LUO_SUITE("backend.run_sim", LUO_T(quiet_steps), LUO_T(straggler), LUO_T(what_a_slow_device_causes),
           LUO_T_N(lengths_are_no_news, 4), LUO_T(failure_twice_the_same),
           LUO_T(static_is_lost))
