@@ -1,5 +1,6 @@
 /* ops.csv: every instruction of a traced step, by device, stream, issue order. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/io/rundir_build.h"
 
@@ -55,21 +56,71 @@ typedef struct op_ctx {
     int32_t attempt;
     double start_s;
     luo_str peer;
+    const luo_program *program; /* of the device of the last row */
 } op_ctx;
 
-static luo_status put_row(op_ctx *c, const op_row *row, luo_err *err)
+/* ---- cells that every row of an instruction has ---- */
+
+enum { TEXTS = 1 << 20, TEXT_BYTES = 1 << 24, HEAD_CELLS = 8, TAIL_CELLS = 4 };
+
+void luo_op_texts_free(luo_op_texts *x)
 {
-    luo_table *t = &c->r->table[LUO_TABLE_OPS];
-    const luo_op_record *rec = &c->result->records[row->record];
-    const luo_program *p = luo_programs_find(c->set, rec->device);
+    free(x->first);
+    free(x->of);
+    luo_str_free(&x->text);
+    *x = (luo_op_texts){0};
+}
+
+/* Steps of one program set follow each other. A set that is too large has none. */
+static void open_texts(luo_op_texts *x, const luo_programs *set)
+{
+    int64_t n = 0;
+    if (x->n == set->n && x->hash == set->hash) return;
+    luo_op_texts_free(x);
+    x->first = calloc((size_t)set->n + 1, sizeof *x->first);
+    for (int32_t i = 0; x->first && i < set->n; i++) {
+        x->first[i] = n;
+        n += set->roles[set->at[i].role].ninstr;
+    }
+    if (x->first && n <= TEXTS) x->of = calloc((size_t)n + 1, sizeof *x->of);
+    if (!x->of) return;
+    x->hash = set->hash;
+    x->n = set->n;
+}
+
+/* NULL: not kept. */
+static luo_op_text *text_of(op_ctx *c, const luo_program *p, const luo_instr *in)
+{
+    luo_op_texts *x = &c->r->op_texts;
+    return x->of ? &x->of[x->first[p - c->set->at] + in->id] : NULL;
+}
+
+static void keep_text(op_ctx *c, luo_op_text *o, size_t head, size_t head_end, size_t tail)
+{
+    luo_str *all = &c->r->op_texts.text;
+    const luo_str *row = &c->r->table[LUO_TABLE_OPS].buf;
+    if (!o || row->failed || all->len + row->len - head > TEXT_BYTES) return;
+    const luo_op_text made = {(uint32_t)all->len, (uint32_t)(head_end - head),
+                              (uint32_t)(row->len - tail)};
+    luo_str_addn(all, row->at + head, made.head);
+    luo_str_addn(all, row->at + tail, made.tail);
+    if (!all->failed) *o = made;
+}
+
+static void put_cells(op_ctx *c, luo_table *t, const luo_program *p, const luo_op_record *rec)
+{
     const luo_role *role = &c->set->roles[p->role];
     const luo_instr *in = &role->instr[rec->instr];
     const luo_run_task *task = &p->tasks[rec->task];
-    const size_t mark = luo_arena_mark(c->r->scratch);
-    luo_table_int(t, row->seq);
-    luo_table_int(t, c->step);
-    luo_table_int(t, c->attempt);
-    luo_table_int(t, rec->device);
+    luo_op_text *o = text_of(c, p, in);
+    if (o && o->head) {
+        const char *at = c->r->op_texts.text.at + o->at;
+        luo_table_again(t, at, o->head, HEAD_CELLS);
+        luo_table_int_opt(t, task->micro_batch);
+        luo_table_again(t, at + o->head, o->tail, TAIL_CELLS);
+        return;
+    }
+    const size_t head = t->buf.len + 1; /* behind the comma */
     luo_table_text(t, luo_stream_name((luo_stream)in->stream));
     luo_table_text(t, luo_phase_name((luo_phase)in->phase));
     luo_table_int(t, in->id);
@@ -78,11 +129,28 @@ static luo_status put_row(op_ctx *c, const op_row *row, luo_err *err)
     luo_table_int_opt(t, p->pipeline);
     luo_table_int_opt(t, p->stage);
     luo_table_int(t, role->seg[task->seg].chunk);
+    const size_t head_end = t->buf.len;
     luo_table_int_opt(t, task->micro_batch);
+    const size_t tail = t->buf.len + 1;
     luo_table_int_opt(t, in->layer);
     put_peer(t, &c->peer, c->r->scratch, c->set, p, in);
     luo_table_int(t, in->bytes);
     luo_table_int(t, in->flops);
+    keep_text(c, o, head, head_end, tail);
+}
+
+static luo_status put_row(op_ctx *c, const op_row *row, luo_err *err)
+{
+    luo_table *t = &c->r->table[LUO_TABLE_OPS];
+    const luo_op_record *rec = &c->result->records[row->record];
+    const size_t mark = luo_arena_mark(c->r->scratch);
+    if (!c->program || c->program->device != rec->device)
+        c->program = luo_programs_find(c->set, rec->device);
+    luo_table_int(t, row->seq);
+    luo_table_int(t, c->step);
+    luo_table_int(t, c->attempt);
+    luo_table_int(t, rec->device);
+    put_cells(c, t, c->program, rec);
     luo_table_num(t, c->start_s + rec->start_s);
     luo_table_num(t, c->start_s + rec->end_s);
     luo_table_text(t, luo_status_name(rec->status));
@@ -162,6 +230,7 @@ luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start
     if (!note_step(traced, step)) return luo_err_nomem(err);
     op_ctx c = {
         .r = r, .set = set, .result = result, .step = step, .attempt = attempt, .start_s = start_s};
+    open_texts(&r->op_texts, set);
     const luo_status st = put_rows(&c, n, err);
     luo_str_free(&c.peer);
     return st;

@@ -282,6 +282,7 @@ static void release(luo_rundir *r)
     luo_trace_free(r->trace);
     luo_arena_free(r->scratch);
     free(r->traced.at);
+    luo_op_texts_free(&r->op_texts);
     free(r->plans);
     free(r->inputs);
     free(r->why);

@@ -26,6 +26,17 @@ typedef struct luo_traced {
     int32_t part_devices, part_of; /* the only step is held for so many devices; 0: whole */
 } luo_traced;
 
+typedef struct luo_op_text { /* cells of an instruction on a device, where they stand in `text` */
+    uint32_t at, head, tail; /* before and behind the micro-batch; head 0: not there yet */
+} luo_op_text;
+typedef struct luo_op_texts { /* of one program set */
+    uint64_t hash;
+    int32_t n;      /* programs; 0: none */
+    int64_t *first; /* per program: of its instructions in `of` */
+    luo_op_text *of;
+    luo_str text;
+} luo_op_texts;
+
 struct luo_rundir {
     luo_rundir_opts opts;
     luo_sink sink;
@@ -40,6 +51,7 @@ struct luo_rundir {
     luo_rundir_plan *plans;
     int32_t nplans, cap_plans;
     luo_traced traced;
+    luo_op_texts op_texts;
     luo_trace *trace;
     luo_arena *scratch;
 };
@@ -47,6 +59,7 @@ struct luo_rundir {
 /* ops.c */
 luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
                           const luo_programs *set, const luo_step_result *result, luo_err *err);
+void luo_op_texts_free(luo_op_texts *x);
 /* The warning of conventions.md 3.5 for traced steps; false: nothing was left out. */
 bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out);
 /* totals.c */

@@ -200,6 +200,13 @@ void luo_table_text(luo_table *t, const char *text)
     luo_str_addc(&t->buf, '"');
 }
 
+void luo_table_again(luo_table *t, const char *text, size_t n, int32_t cells)
+{
+    cell(t);
+    t->column += cells - 1;
+    luo_str_addn(&t->buf, text, n);
+}
+
 luo_status luo_table_end(luo_table *t, luo_err *err)
 {
     if (t->failed != LUO_OK) return failure(t, err);

@@ -33,6 +33,8 @@ void luo_table_text(luo_table *t,
 void luo_table_none(luo_table *t);
 /* Integer cell, empty when v is negative. */
 void luo_table_int_opt(luo_table *t, int64_t v);
+/* Cells as they stand in a row written before: text[0..n), commas between them. */
+void luo_table_again(luo_table *t, const char *text, size_t n, int32_t cells);
 /* Ends the row. Errors: LUO_EBUG it has fewer or more cells than columns; LUO_EIO; LUO_ENOMEM. */
 luo_status luo_table_end(luo_table *t, luo_err *err);
 /* Writes every complete row; nothing for a table that is all zero. Errors: LUO_EIO `can not write

@@ -28,6 +28,28 @@ static const char *slice_name(const luo_instr *in, const luo_slot *slot)
     return send && receive ? "send_recv" : receive ? "recv" : "send";
 }
 
+/* Instructions of a role are called alike on all devices: a message that one sends, all send. */
+static const struct luo_tname *names_of(luo_tstep *c, const luo_program *p, const luo_instr *in)
+{
+    struct luo_tname *n = &c->name[c->first_name[p->role] + in->id];
+    if (n->slice) return n;
+    n->slice = 1 + luo_trace_name(c->t, slice_name(in, luo_tstep_slot(p, in)));
+    n->op = 1 + luo_trace_name(c->t, in->op >= 0 ? c->set->ops[in->op].name : "");
+    return n;
+}
+
+static bool room_for_names(luo_tstep *c)
+{
+    int32_t n = 0;
+    c->first_name = LUO_NEW_N(c->t->scratch, int32_t, c->set->nroles);
+    for (int32_t i = 0; c->first_name && i < c->set->nroles; i++) {
+        c->first_name[i] = n;
+        n += c->set->roles[i].ninstr;
+    }
+    c->name = LUO_NEW_N(c->t->scratch, struct luo_tname, n);
+    return c->first_name && c->name;
+}
+
 static bool add_slice(luo_tstep *c, const luo_program *p, int64_t k)
 {
     const luo_op_record *r = &c->result->records[k];
@@ -36,8 +58,9 @@ static bool add_slice(luo_tstep *c, const luo_program *p, int64_t k)
                                  8 * r->device + c->row[k] + 1, c->at[k].ts);
     x.dur = c->at[k].end - c->at[k].ts;
     x.cat = (uint8_t)(LUO_TRACE_CAT_STREAM + in->stream);
-    x.name = luo_trace_name(c->t, slice_name(in, luo_tstep_slot(p, in)));
-    x.text = luo_trace_name(c->t, in->op >= 0 ? c->set->ops[in->op].name : "");
+    const struct luo_tname *name = names_of(c, p, in);
+    x.name = name->slice - 1;
+    x.text = name->op - 1;
     x.step = c->step;
     x.attempt = c->attempt;
     x.pipeline = p->pipeline;
@@ -198,7 +221,7 @@ luo_status luo_trace_step(luo_trace *t, int64_t step, int32_t attempt, double st
                    .start = start,
                    .end = start + luo_trace_ns(result->end_s - result->start_s)};
     t->until = c.end;
-    bool ok = times(&c) && add_devices(&c);
+    bool ok = room_for_names(&c) && times(&c) && add_devices(&c);
     if (ok && t->full && t->nsteps > 0) {
         t->n = before; /* after the first only whole steps */
         c.ndrawn = 0;

@@ -24,6 +24,10 @@ typedef struct luo_tstep {
     int64_t nflow;
     int64_t ndrawn; /* records 0..ndrawn-1 are drawn, those of so many devices */
     int32_t ndevices;
+    int32_t *first_name; /* per role: of its instructions in `name` */
+    struct luo_tname {
+        int32_t slice, op; /* names + 1; 0: not looked up yet */
+    } *name;
 } luo_tstep;
 
 /* trace_flows.c: matches sends and receives into c->flow, and moves the start of a receive, which
