@@ -11,10 +11,14 @@ typedef struct luo_explain {
     const luo_cluster *cluster;
     const luo_programs *set;
     luo_cost_ctx cost;
+    double step_s;   /* simulated, on the cluster as it is */
+    luo_parts parts; /* of it, mean over the devices */
 } luo_explain;
 
 /* Prints stages, annotations, communication and memory of a plan. */
 luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err);
+/* The same numbers as keys of an open document. */
+luo_status luo_explain_plan_json(luo_jsonw *j, const luo_explain *x, luo_err *err);
 /* Prints nodes, devices and links; dimensions and parameters; values with their sources. */
 void luo_explain_cluster(FILE *out, const luo_cluster *c);
 luo_status luo_explain_model(FILE *out, const luo_model *m, luo_err *err);

@@ -191,13 +191,19 @@ static luo_status add_device(tally *t, const luo_program *p, luo_err *err)
     return LUO_OK;
 }
 
+static luo_status tally_comm(const luo_explain *x, tally *t, luo_err *err)
+{
+    *t = (tally){.x = x, .rows = LUO_NEW_N(x->arena, comm_row, MAX_ROWS),
+                 .seconds = LUO_NEW_N(x->arena, double, MAX_ROWS)};
+    if (!t->rows || !t->seconds) return luo_err_nomem(err);
+    for (int32_t i = 0; i < x->set->n; i++) LUO_TRY(add_device(t, &x->set->at[i], err));
+    return LUO_OK;
+}
+
 static luo_status print_comm(FILE *out, const luo_explain *x, luo_err *err)
 {
-    tally t = {.x = x};
-    t.rows = LUO_NEW_N(x->arena, comm_row, MAX_ROWS);
-    t.seconds = LUO_NEW_N(x->arena, double, MAX_ROWS);
-    if (!t.rows || !t.seconds) return luo_err_nomem(err);
-    for (int32_t i = 0; i < x->set->n; i++) LUO_TRY(add_device(&t, &x->set->at[i], err));
+    tally t;
+    LUO_TRY(tally_comm(x, &t, err));
     fprintf(out, "\n%-34s %-15s %-6s %9s %18s %12s\n", "communication of a step", "how", "stream",
             "calls", "bytes", "device_s");
     for (int i = 0; i < t.n; i++)
@@ -206,6 +212,32 @@ static luo_status print_comm(FILE *out, const luo_explain *x, luo_err *err)
                 (long long)t.rows[i].bytes, t.rows[i].seconds);
     fprintf(out, "communicators: %d\n", x->set->ngroups);
     return LUO_OK;
+}
+
+typedef struct named_part {
+    const char *name;
+    double seconds;
+} named_part;
+enum { PARTS = 10 };
+
+static void name_parts(const luo_parts *p, named_part out[PARTS])
+{
+    const named_part all[PARTS] = {{"compute_s", p->compute_s}, {"recompute_s", p->recompute_s},
+                                   {"tp_s", p->tp_s},           {"ep_s", p->ep_s},
+                                   {"cp_s", p->cp_s},           {"pp_s", p->pp_s},
+                                   {"dp_s", p->dp_s},           {"move_s", p->move_s},
+                                   {"io_s", p->io_s},           {"bubble_s", p->bubble_s}};
+    memcpy(out, all, sizeof all);
+}
+
+static void print_step(FILE *out, const luo_explain *x)
+{
+    named_part p[PARTS];
+    name_parts(&x->parts, p);
+    fprintf(out, "\nsimulated step %.6f s; mean over the devices:", x->step_s);
+    for (int i = 0; i < PARTS; i++)
+        if (p[i].seconds > 0) fprintf(out, " %s %.6f", p[i].name, p[i].seconds);
+    fputc('\n', out);
 }
 
 static luo_status print_memory(FILE *out, const luo_explain *x, luo_err *err)
@@ -249,5 +281,99 @@ luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
     print_contexts(out, x->plan, x->model);
     print_annotations(out, params, n, done);
     LUO_TRY(print_comm(out, x, err));
+    print_step(out, x);
     return print_memory(out, x, err);
+}
+
+/* ---- as JSON ---- */
+
+static void json_stages(luo_jsonw *j, const luo_plan *p)
+{
+    luo_jsonw_open(j, "pipelines", '[');
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_int(j, "micro_batches", p->pipelines[i].micro_batches);
+        luo_jsonw_open(j, "stages", '[');
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
+            const luo_stage *s = &p->pipelines[i].stages[k];
+            luo_str dev = {0};
+            int32_t layers = 0;
+            for (int32_t r = 0; r < s->nlayers; r++) layers += s->layers[r].hi - s->layers[r].lo;
+            luo_devset_print(&dev, s->dev, s->ndev);
+            luo_jsonw_open(j, NULL, '{');
+            luo_jsonw_text(j, "devices", luo_str_get(&dev));
+            luo_jsonw_int(j, "layers", layers);
+            luo_jsonw_close(j);
+            luo_str_free(&dev);
+        }
+        luo_jsonw_close(j);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+}
+
+static luo_status json_comm(luo_jsonw *j, const luo_explain *x, luo_err *err)
+{
+    tally t;
+    LUO_TRY(tally_comm(x, &t, err));
+    luo_jsonw_open(j, "communication", '[');
+    for (int i = 0; i < t.n; i++) {
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_text(j, "op", t.rows[i].op);
+        luo_jsonw_text(j, "how", t.rows[i].how);
+        luo_jsonw_text(j, "stream", luo_stream_name((luo_stream)t.rows[i].stream));
+        luo_jsonw_int(j, "calls", t.rows[i].calls);
+        luo_jsonw_int(j, "bytes", t.rows[i].bytes);
+        luo_jsonw_num(j, "device_s", t.rows[i].seconds, 9);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+    return LUO_OK;
+}
+
+static luo_status json_memory(luo_jsonw *j, const luo_explain *x, luo_err *err)
+{
+    luo_jsonw_open(j, "memory", '[');
+    for (int32_t i = 0; i < x->set->n; i++) {
+        luo_memory m;
+        const int32_t d = x->set->at[i].device;
+        const luo_profile *p = luo_cluster_profile(x->cluster, d);
+        LUO_TRY(luo_program_memory(x->arena, x->set, d, &m, err));
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_int(j, "device", d);
+        luo_jsonw_int(j, "weights_bytes", m.weights);
+        luo_jsonw_int(j, "gradients_bytes", m.gradients);
+        luo_jsonw_int(j, "optimizer_bytes", m.optimizer);
+        luo_jsonw_int(j, "activations_bytes", m.activations);
+        luo_jsonw_int(j, "buffers_bytes", m.buffers);
+        luo_jsonw_int(j, "peak_bytes", m.peak);
+        luo_jsonw_num(j, "limit_bytes", p->memory_bytes - p->reserved_bytes, 0);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+    return LUO_OK;
+}
+
+luo_status luo_explain_plan_json(luo_jsonw *j, const luo_explain *x, luo_err *err)
+{
+    named_part p[PARTS];
+    char h[17];
+    name_parts(&x->parts, p);
+    luo_jsonw_text(j, "plan_hash", luo_hash_print(luo_plan_hash(x->plan), h));
+    luo_jsonw_text(j, "program_hash", luo_hash_print(x->set->hash, h));
+    luo_jsonw_int(j, "devices", x->set->n);
+    luo_jsonw_int(j, "layers", x->plan->layers);
+    luo_jsonw_int(j, "zero", x->plan->zero);
+    luo_jsonw_text(j, "schedule", luo_sched_name(x->plan->schedule));
+    luo_jsonw_int(j, "sequences", luo_plan_sequences(x->plan));
+    luo_jsonw_int(j, "tokens", luo_plan_tokens(x->plan));
+    luo_jsonw_int(j, "communicators", x->set->ngroups);
+    luo_jsonw_num(j, "step_s", x->step_s, 9);
+    luo_jsonw_num(j, "tokens_per_s", (double)luo_plan_tokens(x->plan) / x->step_s, 3);
+    luo_jsonw_open(j, "parts", '{');
+    for (int i = 0; i < PARTS; i++) luo_jsonw_num(j, p[i].name, p[i].seconds, 9);
+    luo_jsonw_close(j);
+    json_stages(j, x->plan);
+    LUO_TRY(json_comm(j, x, err));
+    return json_memory(j, x, err);
 }

@@ -144,7 +144,7 @@ luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_chil
     if (!paths) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     if (n == 0) return LUO_OK;
     const luo_compare_opts opts = {
-        .paths = paths, .npaths = n, .out = s->dir, .allow_different = true};
+        .paths = paths, .npaths = n, .out = s->dir, .allow_different = true, .json = &cli->json};
     luo_diags_init(&unheard, cli->arena);
     luo_status st = luo_compare(cli->arena, &opts, &text, some || stopped ? &cli->diags : &unheard);
     if (shown) fputs(luo_str_get(&text), luo_cli_out(cli));

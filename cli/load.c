@@ -9,6 +9,7 @@
 #include "exec/cuda.h"
 #include "exec/host.h"
 #include "sim/sim.h"
+#include "core/run/parts.h"
 
 const luo_backend *const luo_backends[] = {&luo_sim_backend, &luo_host_backend, &luo_cuda_backend};
 const int luo_nbackends = (int)(sizeof luo_backends / sizeof *luo_backends);
@@ -115,7 +116,7 @@ luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *clus
 
 static luo_status one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
                            const luo_stack *stack, luo_dtype dtype, const double *rate,
-                           double *seconds, luo_err *err)
+                           double *seconds, luo_parts *mean, luo_err *err)
 {
     luo_world *world;
     luo_backend_state *b = NULL;
@@ -132,6 +133,7 @@ static luo_status one_step(luo_cli *cli, const luo_programs *set, const luo_clus
     LUO_TRY_OUT(be->run_ranks(b, &q, &r, err));
     if (r.status != LUO_OK) st = luo_err_set(err, r.status, "%s", r.text);
     *seconds = r.end_s - r.start_s;
+    if (mean) *mean = luo_parts_mean(r.parts, r.n);
 out:
     if (b) be->close(b);
     return st;
@@ -142,5 +144,15 @@ luo_status luo_cli_one_step(luo_cli *cli, const luo_programs *set, const luo_clu
                             double *seconds)
 {
     luo_err err = {0};
-    return luo_cli_fail(cli, one_step(cli, set, cluster, stack, dtype, rate, seconds, &err), &err);
+    return luo_cli_fail(cli, one_step(cli, set, cluster, stack, dtype, rate, seconds, NULL, &err),
+                        &err);
+}
+
+luo_status luo_cli_step_parts(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
+                              const luo_stack *stack, luo_dtype dtype, double *seconds,
+                              luo_parts *mean)
+{
+    luo_err err = {0};
+    return luo_cli_fail(cli, one_step(cli, set, cluster, stack, dtype, NULL, seconds, mean, &err),
+                        &err);
 }

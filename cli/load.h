@@ -36,4 +36,8 @@ luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *clus
 luo_status luo_cli_one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
                             const luo_stack *stack, luo_dtype dtype, const double *rate,
                             double *seconds);
+/* The same of the cluster as it is, with where the time goes in the mean over the devices. */
+luo_status luo_cli_step_parts(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
+                              const luo_stack *stack, luo_dtype dtype, double *seconds,
+                              luo_parts *mean);
 #endif

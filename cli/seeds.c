@@ -190,7 +190,7 @@ static luo_status compare(fleet *f)
     if (n == 0) return LUO_OK;
     luo_str text = {0};
     const luo_compare_opts opts = {
-        .paths = paths, .npaths = n, .out = f->s->dir, .allow_different = true};
+        .paths = paths, .npaths = n, .out = f->s->dir, .allow_different = true, .json = &cli->json};
     luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
     fputs(luo_str_get(&text), luo_cli_out(cli));
     luo_str_free(&text);

@@ -48,7 +48,8 @@ luo_status luo_verb_compare_run(luo_cli *cli)
     LUO_TRY(luo_cli_fail(cli, luo_set_open(&set, out, force, &err), &err));
     const luo_compare_opts opts = {.paths = cli->args.files, .npaths = cli->args.nfiles,
                                    .out = out,
-                                   .allow_different = luo_args_has(&cli->args, "allow-different")};
+                                   .allow_different = luo_args_has(&cli->args, "allow-different"),
+                                   .json = &cli->json};
     luo_str text = {0};
     luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
     fputs(luo_str_get(&text), luo_cli_out(cli));

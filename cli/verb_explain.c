@@ -23,31 +23,6 @@ static luo_status print_program(luo_cli *cli, const luo_programs *set, const cha
     return LUO_OK;
 }
 
-static void json_memory(luo_cli *cli, const luo_explain *x)
-{
-    luo_jsonw *j = &cli->json;
-    char h[17];
-    luo_jsonw_text(j, "plan_hash", luo_hash_print(luo_plan_hash(x->plan), h));
-    luo_jsonw_text(j, "program_hash", luo_hash_print(x->set->hash, h));
-    luo_jsonw_int(j, "communicators", x->set->ngroups);
-    luo_jsonw_open(j, "memory", '[');
-    for (int32_t i = 0; i < x->set->n; i++) {
-        luo_memory m;
-        const int32_t d = x->set->at[i].device;
-        if (luo_program_memory(cli->arena, x->set, d, &m, NULL) != LUO_OK) break;
-        luo_jsonw_open(j, NULL, '{');
-        luo_jsonw_int(j, "device", d);
-        luo_jsonw_int(j, "weights_bytes", m.weights);
-        luo_jsonw_int(j, "gradients_bytes", m.gradients);
-        luo_jsonw_int(j, "optimizer_bytes", m.optimizer);
-        luo_jsonw_int(j, "activations_bytes", m.activations);
-        luo_jsonw_int(j, "buffers_bytes", m.buffers);
-        luo_jsonw_int(j, "peak_bytes", m.peak);
-        luo_jsonw_close(j);
-    }
-    luo_jsonw_close(j);
-}
-
 static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
 {
     luo_explain x = {.arena = cli->arena};
@@ -69,7 +44,8 @@ static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
     x.plan = plan;
     x.set = set;
     x.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = plan->dtype};
-    if (cli->as_json) json_memory(cli, &x);
+    LUO_TRY(luo_cli_step_parts(cli, set, cluster, &stack, plan->dtype, &x.step_s, &x.parts));
+    if (cli->as_json) LUO_TRY(luo_explain_plan_json(&cli->json, &x, err));
     LUO_TRY(luo_explain_plan(luo_cli_out(cli), &x, err));
     return luo_cli_fits(cli, plan, cluster, set, err);
 }

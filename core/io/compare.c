@@ -149,26 +149,35 @@ static void json_seeds(luo_jsonw *w, const luo_seed_stats *s)
     luo_jsonw_text(w, "answer", s->answer);
 }
 
-static luo_status write_json(const char *out, const luo_result *runs, int32_t n,
+static void json_all(luo_jsonw *w, const luo_result *runs, int32_t n, const luo_seed_stats *seeds)
+{
+    luo_jsonw_text(w, "reference", runs[0].name);
+    luo_jsonw_text(w, "goodput", luo_goodput_means);
+    luo_jsonw_open(w, "runs", '[');
+    for (int32_t i = 0; i < n; i++) json_run(w, &runs[i], &runs[0]);
+    luo_jsonw_close(w);
+    json_seeds(w, seeds);
+}
+
+static luo_status write_json(const luo_compare_opts *o, const luo_result *runs, int32_t n,
                              const luo_seed_stats *seeds, luo_err *err)
 {
     luo_str text = {0}, path = {0};
     luo_jsonw w = luo_jsonw_start(&text);
     luo_jsonw_open(&w, NULL, '{');
     luo_jsonw_text(&w, "schema", "luoshu.compare/1");
-    luo_jsonw_text(&w, "reference", runs[0].name);
-    luo_jsonw_text(&w, "goodput", luo_goodput_means);
-    luo_jsonw_open(&w, "runs", '[');
-    for (int32_t i = 0; i < n; i++) json_run(&w, &runs[i], &runs[0]);
+    json_all(&w, runs, n, seeds);
     luo_jsonw_close(&w);
-    json_seeds(&w, seeds);
-    luo_jsonw_close(&w);
-    luo_str_addf(&path, "%s/compare.json", out);
+    luo_str_addf(&path, "%s/compare.json", o->out);
     const luo_status st = text.failed || path.failed
                               ? luo_err_nomem(err)
                               : luo_file_write_atomic(path.at, text.at, text.len, err);
     luo_str_free(&text);
     luo_str_free(&path);
+    if (!o->json) return st;
+    luo_jsonw_open(o->json, "compared", '{');
+    json_all(o->json, runs, n, seeds);
+    luo_jsonw_close(o->json);
     return st;
 }
 
@@ -289,7 +298,7 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
     luo_status st = luo_dir_make(o->out, &err), answer = LUO_OK;
     if (st == LUO_OK) st = luo_seed_stats_of(arena, runs, n, &seeds, &err);
     if (st == LUO_OK) st = write_table(o->out, runs, n, &err);
-    if (st == LUO_OK) st = write_json(o->out, runs, n, &seeds, &err);
+    if (st == LUO_OK) st = write_json(o, runs, n, &seeds, &err);
     if (st != LUO_OK) return luo_diags_err(diags, &err);
     luo_compare_text(text, runs, n);
     luo_op_table *ops = luo_op_table_new(arena, n);

@@ -2,6 +2,7 @@
  * (conventions.md 10). */
 #ifndef LUO_CORE_IO_COMPARE_H
 #define LUO_CORE_IO_COMPARE_H
+#include "core/io/jsonw.h"
 #include "core/io/result.h"
 
 typedef struct luo_compare_opts {
@@ -9,6 +10,7 @@ typedef struct luo_compare_opts {
     int32_t npaths;
     const char *out;      /* folder for the files, made if missing */
     bool allow_different; /* sim and real runs of different programs */
+    luo_jsonw *json;      /* gets what compare.json says under `compared`; NULL: nobody */
 } luo_compare_opts;
 
 /* Writes compare.csv and compare.json, and for every pair (first, other) and, when both were

@@ -170,3 +170,21 @@ double luo_parts_total(const luo_parts *p)
     return p->compute_s + p->recompute_s + p->tp_s + p->ep_s + p->cp_s + p->pp_s + p->dp_s +
            p->move_s + p->io_s + p->bubble_s;
 }
+
+luo_parts luo_parts_mean(const luo_parts *p, int32_t n)
+{
+    luo_parts m = {0};
+    for (int32_t i = 0; i < n; i++) {
+        m.compute_s += p[i].compute_s / n;
+        m.recompute_s += p[i].recompute_s / n;
+        m.tp_s += p[i].tp_s / n;
+        m.ep_s += p[i].ep_s / n;
+        m.cp_s += p[i].cp_s / n;
+        m.pp_s += p[i].pp_s / n;
+        m.dp_s += p[i].dp_s / n;
+        m.move_s += p[i].move_s / n;
+        m.io_s += p[i].io_s / n;
+        m.bubble_s += p[i].bubble_s / n;
+    }
+    return m;
+}

@@ -44,6 +44,8 @@ luo_status luo_ledger_add(luo_ledger *l, luo_part part, double start_s, double e
 luo_status luo_ledger_close(const luo_ledger *l, luo_arena *scratch, double end_s, luo_parts *out,
                             double *exposed);
 
+/* Mean over n devices. Pre: n > 0. */
+luo_parts luo_parts_mean(const luo_parts *p, int32_t n);
 /* Sum of the parts, bubble included. */
 double luo_parts_total(const luo_parts *p);
 #endif
