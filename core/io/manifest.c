@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/io/builtin.h"
 #include "core/io/files.h"
 #include "core/io/input.h"
 #include "core/io/io.h"
@@ -30,8 +31,14 @@ static void config_name(const luo_rundir *r, int32_t k, luo_str *out)
 static luo_status hash_file(const char *path, luo_rundir_input *in, luo_err *err)
 {
     unsigned char block[1 << 15];
+    luo_source part; /* of the program */
     ssize_t n;
     int fd;
+    if (luo_builtin_get(path, &part)) {
+        in->hash = luo_hash_bytes(LUO_HASH_EMPTY, part.text, part.len);
+        in->bytes = (int64_t)part.len;
+        return LUO_OK;
+    }
     LUO_TRY(luo_input_open(path, LUO_INPUT_READ, "a readable file", &fd, err));
     in->hash = LUO_HASH_EMPTY;
     while ((n = read(fd, block, sizeof block)) > 0) {
@@ -54,7 +61,7 @@ static luo_status copy_input(luo_rundir *r, int32_t k, luo_err *err)
     luo_str to = {0};
     luo_str_addf(&to, "%s/config/", r->dir);
     config_name(r, k, &to);
-    luo_status st = to.failed ? luo_err_nomem(err) : luo_read_text(r->scratch, path, &src, err);
+    luo_status st = to.failed ? luo_err_nomem(err) : luo_files_get(NULL, r->scratch, path, &src, err);
     if (st == LUO_OK) st = luo_file_write_atomic(to.at, src.text, src.len, err);
     in->copied = st == LUO_OK;
     luo_str_free(&to);
