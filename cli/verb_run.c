@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/inputs.h"
+#include "cli/load.h"
 #include "cli/machine.h"
 #include "cli/run_checks.h"
 #include "core/io/files.h"
@@ -18,6 +19,7 @@ static luo_status find_backend(luo_cli *cli, luo_session *s, const luo_real_back
                            "`luoshu sim` to simulate.");
     LUO_TRY(luo_real_backend_of(&cli->args, out, err));
     s->run.backend = (*out)->row;
+    s->run.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim");
     return LUO_OK;
 }
 

@@ -16,7 +16,7 @@ static luo_status read_opts(luo_cli *cli, luo_session *s, const char *trace, luo
     int64_t jobs;
     LUO_TRY(luo_args_int(a, "jobs", 0, 1, 4096, &jobs, err));
     s->at_once = s->seed ? 1 : (int32_t)jobs; /* of several seeds: as many seeds */
-    s->run.backend = luo_backend_find(luo_backends, luo_nbackends, "sim");
+    s->run.backend = s->run.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim");
     LUO_TRY(luo_args_choice(a, "comm", LUO_COMM_FLOW, comm, 3, &which, err));
     s->run.comm = (luo_comm_mode)which;
     LUO_TRY(luo_args_choice(a, "comm-streams", 1, streams, 2, &which, err));

@@ -105,6 +105,7 @@ static json_t *policy_json(const luo_policy_spec *p)
     whole(o, "reentry_probes", p->reentry_probes);
     whole(o, "plan_mode", p->plan_mode);
     whole(o, "rank", p->rank);
+    if (p->judged != LUO_JUDGED_AUTO) whole(o, "judged", p->judged);
     flag(o, "split2", p->split2);
     flag(o, "dp_auto", p->dp_auto);
     flag(o, "planner_measured", p->planner_measured);

@@ -216,6 +216,17 @@ void luo_policy_defaults(luo_policy_spec *p, const char *name)
                            .rank = LUO_RANK_FILLED};
 }
 
+/* A published objective ranks by itself: nothing is simulated. Only `malleus` has several. */
+static void take_rank(luo_scenario_reader *r, luo_policy_spec *p, int32_t word, const luo_yaml *at)
+{
+    p->judged = word == LUO_RANK_WORDS_SIMULATED ? LUO_JUDGED_SIMULATED : LUO_JUDGED_OBJECTIVE;
+    if (word >= LUO_RANK_WORDS_SIMULATED) return;
+    p->rank = (luo_malleus_rank)word;
+    if (strcmp(p->name, "malleus") != 0)
+        luo_yaml_error(&r->doc, at, "`rank` is `%s`; policy `%s` has one objective, so `simulated` "
+                       "or `objective` is expected.", at->text, p->name);
+}
+
 static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_policy_yaml *y,
                         const luo_yaml *at)
 {
@@ -234,7 +245,7 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
     if (given(at, "window_steps")) p->window_steps = (int32_t)y->window_steps;
     if (given(at, "reentry_probes")) p->reentry_probes = (int32_t)y->reentry_probes;
     if (given(at, "plan_mode")) p->plan_mode = (luo_plan_mode)y->plan_mode;
-    if (given(at, "rank")) p->rank = (luo_malleus_rank)y->rank;
+    if (given(at, "rank")) take_rank(r, p, y->rank, luo_yaml_get(at, "rank"));
     if (p->rank == LUO_RANK_EVENT) p->top_k = 256;
     if (given(at, "top_k")) p->top_k = (int32_t)y->top_k;
     p->split2 = y->grouping == 1;

@@ -24,7 +24,9 @@ static const cyaml_strval_t lives[] = {{"exponential", LUO_DIST_EXPONENTIAL},
 static const cyaml_strval_t planner_times[] = {{"fixed", 0}, {"measured", 1}};
 static const cyaml_strval_t ranks[] = {{"filled", LUO_RANK_FILLED},
                                        {"steady", LUO_RANK_STEADY},
-                                       {"event", LUO_RANK_EVENT}};
+                                       {"event", LUO_RANK_EVENT},
+                                       {"simulated", LUO_RANK_WORDS_SIMULATED},
+                                       {"objective", LUO_RANK_WORDS_OBJECTIVE}};
 static const cyaml_strval_t groupings[] = {{"halving", 0}, {"split2", 1}};
 static const cyaml_strval_t plan_modes[] = {{"async", LUO_PLAN_ASYNC},
                                             {"sync", LUO_PLAN_SYNC},

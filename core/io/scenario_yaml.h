@@ -38,6 +38,9 @@ typedef struct luo_planner_yaml {
     char *name;
 } luo_planner_yaml;
 
+/* `rank`: an objective of the search (luo_malleus_rank), or by what plans are chosen. */
+enum { LUO_RANK_WORDS_SIMULATED = 3, LUO_RANK_WORDS_OBJECTIVE };
+
 typedef struct luo_policy_yaml {
     char *name, *label, *plan;
     luo_planner_yaml planner;

@@ -316,6 +316,24 @@ static luo_status list_rest(luo_arena *arena, const luo_malleus_job *job, luo_ma
 
 /* ---- all of it ---- */
 
+/* The next best plans after the first. */
+static luo_status offer_more(luo_arena *arena, const luo_kinds *k, const luo_malleus_found *found,
+                             luo_malleus_answer *out, luo_err *err)
+{
+    const luo_malleus_job *job = k->job;
+    const int32_t most = job->offers > 1 && !found->search.skipped ? job->offers : 1;
+    out->offer = LUO_NEW_N(arena, luo_plan *, most);
+    if (!out->offer) return luo_err_nomem(err);
+    out->offer[out->noffers++] = out->plan;
+    for (; out->noffers < most && out->noffers < found->n; out->noffers++) {
+        luo_malleus_plan placed;
+        LUO_TRY(luo_malleus_place(arena, k, &found->plans[out->noffers],
+                                  job->prev ? job->prev : job->base, &placed, err));
+        LUO_TRY(make_plan(arena, k, &placed, found->bound, &out->offer[out->noffers], err));
+    }
+    return LUO_OK;
+}
+
 static luo_status finish(luo_arena *arena, const luo_kinds *k, const luo_malleus_found *found,
                          const int64_t *m, luo_malleus_answer *out, luo_err *err)
 {
@@ -333,7 +351,7 @@ static luo_status finish(luo_arena *arena, const luo_kinds *k, const luo_malleus
     LUO_TRY(list_rest(arena, job, &plans[0], out, err));
     LUO_TRY(make_plan(arena, k, &plans[0], f->bound, &out->plan, err));
     out->found = f;
-    return LUO_OK;
+    return offer_more(arena, k, found, out, err);
 }
 
 luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_malleus_answer *out,

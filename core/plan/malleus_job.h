@@ -33,11 +33,15 @@ typedef struct luo_malleus_job {
     luo_malleus_rank rank;
     int32_t top_k;
     bool split2, rising, search_healthy, dp_auto;
+    int32_t pipelines; /* instead of the base plan's; 0: those */
+    int32_t offers;    /* most plans of the answer; 0: 1 */
     uint64_t seed;
 } luo_malleus_job;
 
 typedef struct luo_malleus_answer {
-    luo_plan *plan;
+    luo_plan *plan;            /* offer[0] */
+    int32_t noffers;           /* 1 .. job->offers */
+    luo_plan **offer;          /* the best plans found, best first */
     luo_malleus_in in;              /* what was planned with; kinds and caps are in the arena */
     const luo_malleus_found *found; /* found->plans[0], placed: devices are those of the plan */
     double tau_s;                   /* seconds of one tau */

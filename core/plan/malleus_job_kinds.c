@@ -132,7 +132,7 @@ static luo_status list_kinds(luo_arena *arena, luo_kinds *k, const group_costs *
 static void read_shape(luo_kinds *k)
 {
     const luo_plan *p = k->job->base;
-    k->dp = p->npipelines;
+    k->dp = k->job->pipelines > 0 ? k->job->pipelines : p->npipelines;
     k->tp = k->pp = 1;
     for (int32_t i = 0; i < p->npipelines; i++) {
         k->micro_batches += p->pipelines[i].micro_batches;

@@ -55,4 +55,7 @@ typedef struct luo_restart_plan {
  * Cost: O(G log G) shapes for G groups; a shape is simulated only if its bound can win. */
 luo_status luo_restart_shape(luo_arena *arena, const luo_restart_in *in, luo_restart_plan *out,
                              luo_err *err);
+/* The `most` best of them, best first; *n: how many there are. Pre: room for most in out. */
+luo_status luo_restart_shapes(luo_arena *arena, const luo_restart_in *in, int32_t most,
+                              luo_restart_plan *out, int32_t *n, luo_err *err);
 #endif

@@ -99,66 +99,89 @@ static luo_status list_shapes(luo_arena *a, work *w, shape **out, int32_t *n, lu
     return LUO_OK;
 }
 
-static bool wins(const shape *x, double event, const shape *best, double best_event)
+typedef struct ranked { /* shapes simulated, best first */
+    const shape *shape;
+    double event;
+} ranked;
+
+static bool before(const ranked *x, const ranked *y)
 {
-    if (!best) return true;
-    if (event != best_event) return event < best_event;
-    if (x->stages != best->stages) return x->stages < best->stages;
-    return x->pipelines < best->pipelines;
+    if (x->event != y->event) return x->event < y->event;
+    if (x->shape->stages != y->shape->stages) return x->shape->stages < y->shape->stages;
+    return x->shape->pipelines < y->shape->pipelines;
 }
 
-static luo_status find_best(luo_arena *scratch, work *w, const shape *at, int32_t n,
-                            const shape **best, double *event, luo_err *err)
+/* The `most` best; a shape whose bound is above the last of them can not be one. */
+static luo_status find_best(luo_arena *scratch, work *w, const shape *at, int32_t nshapes,
+                            int32_t most, ranked *best, int32_t *n, luo_err *err)
 {
-    *best = NULL;
-    *event = INFINITY;
-    for (int32_t i = 0; i < n && at[i].least <= *event; i++) {
-        double t;
+    *n = 0;
+    for (int32_t i = 0; i < nshapes; i++) {
+        ranked x = {&at[i], 0};
+        if (*n == most && at[i].least > best[*n - 1].event) break;
         fill_shape(scratch, w, at[i].pipelines, at[i].stages);
         const luo_pipe_time p = {at[i].stages, w->t, w->in->micro_batches / at[i].pipelines};
-        LUO_TRY(luo_event_time(scratch, &p, 1, w->in->full_recompute, &t, err));
-        if (!wins(&at[i], t, *best, *event)) continue;
-        *best = &at[i];
-        *event = t;
+        LUO_TRY(luo_event_time(scratch, &p, 1, w->in->full_recompute, &x.event, err));
+        int32_t place = *n;
+        while (place > 0 && before(&x, &best[place - 1])) place--;
+        if (place == most) continue;
+        if (*n < most) ++*n;
+        memmove(best + place + 1, best + place, (size_t)(*n - place - 1) * sizeof *best);
+        best[place] = x;
     }
     return LUO_OK;
 }
 
-luo_status luo_restart_shape(luo_arena *arena, const luo_restart_in *in, luo_restart_plan *out,
-                             luo_err *err)
+static luo_status write_down(luo_arena *arena, luo_arena *scratch, work *w, const ranked *x,
+                             luo_restart_plan *out, luo_err *err)
 {
+    const int32_t dp = x->shape->pipelines, pp = x->shape->stages;
+    fill_shape(scratch, w, dp, pp);
+    *out = (luo_restart_plan){.pipelines = dp, .stages = pp, .event = x->event,
+                              .micro_batches = w->in->micro_batches / dp,
+                              .group = LUO_NEW_N(arena, int32_t, (int64_t)dp * pp),
+                              .layers = LUO_NEW_N(arena, int64_t, pp)};
+    if (!out->group || !out->layers) return luo_err_nomem(err);
+    memcpy(out->group, w->group, (size_t)dp * (size_t)pp * sizeof *out->group);
+    memcpy(out->layers, w->layers, (size_t)pp * sizeof *out->layers);
+    return LUO_OK;
+}
+
+luo_status luo_restart_shapes(luo_arena *arena, const luo_restart_in *in, int32_t most,
+                              luo_restart_plan *out, int32_t *n, luo_err *err)
+{
+    assert(most >= 1);
     luo_status st = LUO_OK;
     luo_arena *scratch = luo_arena_new(0);
     shape *at;
-    const shape *best;
-    int32_t n;
+    int32_t nshapes;
     work w = {0};
-    double event;
 
     if (!scratch) return luo_err_nomem(err);
-    LUO_TRY_OUT(make_work(scratch, in, &w, err));
-    LUO_TRY_OUT(list_shapes(scratch, &w, &at, &n, err));
-    LUO_TRY_OUT(find_best(scratch, &w, at, n, &best, &event, err));
+    ranked *best = LUO_NEW_N(scratch, ranked, most);
     if (!best) {
+        st = luo_err_nomem(err);
+        goto out;
+    }
+    LUO_TRY_OUT(make_work(scratch, in, &w, err));
+    LUO_TRY_OUT(list_shapes(scratch, &w, &at, &nshapes, err));
+    LUO_TRY_OUT(find_best(scratch, &w, at, nshapes, most, best, n, err));
+    if (*n == 0) {
         st = luo_err_set(err, LUO_EINFEASIBLE,
                          "no uniform plan of %lld layers fits on %d groups; more groups, "
                          "`recompute` or `zero` 1 are needed.", (long long)in->layers, in->ngroups);
         goto out;
     }
-    fill_shape(scratch, &w, best->pipelines, best->stages);
-    const int32_t used = best->pipelines * best->stages;
-    luo_restart_plan p = {.pipelines = best->pipelines, .stages = best->stages, .event = event,
-                          .micro_batches = in->micro_batches / best->pipelines,
-                          .group = LUO_NEW_N(arena, int32_t, used),
-                          .layers = LUO_NEW_N(arena, int64_t, best->stages)};
-    if (!p.group || !p.layers) {
-        st = luo_err_nomem(err);
-        goto out;
-    }
-    memcpy(p.group, w.group, (size_t)used * sizeof *p.group);
-    memcpy(p.layers, w.layers, (size_t)best->stages * sizeof *p.layers);
-    *out = p;
+    for (int32_t i = 0; i < *n; i++)
+        LUO_TRY_OUT(write_down(arena, scratch, &w, &best[i], &out[i], err));
 out:
     luo_arena_free(scratch);
     return st;
+}
+
+luo_status luo_restart_shape(luo_arena *arena, const luo_restart_in *in, luo_restart_plan *out,
+                             luo_err *err)
+{
+    int32_t n;
+    return luo_restart_shapes(arena, in, 1, out, &n, err);
 }

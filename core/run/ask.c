@@ -29,6 +29,18 @@ static luo_status specialize_s(void *run, const luo_plan *p, double *seconds, lu
     return st;
 }
 
+static luo_status simulated_step(void *run, const luo_plan *p, double *seconds, luo_err *err)
+{
+    luo_run *r = run;
+    return luo_judge_step(&r->judge, p, luo_run_tokens(r, p), r->rate, seconds, err);
+}
+
+static bool judges(const luo_run *r)
+{
+    if (!r->judge.simulator || r->spec->judged == LUO_JUDGED_OBJECTIVE) return false;
+    return r->spec->judged == LUO_JUDGED_SIMULATED || r->sc->cluster->ndevices <= LUO_JUDGE_DEVICES;
+}
+
 /* Of the devices that can be used so many take part as there may be processes: those of the plan,
  * then others by number. */
 static void fill_rates(luo_run *r)
@@ -55,7 +67,8 @@ static luo_picture picture(luo_run *r, int news)
         .predicted_s = r->has_predicted ? r->predicted : NULL, .micro_batches = u->micro_batches,
         .sequence_tokens = u->sequence_tokens, .restart_cost_s = restart_cost(r),
         .memory_factor = r->memory_factor, .candidate = r->reentry.candidate, .keep = r->arena,
-        .memory = &r->memory, .specialize_s = specialize_s, .run = r};
+        .memory = &r->memory, .specialize_s = specialize_s,
+        .step_s = judges(r) ? simulated_step : NULL, .run = r};
 }
 
 luo_status luo_run_ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err)
@@ -82,6 +95,7 @@ luo_status luo_run_ask_what_if(luo_run *r, const bool *usable, const bool *leavi
         r->rate[d] = !usable[d] ? INFINITY : r->usable[d] ? r->rate[d] : 1;
     then.leaving = leaving;
     then.keep = r->scratch;
+    then.step_s = NULL; /* whether there is a plan, not which */
     then.memory = &nothing;
     return r->acting->decide(r->scratch, &then, out, err);
 }

@@ -203,6 +203,12 @@ luo_backend_config luo_run_config(const luo_run *r)
 static luo_status open_backend(luo_run *r, luo_err *err)
 {
     const luo_backend_config config = luo_run_config(r);
+    r->judge = (luo_judge){.simulator = r->opts->simulator, .model = sc->model,
+                           .cluster = sc->cluster, .stack = &sc->stack,
+                           .bucket = luo_run_bucket(r),
+                           .interrupted = r->opts->interrupted,
+                           .comm = r->opts->simulator == r->backend ? r->opts->comm
+                                                                    : LUO_COMM_FLOW};
     LUO_TRY(r->backend->open(&config, &r->b, err));
     r->t0 = r->backend->now ? r->backend->now(r->b) : 0;
     return r->real ? luo_real_begin(r, err) : LUO_OK;
@@ -389,6 +395,7 @@ static luo_status begin(luo_run *r, const luo_scenario *scenario, int32_t policy
 
 static void end(luo_run *r)
 {
+    luo_judge_free(&r->judge);
     luo_run_free_plans(r);
     luo_account_free(r);
     luo_arena_free(r->scratch);

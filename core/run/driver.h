@@ -15,6 +15,7 @@ typedef struct luo_trace_steps { /* --trace-steps */
 typedef struct luo_run_opts {
     const luo_backend *backend;
     const struct luo_policy *policy; /* acts for the one that the scenario names; NULL: that one */
+    const luo_backend *simulator; /* plans are ranked by its steps; NULL: by closed forms */
     luo_comm_mode comm;
     bool fold, one_comm_stream;
     luo_trace_steps trace;

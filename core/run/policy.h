@@ -32,6 +32,9 @@ typedef struct luo_picture {
     void **memory;             /* .. as what a policy remembers; NULL at first */
     /* Seconds that communicators of p would take which do not exist yet. */
     luo_status (*specialize_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
+    /* Seconds of a simulated step of p on the devices as they are (luo_judge_step). NULL: plans are
+     * ranked by the objectives of closed form. */
+    luo_status (*step_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
     void *run;
 } luo_picture;
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "core/plan/malleus_job.h"
+#include "core/run/offers.h"
 #include "core/run/pictures.h"
-#include "core/run/policy.h"
 
 static const double AS_FAST = 1e-9; /* relative: rounding */
 
@@ -19,6 +19,7 @@ typedef struct view { /* the picture as the planner sees it */
     const luo_picture *now;
     double *rate;    /* INFINITY: not for layers */
     bool *candidate;
+    bool *stays; /* usable, and not announced to leave */
     luo_malleus_job job;
 } view;
 
@@ -39,11 +40,13 @@ static luo_status look(luo_arena *arena, const luo_picture *now, view *v, luo_er
 {
     const int32_t n = now->scenario->cluster->ndevices;
     *v = (view){.now = now, .rate = LUO_NEW_N(arena, double, n),
-                .candidate = LUO_NEW_N(arena, bool, n), .job = make_job(now)};
-    if (!v->rate || !v->candidate) return luo_err_nomem(err);
+                .candidate = LUO_NEW_N(arena, bool, n), .stays = LUO_NEW_N(arena, bool, n),
+                .job = make_job(now)};
+    if (!v->rate || !v->candidate || !v->stays) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) {
         v->rate[d] = now->leaving[d] ? INFINITY : now->rate[d];
-        v->candidate[d] = now->candidate[d] && !isinf(v->rate[d]);
+        v->stays[d] = !isinf(v->rate[d]);
+        v->candidate[d] = now->candidate[d] && v->stays[d];
     }
     v->job.rate = v->rate;
     v->job.candidate = v->candidate;
@@ -65,19 +68,57 @@ static luo_status recall(const luo_picture *now, luo_pictures **out, luo_err *er
     return *out ? LUO_OK : luo_err_nomem(err);
 }
 
+/* Other policies would take devices that are to stay outside. */
+static luo_status offers_of_all(luo_arena *arena, const view *v, luo_offers *o, luo_err *err)
+{
+    luo_picture seen = *v->now;
+    const int32_t n = seen.scenario->cluster->ndevices;
+    double *rate = LUO_NEW_N(arena, double, n);
+    if (!rate) return luo_err_nomem(err);
+    for (int32_t d = 0; d < n; d++) rate[d] = v->candidate[d] ? v->rate[d] : (double)INFINITY;
+    seen.rate = rate;
+    LUO_TRY(luo_offers_all(arena, &seen, &v->job, o, err));
+    for (int32_t i = 0; i < o->n; i++)
+        if (!luo_plan_within(o->at[i].plan, v->candidate)) o->at[i].step_s = INFINITY;
+    return luo_offers_judge(o, v->now, err);
+}
+
+static luo_status best_plan(luo_arena *arena, const view *v, luo_offer *out, luo_err *err)
+{
+    luo_malleus_answer answer;
+    luo_offers o;
+    if (v->now->step_s) {
+        LUO_TRY(offers_of_all(arena, v, &o, err));
+        *out = o.at[0];
+        return LUO_OK;
+    }
+    LUO_TRY(luo_plan_malleus(arena, &v->job, &answer, err));
+    *out = (luo_offer){"malleus", answer.plan, -1, -1};
+    return LUO_OK;
+}
+
 static luo_status plan_anew(luo_arena *arena, view *v, const luo_plan **plan, luo_err *err)
 {
     const bool failed = v->now->news & LUO_NEWS_FAIL;
-    luo_malleus_answer answer;
+    luo_offer best;
     luo_err why = {0};
-    luo_status st = luo_plan_malleus(arena, &v->job, &answer, &why);
+    luo_status st = best_plan(arena, v, &best, &why);
     if (st == LUO_EINFEASIBLE && failed) {
         take_all(v);
-        st = luo_plan_malleus(arena, &v->job, &answer, &why);
+        st = best_plan(arena, v, &best, &why);
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    *plan = answer.plan;
+    *plan = best.plan;
     return LUO_OK;
+}
+
+/* Of a plan on today's devices: simulated, or event time. */
+static luo_status step_of(luo_arena *arena, const view *v, const luo_plan *p, double *seconds,
+                          luo_err *err)
+{
+    if (!v->now->step_s) return luo_malleus_event_s(arena, &v->job, p, seconds, err);
+    *seconds = INFINITY;
+    return luo_plan_within(p, v->stays) ? v->now->step_s(v->now->run, p, seconds, err) : LUO_OK;
 }
 
 /* *known: it was planned before. */
@@ -131,7 +172,7 @@ static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **
     double base_s, to_base, to_plan;
     if (!luo_plan_within(base, v->candidate) || luo_plan_hash(base) == luo_plan_hash(*plan))
         return LUO_OK;
-    LUO_TRY(luo_malleus_event_s(arena, &v->job, base, &base_s, err));
+    LUO_TRY(step_of(arena, v, base, &base_s, err));
     if (base_s > *event_s * (1 + AS_FAST)) return LUO_OK;
     LUO_TRY(switch_s(arena, v, base, &to_base, err));
     LUO_TRY(switch_s(arena, v, *plan, &to_plan, err));
@@ -159,7 +200,7 @@ static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_
 {
     const luo_policy_spec *s = v->now->spec;
     double cost = 0;
-    LUO_TRY(luo_malleus_event_s(arena, &v->job, v->now->plan, &out->old_s, err));
+    LUO_TRY(step_of(arena, v, v->now->plan, &out->old_s, err));
     if (!isinf(out->old_s)) LUO_TRY(switch_s(arena, v, out->plan, &cost, err));
     const double gain = (out->old_s - out->new_s) * s->payback_steps;
     if (s->always_switch || isinf(out->old_s) || gain > cost) {
@@ -185,7 +226,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    LUO_TRY(luo_malleus_event_s(arena, &v.job, out->plan, &out->new_s, err));
+    LUO_TRY(step_of(arena, &v, out->plan, &out->new_s, err));
     LUO_TRY(prefer_base(arena, &v, &out->plan, &out->new_s, err));
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         const bool failed = now->news & LUO_NEWS_FAIL; /* and all are back: the processes died */

@@ -12,6 +12,7 @@
 #include "core/plan/malleus_job.h"
 #include "core/plan/oobleck.h"
 #include "core/run/groups.h"
+#include "core/run/offers.h"
 
 enum { PIPELINES = 2 }; /* f + 1, f = 1 */
 
@@ -63,10 +64,11 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_oob
     return LUO_OK;
 }
 
-static luo_status best_plan(luo_arena *arena, const luo_picture *now, bool slow_too,
-                            const luo_plan **plan, double *event, luo_err *err)
+luo_status luo_oobleck_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
+                              luo_offers *out, luo_err *err)
 {
     luo_groups g;
+    const luo_plan *p = NULL;
     luo_oobleck_plan t;
     LUO_TRY(luo_groups_find(arena, now, slow_too, &g, err));
     if (g.nnodes == 0)
@@ -79,8 +81,24 @@ static luo_status best_plan(luo_arena *arena, const luo_picture *now, bool slow_
         .full_recompute = luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL,
         .cap = luo_groups_cap, .cap_ctx = &g};
     LUO_TRY(luo_oobleck(arena, &in, &t, err));
-    *event = t.event;
-    return make_plan(arena, &g, &t, plan, err);
+    LUO_TRY(make_plan(arena, &g, &t, &p, err));
+    luo_offers_add(out, "oobleck", p, t.event);
+    return LUO_OK;
+}
+
+/* *slow_too: only with slow nodes there is one. */
+static luo_status best_plan(luo_arena *arena, const luo_picture *now, luo_offers *o, bool *slow_too,
+                            luo_err *err)
+{
+    luo_err why = {0};
+    luo_status st = LUO_EINFEASIBLE;
+    *o = (luo_offers){0};
+    for (int slow = 0; slow < 2 && st == LUO_EINFEASIBLE; slow++) {
+        *slow_too = slow;
+        st = luo_oobleck_offers(arena, now, slow, o, &why);
+        if (st == LUO_OK) st = luo_offers_judge(o, now, &why);
+    }
+    return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
 }
 
 static void switch_to(luo_decision *out, luo_verb verb, const luo_plan *p)
@@ -97,7 +115,8 @@ static luo_status weigh(luo_arena *arena, const luo_picture *now, luo_decision *
     const luo_plan *better = out->plan;
     luo_transition move;
     double communicators_s;
-    LUO_TRY(luo_groups_event(arena, now, &out->old_s, err));
+    LUO_TRY(now->step_s ? now->step_s(now->run, now->plan, &out->old_s, err)
+                        : luo_groups_event(arena, now, &out->old_s, err));
     LUO_TRY(luo_transition_cost(arena, now->plan, better, now->scenario->model,
                                 now->scenario->cluster, 0, NULL, &move, err));
     LUO_TRY(now->specialize_s(now->run, better, &communicators_s, err));
@@ -121,14 +140,16 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
         switch_to(out, LUO_RESTART, now->plan);
         return LUO_OK;
     }
-    luo_status st = best_plan(arena, now, false, &out->plan, &out->new_s, &why);
-    const bool slow_too = st == LUO_EINFEASIBLE;
-    if (slow_too) st = best_plan(arena, now, true, &out->plan, &out->new_s, &why);
+    luo_offers o;
+    bool slow_too;
+    const luo_status st = best_plan(arena, now, &o, &slow_too, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    out->plan = o.at[0].plan;
+    out->new_s = now->step_s ? o.at[0].step_s : o.at[0].objective_s;
     if (!failed && luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         snprintf(out->why, sizeof out->why, "the running plan is the best one");
         return LUO_OK;

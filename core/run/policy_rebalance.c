@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "core/plan/replan.h"
-#include "core/run/policy.h"
+#include "core/run/offers.h"
 
 /* Seconds of a stage for one micro-batch: predicted compute of its devices times their rates. */
 static double stage_seconds(const luo_picture *now, const luo_pipeline *pl, const luo_stage *st)
@@ -59,18 +59,44 @@ static luo_status with_micro_batches(luo_arena *arena, const luo_plan *p, const 
     return LUO_OK;
 }
 
-static luo_status deal_again(luo_arena *arena, const luo_picture *now, luo_decision *out,
-                             luo_err *err)
+typedef struct dealt { /* micro-batches of the running plan, dealt again */
+    int64_t *m;
+    double old_s, new_s; /* event times */
+} dealt;
+
+static luo_status deal(luo_arena *arena, const luo_picture *now, dealt *out, luo_err *err)
 {
     const luo_plan *p = now->plan;
     const bool full = p->pipelines[0].stages[0].recompute == LUO_RECOMPUTE_FULL;
     luo_pipe_time *pipes;
-    int64_t *m = LUO_NEW_N(arena, int64_t, p->npipelines);
-    if (!m) return luo_err_nomem(err);
+    out->m = LUO_NEW_N(arena, int64_t, p->npipelines);
+    if (!out->m) return luo_err_nomem(err);
     LUO_TRY(stage_times(arena, now, &pipes, err));
     LUO_TRY(luo_event_time(arena, pipes, p->npipelines, full, &out->old_s, err));
-    LUO_TRY(luo_rebalance(arena, pipes, p->npipelines, now->micro_batches, full, m, &out->new_s,
-                          err));
+    return luo_rebalance(arena, pipes, p->npipelines, now->micro_batches, full, out->m,
+                         &out->new_s, err);
+}
+
+luo_status luo_rebalance_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+                                luo_err *err)
+{
+    dealt d;
+    const luo_plan *p;
+    if (!now->predicted_s || !alike(now->plan) || !luo_picture_whole(now)) return LUO_OK;
+    LUO_TRY(deal(arena, now, &d, err));
+    LUO_TRY(with_micro_batches(arena, now->plan, d.m, &p, err));
+    luo_offers_add(out, "rebalance", p, d.new_s);
+    return LUO_OK;
+}
+
+static luo_status deal_again(luo_arena *arena, const luo_picture *now, luo_decision *out,
+                             luo_err *err)
+{
+    const luo_plan *p = now->plan;
+    dealt d;
+    LUO_TRY(deal(arena, now, &d, err));
+    out->old_s = d.old_s;
+    out->new_s = d.new_s;
     if (out->new_s >= out->old_s * (1 - 1e-9)) {
         snprintf(out->why, sizeof out->why, "micro-batches stay");
         snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->old_s);
@@ -79,7 +105,7 @@ static luo_status deal_again(luo_arena *arena, const luo_picture *now, luo_decis
     out->verb = LUO_SWITCH;
     snprintf(out->why, sizeof out->why, "micro-batches dealt again");
     snprintf(out->figures, sizeof out->figures, "%.6g -> %.6g s a step", out->old_s, out->new_s);
-    return with_micro_batches(arena, p, m, &out->plan, err);
+    return with_micro_batches(arena, p, d.m, &out->plan, err);
 }
 
 static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)

@@ -10,6 +10,7 @@
 
 #include "core/plan/grid.h"
 #include "core/run/groups.h"
+#include "core/run/offers.h"
 
 static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_restart_plan *r,
                             const luo_plan **out, luo_err *err)
@@ -38,11 +39,14 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_res
     return LUO_OK;
 }
 
-static luo_status best_plan(luo_arena *arena, const luo_picture *now, bool slow_too,
-                            const luo_plan **plan, double *event, luo_err *err)
+enum { OFFERS = 4 };
+
+luo_status luo_restart_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
+                              luo_offers *out, luo_err *err)
 {
     luo_groups g;
-    luo_restart_plan r;
+    luo_restart_plan r[OFFERS];
+    int32_t n = 0;
     const bool full = luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL;
     LUO_TRY(luo_groups_find(arena, now, slow_too, &g, err));
     if (g.n == 0)
@@ -52,23 +56,64 @@ static luo_status best_plan(luo_arena *arena, const luo_picture *now, bool slow_
                                .strict_uniform = now->spec->strict_uniform,
                                .full_recompute = full,
                                .cap = luo_groups_cap, .cap_ctx = &g};
-    LUO_TRY(luo_restart_shape(arena, &in, &r, err));
-    *event = r.event;
-    return make_plan(arena, &g, &r, plan, err);
+    LUO_TRY(luo_restart_shapes(arena, &in, OFFERS, r, &n, err));
+    for (int32_t i = 0; i < n; i++) {
+        const luo_plan *p = NULL;
+        LUO_TRY(make_plan(arena, &g, &r[i], &p, err));
+        luo_offers_add(out, "restart", p, r[i].event);
+    }
+    return LUO_OK;
+}
+
+/* The plan of the scenario, when all its devices are as they should be. */
+static bool own_plan_is_back(const luo_picture *now)
+{
+    luo_picture then = *now;
+    then.plan = now->base;
+    return luo_picture_whole(&then) && !luo_groups_must_leave(&then, false);
+}
+
+static luo_status best_plan(luo_arena *arena, const luo_picture *now, luo_offers *o, luo_err *err)
+{
+    luo_err why = {0};
+    *o = (luo_offers){0};
+    if (own_plan_is_back(now)) {
+        luo_picture then = *now;
+        double event;
+        then.plan = now->base;
+        LUO_TRY(luo_groups_event(arena, &then, &event, err));
+        luo_offers_add(o, "base", now->base, event);
+        return luo_offers_judge(o, now, err);
+    }
+    for (int slow_too = 0; slow_too < 2; slow_too++) {
+        luo_status st = luo_restart_offers(arena, now, slow_too, o, &why);
+        if (st == LUO_OK) st = luo_offers_judge(o, now, &why);
+        if (st != LUO_EINFEASIBLE) return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
+    }
+    return luo_err_set(err, LUO_EINFEASIBLE, "%s", why.text);
+}
+
+/* Of the running plan: simulated, or by the closed form. */
+static luo_status running_s(luo_arena *arena, const luo_picture *now, double *out, luo_err *err)
+{
+    return now->step_s ? now->step_s(now->run, now->plan, out, err)
+                       : luo_groups_event(arena, now, out, err);
 }
 
 static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
 {
     const bool failed = now->news & LUO_NEWS_FAIL;
     luo_err why = {0};
+    luo_offers o;
     *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
-    luo_status st = best_plan(arena, now, false, &out->plan, &out->new_s, &why);
-    if (st == LUO_EINFEASIBLE) st = best_plan(arena, now, true, &out->plan, &out->new_s, &why);
+    const luo_status st = best_plan(arena, now, &o, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    out->plan = o.at[0].plan;
+    out->new_s = now->step_s ? o.at[0].step_s : o.at[0].objective_s;
     const bool other = luo_plan_hash(out->plan) != luo_plan_hash(now->plan);
     if (!failed && !other) {
         snprintf(out->why, sizeof out->why, "the running plan is the best one");
@@ -80,7 +125,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
         snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
         return LUO_OK;
     }
-    LUO_TRY(luo_groups_event(arena, now, &out->old_s, err));
+    LUO_TRY(running_s(arena, now, &out->old_s, err));
     const double gain = (out->old_s - out->new_s) * now->spec->payback_steps;
     out->verb = gain > now->restart_cost_s ? LUO_RESTART : LUO_KEEP;
     snprintf(out->why, sizeof out->why, "a restart %s",

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/plan/planners.h"
-#include "core/run/policy.h"
+#include "core/run/offers.h"
 
 enum { OFFERS = 8 };
 
@@ -24,7 +24,7 @@ static int32_t tried(const luo_picture *now)
     return n;
 }
 
-static luo_status offers(luo_arena *arena, const luo_picture *now, luo_uniform_result **out,
+static luo_status uniform(luo_arena *arena, const luo_picture *now, luo_uniform_result **out,
                          int32_t *n, luo_err *err)
 {
     const luo_plan *base = now->base;
@@ -52,6 +52,20 @@ static luo_status offers(luo_arena *arena, const luo_picture *now, luo_uniform_r
     return luo_plan_uniform(arena, model, now->scenario->cluster, &o, out, n, err);
 }
 
+enum { OFFERED = 2 };
+
+luo_status luo_uniform_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+                              luo_err *err)
+{
+    luo_uniform_result *found;
+    int32_t n;
+    if (packs(now->base)) return LUO_OK;
+    LUO_TRY(uniform(arena, now, &found, &n, err));
+    for (int32_t i = 0; i < n && i < OFFERED; i++)
+        luo_offers_add(out, "uniform", found[i].plan, found[i].objective_s);
+    return LUO_OK;
+}
+
 static void restart(luo_decision *out, const luo_plan *p)
 {
     out->verb = LUO_RESTART;
@@ -76,7 +90,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
         snprintf(out->why, sizeof out->why, "no other plan keeps the packed micro-batches");
         return LUO_OK;
     }
-    const luo_status st = offers(arena, now, &offer, &n, &why);
+    const luo_status st = uniform(arena, now, &offer, &n, &why);
     if (st != LUO_OK && st != LUO_EINFEASIBLE && st != LUO_EINPUT)
         return luo_err_set(err, st, "%s", why.text);
     const int32_t k = tried(now);

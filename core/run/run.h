@@ -18,6 +18,7 @@
 #include "core/run/detect.h"
 #include "core/run/driver.h"
 #include "core/run/events.h"
+#include "core/run/judge.h"
 #include "core/run/policy.h"
 #include "core/run/tries.h"
 
@@ -177,6 +178,7 @@ typedef struct luo_run {
     luo_reentry reentry;
     luo_drift drift;
     void *memory; /* of the policy */
+    luo_judge judge; /* simulator NULL: there is none */
     struct {                   /* of a policy that is a bound */
         luo_world *healthy;
         double *work;          /* per device: that it does in a second when it is well */

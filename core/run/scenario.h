@@ -79,6 +79,12 @@ typedef enum luo_plan_mode { /* when nothing has failed (Malleus 13) */
     LUO_PLAN_AUTO   /* whichever brings the run further */
 } luo_plan_mode;
 
+typedef enum luo_judged { /* by what plans are ranked (Malleus, amendment 1) */
+    LUO_JUDGED_AUTO,      /* by the simulated step up to LUO_JUDGE_DEVICES devices */
+    LUO_JUDGED_SIMULATED,
+    LUO_JUDGED_OBJECTIVE  /* by the closed form of the policy */
+} luo_judged;
+
 typedef struct luo_policy_spec {
     const char *name, *label; /* label = name unless given */
     const luo_plan *plan;     /* own plan, or NULL */
@@ -88,7 +94,8 @@ typedef struct luo_policy_spec {
     int32_t window_steps, top_k;
     int32_t reentry_probes; /* good ones before a device that came up may hold layers */
     luo_plan_mode plan_mode;
-    luo_malleus_rank rank;
+    luo_malleus_rank rank; /* of the search */
+    luo_judged judged;
     bool split2, dp_auto;
     bool planner_measured, always_switch, strict_uniform;
     bool planner_default; /* planner_s is not given */

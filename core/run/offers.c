@@ -1,0 +1,100 @@
+#include "core/run/offers.h"
+
+#include <math.h>
+#include <string.h>
+
+void luo_offers_add(luo_offers *o, const char *from, const luo_plan *plan, double objective_s)
+{
+    const uint64_t hash = luo_plan_hash(plan);
+    for (int32_t i = 0; i < o->n; i++)
+        if (luo_plan_hash(o->at[i].plan) == hash) return;
+    if (o->n < LUO_OFFERS) o->at[o->n++] = (luo_offer){from, plan, objective_s, -1};
+}
+
+/* A policy without a plan for the picture offers none. */
+static luo_status unless_infeasible(luo_status st, const luo_err *why, luo_err *err)
+{
+    if (st == LUO_OK || st == LUO_EINFEASIBLE || st == LUO_EINPUT) return LUO_OK;
+    return luo_err_set(err, st, "%s", why->text);
+}
+
+/* ---- the planner's own ---- */
+
+enum { OWN = 3, OWN_OTHER = 1 };
+
+static luo_status own_offers(luo_arena *arena, const luo_malleus_job *job, int32_t pipelines,
+                             int32_t most, luo_offers *out, luo_err *err)
+{
+    luo_malleus_job j = *job;
+    luo_malleus_answer a;
+    luo_err why = {0};
+    j.pipelines = pipelines;
+    j.offers = most;
+    const luo_status st = luo_plan_malleus(arena, &j, &a, &why);
+    for (int32_t i = 0; st == LUO_OK && i < a.noffers; i++)
+        luo_offers_add(out, "malleus", a.offer[i], i == 0 ? a.found->plans[0].event * a.tau_s : -1);
+    return unless_infeasible(st, &why, err);
+}
+
+enum { COUNTS = 8 };
+
+typedef struct counts { /* numbers of pipelines that were searched */
+    int32_t at[COUNTS], n;
+} counts;
+
+static bool is_new(counts *c, int32_t pipelines)
+{
+    if (pipelines < 1) return false;
+    for (int32_t i = 0; i < c->n; i++)
+        if (c->at[i] == pipelines) return false;
+    if (c->n == COUNTS) return false;
+    c->at[c->n++] = pipelines;
+    return true;
+}
+
+luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
+                          luo_offers *out, luo_err *err)
+{
+    const int32_t dp = now->base->npipelines;
+    counts tried = {{dp}, 1};
+    luo_err why = {0};
+    *out = (luo_offers){0};
+    LUO_TRY(own_offers(arena, job, dp, OWN, out, err));
+    for (int slow_too = 0; slow_too < 2; slow_too++) {
+        luo_err a = {0}, b = {0};
+        LUO_TRY(unless_infeasible(luo_restart_offers(arena, now, slow_too, out, &a), &a, err));
+        LUO_TRY(unless_infeasible(luo_oobleck_offers(arena, now, slow_too, out, &b), &b, err));
+    }
+    LUO_TRY(unless_infeasible(luo_uniform_offers(arena, now, out, &why), &why, err));
+    LUO_TRY(luo_rebalance_offers(arena, now, out, err));
+    luo_offers_add(out, "base", now->base, -1);
+    luo_offers_add(out, "running", now->plan, -1);
+    const int32_t n = out->n;
+    for (int32_t more = -1; more <= 1; more += 2)
+        if (is_new(&tried, dp + more))
+            LUO_TRY(own_offers(arena, job, dp + more, OWN_OTHER, out, err));
+    for (int32_t i = 0; i < n; i++)
+        if (is_new(&tried, out->at[i].plan->npipelines))
+            LUO_TRY(own_offers(arena, job, out->at[i].plan->npipelines, OWN_OTHER, out, err));
+    return LUO_OK;
+}
+
+/* ---- by simulation ---- */
+
+luo_status luo_offers_judge(luo_offers *o, const luo_picture *now, luo_err *err)
+{
+    luo_err why = {0};
+    if (!now->step_s) return LUO_OK;
+    for (int32_t i = 0; i < o->n; i++) {
+        const luo_offer x = o->at[i];
+        double s = x.step_s;
+        const luo_status st = s < 0 ? now->step_s(now->run, x.plan, &s, &why) : LUO_OK;
+        if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+        int32_t place = i;
+        for (; place > 0 && o->at[place - 1].step_s > s; place--) o->at[place] = o->at[place - 1];
+        o->at[place] = (luo_offer){x.from, x.plan, x.objective_s, s};
+    }
+    if (o->n > 0 && isfinite(o->at[0].step_s)) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE, "no plan can run on the devices that are left%s%s",
+                       why.text[0] ? "; " : ".", why.text);
+}

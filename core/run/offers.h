@@ -1,0 +1,46 @@
+/* core/run/offers.h: the plans that policies would take for a picture, each by its own rule, and the
+ * choice among them by the simulated step (Malleus, amendment 1). */
+#ifndef LUO_CORE_RUN_OFFERS_H
+#define LUO_CORE_RUN_OFFERS_H
+#include "core/plan/malleus_job.h"
+#include "core/run/policy.h"
+
+enum { LUO_OFFERS = 32 };
+
+typedef struct luo_offer {
+    const char *from; /* "malleus" "restart" "oobleck" "rebalance" "uniform" "base" "running" */
+    const luo_plan *plan;
+    double objective_s; /* by the policy's closed form; < 0: it has none */
+    double step_s;      /* simulated; < 0: not yet, INFINITY: it cannot run */
+} luo_offer;
+
+typedef struct luo_offers {
+    luo_offer at[LUO_OFFERS];
+    int32_t n;
+} luo_offers;
+
+/* Puts a plan behind those that are there, unless it is one of them or there is no room. */
+void luo_offers_add(luo_offers *o, const char *from, const luo_plan *plan, double objective_s);
+
+/* Each adds what the policy would choose from, best first by its closed form. slow_too: nodes with
+ * slow devices stay. Errors: LUO_EINFEASIBLE it has no plan; LUO_ENOMEM and those of the cost
+ * model. Owner of plans: arena. */
+luo_status luo_restart_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
+                              luo_offers *out, luo_err *err);
+luo_status luo_oobleck_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
+                              luo_offers *out, luo_err *err);
+luo_status luo_rebalance_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+                                luo_err *err);
+luo_status luo_uniform_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+                              luo_err *err);
+/* All of these, the planner's own best for the pipelines of the base plan, for one fewer and one
+ * more, and for those of the other offers, the base plan and the running one. job: as for
+ * luo_plan_malleus. */
+luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
+                          luo_offers *out, luo_err *err);
+
+/* Simulates all that are not yet (now->step_s) and sorts them, fastest first; equal ones stay in
+ * order. Without now->step_s they stay as they are.
+ * Errors: LUO_EINFEASIBLE none can run; those of luo_judge_step. */
+luo_status luo_offers_judge(luo_offers *o, const luo_picture *now, luo_err *err);
+#endif
