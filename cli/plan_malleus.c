@@ -41,18 +41,21 @@ static luo_status read_params(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 
 static luo_status read_search(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 {
-    static const char *const ranks[] = {"filled", "steady", "event"};
+    static const char *const ranks[] = {"filled", "steady", "event", "simulated", "objective"};
     static const char *const groupings[] = {"halving", "split2"};
     static const char *const orders[] = {"falling", "rising"};
     const luo_args *a = &cli->args;
     int64_t top, seed;
     int rank, grouping, order;
-    LUO_TRY(luo_args_choice(a, "rank", 0, ranks, 3, &rank, err));
+    LUO_TRY(luo_args_choice(a, "rank", 0, ranks, 5, &rank, err));
     LUO_TRY(luo_args_choice(a, "grouping", 0, groupings, 2, &grouping, err));
     LUO_TRY(luo_args_choice(a, "stage-order", 0, orders, 2, &order, err));
     LUO_TRY(luo_args_int(a, "top", 0, 1, 1000, &top, err));
     LUO_TRY(luo_args_int(a, "seed", 0, 0, INT64_MAX, &seed, err));
-    c->job.rank = (luo_malleus_rank)rank;
+    c->judged = !luo_args_has(a, "rank") ? LUO_JUDGED_AUTO
+                : rank == 3              ? LUO_JUDGED_SIMULATED
+                                         : LUO_JUDGED_OBJECTIVE;
+    c->job.rank = rank < 3 ? (luo_malleus_rank)rank : LUO_RANK_FILLED;
     c->job.split2 = grouping == 1;
     c->job.rising = order == 1;
     c->job.top_k = (int32_t)top;
@@ -89,7 +92,8 @@ static luo_status plan_once(luo_cli *cli, luo_malleus_call *c, luo_programs **se
     luo_plan_finding *f;
     int32_t n;
     const double start = luo_wall_s();
-    const luo_status st = luo_plan_malleus(cli->arena, &c->job, &c->answer, err);
+    luo_status st = luo_plan_malleus(cli->arena, &c->job, &c->answer, err);
+    if (st == LUO_OK) st = luo_call_choose(cli, c, err);
     c->planning_s += luo_wall_s() - start;
     LUO_TRY(st);
     const luo_plan *p = c->answer.plan;

@@ -3,6 +3,7 @@
 #define LUO_CLI_PLAN_MALLEUS_H
 #include "cli/plan.h"
 #include "core/plan/malleus_job.h"
+#include "core/run/offers.h"
 
 enum { LUO_CALL_WARNINGS = 80 };
 
@@ -16,6 +17,8 @@ typedef struct luo_malleus_call {
     luo_malleus_params params;
     luo_malleus_job job;
     luo_malleus_answer answer;
+    luo_judged judged;
+    luo_offers offers;   /* fastest first; n 0: nothing was simulated for the choice */
     luo_transition move; /* with prev */
     bool adopt, lost;    /* lost: state without a living owner */
     double planning_s, step_s;
@@ -31,6 +34,9 @@ void luo_call_warn(luo_cli *cli, luo_malleus_call *c, luo_severity severity, con
 luo_status luo_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err);
 /* --rates over the cluster's health: c->rate, c->candidate. */
 luo_status luo_call_rates(luo_cli *cli, luo_malleus_call *c, luo_err *err);
+/* The plan by simulated step: c->offers, and c->answer is of the fastest one. Nothing where plans
+ * are ranked by the objective, or nothing was searched. */
+luo_status luo_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err);
 void luo_call_text(luo_cli *cli, const luo_malleus_call *c);
 luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *c, luo_status st, luo_err *err);
 #endif

@@ -1,5 +1,6 @@
 /* What `luoshu plan malleus` prints: a table of stages and a few lines, or the document of
  * Malleus 16. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,19 @@ static void print_search(FILE *out, const luo_malleus_search *s)
             s->exhaustive ? "every dealing" : "local search");
 }
 
+static void print_offers(FILE *out, const luo_malleus_call *c)
+{
+    const luo_offers *o = &c->offers;
+    if (o->n == 0) return;
+    int32_t simulated = 0;
+    for (int32_t i = 0; i < o->n; i++) simulated += o->at[i].step_s >= 0;
+    fprintf(out, "chosen by simulated step: the plan of %s", o->at[0].from);
+    if (simulated > 1 && isfinite(o->at[1].step_s))
+        fprintf(out, "; next, of %s: %.6f s", o->at[1].from, o->at[1].step_s);
+    fprintf(out, "; %d of %d plans were simulated, the others are slower by the objective\n",
+            simulated, o->n);
+}
+
 void luo_call_text(luo_cli *cli, const luo_malleus_call *c)
 {
     FILE *out = luo_cli_out(cli);
@@ -88,6 +102,7 @@ void luo_call_text(luo_cli *cli, const luo_malleus_call *c)
     luo_str_free(&s);
     print_search(out, &a->found->search);
     print_transition(out, c);
+    print_offers(out, c);
     fprintf(out, "simulated step: %.6f s (program %s)\nplanning: %.3f s\n", c->step_s,
             luo_hash_print(c->program, g), c->planning_s);
 }
@@ -231,6 +246,22 @@ static void json_alternatives(luo_jsonw *j, const luo_malleus_found *f)
     luo_str_free(&s);
 }
 
+static void json_offers(luo_jsonw *j, const luo_offers *o)
+{
+    luo_jsonw_open(j, "offers", '[');
+    for (int32_t i = 0; i < o->n; i++) {
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_text(j, "from", o->at[i].from);
+        luo_jsonw_hash(j, "plan_hash", luo_plan_hash(o->at[i].plan));
+        luo_jsonw_int(j, "pipelines", o->at[i].plan->npipelines);
+        luo_jsonw_num(j, "objective_s", o->at[i].objective_s, 9);
+        if (o->at[i].step_s >= 0 && isfinite(o->at[i].step_s)) luo_jsonw_num(j, "simulated_step_s", o->at[i].step_s, 9);
+        else luo_jsonw_text(j, "simulated_step_s", NULL);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+}
+
 static void json_search(luo_jsonw *j, const luo_malleus_search *s)
 {
     luo_jsonw_open(j, "search", '{');
@@ -294,6 +325,7 @@ luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *c, luo_status st,
     luo_jsonw_text(j, "status", luo_status_name(st));
     luo_jsonw_text(j, "policy", "malleus");
     luo_jsonw_text(j, "rank", rank_names[c->job.rank]);
+    luo_jsonw_text(j, "chosen_by", c->offers.n > 0 ? "simulated" : "objective");
     if (st != LUO_OK) {
         json_warnings(j, c);
         return st;
@@ -309,6 +341,7 @@ luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *c, luo_status st,
     json_ids(j, "excluded", a->excluded, a->nexcluded);
     json_figures(j, c);
     json_alternatives(j, a->found);
+    json_offers(j, &c->offers);
     json_search(j, &a->found->search);
     json_transition(j, c);
     LUO_TRY(json_annotations(cli, c, err));

@@ -138,7 +138,7 @@ static luo_status no_room(const luo_kinds *k, const luo_malleus_tight *t, luo_er
                        t->device, mib / 1024, (room->bound - room->gap) / 1024);
 }
 
-/* ---- the base plan, as the planner would have said it ---- */
+/* ---- a plan that is there, as the planner would have said it ---- */
 
 static luo_status say_stage(luo_arena *arena, const luo_kinds *k, const luo_pipeline *pl,
                             int32_t s, luo_malleus_stage *out, luo_err *err)
@@ -158,11 +158,10 @@ static luo_status say_stage(luo_arena *arena, const luo_kinds *k, const luo_pipe
     return LUO_OK;
 }
 
-/* Nothing to search: what runs is the base plan itself, not one like it. */
-static luo_status say_base(luo_arena *arena, const luo_kinds *k, const int64_t *m, bool full,
-                           luo_malleus_plan *out, luo_err *err)
+/* m: micro-batches per pipeline. */
+static luo_status say_plan(luo_arena *arena, const luo_kinds *k, const luo_plan *p,
+                           const int64_t *m, bool full, luo_malleus_plan *out, luo_err *err)
 {
-    const luo_plan *p = k->job->base;
     luo_malleus_pipe *pipes = LUO_NEW_N(arena, luo_malleus_pipe, p->npipelines);
     luo_pipe_time *t;
     if (!pipes) return luo_err_nomem(err);
@@ -345,7 +344,8 @@ static luo_status finish(luo_arena *arena, const luo_kinds *k, const luo_malleus
     *f = *found;
     f->plans = plans;
     memcpy(plans, found->plans, (size_t)found->n * sizeof *plans);
-    if (f->search.skipped) LUO_TRY(say_base(arena, k, m, full, &plans[0], err));
+    if (f->search.skipped) /* what runs is the base plan itself, not one like it */
+        LUO_TRY(say_plan(arena, k, job->base, m, full, &plans[0], err));
     else LUO_TRY(luo_malleus_place(arena, k, &found->plans[0], job->prev ? job->prev : job->base,
                                    &plans[0], err));
     LUO_TRY(list_rest(arena, job, &plans[0], out, err));
@@ -381,6 +381,27 @@ luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_ma
     LUO_TRY(finish(arena, k, found, m, &a, err));
     *out = a;
     return LUO_OK;
+}
+
+luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *a, const luo_plan *plan,
+                            luo_err *err)
+{
+    const luo_kinds *k = a->in.cap_ctx;
+    luo_malleus_found *f = LUO_NEW(arena, luo_malleus_found);
+    luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, a->found->n + 1);
+    int64_t *m = LUO_NEW_N(arena, int64_t, plan->npipelines);
+    if (!f || !plans || !m) return luo_err_nomem(err);
+    for (int32_t i = 0; i < plan->npipelines; i++) m[i] = plan->pipelines[i].micro_batches;
+    *f = *a->found;
+    memcpy(plans + 1, f->plans, (size_t)f->n * sizeof *plans);
+    f->plans = plans;
+    f->n++;
+    f->dp = plan->npipelines;
+    LUO_TRY(say_plan(arena, k, plan, m, a->in.full_recompute, &plans[0], err));
+    a->nexcluded = 0;
+    LUO_TRY(list_rest(arena, k->job, &plans[0], a, err));
+    a->found = f;
+    return luo_plan_copy(arena, plan, &a->plan, err);
 }
 
 double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage)

@@ -62,6 +62,12 @@ luo_status luo_malleus_check(const luo_malleus_job *job, luo_err *err);
 luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_malleus_answer *out,
                             luo_err *err);
 
+/* Another plan takes the place of the one found, which stays as the first alternative: what
+ * found->plans[0], plan, standby and excluded say is of it from now on. Pre: a is an answer, plan
+ * one for its job. Errors: those of the cost model; LUO_ENOMEM. Owner: arena. */
+luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *a, const luo_plan *plan,
+                            luo_err *err);
+
 /* MiB of a device of a stage of found->plans[0] (Malleus 7). Pre: a is an answer. */
 double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage);
 

@@ -145,7 +145,8 @@ int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t s
     return lo;
 }
 
-luo_status luo_groups_event(luo_arena *arena, const luo_picture *now, double *out, luo_err *err)
+luo_status luo_groups_times(luo_arena *arena, const luo_picture *now, luo_pipe_time **out,
+                            luo_err *err)
 {
     const luo_plan *p = now->plan;
     luo_groups g = {.now = now};
@@ -169,7 +170,15 @@ luo_status luo_groups_event(luo_arena *arena, const luo_picture *now, double *ou
         }
         pipes[i] = (luo_pipe_time){pl->nstages, t, pl->micro_batches};
     }
-    return luo_event_time(arena, pipes, p->npipelines,
+    *out = pipes;
+    return LUO_OK;
+}
+
+luo_status luo_groups_event(luo_arena *arena, const luo_picture *now, double *out, luo_err *err)
+{
+    luo_pipe_time *pipes;
+    LUO_TRY(luo_groups_times(arena, now, &pipes, err));
+    return luo_event_time(arena, pipes, now->plan->npipelines,
                           luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL, out, err);
 }
 

@@ -29,7 +29,10 @@ luo_status luo_groups_find(luo_arena *arena, const luo_picture *now, bool slow_t
 /* Layers that the closed form of memory leaves room for: a luo_cap_fn, ctx: luo_groups. */
 int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t stage,
                        int32_t pipelines, int64_t micro_batches);
-/* Event time of the running plan by the same closed form, under today's rates. */
+/* Seconds of the stages of the running plan by the same closed form, under today's rates. */
+luo_status luo_groups_times(luo_arena *arena, const luo_picture *now, luo_pipe_time **out,
+                            luo_err *err);
+/* .. and its event time. */
 luo_status luo_groups_event(luo_arena *arena, const luo_picture *now, double *out, luo_err *err);
 /* Is a device of the running plan announced to leave or, unless slow ones stay, so slow that its
  * node has to go? */

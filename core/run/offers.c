@@ -32,7 +32,7 @@ static luo_status own_offers(luo_arena *arena, const luo_malleus_job *job, int32
     j.offers = most;
     const luo_status st = luo_plan_malleus(arena, &j, &a, &why);
     for (int32_t i = 0; st == LUO_OK && i < a.noffers; i++)
-        luo_offers_add(out, "malleus", a.offer[i], i == 0 ? a.found->plans[0].event * a.tau_s : -1);
+        luo_offers_add(out, "malleus", a.offer[i], 0);
     return unless_infeasible(st, &why, err);
 }
 
@@ -67,8 +67,8 @@ luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_ma
     }
     LUO_TRY(unless_infeasible(luo_uniform_offers(arena, now, out, &why), &why, err));
     LUO_TRY(luo_rebalance_offers(arena, now, out, err));
-    luo_offers_add(out, "base", now->base, -1);
-    luo_offers_add(out, "running", now->plan, -1);
+    luo_offers_add(out, "base", now->base, 0);
+    luo_offers_add(out, "running", now->plan, 0);
     const int32_t n = out->n;
     for (int32_t more = -1; more <= 1; more += 2)
         if (is_new(&tried, dp + more))
@@ -76,25 +76,52 @@ luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_ma
     for (int32_t i = 0; i < n; i++)
         if (is_new(&tried, out->at[i].plan->npipelines))
             LUO_TRY(own_offers(arena, job, out->at[i].plan->npipelines, OWN_OTHER, out, err));
+    for (int32_t i = 0; i < out->n; i++)
+        LUO_TRY(luo_malleus_event_s(arena, job, out->at[i].plan, &out->at[i].objective_s, err));
     return LUO_OK;
 }
 
 /* ---- by simulation ---- */
 
+static const double HOPE = 1.05; /* the objective may be so much above the simulated step */
+
+static double rank_of(const luo_offer *x)
+{
+    return x->step_s >= 0 ? x->step_s : (double)INFINITY;
+}
+
+static double objective_of(const luo_offer *x)
+{
+    return x->objective_s;
+}
+
+/* Stable. */
+static void sort(luo_offers *o, double (*key)(const luo_offer *))
+{
+    for (int32_t i = 1; i < o->n; i++) {
+        const luo_offer x = o->at[i];
+        int32_t place = i;
+        for (; place > 0 && key(&o->at[place - 1]) > key(&x); place--)
+            o->at[place] = o->at[place - 1];
+        o->at[place] = x;
+    }
+}
+
 luo_status luo_offers_judge(luo_offers *o, const luo_picture *now, luo_err *err)
 {
     luo_err why = {0};
+    double best = INFINITY;
     if (!now->step_s) return LUO_OK;
+    sort(o, objective_of);
     for (int32_t i = 0; i < o->n; i++) {
-        const luo_offer x = o->at[i];
-        double s = x.step_s;
-        const luo_status st = s < 0 ? now->step_s(now->run, x.plan, &s, &why) : LUO_OK;
+        luo_offer *x = &o->at[i];
+        if (x->step_s >= 0 || x->objective_s > HOPE * best) continue;
+        const luo_status st = now->step_s(now->run, x->plan, &x->step_s, &why);
         if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-        int32_t place = i;
-        for (; place > 0 && o->at[place - 1].step_s > s; place--) o->at[place] = o->at[place - 1];
-        o->at[place] = (luo_offer){x.from, x.plan, x.objective_s, s};
+        best = fmin(best, x->step_s);
     }
-    if (o->n > 0 && isfinite(o->at[0].step_s)) return LUO_OK;
+    sort(o, rank_of);
+    if (o->n > 0 && isfinite(rank_of(&o->at[0]))) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan can run on the devices that are left%s%s",
                        why.text[0] ? "; " : ".", why.text);
 }

@@ -10,8 +10,8 @@ enum { LUO_OFFERS = 32 };
 typedef struct luo_offer {
     const char *from; /* "malleus" "restart" "oobleck" "rebalance" "uniform" "base" "running" */
     const luo_plan *plan;
-    double objective_s; /* by the policy's closed form; < 0: it has none */
-    double step_s;      /* simulated; < 0: not yet, INFINITY: it cannot run */
+    double objective_s; /* event time by closed form: work alone, nothing is sent */
+    double step_s;      /* simulated; < 0: not, INFINITY: it cannot run */
 } luo_offer;
 
 typedef struct luo_offers {
@@ -39,8 +39,9 @@ luo_status luo_uniform_offers(luo_arena *arena, const luo_picture *now, luo_offe
 luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
                           luo_offers *out, luo_err *err);
 
-/* Simulates all that are not yet (now->step_s) and sorts them, fastest first; equal ones stay in
- * order. Without now->step_s they stay as they are.
+/* Simulates them (now->step_s), best objective first, as long as the objective, which is nearly a
+ * lower bound, leaves hope; and sorts them, fastest first, those not simulated last. Without
+ * now->step_s they stay as they are.
  * Errors: LUO_EINFEASIBLE none can run; those of luo_judge_step. */
 luo_status luo_offers_judge(luo_offers *o, const luo_picture *now, luo_err *err);
 #endif

@@ -41,21 +41,21 @@ typedef struct luo_picture {
 /* Are all devices of the running plan usable? */
 bool luo_picture_whole(const luo_picture *now);
 
-typedef enum luo_verb {
+typedef enum luo_action {
     LUO_KEEP,    /* go on with the running plan */
     LUO_SWITCH,  /* to `plan`, state moves between devices */
     LUO_RESTART, /* of all processes from a checkpoint, with `plan` */
     LUO_WAIT,    /* until the world changes */
     LUO_LOSE     /* give up */
-} luo_verb;
+} luo_action;
 
 typedef struct luo_decision {
-    luo_verb verb;
+    luo_action verb;
     const luo_plan *plan;
     double old_s, new_s; /* event times of the running and the new plan; < 0: not computed */
     bool known;          /* the answer was remembered: the planner took no time */
     char why[160];       /* for events.csv: words and counts, nothing that was measured */
-    char figures[160];   /* for log.txt: what was measured and computed from it; "" */
+    char figures[320];   /* for log.txt: what was measured and computed from it; "" */
 } luo_decision;
 
 /* No other plan is taken, for this reason ("" if it needs none): the running one goes on. After a

@@ -21,6 +21,7 @@ typedef struct view { /* the picture as the planner sees it */
     bool *candidate;
     bool *stays; /* usable, and not announced to leave */
     luo_malleus_job job;
+    luo_offer best, next; /* of those simulated now; plan NULL: none was */
 } view;
 
 static luo_malleus_job make_job(const luo_picture *now)
@@ -83,33 +84,32 @@ static luo_status offers_of_all(luo_arena *arena, const view *v, luo_offers *o, 
     return luo_offers_judge(o, v->now, err);
 }
 
-static luo_status best_plan(luo_arena *arena, const view *v, luo_offer *out, luo_err *err)
+static luo_status best_plan(luo_arena *arena, view *v, const luo_plan **out, luo_err *err)
 {
     luo_malleus_answer answer;
     luo_offers o;
     if (v->now->step_s) {
         LUO_TRY(offers_of_all(arena, v, &o, err));
-        *out = o.at[0];
+        v->best = o.at[0];
+        if (o.n > 1 && o.at[1].step_s >= 0) v->next = o.at[1];
+        *out = v->best.plan;
         return LUO_OK;
     }
     LUO_TRY(luo_plan_malleus(arena, &v->job, &answer, err));
-    *out = (luo_offer){"malleus", answer.plan, -1, -1};
+    *out = answer.plan;
     return LUO_OK;
 }
 
 static luo_status plan_anew(luo_arena *arena, view *v, const luo_plan **plan, luo_err *err)
 {
     const bool failed = v->now->news & LUO_NEWS_FAIL;
-    luo_offer best;
     luo_err why = {0};
-    luo_status st = best_plan(arena, v, &best, &why);
+    luo_status st = best_plan(arena, v, plan, &why);
     if (st == LUO_EINFEASIBLE && failed) {
         take_all(v);
-        st = best_plan(arena, v, &best, &why);
+        st = best_plan(arena, v, plan, &why);
     }
-    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    *plan = best.plan;
-    return LUO_OK;
+    return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
 }
 
 /* Of a plan on today's devices: simulated, or event time. */
@@ -184,7 +184,20 @@ static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **
 
 /* ---- the decision ---- */
 
-static void say_switch(luo_decision *out, double cost_s)
+/* What the choice was made of. */
+static void say_offers(const view *v, luo_decision *out)
+{
+    const size_t at = strlen(out->figures);
+    if (!v->best.plan) return;
+    snprintf(out->figures + at, sizeof out->figures - at, "; simulated: of %s %.6g s (objective "
+             "%.6g s)", v->best.from, v->best.step_s, v->best.objective_s);
+    const size_t end = strlen(out->figures);
+    if (v->next.plan)
+        snprintf(out->figures + end, sizeof out->figures - end, ", next of %s %.6g s (%.6g s)",
+                 v->next.from, v->next.step_s, v->next.objective_s);
+}
+
+static void say_switch(const view *v, luo_decision *out, double cost_s)
 {
     int32_t n = 0;
     const luo_plan *p = out->plan;
@@ -194,6 +207,7 @@ static void say_switch(luo_decision *out, double cost_s)
              out->known ? ", known" : "");
     snprintf(out->figures, sizeof out->figures, "%.6g -> %.6g s a step, a switch of about %.6g s",
              out->old_s, out->new_s, cost_s);
+    say_offers(v, out);
 }
 
 static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_err *err)
@@ -205,12 +219,13 @@ static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_
     const double gain = (out->old_s - out->new_s) * s->payback_steps;
     if (s->always_switch || isinf(out->old_s) || gain > cost) {
         out->verb = LUO_SWITCH;
-        say_switch(out, cost);
+        say_switch(v, out, cost);
         return LUO_OK;
     }
     luo_decide_to_stay(v->now, "a switch does not pay", out);
     snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
              s->payback_steps, cost);
+    say_offers(v, out);
     return LUO_OK;
 }
 

@@ -101,7 +101,7 @@ static luo_status best_plan(luo_arena *arena, const luo_picture *now, luo_offers
     return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
 }
 
-static void switch_to(luo_decision *out, luo_verb verb, const luo_plan *p)
+static void switch_to(luo_decision *out, luo_action verb, const luo_plan *p)
 {
     out->verb = verb;
     out->plan = p;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/plan/replan.h"
+#include "core/run/groups.h"
 #include "core/run/offers.h"
 
 /* Seconds of a stage for one micro-batch: predicted compute of its devices times their rates. */
@@ -71,7 +72,8 @@ static luo_status deal(luo_arena *arena, const luo_picture *now, dealt *out, luo
     luo_pipe_time *pipes;
     out->m = LUO_NEW_N(arena, int64_t, p->npipelines);
     if (!out->m) return luo_err_nomem(err);
-    LUO_TRY(stage_times(arena, now, &pipes, err));
+    LUO_TRY(now->predicted_s ? stage_times(arena, now, &pipes, err)
+                             : luo_groups_times(arena, now, &pipes, err));
     LUO_TRY(luo_event_time(arena, pipes, p->npipelines, full, &out->old_s, err));
     return luo_rebalance(arena, pipes, p->npipelines, now->micro_batches, full, out->m,
                          &out->new_s, err);
@@ -82,7 +84,7 @@ luo_status luo_rebalance_offers(luo_arena *arena, const luo_picture *now, luo_of
 {
     dealt d;
     const luo_plan *p;
-    if (!now->predicted_s || !alike(now->plan) || !luo_picture_whole(now)) return LUO_OK;
+    if (!alike(now->plan) || !luo_picture_whole(now)) return LUO_OK;
     LUO_TRY(deal(arena, now, &d, err));
     LUO_TRY(with_micro_batches(arena, now->plan, d.m, &p, err));
     luo_offers_add(out, "rebalance", p, d.new_s);

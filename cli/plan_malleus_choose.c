@@ -1,0 +1,94 @@
+/* The choice of `luoshu plan malleus`: what the search found against the plans of the other policies
+ * for the same devices, the base plan and the running one, by the simulated step. */
+#include <math.h>
+
+#include "cli/load.h"
+#include "cli/plan_malleus.h"
+#include "core/io/io.h"
+#include "core/run/judge.h"
+
+static const double APART = 0.10; /* of objective and simulated step */
+
+typedef struct asked {
+    luo_malleus_call *call;
+    luo_judge judge;
+} asked;
+
+static luo_status step_s(void *run, const luo_plan *p, double *seconds, luo_err *err)
+{
+    asked *a = run;
+    const int64_t tokens = a->call->job.sequence_tokens;
+    return luo_judge_step(&a->judge, p, tokens ? tokens : p->sequence_tokens, a->call->rate, seconds,
+                          err);
+}
+
+static bool wanted(const luo_malleus_call *c)
+{
+    if (c->judged != LUO_JUDGED_AUTO) return c->judged == LUO_JUDGED_SIMULATED;
+    return c->cluster->ndevices <= LUO_JUDGE_DEVICES && !c->job.params;
+}
+
+static luo_status judge_all(luo_cli *cli, asked *a, luo_err *err)
+{
+    luo_malleus_call *c = a->call;
+    const int32_t n = c->cluster->ndevices;
+    luo_scenario sc = {.model = c->model, .cluster = c->cluster, .stack = c->stack,
+                       .seed = c->job.seed};
+    luo_policy_spec spec;
+    bool *none = LUO_NEW_N(cli->arena, bool, n);
+    double *rate = LUO_NEW_N(cli->arena, double, n);
+    if (!none || !rate) return luo_err_nomem(err);
+    for (int32_t d = 0; d < n; d++) rate[d] = c->candidate[d] ? c->rate[d] : (double)INFINITY;
+    luo_policy_defaults(&spec, "malleus");
+    const luo_picture now = {.scenario = &sc, .spec = &spec, .base = c->job.base,
+                             .plan = c->prev ? c->prev : c->job.base, .rate = rate,
+                             .leaving = none, .candidate = c->candidate,
+                             .micro_batches = c->answer.in.micro_batches,
+                             .sequence_tokens = c->job.sequence_tokens
+                                                    ? c->job.sequence_tokens
+                                                    : c->job.base->sequence_tokens,
+                             .memory_factor = c->job.memory_factor, .step_s = step_s, .run = a};
+    LUO_TRY(luo_offers_all(cli->arena, &now, &c->job, &c->offers, err));
+    return luo_offers_judge(&c->offers, &now, err);
+}
+
+/* Devices that could hold layers and do not. */
+static int32_t idle(const luo_malleus_call *c)
+{
+    const luo_malleus_plan *p = &c->answer.found->plans[0];
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->nstandby; i++) n += c->candidate[p->standby[i]];
+    return n;
+}
+
+static void say_doubts(luo_cli *cli, luo_malleus_call *c)
+{
+    const double objective = c->answer.found->plans[0].event * c->answer.tau_s;
+    const double step = c->offers.at[0].step_s;
+    if (fabs(objective - step) > APART * step)
+        luo_call_warn(cli, c, LUO_WARNING, "the step is %.6g s when simulated and %.6g s by the "
+                      "objective, which knows no communication between stages and pipelines.", step,
+                      objective);
+    if (idle(c) > 0)
+        luo_call_warn(cli, c, LUO_WARNING, "%d usable devices stay idle; with them every plan that "
+                      "was tried is slower.", idle(c));
+}
+
+luo_status luo_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+{
+    asked a = {.call = c,
+               .judge = {.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim"),
+                         .model = c->model,
+                         .cluster = c->cluster,
+                         .stack = &c->stack,
+                         .bucket = c->stack.bucket,
+                         .comm = LUO_COMM_FLOW}};
+    if (!wanted(c) || c->answer.found->search.skipped) return LUO_OK;
+    luo_status st = judge_all(cli, &a, err);
+    luo_judge_free(&a.judge);
+    LUO_TRY(st);
+    if (luo_plan_hash(c->offers.at[0].plan) != luo_plan_hash(c->answer.plan))
+        LUO_TRY(luo_malleus_take(cli->arena, &c->answer, c->offers.at[0].plan, err));
+    say_doubts(cli, c);
+    return LUO_OK;
+}
