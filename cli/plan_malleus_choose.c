@@ -70,8 +70,8 @@ static void say_doubts(luo_cli *cli, luo_malleus_call *c)
                       "objective, which knows no communication between stages and pipelines.", step,
                       objective);
     if (idle(c) > 0)
-        luo_call_warn(cli, c, LUO_WARNING, "%d usable devices stay idle; with them every plan that "
-                      "was tried is slower.", idle(c));
+        luo_call_warn(cli, c, LUO_WARNING, "usable devices that stay idle: %d; every plan that was "
+                      "tried with more of them is slower.", idle(c));
 }
 
 luo_status luo_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err)

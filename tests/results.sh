@@ -146,5 +146,8 @@ check "files too large" eval "(trap '' XFSZ; ulimit -f 20; ends_full '$tmp/o')"
 check "files too large: rows" whole $(csvs "$tmp/o")
 check "files too large: manifest" [ "$(states "$tmp/o")" = '"state":"failed"' ]
 
+# Random settings with stragglers, on built-in profiles.
+check "malleus is as fast as the fastest of its rivals" eval 'LUOSHU=$L tests/rivals.sh "$tmp/rivals" 5 7 >/dev/null 2>&1'
+
 echo "$((100 * (n - bad) / n))%: Checks: $n, Failures: $bad, Errors: 0"
 [ $bad = 0 ]

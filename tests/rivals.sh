@@ -3,9 +3,10 @@
 # Does a policy hold against the best of its rivals? Random settings: 16 to 256 GPUs of one or two types,
 # a model and its best uniform plan, with and without ZeRO, 0 to 6 devices that become slow at step 4.
 # Every policy runs each of them; what counts is the step that it has come to at the end, so that neither
-# planning nor switching is in it, and none holds back because a switch would not pay in 50 steps. Writes rivals.csv and prints by how much `malleus` is slower than the
-# fastest other policy: how often by more than 1 %, median, worst, with the settings to run again
-# (DIR/NUMBER: all inputs, `luoshu sim DIR/NUMBER/rivals.yaml`). Synthetic settings.
+# planning nor switching is in it, and none holds back because a switch would not pay in 50 steps.
+# Writes rivals.csv and prints by how much `malleus` is slower than the fastest other policy: how often by
+# more than 1 %, median, worst; exit 1 if it is in one. DIR/NUMBER has all inputs of a setting: `luoshu sim DIR/NUMBER/rivals.yaml`.
+# RANK=objective: plans are ranked by closed forms and not by the simulated step. Synthetic settings.
 set -eu
 export LC_ALL=C
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -72,7 +73,7 @@ setting() { # FOLDER: its files; false: no plan fits
             "$seed" "$root/scenarios/models/$model.yaml"
         printf 'extent: {steps: 40}\ndata:\n  batch: {sequences: %s}\n  lengths: {kind: fixed, tokens: 4096}\n' "$batch"
         printf 'policies:\n  - {name: static}\n  - {name: rebalance, planner_s: 0}\n'
-        for p in restart oobleck malleus; do printf '  - {name: %s, planner_s: 0, payback_steps: 100000}\n' "$p"; done
+        for p in restart oobleck malleus; do printf '  - {name: %s, planner_s: 0, payback_steps: 100000%s}\n' "$p" "${RANK:+, rank: $RANK}"; done
         events "$slow" $((nodes * 8))
     } >"$1/rivals.yaml"
     about="$((nodes * 8)),$((mixed + 1)),$model,$zero,$slow,$batch"
@@ -101,4 +102,5 @@ awk -F, 'NR > 1 {v[n++] = $NF; slow += $NF > 1.01; fast += $NF < 0.99; if ($NF >
         for (i = 1; i < n; i++) for (k = i; k > 0 && v[k - 1] > v[k]; k--) {t = v[k]; v[k] = v[k - 1]; v[k - 1] = t}
         printf "malleus against the fastest rival, %d settings: slower by more than 1 %% in %d, faster in %d; median ratio %.4f, worst %.4f (setting %d)\n",
             n, slow, fast, v[int(n / 2)], most, at
+        exit (slow > 0)
     }' "$dir/rivals.csv"

@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: storm storm-host gpu-programs check-gpu bench-gpu visit-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
+.PHONY: rivals storm storm-host gpu-programs check-gpu bench-gpu visit-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -25,6 +25,11 @@ $(STORM_HOST): $(STORM_HOST_OBJ) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CORE_LIBS) -lm -o $@
 storm-host: $(BIN) $(RANK) $(STORM_HOST) ## STORM_N (200) random real runs, struck, starved and resumed, beside one rank
 	@LUOSHU=$(abspath $(BIN)) STORM_N=$(or $(STORM_N),200) nice $(STORM_HOST)
+
+rivals: ## 100 random settings with stragglers: does the policy malleus hold against the best of the others?
+	@./tests/deps.sh build
+	@$(MAKE) --no-print-directory -j2 $(BIN)
+	@LUOSHU=$(abspath $(BIN)) ./tests/rivals.sh
 
 papers: ## replay the published evaluations: ours beside what was published, tables and figures
 	@./tests/deps.sh build

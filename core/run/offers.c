@@ -81,6 +81,41 @@ luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_ma
     return LUO_OK;
 }
 
+/* ---- without a node ---- */
+
+static bool stage_on(const luo_stage *st, const luo_cluster *c, int32_t node)
+{
+    for (int32_t k = 0; k < st->ndev; k++)
+        if (c->devices[st->dev[k]].node == node) return true;
+    return false;
+}
+
+static bool holds(const luo_stage *st, int32_t layer)
+{
+    for (int32_t k = 0; k < st->nlayers; k++)
+        if (layer >= st->layers[k].lo && layer < st->layers[k].hi) return true;
+    return false;
+}
+
+static bool copy_elsewhere(const luo_plan *p, const luo_cluster *c, int32_t layer, int32_t node)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
+            const luo_stage *st = &p->pipelines[i].stages[s];
+            if (holds(st, layer) && !stage_on(st, c, node)) return true;
+        }
+    return false;
+}
+
+bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c)
+{
+    if (p->zero > 0) return false;
+    for (int32_t node = 0; node < c->nnodes; node++)
+        for (int32_t layer = 0; layer < p->layers; layer++)
+            if (!copy_elsewhere(p, c, layer, node)) return false;
+    return true;
+}
+
 /* ---- by simulation ---- */
 
 static const double HOPE = 1.05; /* the objective may be so much above the simulated step */

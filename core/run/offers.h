@@ -39,6 +39,10 @@ luo_status luo_uniform_offers(luo_arena *arena, const luo_picture *now, luo_offe
 luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
                           luo_offers *out, luo_err *err);
 
+/* Is a copy of every layer's state left when any one node fails? Not with ZeRO, whose shards have
+ * one owner. Cost: O(nodes * layers * devices). */
+bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c);
+
 /* Simulates them (now->step_s), best objective first, as long as the objective, which is nearly a
  * lower bound, leaves hope; and sorts them, fastest first, those not simulated last. Without
  * now->step_s they stay as they are.

@@ -6,7 +6,7 @@
 #define LUO_CORE_RUN_PICTURES_H
 #include "core/run/policy.h"
 
-enum { LUO_PICTURES = 32 };
+enum { LUO_PICTURES = 32, LUO_PICTURE_PLANS = 6 };
 
 typedef struct luo_picture_key {
     int32_t n;             /* devices */
@@ -16,20 +16,25 @@ typedef struct luo_picture_key {
     int64_t sequence_tokens, micro_batches;
 } luo_picture_key;
 
+typedef struct luo_picture_known {
+    luo_picture_key key;
+    int32_t n; /* plans that were made for it, best first */
+    const luo_plan *plan[LUO_PICTURE_PLANS];
+} luo_picture_known;
+
 typedef struct luo_pictures {
+    bool failed;       /* devices have failed in this run: more will */
     int32_t n, newest; /* known; index of the last one */
-    struct luo_picture_known {
-        luo_picture_key key;
-        const luo_plan *plan;
-    } at[LUO_PICTURES];
+    luo_picture_known at[LUO_PICTURES];
 } luo_pictures;
 
-/* The newest plan of an equal picture, or NULL. gap: of the policy; that of rate r is
+/* The newest of equal pictures, or NULL. gap: of the policy; that of rate r is
  * max(gap, 0.15 r). Cost: O(LUO_PICTURES * n). */
-const luo_plan *luo_pictures_find(const luo_pictures *p, const luo_picture_key *key, double gap,
-                                  double threshold);
-/* Takes copies of key and plan; of more than LUO_PICTURES the oldest goes, and its room is used
- * again, but for that of its plan. Errors: LUO_ENOMEM. Owner: arena. */
+const luo_picture_known *luo_pictures_find(const luo_pictures *p, const luo_picture_key *key,
+                                           double gap, double threshold);
+/* Takes copies of key and plans; of more than LUO_PICTURES the oldest goes, and its room is used
+ * again, but for that of its plans. Pre: 1 <= n <= LUO_PICTURE_PLANS. Errors: LUO_ENOMEM.
+ * Owner: arena. */
 luo_status luo_pictures_add(luo_pictures *p, luo_arena *arena, const luo_picture_key *key,
-                            const luo_plan *plan, luo_err *err);
+                            const luo_plan *const *plans, int32_t n, luo_err *err);
 #endif

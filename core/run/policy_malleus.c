@@ -21,6 +21,8 @@ typedef struct view { /* the picture as the planner sees it */
     bool *candidate;
     bool *stays; /* usable, and not announced to leave */
     luo_malleus_job job;
+    int32_t n; /* plans for it, best first */
+    const luo_plan *plan[LUO_PICTURE_PLANS];
     luo_offer best, next; /* of those simulated now; plan NULL: none was */
 } view;
 
@@ -84,30 +86,32 @@ static luo_status offers_of_all(luo_arena *arena, const view *v, luo_offers *o, 
     return luo_offers_judge(o, v->now, err);
 }
 
-static luo_status best_plan(luo_arena *arena, view *v, const luo_plan **out, luo_err *err)
+static luo_status best_plans(luo_arena *arena, view *v, luo_err *err)
 {
     luo_malleus_answer answer;
     luo_offers o;
-    if (v->now->step_s) {
-        LUO_TRY(offers_of_all(arena, v, &o, err));
-        v->best = o.at[0];
-        if (o.n > 1 && o.at[1].step_s >= 0) v->next = o.at[1];
-        *out = v->best.plan;
+    v->n = 0;
+    if (!v->now->step_s) {
+        LUO_TRY(luo_plan_malleus(arena, &v->job, &answer, err));
+        v->plan[v->n++] = answer.plan;
         return LUO_OK;
     }
-    LUO_TRY(luo_plan_malleus(arena, &v->job, &answer, err));
-    *out = answer.plan;
+    LUO_TRY(offers_of_all(arena, v, &o, err));
+    for (int32_t i = 0; i < o.n && v->n < LUO_PICTURE_PLANS; i++)
+        if (o.at[i].step_s >= 0 && isfinite(o.at[i].step_s)) v->plan[v->n++] = o.at[i].plan;
+    v->best = o.at[0];
+    if (v->n > 1) v->next = o.at[1];
     return LUO_OK;
 }
 
-static luo_status plan_anew(luo_arena *arena, view *v, const luo_plan **plan, luo_err *err)
+static luo_status plan_anew(luo_arena *arena, view *v, luo_err *err)
 {
     const bool failed = v->now->news & LUO_NEWS_FAIL;
     luo_err why = {0};
-    luo_status st = best_plan(arena, v, plan, &why);
+    luo_status st = best_plans(arena, v, &why);
     if (st == LUO_EINFEASIBLE && failed) {
         take_all(v);
-        st = best_plan(arena, v, plan, &why);
+        st = best_plans(arena, v, &why);
     }
     return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
 }
@@ -121,9 +125,8 @@ static luo_status step_of(luo_arena *arena, const view *v, const luo_plan *p, do
     return luo_plan_within(p, v->stays) ? v->now->step_s(v->now->run, p, seconds, err) : LUO_OK;
 }
 
-/* *known: it was planned before. */
-static luo_status find_plan(luo_arena *arena, view *v, const luo_plan **plan, bool *known,
-                            luo_err *err)
+/* Into v->plan, best first. *known: they were made before. */
+static luo_status find_plans(luo_arena *arena, view *v, bool *known, luo_err *err)
 {
     const luo_picture *now = v->now;
     const luo_picture_key key = {.n = now->scenario->cluster->ndevices, .rate = v->rate,
@@ -132,12 +135,17 @@ static luo_status find_plan(luo_arena *arena, view *v, const luo_plan **plan, bo
                                  .micro_batches = now->micro_batches};
     luo_pictures *pictures;
     LUO_TRY(recall(now, &pictures, err));
-    *plan = luo_pictures_find(pictures, &key, now->spec->replan_gap,
-                              now->spec->threshold_slowdown);
-    *known = *plan != NULL;
-    if (*known) return LUO_OK;
-    LUO_TRY(plan_anew(arena, v, plan, err));
-    return luo_pictures_add(pictures, now->keep, &key, *plan, err);
+    const luo_picture_known *was = luo_pictures_find(pictures, &key, now->spec->replan_gap,
+                                                     now->spec->threshold_slowdown);
+    pictures->failed |= (now->news & LUO_NEWS_FAIL) != 0;
+    *known = was != NULL;
+    if (was) {
+        v->n = was->n;
+        memcpy(v->plan, was->plan, (size_t)was->n * sizeof *was->plan);
+        return LUO_OK;
+    }
+    LUO_TRY(plan_anew(arena, v, err));
+    return luo_pictures_add(pictures, now->keep, &key, v->plan, v->n, err);
 }
 
 /* ---- what a switch costs and brings ---- */
@@ -172,7 +180,7 @@ static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **
     double base_s, to_base, to_plan;
     if (!luo_plan_within(base, v->candidate) || luo_plan_hash(base) == luo_plan_hash(*plan))
         return LUO_OK;
-    LUO_TRY(step_of(arena, v, base, &base_s, err));
+    LUO_TRY(luo_malleus_event_s(arena, &v->job, base, &base_s, err));
     if (base_s > *event_s * (1 + AS_FAST)) return LUO_OK;
     LUO_TRY(switch_s(arena, v, base, &to_base, err));
     LUO_TRY(switch_s(arena, v, *plan, &to_plan, err));
@@ -180,6 +188,62 @@ static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **
     *plan = base;
     *event_s = base_s;
     return LUO_OK;
+}
+
+/* What going over to a plan takes; without a living copy of its state it is a restart. */
+static luo_status cost_of(luo_arena *arena, const view *v, const luo_plan *p, double *out,
+                          luo_err *err)
+{
+    *out = 0;
+    if (luo_plan_hash(p) == luo_plan_hash(v->now->plan)) return LUO_OK;
+    LUO_TRY(switch_s(arena, v, p, out, err));
+    if (isinf(*out)) *out = v->now->restart_cost_s;
+    return LUO_OK;
+}
+
+/* Where devices fail, a plan that is slower by so much but loses no state is the better one. */
+static const double SAFE = 1.01;
+
+static luo_status prefer_safe(luo_arena *arena, const view *v, const luo_plan **plan,
+                              double *step_s, luo_err *err)
+{
+    const luo_pictures *memory = *v->now->memory;
+    const luo_cluster *c = v->now->scenario->cluster;
+    bool safe = !memory->failed || luo_plan_survives_node(*plan, c);
+    for (int32_t i = 0; i < v->n && !safe; i++) {
+        double s;
+        LUO_TRY(step_of(arena, v, v->plan[i], &s, err));
+        safe = s <= SAFE * *step_s && luo_plan_survives_node(v->plan[i], c);
+        if (!safe) continue;
+        *plan = v->plan[i];
+        *step_s = s;
+    }
+    return LUO_OK;
+}
+
+/* Of plans that are known to be good, that one with which the next payback_steps steps and the way
+ * to it take least. */
+static luo_status choose(luo_arena *arena, view *v, const luo_plan **plan, double *step_s,
+                         luo_err *err)
+{
+    double least = INFINITY;
+    const double steps = v->now->spec->always_switch ? INFINITY : v->now->spec->payback_steps;
+    bool has_base = !v->now->step_s;
+    for (int32_t i = 0; i < v->n; i++)
+        has_base |= luo_plan_hash(v->plan[i]) == luo_plan_hash(v->now->base);
+    for (int32_t i = 0; i < v->n + !has_base; i++) {
+        const luo_plan *p = i < v->n ? v->plan[i] : v->now->base;
+        double s, cost;
+        LUO_TRY(step_of(arena, v, p, &s, err));
+        if (s >= least) continue;
+        LUO_TRY(cost_of(arena, v, p, &cost, err));
+        if (!(s + cost / fmax(1, steps) < least)) continue;
+        least = s + cost / fmax(1, steps);
+        *plan = p;
+        *step_s = s;
+    }
+    if (isfinite(least)) return prefer_safe(arena, v, plan, step_s, err);
+    return luo_err_set(err, LUO_EINFEASIBLE, "no plan is known that can run on these devices.");
 }
 
 /* ---- the decision ---- */
@@ -235,14 +299,14 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     luo_err why = {0};
     *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
     LUO_TRY(look(arena, now, &v, err));
-    const luo_status st = find_plan(arena, &v, &out->plan, &out->known, &why);
+    luo_status st = find_plans(arena, &v, &out->known, &why);
+    if (st == LUO_OK) st = choose(arena, &v, &out->plan, &out->new_s, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    LUO_TRY(step_of(arena, &v, out->plan, &out->new_s, err));
-    LUO_TRY(prefer_base(arena, &v, &out->plan, &out->new_s, err));
+    if (!now->step_s) LUO_TRY(prefer_base(arena, &v, &out->plan, &out->new_s, err));
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         const bool failed = now->news & LUO_NEWS_FAIL; /* and all are back: the processes died */
         luo_decide_to_stay(now, failed ? "" : "the running plan is the best one", out);

@@ -1,7 +1,7 @@
-# Edge cases and bad input of Malleus 17.
+# Edge cases and bad input of Malleus 17, of the search alone.
 S=$TOP/scenarios
 say() { # what stands in the answer beside times
-    "$LUOSHU" plan malleus --force "$@" >out 2>err; code=$?
+    "$LUOSHU" plan malleus --rank filled --force "$@" >out 2>err; code=$?
     grep -E '^ .*\[|^healthy|^standby|^search|^transition' out; cat err; echo "exit $code"; }
 any() { say --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml" "$@"; }
 tiny() { any --seq-length 64 "$@"; }

@@ -277,8 +277,9 @@ START_TEST(pictures)
                            .sequence_tokens = 256, .micro_batches = 16};
     arena = arena ? arena : luo_arena_new(0);
     luo_plan *plan = base_plan(c);
+    const luo_plan *const plans[] = {plan};
     ck_assert_ptr_null(luo_pictures_find(&p, &key, 0.3, 1.2));
-    ck_assert_int_eq(luo_pictures_add(&p, a, &key, plan, NULL), LUO_OK);
+    ck_assert_int_eq(luo_pictures_add(&p, a, &key, plans, 1, NULL), LUO_OK);
     ck_assert_ptr_nonnull(luo_pictures_find(&p, &key, 0.3, 1.2));
     rate[3] = 5; /* of nobody who may hold layers */
     rate[0] = 1.19;
@@ -308,13 +309,13 @@ START_TEST(pictures)
     for (int i = 0; i < 40; i++) {
         rate[2] = ldexp(1000, i % 39); /* the first one again at the end */
         plan->layers = i;
-        ck_assert_int_eq(luo_pictures_add(&p, a, &key, plan, NULL), LUO_OK);
+        ck_assert_int_eq(luo_pictures_add(&p, a, &key, plans, 1, NULL), LUO_OK);
     }
     ck_assert_int_eq(p.n, LUO_PICTURES);
     rate[2] = 1000;
-    ck_assert_int_eq(luo_pictures_find(&p, &key, 0.3, 1.2)->layers, 39);
+    ck_assert_int_eq(luo_pictures_find(&p, &key, 0.3, 1.2)->plan[0]->layers, 39);
     rate[2] = ldexp(1000, 9); /* i = 9: the second of those that are left */
-    ck_assert_int_eq(luo_pictures_find(&p, &key, 0.3, 1.2)->layers, 9);
+    ck_assert_int_eq(luo_pictures_find(&p, &key, 0.3, 1.2)->plan[0]->layers, 9);
     rate[2] = ldexp(1000, 7); /* gone */
     ck_assert_ptr_null(luo_pictures_find(&p, &key, 0.3, 1.2));
     luo_arena_free(a);
