@@ -1,5 +1,5 @@
-/* The choice of `luoshu plan malleus`: what the search found against the plans of the other policies
- * for the same devices, the base plan and the running one, by the simulated step. */
+/* The choice of `luoshu plan malleus`: what the search found against the plans of the other
+ * policies for the same devices, the base plan and the running one, by the simulated step. */
 #include <math.h>
 
 #include "cli/load.h"
@@ -18,8 +18,8 @@ static luo_status step_s(void *run, const luo_plan *p, double *seconds, luo_err 
 {
     asked *a = run;
     const int64_t tokens = a->call->job.sequence_tokens;
-    return luo_judge_step(&a->judge, p, tokens ? tokens : p->sequence_tokens, a->call->rate, seconds,
-                          err);
+    return luo_judge_step(&a->judge, p, tokens ? tokens : p->sequence_tokens, a->call->rate,
+                          seconds, err);
 }
 
 static bool wanted(const luo_malleus_call *c)

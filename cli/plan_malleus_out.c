@@ -255,7 +255,8 @@ static void json_offers(luo_jsonw *j, const luo_offers *o)
         luo_jsonw_hash(j, "plan_hash", luo_plan_hash(o->at[i].plan));
         luo_jsonw_int(j, "pipelines", o->at[i].plan->npipelines);
         luo_jsonw_num(j, "objective_s", o->at[i].objective_s, 9);
-        if (o->at[i].step_s >= 0 && isfinite(o->at[i].step_s)) luo_jsonw_num(j, "simulated_step_s", o->at[i].step_s, 9);
+        const double s = o->at[i].step_s;
+        if (s >= 0 && isfinite(s)) luo_jsonw_num(j, "simulated_step_s", s, 9);
         else luo_jsonw_text(j, "simulated_step_s", NULL);
         luo_jsonw_close(j);
     }

@@ -61,7 +61,8 @@ static luo_status copy_input(luo_rundir *r, int32_t k, luo_err *err)
     luo_str to = {0};
     luo_str_addf(&to, "%s/config/", r->dir);
     config_name(r, k, &to);
-    luo_status st = to.failed ? luo_err_nomem(err) : luo_files_get(NULL, r->scratch, path, &src, err);
+    luo_status st =
+        to.failed ? luo_err_nomem(err) : luo_files_get(NULL, r->scratch, path, &src, err);
     if (st == LUO_OK) st = luo_file_write_atomic(to.at, src.text, src.len, err);
     in->copied = st == LUO_OK;
     luo_str_free(&to);

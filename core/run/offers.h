@@ -1,5 +1,5 @@
-/* core/run/offers.h: the plans that policies would take for a picture, each by its own rule, and the
- * choice among them by the simulated step (Malleus, amendment 1). */
+/* core/run/offers.h: the plans that policies would take for a picture, each by its own rule, and
+ * the choice among them by the simulated step (Malleus, amendment 1). */
 #ifndef LUO_CORE_RUN_OFFERS_H
 #define LUO_CORE_RUN_OFFERS_H
 #include "core/plan/malleus_job.h"

@@ -40,9 +40,9 @@ static void sleep_until(luo_rank *r, double until)
     }
 }
 
-/* Processor time that an instruction takes without a straggler event. One that slept before it finds
- * cold caches and takes longer, by half at most; a slowdown is not of that. What takes longer still
- * has more tokens. */
+/* Processor time that an instruction takes without a straggler event. One that slept before it
+ * finds cold caches and takes longer, by half at most; a slowdown is not of that. What takes longer
+ * still has more tokens. */
 static double usual_s(host_op *op, double worked_s, bool slowed)
 {
     const double cold = 1.5;
@@ -52,8 +52,8 @@ static double usual_s(host_op *op, double worked_s, bool slowed)
     return worked_s;
 }
 
-/* A straggler: what an instruction takes is made slowdown times as much by sleeping when it is done.
- * Short sleeps are saved up, since no clock wakes a thread to the microsecond. */
+/* A straggler: what an instruction takes is made slowdown times as much by sleeping when it is
+ * done. Short sleeps are saved up, since no clock wakes a thread to the microsecond. */
 static void pace(luo_rank *r, host_op *op, double worked_s)
 {
     const double least_s = 200e-6, now = host_now(), slowdown = slowdown_at(r->order, now);
