@@ -225,7 +225,7 @@ static const struct {
     {"planner_s", PLANS},
     {"always_switch", MALLEUS},
     {"top_k", MALLEUS},
-    {"rank", RESTART | OOBLECK | MALLEUS},
+    {"rank", RESTART | OOBLECK | MALLEUS | ORACLE},
     {"grouping", MALLEUS},
     {"plan_mode", MALLEUS},
     {"reentry_probes", MALLEUS},

@@ -35,7 +35,7 @@ static luo_status simulated_step(void *run, const luo_plan *p, double *seconds, 
     return luo_judge_step(&r->judge, p, luo_run_tokens(r, p), r->rate, seconds, err);
 }
 
-static bool judges(const luo_run *r)
+bool luo_run_judges(const luo_run *r)
 {
     if (!r->judge.simulator || r->spec->judged == LUO_JUDGED_OBJECTIVE) return false;
     return r->spec->judged == LUO_JUDGED_SIMULATED || r->sc->cluster->ndevices <= LUO_JUDGE_DEVICES;
@@ -57,7 +57,7 @@ static void fill_rates(luo_run *r)
         }
 }
 
-static luo_picture picture(luo_run *r, int news)
+luo_picture luo_run_picture(luo_run *r, int news)
 {
     const luo_used_plan *u = luo_run_plan(r);
     fill_rates(r);
@@ -68,14 +68,14 @@ static luo_picture picture(luo_run *r, int news)
         .sequence_tokens = u->sequence_tokens, .restart_cost_s = restart_cost(r),
         .memory_factor = r->memory_factor, .candidate = r->reentry.candidate, .keep = r->arena,
         .memory = &r->memory, .specialize_s = specialize_s,
-        .step_s = judges(r) ? simulated_step : NULL, .run = r};
+        .step_s = luo_run_judges(r) ? simulated_step : NULL, .run = r};
 }
 
 luo_status luo_run_ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err)
 {
     const double began = r->spec->planner_measured ? r->opts->clock() : 0;
     const bool survive = r->unplanned && r->opts->answer_deaths && r->policy == &luo_policy_static;
-    const luo_picture now = picture(r, news);
+    const luo_picture now = luo_run_picture(r, news);
     r->acting = survive ? &luo_policy_survive : r->policy;
     LUO_TRY(r->acting->decide(r->scratch, &now, out, err));
     *seconds = r->spec->planner_measured ? r->opts->clock() - began : r->cost.planner_s;
@@ -90,7 +90,7 @@ luo_status luo_run_ask_what_if(luo_run *r, const bool *usable, const bool *leavi
                                luo_decision *out, luo_err *err)
 {
     void *nothing = NULL;
-    luo_picture then = picture(r, LUO_NEWS_FAIL);
+    luo_picture then = luo_run_picture(r, LUO_NEWS_FAIL);
     for (int32_t d = 0; d < r->sc->cluster->ndevices; d++)
         r->rate[d] = !usable[d] ? INFINITY : r->usable[d] ? r->rate[d] : 1;
     then.leaving = leaving;
@@ -112,6 +112,6 @@ bool luo_run_waits_for_planner(const luo_run *r, const luo_decision *d, double s
 luo_status luo_run_check_policy(luo_run *r, luo_err *err)
 {
     if (!r->policy->check) return LUO_OK;
-    const luo_picture now = picture(r, 0);
+    const luo_picture now = luo_run_picture(r, 0);
     return r->policy->check(&now, err);
 }

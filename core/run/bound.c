@@ -1,14 +1,18 @@
-/* The reference line that policies are seen against (Malleus 14, `oracle`): the healthy step of the
- * base plan, at the share of its work per time that the devices there are now can do. Slowdowns are
- * known the moment they begin; nothing is lost, moved, planned or saved. It is no run: no device
- * could do what it says, so real backends refuse it. It is no proof either: another shape of the
- * plan may beat it.
+/* The reference line that policies are seen against (Malleus 14 and amendment 8, `oracle`). At each
+ * time it runs at the speed of the better of
+ * - the fastest plan that any policy of this build finds for the devices as they are, by simulated
+ *   step (offers.h; up to LUO_JUDGE_DEVICES devices, or with `rank: simulated`), and
+ * - the fastest plan on healthy devices, at the share of its work per time that the devices there
+ *   are now can do.
+ * Slowdowns are known the moment they begin; nothing is lost, moved, planned or saved. It is no run:
+ * no device could do what it says, so real backends refuse it.
  *
  * Work per time of a device is 1 / (b * slowdown), b from the time of a layer on its type; devices
  * that can not be used do none, devices outside the base plan do theirs. */
 #include <math.h>
 
 #include "core/cost/layer.h"
+#include "core/run/offers.h"
 #include "core/run/reach.h"
 #include "core/run/run.h"
 
@@ -65,6 +69,75 @@ static double work_per_time(const luo_run *r)
     return sum / r->bound.base;
 }
 
+/* ---- the fastest plan ---- */
+
+static luo_status find_fastest(luo_run *r, luo_offer *best, luo_err *err)
+{
+    luo_picture now = luo_run_picture(r, 0);
+    const int32_t n = r->sc->cluster->ndevices;
+    bool *leaving = LUO_NEW_N(r->scratch, bool, n), *usable = LUO_NEW_N(r->scratch, bool, n);
+    luo_offers o;
+    if (!leaving || !usable) return luo_err_nomem(err);
+    for (int32_t d = 0; d < n; d++) usable[d] = !isinf(r->rate[d]);
+    now.leaving = leaving;
+    now.candidate = usable;
+    now.predicted_s = NULL;
+    if (r->bound.best) now.plan = r->bound.best;
+    luo_malleus_job job = luo_picture_job(&now);
+    job.candidate = usable;
+    job.search_healthy = true;
+    LUO_TRY(luo_offers_all(r->scratch, &now, &job, &o, err));
+    LUO_TRY(luo_offers_judge(&o, &now, err));
+    *best = o.at[0];
+    return LUO_OK;
+}
+
+/* Of r->rate. INFINITY: no plan is found, or plans are not simulated in this run. */
+static luo_status fastest_s(luo_run *r, double *out, const luo_plan **plan, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(r->scratch);
+    const luo_malleus_job job = {.base = r->plans[0]->plan};
+    const uint64_t key = luo_hash_bytes(LUO_HASH_EMPTY, r->rate,
+                                        (size_t)r->sc->cluster->ndevices * sizeof *r->rate);
+    luo_offer best = {.step_s = INFINITY};
+    luo_plan *copy = NULL;
+    luo_err why = {0};
+    int64_t *known = luo_map_at(&r->bound.fastest, key ? key : 1, luo_judge_bits(-1));
+    if (!known) return luo_err_nomem(err);
+    *out = luo_judge_number(*known);
+    if (*out >= 0) return LUO_OK;
+    luo_status st = LUO_OK;
+    if (luo_run_judges(r) && luo_malleus_check(&job, &why) == LUO_OK)
+        st = find_fastest(r, &best, &why);
+    if (st == LUO_EINFEASIBLE) st = LUO_OK;
+    if (st == LUO_OK && best.plan && plan) st = luo_plan_copy(r->arena, best.plan, &copy, &why);
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    if (plan) *plan = copy;
+    *out = best.step_s;
+    *known = luo_judge_bits(*out);
+    luo_arena_reset(r->scratch, mark);
+    return LUO_OK;
+}
+
+static luo_status fastest_now(luo_run *r, double *out, luo_err *err)
+{
+    const luo_world *w = luo_events_world(r->events);
+    for (int32_t d = 0; d < w->ndevices; d++)
+        r->rate[d] = r->usable[d] ? fmax(1, w->slowdown[d]) : (double)INFINITY;
+    return fastest_s(r, out, NULL, err);
+}
+
+static luo_status fastest_healthy(luo_run *r, double base_s, luo_err *err)
+{
+    double s;
+    const luo_plan *plan = NULL;
+    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) r->rate[d] = 1;
+    LUO_TRY(fastest_s(r, &s, &plan, err));
+    r->bound.best_s = fmin(base_s, s);
+    if (s < base_s) r->bound.best = plan;
+    return LUO_OK;
+}
+
 /* Nobody works: can anybody come back? */
 static luo_status is_hope(luo_run *r, bool *hope, luo_err *err)
 {
@@ -82,11 +155,14 @@ static luo_status is_hope(luo_run *r, bool *hope, luo_err *err)
 }
 
 /* The work of one step done, through all changes that fall into it. */
-static luo_status pass(luo_run *r, double healthy_s, luo_err *err)
+static luo_status pass(luo_run *r, luo_err *err)
 {
-    double left = healthy_s;
+    double left = r->bound.best_s;
     while (left > 0) {
-        const double rate = work_per_time(r), next = luo_events_next(r->events);
+        double step_s;
+        LUO_TRY(fastest_now(r, &step_s, err));
+        const double rate = fmax(work_per_time(r), r->bound.best_s / step_s);
+        const double next = luo_events_next(r->events);
         const double end_s = rate > 0 ? r->t_s + left / rate : INFINITY;
         bool hope = rate > 0;
         if (!hope) LUO_TRY(is_hope(r, &hope, err));
@@ -126,7 +202,8 @@ luo_status luo_bound_step(luo_run *r, luo_step_result *s, luo_err *err)
     LUO_TRY(r->backend->run_ranks(r->b, &q, s, err));
     if (s->status != LUO_OK) return luo_err_set(err, s->status, "%s", s->text);
     const double healthy_s = s->end_s - s->start_s;
-    LUO_TRY(pass(r, healthy_s, err));
+    if (r->bound.best_s == 0) LUO_TRY(fastest_healthy(r, healthy_s, err));
+    LUO_TRY(pass(r, err));
     if (r->backend->now) r->t0 = r->backend->now(r->b) - r->t_s;
     return stretch(r, s, healthy_s > 0 ? (r->t_s - start_s) / healthy_s : 1, err);
 }

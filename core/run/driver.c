@@ -396,6 +396,7 @@ static luo_status begin(luo_run *r, const luo_scenario *scenario, int32_t policy
 static void end(luo_run *r)
 {
     luo_judge_free(&r->judge);
+    luo_map_free(&r->bound.fastest);
     luo_run_free_plans(r);
     luo_account_free(r);
     luo_arena_free(r->scratch);

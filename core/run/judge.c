@@ -15,14 +15,14 @@ static uint64_t key_of(const luo_judge *j, const luo_plan *p, int64_t tokens, co
     return h ? h : 1;
 }
 
-static int64_t bits_of(double v)
+int64_t luo_judge_bits(double v)
 {
     int64_t bits;
     memcpy(&bits, &v, sizeof bits);
     return bits;
 }
 
-static double number_of(int64_t bits)
+double luo_judge_number(int64_t bits)
 {
     double v;
     memcpy(&v, &bits, sizeof v);
@@ -95,9 +95,9 @@ static bool usable(const luo_plan *p, const double *rate)
 luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t tokens, const double *rate,
                           double *seconds, luo_err *err)
 {
-    int64_t *known = luo_map_at(&j->known, key_of(j, p, tokens, rate), bits_of(-1));
+    int64_t *known = luo_map_at(&j->known, key_of(j, p, tokens, rate), luo_judge_bits(-1));
     if (!known) return luo_err_nomem(err);
-    *seconds = number_of(*known);
+    *seconds = luo_judge_number(*known);
     if (*seconds >= 0) return LUO_OK;
     luo_arena *a = luo_arena_new(1 << 16);
     luo_programs *set = NULL;
@@ -109,7 +109,7 @@ luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t tokens, const
     luo_arena_free(a);
     if (st == LUO_ENOMEM || st == LUO_EBACKEND) return st;
     if (st != LUO_OK) *seconds = INFINITY;
-    *known = bits_of(*seconds);
+    *known = luo_judge_bits(*seconds);
     return LUO_OK;
 }
 

@@ -26,4 +26,8 @@ typedef struct luo_judge {
 luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
                           const double *rate, double *seconds, luo_err *err);
 void luo_judge_free(luo_judge *j);
+
+/* A double in a luo_map. */
+int64_t luo_judge_bits(double v);
+double luo_judge_number(int64_t bits);
 #endif

@@ -33,6 +33,8 @@ luo_status luo_rebalance_offers(luo_arena *arena, const luo_picture *now, luo_of
                                 luo_err *err);
 luo_status luo_uniform_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
                               luo_err *err);
+/* What policy `malleus` asks its planner with; rate and candidate of the picture. */
+luo_malleus_job luo_picture_job(const luo_picture *now);
 /* All of these, the planner's own best for the pipelines of the base plan, for one fewer and one
  * more, and for those of the other offers, the base plan and the running one. job: as for
  * luo_plan_malleus. */

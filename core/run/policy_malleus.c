@@ -26,7 +26,7 @@ typedef struct view { /* the picture as the planner sees it */
     luo_offer best, next; /* of those simulated now; plan NULL: none was */
 } view;
 
-static luo_malleus_job make_job(const luo_picture *now)
+luo_malleus_job luo_picture_job(const luo_picture *now)
 {
     const luo_policy_spec *s = now->spec;
     return (luo_malleus_job){.model = now->scenario->model, .cluster = now->scenario->cluster,
@@ -44,7 +44,7 @@ static luo_status look(luo_arena *arena, const luo_picture *now, view *v, luo_er
     const int32_t n = now->scenario->cluster->ndevices;
     *v = (view){.now = now, .rate = LUO_NEW_N(arena, double, n),
                 .candidate = LUO_NEW_N(arena, bool, n), .stays = LUO_NEW_N(arena, bool, n),
-                .job = make_job(now)};
+                .job = luo_picture_job(now)};
     if (!v->rate || !v->candidate || !v->stays) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) {
         v->rate[d] = now->leaving[d] ? INFINITY : now->rate[d];
@@ -318,7 +318,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
 /* Refused before the run starts rather than at its first straggler. */
 static luo_status check(const luo_picture *now, luo_err *err)
 {
-    const luo_malleus_job job = make_job(now);
+    const luo_malleus_job job = luo_picture_job(now);
     return luo_malleus_check(&job, err);
 }
 

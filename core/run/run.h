@@ -183,6 +183,9 @@ typedef struct luo_run {
         luo_world *healthy;
         double *work;          /* per device: that it does in a second when it is well */
         double base;           /* of the devices of the base plan */
+        double best_s;         /* of the fastest plan on healthy devices; 0: not yet known */
+        const luo_plan *best;  /* that plan; NULL: the base plan */
+        luo_map fastest;       /* steps of the fastest plan, by slowdowns: the bits of a double */
     } bound;
     /* backends with data */
     luo_pace_meter pace;
@@ -264,6 +267,10 @@ int64_t luo_ckpt_restore(luo_run *r, double *read_s);
 double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u);
 
 /* ask.c */
+/* Are plans ranked by simulated steps in this run? */
+bool luo_run_judges(const luo_run *r);
+/* What a policy would see now. It shares r->rate. */
+luo_picture luo_run_picture(luo_run *r, int news);
 /* Out: *seconds: what planning costs the run, fixed or measured (conventions.md 7,
  * `planner_time`). */
 luo_status luo_run_ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err);
