@@ -34,7 +34,8 @@ luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
                             const luo_programs *set, const luo_backend *backend,
                             const sim_worker *others, int32_t nothers, luo_err *err);
 /* Simulates one step. The reply's arrays belong to arena. Errors: LUO_EBACKEND the process died;
- * LUO_ECANCELED interrupted meanwhile, seen within a tenth of a second; LUO_ENOMEM here or there. After an error, or a reply that is not LUO_OK, the worker is gone. */
+ * LUO_ECANCELED interrupted meanwhile, seen within a tenth of a second; LUO_ENOMEM here or there.
+ * After an error, or a reply that is not LUO_OK, the worker is gone. */
 luo_status sim_worker_ask(sim_worker *w, luo_arena *arena, const sim_ask *ask, sim_reply *out,
                           luo_err *err);
 void sim_worker_drop(sim_worker *w);

@@ -67,9 +67,9 @@ static void policy(list *l, const luo_run *r)
     const luo_policy_spec *p = r->spec;
     if (r->policy->bound)
         say(l, "policy %s: a bound and no run: the fastest plan that any policy finds for the "
-            "devices as they are, by simulated step (above %d devices only with `rank: simulated`), "
-            "or that for healthy devices at the share of its work per time that they can do; "
-            "nothing is lost, moved, planned or saved", p->name, LUO_JUDGE_DEVICES);
+            "devices as they are, by simulated step (above %d devices only with `rank: "
+            "simulated`), or that for healthy devices at the share of its work per time that they "
+            "can do; nothing is lost, moved, planned or saved", p->name, LUO_JUDGE_DEVICES);
     if (!r->policy->plans) return;
     say(l, "policy %s: planner_s %g (%s), threshold_slowdown %g, replan_gap %g, window_steps %d, "
         "payback_steps %g (chosen)", p->name, r->cost.planner_s,

@@ -4,8 +4,8 @@
  *   step (offers.h; up to LUO_JUDGE_DEVICES devices, or with `rank: simulated`), and
  * - the fastest plan on healthy devices, at the share of its work per time that the devices there
  *   are now can do.
- * Slowdowns are known the moment they begin; nothing is lost, moved, planned or saved. It is no run:
- * no device could do what it says, so real backends refuse it.
+ * Slowdowns are known the moment they begin; nothing is lost, moved, planned or saved. It is no
+ * run: no device could do what it says, so real backends refuse it.
  *
  * Work per time of a device is 1 / (b * slowdown), b from the time of a layer on its type; devices
  * that can not be used do none, devices outside the base plan do theirs. */

@@ -65,6 +65,7 @@ static luo_status simulate(luo_arena *a, const luo_judge *j, const luo_programs 
                                        .model = j->model,
                                        .dtype = dtype,
                                        .comm = j->comm,
+                                       .interrupted = j->interrupted,
                                        .fold = true};
     luo_backend_state *b;
     luo_world *world;
@@ -107,7 +108,7 @@ luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t tokens, const
     if (st == LUO_OK) st = compile(a, j, p, tokens, &set, err);
     if (st == LUO_OK) st = simulate(a, j, set, p->dtype, rate, seconds, err);
     luo_arena_free(a);
-    if (st == LUO_ENOMEM || st == LUO_EBACKEND) return st;
+    if (st == LUO_ENOMEM || st == LUO_EBACKEND || st == LUO_ECANCELED) return st;
     if (st != LUO_OK) *seconds = INFINITY;
     *known = luo_judge_bits(*seconds);
     return LUO_OK;

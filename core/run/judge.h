@@ -15,14 +15,15 @@ typedef struct luo_judge {
     const luo_stack *stack;
     luo_bucketing bucket;
     luo_comm_mode comm;
-    luo_map known; /* steps by plan, tokens and slowdowns: the bits of a double. {0} at first */
+    const volatile int *interrupted; /* as in luo_backend_config */
+    luo_map known; /* steps by plan, tokens and slowdowns: bits of a double. {0} at first */
 } luo_judge;
 
 /* Seconds of one step with sequences of that many tokens. rate: per device, slowdown, INFINITY when
  * not usable. *seconds: INFINITY where the plan cannot run: a device is not usable, it does not
  * compile or does not fit in memory; then *err says why, with LUO_OK.
- * Errors: LUO_EBACKEND, LUO_ENOMEM. Owner: nothing is kept but known. Cost: a compilation and one
- * simulated step, the first time. */
+ * Errors: LUO_EBACKEND, LUO_ECANCELED, LUO_ENOMEM. Owner: nothing is kept but known. Cost: a
+ * compilation and one simulated step, the first time. */
 luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
                           const double *rate, double *seconds, luo_err *err);
 void luo_judge_free(luo_judge *j);
