@@ -156,5 +156,39 @@ START_TEST(a_circle_is_refused)
 }
 END_TEST
 
+/* ---- vector Q: weights that are gathered once, in buckets, ahead of the forward that reads them */
+
+enum { UNITS = 4 };
+static const struct {
+    int32_t n, units[UNITS]; /* buckets */
+    double end;              /* of forward: units of 4, gathers of 5 a unit and 1 a bucket */
+} gathers[] = {{4, {1, 1, 1, 1}, 28}, {3, {1, 2, 1}, 29}, {2, {2, 2}, 30}, {2, {1, 3}, 34},
+               {1, {4}, 37}};
+
+START_TEST(forward_waits_for_the_buckets_it_reads)
+{
+    static const int32_t both[] = {0, 1};
+    rig *r = rig_new(&(rig_shape){.nodes = 2, .nic_bytes_per_s = NIC,
+                                  .net_half_bytes = TICK / 2 * NIC});
+    const int32_t role = rig_role(r), n = gathers[_i].n;
+    int32_t id[UNITS];
+    rig_segment(r, role, LUO_PHASE_POST, 0);
+    for (int32_t b = 0; b < n; b++)
+        id[b] = rig_collective(r, role, LUO_STREAM_DP, LUO_COLL_AR,
+                               (int64_t)(5 * gathers[_i].units[b] * TICK * NIC), b);
+    for (int32_t b = 0; b < n; b++)
+        for (int32_t u = 0; u < gathers[_i].units[b]; u++)
+            rig_after(r, role, rig_work(r, role, 4 * TICK), id[b]);
+    const int32_t group = rig_group(r, LUO_STREAM_DP, 2, both);
+    for (int32_t d = 0; d < 2; d++) {
+        rig_device(r, d, role, 0, d);
+        for (int32_t b = 0; b < n; b++) rig_join(r, d, id[b], group);
+        rig_task(r, d, 0, -1);
+    }
+    rig_near(rig_run(r) / TICK, gathers[_i].end, NEAR, "forward");
+}
+END_TEST
+
 LUO_SUITE("diff.sim_lanes", LUO_T_N(flows_take_the_timetable, 3 * LUO_ROWS(scenes)),
-          LUO_T_N(a_circle_is_refused, 2))
+          LUO_T_N(a_circle_is_refused, 2),
+          LUO_T_N(forward_waits_for_the_buckets_it_reads, LUO_ROWS(gathers)))

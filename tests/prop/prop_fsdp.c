@@ -29,6 +29,7 @@ typedef struct machine {
     double lane[2];     /* compute, dp: ends so far */
     double *end;        /* by instruction: of its latest run */
     double forward_end; /* of the first F */
+    bool keeps;         /* shard grad-op: weights are gathered in Pre, and read as they are */
     life whole[LIVES], gradient[LIVES];
     int nwhole, ngradient;
 } machine;
@@ -46,8 +47,10 @@ static int32_t works_at(const machine *m, int32_t i, int32_t *last)
     const luo_instr *in = &m->role->instr[i];
     if (in->kind != LUO_INSTR_COMPUTE) return -1;
     for (int32_t k = 0; k < in->nin; k++) {
-        const char *name = m->role->buf[in->in[k]].tensor, *full = strstr(name, ".full");
-        if (name[0] == 'd' || !full || full[5]) continue;
+        const luo_buffer *b = &m->role->buf[in->in[k]];
+        const char *name = b->tensor, *full = strstr(name, ".full");
+        if (name[0] == 'd') continue;
+        if (m->keeps ? b->buffer_class != LUO_BUFFER_WEIGHT : !full || full[5]) continue;
         const int32_t unit = unit_of_name(m, name);
         return unit == *last ? -1 : (*last = unit);
     }
@@ -93,9 +96,10 @@ static void run_all(machine *m)
         const luo_segment *seg = &m->role->seg[m->p->tasks[t].seg];
         const double before = m->lane[0];
         int32_t last = -1;
-        if (seg->phase != LUO_PHASE_F && seg->phase != LUO_PHASE_B) continue;
+        const bool gathers = m->keeps && seg->phase == LUO_PHASE_PRE;
+        if (seg->phase != LUO_PHASE_F && seg->phase != LUO_PHASE_B && !gathers) continue;
         for (int32_t i = seg->first; i < seg->first + seg->n; i++) run(m, seg, i, before, &last);
-        if (m->forward_end == 0) m->forward_end = m->lane[0];
+        if (m->forward_end == 0 && !gathers) m->forward_end = m->lane[0];
     }
 }
 
@@ -121,7 +125,7 @@ static void draw(luo_rng *r, times *t, int32_t units)
     }
 }
 
-static luo_programs *compile(luo_arena *a, int32_t layers, int32_t batches, int32_t depth)
+static luo_programs *compile(luo_arena *a, int32_t layers, int32_t batches, luo_sharding sharding)
 {
     char line[64];
     luo_err err = {0};
@@ -131,7 +135,7 @@ static luo_programs *compile(luo_arena *a, int32_t layers, int32_t batches, int3
     const luo_model m = luo_test_llama(layers, 8, 16, 2, 8);
     const luo_compile_opts opts = {.check = true};
     p->zero = 3;
-    p->sharding = (luo_sharding){.has_depth = true, .depth = depth};
+    p->sharding = sharding;
     ck_assert_msg(luo_plan_compile(a, p, &m, NULL, &opts, &set, &err) == LUO_OK, "%s", err.text);
     return set;
 }
@@ -170,11 +174,47 @@ START_TEST(timelines)
         const int32_t layers = 1 + (int32_t)luo_rng_pick(&r, UNITS - 2);
         const int32_t batches = 1 + (int32_t)luo_rng_pick(&r, 3);
         const int32_t depth = (int32_t)luo_rng_pick(&r, 5);
-        const luo_programs *set = compile(a, layers, batches, depth);
+        const luo_programs *set = compile(
+            a, layers, batches, (luo_sharding){.has_depth = true, .depth = depth});
         for (int k = 0; k < 200; k++) play(&r, set, layers + 2, batches, depth);
         luo_arena_free(a);
     }
 }
 END_TEST
 
-LUO_MAIN("prop.fsdp", timelines, 1)
+/* Vector Z, shard grad-op: four units that take f, b, a, r each; one and two micro-batches. On the
+ * page the second forward begins while the last gradients of the first backward are still cut; in
+ * our programs the task ends with their sum, so that each border costs one r more. */
+static const struct {
+    double f, b, a, r, end[2];
+} kept[] = {{4, 8, 2, 3, {53, 101}}, {4, 8, 6, 6, {66, 114}}, {2, 4, 5, 7, {54, 82}}};
+
+START_TEST(kept_weights)
+{
+    enum { FOUR = 4 };
+    luo_arena *a = luo_arena_new(1 << 18);
+    times t;
+    for (int32_t k = 0; k < FOUR; k++) {
+        t.f[k] = kept[_i].f;
+        t.b[k] = kept[_i].b;
+        t.a[k] = kept[_i].a;
+        t.r[k] = kept[_i].r;
+    }
+    for (int32_t batches = 1; batches <= 2; batches++) {
+        const luo_programs *set = compile(a, FOUR - 2, batches,
+                                          (luo_sharding){.kind = LUO_SHARD_GRAD_OP});
+        const luo_program *p = &set->at[0];
+        machine m = {.set = set, .p = p, .role = &set->roles[p->role], .t = &t, .units = FOUR,
+                     .keeps = true};
+        m.end = LUO_NEW_N(a, double, m.role->ninstr);
+        run_all(&m);
+        const double end = later(m.lane[0], m.lane[1]);
+        const double want = kept[_i].end[batches - 1] + (batches - 1) * kept[_i].r;
+        ck_assert_msg(end == want, "%d micro-batches end at %g, not at %g", (int)batches, end,
+                      want);
+    }
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("prop.fsdp", LUO_T(timelines), LUO_T_N(kept_weights, LUO_ROWS(kept)))
