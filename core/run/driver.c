@@ -202,6 +202,7 @@ luo_backend_config luo_run_config(const luo_run *r)
 
 static luo_status open_backend(luo_run *r, luo_err *err)
 {
+    const luo_scenario *sc = r->sc;
     const luo_backend_config config = luo_run_config(r);
     r->judge = (luo_judge){.simulator = r->opts->simulator, .model = sc->model,
                            .cluster = sc->cluster, .stack = &sc->stack,
