@@ -204,7 +204,6 @@ static luo_status open_backend(luo_run *r, luo_err *err)
 {
     const luo_scenario *sc = r->sc;
     const luo_backend_config config = luo_run_config(r);
-    const luo_scenario *sc = r->sc;
     r->judge = (luo_judge){.simulator = r->opts->simulator, .model = sc->model,
                            .cluster = sc->cluster, .stack = &sc->stack,
                            .bucket = luo_run_bucket(r),
