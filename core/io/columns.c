@@ -150,8 +150,8 @@ static const luo_column devices[] = {
     PARTS_TO_DP,
     S("bubble_s", "used but nothing to do"),
     R("mean_slowdown", "mean over used_s"),
-    R("caused_slowdown", "step time of the first plan with only this device slow, at mean_slowdown, "
-                         "over that with none; empty: not computed"),
+    R("caused_slowdown", "step time of the first plan with only this device slow, at "
+                         "mean_slowdown, over that with none; empty: not computed"),
 };
 
 static const luo_column switches[] = {

@@ -156,7 +156,7 @@ START_TEST(a_circle_is_refused)
 }
 END_TEST
 
-/* ---- vector Q: weights that are gathered once, in buckets, ahead of the forward that reads them */
+/* ---- vector Q: weights gathered once, in buckets, ahead of the forward that reads them ---- */
 
 enum { UNITS = 4 };
 static const struct {

@@ -183,8 +183,9 @@ START_TEST(timelines)
 END_TEST
 
 /* Vector Z, shard grad-op: four units that take f, b, a, r each; one and two micro-batches. On the
- * page the second forward begins while gradients of the first backward are still cut, and two end at
- * 101, 114 and 82; in our programs a task ends with the sum of its last pieces, and the next waits. */
+ * page the second forward begins while gradients of the first backward are still cut, and two end
+ * at 101, 114 and 82; in our programs a task ends with the sum of its last pieces, and the next
+ * one waits. */
 static const struct {
     double f, b, a, r, end[2];
 } kept[] = {{4, 8, 2, 3, {53, 104}}, {4, 8, 6, 6, {66, 120}}, {2, 4, 5, 7, {54, 94}}};
