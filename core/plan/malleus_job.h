@@ -77,9 +77,9 @@ double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage)
 luo_status luo_malleus_event_s(luo_arena *scratch, const luo_malleus_job *job, const luo_plan *plan,
                                double *seconds, luo_err *err);
 
-/* Malleus 12: seconds of moving state from one plan to another in closed form: over devices and
- * link classes max(out, in) / bandwidth + 20 us a message. dead: ascending. Errors: LUO_ELOST.
- * Owner: nothing is kept. */
+/* Malleus 12 and amendment 5: seconds of moving state from one plan to another in closed form: the
+ * link that takes longest for what crosses it in one direction, and 20 us for each message of the
+ * device that has most. dead: ascending. Errors: LUO_ELOST. Owner: nothing is kept. */
 typedef struct luo_transition {
     int64_t bytes_local, bytes_remote, messages; /* local: within a node */
     double seconds;

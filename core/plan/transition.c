@@ -1,42 +1,52 @@
-/* What a switch costs in closed form (Malleus, section 12). */
+/* What a switch costs in closed form (Malleus, section 12 and amendment 5). */
+#include <math.h>
+
 #include "core/plan/malleus_job.h"
 #include "core/plan/switching.h"
 
 static const double MESSAGE_S = 20e-6;
 
-typedef struct tally { /* of one device */
-    int64_t out[LUO_LINK_CLASSES], in[LUO_LINK_CLASSES];
-    int32_t messages; /* sent and received */
+typedef struct tally { /* what crosses links, by link and direction, and messages by device */
+    double *up, *down;
+    int32_t *messages;
 } tally;
 
+/* Every message takes all links of its way: devices that share a NIC share its time, whatever
+ * rack the other end is in. */
+static void count(const luo_cluster *c, const luo_pair *p, tally *t)
+{
+    luo_hop hop[LUO_PATH_MAX];
+    const int32_t n = luo_cluster_path(c, p->src, p->dst, hop);
+    for (int32_t i = 0; i < n; i++)
+        (hop[i].up ? t->up : t->down)[hop[i].link] += (double)p->bytes;
+    t->messages[p->src]++;
+    t->messages[p->dst]++;
+}
+
+/* Seconds of the link that takes longest, and of what the messages of its devices cost at most. */
 static double busiest(const luo_cluster *c, const tally *t)
 {
     double worst = 0;
-    for (int k = 1; k < LUO_LINK_CLASSES; k++) {
-        const double rate = luo_cluster_class_bytes_per_s(c, k);
-        for (int32_t d = 0; d < c->ndevices && rate > 0; d++) {
-            const int64_t bytes = t[d].out[k] > t[d].in[k] ? t[d].out[k] : t[d].in[k];
-            const double s = (double)bytes / rate + MESSAGE_S * t[d].messages;
-            if (bytes > 0 && s > worst) worst = s;
-        }
+    int32_t most = 0;
+    for (int32_t i = 0; i < c->nlinks; i++) {
+        const luo_link *l = &c->links[i];
+        if (l->bytes_per_s > 0) worst = fmax(worst, t->up[i] / l->bytes_per_s);
+        if (l->down_bytes_per_s > 0) worst = fmax(worst, t->down[i] / l->down_bytes_per_s);
     }
-    return worst;
+    for (int32_t d = 0; d < c->ndevices; d++)
+        if (t->messages[d] > most) most = t->messages[d];
+    return worst + MESSAGE_S * most;
 }
 
 static luo_status cost(luo_arena *a, const luo_cluster *c, const luo_switch *sw,
                        luo_transition *out, luo_err *err)
 {
-    tally *t = LUO_NEW_N(a, tally, c->ndevices);
-    if (!t) return luo_err_nomem(err);
-    for (int32_t i = 0; i < sw->npair; i++) {
-        const luo_pair *p = &sw->pair[i];
-        t[p->src].out[p->link_class] += p->bytes;
-        t[p->dst].in[p->link_class] += p->bytes;
-        t[p->src].messages++;
-        t[p->dst].messages++;
-    }
+    tally t = {LUO_NEW_N(a, double, c->nlinks), LUO_NEW_N(a, double, c->nlinks),
+               LUO_NEW_N(a, int32_t, c->ndevices)};
+    if (!t.up || !t.down || !t.messages) return luo_err_nomem(err);
+    for (int32_t i = 0; i < sw->npair; i++) count(c, &sw->pair[i], &t);
     *out = (luo_transition){.bytes_local = sw->class_bytes[1], .messages = sw->npair,
-                            .seconds = busiest(c, t)};
+                            .seconds = busiest(c, &t)};
     for (int k = 2; k < LUO_LINK_CLASSES; k++) out->bytes_remote += sw->class_bytes[k];
     return LUO_OK;
 }

@@ -535,6 +535,24 @@ START_TEST(a_transition_by_hand)
 }
 END_TEST
 
+/* Device 0 sends to its own rack and to the other one: two classes of links, one NIC. */
+START_TEST(racks_share_a_nic)
+{
+    const luo_model m = luo_test_llama(4, 64, 192, 4, 256);
+    const luo_cluster *c = fixture_cluster(arena, 1, 3, 1);
+    const luo_plan *from = luo_test_plan(arena, "2: [0]*4");
+    const luo_plan *to = luo_test_plan(arena, "2: [0]*1 [1]*1 [2]*2");
+    luo_transition t;
+    const int64_t layer = 4 * 64 * 64 + 3 * 64 * 192 + 2 * 64;
+    ck_assert_int_eq(luo_cluster_link_class(c, 0, 1), 3);
+    ck_assert_int_eq(luo_cluster_link_class(c, 0, 2), 2);
+    ck_assert_int_eq(luo_transition_cost(arena, from, to, &m, c, 0, NULL, &t, &err), LUO_OK);
+    ck_assert_int_eq(t.messages, 2);
+    ck_assert_double_eq_tol(t.seconds, (double)t.bytes_remote / 25e9 + 2 * 20e-6, 1e-12);
+    ck_assert_int_ge(t.bytes_remote, 12 * 3 * layer);
+}
+END_TEST
+
 /* A copy that lives on can send; a shard that ZeRO cut has one owner, and dies with it. */
 START_TEST(what_dies_is_lost_or_not)
 {
@@ -587,6 +605,7 @@ int main(void)
     tcase_add_test(tc, what_can_not_be_planned);
     tcase_add_test(tc, memory_sentence);
     tcase_add_test(tc, a_transition_by_hand);
+    tcase_add_test(tc, racks_share_a_nic);
     tcase_add_test(tc, what_dies_is_lost_or_not);
     tcase_add_test(tc, event_of_a_broken_plan);
     suite_add_tcase(suite, tc);
