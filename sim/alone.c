@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/step.h"
+#include "sim/ring.h"
 
 enum { TURNS = 64 }; /* of the rates: a course that has more is SimGrid's */
 
@@ -189,13 +189,21 @@ static bool own(sim_step *s, sim_transfer *t, const sim_flow *f)
     return true;
 }
 
+bool sim_alone_take(sim_step *s, sim_transfer *t)
+{
+    bool alone = !s->links_change;
+    for (int32_t i = 0; alone && i < t->traffic->nflows; i++)
+        alone = own(s, t, &t->traffic->flows[i]);
+    if (!alone) leave(s, t);
+    return alone;
+}
+
 /* Noise makes bytes and delays longer, but not what a link adds. */
 bool sim_alone_begin(sim_step *s, sim_transfer *t)
 {
-    bool alone = !s->links_change && (t->factor == 1 || s->links_quiet);
-    for (int32_t i = 0; alone && i < t->traffic->nflows; i++)
-        alone = own(s, t, &t->traffic->flows[i]);
-    if (alone && course_of(s, t->traffic)->end) return true;
+    if (t->factor != 1 && !s->links_quiet) return false;
+    if (!sim_alone_take(s, t)) return false;
+    if (course_of(s, t->traffic)->end) return true;
     leave(s, t);
     return false;
 }
@@ -229,11 +237,20 @@ static void hand_over(sim_step *s, sim_transfer *t)
     free(x.begin);
 }
 
+/* The same of a ring: its edges begin when its driver runs, at this date. */
+static void hand_over_ring(sim_step *s, sim_transfer *t)
+{
+    t->stand = LUO_NEW_N(s->arena, sim_edge_left, t->traffic->nflows);
+    if (!t->stand || !sim_ring_stand(s, t, sim_now(s) - t->start, t->stand))
+        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+}
+
 static void end_alone(sim_step *s, sim_transfer *t)
 {
     t->handed = true;
     sim_alone_done(s, t);
-    if (!s->stopped && sim_transfer_comms(s, t)) hand_over(s, t);
+    if (t->ring) hand_over_ring(s, t);
+    else if (!s->stopped && sim_transfer_comms(s, t)) hand_over(s, t);
     t->handed = false;
     sim_driver_wake(t->driver);
 }

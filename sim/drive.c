@@ -6,6 +6,7 @@
 #include <simgrid/actor.h>
 #include <simgrid/comm.h>
 
+#include "sim/ring.h"
 #include "sim/shim.h"
 #include "sim/step.h"
 
@@ -187,10 +188,13 @@ static void drive_execution(sim_step *s, sim_transfer *t)
 
 static bool drive_step(sim_step *s, sim_transfer *t, const sim_flow *f)
 {
-    const double part = t->factor / t->ring->steps;
+    const sim_edge_left left = t->left;
+    const double part = t->factor / t->ring->steps * (left.delay_s < 0 ? 1 : left.part);
+    const double delay = left.delay_s < 0 ? delay_of(s, t, f) / t->ring->steps : left.delay_s;
     sg_comm_t comm[1];
     sim_transfer one = {.traffic = t->traffic, .factor = part, .comm = comm};
-    sim_sleep_until(s, sim_now(s) + delay_of(s, t, f) / t->ring->steps);
+    t->left.delay_s = -1;
+    sim_sleep_until(s, sim_now(s) + delay);
     if (s->stopped || !start_flow(s, &one, f)) {
         fail_transfer(s, t);
         return false;
@@ -207,7 +211,7 @@ static void drive_edge(sim_step *s, sim_driver *d, sim_transfer *t)
     sim_ring *ring = t->ring;
     const int32_t n = t->traffic->nflows, before = (t->edge + n - 1) % n, next = (t->edge + 1) % n;
     sim_sleep_until(s, t->start);
-    for (int32_t k = 0; k < ring->steps; k++) {
+    for (int32_t k = ring->done[t->edge]; k < ring->steps; k++) {
         while (k > 0 && ring->done[before] < k && !s->stopped) {
             ring->waiter[t->edge] = d;
             driver_wait(d);
@@ -222,6 +226,53 @@ static void drive_edge(sim_step *s, sim_driver *d, sim_transfer *t)
     complete(s, t, sim_now(s));
 }
 
+static void push_ready(sim_step *s, sim_transfer *t);
+
+/* left NULL: none of them has begun. */
+static void push_edges(sim_step *s, const sim_transfer *whole, const sim_edge_left *left)
+{
+    const int32_t n = whole->traffic->nflows;
+    sim_transfer *edges = LUO_NEW_N(s->arena, sim_transfer, n);
+    if (!edges) {
+        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+        return;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        edges[i] = (sim_transfer){.traffic = whole->traffic, .start = whole->start,
+                                  .factor = whole->factor, .hops = whole->hops,
+                                  .gather = whole->gather, .ring = whole->ring, .edge = i,
+                                  .left = left ? left[i] : (sim_edge_left){-1, 1}, .broken = -1};
+        push_ready(s, &edges[i]);
+    }
+}
+
+static void drive_ring(sim_step *s, sim_driver *d, sim_transfer *t)
+{
+    double end_s = 0;
+    sim_sleep_until(s, t->start);
+    if (s->stopped) return;
+    t->driver = d;
+    t->alone = sim_ring_alone(s, t, &end_s);
+    if (!t->alone) {
+        push_edges(s, t, NULL);
+        return;
+    }
+    activate(s, t);
+    while (t->alone && !s->stopped && t->start + end_s > sim_now(s) + SIM_INSTANT)
+        driver_wait_until(d, t->start + end_s);
+    deactivate(s, t);
+    if (s->stopped) return;
+    if (!t->alone) { /* somebody came: edges go on one by one */
+        push_edges(s, t, t->stand);
+        return;
+    }
+    sim_edge_left *left = LUO_NEW_N(s->arena, sim_edge_left, t->traffic->nflows);
+    if (!left || !sim_ring_stand(s, t, end_s, left)) sim_step_fail(s, LUO_ENOMEM, -1, -1);
+    sim_alone_done(s, t);
+    s->in_flight -= t->traffic->nflows;
+    if (!s->stopped) complete(s, t, sim_now(s));
+}
+
 /* ---- drivers ---- */
 
 static void put_back(sim_step *s, sim_transfer *t)
@@ -234,7 +285,8 @@ static void drive(sim_driver *d, sim_transfer *t)
 {
     sim_step *s = d->step;
     if (t->ring) { /* edges of one ring know each other */
-        drive_edge(s, d, t);
+        if (t->edge < 0) drive_ring(s, d, t);
+        else drive_edge(s, d, t);
         return;
     }
     if (t->broken >= 0) {
@@ -405,20 +457,18 @@ void sim_ring_begin(sim_step *s, sim_gather *g, const sim_traffic *traffic, doub
 {
     const int32_t n = traffic->nflows;
     sim_ring *ring = LUO_NEW(s->arena, sim_ring);
-    sim_transfer *edges = LUO_NEW_N(s->arena, sim_transfer, n);
+    sim_transfer *whole = LUO_NEW(s->arena, sim_transfer);
     int32_t *done = LUO_NEW_N(s->arena, int32_t, n);
     struct sim_driver **waiter = LUO_NEW_N(s->arena, sim_driver *, n);
-    if (!ring || !edges || !done || !waiter) {
+    if (!ring || !whole || !done || !waiter) {
         sim_step_fail(s, LUO_ENOMEM, -1, -1);
         return;
     }
     *ring = (sim_ring){g, n, traffic->hops, done, waiter};
     s->runs[traffic - s->net->traffics]++;
     s->in_flight += n;
-    for (int32_t i = 0; i < n; i++) {
-        edges[i] = (sim_transfer){.traffic = traffic, .start = start, .factor = g->factor,
-                                  .hops = traffic->hops, .gather = g, .ring = ring, .edge = i,
-                                  .broken = -1};
-        push_ready(s, &edges[i]);
-    }
+    *whole = (sim_transfer){.traffic = traffic, .start = start, .factor = g->factor,
+                            .hops = traffic->hops, .gather = g, .ring = ring, .edge = -1,
+                            .broken = -1};
+    push_ready(s, whole);
 }

@@ -135,6 +135,11 @@ typedef struct sim_ring { /* a collective step by step (--comm message) */
     struct sim_driver **waiter; /* per edge */
 } sim_ring;
 
+typedef struct sim_edge_left { /* of the step that an edge of a ring is at */
+    double delay_s; /* before its bytes move; < 0: it has not begun */
+    double part;    /* of its bytes */
+} sim_edge_left;
+
 typedef struct sim_transfer { /* traffic on its way to a driver, or driven */
     const sim_traffic *traffic;
     double start, factor, moved_s;
@@ -144,8 +149,10 @@ typedef struct sim_transfer { /* traffic on its way to a driver, or driven */
     bool execution;     /* the job's own work, no traffic */
     struct sim_talk *talk; /* traffic that threads carry: part of lane `edge` */
     sim_gather *gather; /* of a collective */
-    sim_ring *ring;     /* one edge of it only */
-    int32_t edge;
+    sim_ring *ring;     /* one edge of it only .. */
+    int32_t edge;       /* .. or all, -1, while nobody shares its wires (ring.c) */
+    sim_edge_left left; /* of the edge's next step */
+    sim_edge_left *stand; /* of all edges, when somebody came */
     int32_t broken; /* >= 0: ends at `start` because this link is down */
     sg_comm_t *comm; /* NULL: none yet; started and not waited for: comm[first..n) */
     int32_t first, n;
@@ -312,6 +319,8 @@ void sim_transfers_cancel(sim_step *s);
 /* ---- alone.c ---- */
 /* Before its first flow starts: is the transfer alone on all its wires? Then they are its own. */
 bool sim_alone_begin(sim_step *s, sim_transfer *t);
+/* The same without a look at its course (ring.c has its own). */
+bool sim_alone_take(sim_step *s, sim_transfer *t);
 /* When a flow ends, if the transfer stays alone. */
 double sim_alone_date(const sim_step *s, const sim_transfer *t, int32_t flow);
 /* All its flows are done: its wires are anybody's again. */

@@ -279,6 +279,7 @@ static void run_case(int k)
     case 9: g.nodes = 128; g.fold = false; gpt_run(&g, "w2_1024_unfolded"); return;
     case 11: plan_case_run(&plan_cases[3]); return;
     case 12: w1(256, LUO_COMM_MESSAGE, "w1_256_message"); return;
+    case 13: w1(1024, LUO_COMM_MESSAGE, "w1_1024_message"); return;
     default: break;
     }
     g = (gpt){.nodes = 8, .micro_batches = 1, .flat = true, .fold = true,
@@ -287,10 +288,11 @@ static void run_case(int k)
     gpt_run(&g, "w3_64");
 }
 
-enum { CASES = 13 };
+enum { CASES = 14 };
 static const char *const names[CASES] = {
     "8", "1024", "16384", "w1_1024_flow", "w1_64_message", "w2_64", "w2_64_m4", "w2_1024",
-    "w2_64_unfolded", "w2_1024_unfolded", "w3_64", "16384_zero3", "w1_256_message"};
+    "w2_64_unfolded", "w2_1024_unfolded", "w3_64", "16384_zero3", "w1_256_message",
+    "w1_1024_message"};
 
 /* bench_sim [NAME]: all cases, or one. */
 int main(int argc, char **argv)
