@@ -55,6 +55,8 @@ luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *o, luo_
     LUO_TRY(size(a, "tp", "tensor-model-parallel-size", 64, &o->tp, err));
     LUO_TRY(size(a, "pp", "pipeline-model-parallel-size", 4096, &o->pp, err));
     LUO_TRY(size(a, "dp", "data-parallel-size", 1 << 17, &o->dp, err));
+    if (searched) LUO_TRY(size(a, "cp", "context-parallel-size", 64, &o->cp, err));
+    if (searched && o->cp == 0) o->cp = -1;
     LUO_TRY(luo_args_choice(a, "recompute-granularity", -1, how, 3, &recompute, err));
     o->zero_most = searched ? 3 : 1;
     LUO_TRY(read_zero(a, o->zero_most, &o->zero, err));

@@ -17,14 +17,16 @@ static void print_text(luo_cli *cli, const answer *a)
 {
     FILE *out = luo_cli_out(cli);
     char h[17], g[17];
-    fprintf(out, "%-4s %-16s %3s %3s %3s %3s %-9s %4s %12s %12s %7s  %s\n", "rank", "plan", "tp",
-            "pp", "dp", "mb", "recompute", "zero", "objective_s", "bound_s", "memory", "file");
+    fprintf(out, "%-4s %-16s %3s %3s %3s %3s %3s %-9s %4s %12s %12s %7s  %s\n", "rank", "plan",
+            "tp", "cp", "pp", "dp", "mb", "recompute", "zero", "objective_s", "bound_s", "memory",
+            "file");
     for (int32_t i = 0; i < a->n; i++) {
         static const char *const how[] = {"none", "selective", "full"};
         const luo_uniform_result *r = &a->found[i];
         const luo_pipeline *p = &r->plan->pipelines[0];
-        fprintf(out, "%-4d %-16s %3d %3d %3d %3d %-9s %4d %12.6f %12.6f %6.1f%%  %s\n", i + 1,
-                luo_hash_print(luo_plan_hash(r->plan), h), p->stages[0].ndev, p->nstages,
+        fprintf(out, "%-4d %-16s %3d %3d %3d %3d %3d %-9s %4d %12.6f %12.6f %6.1f%%  %s\n", i + 1,
+                luo_hash_print(luo_plan_hash(r->plan), h), luo_stage_tp(&p->stages[0]),
+                p->stages[0].context_parallel, p->nstages,
                 r->plan->npipelines, p->micro_batch_sequences, how[p->stages[0].recompute],
                 r->plan->zero, r->objective_s, r->bound_s, 100 * r->memory_ratio,
                 luo_plan_file(cli, i));

@@ -17,6 +17,37 @@ void luo_mem_state(double parameters, int64_t weight_bytes, double gradient_byte
     out->optimizer = up(moments * (zero >= 1 ? shared : parameters));
 }
 
+/* Context-parallel ranks of a part, and all. */
+static int32_t inner_of(const luo_mem_spec *s)
+{
+    return s->context.c > 1 ? s->context.inner : 1;
+}
+
+static int32_t ranks_of(const luo_mem_spec *s)
+{
+    return s->context.c > 1 ? s->context.c : 1;
+}
+
+static int32_t copies_of(const luo_mem_spec *s)
+{
+    return s->replicas * ranks_of(s);
+}
+
+/* Of one rank. */
+static double tokens_of(const luo_mem_spec *s)
+{
+    return (double)s->micro_batch_tokens / ranks_of(s);
+}
+
+/* Key-value heads of a device in attention, of the tokens of its part, over those that it makes of
+ * its own tokens: more where ranks share heads. */
+static double keys_grow(const luo_mem_spec *s)
+{
+    const int64_t own = (s->model->kv_heads + s->tp - 1) / s->tp, inner = inner_of(s);
+    if (own % inner == 0) return 1;
+    return (double)inner / (inner % own == 0 ? (double)own : 1);
+}
+
 static bool has_experts(const luo_model *m, int64_t layer)
 {
     const int64_t every = m->moe.every_layers > 0 ? m->moe.every_layers : 1;
@@ -75,10 +106,11 @@ double luo_mem_layer_activations(const luo_mem_spec *s, int recompute)
 {
     const luo_model *m = s->model;
     const double e = (double)luo_dtype_bytes(m->dtype), t = s->tp;
-    const double h = (double)m->hidden, all = (double)s->micro_batch_tokens * h;
+    const double h = (double)m->hidden, all = tokens_of(s) * h;
     const double f = mlp_width(m) / h, square = (double)(m->heads * s->sequence_tokens) / h;
     const double q = (double)(m->heads * m->head_dim) / h;
-    const double kv = (double)(m->kv_heads * m->head_dim) / h;
+    const double kv = keys_grow(s) * (double)(m->kv_heads * m->head_dim) / h;
+    const double home = inner_of(s) > 1 && recompute != 2 ? e * q : 0; /* results, once more */
     const bool keeps = !s->attention_fused && recompute == 0; /* the attention square */
     const luo_memory_rules *r = s->rules;
     double whole, cut;
@@ -94,6 +126,7 @@ double luo_mem_layer_activations(const luo_mem_spec *s, int recompute)
         whole = norms + (!r || r->dropout ? 2 : 0);
         cut = 2 * e * q + 2 * e * kv + 2 * e * f + (keeps ? score_bytes(s, 2 * e + 1) * square : 0);
     }
+    cut += home;
     return all * (s->sequence_parallel ? (whole + cut) / t : whole + cut / t);
 }
 
@@ -134,7 +167,7 @@ static double layer_work(const luo_mem_spec *s)
 {
     const double e = (double)luo_dtype_bytes(s->model->dtype);
     const double wide = (s->model->activation == LUO_ACT_SWIGLU ? 2 : 1) * mlp_width(s->model);
-    return e * (double)s->micro_batch_tokens * (wide / s->tp + (double)s->model->hidden);
+    return e * tokens_of(s) * (wide / s->tp + (double)s->model->hidden);
 }
 
 /* Logits with their exponentials, or their gradient with that of the matrix. */
@@ -142,11 +175,23 @@ static double head_work(const luo_mem_spec *s)
 {
     const double e = (double)luo_dtype_bytes(s->model->dtype);
     const double columns = (double)luo_mem_vocab(s->model, s->tp) / s->tp;
-    const double hidden = (double)s->model->hidden, tokens = (double)s->micro_batch_tokens;
+    const double hidden = (double)s->model->hidden, tokens = tokens_of(s);
     const double logits = tokens * columns * (e + 4 + (s->rules->cross_entropy_unfused ? 4 : 0));
     const double dummy = s->rules->dummy_gradients ? e * columns * hidden : 0;
     return fmax(logits, e * tokens * (columns + hidden) + dummy) +
            2 * e * tokens * hidden / (s->sequence_parallel ? s->tp : 1);
+}
+
+/* Keys and values that come and go round a ring, and twice that of gradients; packed copies of an
+ * exchange (cp-moe.md 1.5). */
+static double context_work(const luo_mem_spec *s)
+{
+    if (s->context.c < 2) return 0;
+    const double e = (double)luo_dtype_bytes(s->model->dtype), d = (double)s->model->head_dim;
+    const double keys = tokens_of(s) * d * keys_grow(s) * (double)s->model->kv_heads / s->tp;
+    const double queries = tokens_of(s) * d * (double)s->model->heads / s->tp;
+    const double ring = luo_context_parts(&s->context) > 1 ? 12 * keys : 0;
+    return e * (ring + (inner_of(s) > 1 ? 2 * queries + 2 * keys : 0));
 }
 
 /* 8.4, or the larger of what the head and a layer (run again or not) work on. */
@@ -154,17 +199,18 @@ static double work(const luo_mem_spec *s, bool again)
 {
     const double e = (double)luo_dtype_bytes(s->model->dtype);
     const double layer = again ? luo_mem_layer_activations(s, 0) : 0;
-    const double logits = (double)s->micro_batch_tokens *
+    const double logits = tokens_of(s) *
                           (double)luo_mem_vocab(s->model, s->tp) / s->tp * (e + 4 + 4);
-    if (!s->rules) return layer + (s->head ? logits : 0);
+    if (!s->rules) return layer + (s->head ? logits : 0) + context_work(s);
     const double input = again ? luo_mem_layer_activations(s, 2) : 0; /* kept anyway */
     /* scores made again, beside q, k, v and what they give */
     const double dropped = s->recompute == 1
                                ? luo_mem_layer_activations(s, 0) - luo_mem_layer_activations(s, 1)
                                : 0;
-    const double attention = dropped + 3 * e * (double)s->micro_batch_tokens *
+    const double attention = dropped + 3 * e * tokens_of(s) *
                                            (double)(s->model->heads * s->model->head_dim) / s->tp;
-    const double one = layer - input + fmax(layer_work(s), dropped > 0 ? attention : 0);
+    const double beside = fmax(dropped > 0 ? attention : 0, context_work(s));
+    const double one = layer - input + fmax(layer_work(s), beside);
     return s->head ? fmax(one, head_work(s)) : one;
 }
 
@@ -173,7 +219,7 @@ static double outputs(const luo_mem_spec *s)
 {
     if (!s->rules || !s->rules->outputs_kept || s->stage == s->stages - 1) return 0;
     const double e = (double)luo_dtype_bytes(s->model->dtype);
-    return e * (double)s->micro_batch_tokens * (double)s->model->hidden /
+    return e * tokens_of(s) * (double)s->model->hidden /
            (s->sequence_parallel ? s->tp : 1);
 }
 
@@ -244,7 +290,7 @@ static double uncut(const luo_mem_spec *s, double layer)
     const double table = table_parameters(s), room = two_buckets(s, layer);
     const double layers = s->layers / s->chunks, kept = luo_mem_layer_activations(s, s->recompute);
     double most = 0;
-    if (s->zero < 2 || s->replicas < 2) return 0;
+    if (s->zero < 2 || copies_of(s) < 2) return 0;
     for (double k = 0; k <= layers; k++) {
         const bool ends = k + 1 > layers && s->embedding;
         const double made = k * layer + (s->head ? table : 0) + (ends ? table : 0);
@@ -259,17 +305,17 @@ void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
     double layer = 0, buffers = s->buffer_bytes;
     luo_mem m = {0};
     const double parameters = stage_parameters(s, &layer);
-    luo_mem_state(parameters, e, gradient_bytes(s), s->zero, s->replicas, &m);
+    luo_mem_state(parameters, e, gradient_bytes(s), s->zero, copies_of(s), &m);
     if (s->rules && s->head != s->embedding && s->model->tied_embeddings) {
         /* The table's state lies with the embedding; there the copy's gradient arrives. */
         luo_mem table = {0};
-        luo_mem_state(table_parameters(s), e, gradient_bytes(s), s->zero, s->replicas, &table);
+        luo_mem_state(table_parameters(s), e, gradient_bytes(s), s->zero, copies_of(s), &table);
         if (s->head) m.optimizer -= table.optimizer;
         else m.gradients += table.gradients;
     }
     if (s->rules) luo_memory_held(s->rules, e, &m.gradients, &m.optimizer);
     const int32_t gathered = s->gathered > 0 ? s->gathered : 2;
-    if (s->zero >= 3 && s->replicas > 1) buffers += gathered * (double)e * layer;
+    if (s->zero >= 3 && copies_of(s) > 1) buffers += gathered * (double)e * layer;
     buffers += uncut(s, layer);
     buffers += dummies(s, layer);
     const double activations = stage_activations(s);

@@ -3,6 +3,7 @@
 #ifndef LUO_CORE_COST_MEMORY_H
 #define LUO_CORE_COST_MEMORY_H
 #include "core/graph/bucket.h"
+#include "core/graph/context.h"
 #include "core/graph/memory_rules.h"
 #include "core/graph/sched.h"
 
@@ -13,6 +14,7 @@ typedef struct luo_mem_spec {
     double recompute_layers;  /* of these, with `recompute`; < 0: all */
     int recompute;            /* 0 none, 1 selective, 2 full (luo_recompute of core/plan) */
     int64_t micro_batch_tokens, sequence_tokens;
+    luo_context context; /* c 0 or 1: none; tokens are of all ranks, equal shares */
     int32_t tp, stage, stages, chunks, micro_batches, replicas, zero;
     luo_bucketing bucket; /* zero 2: what is cut together, as luo_bucketing_of gives it */
     int32_t gathered; /* zero 3: layers that are whole at once, prefetch depth + 1; 0: 2 */
@@ -46,7 +48,9 @@ double luo_mem_layer_activations(const luo_mem_spec *s, int recompute);
 int64_t luo_mem_in_flight(const luo_mem_spec *s);
 /* All of it (8.1 to 8.5). With rules it is what the same plan's program needs under them (held
  * together by tests/unit/check_memory.c): no dropout unless they say so, the last norm, what
- * backward of one layer works on, and gradients of the logits beside that of the head. Pre: model
+ * backward of one layer works on, and gradients of the logits beside that of the head. With context
+ * parallelism: of a rank's tokens, state over replicas*c copies, what goes round or is exchanged
+ * (cp-moe.md 1.5). Pre: model
  * is no vgg; tp, stages, chunks, replicas >= 1. */
 void luo_mem_stage(const luo_mem_spec *s, luo_mem *out);
 #endif

@@ -146,7 +146,8 @@ static int64_t sent(const look *l, const luo_programs *set, int32_t chunk, int64
         if (seg->phase != LUO_PHASE_F || seg->chunk != chunk || seg->tokens != tokens) continue;
         for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
             const luo_instr *in = &r->instr[i];
-            if (in->kind != LUO_INSTR_P2P || in->bytes == 0 || in->nin == 0) continue;
+            if (in->kind != LUO_INSTR_P2P || in->stream != LUO_STREAM_PP) continue;
+            if (in->bytes == 0 || in->nin == 0) continue;
             if (r->buf[in->in[0]].buffer_class != LUO_BUFFER_STASH) n += l->bytes[in->in[0]];
         }
     }

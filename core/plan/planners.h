@@ -28,6 +28,7 @@ typedef struct luo_uniform_opts {
     int64_t sequence_tokens;
     int32_t top;             /* how many to keep; 0: 1 */
     int32_t tp, pp, dp, micro_batch_sequences, zero; /* 0 or -1 (zero): search */
+    int32_t cp;              /* context parallelism; 0: 1, -1: search */
     int32_t zero_most;       /* of the search; 0: 1 */
     int32_t recompute;       /* -1: search, else luo_recompute */
     bool sequence_parallel;
@@ -44,12 +45,12 @@ typedef struct luo_uniform_result {
     double memory_ratio;   /* worst device, closed form */
 } luo_uniform_result;
 
-/* Every TP x PP x DP x micro-batch x recompute x ZeRO that divides and fits, ranked by cost: the
+/* Every TP x CP x PP x DP x micro-batch x recompute x ZeRO that divides and fits, ranked: the
  * Megatron user's baseline. Searched: tp powers of two within a node; pp that divides the layers;
  * dp the largest that divides the batch (devices left over stay idle); micro-batches of 1, 2, 4 ..
- * 16 sequences; recompute none and full; ZeRO 0 to
- * zero_most. What opts gives is taken as it is (zero, and
- * recompute selective, included). Equal layers per stage. Ties: the smaller tp, pp, micro-batch.
+ * 16 sequences; recompute none and full; ZeRO 0 to zero_most; context parallelism of 2, 4 .. 64 as
+ * long as a rank has 4,096 tokens, as a ring, an exchange of heads, or both. What opts gives is
+ * taken as it is (zero, and recompute selective, included). Equal layers per stage. Ties: the smaller tp, pp, micro-batch.
  * Device order: conventions.md 13.2. *n: how many of the `top` best there are. The memory of the
  * closed form filters; the compiled plan decides (luo_plan_fits), so callers try them in order.
  * Errors: LUO_EINFEASIBLE with the tightest case; LUO_EINPUT a size that opts gives does not

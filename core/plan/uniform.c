@@ -11,9 +11,12 @@
 #include "core/plan/planners.h"
 
 enum { MICRO_BATCH_MAX = 16, SCHEDULE_LIMIT = 1 << 22 };
+/* Sequences are cut as long as a rank has so many tokens; below, messages are all that is left. */
+enum { CONTEXT_TOKENS = 4096 };
 
 typedef struct shape {
     int32_t tp, pp, dp, micro_batch_sequences, recompute, zero, order;
+    luo_context context; /* c 1: none */
     int32_t group; /* zero 3: pipelines that share a state (shard hybrid); 0: all */
     int64_t micro_batches;
     double step_s, memory_ratio;
@@ -30,7 +33,7 @@ typedef struct search {
     int32_t nusable;
     int32_t *groups; /* of the tp at hand: ngroups * tp devices */
     int32_t ngroups;
-    int32_t *dev;    /* of a shape: [(pipeline*pp + stage)*tp + i] */
+    int32_t *dev;    /* of a shape: [((pipeline*pp + stage)*c + rank)*tp + i] */
     shape *found;
     int32_t nfound, capacity;
     double tightest; /* smallest ratio of those that do not fit */
@@ -82,14 +85,19 @@ static void make_groups(search *s, int32_t tp)
     }
 }
 
-/* conventions.md 13.2: group of (pipeline d, stage p). */
+static int32_t width(const shape *x)
+{
+    return x->tp * x->context.c;
+}
+
+/* conventions.md 13.2: groups of (pipeline d, stage p), those of its ranks side by side. */
 static void place(search *s, const shape *x)
 {
     for (int32_t d = 0; d < x->dp; d++)
         for (int32_t p = 0; p < x->pp; p++) {
             const int32_t g = s->opts->tp_pp_dp ? p + x->pp * d : d + x->dp * p;
-            memcpy(s->dev + ((int64_t)d * x->pp + p) * x->tp, s->groups + (int64_t)g * x->tp,
-                   (size_t)x->tp * sizeof *s->dev);
+            memcpy(s->dev + ((int64_t)d * x->pp + p) * width(x),
+                   s->groups + (int64_t)g * width(x), (size_t)width(x) * sizeof *s->dev);
         }
 }
 
@@ -114,6 +122,7 @@ static void weigh(search *s, shape *x)
             .model = s->model, .layers = (double)(s->model->layers / x->pp), .recompute_layers = -1,
             .recompute = x->recompute, .sequence_tokens = o->sequence_tokens,
             .micro_batch_tokens = o->sequence_tokens * x->micro_batch_sequences, .tp = x->tp,
+            .context = x->context,
             .stage = p, .stages = x->pp, .chunks = 1, .micro_batches = (int32_t)x->micro_batches,
             .replicas = x->group ? x->group : x->dp, .zero = x->zero,
             .bucket = luo_bucketing_of((luo_bucketing){0}, o->stack->bucket),
@@ -123,7 +132,7 @@ static void weigh(search *s, shape *x)
         luo_mem m;
         luo_mem_stage(&spec, &m);
         for (int32_t d = 0; d < x->dp; d++) {
-            const int32_t dev = s->dev[((int64_t)d * x->pp + p) * x->tp];
+            const int32_t dev = s->dev[((int64_t)d * x->pp + p) * width(x)];
             const luo_profile *prof = luo_cluster_profile(s->cluster, dev);
             const double r = ((double)m.needed + prof->reserved_bytes) / prof->memory_bytes;
             if (r <= x->memory_ratio) continue;
@@ -144,6 +153,7 @@ static luo_status cost_of(search *s, shape *x)
         .micro_batch_sequences = x->micro_batch_sequences,
         .micro_batches = (int32_t)x->micro_batches, .tp = x->tp, .pp = x->pp, .dp = x->dp,
         .chunks = 1, .schedule = LUO_SCHED_1F1B, .recompute = x->recompute, .zero = x->zero,
+        .context = x->context,
         .prefetch_depth = LUO_PREFETCH_DEFAULT, .shard_pipelines = x->group,
         .sequence_parallel = s->opts->sequence_parallel, .dev = s->dev};
     luo_step_cost c;
@@ -178,11 +188,17 @@ static int32_t near(search *s, const shape *x)
     const luo_device *at = s->cluster->devices;
     int32_t n = 1;
     place(s, x);
-    while (n < x->dp && at[s->dev[(int64_t)n * x->pp * x->tp]].node == at[s->dev[0]].node) n++;
+    while (n < x->dp && at[s->dev[(int64_t)n * x->pp * width(x)]].node == at[s->dev[0]].node) n++;
     return n > 1 && n < x->dp && x->dp % n == 0 ? n : 0;
 }
 
-/* Recompute and ZeRO of a shape whose sizes stand. ZeRO folds nothing when there is one replica. */
+/* Sums of copies can not be cut finer unit by unit (core/plan/annotate.c). */
+static bool shards(const search *s, const shape *x, int32_t zero)
+{
+    return zero < 2 || x->context.c == 1 || x->tp == 1 || s->opts->sequence_parallel;
+}
+
+/* Recompute and ZeRO of a shape whose sizes stand. ZeRO folds nothing when there is one copy. */
 static luo_status modes(search *s, shape x)
 {
     const luo_uniform_opts *o = s->opts;
@@ -190,14 +206,15 @@ static luo_status modes(search *s, shape x)
     const int32_t nrecompute = o->recompute < 0 ? 2 : 1;
     const int32_t zero_lo = o->zero < 0 ? 0 : o->zero;
     const int32_t most = o->zero_most > 0 ? o->zero_most : 1;
-    const int32_t zero_hi = o->zero >= 0 ? o->zero : x.dp > 1 ? most : 0;
+    const int32_t zero_hi = o->zero >= 0 ? o->zero : x.dp * x.context.c > 1 ? most : 0;
     for (int32_t r = 0; r < nrecompute; r++)
         for (int32_t z = zero_lo; z <= zero_hi; z++) {
             x.recompute = o->recompute < 0 ? all[r] : o->recompute;
             x.zero = z;
             x.group = 0;
+            if (!shards(s, &x, z)) continue;
             LUO_TRY(consider(s, x));
-            x.group = z == 3 ? near(s, &x) : 0;
+            x.group = z == 3 && x.context.c == 1 ? near(s, &x) : 0;
             if (x.group) LUO_TRY(consider(s, x));
         }
     return LUO_OK;
@@ -208,20 +225,59 @@ static bool divides(const search *s, int32_t dp, int32_t micro_batch)
     return s->opts->batch_sequences % ((int64_t)dp * micro_batch) == 0;
 }
 
-static luo_status micro_batches(search *s, int32_t tp, int32_t pp)
+/* Ranks of the first node if there are more of them: neighbours that exchange heads. */
+static int32_t neighbours(search *s, const shape *x)
+{
+    const luo_device *at = s->cluster->devices;
+    int32_t n = 1;
+    place(s, x);
+    while (n < x->context.c && at[s->dev[n * x->tp]].node == at[s->dev[0]].node) n++;
+    return n < x->context.c && x->context.c % n == 0 ? n : 1;
+}
+
+/* How the ranks of a shape share sequences: in a ring, by an exchange of heads, or both. */
+static luo_status contexts(search *s, shape x)
+{
+    const int32_t c = x.context.c, some = neighbours(s, &x);
+    const int64_t heads = s->model->heads / x.tp;
+    const int32_t inner[] = {1, c, some};
+    for (int k = 0; k < 3; k++) {
+        if (k > 0 && (inner[k] == 1 || inner[k] > heads)) continue;
+        x.context = (luo_context){.c = c, .inner = inner[k],
+                                  .zigzag = s->model->causal && inner[k] < c};
+        LUO_TRY(modes(s, x));
+    }
+    return LUO_OK;
+}
+
+static luo_status micro_batches(search *s, int32_t tp, int32_t pp, int32_t c)
 {
     const luo_uniform_opts *o = s->opts;
     const int32_t lo = o->micro_batch_sequences ? o->micro_batch_sequences : 1;
     const int32_t hi = o->micro_batch_sequences ? o->micro_batch_sequences : MICRO_BATCH_MAX;
     for (int32_t b = lo; b <= hi; b *= 2) {
-        int32_t dp = o->dp ? o->dp : s->ngroups / pp;
-        if (dp * pp > s->ngroups) return LUO_OK;
+        int32_t dp = o->dp ? o->dp : s->ngroups / (pp * c);
+        if (dp * pp * c > s->ngroups) return LUO_OK;
         while (dp > 1 && !o->dp && !divides(s, dp, b)) dp--;
         if (dp < 1 || !divides(s, dp, b)) continue;
         const int64_t m = o->batch_sequences / ((int64_t)dp * b);
         if (m * pp > SCHEDULE_LIMIT) continue;
-        LUO_TRY(modes(s, (shape){.tp = tp, .pp = pp, .dp = dp, .micro_batch_sequences = b,
-                                 .micro_batches = m}));
+        const shape x = {.tp = tp, .pp = pp, .dp = dp, .micro_batch_sequences = b,
+                         .micro_batches = m, .context = {.c = c, .inner = 1}};
+        LUO_TRY(c > 1 ? contexts(s, x) : modes(s, x));
+    }
+    return LUO_OK;
+}
+
+/* Ranks of a sequence: as given, or 1, 2, 4 .. while each has tokens enough. */
+static luo_status ranks(search *s, int32_t tp, int32_t pp)
+{
+    const luo_uniform_opts *o = s->opts;
+    const int32_t lo = o->cp > 0 ? o->cp : 1;
+    for (int32_t c = lo; c <= s->ngroups / pp && c <= LUO_CONTEXT_SHARES; c *= 2) {
+        if (c > lo && o->sequence_tokens / c < CONTEXT_TOKENS) break;
+        LUO_TRY(micro_batches(s, tp, pp, c));
+        if (o->cp >= 0) break;
     }
     return LUO_OK;
 }
@@ -235,7 +291,7 @@ static luo_status enumerate(search *s)
             make_groups(s, tp);
             for (int32_t pp = 1; pp <= s->ngroups && pp <= s->model->layers; pp++)
                 if ((!o->pp || pp == o->pp) && s->model->layers % pp == 0)
-                    LUO_TRY(micro_batches(s, tp, pp));
+                    LUO_TRY(ranks(s, tp, pp));
         }
         if (o->tp) break;
     }
@@ -262,23 +318,38 @@ static double bound(const search *s)
     return tokens * luo_model_flops_per_token(s->model, s->opts->sequence_tokens) / flops_per_s;
 }
 
+static void set_context(luo_plan *p, const luo_context *x)
+{
+    const bool ring = x->inner == 1, both = !ring && x->inner < x->c;
+    for (int32_t i = 0; i < p->npipelines && x->c > 1; i++)
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
+            luo_stage *s = (luo_stage *)(uintptr_t)&p->pipelines[i].stages[k]; /* just made */
+            s->context_kind = ring ? LUO_CONTEXT_RING : both ? LUO_CONTEXT_2D : LUO_CONTEXT_A2A;
+            s->context_inner = both ? x->inner : 0;
+        }
+}
+
 static luo_status build(search *s, const shape *x, luo_uniform_result *out)
 {
     make_groups(s, x->tp);
     place(s, x);
     char name[64];
-    const int n = snprintf(name, sizeof name, "uniform-tp%d-pp%d-dp%d", x->tp, x->pp, x->dp);
+    int n = snprintf(name, sizeof name, "uniform-tp%d-pp%d-dp%d", x->tp, x->pp, x->dp);
+    if (x->context.c > 1)
+        n += snprintf(name + n, sizeof name - (size_t)n, "-cp%d", x->context.c);
     if (x->group) snprintf(name + n, sizeof name - (size_t)n, "-shard%d", x->group);
     const luo_grid g = {.name = name, .model = s->model, .cluster = s->cluster,
                         .dtype = s->model->dtype, .sequence_tokens = s->opts->sequence_tokens,
                         .micro_batches = x->micro_batches,
                         .micro_batch_sequences = x->micro_batch_sequences, .zero = x->zero,
                         .pipelines = x->dp, .stages = x->pp, .tp = x->tp,
+                        .context_parallel = x->context.c,
                         .sequence_parallel = s->opts->sequence_parallel && x->tp > 1,
                         .recompute = (luo_recompute)x->recompute, .dev = s->dev};
     *out = (luo_uniform_result){.objective_s = x->step_s, .bound_s = bound(s),
                                 .memory_ratio = x->memory_ratio};
     LUO_TRY(luo_plan_grid(s->arena, &g, &out->plan, s->err));
+    set_context(out->plan, &x->context);
     if (x->group)
         out->plan->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = x->group};
     out->plan->meta_json =

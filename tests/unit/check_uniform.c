@@ -74,6 +74,47 @@ START_TEST(search_beats_every_choice)
 }
 END_TEST
 
+/* Long sequences are cut among ranks where that is best; sizes fixed by hand are never better, and
+ * what is offered is a plan. */
+START_TEST(sequences_are_cut)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    const luo_cluster *c = fixture_cluster(a, 1, 4, 8);
+    luo_uniform_opts o = search_all(8);
+    int32_t n, cut = 0, best_cp;
+    o.sequence_tokens = 32768;
+    luo_model m = llama;
+    m.max_sequence_tokens = o.sequence_tokens;
+    o.cp = -1;
+    o.zero_most = 3;
+    luo_uniform_result *r = NULL;
+    ck_assert_int_eq(luo_plan_uniform(a, &m, c, &o, &r, &n, NULL), LUO_OK);
+    const double best = r[0].objective_s;
+    best_cp = r[0].plan->pipelines[0].stages[0].context_parallel;
+    for (int32_t i = 0; i < n; i++) {
+        luo_plan_finding *f;
+        int32_t nf;
+        cut += r[i].plan->pipelines[0].stages[0].context_parallel > 1;
+        ck_assert_msg(luo_plan_check(a, r[i].plan, &m, c, &f, &nf) == LUO_OK, "%s", f[0].text);
+    }
+    ck_assert_int_gt(cut, 0); /* 8 sequences on 32 devices */
+    for (int32_t cp = 1; cp <= 32; cp *= 2) {
+        luo_uniform_opts by_hand = o;
+        by_hand.cp = cp;
+        if (luo_plan_uniform(a, &m, c, &by_hand, &r, &n, NULL) != LUO_OK) continue;
+        ck_assert_int_eq(r->plan->pipelines[0].stages[0].context_parallel, cp);
+        if (cp > 8) continue; /* less than 4096 tokens a rank: not searched */
+        ck_assert_double_ge(r->objective_s, best);
+        if (cp == best_cp) ck_assert_double_eq(r->objective_s, best);
+    }
+    o.sequence_tokens = 4096;
+    ck_assert_int_eq(luo_plan_uniform(a, &m, c, &o, &r, &n, NULL), LUO_OK);
+    for (int32_t i = 0; i < n; i++)
+        ck_assert_int_eq(r[i].plan->pipelines[0].stages[0].context_parallel, 1);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* conventions.md 16, V-M1: 8 devices, tp 2, pp 2. */
 START_TEST(device_order)
 {
@@ -177,5 +218,6 @@ START_TEST(bad_row)
 }
 END_TEST
 LUO_SUITE("plan.uniform", LUO_T(offers_are_valid_and_ordered), LUO_T(search_beats_every_choice),
+          LUO_T(sequences_are_cut),
           LUO_T_N(device_order, 2), LUO_T(who_takes_part),
           LUO_T(shards_inside_nodes), LUO_T_N(bad_row, LUO_ROWS(bad)))
