@@ -134,6 +134,7 @@ static void ended(fleet *f, pid_t pid, int how)
             fprintf(stderr, "seed %s: %s\n", f->s->seed[i],
                     f->code[i] == 0   ? "complete"
                     : f->code[i] == 1 ? "a policy was lost"
+                    : got_signal      ? "stopped"
                                       : "failed");
     }
 }
@@ -165,7 +166,7 @@ static luo_status judge(fleet *f)
     for (int32_t i = 0; i < f->started; i++) {
         const char *log = log_of(f, i);
         if (!log) return luo_cli_error(f->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-        if (f->code[i] == 0 || f->code[i] == 1) {
+        if (f->code[i] == 0 || f->code[i] == 1 || got_signal) { /* or told to end */
             unlink(log);
             if (f->code[i] == 1 && st == LUO_OK) st = LUO_ENO;
             continue;
