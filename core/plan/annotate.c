@@ -421,6 +421,16 @@ static luo_status layout_ann(placing *c, const luo_tensor *w, int32_t layers, in
     return luo_annset_add(c->g->set, canonical, id, c->err);
 }
 
+/* Tensor-parallel devices that have the same gradients: their copies are not cut. Copies of
+ * context-parallel ranks are, since their gradients are summands. */
+static bool keeps_copies(const luo_plan *p)
+{
+    for (int32_t i = 0; i < p->npipelines && !p->sequence_parallel; i++)
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++)
+            if (luo_stage_tp(&p->pipelines[i].stages[k]) > 1) return true;
+    return false;
+}
+
 static luo_status annotate_piece(placing *c, luo_tensor *t, const luo_shape *shape, int32_t from,
                                  bool cut)
 {
@@ -430,7 +440,7 @@ static luo_status annotate_piece(placing *c, luo_tensor *t, const luo_shape *sha
     if (!cut) return LUO_OK;
     if (c->g->shard_copies)
         return luo_annset_fold_groups(c->g->set, from, shape, c->p->sharding.pipelines,
-                                      !c->p->sequence_parallel, &t->ann, c->err);
+                                      keeps_copies(c->p), &t->ann, c->err);
     return luo_annset_fold(c->g->set, from, shape, &t->ann, c->err);
 }
 

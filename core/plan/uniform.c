@@ -214,7 +214,7 @@ static luo_status modes(search *s, shape x)
             x.group = 0;
             if (!shards(s, &x, z)) continue;
             LUO_TRY(consider(s, x));
-            x.group = z == 3 && x.context.c == 1 ? near(s, &x) : 0;
+            x.group = z == 3 ? near(s, &x) : 0;
             if (x.group) LUO_TRY(consider(s, x));
         }
     return LUO_OK;

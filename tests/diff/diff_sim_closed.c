@@ -179,7 +179,7 @@ static void draw_long(shape *x, uint64_t seed)
     x->micro_batches = x->pp * (1 + pick(&r, 3));
     if (x->zero >= 1 && x->tp > 1) x->sequence_parallel = true; /* else norms are summed in full */
     if (x->tp == 1) x->sequence_parallel = false;
-    x->group = 0;
+    x->group = x->zero == 3 && x->dp > 1 && !x->keep_weights && pick(&r, 2) ? x->dp / 2 : 0;
     if (x->recompute == 1) x->recompute = 2 * pick(&r, 2);
     place(x);
 }
@@ -282,7 +282,7 @@ static const char *describe(const shape *x)
 static void agree(void (*make)(shape *, uint64_t), int32_t cases)
 {
     double sum = 0, worst = 0;
-    int32_t n = 0, off = 0;
+    int32_t n = 0, off = 0, groups = 0;
     LUO_PROP_FOR(seed, (uint64_t)cases)
     {
         shape x;
@@ -293,6 +293,7 @@ static void agree(void (*make)(shape *, uint64_t), int32_t cases)
         sum += fabs(error);
         worst = fmax(worst, fabs(error));
         n++;
+        groups += x.group > 0;
         const bool turns = x.zero >= 2 && x.tp > 1 && x.stack.dp_overlap <= 0;
         const bool places = x.context.c > 1 && x.tp > 1 && x.model.position == LUO_POS_LEARNED;
         const bool far = fabs(error) > (places  ? AGREE_POSITIONS
@@ -306,8 +307,8 @@ static void agree(void (*make)(shape *, uint64_t), int32_t cases)
         }
         luo_arena_free(x.arena);
     }
-    printf("%d plans, mean difference %.3f %%, worst %.3f %%, above %g %%: %d\n", n,
-           100 * sum / n, 100 * worst, 100 * AGREE, off);
+    printf("%d plans (%d hybrid), mean difference %.3f %%, worst %.3f %%, above %g %%: %d\n", n,
+           groups, 100 * sum / n, 100 * worst, 100 * AGREE, off);
     fflush(stdout); /* before what fails ends the process */
     ck_assert_int_eq(off, 0);
 }

@@ -178,17 +178,29 @@ static const struct {
     const char *line;
     kind model;
     int zero;
-    luo_stage how[2];
+    luo_stage how[4];
+    int32_t group; /* shard hybrid: pipelines of a group */
 } by_hand[] = {
     {"2: [0-3]*2 || 2: [4-7]*2", LLAMA, 3,
-     {{.context_parallel = 2}, {.context_parallel = 2}}},
+     {{.context_parallel = 2}, {.context_parallel = 2}}, 0},
     {"2: [0-3]*2 || 2: [4-7]*2", GROUPED, 2,
-     {{.context_parallel = 4}, {.context_parallel = 4, .context_kind = LUO_CONTEXT_A2A}}},
+     {{.context_parallel = 4}, {.context_parallel = 4, .context_kind = LUO_CONTEXT_A2A}}, 0},
     {"2: [0-3]*2 || 2: [4,5]*2", GROUPED, 3,
      {{.context_parallel = 4, .context_kind = LUO_CONTEXT_2D, .context_inner = 2},
-      {.context_parallel = 2, .context_layout = LUO_LAYOUT_CONTIGUOUS}}},
+      {.context_parallel = 2, .context_layout = LUO_LAYOUT_CONTIGUOUS}}, 0},
     {"2: [0,1]*1 [2,3]*1 || 2: [4]*1 [5]*1", QKNORM, 3,
-     {{.context_parallel = 2}, {.context_parallel = 1}}},
+     {{.context_parallel = 2}, {.context_parallel = 1}}, 0},
+    {"2: [0,1]*2 || 2: [2,3]*2 || 2: [4,5]*2 || 2: [6,7]*2", LLAMA, 3,
+     {{.context_parallel = 2}, {.context_parallel = 2}, {.context_parallel = 2},
+      {.context_parallel = 2}}, 2},
+    {"2: [0,1]*2 || 2: [2,3]*2 || 2: [4,5]*2 || 2: [6,7]*2", GPT, 3,
+     {{.context_parallel = 2, .context_kind = LUO_CONTEXT_A2A},
+      {.context_parallel = 2, .context_kind = LUO_CONTEXT_A2A}, {.context_parallel = 2},
+      {.context_parallel = 2}}, 1},
+    {"2: [0-3]*2 || 2: [4-7]*2", LLAMA, 3,
+     {{.context_parallel = 2}, {.context_parallel = 2}}, 1},
+    {"2: [0-3]*2 || 2: [4-7]*2", QKNORM, 3,
+     {{.context_parallel = 4}, {.context_parallel = 4, .context_kind = LUO_CONTEXT_A2A}}, 1},
 };
 
 static void run_by_hand(luo_lab *lab, tally *t)
@@ -196,9 +208,11 @@ static void run_by_hand(luo_lab *lab, tally *t)
     for (size_t i = 0; i < sizeof by_hand / sizeof *by_hand; i++) {
         luo_arena *a = luo_arena_new(1 << 20);
         const row r = {.line = by_hand[i].line, .model = by_hand[i].model, .zero = by_hand[i].zero,
-                       .sp = 1};
+                       .sp = i % 2 == 0 || by_hand[i].group == 0};
         luo_plan *p = plan_of(a, &r, LUO_F64);
         const luo_model model = model_of(r.model, p->layers);
+        if (by_hand[i].group)
+            p->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = by_hand[i].group};
         set_context(p, by_hand[i].how);
         check_plan(p, &model, r.line);
         t->failed += !run(lab, p, &model, r.line);
