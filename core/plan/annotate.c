@@ -138,6 +138,26 @@ static luo_status check_cuts(const luo_plan *p, int32_t lead, int32_t i, luo_err
     return LUO_OK;
 }
 
+/* Shard hybrid: gradients of norms of queries and keys are sums over a tensor group, which is one
+ * device here and several there. */
+static luo_status check_head_norms(const luo_plan *p, luo_err *err)
+{
+    const luo_pipeline *first = &p->pipelines[0];
+    for (int32_t i = 1; i < p->npipelines; i++)
+        for (int32_t k = 0; k < p->pipelines[i].nstages && k < first->nstages; k++) {
+            const int32_t a = luo_stage_tp(&first->stages[k]);
+            const int32_t b = luo_stage_tp(&p->pipelines[i].stages[k]);
+            if ((a > 1) == (b > 1)) continue;
+            luo_err_set(err, LUO_EINPUT,
+                        "shard hybrid: stage %d of pipelines 0 and %d has groups of %d and %d "
+                        "devices, and the model has norms of queries and keys; set "
+                        "`sequence_parallel` or give groups of several.",
+                        (int)k, (int)i, (int)a, (int)b);
+            return luo_err_part(err, LUO_EINPUT, "/shard");
+        }
+    return LUO_OK;
+}
+
 /* Gradients of norms are summed over context-parallel ranks and are the same on tensor-parallel
  * ones; sums of which there are copies can not be cut finer unit by unit. */
 static luo_status check_copies(const luo_plan *p, int32_t i, luo_err *err)
@@ -153,7 +173,8 @@ static luo_status check_copies(const luo_plan *p, int32_t i, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status check_sharding(const luo_plan *p, const luo_build_opts *opts, luo_err *err)
+static luo_status check_sharding(const luo_plan *p, const luo_model *m,
+                                 const luo_build_opts *opts, luo_err *err)
 {
     char what[32];
     const bool hybrid = p->zero == 3 && p->sharding.kind == LUO_SHARD_HYBRID;
@@ -171,6 +192,8 @@ static luo_status check_sharding(const luo_plan *p, const luo_build_opts *opts, 
         LUO_TRY(check_alike(p, i / size * size, i, err));
         if (opts->shard_copies) LUO_TRY(check_cuts(p, i / size * size, i, err));
     }
+    if (opts->shard_copies && size > 1 && m->qk_norm && !p->sequence_parallel)
+        LUO_TRY(check_head_norms(p, err));
     for (int32_t l = 0; l < p->layers; l++) {
         snprintf(what, sizeof what, "layer %d", (int)l);
         LUO_TRY(check_place(p, size, l, what, err));
@@ -203,7 +226,7 @@ luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_
             if (m->kv_heads != m->heads && !heads_fit(&pipe->stages[k], m->kv_heads))
                 out->kv_whole = true;
     }
-    return p->zero >= 2 ? check_sharding(p, out, err) : LUO_OK;
+    return p->zero >= 2 ? check_sharding(p, m, out, err) : LUO_OK;
 }
 
 /* ---- one annotation per (stages, form) ---- */

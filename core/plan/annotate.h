@@ -6,7 +6,7 @@
 
 /* What the builder has to know of the plan: key-value heads cut or whole, head apart or not, what
  * ZeRO cuts. Errors: LUO_EINPUT for what cannot be compiled: zero 2 and 3 over pipelines that
- * differ in borders or micro-batches, with `state_layout`. */
+ * differ in borders or micro-batches, with `state_layout`, hybrid over unlike groups. */
 luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_opts *out,
                                luo_err *err);
 /* Annotates leaves and Reshards, raw annotations of the plan included, and deduces the forward

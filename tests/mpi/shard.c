@@ -1,7 +1,7 @@
 /* tests/mpi/shard.c: ZeRO-2 and 3 train like one device, in f64: random plans whose pipelines have
  * equal borders, with tensor-parallel groups, shares and lengths of their own, under every depth of
- * prefetch and bucket rule (comm.md 7, test 2). A checkpoint of one plan goes on under another by
- * tests/mpi/accept.h's switches, which are run here between zero 0..3, too. */
+ * prefetch, bucket rule and number of lanes (comm.md 7, test 2). A checkpoint of one plan goes on
+ * under another by tests/mpi/accept.h's switches, which are run here between zero 0..3, too. */
 #include "tests/mpi/accept.h"
 #include "exec/host/job.h"
 
@@ -33,6 +33,10 @@ static const row fixed[] = {
      .model = LLAMA, .zero = 3, .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
     {.line = "1: [0]*2 || 1: [1]*2 || 1: [2,3]:(3,1)*2 || 1: [4,5]:(3,1)*2", .model = LLAMA,
      .zero = 3, .mib = 0.01, .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
+    {.line = "2: [0]*2 || 2: [1,2]*2", .model = QKNORM, .zero = 3,
+     .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 1}},
+    {.line = "2: [0,1]*2 || 2: [2-5]*2", .model = QKNORM, .zero = 3,
+     .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 1}},
     /* a table tied over two stages */
     {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = GPT, .zero = 2, .tied = true},
     {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = GPT, .zero = 3, .tied = true,
@@ -72,6 +76,7 @@ static void random_shard(luo_rng *rng, row *r, char *line, size_t size)
     const bool hybrid = r->zero == 3 && pipes > 1 && luo_rng_pick(rng, 2);
     if (hybrid) r->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID,
                                              .pipelines = pipes == 3 ? 1 : pipes / 2};
+    if (hybrid && r->model == QKNORM) r->sp = 1; /* groups of one beside others are refused else */
     bool cut[3] = {false, false, false};
     int wide[3] = {0, 0, 0};
     for (int s = 0; s < stages; s++) {
@@ -130,6 +135,7 @@ int main(int argc, char **argv)
         failed += !run_switch(&lab, &moves[i], LUO_F64, groups_of);
         checks++;
     }
+    static const int32_t lanes[] = {0, 1, 2, 4}; /* 0: as many as by default */
     const uint64_t cases = only ? 0 : 40 * luo_prop_env("LUO_SCALE", 1);
     if (lab.rank == 0)
         printf("seeds %llu..%llu\n", (unsigned long long)luo_prop_first(),
@@ -139,13 +145,14 @@ int main(int argc, char **argv)
         row r;
         luo_rng rng = luo_rng_seed(luo_prop_first() + k);
         random_shard(&rng, &r, line, sizeof line);
+        trial_lanes = lanes[luo_rng_pick(&rng, 4)];
         const bool good = run_row(&lab, &r, LUO_F64);
         if (!good && lab.rank == 0)
             printf("seed %llu: model %d zero %d shard %s depth %d sp %d recompute %d gpipe %d "
-                   "mib %g tied %d\n",
+                   "mib %g lanes %d tied %d\n",
                    (unsigned long long)(luo_prop_first() + k), (int)r.model, r.zero,
                    luo_shard_name(r.sharding.kind), (int)r.sharding.depth, r.sp, r.recompute,
-                   r.gpipe, r.mib, r.tied);
+                   r.gpipe, r.mib, (int)trial_lanes, r.tied);
         failed += !good;
         checks++;
     }

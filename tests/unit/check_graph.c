@@ -380,8 +380,8 @@ END_TEST
 typedef struct edit { /* what is wrong with the plan or the model */
     const char *says;
     const char *line;
-    bool tied;
-    int32_t zero, cp, layers;
+    bool tied, qk_norm;
+    int32_t zero, cp, layers, hybrid; /* hybrid: pipelines of a group */
     luo_family family;
     luo_sched_kind schedule;
 } edit;
@@ -394,6 +394,9 @@ static const edit refused[] = {
      .line = "2: [0]*2 [1]*1 || 2: [2]*1 [3]*2"},
     {.says = "zero 3: pipelines 0 and 1 have 1 and 2 stages", .zero = 3,
      .line = "2: [0]*2 || 2: [2]*1 [3]*1"},
+    {.says = "shard hybrid: stage 0 of pipelines 0 and 2 has groups of 1 and 2 devices, and the "
+             "model has norms of queries and keys", .zero = 3, .hybrid = 2, .qk_norm = true,
+     .line = "2: [0]*3 || 2: [1]*3 || 2: [2,3]*3 || 2: [4,5]*3"},
     {.says = "the plan has 2 layers, the model `test-llama` 3.", .layers = 1},
     {.says = "is of family bert, for which no program is built yet", .family = LUO_FAMILY_BERT},
     {.says = "is of family moe, for which no program is built yet", .family = LUO_FAMILY_MOE},
@@ -408,6 +411,10 @@ START_TEST(refusals)
     luo_programs *set;
     open_world(&w, e->line ? e->line : "3: [0]*1 [1]*1", e->zero);
     w.model.tied_embeddings = e->tied;
+    w.model.qk_norm = e->qk_norm;
+    if (e->hybrid) w.plan->sequence_parallel = false;
+    if (e->hybrid)
+        w.plan->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = e->hybrid};
     luo_stage *first = (luo_stage *)&w.plan->pipelines[0].stages[0];
     if (e->cp) first->context_parallel = e->cp;
     if (e->schedule) w.plan->schedule = e->schedule;
