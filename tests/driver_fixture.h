@@ -51,7 +51,8 @@ static inline void prepare(const char *policy, int64_t steps, int32_t nevents)
     c->storage_read_bytes_per_s = c->storage_write_bytes_per_s = 1e9;
     spec = (luo_policy_spec){.name = policy, .label = policy, .restart_s = -1,
                              .threshold_slowdown = 1.2, .replan_gap = 0.3, .payback_steps = 50,
-                             .planner_s = 2, .window_steps = 5, .top_k = 32};
+                             .planner_s = 2, .window_steps = 5, .top_k = 32,
+                             .payback_given = true};
     sc = (luo_scenario){.name = "t", .seed = 7, .cluster = c, .model = &model,
                         .plan = base_plan(c), .steps = steps, .npolicies = 1, .policies = &spec,
                         .nevents = nevents, .events = events, .detect_fail_s = 30,

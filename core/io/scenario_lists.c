@@ -239,7 +239,8 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
     if (given(at, "restart_s")) p->restart_s = y->restart_s;
     if (given(at, "threshold_slowdown")) p->threshold_slowdown = y->threshold_slowdown;
     if (given(at, "replan_gap")) p->replan_gap = y->replan_gap;
-    if (given(at, "payback_steps")) p->payback_steps = y->payback_steps;
+    p->payback_given = given(at, "payback_steps");
+    if (p->payback_given) p->payback_steps = y->payback_steps;
     if (given(at, "planner_s")) p->planner_s = y->planner_s;
     p->planner_default = !given(at, "planner_s");
     if (given(at, "window_steps")) p->window_steps = (int32_t)y->window_steps;

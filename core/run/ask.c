@@ -57,6 +57,15 @@ static void fill_rates(luo_run *r)
         }
 }
 
+/* Occurrences so far are those of the file and of processes alike. */
+static double expected_s(const luo_run *r)
+{
+    int32_t n;
+    const double rate = luo_events_rate(r->events);
+    luo_events_occurrences(r->events, &n);
+    return rate > 0 ? 1 / rate : n > 0 ? r->t_s / n : 0;
+}
+
 luo_picture luo_run_picture(luo_run *r, int news)
 {
     const luo_used_plan *u = luo_run_plan(r);
@@ -65,7 +74,8 @@ luo_picture luo_run_picture(luo_run *r, int news)
         .scenario = r->sc, .spec = r->spec, .base = r->plans[0]->plan, .plan = u->plan,
         .news = news, .rate = r->rate, .leaving = luo_events_leaving(r->events),
         .predicted_s = r->has_predicted ? r->predicted : NULL, .micro_batches = u->micro_batches,
-        .sequence_tokens = u->sequence_tokens, .restart_cost_s = restart_cost(r),
+        .sequence_tokens = u->sequence_tokens, .expected_s = expected_s(r),
+        .restart_cost_s = restart_cost(r),
         .memory_factor = r->memory_factor, .candidate = r->reentry.candidate, .keep = r->arena,
         .memory = &r->memory, .specialize_s = specialize_s,
         .step_s = luo_run_judges(r) ? simulated_step : NULL, .run = r};

@@ -72,9 +72,10 @@ static void policy(list *l, const luo_run *r)
             "can do; nothing is lost, moved, planned or saved", p->name, LUO_JUDGE_DEVICES);
     if (!r->policy->plans) return;
     say(l, "policy %s: planner_s %g (%s), threshold_slowdown %g, replan_gap %g, window_steps %d, "
-        "payback_steps %g (chosen)", p->name, r->cost.planner_s,
+        "payback_steps %g%s (chosen)", p->name, r->cost.planner_s,
         p->planner_measured ? "measured" : "fixed", p->threshold_slowdown, p->replan_gap,
-        p->window_steps, p->payback_steps);
+        p->window_steps, p->payback_steps,
+        p->payback_given ? "" : " or, if more, those until the next event is expected");
     if (r->policy == &luo_policy_malleus) {
         static const char *const modes[] = {"async", "sync", "auto"};
         static const char *const ranks[] = {"filled", "steady", "event"};
@@ -95,7 +96,7 @@ static void policy(list *l, const luo_run *r)
             say(l, "policy restart: process start + communicators + reading the state; steps since "
                 "the last checkpoint are redone");
         say(l, "policy restart: when nothing has failed, state is saved first if that is cheaper "
-            "than redoing; nodes come back when %g steps pay for it", p->payback_steps);
+            "than redoing; nodes come back when payback_steps pay for it");
     }
 }
 

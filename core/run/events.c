@@ -404,6 +404,15 @@ double luo_events_expected(const luo_events *e, double duration_s)
     return sum;
 }
 
+double luo_events_rate(const luo_events *e)
+{
+    double rate = 0;
+    for (int32_t i = 0; i < e->nsources; i++)
+        if (e->sources[i].process)
+            rate += e->sources[i].target.choices->ndev / e->sources[i].mean_s;
+    return rate;
+}
+
 void luo_events_set_work(luo_events *e, const luo_work *limits)
 {
     e->work = limits;

@@ -123,6 +123,8 @@ const luo_overlap *luo_events_overlap(const luo_events *e);
 enum { LUO_EVENT_ROWS = 100000 };
 void luo_events_progress(luo_events *e);
 bool luo_events_hushed(const luo_events *e); /* has that ever happened? */
+/* Arrivals per second of all processes, while all devices are up; 0: there is none. */
+double luo_events_rate(const luo_events *e);
 /* Changes by events and processes that are known beforehand in so many seconds (INFINITY: in any):
  * those of flaps, and those to be expected of processes. */
 double luo_events_expected(const luo_events *e, double duration_s);

@@ -26,6 +26,13 @@ luo_status luo_policy_check_zero(const luo_picture *now, luo_err *err)
                        "borders and micro-batches; zero 0 or 1 is expected.", (int)now->base->zero);
 }
 
+double luo_picture_payback(const luo_picture *now, double step_s)
+{
+    const double least = now->spec->payback_steps;
+    if (now->spec->payback_given || !(step_s > 0)) return least;
+    return fmax(least, now->expected_s / step_s);
+}
+
 bool luo_picture_whole(const luo_picture *now)
 {
     const luo_plan *p = now->plan;

@@ -25,6 +25,8 @@ typedef struct luo_picture {
                                   type; 0: not in the plan; NULL: no step yet */
     int64_t micro_batches;     /* of a step, all pipelines */
     int64_t sequence_tokens;
+    double expected_s;         /* until the next event: of the scenario's processes, without any
+                                  the mean between those so far; 0: not known */
     double restart_cost_s;     /* of a restart now, without communicators and redone steps */
     double memory_factor;      /* plan with this share of the memory: a plan did not fit */
     const bool *candidate;     /* per device: may hold layers (run/reentry.c) */
@@ -38,6 +40,9 @@ typedef struct luo_picture {
     void *run;
 } luo_picture;
 
+/* Steps of step_s seconds in which the way to a plan has to pay: `payback_steps`, or, where that is
+ * not given, those until the next event is expected, 50 at least. */
+double luo_picture_payback(const luo_picture *now, double step_s);
 /* Are all devices of the running plan usable? */
 bool luo_picture_whole(const luo_picture *now);
 

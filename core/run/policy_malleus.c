@@ -227,7 +227,7 @@ static luo_status choose(luo_arena *arena, view *v, const luo_plan **plan, doubl
                          luo_err *err)
 {
     double least = INFINITY;
-    const double steps = v->now->spec->always_switch ? INFINITY : v->now->spec->payback_steps;
+    const bool always = v->now->spec->always_switch;
     bool has_base = !v->now->step_s;
     for (int32_t i = 0; i < v->n; i++)
         has_base |= luo_plan_hash(v->plan[i]) == luo_plan_hash(v->now->base);
@@ -237,8 +237,9 @@ static luo_status choose(luo_arena *arena, view *v, const luo_plan **plan, doubl
         LUO_TRY(step_of(arena, v, p, &s, err));
         if (s >= least) continue;
         LUO_TRY(cost_of(arena, v, p, &cost, err));
-        if (!(s + cost / fmax(1, steps) < least)) continue;
-        least = s + cost / fmax(1, steps);
+        const double each = always ? 0 : cost / fmax(1, luo_picture_payback(v->now, s));
+        if (!(s + each < least)) continue;
+        least = s + each;
         *plan = p;
         *step_s = s;
     }
@@ -280,7 +281,8 @@ static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_
     double cost = 0;
     LUO_TRY(step_of(arena, v, v->now->plan, &out->old_s, err));
     if (!isinf(out->old_s)) LUO_TRY(switch_s(arena, v, out->plan, &cost, err));
-    const double gain = (out->old_s - out->new_s) * s->payback_steps;
+    const double steps = luo_picture_payback(v->now, out->new_s);
+    const double gain = (out->old_s - out->new_s) * steps;
     if (s->always_switch || isinf(out->old_s) || gain > cost) {
         out->verb = LUO_SWITCH;
         say_switch(v, out, cost);
@@ -288,7 +290,7 @@ static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_
     }
     luo_decide_to_stay(v->now, "a switch does not pay", out);
     snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
-             s->payback_steps, cost);
+             steps, cost);
     say_offers(v, out);
     return LUO_OK;
 }

@@ -120,14 +120,15 @@ static luo_status weigh(luo_arena *arena, const luo_picture *now, luo_decision *
     LUO_TRY(luo_transition_cost(arena, now->plan, better, now->scenario->model,
                                 now->scenario->cluster, 0, NULL, &move, err));
     LUO_TRY(now->specialize_s(now->run, better, &communicators_s, err));
-    const double gain = (out->old_s - out->new_s) * now->spec->payback_steps;
+    const double steps = luo_picture_payback(now, out->new_s);
+    const double gain = (out->old_s - out->new_s) * steps;
     if (gain > move.seconds + communicators_s) {
         switch_to(out, LUO_SWITCH, better);
         return LUO_OK;
     }
     snprintf(out->why, sizeof out->why, "a switch does not pay");
     snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
-             now->spec->payback_steps, move.seconds + communicators_s);
+             steps, move.seconds + communicators_s);
     return LUO_OK;
 }
 

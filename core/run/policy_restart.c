@@ -126,12 +126,13 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
         return LUO_OK;
     }
     LUO_TRY(running_s(arena, now, &out->old_s, err));
-    const double gain = (out->old_s - out->new_s) * now->spec->payback_steps;
+    const double steps = luo_picture_payback(now, out->new_s);
+    const double gain = (out->old_s - out->new_s) * steps;
     out->verb = gain > now->restart_cost_s ? LUO_RESTART : LUO_KEEP;
     snprintf(out->why, sizeof out->why, "a restart %s",
              out->verb == LUO_KEEP ? "does not pay" : "pays");
     snprintf(out->figures, sizeof out->figures,
-             "%.6g s saved in %.0f steps for a restart of %.6g s", gain, now->spec->payback_steps,
+             "%.6g s saved in %.0f steps for a restart of %.6g s", gain, steps,
              now->restart_cost_s);
     return LUO_OK;
 }

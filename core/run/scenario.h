@@ -91,6 +91,7 @@ typedef struct luo_policy_spec {
     const char *planner;      /* own planner of the first plan, or NULL */
     double restart_s;         /* < 0: from costs */
     double threshold_slowdown, replan_gap, payback_steps, planner_s;
+    bool payback_given; /* else payback_steps is the least of what is expected */
     int32_t window_steps, top_k;
     int32_t reentry_probes; /* good ones before a device that came up may hold layers */
     luo_plan_mode plan_mode;
