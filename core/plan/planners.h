@@ -51,7 +51,8 @@ typedef struct luo_uniform_result {
  * 16 sequences; recompute none and full; ZeRO 0 to zero_most; context parallelism of 2, 4 .. 64 as
  * long as a rank has 4,096 tokens, as a ring, an exchange of heads, or both. What opts gives is
  * taken as it is (zero, and recompute selective, included). Equal layers per stage. Ties: the
- * smaller tp, pp, micro-batch. Device order: conventions.md 13.2. *n: how many of the `top` best there are. The memory of the
+ * smaller tp, pp, micro-batch.
+ * Device order: conventions.md 13.2. *n: how many of the `top` best there are. The memory of the
  * closed form filters; the compiled plan decides (luo_plan_fits), so callers try them in order.
  * Errors: LUO_EINFEASIBLE with the tightest case; LUO_EINPUT a size that opts gives does not
  * divide; LUO_ENOMEM. Owner: arena. */
