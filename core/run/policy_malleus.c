@@ -221,29 +221,38 @@ static luo_status prefer_safe(luo_arena *arena, const view *v, const luo_plan **
     return LUO_OK;
 }
 
-/* Of plans that are known to be good, that one with which the next payback_steps steps and the way
- * to it take least. */
-static luo_status choose(luo_arena *arena, view *v, const luo_plan **plan, double *step_s,
-                         luo_err *err)
+typedef struct choice {
+    const luo_plan *plan;
+    double step_s, least; /* least: with its share of the way there */
+    double fastest_s;     /* of all, whatever the way takes */
+} choice;
+
+static luo_status consider(luo_arena *arena, const view *v, const luo_plan *p, choice *c,
+                           luo_err *err)
 {
-    double least = INFINITY;
-    const bool always = v->now->spec->always_switch;
-    bool has_base = !v->now->step_s;
-    for (int32_t i = 0; i < v->n; i++)
-        has_base |= luo_plan_hash(v->plan[i]) == luo_plan_hash(v->now->base);
-    for (int32_t i = 0; i < v->n + !has_base; i++) {
-        const luo_plan *p = i < v->n ? v->plan[i] : v->now->base;
-        double s, cost;
-        LUO_TRY(step_of(arena, v, p, &s, err));
-        if (s >= least) continue;
-        LUO_TRY(cost_of(arena, v, p, &cost, err));
-        const double each = always ? 0 : cost / fmax(1, luo_picture_payback(v->now, s));
-        if (!(s + each < least)) continue;
-        least = s + each;
-        *plan = p;
-        *step_s = s;
+    double s, cost;
+    LUO_TRY(step_of(arena, v, p, &s, err));
+    c->fastest_s = fmin(c->fastest_s, s);
+    if (s >= c->least) return LUO_OK;
+    LUO_TRY(cost_of(arena, v, p, &cost, err));
+    if (!v->now->spec->always_switch) s += cost / fmax(1, luo_picture_payback(v->now, s));
+    if (!(s < c->least * (1 - AS_FAST) || isinf(c->least))) return LUO_OK;
+    c->least = s;
+    c->plan = p;
+    return step_of(arena, v, p, &c->step_s, err);
+}
+
+/* Of plans that are known to be good, that one with which the next steps, as many as a choice has
+ * to pay in, and the way to it take least. Of equal ones the running plan, then the base plan. */
+static luo_status choose(luo_arena *arena, view *v, choice *out, luo_err *err)
+{
+    *out = (choice){.step_s = INFINITY, .least = INFINITY, .fastest_s = INFINITY};
+    if (v->now->step_s) {
+        LUO_TRY(consider(arena, v, v->now->plan, out, err));
+        LUO_TRY(consider(arena, v, v->now->base, out, err));
     }
-    if (isfinite(least)) return prefer_safe(arena, v, plan, step_s, err);
+    for (int32_t i = 0; i < v->n; i++) LUO_TRY(consider(arena, v, v->plan[i], out, err));
+    if (out->plan) return prefer_safe(arena, v, &out->plan, &out->step_s, err);
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan is known that can run on these devices.");
 }
 
@@ -298,20 +307,25 @@ static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_
 static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
 {
     view v;
+    choice best;
     luo_err why = {0};
     *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
     LUO_TRY(look(arena, now, &v, err));
     luo_status st = find_plans(arena, &v, &out->known, &why);
-    if (st == LUO_OK) st = choose(arena, &v, &out->plan, &out->new_s, &why);
+    if (st == LUO_OK) st = choose(arena, &v, &best, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    out->plan = best.plan;
+    out->new_s = best.step_s;
     if (!now->step_s) LUO_TRY(prefer_base(arena, &v, &out->plan, &out->new_s, err));
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         const bool failed = now->news & LUO_NEWS_FAIL; /* and all are back: the processes died */
-        luo_decide_to_stay(now, failed ? "" : "the running plan is the best one", out);
+        const bool faster = best.fastest_s < best.step_s * (1 - AS_FAST);
+        luo_decide_to_stay(now, failed ? "" : faster ? "a switch does not pay"
+                                                     : "the running plan is the best one", out);
         return LUO_OK;
     }
     return adopt(arena, &v, out, err);
