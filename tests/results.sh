@@ -146,6 +146,22 @@ check "files too large" eval "(trap '' XFSZ; ulimit -f 20; ends_full '$tmp/o')"
 check "files too large: rows" whole $(csvs "$tmp/o")
 check "files too large: manifest" [ "$(states "$tmp/o")" = '"state":"failed"' ]
 
+# All devices at half their speed: the bound takes twice as long.
+cat >"$tmp/half.yaml" <<END
+schema: luoshu.scenario/1
+name: half
+cluster: $S/clusters/h20-32.yaml
+model: $S/models/llama-7b.yaml
+planner: {name: uniform}
+extent: {steps: 6}
+data: {batch: {sequences: 64}, lengths: {kind: fixed, tokens: 4096}}
+policies: [{name: oracle}]
+events: [{id: half, kind: straggler, target: "device:[0-31]", slowdown: 2, at_step: 3}]
+END
+"$L" sim "$tmp/half.yaml" --out "$tmp/half" --quiet --plots off --trace-steps none >/dev/null 2>&1
+check "the bound at half the speed" awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "step_s") c = i}
+    $1 == 1 {whole = $c} $1 == 5 {half = $c} END {exit !(half > 1.8 * whole && half <= 2.001 * whole)}' "$tmp/half/oracle/steps.csv"
+
 # Random settings with stragglers, on built-in profiles.
 check "malleus is as fast as the fastest of its rivals" eval 'LUOSHU=$L tests/rivals.sh "$tmp/rivals" 5 7 >/dev/null 2>&1'
 

@@ -10,6 +10,7 @@
  * Work per time of a device is 1 / (b * slowdown), b from the time of a layer on its type; devices
  * that can not be used do none, devices outside the base plan do theirs. */
 #include <math.h>
+#include <string.h>
 
 #include "core/cost/layer.h"
 #include "core/run/offers.h"
@@ -73,11 +74,14 @@ static double work_per_time(const luo_run *r)
 
 static luo_status find_fastest(luo_run *r, luo_offer *best, luo_err *err)
 {
-    luo_picture now = luo_run_picture(r, 0);
     const int32_t n = r->sc->cluster->ndevices;
     bool *leaving = LUO_NEW_N(r->scratch, bool, n), *usable = LUO_NEW_N(r->scratch, bool, n);
+    double *rate = LUO_NEW_N(r->scratch, double, n);
     luo_offers o;
-    if (!leaving || !usable) return luo_err_nomem(err);
+    if (!leaving || !usable || !rate) return luo_err_nomem(err);
+    memcpy(rate, r->rate, (size_t)n * sizeof *rate);
+    luo_picture now = luo_run_picture(r, 0); /* puts what a detector believes into r->rate */
+    memcpy(r->rate, rate, (size_t)n * sizeof *rate);
     for (int32_t d = 0; d < n; d++) usable[d] = !isinf(r->rate[d]);
     now.leaving = leaving;
     now.candidate = usable;
