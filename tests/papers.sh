@@ -123,7 +123,7 @@ echo "setting,policy,healthy_s,slowed_s,slowed_ratio" >"$out/settings.csv"
 for f in "$P"/malleus-*.yaml; do
     name=$(basename "$f" .yaml)
     for p in $policies; do
-        a=$(step_at "$name" $p 5) b=$(step_at "$name" $p 109)
+        a=$(step_at "$name" static 5) b=$(step_at "$name" $p 109) # all start with the same plan; oracle with the best
         [ -z "$b" ] || echo "${name#malleus-},$p,$a,$b,$(calc "$b" "$a" 'a / b')" >>"$out/settings.csv"
     done
 done
