@@ -1,8 +1,8 @@
 /* Nodes with a failed or slow device leave; pipelines are templates of whole nodes, and the state
  * of those that are new is copied from the pipelines that are left (Malleus, section 14). Choices
  * of ours where the page is silent:
- * - a node that comes back, or whose devices are fast again, is taken in when the event time saved
- *   over payback_steps pays for the switch (the adopt test of section 5);
+ * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
+ *   steps of luo_picture_payback pays for the switch (the adopt test of section 5);
  * - slow nodes stay when no plan fits without them;
  * - state that has no copy left comes from the checkpoint, at the cost of a restart;
  * - after a crash of all processes, with every node still there, the same plan starts again. */
