@@ -1,9 +1,9 @@
 /* The straggler planner as a policy (Malleus 5, 12 to 14): a plan for today's picture, from memory
  * or planned anew, and whether to switch to it. When and how it is asked, and back-off, is the
  * driver's. Choices of ours where the page is silent:
- * - with a simulator the plans of all policies are simulated (offers.h), and of the best few that one
- *   is taken with which the steps of luo_picture_payback and the way to it take least; once a device
- *   has failed, one that survives the loss of a node goes before one that is 1 % faster;
+ * - with a simulator the plans of all policies are simulated (offers.h), and of the best few that
+ *   one is taken with which the steps of luo_picture_payback and the way to it take least; once a
+ *   device has failed, one that survives the loss of a node goes before one that is 1 % faster;
  * - without, when the base plan is as fast as the one that was found, the cheaper of the two to
  *   switch to is taken: the communicators of the base plan exist;
  * - when no plan is possible after a failure, devices that were to stay outside are taken in;
