@@ -8,6 +8,7 @@ bare="--model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml --seed 3"
 
 for plan in "$H"/plans/*.json; do
     case $plan in */straggler.json) at="--model $H/llama-8l.yaml --cluster $H/ranks8.yaml" ;;
+    */three.json) at="--model $H/llama-8l.yaml --cluster $H/ranks4x2.yaml" ;;
     */ranks-*) at="--model $H/llama-5m.yaml --cluster $H/ranks8.yaml" ;;
     *) at="--model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml" ;; esac
     check "$plan" "$L" check "$plan" $at >/dev/null
@@ -100,6 +101,24 @@ check "malleus: undisturbed" host narrow 0 "$H/plans/straggler.json" --model "$t
 check "malleus: there and back, over the devices" \
     [ "$(column "$tmp/malleus/malleus/switches.csv" from_plan to_plan source | tr '\n' ';')" = "0 1 devices;1 0 devices;" ]
 check "malleus: one curve" near 1e-10 <(curve "$tmp/malleus/malleus") <(curve "$tmp/narrow/plan")
+
+# ---- a device fails and comes back, nobody restarts: the simulator's events, and one curve ----
+sed -e 's/hidden: 256/hidden: 64/; s/ffn_hidden: 704/ffn_hidden: 160/' "$H/llama-8l.yaml" >"$tmp/small.yaml"
+survivors="spares drop_replica"
+check "failures: simulated" run failures-sim 0 sim "$H/failures.yaml" --set "model=$tmp/small.yaml" --plots off
+check "failures: run" host failures 0 "$H/failures.yaml" --set "model=$tmp/small.yaml" --trace-steps none
+check "failures: undisturbed" host calm 0 "$H/plans/three.json" --model "$tmp/small.yaml" --cluster "$H/ranks4x2.yaml" \
+    --seed 7 --steps 20 --trace-steps none
+for p in $survivors; do
+    sim=$tmp/failures-sim/$p real=$tmp/failures/$p
+    check "failures: $p: events" alike events.csv t_s
+    check "failures: $p: over the devices" [ "$(column "$real/switches.csv" source | sort -u)" = devices ]
+    check "failures: $p: one curve" near 1e-10 <(curve "$real") <(curve "$tmp/calm/plan")
+done
+check "failures: a lost batch" host failures-lost 0 "$H/failures.yaml" --set "model=$tmp/small.yaml" --trace-steps none \
+    --policies drop_replica --set "policies[1].lost_batch=lose"
+check "failures: two thirds of it are left" \
+    [ "$(column "$tmp/failures-lost/drop_replica/steps.csv" step sequences | awk '$1 == 10 {print $2}')" = 4 ]
 
 # ---- a straggler, and its prediction ----
 # Seconds of a step with device 1 three times as slow over those without. Both sides of the ratio are

@@ -206,31 +206,8 @@ void luo_check_life(luo_yaml_doc *doc, const luo_yaml *map)
 
 /* ---- policies and planners ---- */
 
-/* Bits of policies with keys of their own, in the order of their names. */
-enum { STATIC = 1, RESTART = 2, REBALANCE = 4, OOBLECK = 8, MALLEUS = 16, ORACLE = 32 };
-enum { PLANS = RESTART | REBALANCE | OOBLECK | MALLEUS, DETECTS = PLANS | STATIC };
-static const char *const keyed_policies[] = {"static",  "restart", "rebalance",
-                                             "oobleck", "malleus", "oracle"};
-static const struct {
-    const char *key;
-    int policies;
-} policy_keys[] = {
-    {"restart_s", RESTART | OOBLECK | MALLEUS},
-    {"strict_uniform", RESTART},
-    {"payback_steps", RESTART | OOBLECK | MALLEUS},
-    {"threshold_slowdown", DETECTS}, /* an oracle need not */
-    {"replan_gap", DETECTS},
-    {"window_steps", DETECTS},
-    {"planner_time", PLANS},
-    {"planner_s", PLANS},
-    {"always_switch", MALLEUS},
-    {"top_k", MALLEUS},
-    {"rank", RESTART | OOBLECK | MALLEUS | ORACLE},
-    {"grouping", MALLEUS},
-    {"plan_mode", MALLEUS},
-    {"reentry_probes", MALLEUS},
-    {"dp", MALLEUS},
-};
+/* What a map of `policies` has beside the keys of its policy. */
+static const char *const common_keys[] = {"name", "label", "plan", "planner"};
 static const char *const known_policies[] = {
     "static",      "restart",      "rebalance", "oobleck",      "malleus",  "oracle",   "padding",
     "pack_static", "pack_dynamic", "hotspa",    "uniform_best", "one_plan", "hydraulis"};
@@ -261,14 +238,15 @@ static bool policy_here(luo_yaml_doc *doc, const luo_yaml *name)
 }
 
 /* `key` of a policy that does not have it: those of this build that do. */
-static void key_elsewhere(luo_yaml_doc *doc, const luo_yaml *x, const char *policy, int has)
+static void key_elsewhere(luo_yaml_doc *doc, const luo_yaml *x, const char *policy)
 {
-    const char *names[COUNT(keyed_policies)];
+    int32_t n, has = 0;
+    const char *const *names = luo_policy_names(&n);
+    const char **having = LUO_NEW_N(doc->arena, const char *, n);
     luo_str s = {0};
-    int n = 0;
-    for (int k = 0; k < COUNT(keyed_policies); k++)
-        if (has >> k & 1 && luo_policy_find(keyed_policies[k])) names[n++] = keyed_policies[k];
-    luo_say_choices(&s, names, n);
+    for (int32_t k = 0; having && k < n; k++)
+        if (luo_policy_has_key(luo_policy_find(names[k]), x->key)) having[has++] = names[k];
+    if (having) luo_say_choices(&s, having, has);
     luo_yaml_error_key(doc, x, "`%s` does not belong to policy `%s`; it is a key of %s.", x->key,
                        policy, luo_str_get(&s));
     luo_str_free(&s);
@@ -279,14 +257,10 @@ void luo_check_policy(luo_yaml_doc *doc, const luo_yaml *map)
     const luo_yaml *name = luo_yaml_get(map, "name"), *label = luo_yaml_get(map, "label");
     const luo_yaml *planner = luo_yaml_get(map, "planner");
     if (!policy_here(doc, name)) return;
-    int policy = 0;
-    for (int k = 0; k < COUNT(keyed_policies); k++)
-        if (strcmp(keyed_policies[k], name->text) == 0) policy = 1 << k;
-    for (int i = 0; i < COUNT(policy_keys); i++) {
-        const luo_yaml *x = luo_yaml_get(map, policy_keys[i].key);
-        if (x && !(policy_keys[i].policies & policy))
-            key_elsewhere(doc, x, name->text, policy_keys[i].policies);
-    }
+    const luo_policy *policy = luo_policy_find(name->text);
+    for (const luo_yaml *x = map->first; x; x = x->next)
+        if (!listed(common_keys, COUNT(common_keys), x->key) && !luo_policy_has_key(policy, x->key))
+            key_elsewhere(doc, x, name->text);
     if (planner && *text_of(map, "plan"))
         luo_yaml_error_key(doc, planner,
                            "policy `%s` has a `plan` and a `planner`; one of them "

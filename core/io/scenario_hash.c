@@ -99,6 +99,7 @@ static json_t *policy_json(const luo_policy_spec *p)
     num(o, "threshold_slowdown", p->threshold_slowdown);
     num(o, "replan_gap", p->replan_gap);
     num(o, "payback_steps", p->payback_steps);
+    if (p->payback_given) flag(o, "payback_given", true);
     num(o, "planner_s", p->planner_s);
     whole(o, "window_steps", p->window_steps);
     whole(o, "top_k", p->top_k);
@@ -106,6 +107,7 @@ static json_t *policy_json(const luo_policy_spec *p)
     whole(o, "plan_mode", p->plan_mode);
     whole(o, "rank", p->rank);
     if (p->judged != LUO_JUDGED_AUTO) whole(o, "judged", p->judged);
+    if (!p->deals_batch) flag(o, "deals_batch", false);
     flag(o, "split2", p->split2);
     flag(o, "dp_auto", p->dp_auto);
     flag(o, "planner_measured", p->planner_measured);

@@ -1,5 +1,7 @@
 /* core/io/scenario_lists.c: events, traces, processes and policies of a scenario into the arena. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/hash.h"
@@ -213,7 +215,7 @@ void luo_policy_defaults(luo_policy_spec *p, const char *name)
                            .planner_s = 10, .planner_default = true, .window_steps = 5,
                            .top_k = 32, .reentry_probes = malleus ? 5 : 0,
                            .plan_mode = malleus ? LUO_PLAN_AUTO : LUO_PLAN_ASYNC,
-                           .rank = LUO_RANK_FILLED};
+                           .rank = LUO_RANK_FILLED, .deals_batch = true};
 }
 
 /* A published objective ranks by itself: nothing is simulated. Only `malleus` has several. */
@@ -225,6 +227,24 @@ static void take_rank(luo_scenario_reader *r, luo_policy_spec *p, int32_t word, 
     if (strcmp(p->name, "malleus") != 0)
         luo_yaml_error(&r->doc, at, "`rank` is `%s`; policy `%s` has one objective, so `simulated` "
                        "or `objective` is expected.", at->text, p->name);
+}
+
+/* "expected", or "steps N": another way to say `payback_steps`. */
+static void take_payback(luo_scenario_reader *r, luo_policy_spec *p, const char *text,
+                         const luo_yaml *at)
+{
+    char *end = NULL;
+    const bool steps = strncmp(text, "steps ", 6) == 0 && text[6] >= '0' && text[6] <= '9';
+    const double n = steps ? strtod(text + 6, &end) : 0;
+    if (p->payback_given)
+        luo_yaml_error_key(&r->doc, at, "`payback` and `payback_steps` say the same; leave one "
+                           "out.");
+    if (steps ? *end || !isfinite(n) : strcmp(text, "expected") != 0)
+        luo_yaml_error(&r->doc, at, "`payback` is `%.60s`; `expected` or `steps N` is expected.",
+                       text);
+    if (!steps) return;
+    p->payback_given = true;
+    p->payback_steps = n;
 }
 
 static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_policy_yaml *y,
@@ -241,6 +261,8 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
     if (given(at, "replan_gap")) p->replan_gap = y->replan_gap;
     p->payback_given = given(at, "payback_steps");
     if (p->payback_given) p->payback_steps = y->payback_steps;
+    if (given(at, "payback")) take_payback(r, p, y->payback, luo_yaml_get(at, "payback"));
+    if (given(at, "lost_batch")) p->deals_batch = y->lost_batch == 0;
     if (given(at, "planner_s")) p->planner_s = y->planner_s;
     p->planner_default = !given(at, "planner_s");
     if (given(at, "window_steps")) p->window_steps = (int32_t)y->window_steps;

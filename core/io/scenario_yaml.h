@@ -46,7 +46,8 @@ typedef struct luo_policy_yaml {
     luo_planner_yaml planner;
     double restart_s, threshold_slowdown, replan_gap, payback_steps, planner_s;
     int64_t window_steps, top_k, reentry_probes;
-    int32_t planner_time, rank, grouping, plan_mode, dp; /* indices of their words */
+    char *payback;
+    int32_t planner_time, rank, grouping, plan_mode, dp, lost_batch; /* indices of their words */
     bool always_switch, strict_uniform;
 } luo_policy_yaml;
 

@@ -89,6 +89,12 @@ static void policy(list *l, const luo_run *r)
             say(l, "policy malleus: the planner runs while the ranks wait, whatever plan_mode "
                 "says");
     }
+    if (r->policy == &luo_policy_spares)
+        say(l, "policy spares: free nodes of the same group are hot spares, whose processes run; "
+            "with too few of them it does what restart does");
+    if (r->policy == &luo_policy_drop_replica)
+        say(l, "policy drop_replica: the batch of replicas that left is %s (chosen)",
+            p->deals_batch ? "dealt to the others" : "lost");
     if (r->policy == &luo_policy_restart) {
         if (p->restart_s >= 0)
             say(l, "policy restart: a restart takes %g s (chosen)", p->restart_s);

@@ -221,4 +221,5 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     return LUO_OK;
 }
 
-const luo_policy luo_policy_oracle = {.name = "oracle", .bound = true, .decide = decide};
+const luo_policy luo_policy_oracle = {.name = "oracle", .keys = "rank", .bound = true,
+                                      .decide = decide};

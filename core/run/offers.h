@@ -8,7 +8,7 @@
 enum { LUO_OFFERS = 32 };
 
 typedef struct luo_offer {
-    const char *from; /* "malleus" "restart" "oobleck" "rebalance" "uniform" "base" "running" */
+    const char *from; /* the policy; else "uniform" "base" "running" */
     const luo_plan *plan;
     double objective_s; /* event time by closed form: work alone, nothing is sent */
     double step_s;      /* simulated; < 0: not, INFINITY: it cannot run */
@@ -31,6 +31,12 @@ luo_status luo_oobleck_offers(luo_arena *arena, const luo_picture *now, bool slo
                               luo_offers *out, luo_err *err);
 luo_status luo_rebalance_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
                                 luo_err *err);
+/* The base plan, or the running one that has its shape, on spare nodes. */
+luo_status luo_spares_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+                             luo_err *err);
+/* The base plan without the replicas that have lost a device, the whole batch on the others. */
+luo_status luo_drop_replica_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+                                   luo_err *err);
 luo_status luo_uniform_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
                               luo_err *err);
 /* What policy `malleus` asks its planner with; rate and candidate of the picture. */

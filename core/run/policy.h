@@ -43,6 +43,13 @@ typedef struct luo_picture {
 /* Steps of step_s seconds in which the way to a plan has to pay: `payback_steps`, or, where that is
  * not given, those until the next event is expected, 50 at least. */
 double luo_picture_payback(const luo_picture *now, double step_s);
+/* Seconds of a step of p on the devices as they are: simulated, or by the closed form of groups. */
+luo_status luo_picture_step_s(luo_arena *scratch, const luo_picture *now, const luo_plan *p,
+                              double *seconds, luo_err *err);
+/* Seconds of moving state from the running plan to this one and of making its communicators;
+ * INFINITY: state is lost. */
+luo_status luo_picture_switch_s(luo_arena *scratch, const luo_picture *now, const luo_plan *to,
+                                double *seconds, luo_err *err);
 /* Are all devices of the running plan usable? */
 bool luo_picture_whole(const luo_picture *now);
 
@@ -69,6 +76,7 @@ void luo_decide_to_stay(const luo_picture *now, const char *why, luo_decision *o
 
 typedef struct luo_policy {
     const char *name;
+    const char *keys; /* of a scenario that are its own, words; luo_policy_has_key */
     bool plans; /* costs planner_s each time it is asked, unless the answer is known */
     bool bound; /* no run but what no run could be faster than; never asked (bound.c) */
     luo_status (*decide)(luo_arena *arena, const luo_picture *now, luo_decision *out,
@@ -83,9 +91,17 @@ luo_status luo_policy_check_zero(const luo_picture *now, luo_err *err);
 
 /* NULL: not in this build. */
 const luo_policy *luo_policy_find(const char *name);
+/* Does a scenario's key belong to it? Its own; what its planner costs, if it plans; what is news
+ * to it, unless it is a bound. */
+bool luo_policy_has_key(const luo_policy *p, const char *key);
 
-extern const luo_policy luo_policy_static, luo_policy_restart, luo_policy_rebalance,
-    luo_policy_oobleck, luo_policy_malleus, luo_policy_oracle;
+/* The policies of scenarios, in the order of the documentation (conventions.md 7): all lists of
+ * them are made from this one. X(name): the row is luo_policy_name. */
+#define LUO_POLICIES(X)                                                                            \
+    X(static) X(restart) X(rebalance) X(oobleck) X(spares) X(drop_replica) X(malleus) X(oracle)
+#define LUO_POLICY_ROW(name) extern const luo_policy luo_policy_##name;
+LUO_POLICIES(LUO_POLICY_ROW)
+#undef LUO_POLICY_ROW
 /* Not for scenarios: what a run without a policy does when a process has died: the best plan of the
  * uniform planner on the devices that are left, with the micro-batches of the base plan. */
 extern const luo_policy luo_policy_survive;

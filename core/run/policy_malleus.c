@@ -153,29 +153,6 @@ static luo_status find_plans(luo_arena *arena, view *v, bool *known, luo_err *er
 
 /* ---- what a switch costs and brings ---- */
 
-/* Seconds of moving state and of making communicators; INFINITY: state is lost. */
-static luo_status switch_s(luo_arena *arena, const view *v, const luo_plan *to, double *out,
-                           luo_err *err)
-{
-    const luo_picture *now = v->now;
-    const luo_cluster *c = now->scenario->cluster;
-    int32_t *dead = LUO_NEW_N(arena, int32_t, c->ndevices), ndead = 0;
-    luo_transition t = {0};
-    luo_err why = {0};
-    double specialize = 0;
-    if (!dead) return luo_err_nomem(err);
-    for (int32_t d = 0; d < c->ndevices; d++)
-        if (isinf(now->rate[d])) dead[ndead++] = d;
-    const luo_status st = luo_transition_cost(arena, now->plan, to, now->scenario->model, c, ndead,
-                                              dead, &t, &why);
-    *out = INFINITY;
-    if (st == LUO_ELOST) return LUO_OK;
-    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    LUO_TRY(now->specialize_s(now->run, to, &specialize, err));
-    *out = t.seconds + specialize;
-    return LUO_OK;
-}
-
 static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **plan,
                               double *event_s, luo_err *err)
 {
@@ -185,8 +162,8 @@ static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **
         return LUO_OK;
     LUO_TRY(luo_malleus_event_s(arena, &v->job, base, &base_s, err));
     if (base_s > *event_s * (1 + AS_FAST)) return LUO_OK;
-    LUO_TRY(switch_s(arena, v, base, &to_base, err));
-    LUO_TRY(switch_s(arena, v, *plan, &to_plan, err));
+    LUO_TRY(luo_picture_switch_s(arena, v->now, base, &to_base, err));
+    LUO_TRY(luo_picture_switch_s(arena, v->now, *plan, &to_plan, err));
     if (base_s >= *event_s * (1 - AS_FAST) && to_base > to_plan) return LUO_OK;
     *plan = base;
     *event_s = base_s;
@@ -199,7 +176,7 @@ static luo_status cost_of(luo_arena *arena, const view *v, const luo_plan *p, do
 {
     *out = 0;
     if (luo_plan_hash(p) == luo_plan_hash(v->now->plan)) return LUO_OK;
-    LUO_TRY(switch_s(arena, v, p, out, err));
+    LUO_TRY(luo_picture_switch_s(arena, v->now, p, out, err));
     if (isinf(*out)) *out = v->now->restart_cost_s;
     return LUO_OK;
 }
@@ -292,7 +269,7 @@ static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_
     const luo_policy_spec *s = v->now->spec;
     double cost = 0;
     LUO_TRY(step_of(arena, v, v->now->plan, &out->old_s, err));
-    if (!isinf(out->old_s)) LUO_TRY(switch_s(arena, v, out->plan, &cost, err));
+    if (!isinf(out->old_s)) LUO_TRY(luo_picture_switch_s(arena, v->now, out->plan, &cost, err));
     const double steps = luo_picture_payback(v->now, out->new_s);
     const double gain = (out->old_s - out->new_s) * steps;
     if (s->always_switch || isinf(out->old_s) || gain > cost) {
@@ -341,5 +318,7 @@ static luo_status check(const luo_picture *now, luo_err *err)
     return luo_malleus_check(&job, err);
 }
 
-const luo_policy luo_policy_malleus = {.name = "malleus", .plans = true, .decide = decide,
-                                       .check = check};
+const luo_policy luo_policy_malleus = {
+    .name = "malleus", .plans = true, .decide = decide, .check = check,
+    .keys = "restart_s payback_steps payback rank always_switch top_k grouping plan_mode "
+            "reentry_probes dp"};

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/plan/malleus_job.h"
 #include "core/plan/oobleck.h"
 #include "core/run/groups.h"
 #include "core/run/offers.h"
@@ -113,22 +112,18 @@ static void switch_to(luo_decision *out, luo_action verb, const luo_plan *p)
 static luo_status weigh(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
 {
     const luo_plan *better = out->plan;
-    luo_transition move;
-    double communicators_s;
-    LUO_TRY(now->step_s ? now->step_s(now->run, now->plan, &out->old_s, err)
-                        : luo_groups_event(arena, now, &out->old_s, err));
-    LUO_TRY(luo_transition_cost(arena, now->plan, better, now->scenario->model,
-                                now->scenario->cluster, 0, NULL, &move, err));
-    LUO_TRY(now->specialize_s(now->run, better, &communicators_s, err));
+    double way_s;
+    LUO_TRY(luo_picture_step_s(arena, now, now->plan, &out->old_s, err));
+    LUO_TRY(luo_picture_switch_s(arena, now, better, &way_s, err));
     const double steps = luo_picture_payback(now, out->new_s);
     const double gain = (out->old_s - out->new_s) * steps;
-    if (gain > move.seconds + communicators_s) {
+    if (gain > way_s) {
         switch_to(out, LUO_SWITCH, better);
         return LUO_OK;
     }
     snprintf(out->why, sizeof out->why, "a switch does not pay");
     snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
-             steps, move.seconds + communicators_s);
+             steps, way_s);
     return LUO_OK;
 }
 
@@ -170,4 +165,5 @@ static luo_status check(const luo_picture *now, luo_err *err)
 }
 
 const luo_policy luo_policy_oobleck = {.name = "oobleck", .plans = true, .decide = decide,
-                                       .check = check};
+                                       .check = check,
+                                       .keys = "restart_s payback_steps payback rank"};

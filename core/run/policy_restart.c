@@ -96,13 +96,6 @@ static luo_status best_plan(luo_arena *arena, const luo_picture *now, luo_offers
     return luo_err_set(err, LUO_EINFEASIBLE, "%s", why.text);
 }
 
-/* Of the running plan: simulated, or by the closed form. */
-static luo_status running_s(luo_arena *arena, const luo_picture *now, double *out, luo_err *err)
-{
-    return now->step_s ? now->step_s(now->run, now->plan, out, err)
-                       : luo_groups_event(arena, now, out, err);
-}
-
 static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
 {
     const bool failed = now->news & LUO_NEWS_FAIL;
@@ -128,7 +121,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
         snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
         return LUO_OK;
     }
-    LUO_TRY(running_s(arena, now, &out->old_s, err));
+    LUO_TRY(luo_picture_step_s(arena, now, now->plan, &out->old_s, err));
     const double steps = luo_picture_payback(now, out->new_s);
     const double gain = (out->old_s - out->new_s) * steps;
     out->verb = gain > now->restart_cost_s ? LUO_RESTART : LUO_KEEP;
@@ -140,4 +133,6 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     return LUO_OK;
 }
 
-const luo_policy luo_policy_restart = {.name = "restart", .plans = true, .decide = decide};
+const luo_policy luo_policy_restart = {
+    .name = "restart", .plans = true, .decide = decide,
+    .keys = "restart_s strict_uniform payback_steps payback rank"};

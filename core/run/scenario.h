@@ -98,6 +98,7 @@ typedef struct luo_policy_spec {
     luo_malleus_rank rank; /* of the search */
     luo_judged judged;
     bool split2, dp_auto;
+    bool deals_batch; /* of replicas that leave, to the others; else it is lost */
     bool planner_measured, always_switch, strict_uniform;
     bool planner_default; /* planner_s is not given */
     int line, col;

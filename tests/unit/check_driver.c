@@ -426,8 +426,8 @@ static const struct {
     const char *says;
 } bad[] = {
     {bad_policy,
-     "policy `malleux` can not run here; `static`, `restart`, `rebalance`, `oobleck`, `malleus` or "
-     "`oracle` is expected."},
+     "policy `malleux` can not run here; `static`, `restart`, `rebalance`, `oobleck`, `spares`, "
+     "`drop_replica`, `malleus` or `oracle` is expected."},
     {bad_extent, "`extent` has both; exactly one of `steps` and `duration_s` is expected."},
     {bad_clock, "policy `static` has `planner_time` `measured`, and there is no clock here; use "
                 "`fixed`."},
