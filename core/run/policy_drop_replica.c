@@ -1,8 +1,8 @@
 /* Fault tolerance step by step (Malleus, amendment 7; torchft, github.com/pytorch/torchft: replicas
  * of the model join and leave a quorum from one step to the next). A replica with a failed device
  * leaves at once and takes its devices with it; what it had of the batch is dealt to the others or
- * lost (`lost_batch`). When all its devices are usable again it comes back and gets its state from a
- * peer. Nothing else moves, nobody restarts. Choices of ours where the page is silent:
+ * lost (`lost_batch`). When all its devices are usable again it comes back and gets its state from
+ * a peer. Nothing else moves, nobody restarts. Choices of ours where the page is silent:
  * - a replica is a pipeline; with ZeRO-3 `hybrid` it is a group of pipelines that share shards;
  * - a batch is dealt evenly, lower pipelines first, in units that the schedule takes;
  * - slow devices stay;
@@ -86,9 +86,9 @@ static luo_status check_for(const luo_picture *now, bool deals, luo_err *err)
                            "`assignment`, `experts` groups and `state_layout` is expected.");
     for (int32_t i = 0; i < p->npipelines; i++)
         if (p->pipelines[i].micro_batch_tokens && deals)
-            return luo_err_set(err, LUO_EINPUT, "policy `drop_replica` deals micro-batches that are "
-                               "alike, and pipeline %d has lengths of its own; `lost_batch: lose` "
-                               "is expected.", i);
+            return luo_err_set(err, LUO_EINPUT, "policy `drop_replica` deals micro-batches that "
+                               "are alike, and pipeline %d has lengths of its own; `lost_batch: "
+                               "lose` is expected.", i);
     return deals ? luo_policy_check_zero(now, err) : LUO_OK;
 }
 
