@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/build_info.h"
+#include "cli/child_memory.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
 #include "core/io/io.h"
@@ -33,6 +34,12 @@ static const char *checkpoints_of(luo_cli *cli, const luo_session *s, int32_t in
 {
     const char *dir = luo_child_dir(cli, s, index);
     return dir ? luo_arena_printf(cli->arena, "%s/checkpoints", dir) : NULL;
+}
+
+/* Are its checkpoints in memory while it runs? */
+static bool in_memory(const luo_session *s)
+{
+    return s->exec && s->scenario->checkpoint.target == LUO_TARGET_PEER;
 }
 
 static double wall(void *ctx)
@@ -61,12 +68,12 @@ static luo_status own_options(luo_cli *cli, const luo_session *s, int32_t index,
                               luo_exec_options *out, luo_run_opts *how, luo_err *err)
 {
     *out = *s->exec;
-    out->checkpoints = checkpoints_of(cli, s, index);
+    how->checkpoints = checkpoints_of(cli, s, index);
+    out->checkpoints = in_memory(s) ? luo_child_memory(cli, getppid(), index) : how->checkpoints;
     out->log = luo_arena_printf(cli->arena, "%s/ranks.log", dir);
     if (!out->checkpoints || !out->log) return luo_err_nomem(err);
     how->options = out;
-    how->checkpoints = out->checkpoints;
-    return LUO_OK;
+    return in_memory(s) ? luo_child_memory_open(out->checkpoints, err) : LUO_OK;
 }
 
 static void wall_start(char *text, size_t size)
@@ -155,7 +162,7 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
     w.opts.ctx = slot;
     luo_rundir *dir;
     luo_err late = {0};
-    luo_exec_options exec;
+    luo_exec_options exec = {0};
     luo_run_opts how = s->run;
     const char *at = luo_child_dir(cli, s, index);
     if (!at) return luo_err_nomem(err);
@@ -165,6 +172,10 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
     how.interrupted = &stop_asked;
     how.clock = luo_wall_s;
     if (st == LUO_OK) st = luo_run_policy(s->scenario, index, &how, luo_rundir_sink(dir), err);
+    if (in_memory(s) && exec.checkpoints) {
+        const luo_status kept = luo_child_memory_close(exec.checkpoints, how.checkpoints, &late);
+        if (st == LUO_OK && kept != LUO_OK) st = luo_err_set(err, kept, "%s", late.text);
+    }
     if (st != LUO_OK) luo_rundir_log(dir, LUO_ERROR, err->text);
     const int code = stop_asked ? 128 + stop_asked : luo_status_exit(st);
     const luo_status closed = luo_rundir_close(dir, state_of(st), code, &late);
@@ -226,6 +237,8 @@ void luo_child_killed(luo_cli *cli, const luo_session *s, int32_t index, int sig
 {
     char way[LUO_ERR_PATH + 64] = "";
     const char *label = s->scenario->policies[index].label;
+    const char *memory = in_memory(s) ? luo_child_memory(cli, getpid(), index) : NULL;
+    if (memory) (void)luo_child_memory_close(memory, checkpoints_of(cli, s, index), NULL);
     if (own_fault(sig)) {
         slot->status = luo_err_set(&slot->err, LUO_EBUG,
                                    "policy `%s` ended by signal %d; its rows so far are readable; "

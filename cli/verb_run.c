@@ -195,6 +195,10 @@ static luo_status adjust(luo_cli *cli, luo_session *s, const luo_real_backend *b
                            "`--ranks` is %d and cluster `%s` has %d devices; a rank "
                            "is a device.",
                            x->ranks, sc->cluster->name, sc->cluster->ndevices);
+    if (x->hostfile && sc->checkpoint.target == LUO_TARGET_PEER)
+        return luo_err_set(err, LUO_EINPUT, "`checkpoint.target` is `peer`, which a real run keeps "
+                           "in the memory of one host, and `--hostfile` names several; `storage` "
+                           "that all of them see is expected.");
     if (x->dump_batches && sc->npolicies > 1)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--dump-batches` is one file and the scenario has %d "

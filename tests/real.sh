@@ -52,6 +52,14 @@ check "soft failure: device 0 has left" eval '! grep -qE "\"devices\": *\[(0|0,.
 check "soft failure: steps were redone" [ "$(rows "$tmp/again")" -ge 2 ]
 check "soft failure: with the same losses" near 1e-4 "$tmp/again" "$tmp/before"
 
+# ---- checkpoints in memory: the same run, and nothing is left there ----
+check "peer: run" host peer 0 "$H/same.yaml" --set checkpoint.target=peer --trace-steps none
+check "peer: the same events" cmp -s <(without "$real/events.csv" t_s) <(without "$tmp/peer/restart/events.csv" t_s)
+check "peer: the same losses" near 1e-4 <(curve "$real") <(curve "$tmp/peer/restart")
+check "peer: memory is free again" [ -z "$(find /dev/shm -maxdepth 1 -user "$(id -un)" -name 'luoshu-*')" ]
+check "peer: the last state stays" [ -s "$tmp/peer/restart/checkpoints/step-000018/model.safetensors" ]
+check "peer: on one host" run peer-hosts 3 run "$H/same.yaml" --backend host --set checkpoint.target=peer --hostfile README.md
+
 # ---- one device alone trains the same; batches; weights before the first step ----
 check "alone" host alone 0 "$H/plans/tiny-1.json" $bare --ranks 1 --steps 18 --data README.md \
     --dump-batches "$tmp/alone.jsonl" --save-init "$tmp/init.safetensors" --dtype f64

@@ -165,7 +165,7 @@ static void take_checkpoint(luo_scenario_reader *r)
     sc->checkpoint.every_steps = r->y->checkpoint.every_steps;
     sc->checkpoint.every_s = r->y->checkpoint.every_s;
     sc->checkpoint.blocking = r->y->checkpoint.mode == 1;
-    sc->checkpoint.disk = r->y->checkpoint.target == 1;
+    sc->checkpoint.target = (luo_checkpoint_target)r->y->checkpoint.target;
 }
 
 static double or_default(const luo_yaml *map, const char *key, double v, double otherwise)

@@ -173,7 +173,8 @@ static json_t *checkpoint_json(const luo_scenario *sc)
     whole(o, "every_steps", sc->checkpoint.every_steps);
     num(o, "every_s", sc->checkpoint.every_s);
     flag(o, "blocking", sc->checkpoint.blocking);
-    flag(o, "disk", sc->checkpoint.disk);
+    flag(o, "disk", sc->checkpoint.target == LUO_TARGET_DISK);
+    if (sc->checkpoint.target == LUO_TARGET_PEER) flag(o, "peer", true);
     return o;
 }
 

@@ -34,7 +34,8 @@ static const cyaml_strval_t plan_modes[] = {{"async", LUO_PLAN_ASYNC},
                                             {"auto", LUO_PLAN_AUTO}};
 static const cyaml_strval_t dps[] = {{"fixed", 0}, {"auto", 1}};
 static const cyaml_strval_t modes[] = {{"background", 0}, {"blocking", 1}};
-static const cyaml_strval_t targets[] = {{"storage", 0}, {"disk", 1}};
+static const cyaml_strval_t targets[] = {{"storage", LUO_TARGET_STORAGE}, {"disk", LUO_TARGET_DISK},
+                                         {"peer", LUO_TARGET_PEER}};
 
 static const cyaml_schema_value_t number_entry = {CYAML_VALUE_FLOAT(CYAML_FLAG_DEFAULT, double)};
 static const cyaml_schema_value_t whole_entry = {CYAML_VALUE_INT(CYAML_FLAG_DEFAULT, int64_t)};

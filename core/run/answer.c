@@ -31,6 +31,7 @@ void luo_run_news(luo_run *r)
     for (int32_t i = 0; i < n; i++)
         if (changes[i].kind == LUO_CHANGE_DOWN) r->emptied[changes[i].target] = true;
     luo_account_changes(r);
+    luo_ckpt_changes(r);
     luo_score_new(r);
     const bool *leaving = luo_events_leaving(r->events);
     for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) {
@@ -146,8 +147,8 @@ static luo_status restart_with(luo_run *r, int32_t plan, double detected_s, doub
     LUO_TRY(start_plan(r, plan, err));
     luo_map_clear(&r->communicators);
     LUO_TRY(luo_run_communicators(r, plan, &communicators, err));
-    const bool saved = r->ckpt.valid_plan >= 0 || r->first_step > 0;
     int64_t step = luo_ckpt_restore(r, &row.move_s);
+    const bool saved = r->ckpt.valid_plan >= 0 || r->first_step > 0;
     const double began = r->t_s;
     double seconds = r->spec->restart_s;
     if (seconds >= 0) {

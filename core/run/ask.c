@@ -7,8 +7,7 @@
 static double restart_cost(const luo_run *r)
 {
     if (r->spec->restart_s >= 0) return r->spec->restart_s;
-    const double read = r->sc->cluster->storage_read_bytes_per_s;
-    return r->sc->process_start_s + (read > 0 ? (double)luo_run_plan(r)->state_bytes / read : 0);
+    return r->sc->process_start_s + luo_ckpt_read_seconds(r);
 }
 
 /* Compiled only to count its communicators: most of what is asked for is then used. */

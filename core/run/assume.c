@@ -108,6 +108,7 @@ static void policy(list *l, const luo_run *r)
 
 static void checkpoints(list *l, const luo_run *r)
 {
+    static const char *const targets[] = {"storage", "disk", "the memory of the next node"};
     const luo_used_plan *u = r->plans[0];
     if (r->policy->bound) return;
     if (!r->ckpt.on) {
@@ -122,7 +123,7 @@ static void checkpoints(list *l, const luo_run *r)
         return;
     }
     say(l, "checkpoint: %lld bytes to %s in %.6g s by closed form (bytes over bandwidth), %s",
-        (long long)u->state_bytes, r->sc->checkpoint.disk ? "disk" : "storage", u->write_s,
+        (long long)u->state_bytes, targets[r->sc->checkpoint.target], u->write_s,
         r->sc->checkpoint.blocking ? "blocking" : "in the background at no cost to the step");
 }
 

@@ -4,11 +4,16 @@
  * Cost, in closed form: every parameter's weight and optimizer state is written once (14 bytes a
  * bf16 parameter), spread evenly over the devices of the plan. Target storage: all bytes over the
  * storage's bandwidth, and each node's share over its NICs; target disk: the largest share of a
- * node over its disk. What is not given is unlimited. Choices of ours:
+ * node over its disk; target peer: the share over the NICs, as each node keeps its own in memory
+ * and sends a copy to the next node of the plan (Gemini, SOSP 2023, section 4, with two copies).
+ * What is not given is unlimited. Choices of ours:
  * - a write in the background costs the run no time and is valid when it has ended; the next one
  *   waits for it;
  * - a checkpoint on disks is lost when all devices of one of its nodes are down; the run then
  *   goes back to its start;
+ * - the memory of a node is lost when all its devices are down at once, and a checkpoint in memory
+ *   when that happens to a node and to the next one; after a restart all nodes of its plan have
+ *   their share again, and so have those behind them;
  * - the initial state can always be had again, at the cost of reading a checkpoint;
  * - on a backend with data writing is what it takes, at least the closed form, and the steps wait
  *   for it, whatever `mode` says. */
@@ -35,11 +40,12 @@ double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u)
     const luo_cluster *c = sc->cluster;
     const double bytes = (double)u->state_bytes, each = bytes / u->ndev;
     const double storage = c->storage_write_bytes_per_s;
-    double t = !sc->checkpoint.disk && storage > 0 ? bytes / storage : 0;
+    double t = sc->checkpoint.target == LUO_TARGET_STORAGE && storage > 0 ? bytes / storage : 0;
     for (int32_t g = 0; g < c->ngroups; g++) {
         const luo_node_group *group = &c->groups[g];
-        const double way = sc->checkpoint.disk ? group->disk_write_bytes_per_s
-                                               : group->nics * group->nic_bytes_per_s;
+        const double way = sc->checkpoint.target == LUO_TARGET_DISK
+                               ? group->disk_write_bytes_per_s
+                               : group->nics * group->nic_bytes_per_s;
         if (way > 0) t = fmax(t, each * most_on_node(c, u, g) / way);
     }
     return t;
@@ -69,7 +75,10 @@ static double failure_rate(const luo_run *r)
 luo_status luo_ckpt_init(luo_run *r, luo_err *err)
 {
     luo_ckpt *k = &r->ckpt;
-    *k = (luo_ckpt){.valid_plan = -1, .every_s = INFINITY};
+    *k = (luo_ckpt){.valid_plan = -1, .every_s = INFINITY,
+                    .down_s = LUO_NEW_N(r->arena, double, r->sc->cluster->nnodes)};
+    if (!k->down_s) return luo_err_nomem(err);
+    for (int32_t n = 0; n < r->sc->cluster->nnodes; n++) k->down_s[n] = -1;
     if (r->sc->checkpoint.kind == LUO_CHECKPOINT_STEPS)
         k->every_steps = r->sc->checkpoint.every_steps;
     if (r->sc->checkpoint.kind == LUO_CHECKPOINT_S) k->every_s = r->sc->checkpoint.every_s;
@@ -85,10 +94,11 @@ luo_status luo_ckpt_init(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status become_valid(luo_run *r, int64_t step, int32_t plan, luo_err *err)
+static luo_status become_valid(luo_run *r, int64_t step, int32_t plan, double from_s, luo_err *err)
 {
     r->ckpt.valid_step = step;
     r->ckpt.valid_plan = plan;
+    r->ckpt.valid_from_s = from_s;
     r->ckpt.writing = false;
     return luo_account_safe(r, err);
 }
@@ -102,15 +112,15 @@ static void set_next(luo_run *r)
 luo_status luo_ckpt_write(luo_run *r, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    const double end_s = r->t_s + u->write_s;
+    const double from_s = r->t_s, end_s = from_s + u->write_s;
     bool saved = true;
     r->ckpt.writes++;
     if (r->real) LUO_TRY(luo_real_save(r, &saved, err));
     LUO_TRY(luo_run_span_until(r, LUO_SPAN_CHECKPOINT, end_s, u->state_bytes, err));
     if (!saved) return LUO_OK; /* the next attempt tells who died */
     if (r->ckpt.writing) /* overtaken */
-        LUO_TRY(become_valid(r, r->ckpt.valid_step, r->ckpt.valid_plan, err));
-    LUO_TRY(become_valid(r, r->step, r->plan, err));
+        LUO_TRY(become_valid(r, r->ckpt.valid_step, r->ckpt.valid_plan, r->ckpt.valid_from_s, err));
+    LUO_TRY(become_valid(r, r->step, r->plan, from_s, err));
     set_next(r);
     return LUO_OK;
 }
@@ -125,6 +135,7 @@ static luo_status start_write(luo_run *r, luo_err *err)
     k->writes++;
     k->writing_step = r->step;
     k->writing_plan = r->plan;
+    k->writing_from_s = r->t_s;
     k->done_s = r->t_s + u->write_s;
     return luo_run_timeline(r, LUO_SPAN_CHECKPOINT, r->t_s, k->done_s, false, false,
                             u->state_bytes, err);
@@ -135,7 +146,7 @@ luo_status luo_ckpt_boundary(luo_run *r, luo_err *err)
     luo_ckpt *k = &r->ckpt;
     if (!k->on) return LUO_OK;
     if (k->writing && k->done_s <= r->t_s)
-        LUO_TRY(become_valid(r, k->writing_step, k->writing_plan, err));
+        LUO_TRY(become_valid(r, k->writing_step, k->writing_plan, k->writing_from_s, err));
     if (k->writing || r->step == k->valid_step) return LUO_OK;
     const bool due = (k->every_steps > 0 && r->step >= k->next_step) || r->t_s >= k->next_s;
     return due ? start_write(r, err) : LUO_OK;
@@ -147,31 +158,75 @@ luo_status luo_ckpt_last(luo_run *r, luo_err *err)
     return luo_ckpt_write(r, err);
 }
 
+static bool wrote(const luo_cluster *c, const luo_used_plan *u, int32_t node)
+{
+    const int32_t first = c->nodes[node].first_device;
+    for (int32_t s = 0; s < c->groups[c->nodes[node].group].devices_per_node; s++)
+        if (u->member[first + s]) return true;
+    return false;
+}
+
+static bool has_device(const luo_cluster *c, const bool *up, int32_t node)
+{
+    const int32_t first = c->nodes[node].first_device;
+    for (int32_t s = 0; s < c->groups[c->nodes[node].group].devices_per_node; s++)
+        if (up[first + s]) return true;
+    return false;
+}
+
 /* Does every node that wrote it still have a device? */
 static bool disks_alive(const luo_run *r)
 {
     const luo_cluster *c = r->sc->cluster;
-    const luo_used_plan *u = r->plans[r->ckpt.valid_plan];
     const bool *up = luo_events_world(r->events)->up;
-    for (int32_t n = 0; n < c->nnodes; n++) {
-        bool wrote = false, alive = false;
-        for (int32_t s = 0; s < c->groups[c->nodes[n].group].devices_per_node; s++) {
-            wrote |= u->member[c->nodes[n].first_device + s];
-            alive |= up[c->nodes[n].first_device + s];
-        }
-        if (wrote && !alive) return false;
-    }
+    for (int32_t n = 0; n < c->nnodes; n++)
+        if (wrote(c, r->plans[r->ckpt.valid_plan], n) && !has_device(c, up, n)) return false;
     return true;
 }
 
-/* As the write: all bytes through the storage, or shares from the disks of the slowest node. */
-static double read_seconds(const luo_run *r)
+void luo_ckpt_changes(luo_run *r)
+{
+    const luo_cluster *c = r->sc->cluster;
+    if (r->sc->checkpoint.target != LUO_TARGET_PEER) return;
+    for (int32_t n = 0; n < c->nnodes; n++)
+        if (!has_device(c, luo_events_world(r->events)->up, n)) r->ckpt.down_s[n] = r->t_s;
+}
+
+/* Is there a node that wrote it whose memory, and that of the next one, has been lost since? */
+static bool memory_alive(const luo_run *r)
+{
+    const luo_cluster *c = r->sc->cluster;
+    const luo_used_plan *u = r->plans[r->ckpt.valid_plan];
+    int32_t first = -1, before = -1;
+    bool alive = true;
+    for (int32_t n = 0; n < c->nnodes; n++) {
+        if (!wrote(c, u, n)) continue;
+        const bool gone = r->ckpt.down_s[n] >= r->ckpt.valid_from_s;
+        if (before >= 0 && gone && r->ckpt.down_s[before] >= r->ckpt.valid_from_s) alive = false;
+        if (first < 0) first = n;
+        before = n;
+    }
+    const bool last = before >= 0 && r->ckpt.down_s[before] >= r->ckpt.valid_from_s;
+    return alive && !(last && r->ckpt.down_s[first] >= r->ckpt.valid_from_s);
+}
+
+static bool is_lost(const luo_run *r)
+{
+    if (r->ckpt.valid_plan < 0) return false;
+    if (r->sc->checkpoint.target == LUO_TARGET_DISK) return !disks_alive(r);
+    return r->sc->checkpoint.target == LUO_TARGET_PEER && !memory_alive(r);
+}
+
+/* As the write: all bytes through the storage, or shares from the disks or through the NICs of the
+ * slowest node. */
+double luo_ckpt_read_seconds(const luo_run *r)
 {
     const luo_cluster *c = r->sc->cluster;
     const luo_used_plan *u = luo_run_plan(r);
-    if (!r->sc->checkpoint.disk)
+    if (r->sc->checkpoint.target == LUO_TARGET_STORAGE)
         return c->storage_read_bytes_per_s > 0
                    ? (double)u->state_bytes / c->storage_read_bytes_per_s : 0;
+    if (r->sc->checkpoint.target == LUO_TARGET_PEER) return u->write_s;
     double t = 0;
     for (int32_t g = 0; g < c->ngroups; g++)
         if (c->groups[g].disk_read_bytes_per_s > 0)
@@ -184,11 +239,15 @@ int64_t luo_ckpt_restore(luo_run *r, double *read_s)
 {
     luo_ckpt *k = &r->ckpt;
     k->writing = false;
-    if (k->valid_plan >= 0 && r->sc->checkpoint.disk && !disks_alive(r)) {
+    if (is_lost(r)) {
         k->valid_plan = -1;
         k->valid_step = r->first_step;
         k->next_step = k->valid_step + k->every_steps;
     }
-    *read_s = read_seconds(r);
+    *read_s = luo_ckpt_read_seconds(r);
+    if (k->valid_plan >= 0 && r->sc->checkpoint.target == LUO_TARGET_PEER) {
+        k->valid_plan = r->plan;
+        k->valid_from_s = r->t_s;
+    }
     return k->valid_step;
 }

@@ -81,6 +81,8 @@ typedef struct luo_ckpt {
     int64_t writing_step;
     int32_t writing_plan;
     double done_s;
+    double valid_from_s, writing_from_s; /* when their writes began */
+    double *down_s;      /* target peer, per node: when it last had no device; < 0: never */
     int64_t writes;      /* begun so far */
 } luo_ckpt;
 
@@ -264,6 +266,10 @@ luo_status luo_ckpt_write(luo_run *r, luo_err *err);
 luo_status luo_ckpt_last(luo_run *r, luo_err *err);
 /* Forgets a write in flight; returns the step to go back to, and what reading it costs. */
 int64_t luo_ckpt_restore(luo_run *r, double *read_s);
+/* Of the running plan; of reading it back. */
+double luo_ckpt_read_seconds(const luo_run *r);
+/* Memory that went with its node: after every change. */
+void luo_ckpt_changes(luo_run *r);
 double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u);
 
 /* ask.c */

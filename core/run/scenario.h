@@ -111,6 +111,12 @@ typedef enum luo_checkpoint_kind {
     LUO_CHECKPOINT_AUTO
 } luo_checkpoint_kind;
 
+typedef enum luo_checkpoint_target {
+    LUO_TARGET_STORAGE,
+    LUO_TARGET_DISK, /* of each node */
+    LUO_TARGET_PEER  /* memory of each node and of the next one */
+} luo_checkpoint_target;
+
 typedef struct luo_scenario {
     const char *name;
     uint64_t seed;
@@ -131,7 +137,8 @@ typedef struct luo_scenario {
         luo_checkpoint_kind kind;
         int64_t every_steps;
         double every_s;
-        bool blocking, disk;
+        bool blocking;
+        luo_checkpoint_target target;
     } checkpoint;
     double detect_fail_s, process_start_s, communicator_s, replacement_s;
     struct { /* not given: our choice, which real backends do not wait out */

@@ -602,7 +602,7 @@ START_TEST(disk_is_lost)
     events[0] = at_step("node", LUO_EVENT_FAIL, "node:g0-1", 6);
     prepare_real("restart", 10, 1);
     save_every(4);
-    sc.checkpoint.disk = true;
+    sc.checkpoint.target = LUO_TARGET_DISK;
     run_ok();
     check_books();
     asked("init; save 4; init; save 4; save 8; save 10");

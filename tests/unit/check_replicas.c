@@ -1,5 +1,5 @@
-/* tests/unit/check_replicas.c: runs under `spares` and `drop_replica` on a backend that answers
- * from a formula. Base: 2 pipelines of 2 stages of 12 layers (0.12 s each), 16 micro-batches; a node of
+/* check_replicas.c: runs under `spares` and `drop_replica` on a backend that answers from
+ * a formula. Base: 2 pipelines of 2 stages of 12 layers (0.12 s each), 16 micro-batches; a node of
  * two devices is a stage; nodes from the fifth on are spare. */
 #include "tests/driver_fixture.h"
 

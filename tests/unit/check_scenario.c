@@ -37,7 +37,7 @@ START_TEST(values)
     ck_assert(!m->split2 && !m->dp_auto && !m->always_switch && m->payback_steps == 50);
     ck_assert(sc->compute_sigma == 0.01 && sc->comm_sigma == 0.02 && sc->truth);
     ck_assert(sc->checkpoint.kind == LUO_CHECKPOINT_STEPS && sc->checkpoint.every_steps == 100);
-    ck_assert(!sc->checkpoint.blocking && !sc->checkpoint.disk);
+    ck_assert(!sc->checkpoint.blocking && sc->checkpoint.target == LUO_TARGET_STORAGE);
     ck_assert(sc->detect_fail_s == 30 && sc->process_start_s == 60);
     ck_assert(sc->communicator_s == 0.05 && sc->replacement_s == 0);
     ck_assert_str_eq(sc->stack.name, "luoshu-cuda");
