@@ -60,6 +60,24 @@ check "peer: memory is free again" [ -z "$(find /dev/shm -maxdepth 1 -user "$(id
 check "peer: the last state stays" [ -s "$tmp/peer/restart/checkpoints/step-000018/model.safetensors" ]
 check "peer: on one host" run peer-hosts 3 run "$H/same.yaml" --backend host --set checkpoint.target=peer --hostfile README.md
 
+# ---- four processes for eight devices: the answer to a death has as many at most ----
+cat >"$tmp/ranks.yaml" <<END
+schema: luoshu.scenario/1
+name: ranks
+seed: 3
+cluster: $H/ranks4x2.yaml
+model: $S/models/tiny-llama.yaml
+plan: $H/plans/tiny-4.json
+extent: {steps: 8}
+policies: [{name: restart, restart_s: 0, planner_s: 0, threshold_slowdown: 10, replan_gap: 10}]
+events: [{id: gone, kind: fail, target: "device:1", at_step: 3, hard: true}]
+checkpoint: {every_steps: 2, mode: blocking, target: storage}
+costs: {detect_fail_s: 0.1, process_start_s: 0, communicator_s: 0, replacement_s: 0}
+END
+check "ranks: four of eight" host ranks 0 "$tmp/ranks.yaml" --ranks 4 --trace-steps none
+check "ranks: on whole nodes after it" \
+    [ "$(grep -o '"devices": *\[[0-9, ]*\]' "$tmp/ranks/restart/plans/plan-001.json" | grep -o '\[.*' | tr -d '\n')" = "[2, 3][4, 5]" ]
+
 # ---- one device alone trains the same; batches; weights before the first step ----
 check "alone" host alone 0 "$H/plans/tiny-1.json" $bare --ranks 1 --steps 18 --data README.md \
     --dump-batches "$tmp/alone.jsonl" --save-init "$tmp/init.safetensors" --dtype f64

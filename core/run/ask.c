@@ -40,17 +40,27 @@ bool luo_run_judges(const luo_run *r)
     return r->spec->judged == LUO_JUDGED_SIMULATED || r->sc->cluster->ndevices <= LUO_JUDGE_DEVICES;
 }
 
-/* Of the devices that can be used so many take part as there may be processes: those of the plan,
- * then others by number. */
+static bool node_is_whole(const luo_run *r, int32_t device)
+{
+    const luo_cluster *c = r->sc->cluster;
+    const luo_node *n = &c->nodes[c->devices[device].node];
+    for (int32_t s = 0; s < c->groups[n->group].devices_per_node; s++)
+        if (!r->usable[n->first_device + s]) return false;
+    return true;
+}
+
+/* Of the devices that can be used so many take part as there may be processes: on whole nodes, which
+ * most policies need, before others; there those of the plan, then others by number. */
 static void fill_rates(luo_run *r)
 {
     const bool *member = luo_run_plan(r)->member;
     const int32_t n = r->sc->cluster->ndevices;
     int32_t left = r->opts->ranks > 0 ? r->opts->ranks : n;
     for (int32_t d = 0; d < n; d++) r->rate[d] = INFINITY;
-    for (int turn = 0; turn < 2; turn++)
+    for (int turn = 0; turn < 4; turn++)
         for (int32_t d = 0; d < n && left > 0; d++) {
-            if (!r->usable[d] || member[d] != (turn == 0)) continue;
+            if (!r->usable[d] || member[d] != (turn % 2 == 0)) continue;
+            if (node_is_whole(r, d) != (turn < 2)) continue;
             r->rate[d] = fmax(1, r->detect.accepted[d]);
             left--;
         }

@@ -308,7 +308,7 @@ START_TEST(death_at_the_start)
 }
 END_TEST
 
-/* Two processes of a cluster of eight: what is left is one of the plan, and the next device. */
+/* Two processes of a cluster of eight: what is left is two devices, on the next whole node. */
 START_TEST(no_more_devices_than_processes)
 {
     static const int32_t dev[] = {0, 1};
@@ -330,8 +330,8 @@ START_TEST(no_more_devices_than_processes)
     ck_assert_int_eq(fake.nplans, 2);
     luo_plan_devices(fake.arena, fake.plans[1].plan, &left, &n, NULL);
     ck_assert_int_eq(n, 2);
-    ck_assert_int_eq(left[0], 0);
-    ck_assert_int_eq(left[1], 2);
+    ck_assert_int_eq(left[0], 2);
+    ck_assert_int_eq(left[1], 3);
 }
 END_TEST
 

@@ -215,6 +215,29 @@ START_TEST(batches_are_dealt_evenly)
 }
 END_TEST
 
+/* ---- fewer processes than devices ---- */
+
+/* There is a process for eight devices of twelve: whoever answers a failure takes as many at most,
+ * free ones among them. */
+START_TEST(no_more_devices_than_ranks)
+{
+    static const char *const names[] = {"restart", "oobleck", "spares", "drop_replica"};
+    int32_t n, *dev;
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 7, _i / 4 ? 60 : 0);
+    with_spares(names[_i % 4], 150, 1, 2);
+    spec.payback_steps = 1e6;
+    opts.ranks = 8;
+    run_ok();
+    check_books();
+    ck_assert_int_gt(fake.summary.switches + fake.summary.restarts, 0);
+    for (int32_t i = 0; i < fake.nplans; i++) {
+        ck_assert_int_eq(luo_plan_devices(fake.arena, fake.plans[i].plan, &dev, &n, NULL), LUO_OK);
+        ck_assert_msg(n <= 8, "%s: plan %d has %d devices", names[_i % 4], i, n);
+    }
+    if (_i % 4 != 3) ck_assert(holds(last_plan(), 8) || _i / 4);
+}
+END_TEST
+
 /* ---- what they ask of the base plan ---- */
 
 static const struct refusal {
@@ -274,5 +297,6 @@ LUO_SUITE("run.replicas", LUO_T_N(a_spare_takes_the_place, 2), LUO_T(the_repaire
           LUO_T_N(too_few_spares, 2), LUO_T_N(slow_nodes_if_it_pays, 3),
           LUO_T(spares_without_a_copy), LUO_T(spares_before_a_notice_ends),
           LUO_T_N(a_replica_leaves_and_comes_back, 4), LUO_T_N(no_replica_is_left, 2),
-          LUO_T(batches_are_dealt_evenly), LUO_T_N(what_the_base_plan_must_be, LUO_ROWS(refusals)),
+          LUO_T(batches_are_dealt_evenly), LUO_T_N(no_more_devices_than_ranks, 8),
+          LUO_T_N(what_the_base_plan_must_be, LUO_ROWS(refusals)),
           LUO_T_N(busy_runs, 12))
