@@ -59,7 +59,8 @@ static void progress(void *ctx, int64_t step, int64_t steps, double t_s, int32_t
 
 static const char *state_of(luo_status st)
 {
-    if (st == LUO_OK) return stop_asked ? "interrupted" : "complete";
+    if (stop_asked && (st == LUO_OK || st == LUO_ECANCELED)) return "interrupted";
+    if (st == LUO_OK) return "complete";
     return st == LUO_ENO ? "lost" : "failed";
 }
 

@@ -260,6 +260,12 @@ luo_status luo_plan_check_annotations(const luo_plan *p, const luo_model *model,
     return st;
 }
 
+static luo_status go_on(const compiler *c)
+{
+    if (!c->opts->interrupted || !*c->opts->interrupted) return LUO_OK;
+    return luo_err_set(c->err, LUO_ECANCELED, "compiling plan `%s` was interrupted.", c->p->name);
+}
+
 luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model *model,
                             const luo_cluster *cluster, const luo_compile_opts *opts,
                             luo_programs **out, luo_err *err)
@@ -275,13 +281,16 @@ luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model
     LUO_TRY(luo_plan_build_opts(p, model, &build, err));
     LUO_TRY(luo_graph_build(arena, model, &build, &g, err));
     luo_status st = annotate(&c, g);
+    if (st == LUO_OK) st = go_on(&c);
     if (st == LUO_OK) st = specialize(&c, g, cluster, &set);
     luo_annset_free(g->set);
+    if (st == LUO_OK) st = go_on(&c);
     if (st == LUO_OK) set->memory = c.opts->memory;
     for (int32_t i = 0; st == LUO_OK && i < p->npipelines; i++)
         set->copies += p->pipelines[i].stages[0].context_parallel;
     if (st == LUO_OK) st = mark_selective(&c, set);
     if (st == LUO_OK) st = luo_programs_hash(set, err);
+    if (st == LUO_OK) st = go_on(&c);
     if (st == LUO_OK && c.opts->check) st = check(set, err);
     if (st == LUO_OK) *out = set;
     return blame(p, st, err);

@@ -15,7 +15,8 @@ static luo_status specialize_s(void *run, const luo_plan *p, double *seconds, lu
 {
     luo_run *r = run;
     const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(r, p),
-                                   .bucket = luo_run_bucket(r)};
+                                   .bucket = luo_run_bucket(r),
+                                   .interrupted = r->opts->interrupted};
     luo_arena *a = luo_arena_new(1 << 16);
     luo_programs *set;
     int32_t n = 0;

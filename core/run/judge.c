@@ -45,7 +45,7 @@ static luo_status compile(luo_arena *a, const luo_judge *j, const luo_plan *give
 {
     luo_plan plan = *given;
     plan.bucket = luo_bucketing_over(plan.bucket, j->bucket);
-    const luo_compile_opts opts = {.sequence_tokens = tokens,
+    const luo_compile_opts opts = {.sequence_tokens = tokens, .interrupted = j->interrupted,
                                    .memory = luo_stack_memory(j->stack)};
     double ratio;
     int32_t device;

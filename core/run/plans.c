@@ -119,7 +119,8 @@ static luo_status weigh(luo_run *r, luo_used_plan *u, int32_t index, luo_err *er
 luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err)
 {
     const luo_compile_opts opts = {.sequence_tokens = u->sequence_tokens, .check = true,
-                                   .memory = luo_stack_memory(&r->sc->stack)};
+                                   .memory = luo_stack_memory(&r->sc->stack),
+                                   .interrupted = r->opts->interrupted};
     u->last_use = ++r->uses;
     if (u->set) return LUO_OK;
     u->arena = luo_arena_new(1 << 16);

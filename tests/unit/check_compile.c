@@ -313,7 +313,28 @@ START_TEST(unknown_device)
 }
 END_TEST
 
-LUO_SUITE("compile", LUO_T_N(published_plans, LUO_ROWS(published)),
+/* Told to stop: the next part of the way is not begun. */
+START_TEST(interrupted)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_diags diags;
+    luo_diags_init(&diags, a);
+    luo_plan *plan;
+    luo_model *model;
+    luo_programs *set;
+    luo_err err = {0};
+    const volatile int stop = 1;
+    const luo_compile_opts opts = {.interrupted = &stop};
+    ck_assert_int_eq(luo_read_plan(a, "scenarios/plans/published/plan-01.json", &plan, NULL, &diags),
+                     LUO_OK);
+    ck_assert_int_eq(luo_read_model(a, "scenarios/models/llama-32b.yaml", &model, &diags), LUO_OK);
+    ck_assert_int_eq(luo_plan_compile(a, plan, model, NULL, &opts, &set, &err), LUO_ECANCELED);
+    ck_assert_ptr_nonnull(strstr(err.text, "was interrupted"));
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("compile", LUO_T(interrupted), LUO_T_N(published_plans, LUO_ROWS(published)),
           LUO_T_N(kept_activations, LUO_ROWS(kept_rows)), LUO_T(recompute), LUO_T(selective),
           LUO_T(zero), LUO_T(unequal_borders),
           LUO_T(shard_hybrid), LUO_T(logits), LUO_T(unknown_device))
