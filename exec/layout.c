@@ -24,10 +24,12 @@ typedef struct maker {
     int32_t *copy;
     int64_t bytes;      /* laid out so far */
     int32_t *home;      /* by buffer: the segment that touches it, NOWHERE, EVERYWHERE */
-    int32_t *last_home; /* by buffer: the last one */
+    int32_t *first_home, *last_home; /* by buffer: the first one, the last one */
+    uint8_t *life;      /* by buffer: luo_layout_life */
     bool *exposed;      /* by buffer: some segment reads it before writing it */
     bool *outside;      /* by buffer: touched in Pre or Post */
-    int32_t *group;     /* by segment: tree of segments that hand buffers to each other */
+    int32_t *group;     /* by segment: tree of segments that hand buffers of the life at hand to
+                           each other */
     int32_t *done;      /* by instruction: the last one at which its buffers are in use */
     luo_err *err;
 } maker;
@@ -53,7 +55,9 @@ static luo_status open(maker *m)
     m->at = LUO_NEW_N(m->arena, int64_t, r->nbuf);
     m->stride = LUO_NEW_N(m->arena, int64_t, r->nbuf);
     m->scratch = LUO_NEW_N(m->arena, int64_t, r->ninstr);
-    m->copy = LUO_NEW_N(m->arena, int32_t, m->program->ntask);
+    m->copy = LUO_NEW_N(m->arena, int32_t, LUO_LIVES * (int64_t)m->program->ntask);
+    m->life = LUO_NEW_N(m->arena, uint8_t, r->nbuf);
+    m->first_home = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
     m->home = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
     m->last_home = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
     m->exposed = LUO_NEW_N(m->tmp, bool, r->nbuf);
@@ -61,10 +65,9 @@ static luo_status open(maker *m)
     m->group = LUO_NEW_N(m->tmp, int32_t, r->nseg);
     m->done = LUO_NEW_N(m->tmp, int32_t, r->ninstr);
     if (!m->at || !m->stride || !m->scratch || !m->copy || !m->home || !m->last_home ||
-        !m->exposed || !m->outside || !m->group || !m->done)
+        !m->life || !m->first_home || !m->exposed || !m->outside || !m->group || !m->done)
         return luo_err_nomem(m->err);
     for (int32_t b = 0; b < r->nbuf; b++) m->home[b] = NOWHERE;
-    for (int32_t s = 0; s < r->nseg; s++) m->group[s] = s;
     for (int32_t i = 0; i < r->ninstr; i++) m->scratch[i] = -1;
     return LUO_OK;
 }
@@ -73,14 +76,14 @@ static luo_status open(maker *m)
 
 static bool per_micro_batch(const luo_segment *s)
 {
-    return s->phase == LUO_PHASE_F || s->phase == LUO_PHASE_B;
+    return luo_phase_in_task(s->phase);
 }
 
 static void touch(maker *m, int32_t s, int32_t b, bool read, int32_t *seen)
 {
     if (seen[b] != s + 1 && read) m->exposed[b] = true;
     seen[b] = s + 1;
-    if (m->home[b] == NOWHERE) m->home[b] = s;
+    if (m->home[b] == NOWHERE) m->home[b] = m->first_home[b] = s;
     if (m->home[b] != s) m->home[b] = EVERYWHERE;
     m->last_home[b] = s;
     if (!per_micro_batch(&m->role->seg[s])) m->outside[b] = true;
@@ -97,6 +100,11 @@ static luo_status look(maker *m)
             for (int32_t k = 0; k < x->nin; k++) touch(m, s, x->in[k], true, seen);
             for (int32_t k = 0; k < x->nout; k++) touch(m, s, x->out[k], false, seen);
         }
+    for (int32_t b = 0; b < r->nbuf; b++) {
+        if (m->home[b] != EVERYWHERE || r->seg[m->last_home[b]].phase != LUO_PHASE_BW) continue;
+        const bool halves = r->seg[m->first_home[b]].phase == LUO_PHASE_BI;
+        m->life[b] = halves ? LUO_LIFE_HALVES : LUO_LIFE_WEIGHTS;
+    }
     return LUO_OK;
 }
 
@@ -140,16 +148,22 @@ static int32_t root(const maker *m, int32_t s)
     return s;
 }
 
-static luo_status join_segments(maker *m)
+static bool is_of(const maker *m, int32_t b, luo_layout_life life)
+{
+    return m->life[b] == life && is_kept(m, b);
+}
+
+static luo_status join_segments(maker *m, luo_layout_life life)
 {
     const luo_role *r = m->role;
     int32_t *before = LUO_NEW_N(m->tmp, int32_t, r->nbuf); /* segment + 1 */
     if (!before) return luo_err_nomem(m->err);
+    for (int32_t s = 0; s < r->nseg; s++) m->group[s] = s;
     for (int32_t s = 0; s < r->nseg; s++)
         for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++)
             for (int32_t k = 0; k < operands(&r->instr[i]); k++) {
                 const int32_t b = operand(&r->instr[i], k);
-                if (!is_kept(m, b)) continue;
+                if (!is_of(m, b, life)) continue;
                 if (before[b]) m->group[root(m, s)] = root(m, before[b] - 1);
                 before[b] = s + 1;
             }
@@ -206,7 +220,7 @@ static luo_status list_units(const maker *m, unit **out, int32_t *nout)
 }
 
 /* The lowest copy that no micro-batch in flight uses. most[group]: copies needed. */
-static luo_status choose_copies(maker *m, int32_t *most)
+static luo_status choose_copies(maker *m, luo_layout_life life, int32_t *most)
 {
     const luo_program *p = m->program;
     const int32_t nseg = m->role->nseg;
@@ -227,24 +241,24 @@ static luo_status choose_copies(maker *m, int32_t *most)
             used[start[g] + u->copy] = true;
             if (u->copy >= most[g]) most[g] = u->copy + 1;
         }
-        m->copy[t] = u->copy;
+        m->copy[(int64_t)life * p->ntask + t] = u->copy;
         if (u->last == t) used[start[g] + u->copy] = false;
     }
     return LUO_OK;
 }
 
 /* Copies of a group lie one behind the other, each with all of its buffers. */
-static luo_status place_kept(maker *m)
+static luo_status place_life(maker *m, luo_layout_life life)
 {
     const luo_role *r = m->role;
     int32_t *most = LUO_NEW_N(m->tmp, int32_t, r->nseg);
     int64_t *sum = LUO_NEW_N(m->tmp, int64_t, r->nseg);
     int64_t *start = LUO_NEW_N(m->tmp, int64_t, r->nseg);
     if (!most || !sum || !start) return luo_err_nomem(m->err);
-    LUO_TRY(join_segments(m));
-    LUO_TRY(choose_copies(m, most));
+    LUO_TRY(join_segments(m, life));
+    LUO_TRY(choose_copies(m, life, most));
     for (int32_t b = 0; b < r->nbuf; b++) {
-        if (!is_kept(m, b)) continue;
+        if (!is_of(m, b, life)) continue;
         const int32_t g = m->group[m->last_home[b]];
         m->at[b] = sum[g];
         sum[g] += aligned(r->buf[b].bytes);
@@ -254,11 +268,20 @@ static luo_status place_kept(maker *m)
         m->bytes += most[s] * sum[s];
     }
     for (int32_t b = 0; b < r->nbuf; b++) {
-        if (!is_kept(m, b)) continue;
+        if (!is_of(m, b, life)) continue;
         const int32_t g = m->group[m->last_home[b]];
         m->at[b] += start[g];
         m->stride[b] = sum[g];
     }
+    return LUO_OK;
+}
+
+static luo_status place_kept(maker *m)
+{
+    bool any[LUO_LIVES] = {false};
+    for (int32_t b = 0; b < m->role->nbuf; b++) any[m->life[b]] |= is_kept(m, b);
+    for (int life = 0; life < LUO_LIVES; life++)
+        if (any[life]) LUO_TRY(place_life(m, (luo_layout_life)life));
     return LUO_OK;
 }
 
@@ -396,8 +419,7 @@ static luo_status place_work(maker *m)
 bool luo_role_has_task_buckets(const luo_role *role)
 {
     for (int32_t i = 0; i < role->ninstr; i++) {
-        const int32_t phase = role->instr[i].phase;
-        const bool in_task = phase == LUO_PHASE_F || phase == LUO_PHASE_B;
+        const bool in_task = luo_phase_in_task(role->instr[i].phase);
         if (role->instr[i].npieces > 0 && in_task) return true;
     }
     return false;
@@ -443,6 +465,7 @@ static luo_status make(maker *m, luo_layout *out)
                         .nbuf = m->role->nbuf,
                         .at = m->at,
                         .stride = m->stride,
+                        .life = m->life,
                         .ntask = m->program->ntask,
                         .copy = m->copy,
                         .scratch = m->scratch,

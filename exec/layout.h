@@ -3,9 +3,10 @@
  *
  * Weights, gradients and optimizer state have a place of their own. What lives inside a task shares
  * memory with what does not live at the same time. What F leaves for B has one copy per micro-batch
- * in flight. The executor is one thread that walks the instructions of a task in order: it computes
- * at once, issues communication, and has waited for all of it when the task ends. So a buffer that
- * a communication touches is live from its issue until the first instruction that waits for it, or
+ * in flight, and so has what F leaves for BW, and BI for BW, each with copies of its own. The
+ * executor is one thread that walks the instructions of a task in order: it computes at once,
+ * issues communication, and has waited for all of it when the task ends. So a buffer that a
+ * communication touches is live from its issue until the first instruction that waits for it, or
  * for a later one of its lane, or else until the end of the task. */
 #ifndef LUO_EXEC_LAYOUT_H
 #define LUO_EXEC_LAYOUT_H
@@ -18,11 +19,20 @@ typedef struct luo_layout {
     int32_t nbuf;
     const int64_t *at;     /* per buffer: first copy; multiple of LUO_LAYOUT_ALIGN */
     const int64_t *stride; /* per buffer: to the next copy; 0: one copy */
+    const uint8_t *life;   /* per buffer: luo_layout_life */
     int32_t ntask;
-    const int32_t *copy;     /* per task: which copy its micro-batch uses */
+    const int32_t *copy;     /* [life*ntask + task]: which copy its micro-batch uses */
     const int64_t *scratch;  /* per instruction: of its Reshard, like `at`; -1: none is used */
     int64_t own, kept, work; /* bytes: places of their own; left for B; inside a task */
 } luo_layout;
+
+/* How long a micro-batch keeps what it leaves for another task. */
+typedef enum luo_layout_life {
+    LUO_LIFE_BACKWARD, /* until B, or BI */
+    LUO_LIFE_WEIGHTS,  /* from F to BW */
+    LUO_LIFE_HALVES,   /* from BI to BW */
+    LUO_LIVES
+} luo_layout_life;
 
 /* Do micro-batches make calls of buckets (ZeRO-2 and 3)? */
 bool luo_role_has_task_buckets(const luo_role *role);
@@ -49,9 +59,15 @@ luo_status luo_layout_done(luo_arena *tmp, const luo_role *role, const luo_segme
 luo_status luo_layout_join(luo_arena *arena, const luo_layout *l, int32_t instr, int64_t elem_bytes,
                            luo_route *route, luo_err *err);
 
+/* Bytes from the begin of the slab. */
+static inline int64_t luo_layout_offset(const luo_layout *l, int32_t buffer, int32_t task)
+{
+    const int64_t copy = l->copy[(int64_t)l->life[buffer] * l->ntask + task];
+    return l->at[buffer] + l->stride[buffer] * copy;
+}
 static inline void *luo_layout_at(const luo_layout *l, void *slab, int32_t buffer, int32_t task)
 {
-    return (char *)slab + l->at[buffer] + l->stride[buffer] * l->copy[task];
+    return (char *)slab + luo_layout_offset(l, buffer, task);
 }
 /* Pre: the route of the instruction uses scratch. */
 static inline void *luo_layout_scratch(const luo_layout *l, void *slab, int32_t instr)

@@ -224,7 +224,7 @@ typedef struct priced { /* costs of a role on a node group with given collective
 int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes)
 {
     const double each = net->config->stack->grad_comm_bytes;
-    const bool back = in->phase == LUO_PHASE_B || in->phase == LUO_PHASE_POST;
+    const bool back = luo_phase_is_backward(in->phase) || in->phase == LUO_PHASE_POST;
     if (each <= 0 || in->stream != LUO_STREAM_DP || !back) return bytes;
     if (in->exchange < 0 || in->exchange >= net->set->nexchanges) return bytes;
     if (in->kind == LUO_INSTR_COLLECTIVE && in->coll != LUO_COLL_AR && in->coll != LUO_COLL_RS)

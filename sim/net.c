@@ -83,9 +83,7 @@ static bool has_training(const luo_programs *set)
 {
     for (int32_t r = 0; r < set->nroles; r++)
         for (int32_t s = 0; s < set->roles[r].nseg; s++)
-            if (set->roles[r].seg[s].phase == LUO_PHASE_F ||
-                set->roles[r].seg[s].phase == LUO_PHASE_B)
-                return true;
+            if (luo_phase_in_task(set->roles[r].seg[s].phase)) return true;
     return false;
 }
 

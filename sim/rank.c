@@ -315,7 +315,7 @@ static luo_status await_blocking(luo_rank *r, double *ready)
 
 static bool is_in_task(const luo_instr *in)
 {
-    return in->phase == LUO_PHASE_F || in->phase == LUO_PHASE_B;
+    return luo_phase_in_task(in->phase);
 }
 
 /* What ZeRO-2 and 3 gather and scatter inside the tasks. */
@@ -385,7 +385,7 @@ static luo_status submit_job(luo_rank *r, const luo_issue *issue, const sim_op *
     if (!cell) return LUO_ENOMEM;
     if (r->step->net->config->stack->p2p_blocking && issue->instr->stream == LUO_STREAM_PP &&
         op->what == SIM_MAIL && r->lane->cross[op->cross].nout > 0)
-        r->blocking[issue->instr->phase == LUO_PHASE_B] = cell;
+        r->blocking[luo_phase_is_backward(issue->instr->phase)] = cell;
     if (gathers(r, issue->instr, op)) r->gather[op->fifo] = cell;
     if (is_shard_call(issue->instr)) r->shard[op->fifo] = cell;
     *ticket = SIM_PENDING + (int64_t)(uintptr_t)cell;

@@ -98,7 +98,7 @@ static bool waits_in_backward(const sim_lane *lane)
 {
     for (int32_t i = 0; i < lane->role->ninstr; i++) {
         const luo_instr *in = &lane->role->instr[i];
-        if (in->phase == LUO_PHASE_B && in->stream == LUO_STREAM_TP &&
+        if (luo_phase_is_backward(in->phase) && in->stream == LUO_STREAM_TP &&
             lane->ops[i].what >= SIM_MEET)
             return true;
     }
@@ -123,7 +123,7 @@ static int32_t jobs_max(const luo_role *role)
     int32_t backward = 0, rest = 0;
     for (int32_t k = 0; k < role->nseg; k++) {
         const luo_segment *seg = &role->seg[k];
-        if (seg->phase != LUO_PHASE_F && seg->phase != LUO_PHASE_B) rest += seg->n;
+        if (!luo_phase_in_task(seg->phase)) rest += seg->n;
         else if (seg->n > backward) backward = seg->n;
     }
     return (backward + rest) / 3 * 4 + SIM_JOBS_MORE;

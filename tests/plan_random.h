@@ -8,7 +8,7 @@
 #include "tests/plan_make.h"
 
 typedef struct plan_tally { /* how often a plan had .. */
-    int pipelines, uneven, interleaved, zero, full, lengths, apart, parallel;
+    int pipelines, uneven, interleaved, zero, full, split, lengths, apart, parallel;
 } plan_tally;
 
 static inline void plan_random_stage(luo_str *s, luo_rng *r, int *next, int chunks, plan_tally *t)
@@ -88,7 +88,9 @@ static inline void plan_random_options(luo_arena *a, luo_rng *r, luo_plan *p, pl
     p->sequence_tokens = 16;
     p->zero = (int32_t)luo_rng_pick(r, 2);
     p->sequence_parallel = luo_rng_pick(r, 2);
-    if (p->chunks == 1 && luo_rng_pick(r, 2)) p->schedule = LUO_SCHED_GPIPE;
+    static const luo_sched_kind kinds[] = {LUO_SCHED_1F1B, LUO_SCHED_GPIPE, LUO_SCHED_ZB_H1};
+    if (p->chunks == 1) p->schedule = kinds[luo_rng_pick(r, 3)];
+    t->split += luo_sched_splits(p->schedule);
     t->zero += p->zero;
     t->parallel += p->sequence_parallel;
     for (int32_t i = 0; i < p->npipelines; i++)
@@ -139,6 +141,7 @@ static inline bool plan_random_shard(luo_rng *r, luo_plan *p, bool tied)
             ((luo_stage *)pipes[n].stages)[s].layers = pipes[0].stages[s].layers;
     }
     p->npipelines = n;
+    if (luo_sched_splits(p->schedule)) p->schedule = LUO_SCHED_1F1B;
     p->zero = 2 + (luo_rng_pick(r, 3) > 0);
     if (p->zero == 2) return true;
     p->sharding = (luo_sharding){.has_depth = true, .depth = (int32_t)luo_rng_pick(r, 4)};
@@ -152,6 +155,6 @@ static inline bool plan_random_shard(luo_rng *r, luo_plan *p, bool tied)
 static inline bool plan_tally_poor(const plan_tally *t)
 {
     return t->pipelines < 10 || t->uneven < 10 || t->interleaved < 10 || t->zero < 10 ||
-           t->full < 10 || t->lengths < 10 || t->apart < 10 || t->parallel < 10;
+           t->full < 10 || t->split < 10 || t->lengths < 10 || t->apart < 10 || t->parallel < 10;
 }
 #endif

@@ -11,24 +11,37 @@ typedef struct pipeline {
     luo_sched_kind kind;
     int32_t S, m, v;
     const double *forward, *backward; /* [s*v + c] */
+    const double *weight; /* the same, where backward is cut in two */
     double hop_s;
     bool blocking;
 } pipeline;
 
 enum { FORWARD_EXCHANGE = 0, BACKWARD_EXCHANGE = 1000 };
 
-/* Segment F of chunk c: receive, work, send; B likewise. Virtual stage c*S + s. */
+/* Segments of a chunk: F, then B or BI, then BW. */
+static inline int32_t task_part(const luo_task *t)
+{
+    return t->phase == LUO_TASK_F ? 0 : t->phase == LUO_TASK_BW ? 2 : 1;
+}
+
+/* Segment F of chunk c: receive, work, send; B or BI likewise; BW works. Virtual stage c*S + s. */
 static inline void pipeline_role(rig *r, const pipeline *p, int32_t s)
 {
     const int32_t role = rig_role(r), last = p->S * p->v - 1;
-    for (int32_t phase = 0; phase < 2; phase++)
+    const bool splits = luo_sched_splits(p->kind);
+    for (int32_t phase = 0; phase < luo_sched_phases(p->kind); phase++)
         for (int32_t c = 0; c < p->v; c++) {
             const bool back = phase == 1;
             const int32_t at = c * p->S + s;
+            if (phase == 2) {
+                rig_segment(r, role, LUO_PHASE_BW, c);
+                rig_work(r, role, p->weight[s * p->v + c]);
+                continue;
+            }
             const bool receives = back ? at < last : at > 0, sends = back ? at > 0 : at < last;
             const int32_t from = back ? BACKWARD_EXCHANGE + at : at - 1;
             const int32_t to = back ? BACKWARD_EXCHANGE + at - 1 : at;
-            rig_segment(r, role, back ? LUO_PHASE_B : LUO_PHASE_F, c);
+            rig_segment(r, role, !back ? LUO_PHASE_F : splits ? LUO_PHASE_BI : LUO_PHASE_B, c);
             const int32_t got = receives ? rig_p2p(r, role, LUO_STREAM_PP, 0, from) : -1;
             const int32_t done = rig_work(r, role, (back ? p->backward : p->forward)[s * p->v + c]);
             if (receives) rig_after(r, role, done, got);
@@ -62,7 +75,7 @@ static inline rig *pipeline_rig(const pipeline *p)
         rig_device(r, s, s, 0, s);
         rig_check(r, luo_sched_make(r->arena, p->kind, p->S, s, p->m, p->v, &tasks, &n, &r->err));
         for (int32_t i = 0; i < n; i++)
-            rig_task(r, s, (tasks[i].backward ? p->v : 0) + tasks[i].chunk, tasks[i].micro_batch);
+            rig_task(r, s, task_part(&tasks[i]) * p->v + tasks[i].chunk, tasks[i].micro_batch);
         pipeline_peers(r, p, s);
     }
     return r;
@@ -118,7 +131,7 @@ static inline void step_device(rig *r, const layout *l, int32_t pipe, int32_t s,
     rig_device(r, device, s, pipe, s);
     rig_check(r, luo_sched_make(r->arena, LUO_SCHED_1F1B, l->stages, s, l->micro_batches, 1,
                                 &tasks, &n, &r->err));
-    for (int32_t i = 0; i < n; i++) rig_task(r, device, tasks[i].backward, tasks[i].micro_batch);
+    for (int32_t i = 0; i < n; i++) rig_task(r, device, task_part(&tasks[i]), tasks[i].micro_batch);
     rig_task(r, device, 2, -1);
     for (int32_t i = 0; i < r->set.roles[s].ninstr; i++) {
         const luo_instr *in = &r->set.roles[s].instr[i];

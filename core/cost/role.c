@@ -6,7 +6,7 @@
 typedef struct part { /* instructions of one layer of one segment, recompute apart */
     double compute, comm;
     int32_t kernels, calls; /* calls: collectives */
-    bool backward;
+    double factor; /* of kernels, beside those of a forward part */
 } part;
 
 /* Parts of a segment: [2*(layer + 1) + recompute]. */
@@ -38,7 +38,7 @@ double luo_cost_overlap_loss(const luo_cost_ctx *ctx, const int32_t *dev, int32_
 static bool reduces_dx(const luo_instr *in)
 {
     return in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP &&
-           in->phase == LUO_PHASE_B && !in->recompute && in->nin > 0 &&
+           luo_phase_is_backward(in->phase) && !in->recompute && in->nin > 0 &&
            (in->coll == LUO_COLL_AR || in->coll == LUO_COLL_RS);
 }
 
@@ -69,10 +69,18 @@ static void overlap(const luo_role *role, const luo_segment *seg, const luo_comm
     }
 }
 
+/* A backward launches 1.75 times as many kernels as its forward; cut in two, 1 and 0.75 (assumed).
+ */
+static double kernels_factor(int32_t phase)
+{
+    if (phase == LUO_PHASE_B) return 1.75;
+    return phase == LUO_PHASE_BW ? 0.75 : 1;
+}
+
 static double kernels_of(const luo_stack *stack, const part *p)
 {
     if (stack->kernels_forward <= 0) return p->kernels + p->calls;
-    return (stack->kernels_forward + (p->calls > 0 ? 2 : 0)) * (p->backward ? 1.75 : 1);
+    return (stack->kernels_forward + (p->calls > 0 ? 2 : 0)) * p->factor;
 }
 
 static void sum_parts(const luo_cost_ctx *ctx, const luo_role *role, const luo_segment *seg,
@@ -85,7 +93,7 @@ static void sum_parts(const luo_cost_ctx *ctx, const luo_role *role, const luo_s
         if (computes(in) && seconds[i] > 0) {
             p->compute += seconds[i];
             p->kernels += luo_cost_kernels(ctx->stack, &in->cost);
-            p->backward = seg->phase == LUO_PHASE_B && !in->recompute;
+            p->factor = in->recompute ? 1 : kernels_factor(seg->phase);
         } else if (in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP) {
             p->calls++;
             if (comm) p->comm += comm[i].seconds - hidden[i];

@@ -191,13 +191,14 @@ static void turn(void *stepper_, int32_t stage, const luo_task *t, luo_turn *x)
     stepper *w = stepper_;
     step_stage *k = &w->stage[stage];
     const int32_t at = stage * w->s->chunks + t->chunk;
-    const step_beats *beats = &(t->backward ? k->backward_beats : k->forward_beats)[t->chunk];
+    const bool back = t->phase != LUO_TASK_F;
+    const step_beats *beats = &(back ? k->backward_beats : k->forward_beats)[t->chunk];
     if (beats->n > 0) {
         step_play(w, stage, beats, x);
         return;
     }
-    x->end = x->start + (t->backward ? w->backward : w->forward)[at];
-    if (!t->backward && t->micro_batch == 0) x->end = step_first(w, stage, t->chunk, x->start);
+    x->end = x->start + (back ? w->backward : w->forward)[at];
+    if (!back && t->micro_batch == 0) x->end = step_first(w, stage, t->chunk, x->start);
     k->worked = x->free = x->end;
 }
 
@@ -269,6 +270,10 @@ luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_
                          luo_step_cost *out, luo_err *err)
 {
     luo_status st = LUO_OK;
+    if (luo_sched_splits(s->schedule))
+        return luo_err_set(err, LUO_EUNSUP,
+                           "the closed form of a step does not know schedule `%s`; simulate it.",
+                           luo_sched_name(s->schedule));
     const size_t mark = luo_arena_mark(scratch);
     luo_step_cost cost = {.jitter = luo_cost_jitter(ctx->stack,
                                                     s->dp * s->pp * step_width(s))};

@@ -83,9 +83,7 @@ static int32_t task_of(const expander *e, int32_t t, int32_t dep)
     const luo_run_task *now = &e->tasks[t];
     const int32_t s = e->segment[dep];
     if (s == now->seg) return t;
-    const int32_t phase = e->role->seg[s].phase;
-    const bool per_batch = phase == LUO_PHASE_F || phase == LUO_PHASE_B;
-    if (per_batch && now->micro_batch >= 0)
+    if (luo_phase_in_task(e->role->seg[s].phase) && now->micro_batch >= 0)
         return e->of_batch[s * e->batches + now->micro_batch] - 1;
     return e->latest[s] - 1;
 }

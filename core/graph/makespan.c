@@ -4,12 +4,12 @@
  * neighbour has produced it, so each task is looked at a constant number of times. */
 #include "core/graph/sched.h"
 
-enum { FORWARD, BACKWARD, DIRECTIONS };
+enum { FORWARD, BACKWARD, DIRECTIONS, WEIGHT = DIRECTIONS, KINDS };
 
 typedef struct pipe {
     luo_sched_kind kind;
     int32_t S, m, v;
-    const double *seconds[DIRECTIONS]; /* [(s*v + c)*per_chunk + i*per_micro_batch] */
+    const double *seconds[KINDS]; /* [(s*v + c)*per_chunk + i*per_micro_batch] */
     size_t per_chunk, per_micro_batch;
     const double *transfer;
     bool blocking;
@@ -23,7 +23,7 @@ typedef struct pipe {
     int32_t *queue, n_queue;         /* stages that may go on, each at most once */
     bool *queued;
     double latest;
-    double *last; /* start of the last backward of every virtual stage; NULL: not asked */
+    double *last; /* start of the last B or BW of every virtual stage; NULL: not asked */
 } pipe;
 
 static bool make_room(luo_arena *arena, pipe *p)
@@ -57,19 +57,25 @@ static void wake(pipe *p, int32_t s)
     p->queue[p->n_queue++] = s;
 }
 
+static int kind_of(const luo_task *t)
+{
+    return t->phase == LUO_TASK_F ? FORWARD : t->phase == LUO_TASK_BW ? WEIGHT : BACKWARD;
+}
+
 /* Moves the result of a task that ended at `end` to its neighbour; returns when the stage is free
- * again. The last forward hands over to its own backward, the first backward to nobody. */
+ * again. The last forward hands over to its own backward, the first backward and weight gradients
+ * to nobody. */
 static double hand_over(pipe *p, int32_t s, const luo_task *t, double end)
 {
-    const int d = t->backward ? BACKWARD : FORWARD;
+    const int d = kind_of(t);
     const int32_t here = t->chunk * p->S + s, last = p->S * p->v - 1;
-    if (!t->backward && here == last) {
+    if (d == FORWARD && here == last) {
         *arrival_of(p, BACKWARD, here, t->micro_batch) = end;
         return end;
     }
-    if (t->backward && here == 0) return end;
-    const int32_t next = t->backward ? here - 1 : here + 1;
-    const int32_t link = (t->backward ? next : here) % p->S;
+    if (d == WEIGHT || (d == BACKWARD && here == 0)) return end;
+    const int32_t next = d == BACKWARD ? here - 1 : here + 1;
+    const int32_t link = (d == BACKWARD ? next : here) % p->S;
     double start = end;
     if (p->link_free[d][link] > start) start = p->link_free[d][link];
     const double there = start + (p->transfer ? p->transfer[link] : 0);
@@ -82,19 +88,21 @@ static double hand_over(pipe *p, int32_t s, const luo_task *t, double end)
 /* Runs the next task of stage s if its input has come. */
 static bool step(pipe *p, int32_t s)
 {
-    if (p->done[s] == 2 * p->m * p->v) return false;
+    if (p->done[s] == luo_sched_phases(p->kind) * p->m * p->v) return false;
     const luo_task *t = &p->order[s][p->done[s]];
-    const int d = t->backward ? BACKWARD : FORWARD;
-    const double there = *arrival_of(p, d, t->chunk * p->S + s, t->micro_batch);
+    const int d = kind_of(t); /* weight gradients follow their BI on the same stage */
+    const double there =
+        d == WEIGHT ? 0 : *arrival_of(p, d, t->chunk * p->S + s, t->micro_batch);
     if (there < 0) return false;
     const double start = there > p->free[s] ? there : p->free[s];
     const size_t at = ((size_t)s * (size_t)p->v + (size_t)t->chunk) * p->per_chunk +
                       (size_t)t->micro_batch * p->per_micro_batch;
     luo_turn x = {.free = p->free[s], .start = start};
     if (p->turn) p->turn(p->ctx, s, t, &x);
-    else x.free = x.end = start + p->seconds[d][at];
+    else x.free = x.end = start + (p->seconds[d] ? p->seconds[d][at] : 0);
     if (x.free > p->latest) p->latest = x.free;
-    if (t->backward && p->last) p->last[t->chunk * p->S + s] = start;
+    if (d == (luo_sched_splits(p->kind) ? WEIGHT : BACKWARD) && p->last)
+        p->last[t->chunk * p->S + s] = start;
     p->free[s] = hand_over(p, s, t, x.end);
     if (x.free > p->free[s]) p->free[s] = x.free;
     p->done[s]++;
@@ -129,10 +137,10 @@ out:
 
 luo_status luo_sched_makespan(luo_arena *scratch, luo_sched_kind kind, int32_t S, int32_t m,
                               int32_t v, const double *forward, const double *backward,
-                              const double *transfer, bool blocking, double *makespan,
-                              luo_err *err)
+                              const double *weight, const double *transfer, bool blocking,
+                              double *makespan, luo_err *err)
 {
-    pipe p = {.kind = kind, .S = S, .m = m, .v = v, .seconds = {forward, backward},
+    pipe p = {.kind = kind, .S = S, .m = m, .v = v, .seconds = {forward, backward, weight},
               .per_chunk = 1, .transfer = transfer, .blocking = blocking};
     LUO_TRY(luo_sched_check(kind, S, m, v, err));
     return simulate(scratch, &p, makespan, err);
@@ -140,10 +148,10 @@ luo_status luo_sched_makespan(luo_arena *scratch, luo_sched_kind kind, int32_t S
 
 luo_status luo_sched_makespan_each(luo_arena *scratch, luo_sched_kind kind, int32_t S, int32_t m,
                                    int32_t v, const double *forward, const double *backward,
-                                   const double *transfer, bool blocking, double *makespan,
-                                   double *last, luo_err *err)
+                                   const double *weight, const double *transfer, bool blocking,
+                                   double *makespan, double *last, luo_err *err)
 {
-    pipe p = {.kind = kind, .S = S, .m = m, .v = v, .seconds = {forward, backward},
+    pipe p = {.kind = kind, .S = S, .m = m, .v = v, .seconds = {forward, backward, weight},
               .per_chunk = (size_t)m, .per_micro_batch = 1, .transfer = transfer,
               .blocking = blocking, .last = last};
     LUO_TRY(luo_sched_check(kind, S, m, v, err));

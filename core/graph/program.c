@@ -12,8 +12,8 @@ const char *luo_stream_name(luo_stream s)
 
 const char *luo_phase_name(luo_phase p)
 {
-    static const char *const names[] = {"pre", "F", "B", "post", "switch"};
-    assert(p <= LUO_PHASE_SWITCH);
+    static const char *const names[] = {"pre", "F", "B", "post", "switch", "BI", "BW"};
+    assert(p < LUO_PHASES);
     return names[p];
 }
 
@@ -37,7 +37,7 @@ int32_t luo_instr_lane(const luo_instr *i)
     if (i->stream == LUO_STREAM_DP && i->lane > 0) return LUO_LANE_DP_1 + i->lane - 1;
     if (i->stream != LUO_STREAM_PP) return i->stream;
     const bool send = i->bytes > 0;
-    if (i->phase == LUO_PHASE_B) return send ? LUO_LANE_PP_B_SEND : LUO_LANE_PP_B_RECV;
+    if (luo_phase_is_backward(i->phase)) return send ? LUO_LANE_PP_B_SEND : LUO_LANE_PP_B_RECV;
     return send ? LUO_STREAM_PP : LUO_LANE_PP_F_RECV;
 }
 

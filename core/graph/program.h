@@ -27,9 +27,31 @@ typedef enum luo_phase {
     LUO_PHASE_F,
     LUO_PHASE_B,
     LUO_PHASE_POST,
-    LUO_PHASE_SWITCH
+    LUO_PHASE_SWITCH,
+    LUO_PHASE_BI, /* the half of a backward that makes gradients of inputs .. */
+    LUO_PHASE_BW, /* .. and that of weights; a program has these two or B */
+    LUO_PHASES
 } luo_phase;
-const char *luo_phase_name(luo_phase p); /* "pre F B post switch" */
+const char *luo_phase_name(luo_phase p); /* "pre F B post switch BI BW" */
+static inline bool luo_phase_is_backward(int32_t p)
+{
+    return p == LUO_PHASE_B || p == LUO_PHASE_BI || p == LUO_PHASE_BW;
+}
+/* Of a micro-batch? Else once a step, or a switch. */
+static inline bool luo_phase_in_task(int32_t p)
+{
+    return p == LUO_PHASE_F || luo_phase_is_backward(p);
+}
+/* The backward of a micro-batch, or the half that comes first: gradients of its outputs arrive. */
+static inline bool luo_phase_begins_backward(int32_t p)
+{
+    return p == LUO_PHASE_B || p == LUO_PHASE_BI;
+}
+/* .. or the half that comes last: its gradients of weights are complete, it needs nothing more. */
+static inline bool luo_phase_ends_backward(int32_t p)
+{
+    return p == LUO_PHASE_B || p == LUO_PHASE_BW;
+}
 
 typedef enum luo_instr_kind {
     LUO_INSTR_COMPUTE,
@@ -73,7 +95,8 @@ typedef enum luo_buffer_class {
     LUO_BUFFER_WEIGHT,
     LUO_BUFFER_GRADIENT,
     LUO_BUFFER_OPTIMIZER,
-    LUO_BUFFER_STASH, /* made in F, read in B: one per micro-batch in flight */
+    LUO_BUFFER_STASH, /* made in F, read in B, or made in BI, read in BW: one per micro-batch in
+                         flight */
     LUO_BUFFER_WORK,  /* lives inside one task */
     LUO_BUFFER_COMM   /* packed messages */
 } luo_buffer_class;
@@ -117,8 +140,8 @@ typedef struct luo_instr {
     const int32_t *in, *out; /* buffer ids of the role */
     int32_t ndep;
     const int32_t *dep; /* instruction ids, smaller than id unless in another segment; in another
-                           segment: its latest run for the same micro-batch (F of this B), or its
-                           latest run at all (B of Post, Pre of F) */
+                           segment: its latest run for the same micro-batch (F of this B, BI of
+                           this BW), or its latest run at all (B of Post, Pre of F) */
     /* COLLECTIVE of a bucket: as many pieces as its exchange has parts, in their order; 0: of one
      * tensor. in and out name as many buffers. A gather's pieces lie in `out`, all others in `in`;
      * the other end is the same buffer or, where pieces of weights are kept apart, theirs. */
@@ -267,8 +290,8 @@ luo_status luo_program_parse(luo_arena *arena, const char *text, luo_programs **
 luo_status luo_programs_hash(luo_programs *set, luo_err *err);
 
 /* Proves for the set: matching order and sizes per group, every receive has its send, each F one
- * B, buffers written before read, and that the lists finish on an abstract machine with
- * rendezvous semantics (HSPMD 11.4).
+ * B, or one BI and then one BW, buffers written before read, and that the lists finish on an
+ * abstract machine with rendezvous semantics (HSPMD 11.4).
  * Errors: LUO_EINPUT with the cycle or mismatch of (device, instruction); LUO_ENOMEM. */
 luo_status luo_program_check(luo_arena *scratch, const luo_programs *set, luo_err *err);
 

@@ -84,10 +84,10 @@ static luo_status check_instr(const checker *c, int32_t role, const luo_segment 
     return LUO_OK;
 }
 
-/* A buffer is written before it is read: in its segment, or by F if B reads what is kept. State
- * and running sums hold values when the step begins. */
+/* A buffer is written before it is read: in its segment, or by F if B reads what is kept, or by BI
+ * if BW does. State and running sums hold values when the step begins. */
 static luo_status check_reads(const checker *c, int32_t role, int32_t s, int32_t *written,
-                              bool *by_forward)
+                              bool *before)
 {
     const luo_role *r = &c->set->roles[role];
     const luo_segment *seg = &r->seg[s];
@@ -96,7 +96,8 @@ static luo_status check_reads(const checker *c, int32_t role, int32_t s, int32_t
         for (int32_t k = 0; k < in->nin; k++) {
             const int32_t b = in->in[k], kind = r->buf[b].buffer_class;
             if (kind <= LUO_BUFFER_OPTIMIZER || written[b] == s + 1) continue;
-            if (kind == LUO_BUFFER_STASH && seg->phase == LUO_PHASE_B && by_forward[b]) continue;
+            if (kind == LUO_BUFFER_STASH && luo_phase_is_backward(seg->phase) && before[b])
+                continue;
             return luo_err_set(c->err, LUO_EINPUT,
                                "role %d, instruction %d (`%s`) reads `%s` before anything has "
                                "written it.", (int)role, (int)i, c->set->ops[in->op].name,
@@ -104,7 +105,7 @@ static luo_status check_reads(const checker *c, int32_t role, int32_t s, int32_t
         }
         for (int32_t k = 0; k < in->nout; k++) {
             written[in->out[k]] = s + 1;
-            if (seg->phase == LUO_PHASE_F) by_forward[in->out[k]] = true;
+            before[in->out[k]] |= seg->phase == LUO_PHASE_F || seg->phase == LUO_PHASE_BI;
         }
     }
     return LUO_OK;
@@ -115,8 +116,8 @@ static luo_status check_role(const checker *c, int32_t role)
     const luo_role *r = &c->set->roles[role];
     const size_t mark = luo_arena_mark(c->scratch);
     int32_t *written = LUO_NEW_N(c->scratch, int32_t, r->nbuf);
-    bool *by_forward = LUO_NEW_N(c->scratch, bool, r->nbuf);
-    if (!written || !by_forward) return luo_err_nomem(c->err);
+    bool *before = LUO_NEW_N(c->scratch, bool, r->nbuf);
+    if (!written || !before) return luo_err_nomem(c->err);
     int32_t next = 0;
     for (int32_t s = 0; s < r->nseg; s++) {
         const luo_segment *seg = &r->seg[s];
@@ -124,7 +125,7 @@ static luo_status check_role(const checker *c, int32_t role)
             return broken(c, role, next, "segments do not follow each other");
         next = seg->first + seg->n;
         for (int32_t i = seg->first; i < next; i++) LUO_TRY(check_instr(c, role, seg, i));
-        LUO_TRY(check_reads(c, role, s, written, by_forward));
+        LUO_TRY(check_reads(c, role, s, written, before));
     }
     luo_arena_reset(c->scratch, mark);
     return next == r->ninstr ? LUO_OK : broken(c, role, next, "it is in no segment");
@@ -133,7 +134,7 @@ static luo_status check_role(const checker *c, int32_t role)
 /* ---- tasks ---- */
 
 typedef struct pairing { /* of one (micro-batch, chunk) */
-    int32_t forward, backward;
+    int32_t forward, backward, weight; /* weight: gradients of weights, B or BW */
     int64_t tokens;
 } pairing;
 
@@ -142,19 +143,42 @@ static luo_status pair_task(const checker *c, const luo_program *p, int32_t t, p
 {
     const luo_run_task *task = &p->tasks[t];
     const luo_segment *seg = &c->set->roles[p->role].seg[task->seg];
-    if (seg->phase != LUO_PHASE_F && seg->phase != LUO_PHASE_B) return LUO_OK;
+    if (!luo_phase_in_task(seg->phase)) return LUO_OK;
     pairing *q = &at[(int64_t)task->micro_batch * chunks + seg->chunk];
     if (seg->phase == LUO_PHASE_F) {
         q->forward++;
         q->tokens = seg->tokens;
         return LUO_OK;
     }
-    q->backward++;
-    if (q->forward == q->backward && q->tokens == seg->tokens) return LUO_OK;
+    q->backward += luo_phase_begins_backward(seg->phase);
+    q->weight += luo_phase_ends_backward(seg->phase);
+    if (q->forward == q->backward && q->weight <= q->backward && q->tokens == seg->tokens)
+        return LUO_OK;
+    if (seg->phase == LUO_PHASE_BW)
+        return luo_err_set(c->err, LUO_EINPUT,
+                           "device %d: weight gradients of micro-batch %d (chunk %d, %lld tokens) "
+                           "do not follow input gradients of as many tokens.", (int)p->device,
+                           (int)task->micro_batch, (int)seg->chunk, (long long)seg->tokens);
     return luo_err_set(c->err, LUO_EINPUT,
                        "device %d: backward of micro-batch %d (chunk %d, %lld tokens) does not "
                        "follow one forward of as many tokens.", (int)p->device,
                        (int)task->micro_batch, (int)seg->chunk, (long long)seg->tokens);
+}
+
+static luo_status check_pair(const checker *c, const luo_program *p, const pairing *q,
+                             int32_t micro_batch, int32_t chunk)
+{
+    if (q->forward != q->backward || q->forward > 1)
+        return luo_err_set(c->err, LUO_EINPUT,
+                           "device %d: micro-batch %d (chunk %d) runs forward %d times and "
+                           "backward %d times; each once is right.", (int)p->device,
+                           (int)micro_batch, (int)chunk, (int)q->forward, (int)q->backward);
+    if (q->weight != q->backward)
+        return luo_err_set(c->err, LUO_EINPUT,
+                           "device %d: micro-batch %d (chunk %d) makes its weight gradients %d "
+                           "times; once is right.", (int)p->device, (int)micro_batch, (int)chunk,
+                           (int)q->weight);
+    return LUO_OK;
 }
 
 static luo_status check_tasks(const checker *c, const luo_program *p)
@@ -166,8 +190,7 @@ static luo_status check_tasks(const checker *c, const luo_program *p)
         if (k->seg < 0 || k->seg >= r->nseg)
             return luo_err_set(c->err, LUO_EINPUT, "device %d: task %d names segment %d of %d.",
                                (int)p->device, (int)t, (int)k->seg, (int)r->nseg);
-        const int32_t phase = r->seg[k->seg].phase;
-        const bool per_batch = phase == LUO_PHASE_F || phase == LUO_PHASE_B;
+        const bool per_batch = luo_phase_in_task(r->seg[k->seg].phase);
         if (per_batch != (k->micro_batch >= 0) || k->micro_batch >= p->ntask ||
             r->seg[k->seg].chunk < 0 || r->seg[k->seg].chunk >= r->nseg)
             return luo_err_set(c->err, LUO_EINPUT, "device %d: task %d of segment %d has micro-"
@@ -185,12 +208,7 @@ static luo_status check_tasks(const checker *c, const luo_program *p)
     if (!at) return luo_err_nomem(c->err);
     for (int32_t t = 0; t < p->ntask; t++) LUO_TRY(pair_task(c, p, t, at, chunks));
     for (int64_t i = 0; i < (int64_t)batches * chunks; i++)
-        if (at[i].forward != at[i].backward || at[i].forward > 1)
-            return luo_err_set(c->err, LUO_EINPUT,
-                               "device %d: micro-batch %d (chunk %d) runs forward %d times and "
-                               "backward %d times; each once is right.", (int)p->device,
-                               (int)(i / chunks), (int)(i % chunks), (int)at[i].forward,
-                               (int)at[i].backward);
+        LUO_TRY(check_pair(c, p, &at[i], (int32_t)(i / chunks), (int32_t)(i % chunks)));
     luo_arena_reset(c->scratch, mark);
     return LUO_OK;
 }

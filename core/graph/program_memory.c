@@ -1,8 +1,8 @@
 /* core/graph/program_memory.c: memory of one device from buffer lifetimes (accuracy.md 8).
  *
- * A kept activation lives from the instruction of F that makes it to the last one of B that
- * touches it, once per micro-batch in flight; work lives inside one task, and so does what a
- * reduce-scatter of gradients receives beside the gradients it reads. One pass over the
+ * A kept activation lives from the instruction of F (or BI) that makes it to the last one of B
+ * (or BI, BW) that touches it, once per micro-batch in flight; work lives inside one task, and so
+ * does what a reduce-scatter of gradients receives beside the gradients it reads. One pass over the
  * instructions gives every segment its own curve, one pass over the tasks adds them up. */
 #include <string.h>
 
@@ -21,7 +21,7 @@ typedef struct span { /* of one buffer in one segment */
 
 typedef struct look {
     const luo_role *role;
-    int32_t *home;  /* by buffer: last segment of B that touches it, -1: none */
+    int32_t *home;  /* by buffer: last segment of B, BI or BW that touches it, -1: none */
     int64_t *kept, *work; /* by instruction of the segment: bytes that appear (or go) there */
     span *span;     /* by buffer */
     int32_t *turn;  /* by buffer: luo_role_order */
@@ -40,7 +40,7 @@ static void find_homes(look *l)
     const luo_role *r = l->role;
     for (int32_t b = 0; b < r->nbuf; b++) l->home[b] = -1;
     for (int32_t s = 0; s < r->nseg; s++) {
-        if (r->seg[s].phase != LUO_PHASE_B) continue;
+        if (!luo_phase_is_backward(r->seg[s].phase)) continue;
         for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++) {
             for (int32_t k = 0; k < r->instr[i].nin; k++) l->home[r->instr[i].in[k]] = s;
             for (int32_t k = 0; k < r->instr[i].nout; k++) l->home[r->instr[i].out[k]] = s;
@@ -56,8 +56,8 @@ static void place(look *l, int32_t s, int32_t b)
     span *p = &l->span[b];
     const int32_t from = p->first - seg->first, to = p->last - seg->first;
     if (buf->buffer_class == LUO_BUFFER_STASH) {
-        if (seg->phase == LUO_PHASE_F && p->written_first) l->kept[from] += bytes;
-        if (seg->phase == LUO_PHASE_B && l->home[b] == s) l->kept[to + 1] -= bytes;
+        if (!luo_phase_ends_backward(seg->phase) && p->written_first) l->kept[from] += bytes;
+        if (luo_phase_is_backward(seg->phase) && l->home[b] == s) l->kept[to + 1] -= bytes;
     } else if (buf->buffer_class >= LUO_BUFFER_WORK) {
         l->work[from] += bytes;
         l->work[to + 1] -= bytes;
@@ -124,7 +124,7 @@ static void hold_until_waited(look *l, const luo_segment *seg)
 {
     const int32_t end = seg->first + seg->n;
     int32_t open = seg->first;
-    if (seg->phase != LUO_PHASE_F && seg->phase != LUO_PHASE_B) return;
+    if (!luo_phase_in_task(seg->phase)) return;
     for (int32_t i = seg->first; i < end; i++)
         for (int32_t k = 0; k < l->role->instr[i].ndep; k++) {
             const int32_t d = l->role->instr[i].dep[k];
@@ -158,7 +158,7 @@ static void keep_outputs(look *l, const luo_programs *set, const luo_segment *se
 {
     const int64_t n = sent(l, set, seg->chunk, seg->tokens);
     if (seg->phase == LUO_PHASE_F) l->kept[seg->n] += n; /* work until then */
-    if (seg->phase == LUO_PHASE_B) l->kept[seg->n] -= n;
+    if (luo_phase_begins_backward(seg->phase)) l->kept[seg->n] -= n;
 }
 
 static void make_curve(look *l, const luo_programs *set, const luo_program *p, int32_t s, curve *c)

@@ -96,7 +96,7 @@ static luo_status read_counts_table(reader *r)
 static luo_status read_segment(reader *r, int32_t i, luo_segment *s)
 {
     LUO_TRY(luo_scan_identity(&r->s, "seg", i));
-    LUO_TRY(enumerated(r, phase_name, LUO_PHASE_SWITCH + 1, &s->phase));
+    LUO_TRY(enumerated(r, phase_name, LUO_PHASES, &s->phase));
     LUO_TRY(luo_scan_field32(&r->s, "chunk", &s->chunk));
     LUO_TRY(luo_scan_need(&r->s, "tokens"));
     LUO_TRY(luo_scan_number64(&r->s, &s->tokens));
@@ -202,7 +202,7 @@ static luo_status read_instr(reader *r, int32_t id, luo_instr *i)
     LUO_TRY(luo_scan_identity(&r->s, "i", id));
     LUO_TRY(byte_of(r, kind_name, LUO_INSTR_IO + 1, &i->kind));
     LUO_TRY(byte_of(r, stream_name, LUO_STREAMS, &i->stream));
-    LUO_TRY(byte_of(r, phase_name, LUO_PHASE_SWITCH + 1, &i->phase));
+    LUO_TRY(byte_of(r, phase_name, LUO_PHASES, &i->phase));
     LUO_TRY(read_fields(r, i));
     return luo_scan_end_line(&r->s);
 }
@@ -343,7 +343,7 @@ static luo_status read_head(reader *r)
     LUO_TRY(luo_scan_need(&r->s, "schedule"));
     LUO_TRY(luo_scan_name(&r->s, &schedule));
     if (luo_sched_parse(schedule, &r->set->schedule, NULL) != LUO_OK)
-        return luo_scan_wrong(&r->s, "gpipe, 1f1b or interleaved_1f1b");
+        return luo_scan_wrong(&r->s, "gpipe, 1f1b, interleaved_1f1b or zb_h1");
     LUO_TRY(luo_scan_end_line(&r->s));
     LUO_TRY(luo_scan_field32(&r->s, "pipelines", &r->set->npipelines));
     return luo_scan_end_line(&r->s);

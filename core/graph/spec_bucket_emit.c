@@ -142,7 +142,7 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
                    .coll = it->coll, .lane = turn->lane, .v = it->v, .op = s->g->nops + b,
                    .exchange = x->exchange,
                    .layer = -1, .slot = luo_spec_slot(e, &x->step, k), .bytes = it->bytes,
-                   .recompute = x->phase == LUO_PHASE_F && e->phase == LUO_PHASE_B,
+                   .recompute = x->phase == LUO_PHASE_F && luo_phase_is_backward(e->phase),
                    .npieces = x->n, .piece = piece};
     e->also = call_before(e, it->slot.group, &n);
     luo_spec_push(e, &n, in, x->n, out, x->n);

@@ -9,7 +9,7 @@ typedef struct finder {
     int32_t *first_dev, *ndev; /* by pipeline * max_stages + stage */
     /* of the profile at hand */
     double *done;                 /* by operation */
-    double *forward, *backward;   /* by virtual stage */
+    double *forward, *backward, *weight; /* by virtual stage; weight: BW, else 0 */
     double *layer;                /* by layer: its forward part, for those that run it again */
     bool *redone;                 /* by layer */
 } finder;
@@ -78,7 +78,8 @@ static luo_status seconds_of(const finder *f, int32_t p, int32_t o, int32_t leng
     return i.cost.kind == LUO_COST_NONE ? LUO_OK : clock->work(clock->ctx, dev, &i.cost, out);
 }
 
-/* Seconds of every virtual stage for the last micro-batch, and how far into B an operation ends. */
+/* Seconds of every virtual stage for the last micro-batch, and how far into B, or into its half, an
+ * operation ends. */
 static luo_status add_up(finder *f, int32_t p)
 {
     const spec *s = f->s;
@@ -102,21 +103,22 @@ static luo_status add_up(finder *f, int32_t p)
             f->redone[l] = true;
             f->backward[vs] += f->layer[l];
         }
-        f->backward[vs] += t;
-        f->done[o] = f->backward[vs];
+        double *half = luo_sched_splits(s->in->schedule) && s->late[o] ? f->weight : f->backward;
+        half[vs] += t;
+        f->done[o] = half[vs];
     }
     return LUO_OK;
 }
 
-/* Where the last backward task of every virtual stage begins. Micro-batches of other lengths take
- * time by their tokens. */
+/* Where the last task with weight gradients of every virtual stage begins. Micro-batches of other
+ * lengths take time by their tokens. */
 static luo_status find_starts(const finder *f, int32_t p, double *start)
 {
     const spec *s = f->s;
     const luo_pipe *pipe = &s->in->pipes[p];
     const spec_class *c = &s->cls[s->class_of[p]];
     const int32_t m = pipe->micro_batches, n = c->S * c->v;
-    double *times = LUO_NEW_N(s->scratch, double, 2 * (int64_t)n * m), makespan;
+    double *times = LUO_NEW_N(s->scratch, double, 3 * (int64_t)n * m), makespan;
     if (!times) return luo_err_nomem(s->err);
     const double last = (double)s->in->lengths[pipe->length[m - 1]].tokens;
     for (int32_t stage = 0; stage < c->S; stage++)
@@ -126,9 +128,11 @@ static luo_status find_starts(const finder *f, int32_t p, double *start)
                 double *at = &times[((int64_t)stage * c->v + k) * m + i];
                 at[0] = f->forward[k * c->S + stage] * part;
                 at[(int64_t)n * m] = f->backward[k * c->S + stage] * part;
+                at[2 * (int64_t)n * m] = f->weight[k * c->S + stage] * part;
             }
     return luo_sched_makespan_each(s->scratch, s->in->schedule, c->S, m, c->v, times,
-                                   times + (int64_t)n * m, NULL, false, &makespan, start, s->err);
+                                   times + (int64_t)n * m, times + 2 * (int64_t)n * m, NULL, false,
+                                   &makespan, start, s->err);
 }
 
 static luo_status make_profile(finder *f, int32_t p, const double **out)
@@ -140,7 +144,9 @@ static luo_status make_profile(finder *f, int32_t p, const double **out)
     double *start = LUO_NEW_N(s->scratch, double, c->S * c->v);
     f->forward = LUO_NEW_N(s->scratch, double, c->S * c->v);
     f->backward = LUO_NEW_N(s->scratch, double, c->S * c->v);
-    if (!f->done || !start || !f->forward || !f->backward) return luo_err_nomem(s->err);
+    f->weight = LUO_NEW_N(s->scratch, double, c->S * c->v);
+    if (!f->done || !start || !f->forward || !f->backward || !f->weight)
+        return luo_err_nomem(s->err);
     luo_status st = add_up(f, p);
     if (st == LUO_OK) st = find_starts(f, p, start);
     for (int32_t o = 0; st == LUO_OK && o < s->g->nops; o++)

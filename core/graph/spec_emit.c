@@ -1,8 +1,8 @@
 /* core/graph/spec_emit.c: the instructions of one role, for one of its devices.
  *
- * Segments in order: Pre; per length all F, then all B (one per chunk); Post. A segment follows
- * the operation order of the graph, which is what makes the issue order of communication the same
- * on every device. */
+ * Segments in order: Pre; per length all F, then all B, or all BI and all BW (one per chunk); Post.
+ * A segment follows the operation order of the graph, which is what makes the issue order of
+ * communication the same on every device. */
 #include <assert.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static bool gathers(const emitter *e, int32_t x)
 /* Buffer that holds tensor x for reading; -1: not on this device. */
 static int32_t operand(emitter *e, int32_t x)
 {
-    if (e->phase == LUO_PHASE_B && e->again[x] != e->seg && gathers(e, x)) {
+    if (luo_phase_is_backward(e->phase) && e->again[x] != e->seg && gathers(e, x)) {
         e->again[x] = e->seg;
         luo_spec_emit_reshard(e, e->s->g->tensor[x].op, true);
     }
@@ -327,7 +327,8 @@ void luo_spec_emit_reshard(emitter *e, int32_t o, bool again)
     }
     e->besides = -1;
     /* as in the systems there are: nothing is recomputed before the gradient is there */
-    if (e->phase == LUO_PHASE_B && r.out >= 0 && spec_crosses(e->c, o)) e->gate = r.out;
+    if (luo_phase_begins_backward(e->phase) && r.out >= 0 && spec_crosses(e->c, o))
+        e->gate = r.out;
 }
 
 static void emit_op(emitter *e, int32_t o, bool again)
@@ -350,7 +351,9 @@ static void emit_op(emitter *e, int32_t o, bool again)
 
 bool luo_spec_is_here(const emitter *e, int32_t o, int32_t phase, int32_t vs)
 {
-    if ((int32_t)e->s->g->op[o].phase != phase) return false;
+    const bool back = luo_phase_is_backward(phase);
+    if ((int32_t)e->s->g->op[o].phase != (back ? LUO_PHASE_B : phase)) return false;
+    if (back && phase != LUO_PHASE_B && e->s->late[o] != (phase == LUO_PHASE_BW)) return false;
     return vs < 0 || e->c->vs_in[o] == vs || e->c->vs_out[o] == vs;
 }
 
@@ -387,7 +390,7 @@ static void emit_buckets(emitter *e, int32_t o)
 static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
 {
     const luo_graph *g = e->s->g;
-    const bool per_mb = phase == LUO_PHASE_F || phase == LUO_PHASE_B;
+    const bool per_mb = luo_phase_in_task(phase);
     const int32_t vs = per_mb ? chunk * e->c->S + e->stage : -1;
     luo_spec_begin(e, phase, chunk, per_mb ? e->s->in->lengths[e->length].tokens : 0);
     if (per_mb) luo_spec_units_begin(e, vs);
@@ -395,7 +398,7 @@ static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
         if (!luo_spec_is_here(e, o, phase, vs)) continue;
         if (per_mb && luo_spec_units_before(e, o)) continue;
         const int32_t l = g->op[o].layer;
-        if (phase == LUO_PHASE_B && l >= 0 && e->c->full[l] && e->redone[l] != e->seg &&
+        if (luo_phase_begins_backward(phase) && l >= 0 && e->c->full[l] && e->redone[l] != e->seg &&
             !spec_crosses(e->c, o))
             run_again(e, l, vs);
         if (per_mb || !comes_later(e, o)) emit_op(e, o, false);
@@ -417,7 +420,10 @@ luo_status luo_spec_emit_role(spec *s, int32_t dev, const int32_t *lengths, int3
     for (int32_t k = 0; k < n; k++) {
         e.length = lengths[k];
         for (int32_t c = 0; c < e.c->v; c++) emit_segment(&e, LUO_PHASE_F, c);
-        for (int32_t c = 0; c < e.c->v; c++) emit_segment(&e, LUO_PHASE_B, c);
+        const bool splits = luo_sched_splits(s->in->schedule);
+        const int32_t back = splits ? LUO_PHASE_BI : LUO_PHASE_B;
+        for (int32_t c = 0; c < e.c->v; c++) emit_segment(&e, back, c);
+        for (int32_t c = 0; splits && c < e.c->v; c++) emit_segment(&e, LUO_PHASE_BW, c);
     }
     e.length = n ? lengths[0] : 0;
     emit_segment(&e, LUO_PHASE_POST, 0);

@@ -119,6 +119,7 @@ typedef struct spec {
     int32_t *unit_of;        /* by operation: 0 embedding, 1.. blocks, nlayers + 1 head */
     int32_t *reader;         /* by tensor: first operation of F that reads it; -1: none */
     int32_t *unit_back;      /* by tensor: unit of B that reads it first; -1: none */
+    bool *late;              /* by operation of B: in BW, if the schedule cuts backward in two */
     /* local sizes */
     luo_intern dims_key, table_key;
     spec_dims *dims;

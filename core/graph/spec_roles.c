@@ -136,12 +136,14 @@ static int32_t position(const struct luo_intern_key *list, int32_t v)
     return 0;
 }
 
-/* Segment numbers follow luo_spec_emit_role: Pre, per length F chunks then B chunks, Post. */
+/* Segment numbers follow luo_spec_emit_role: Pre, per length F chunks then B chunks (or BI, then
+ * BW), Post. */
 static luo_status make_tasks(roles *r, const luo_pipe *pipe, const struct luo_intern_key *lengths,
                              int32_t S, int32_t stage, int32_t v, int32_t id)
 {
     spec *s = r->s;
     const luo_task *order;
+    const int32_t phases = luo_sched_phases(s->in->schedule);
     int32_t n;
     LUO_TRY(luo_sched_make(s->scratch, s->in->schedule, S, stage, pipe->micro_batches, v, &order,
                            &n, s->err));
@@ -150,10 +152,12 @@ static luo_status make_tasks(roles *r, const luo_pipe *pipe, const struct luo_in
     t[0] = (luo_run_task){0, -1};
     for (int32_t i = 0; i < n; i++) {
         const int32_t k = position(lengths, pipe->length[order[i].micro_batch]);
-        const int32_t seg = 1 + 2 * v * k + (order[i].backward ? v : 0) + order[i].chunk;
+        const int32_t part =
+            order[i].phase == LUO_TASK_F ? 0 : order[i].phase == LUO_TASK_BW ? 2 : 1;
+        const int32_t seg = 1 + (phases * k + part) * v + order[i].chunk;
         t[1 + i] = (luo_run_task){seg, order[i].micro_batch};
     }
-    t[n + 1] = (luo_run_task){1 + 2 * v * lengths->len, -1};
+    t[n + 1] = (luo_run_task){1 + phases * v * lengths->len, -1};
     r->tasks[id] = t;
     r->ntasks[id] = n + 2;
     return LUO_OK;

@@ -44,6 +44,25 @@ static void find_readers(spec *s)
         if (s->reader[x] >= 0 && s->unit_back[x] < 0) s->unit_back[x] = s->unit_of[s->reader[x]];
 }
 
+static bool makes_weight_gradient(const luo_op *op)
+{
+    return op->kind == LUO_OP_MATMUL_DW || op->kind == LUO_OP_NORM_DW ||
+           op->kind == LUO_OP_BIAS_DW || op->kind == LUO_OP_EMBEDDING_DW;
+}
+
+/* Which half of a backward cut in two: gradients of weights and what becomes of them, which no
+ * stage before waits for. All else is on the way to the gradient of the stage's input. */
+static void find_late(spec *s)
+{
+    const luo_graph *g = s->g;
+    for (int32_t o = 0; o < g->nops; o++) {
+        const luo_op *op = &g->op[o];
+        if (op->phase != LUO_PHASE_B) continue;
+        s->late[o] = makes_weight_gradient(op);
+        for (int32_t i = 0; i < op->nin; i++) s->late[o] |= s->late[g->tensor[op->in[i]].op];
+    }
+}
+
 luo_status luo_spec_find_units(spec *s)
 {
     const luo_graph *g = s->g;
@@ -51,12 +70,15 @@ luo_status luo_spec_find_units(spec *s)
     s->unit_of = LUO_NEW_N(s->arena, int32_t, g->nops);
     s->reader = LUO_NEW_N(s->arena, int32_t, g->ntensors);
     s->unit_back = LUO_NEW_N(s->arena, int32_t, g->ntensors);
-    if (!s->duty || !s->unit_of || !s->reader || !s->unit_back) return luo_err_nomem(s->err);
+    s->late = LUO_NEW_N(s->arena, bool, g->nops);
+    if (!s->duty || !s->unit_of || !s->reader || !s->unit_back || !s->late)
+        return luo_err_nomem(s->err);
     for (int32_t x = 0; x < g->ntensors; x++) s->reader[x] = s->unit_back[x] = -1;
     for (int32_t o = 0; o < g->nops; o++) {
         s->duty[o] = (uint8_t)duty_of(g, &g->op[o]);
         s->unit_of[o] = unit_of(s, o);
     }
     find_readers(s);
+    find_late(s);
     return LUO_OK;
 }

@@ -158,7 +158,8 @@ static void add_far(emitter *e, edges *w, const maker *m)
     w->far[w->nfar++] = m->instr;
 }
 
-/* Written by another segment: by Pre for this F, by F for this B, by every B for Post. */
+/* Written by another segment: by Pre for this F, by F for this B, by BI for this BW, by every B for
+ * Post. */
 static void wait_far(emitter *e, edges *w, emit_buffer *b)
 {
     const uint32_t bit = 1U << w->lane;
@@ -166,9 +167,10 @@ static void wait_far(emitter *e, edges *w, emit_buffer *b)
     for (const maker *m = b->made; m; m = m->next) {
         const int32_t from = e->segment[m->seg].phase;
         if (lane_of(e, m->instr) == w->lane) continue;
-        /* F has waited for it already, and F of this micro-batch came before B. */
-        if (from == LUO_PHASE_PRE && e->phase == LUO_PHASE_B) continue;
-        if (from == LUO_PHASE_F && e->phase == LUO_PHASE_B && (b->read_there & bit)) continue;
+        /* F has waited for it already, and F of this micro-batch came before B; BI before BW. */
+        const bool back = luo_phase_is_backward(e->phase);
+        if (from == LUO_PHASE_PRE && back) continue;
+        if (luo_phase_in_task(from) && back && (b->read_there & bit)) continue;
         add_far(e, w, m);
     }
     if (b->waited_seg != e->seg) b->waited = 0;
@@ -284,14 +286,17 @@ void luo_spec_push(emitter *e, const luo_instr *proto, const int32_t *in, int32_
     e->ninstr++;
 }
 
-/* What F makes and B reads is kept per micro-batch in flight. */
+/* What F makes and B reads is kept per micro-batch in flight, and what BI makes and BW reads. */
 static void classify(emitter *e)
 {
-    const uint8_t f = 1U << LUO_PHASE_F, b = 1U << LUO_PHASE_B;
+    const uint8_t f = 1U << LUO_PHASE_F, bi = 1U << LUO_PHASE_BI, bw = 1U << LUO_PHASE_BW;
+    const uint8_t b = (1U << LUO_PHASE_B) | bi | bw;
     for (int32_t i = 0; i < e->nbuf; i++) {
         const emit_buffer *x = &e->buf[i];
         if (x->b.buffer_class != LUO_BUFFER_WORK) continue;
         if ((x->made_in & f) && (x->read_in & b) && !(x->made_in & b))
+            e->buf[i].b.buffer_class = LUO_BUFFER_STASH;
+        if ((x->made_in & bi) && (x->read_in & bw) && !(x->made_in & bw))
             e->buf[i].b.buffer_class = LUO_BUFFER_STASH;
     }
 }

@@ -45,6 +45,7 @@ typedef struct luo_spec {
 
 /* Finds pipelines and stages from the annotations (11.2), resolves every Reshard once per distinct
  * (source, destination, shape), and writes one role per structure. The hash is not set.
+ * Pre: a schedule that cuts backward in two has no graph that scatters gradients in every task.
  * Errors: LUO_EINPUT with the sentences of 11.2; LUO_EUNSUP from resolution; LUO_ENOMEM.
  * Owner:  arena. Cost: O(roles * operations + devices * slots), resolutions apart. */
 luo_status luo_graph_specialize(luo_arena *arena, const luo_spec *spec, luo_programs **out,

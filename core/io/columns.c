@@ -78,7 +78,7 @@ static const luo_column ops[] = {
     I("attempt", "0, or how often this step had been tried before"),
     I("device", "device"),
     T("stream", "compute tp pp dp move io"),
-    T("phase", "pre F B post switch"),
+    T("phase", "pre F B post switch BI BW"),
     I("instruction", "id in the device's program"),
     T("kind", "COMPUTE COLLECTIVE P2P LOCAL IO"),
     T("op", "name of the op in the graph"),

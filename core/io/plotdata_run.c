@@ -87,7 +87,8 @@ static slice_kind kind_of(gantt *g, int32_t lane, const char *phase, int64_t dev
         luo_map_at(&g->forward, key, 1);
         return FORWARD;
     }
-    if (strcmp(phase, "B") != 0) return OTHER;
+    if (strcmp(phase, "B") != 0 && strcmp(phase, "BI") != 0 && strcmp(phase, "BW") != 0)
+        return OTHER;
     return luo_map_get(&g->forward, key, 0) ? RECOMPUTE : BACKWARD;
 }
 

@@ -331,7 +331,7 @@ static void read_meta(luo_json *j, const luo_json_at *root, luo_plan *p)
 static void read_schedule(luo_json *j, const luo_json_at *root, luo_plan *p)
 {
     static const luo_json_key keys[] = {{"kind", true}, {"chunks", false}};
-    static const char *const kinds[] = {"gpipe", "1f1b", "interleaved_1f1b"};
+    static const char *const kinds[] = {"gpipe", "1f1b", "interleaved_1f1b", "zb_h1"};
     const luo_json_at at = luo_json_in(root, "schedule");
     p->schedule = LUO_SCHED_1F1B;
     p->chunks = 1;

@@ -4,21 +4,32 @@
 
 #include "core/io/trace_step.h"
 
-/* Bytes of what a segment stores for the backward pass. */
-static int64_t stash_bytes(luo_arena *scratch, const luo_role *role, const luo_segment *seg)
+typedef struct stash { /* of a segment: bytes that it stores for a later one, and gives back */
+    int64_t made, freed;
+} stash;
+
+/* What F (or BI) makes and the last of B (or BI, BW) that touches it gives back. */
+static stash *find_stash(luo_arena *scratch, const luo_role *role)
 {
-    const size_t mark = luo_arena_mark(scratch);
+    stash *at = LUO_NEW_N(scratch, stash, role->nseg);
     bool *seen = LUO_NEW_N(scratch, bool, role->nbuf);
-    int64_t sum = seen ? 0 : -1;
-    for (int32_t i = seg->first; seen && i < seg->first + seg->n; i++)
-        for (int32_t k = 0; k < role->instr[i].nout; k++) {
-            const int32_t b = role->instr[i].out[k];
-            if (role->buf[b].buffer_class != LUO_BUFFER_STASH || seen[b]) continue;
-            seen[b] = true;
-            sum += role->buf[b].bytes;
+    int32_t *home = LUO_NEW_N(scratch, int32_t, role->nbuf); /* segment + 1 */
+    if (!at || !seen || !home) return NULL;
+    for (int32_t s = 0; s < role->nseg; s++)
+        for (int32_t i = role->seg[s].first; i < role->seg[s].first + role->seg[s].n; i++) {
+            const luo_instr *in = &role->instr[i];
+            for (int32_t k = 0; k < in->nin + in->nout; k++) {
+                const int32_t b = k < in->nin ? in->in[k] : in->out[k - in->nin];
+                if (role->buf[b].buffer_class != LUO_BUFFER_STASH) continue;
+                if (luo_phase_is_backward(role->seg[s].phase)) home[b] = s + 1;
+                if (k < in->nin || seen[b]) continue;
+                seen[b] = true;
+                at[s].made += role->buf[b].bytes;
+            }
         }
-    luo_arena_reset(scratch, mark);
-    return sum;
+    for (int32_t b = 0; b < role->nbuf; b++)
+        if (home[b] > 0 && seen[b]) at[home[b] - 1].freed += role->buf[b].bytes;
+    return at;
 }
 
 typedef struct stash_change {
@@ -45,21 +56,19 @@ static bool put_memory(luo_tstep *c, int32_t device, int64_t ts, int64_t bytes)
     return x.name >= 0 && luo_trace_add(c->t, x);
 }
 
-/* State plus stored activations: an F task adds what it stores when it starts, the B task of the
- * same micro-batch and chunk gives it back when it ends. What failed has not: a receive that was
- * posted early begins no task. Work buffers inside a task are left out. */
+/* State plus stored activations: an F task (or BI) adds what it stores when it starts, the B task
+ * (or BI, BW) of the same micro-batch and chunk gives it back when it ends. What failed has not: a
+ * receive that was posted early begins no task. Work buffers inside a task are left out. */
 bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t n)
 {
     const luo_role *role = &c->set->roles[p->role];
     luo_arena *scratch = c->t->scratch;
     const size_t mark = luo_arena_mark(scratch);
     luo_when *task = LUO_NEW_N(scratch, luo_when, p->ntask);
-    stash_change *ch = LUO_NEW_N(scratch, stash_change, p->ntask);
-    int64_t *stash = LUO_NEW_N(scratch, int64_t, role->nseg);
+    stash_change *ch = LUO_NEW_N(scratch, stash_change, 2 * (int64_t)p->ntask);
+    const stash *stashes = find_stash(scratch, role);
     bool *failed = LUO_NEW_N(scratch, bool, p->ntask);
-    bool ok = task && ch && stash && failed;
-    for (int32_t s = 0; ok && s < role->nseg; s++)
-        ok = (stash[s] = stash_bytes(scratch, role, &role->seg[s])) >= 0;
+    bool ok = task && ch && stashes && failed;
     for (int64_t k = first; ok && k < first + n; k++) {
         const luo_op_record *o = &c->result->records[k];
         luo_when *w = &task[o->task];
@@ -70,17 +79,10 @@ bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t
     }
     int32_t nch = 0;
     for (int32_t i = 0; ok && i < p->ntask; i++) {
-        const luo_segment *seg = &role->seg[p->tasks[i].seg];
+        const stash *x = &stashes[p->tasks[i].seg];
         if (task[i].end == 0) continue;
-        if (seg->phase == LUO_PHASE_F && stash[p->tasks[i].seg] > 0)
-            ch[nch++] = (stash_change){task[i].ts, stash[p->tasks[i].seg], i};
-        if (seg->phase != LUO_PHASE_B || failed[i]) continue;
-        for (int32_t j = 0; j < role->nseg; j++) /* the F segment of the same chunk and length */
-            if (role->seg[j].phase == LUO_PHASE_F && role->seg[j].chunk == seg->chunk &&
-                role->seg[j].tokens == seg->tokens) {
-                ch[nch++] = (stash_change){task[i].end, -stash[j], i};
-                break;
-            }
+        if (x->made > 0) ch[nch++] = (stash_change){task[i].ts, x->made, i};
+        if (x->freed > 0 && !failed[i]) ch[nch++] = (stash_change){task[i].end, -x->freed, i};
     }
     int64_t level = 0;
     for (int32_t b = 0; b < role->nbuf; b++)

@@ -17,7 +17,7 @@ static luo_status pipe_time(luo_arena *scratch, const luo_pipe_time *p, bool ful
         f[p->stages + j] = p->t[j] - f[j];
     }
     return luo_sched_makespan(scratch, LUO_SCHED_1F1B, p->stages, (int32_t)p->micro_batches, 1, f,
-                              f + p->stages, NULL, false, out, err);
+                              f + p->stages, NULL, NULL, false, out, err);
 }
 
 static bool same(const luo_pipe_time *a, const luo_pipe_time *b)

@@ -40,7 +40,7 @@ static char *place_idle(luo_job *j, int32_t i, idle *at)
 {
     const luo_segment *s = &j->b.role->seg[j->b.seg_of[i]];
     const host_comm *c = j->op[i].comm;
-    if (s->phase == LUO_PHASE_F || s->phase == LUO_PHASE_B || c->b->outlives) return NULL;
+    if (luo_phase_in_task(s->phase) || c->b->outlives) return NULL;
     if (at->seg != j->b.seg_of[i]) *at = (idle){j->b.seg_of[i], at->base, at->base};
     const int64_t bytes = c->message_bytes * c->deep;
     if (at->used + bytes > j->b.layout.kept) return NULL;

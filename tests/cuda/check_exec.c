@@ -244,7 +244,7 @@ static const row plans[] = {
     {.line = "2: [0]*2", .model = GPT, .sequences = 1},
     {.line = "1: [0]*1", .model = GROUPED, .recompute = 1, .sequences = 1},
     {.line = "3: [0]*2", .model = LLAMA, .recompute = 2, .tokens = {16, 32, 7}, .sequences = 1},
-    {.line = "2: [0]*1", .model = QKNORM, .gpipe = true, .sequences = 3},
+    {.line = "2: [0]*1", .model = QKNORM, .order = 1, .sequences = 3},
     {.line = "3: [0]*1", .model = GPT, .recompute = 1, .tokens = {5, 40, 5}, .sequences = 1},
 };
 

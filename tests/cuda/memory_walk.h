@@ -52,7 +52,7 @@ static inline int64_t cells_of_bytes(int64_t bytes)
 static inline int64_t first_cell(const walker *w, int32_t buffer)
 {
     const luo_layout *l = &w->b->layout;
-    return (l->at[buffer] + l->stride[buffer] * l->copy[w->task]) / CELL;
+    return luo_layout_offset(l, buffer, w->task) / CELL;
 }
 
 static inline uint64_t signature(const walker *w, int32_t buffer)

@@ -8,22 +8,26 @@
 static const char *const mode_names[] = {"model", "flow", "message"};
 
 #define TIMES(...) (const double[]){__VA_ARGS__}
+#define ONES4 TIMES(1, 1, 1, 1)
 #define EVEN4 TIMES(1, 1, 1, 1), TIMES(2, 2, 2, 2)
 typedef struct makespan {
     pipeline p;
     double want;
 } makespan;
 static const makespan makespans[] = { /* hspmd.md 19.7 */
-    {{LUO_SCHED_1F1B, 4, 8, 1, EVEN4, 0, false}, 33},
-    {{LUO_SCHED_GPIPE, 4, 8, 1, EVEN4, 0, false}, 33},
-    {{LUO_SCHED_1F1B, 4, 8, 1, EVEN4, 0.25, false}, 37},
-    {{LUO_SCHED_1F1B, 4, 8, 1, EVEN4, 1, false}, 49},
-    {{LUO_SCHED_GPIPE, 4, 8, 1, EVEN4, 0.25, false}, 34.5},
-    {{LUO_SCHED_GPIPE, 4, 8, 1, EVEN4, 1, false}, 39},
-    {{LUO_SCHED_1F1B, 3, 4, 1, TIMES(1, 2, 1), TIMES(2, 4, 2), 0, false}, 28},
-    {{LUO_SCHED_GPIPE, 3, 4, 1, TIMES(1, 2, 1), TIMES(2, 4, 2), 0, false}, 30},
-    {{LUO_SCHED_INTERLEAVED, 3, 6, 2, TIMES(1, 1, 1, 1, 1, 1), TIMES(2, 2, 2, 2, 2, 2), 0, false},
+    {{LUO_SCHED_1F1B, 4, 8, 1, EVEN4, NULL, 0, false}, 33},
+    {{LUO_SCHED_GPIPE, 4, 8, 1, EVEN4, NULL, 0, false}, 33},
+    {{LUO_SCHED_1F1B, 4, 8, 1, EVEN4, NULL, 0.25, false}, 37},
+    {{LUO_SCHED_1F1B, 4, 8, 1, EVEN4, NULL, 1, false}, 49},
+    {{LUO_SCHED_GPIPE, 4, 8, 1, EVEN4, NULL, 0.25, false}, 34.5},
+    {{LUO_SCHED_GPIPE, 4, 8, 1, EVEN4, NULL, 1, false}, 39},
+    {{LUO_SCHED_1F1B, 3, 4, 1, TIMES(1, 2, 1), TIMES(2, 4, 2), NULL, 0, false}, 28},
+    {{LUO_SCHED_GPIPE, 3, 4, 1, TIMES(1, 2, 1), TIMES(2, 4, 2), NULL, 0, false}, 30},
+    {{LUO_SCHED_INTERLEAVED, 3, 6, 2, TIMES(1, 1, 1, 1, 1, 1), TIMES(2, 2, 2, 2, 2, 2), NULL, 0,
+      false},
      42},
+    {{LUO_SCHED_ZB_H1, 4, 8, 1, ONES4, ONES4, ONES4, 0, false}, 27},
+    {{LUO_SCHED_ZB_H1, 4, 2, 1, ONES4, ONES4, ONES4, 0, false}, 11},
 };
 
 START_TEST(pipelines_take_the_published_makespans)
@@ -40,12 +44,12 @@ END_TEST
 /* Slow twin: luo_sched_makespan. */
 START_TEST(random_pipelines_agree_with_the_event_form)
 {
-    int interleaved = 0, hops = 0, blocking = 0;
+    int interleaved = 0, hops = 0, blocking = 0, split = 0;
     LUO_PROP_FOR(seed, 60) {
         luo_rng rng = luo_rng_seed(seed);
-        double f[16], b[16], hops_s[4], want = 0;
-        pipeline p = {.kind = (luo_sched_kind)luo_rng_pick(&rng, 3), .v = 1, .forward = f,
-                      .backward = b};
+        double f[16], b[16], w[16], hops_s[4], want = 0;
+        pipeline p = {.kind = (luo_sched_kind)luo_rng_pick(&rng, 4), .v = 1, .forward = f,
+                      .backward = b, .weight = w};
         p.S = 1 + (int32_t)luo_rng_pick(&rng, 4);
         p.m = 1 + (int32_t)luo_rng_pick(&rng, 6);
         if (p.kind == LUO_SCHED_INTERLEAVED && p.S > 1) {
@@ -58,21 +62,23 @@ START_TEST(random_pipelines_agree_with_the_event_form)
         for (int32_t i = 0; i < p.S * p.v; i++) {
             f[i] = 0.5 + luo_rng_u(&rng);
             b[i] = 0.5 + 2 * luo_rng_u(&rng);
+            w[i] = 0.5 + luo_rng_u(&rng);
         }
         p.hop_s = luo_rng_pick(&rng, 2) ? luo_rng_u(&rng) : 0;
         p.blocking = luo_rng_pick(&rng, 3) == 0;
         hops += p.hop_s > 0;
+        split += luo_sched_splits(p.kind) && p.S > 1;
         blocking += p.blocking && p.hop_s > 0;
         for (int32_t i = 0; i < p.S; i++) hops_s[i] = p.hop_s;
         rig *r = pipeline_rig(&p);
         char what[96];
         snprintf(what, sizeof what, "seed %d: %s S %d m %d v %d hop %g blocking %d", (int)seed,
                  luo_sched_name(p.kind), p.S, p.m, p.v, p.hop_s, p.blocking);
-        rig_check(r, luo_sched_makespan(r->arena, p.kind, p.S, p.m, p.v, f, b, hops_s,
+        rig_check(r, luo_sched_makespan(r->arena, p.kind, p.S, p.m, p.v, f, b, w, hops_s,
                                         p.blocking, &want, &r->err));
         rig_near(rig_run(r), want, TIGHT, what);
     }
-    if (!getenv("LUO_CASES")) ck_assert(interleaved > 5 && hops > 20 && blocking > 5);
+    if (!getenv("LUO_CASES")) ck_assert(interleaved > 5 && hops > 20 && blocking > 5 && split > 5);
 }
 END_TEST
 

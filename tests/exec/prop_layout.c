@@ -85,7 +85,7 @@ static void add_states(twin *w)
 static void touch(twin *w, int32_t t, int32_t i, int32_t b, bool read, int32_t *seen)
 {
     const int32_t mb = w->p->tasks[t].micro_batch;
-    const int64_t at = w->l.at[b] + w->l.stride[b] * w->l.copy[t];
+    const int64_t at = luo_layout_offset(&w->l, b, t);
     if (is_state(w, b)) return;
     int32_t *v = &w->now[mb + 1][b];
     if (seen[b] != t + 1 && !read) *v = 0;

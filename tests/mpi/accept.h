@@ -91,6 +91,22 @@ static const row rows[] = {
     {"2: [0,1]*1+1 [2]*1+1 || 4: [3]*1+1 [4]*1+1", GPT, 1, 1, 1, {0}, 0, 1, 25},
     {"4: [0]*1 [1]*1 || 2: [2]*1 [3]*1", GPT, 1, 0, 0, {0}, 0, 1, 25},
     {"4: [0,1]*2 [2,3]*2 || 4: [4,5]*2 [6,7]*2", LLAMA, 1, 1, 0, {0}, 0, 1, 25},
+    /* backward cut in two: one stage, two to four, fewer micro-batches than stages, tensor groups
+     * that gather again for BW, layers run again in BI, ragged micro-batches, a tied table,
+     * buckets, stages of other numbers in two pipelines, norms of queries and keys */
+    {"3: [0]*2", LLAMA, 0, 0, 0, {0}, 2, 1, 0},
+    {"5: [0]*1 [1]*1", LLAMA, 0, 0, 0, {0}, 2, 1, 0},
+    {"4: [0]*1 [1]*2 [2]*1", GPT, 0, 0, 1, {0}, 2, 1, 0},
+    {"2: [0]*1 [1]*1 [2]*1 [3]*1", LLAMA, 0, 0, 2, {0}, 2, 1, 0},
+    {"7: [0]*1 [1]*1 [2]*1 [3]*1", GROUPED, 0, 0, 0, {0}, 2, 2, 0},
+    {"4: [0,1]*1 [2,3]*1", LLAMA, 0, 1, 0, {0}, 2, 1, 0},
+    {"3: [0,1]*1 [2,3]*1 [4,5]*1", GPT, 0, 1, 2, {0}, 2, 1, 0},
+    {"3: [0,1]:(3,1)*1 [2,3]:(1,3)*1", LLAMA, 0, 1, 2, {0}, 2, 1, 0},
+    {"5: [0]*1 [1]*1 [2]*1", LLAMA, 0, 0, 2, {16, 32, 8, 48, 16}, 2, 1, 0},
+    {"4: [0]*1 [1]*1 || 2: [2]*1 [3]*1", GPT, 1, 0, 0, {0}, 2, 1, 25},
+    {"3: [0]*1 [1]*1 [2]*1 || 4: [3]*2 [4]*1", GPT, 1, 0, 2, {0}, 2, 1, 0.01},
+    {"4: [0,1]*2 [2,3]*2 || 4: [4,5]*2 [6,7]*2", LLAMA, 1, 1, 0, {0}, 2, 1, 25},
+    {"3: [0,1]*1 [2]*1 || 2: [3]*2", QKNORM, 1, 1, 1, {32, 16, 48}, 2, 1, 0},
 };
 #pragma GCC diagnostic pop
 
@@ -214,7 +230,7 @@ static inline void random_row(luo_rng *rng, row *r, char *line, size_t size)
                .zero = (int)luo_rng_pick(rng, 2),
                .sp = (int)luo_rng_pick(rng, 2),
                .recompute = (int)luo_rng_pick(rng, 3),
-               .gpipe = luo_rng_pick(rng, 4) == 0,
+               .order = (int)luo_rng_pick(rng, 4) % 3,
                .sequences = luo_rng_pick(rng, 4) == 0 ? 2 : 1};
     for (int p = 0; p < pipes && next < 8; p++) {
         int left = layers;

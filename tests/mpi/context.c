@@ -85,7 +85,7 @@ static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
     int32_t left = 8, n = 0;
     *r = (row){.model = (kind)luo_rng_pick(rng, KINDS), .zero = (int)luo_rng_pick(rng, 2),
                .sp = (int)luo_rng_pick(rng, 2), .recompute = luo_rng_pick(rng, 3) == 0 ? 2 : 0,
-               .gpipe = luo_rng_pick(rng, 2), .sequences = 1 + (int)luo_rng_pick(rng, 2),
+               .order = (int)luo_rng_pick(rng, 3), .sequences = 1 + (int)luo_rng_pick(rng, 2),
                .mib = luo_rng_pick(rng, 2) ? 25 : 0};
     for (const int32_t want = 1 + (int32_t)luo_rng_pick(rng, 3); n < want && left > 0; n++) {
         if (n) luo_str_add(line, " || ");

@@ -18,7 +18,7 @@ static const row fixed[] = {
     {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = QKNORM, .zero = 2, .recompute = 2},
     {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = GPT, .zero = 3, .recompute = 2,
      .untied = true},
-    {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = GPT, .zero = 3, .gpipe = true,
+    {.line = "3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", .model = GPT, .zero = 3, .order = 1,
      .untied = true},
     {.line = "3: [0]*2 || 3: [1]*2", .model = LLAMA, .zero = 3, .tokens = {16, 8, 12}},
     {.line = "2: [0]*2 || 2: [1]*2 || 2: [2]*2 || 2: [3]*2", .model = LLAMA, .zero = 3,
@@ -48,7 +48,7 @@ static const row fixed[] = {
      .zero = 2, .tied = true, .mib = 25},
     {.line = "2: [0]*1+1 [1]*1+1 || 2: [2]*1+1 [3]*1+1", .model = GPT, .zero = 3, .tied = true},
     {.line = "4: [0]*1 [1]*1 [2]*1 || 4: [3]*1 [4]*1 [5]*1", .model = GPT, .zero = 3, .tied = true,
-     .gpipe = true, .sharding = {.kind = LUO_SHARD_GRAD_OP}},
+     .order = 1, .sharding = {.kind = LUO_SHARD_GRAD_OP}},
     {.line = "2: [0]*1 [1]*1 || 2: [2]*1 [3]*1 || 2: [4]*1 [5]*1 || 2: [6]*1 [7]*1",
      .model = LLAMA, .zero = 3, .tied = true, .sharding = {.kind = LUO_SHARD_HYBRID,
                                                            .pipelines = 2}},
@@ -67,7 +67,7 @@ static void random_shard(luo_rng *rng, row *r, char *line, size_t size)
     size_t n = 0;
     *r = (row){.line = line, .model = (kind)luo_rng_pick(rng, KINDS),
                .zero = 2 + (luo_rng_pick(rng, 3) > 0), .sp = (int)luo_rng_pick(rng, 2),
-               .recompute = (int)luo_rng_pick(rng, 3), .gpipe = luo_rng_pick(rng, 4) == 0,
+               .recompute = (int)luo_rng_pick(rng, 3), .order = luo_rng_pick(rng, 4) == 0,
                .sequences = luo_rng_pick(rng, 4) == 0 ? 2 : 1,
                .mib = caps[luo_rng_pick(rng, 3)], .tied = luo_rng_pick(rng, 3) == 0};
     if (r->zero == 3) r->sharding = (luo_sharding){.has_depth = true,
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
                    "mib %g lanes %d tied %d\n",
                    (unsigned long long)(luo_prop_first() + k), (int)r.model, r.zero,
                    luo_shard_name(r.sharding.kind), (int)r.sharding.depth, r.sp, r.recompute,
-                   r.gpipe, r.mib, (int)trial_lanes, r.tied);
+                   r.order, r.mib, (int)trial_lanes, r.tied);
         failed += !good;
         checks++;
     }

@@ -16,7 +16,7 @@ typedef struct row {
     kind model;
     int zero, sp, recompute;
     int64_t tokens[8]; /* of the micro-batches of pipeline 0; 0: all alike */
-    bool gpipe;
+    int order; /* of tasks: 0 1f1b (or interleaved), 1 gpipe, 2 zb_h1 */
     int sequences; /* of a micro-batch; 0: 1 */
     double mib;    /* of a bucket; 0: every tensor travels alone */
     luo_sharding sharding; /* of zero 3 */
@@ -55,7 +55,7 @@ static inline luo_plan *plan_of(luo_arena *a, const row *r, luo_dtype dtype)
     p->sequence_parallel = r->sp;
     p->sequence_tokens = TOKENS;
     p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, r->mib, trial_lanes};
-    if (r->gpipe) p->schedule = LUO_SCHED_GPIPE;
+    if (r->order) p->schedule = r->order == 1 ? LUO_SCHED_GPIPE : LUO_SCHED_ZB_H1;
     if (r->tokens[0]) pipes[0].micro_batch_tokens = r->tokens;
     if (r->sequences) p->micro_batch_sequences = r->sequences;
     for (int32_t i = 0; i < p->npipelines; i++) {

@@ -200,7 +200,7 @@ static const struct {
 } parse_rows[] = {
     {"luoshu.program/2\n", 1, 1, "program text: expected `luoshu.program/1`."},
     {"# a comment\n\nluoshu.program/1\nschedule 2f2b\n", 4, 14,
-     "program text: expected gpipe, 1f1b or interleaved_1f1b."},
+     "program text: expected gpipe, 1f1b, interleaved_1f1b or zb_h1."},
     {"luoshu.program/1\nschedule 1f1b\npipelines x\n", 3, 11, "program text: expected a number."},
     {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 99999\n", 4, 10,
      "program text: expected a count that the text can hold."},

@@ -24,6 +24,17 @@ static const struct {
     {LUO_SCHED_INTERLEAVED, 2, 1, 4, 2,
      "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 F2.0 B0.0 F3.0 B1.0 F2.1 B2.1 F3.1 B3.1 B2.0 B3.0", 3},
     {LUO_SCHED_INTERLEAVED, 2, 0, 2, 2, "F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0", 4},
+    /* I: input gradients, W: weight gradients (arXiv 2401.10241, figure 3, where I is B) */
+    {LUO_SCHED_ZB_H1, 1, 0, 2, 1, "F0 I0 W0 F1 I1 W1", 1},
+    {LUO_SCHED_ZB_H1, 2, 0, 3, 1, "F0 F1 I0 W0 F2 I1 W1 I2 W2", 2},
+    {LUO_SCHED_ZB_H1, 2, 1, 3, 1, "F0 I0 F1 I1 W0 F2 I2 W1 W2", 1},
+    {LUO_SCHED_ZB_H1, 3, 0, 4, 1, "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3", 3},
+    {LUO_SCHED_ZB_H1, 3, 1, 4, 1, "F0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3", 2},
+    {LUO_SCHED_ZB_H1, 3, 2, 4, 1, "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3", 1},
+    {LUO_SCHED_ZB_H1, 4, 0, 2, 1, "F0 F1 I0 W0 I1 W1", 2},
+    {LUO_SCHED_ZB_H1, 4, 1, 2, 1, "F0 F1 I0 I1 W0 W1", 2},
+    {LUO_SCHED_ZB_H1, 4, 2, 2, 1, "F0 F1 I0 I1 W0 W1", 2},
+    {LUO_SCHED_ZB_H1, 4, 3, 2, 1, "F0 I0 F1 I1 W0 W1", 1},
 };
 
 START_TEST(order)
@@ -37,9 +48,9 @@ START_TEST(order)
                      LUO_OK);
     int alive = 0, most = 0;
     for (int32_t k = 0; k < n; k++) {
-        luo_str_addf(&s, "%s%c%d", k ? " " : "", t[k].backward ? 'B' : 'F', t[k].micro_batch);
+        luo_str_addf(&s, "%s%c%d", k ? " " : "", "FBIW"[t[k].phase], t[k].micro_batch);
         if (orders[_i].v > 1) luo_str_addf(&s, ".%d", t[k].chunk);
-        alive += t[k].backward ? -1 : 1;
+        if (t[k].phase != LUO_TASK_BW) alive += t[k].phase == LUO_TASK_F ? 1 : -1;
         if (alive > most) most = alive;
     }
     ck_assert_str_eq(luo_str_get(&s), orders[_i].order);
@@ -59,22 +70,29 @@ static const struct {
     double f[4], b[4], hop; /* per stage; all chunks of a stage alike */
     bool blocking;
     double want;
+    double w[4];
 } spans[] = {
-    {"19.7", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0, false, 33},
-    {"19.7", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0.25, false, 37},
-    {"19.7", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 1, false, 49},
-    {"19.7", LUO_SCHED_GPIPE, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0.25, false, 34.5},
-    {"19.7", LUO_SCHED_GPIPE, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 1, false, 39},
-    {"19.7", LUO_SCHED_1F1B, 3, 4, 1, {1, 2, 1}, {2, 4, 2}, 0, false, 28},
-    {"19.7", LUO_SCHED_GPIPE, 3, 4, 1, {1, 2, 1}, {2, 4, 2}, 0, false, 30},
-    {"19.7", LUO_SCHED_INTERLEAVED, 3, 6, 2, {1, 1, 1}, {2, 2, 2}, 0, false, 42},
-    {"ACC-P2", LUO_SCHED_GPIPE, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0, false, 33},
-    {"ACC-P3", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1.5}, {2, 2, 2, 3}, 0, false, 45},
-    {"ACC-P4", LUO_SCHED_1F1B, 4, 2, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0, false, 15},
-    {"ACC-P5", LUO_SCHED_INTERLEAVED, 4, 8, 2, {.5, .5, .5, .5}, {1, 1, 1, 1}, 0, false, 28.5},
-    {"ACC-P6", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0.2, false, 36.2},
-    {"ACC-P7", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0.2, true, 36.8},
-    {"ACC-P10", LUO_SCHED_1F1B, 1, 5, 1, {1}, {2}, 0, false, 15},
+    {"19.7", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0, false, 33, {0}},
+    {"19.7", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0.25, false, 37, {0}},
+    {"19.7", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 1, false, 49, {0}},
+    {"19.7", LUO_SCHED_GPIPE, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0.25, false, 34.5, {0}},
+    {"19.7", LUO_SCHED_GPIPE, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 1, false, 39, {0}},
+    {"19.7", LUO_SCHED_1F1B, 3, 4, 1, {1, 2, 1}, {2, 4, 2}, 0, false, 28, {0}},
+    {"19.7", LUO_SCHED_GPIPE, 3, 4, 1, {1, 2, 1}, {2, 4, 2}, 0, false, 30, {0}},
+    {"19.7", LUO_SCHED_INTERLEAVED, 3, 6, 2, {1, 1, 1}, {2, 2, 2}, 0, false, 42, {0}},
+    {"ACC-P2", LUO_SCHED_GPIPE, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0, false, 33, {0}},
+    {"ACC-P3", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1.5}, {2, 2, 2, 3}, 0, false, 45, {0}},
+    {"ACC-P4", LUO_SCHED_1F1B, 4, 2, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0, false, 15, {0}},
+    {"ACC-P5", LUO_SCHED_INTERLEAVED, 4, 8, 2, {.5, .5, .5, .5}, {1, 1, 1, 1}, 0, false, 28.5, {0}},
+    {"ACC-P6", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0.2, false, 36.2, {0}},
+    {"ACC-P7", LUO_SCHED_1F1B, 4, 8, 1, {1, 1, 1, 1}, {2, 2, 2, 2}, 0.2, true, 36.8, {0}},
+    {"ACC-P10", LUO_SCHED_1F1B, 1, 5, 1, {1}, {2}, 0, false, 15, {0}},
+    /* m (F + BI + BW) + (S-1) (F + BI - BW); 1F1B of the same work: 33 */
+    {"H1", LUO_SCHED_ZB_H1, 4, 8, 1, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, 27, {1, 1, 1, 1}},
+    {"H1", LUO_SCHED_ZB_H1, 4, 4, 1, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, 15, {1, 1, 1, 1}},
+    {"H1", LUO_SCHED_ZB_H1, 2, 3, 1, {1, 1}, {2, 2}, 0, false, 14, {1, 1}},
+    {"H1", LUO_SCHED_ZB_H1, 4, 2, 1, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, 11, {1, 1, 1, 1}},
+    {"H1", LUO_SCHED_ZB_H1, 1, 5, 1, {1}, {1}, 0, false, 15, {1}},
 };
 
 /* A small copy of the row in the form "one time per stage and chunk, per micro-batch". */
@@ -87,11 +105,12 @@ START_TEST(makespan)
 {
     luo_arena *arena = luo_arena_new(0);
     const int32_t S = spans[_i].S, m = spans[_i].m, v = spans[_i].v;
-    double f[128], b[128], hop[4], got, again;
+    double f[128], b[128], w[128], hop[4], got, again;
     for (int k = 0; k < 4; k++) hop[k] = spans[_i].hop;
     spread(spans[_i].f, S, v, 1, f);
     spread(spans[_i].b, S, v, 1, b);
-    ck_assert_int_eq(luo_sched_makespan(arena, spans[_i].kind, S, m, v, f, b,
+    spread(spans[_i].w, S, v, 1, w);
+    ck_assert_int_eq(luo_sched_makespan(arena, spans[_i].kind, S, m, v, f, b, w,
                                         spans[_i].hop > 0 ? hop : NULL, spans[_i].blocking, &got,
                                         NULL),
                      LUO_OK);
@@ -99,7 +118,8 @@ START_TEST(makespan)
                   spans[_i].id, got);
     spread(spans[_i].f, S, v, m, f);
     spread(spans[_i].b, S, v, m, b);
-    ck_assert_int_eq(luo_sched_makespan_each(arena, spans[_i].kind, S, m, v, f, b, hop,
+    spread(spans[_i].w, S, v, m, w);
+    ck_assert_int_eq(luo_sched_makespan_each(arena, spans[_i].kind, S, m, v, f, b, w, hop,
                                              spans[_i].blocking, &again, NULL, NULL),
                      LUO_OK);
     ck_assert_double_eq(got, again);
@@ -116,6 +136,7 @@ static const struct {
     {LUO_SCHED_INTERLEAVED, 3, 0, 5, 2,
      "interleaved schedule: 5 micro-batches are not a multiple of 3 stages"},
     {LUO_SCHED_1F1B, 3, 0, 5, 2, "1f1b schedule: 2 chunks per stage; use interleaved_1f1b."},
+    {LUO_SCHED_ZB_H1, 3, 0, 5, 2, "zb_h1 schedule: 2 chunks per stage; use interleaved_1f1b."},
     {LUO_SCHED_GPIPE, 3, 3, 5, 1, "gpipe schedule: stage 3; stages are 0 to 2."},
     {LUO_SCHED_GPIPE, 3, 0, 0, 1,
      "gpipe schedule: 3 stages, 0 micro-batches, 1 chunks; at least one of each is needed."},
@@ -139,7 +160,7 @@ END_TEST
 START_TEST(names)
 {
     luo_err err = {0};
-    for (int k = LUO_SCHED_GPIPE; k <= LUO_SCHED_INTERLEAVED; k++) {
+    for (int k = LUO_SCHED_GPIPE; k <= LUO_SCHED_ZB_H1; k++) {
         luo_sched_kind got;
         ck_assert_int_eq(luo_sched_parse(luo_sched_name((luo_sched_kind)k), &got, &err), LUO_OK);
         ck_assert_int_eq(got, k);
@@ -147,7 +168,7 @@ START_TEST(names)
     luo_sched_kind none;
     ck_assert_int_eq(luo_sched_parse("zb-h1", &none, &err), LUO_EINPUT);
     ck_assert_str_eq(err.text,
-                     "schedule `zb-h1` is not known; use gpipe, 1f1b or interleaved_1f1b.");
+                     "schedule `zb-h1` is not known; use gpipe, 1f1b, interleaved_1f1b or zb_h1.");
 }
 END_TEST
 
