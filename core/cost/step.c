@@ -30,8 +30,23 @@ const int32_t *step_devices(const stepper *w, int32_t pipeline, int32_t stage)
 
 int64_t step_layers(const luo_step_spec *s, int32_t stage)
 {
-    if (s->layers) return s->layers[stage];
-    return s->model->layers / s->pp + (stage < s->model->layers % s->pp);
+    int64_t n = 0;
+    if (!s->layers) return s->model->layers / s->pp + (stage < s->model->layers % s->pp);
+    for (int32_t c = 0; c < s->chunks; c++) n += s->layers[(int64_t)c * s->pp + stage];
+    return n;
+}
+
+int64_t step_chunk_layers(const luo_step_spec *s, int32_t stage, int32_t chunk)
+{
+    return s->layers ? s->layers[(int64_t)chunk * s->pp + stage]
+                     : step_layers(s, stage) / s->chunks;
+}
+
+int64_t step_chunk_first(const luo_step_spec *s, int32_t stage, int32_t chunk)
+{
+    int64_t first = step_first_layer(s, stage);
+    for (int32_t c = 0; c < chunk; c++) first += step_chunk_layers(s, stage, c);
+    return first;
 }
 
 int64_t step_first_layer(const luo_step_spec *s, int32_t stage)
@@ -49,7 +64,7 @@ static int64_t padded(const luo_step_spec *s)
     return luo_context_pad(s->sequence_tokens, cut ? n * s->tp : n);
 }
 
-static luo_layer_shape shape_of(const luo_step_spec *s, int64_t layer)
+luo_layer_shape luo_step_layer(const luo_step_spec *s, int64_t layer)
 {
     return (luo_layer_shape){.model = s->model, .layer = layer,
                              .tokens = s->micro_batch_sequences * padded(s),
@@ -90,7 +105,7 @@ static luo_status layer_list(const stepper *w, int32_t pipeline, int32_t stage, 
     const int64_t first = step_first_layer(w->s, stage), n = step_layers(w->s, stage);
     luo_layer_cost cost = {0};
     for (int64_t i = 0; i < n; i++) {
-        luo_layer_shape l = shape_of(w->s, first + i);
+        luo_layer_shape l = luo_step_layer(w->s, first + i);
         LUO_TRY(step_beside(w, stage, &l));
         w->beside[first + i] = l.beside;
         if (i == 0 || !alike(w->s->model, first + i, first + i - 1))
@@ -107,15 +122,15 @@ static luo_status layer_list(const stepper *w, int32_t pipeline, int32_t stage, 
 static luo_status cost_ends(const stepper *w, int32_t pipeline, int32_t stage,
                             luo_pair_cost *embedding, luo_pair_cost *head)
 {
-    const luo_layer_shape l = shape_of(w->s, 0);
+    const luo_layer_shape l = luo_step_layer(w->s, 0);
     const int32_t *dev = step_devices(w, pipeline, stage);
     *embedding = *head = (luo_pair_cost){0};
     if (stage == 0) LUO_TRY(luo_cost_embedding(w->ctx, &l, dev, embedding, w->err));
     return stage == w->s->pp - 1 ? luo_cost_head(w->ctx, &l, dev, head, w->err) : LUO_OK;
 }
 
-/* Seconds of one micro-batch on a stage; chunks share its layers evenly, its ends go to the first
- * or last chunk. */
+/* Seconds of one micro-batch on a stage; chunks share its time as they share its layers, its ends
+ * go to the first or last chunk. */
 static luo_status cost_stage(stepper *w, int32_t pipeline, int32_t stage)
 {
     const luo_step_spec *s = w->s;
@@ -136,8 +151,11 @@ static luo_status cost_stage(stepper *w, int32_t pipeline, int32_t stage)
     if (stage == s->pp - 1) w->head = head;
     const int32_t first = stage * s->chunks, last = first + s->chunks - 1;
     for (int32_t c = first; c <= last; c++) {
-        w->forward[c] = f / s->chunks;
-        w->backward[c] = b / s->chunks;
+        const double part =
+            s->layers && n > 0 ? (double)n / (double)s->layers[(c - first) * s->pp + stage]
+                               : s->chunks;
+        w->forward[c] = f / part;
+        w->backward[c] = b / part;
     }
     w->forward[first] += embedding.forward;
     w->backward[first] += embedding.backward;
@@ -155,7 +173,7 @@ static luo_status cost_transfer(const stepper *w, int32_t pipeline, int32_t k)
     const int32_t *a = step_devices(w, pipeline, k);
     const int32_t *b = step_devices(w, pipeline, (k + 1) % s->pp);
     double worst = 0;
-    const luo_layer_shape l = shape_of(s, 0);
+    const luo_layer_shape l = luo_step_layer(s, 0);
     for (int32_t i = 0; i < step_width(s); i++) {
         const bool same = c->devices[a[i]].node == c->devices[b[i]].node;
         int64_t bytes = luo_layer_tokens(&l) * s->model->hidden * luo_dtype_bytes(w->ctx->dtype);
@@ -172,6 +190,8 @@ static luo_status cost_transfer(const stepper *w, int32_t pipeline, int32_t k)
 static bool same_as_before(const stepper *w, int32_t d)
 {
     const luo_cluster *c = w->ctx->cluster;
+    const int32_t *m = w->s->pipeline_micro_batches;
+    if (m && m[d] != m[d - 1]) return false;
     const int32_t n = w->s->pp * step_width(w->s);
     const int32_t *x = step_devices(w, d - 1, 0), *y = step_devices(w, d, 0);
     for (int32_t i = 0; i < n; i++) {
@@ -206,8 +226,11 @@ static luo_status cost_pipelines(stepper *w, luo_step_cost *out)
 {
     const luo_step_spec *s = w->s;
     for (int32_t d = 0; d < s->dp; d++) {
+        const int32_t m = s->pipeline_micro_batches ? s->pipeline_micro_batches[d]
+                                                    : s->micro_batches;
         double makespan = 0, ideal = 0;
-        if (d > 0 && same_as_before(w, d)) continue;
+        w->same[d] = d > 0 && same_as_before(w, d);
+        if (w->same[d]) continue;
         for (int32_t k = 0; k < s->pp; k++) {
             double both = 0;
             LUO_TRY(cost_stage(w, d, k));
@@ -215,10 +238,10 @@ static luo_status cost_pipelines(stepper *w, luo_step_cost *out)
             w->stage[k].lane = w->stage[k].worked = 0;
             for (int32_t c = 0; c < s->chunks; c++)
                 both += w->forward[k * s->chunks + c] + w->backward[k * s->chunks + c];
-            ideal = fmax(ideal, both * s->micro_batches);
+            ideal = fmax(ideal, both * m);
         }
         if (d == 0) LUO_TRY(step_gather(w));
-        const luo_course course = {.kind = s->schedule, .S = s->pp, .m = s->micro_batches,
+        const luo_course course = {.kind = s->schedule, .S = s->pp, .m = m,
                                    .v = s->chunks, .transfer = s->pp > 1 ? w->transfer : NULL,
                                    .blocking = w->ctx->stack->p2p_blocking, .turn = turn,
                                    .ctx = w, .last = w->last};
@@ -254,7 +277,7 @@ static luo_status cost_rest(stepper *w, luo_step_cost *out)
         const double params = stage_parameters(s, k) / (s->zero >= 1 ? step_shard_size(s) : 1);
         for (int32_t d = 0; d < s->dp; d++) {
             double opt = 0;
-            if (d > 0 && same_as_before(w, d)) continue;
+            if (w->same[d]) continue;
             LUO_TRY(luo_cost_optimizer(w->ctx, step_devices(w, d, k)[0], params, &opt, w->err));
             out->optimizer = fmax(out->optimizer, opt);
         }
@@ -284,8 +307,10 @@ luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_
                  .last = LUO_NEW_N(scratch, double, s->pp * s->chunks),
                  .layer = LUO_NEW_N(scratch, luo_layer_cost, s->model->layers),
                  .beside = LUO_NEW_N(scratch, double, s->model->layers),
-                 .group = LUO_NEW_N(scratch, int32_t, step_copies(s))};
-    if (!w.forward || !w.backward || !w.transfer || !w.last || !w.layer || !w.beside || !w.group) {
+                 .group = LUO_NEW_N(scratch, int32_t, step_copies(s)),
+                 .same = LUO_NEW_N(scratch, bool, s->dp)};
+    if (!w.forward || !w.backward || !w.transfer || !w.last || !w.layer || !w.beside || !w.group ||
+        !w.same) {
         st = luo_err_nomem(err);
         goto out;
     }

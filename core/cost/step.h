@@ -17,8 +17,10 @@ typedef struct luo_step_spec {
     int32_t shard_pipelines; /* zero 3: pipelines of a group (shard hybrid); 0: all */
     bool sequence_parallel;
     luo_bucketing bucket;  /* of the plan; unsaid: the stack's */
-    const int64_t *layers; /* per stage, pp of them; NULL: the first layers % pp stages have one
-                              more */
+    const int64_t *layers; /* [chunk*pp + stage]; NULL: the first layers % pp stages have one more,
+                              chunks share them evenly */
+    const int32_t *pipeline_micro_batches; /* per pipeline, where they differ; NULL: micro_batches
+                                              each. Pre: zero <= 1 */
     const int32_t *dev;    /* [((pipeline*pp + stage)*c + rank)*tp + i] */
 } luo_step_spec;
 
@@ -42,10 +44,14 @@ typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimi
  * on two stages: the head's gradient moves to the first, whose bucket waits for it; the head waits
  * for its copy. Context parallelism: sequences are padded as plans pad them, layers have its
  * messages, stages send the tokens of a rank, and a weight has dp*c copies. Optimizer: slowest
- * stage. Pre: sizes >= 1; interleaved: pp*chunks divides layers,
+ * stage. Pre: sizes >= 1; interleaved: pp*chunks divides layers unless they are given,
  * pp divides micro_batches. Errors: E1, E2, E4; LUO_EINPUT of luo_sched_makespan; LUO_ENOMEM. */
 luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_step_spec *s,
                          luo_step_cost *out, luo_err *err);
+
+/* The shape of a layer in such a step, or of embedding and head: what luo_cost_layer, _embedding and
+ * _head are asked with. */
+luo_layer_shape luo_step_layer(const luo_step_spec *s, int64_t layer);
 
 /* FLOP of one step of B sequences of s tokens (14.1, SC'21 eq. 3): 72 form without recompute,
  * 96 form with full recompute; attention in full, the head once. Exact but for one rounding. */

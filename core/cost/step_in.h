@@ -81,11 +81,15 @@ typedef struct stepper {
     step_stage *stage;
     step_tensor *room;       /* of one virtual stage */
     double table_there;      /* the head's copy of a tied table is there */
+    bool *same;              /* per pipeline: it costs what the one before does */
 } stepper;
 
 const int32_t *step_devices(const stepper *w, int32_t pipeline, int32_t stage);
 int64_t step_layers(const luo_step_spec *s, int32_t stage);
 int64_t step_first_layer(const luo_step_spec *s, int32_t stage);
+/* Those of a chunk, and the first of them when the chunks of a stage stand side by side. */
+int64_t step_chunk_layers(const luo_step_spec *s, int32_t stage, int32_t chunk);
+int64_t step_chunk_first(const luo_step_spec *s, int32_t stage, int32_t chunk);
 /* The same tensor rank of a stage in every pipeline and context-parallel rank. */
 const int32_t *step_replicas(const stepper *w, int32_t stage, int32_t i);
 /* Is the table shared between two stages? */

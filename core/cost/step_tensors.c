@@ -115,8 +115,8 @@ static int32_t embedding_tensors(const luo_step_spec *s, step_tensor *t)
 int32_t step_reads(const stepper *w, int32_t stage, int32_t chunk, step_tensor *t)
 {
     const luo_step_spec *s = w->s;
-    const int64_t each = step_layers(s, stage) / s->chunks;
-    const int64_t first = step_first_layer(s, stage) + chunk * each;
+    const int64_t each = step_chunk_layers(s, stage, chunk);
+    const int64_t first = step_chunk_first(s, stage, chunk);
     double base = 0;
     int32_t n = 0;
     if (step_is_first(stage, chunk)) {
@@ -144,8 +144,8 @@ int32_t step_reads(const stepper *w, int32_t stage, int32_t chunk, step_tensor *
 int32_t step_done(const stepper *w, int32_t stage, int32_t chunk, step_tensor *t)
 {
     const luo_step_spec *s = w->s;
-    const int64_t each = step_layers(s, stage) / s->chunks;
-    const int64_t first = step_first_layer(s, stage) + chunk * each;
+    const int64_t each = step_chunk_layers(s, stage, chunk);
+    const int64_t first = step_chunk_first(s, stage, chunk);
     double base = 0;
     int32_t n = 0;
     if (step_is_last(s, stage, chunk)) {

@@ -124,8 +124,8 @@ static int32_t list_units(const builder *x, unit *u)
 {
     const stepper *w = x->w;
     const luo_step_spec *s = w->s;
-    const int64_t each = step_layers(s, x->stage) / s->chunks;
-    const int64_t first = step_first_layer(s, x->stage) + x->chunk * each;
+    const int64_t each = step_chunk_layers(s, x->stage, x->chunk);
+    const int64_t first = step_chunk_first(s, x->stage, x->chunk);
     int32_t n = 0;
     if (step_is_first(x->stage, x->chunk))
         u[n++] = (unit){.id = -1, .forward = w->embedding.forward,
@@ -393,7 +393,7 @@ static luo_status make_chunk(builder *x)
 {
     stepper *w = x->w;
     const luo_step_spec *s = w->s;
-    const int64_t most = step_layers(s, x->stage) / s->chunks + 2;
+    const int64_t most = step_chunk_layers(s, x->stage, x->chunk) + 2;
     unit *u = LUO_NEW_N(w->scratch, unit, most);
     if (!u) return luo_err_nomem(w->err);
     const int32_t n = list_units(x, u);

@@ -15,11 +15,12 @@ typedef struct luo_grid {
     bool sequence_parallel;
     luo_recompute recompute;
     const int32_t *dev;    /* [((pipeline*stages + stage)*context_parallel + c)*tp + i] */
-    const int64_t *layers; /* per stage; NULL: equal */
+    const int64_t *layers; /* [chunk*stages + stage]; NULL: equal */
+    const int32_t *pipeline_micro_batches; /* per pipeline; NULL: micro_batches each */
 } luo_grid;
 
 /* 1F1B, embedding first, head last. Pre: layers sum to the model's; NULL: stages (and chunks)
- * divide them, as they have to with chunks > 1.
+ * divide them.
  * Errors: LUO_ENOMEM. Owner: arena, devices are copied. */
 luo_status luo_plan_grid(luo_arena *arena, const luo_grid *g, luo_plan **out, luo_err *err);
 #endif

@@ -23,6 +23,14 @@ luo_status luo_split_micro_batches(int32_t pipelines, const double *o, const dou
                                    bool filled, int64_t M, const int64_t *lo, int64_t *out,
                                    luo_err *err);
 
+typedef enum luo_uniform_layers { /* of the stages */
+    LUO_UNIFORM_EQUAL,
+    LUO_UNIFORM_BALANCED, /* by their speed, embedding and head counted */
+    LUO_UNIFORM_BOTH
+} luo_uniform_layers;
+
+/* All 0 but the required: what callers other than the verb ask, who need plans that every policy
+ * can work on: 1F1B, equal stages, ZeRO 0 and 1, device types not told apart. */
 typedef struct luo_uniform_opts {
     int64_t batch_sequences; /* per step; required */
     int64_t sequence_tokens;
@@ -30,7 +38,12 @@ typedef struct luo_uniform_opts {
     int32_t tp, pp, dp, micro_batch_sequences, zero; /* 0 or -1 (zero): search */
     int32_t cp;              /* context parallelism; 0: 1, -1: search */
     int32_t zero_most;       /* of the search; 0: 1 */
+    int32_t shard;           /* of ZeRO-3; 0: full and hybrid, -1: all, else 1 + luo_shard */
     int32_t recompute;       /* -1: search, else luo_recompute */
+    int32_t schedule;        /* 0: 1f1b, -1: search, else 1 + luo_sched_kind */
+    int32_t chunks;          /* of a stage where the schedule has them; 0: search */
+    luo_uniform_layers layers;
+    bool types;              /* device types: each alone, and the whole by their speed */
     bool sequence_parallel;
     bool tp_pp_dp;           /* --use-tp-pp-dp-mapping */
     const int32_t *devices;  /* usable, ascending; NULL: all that are up and not standby */
@@ -40,18 +53,29 @@ typedef struct luo_uniform_opts {
 
 typedef struct luo_uniform_result {
     luo_plan *plan;
-    double objective_s;    /* closed-form step (accuracy.md 9) */
+    double objective_s;    /* closed-form step (accuracy.md 9) .. */
+    double pipeline_s, ideal_s, dp_s, optimizer_s, jitter; /* .. and its parts (luo_step_cost; dp_s
+                                                              with what a tied table adds) */
     double bound_s;        /* lower bound: model FLOP over the sum of achievable peaks */
     double memory_ratio;   /* worst device, closed form */
+    int32_t idle;          /* usable devices that the plan leaves out */
+    int64_t shapes, priced; /* of the search: that divide; whose closed form was computed */
 } luo_uniform_result;
 
-/* Every TP x CP x PP x DP x micro-batch x recompute x ZeRO that divides and fits, ranked: the
- * Megatron user's baseline. Searched: tp powers of two within a node; pp that divides the layers;
- * dp the largest that divides the batch (devices left over stay idle); micro-batches of 1, 2, 4 ..
- * 16 sequences; recompute none and full; ZeRO 0 to zero_most; context parallelism of 2, 4 .. 64 as
- * long as a rank has 4,096 tokens, as a ring, an exchange of heads, or both. What opts gives is
- * taken as it is (zero, and recompute selective, included). Equal layers per stage. Ties: the
- * smaller tp, pp, micro-batch.
+/* Every plan of alike pipelines that divides and fits, ranked: the Megatron user's baseline.
+ * Searched: tp powers of two within a node; pp that divides the layers (or, with layers by speed,
+ * the devices); dp the largest that divides the batch (devices left over stay idle); micro-batches
+ * of 1, 2, 4 .. 16 sequences; recompute none, full, and selective where attention is not fused; ZeRO
+ * 0 to zero_most, ZeRO-3 as full shard, as shards of the pipelines of a node, and with weights
+ * gathered once a step; 1F1B and interleaved with 2 to 16 chunks; equal layers, and layers by speed
+ * with embedding and head counted (luo_alloc_minmax); context parallelism of 2, 4 .. 64 as long as a
+ * rank has 4,096 tokens, as a ring, an exchange of heads, or both. What opts gives is taken as it
+ * is (gpipe included). Several device types: each alone; all, in the order of the cluster and turned
+ * round, stages on types or pipelines on types, the layers of stages by speed, and, with ZeRO 0 and
+ * 1, micro-batches dealt to the pipelines by speed (luo_split_micro_batches); tensor and context
+ * groups do not mix types unless a node does. Ties: the smaller tp, pp, micro-batch.
+ * Shapes are priced in the order of a lower bound of their closed form until no other can be among
+ * the `top`: the answer is that of pricing all. See: tests/diff/diff_uniform.c.
  * Device order: conventions.md 13.2. *n: how many of the `top` best there are. The memory of the
  * closed form filters; the compiled plan decides (luo_plan_fits), so callers try them in order.
  * Errors: LUO_EINFEASIBLE with the tightest case; LUO_EINPUT a size that opts gives does not

@@ -330,7 +330,8 @@ luo_status luo_case_closed(luo_arena *scratch, const luo_case *c, luo_step_cost 
                     .zigzag = c->model.causal && !exchanges_heads(r)},
         .schedule = r->vpp > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
         .recompute = r->recompute, .zero = r->zero, .sequence_parallel = r->sp && r->tp > 1,
-        .prefetch_depth = LUO_PREFETCH_DEFAULT, .layers = c->layers, .dev = c->dev};
+        .prefetch_depth = LUO_PREFETCH_DEFAULT, .layers = r->vpp > 1 ? NULL : c->layers,
+        .dev = c->dev};
     return luo_cost_step(scratch, &ctx, &spec, out, err);
 }
 

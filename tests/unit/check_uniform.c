@@ -194,7 +194,7 @@ static const struct {
      "tensor parallelism of 3 does not divide the heads, columns or vocabulary of `llama-test`; "
      "another size is needed."},
     {{.batch_sequences = 8, .sequence_tokens = 4, .pp = 5}, LUO_EINPUT,
-     "5 stages do not divide 24 layers; stages of a uniform plan hold equally many."},
+     "5 stages do not divide 24 layers; stages of equally many are asked for."},
     {{.batch_sequences = 3, .sequence_tokens = 4, .dp = 2}, LUO_EINFEASIBLE,
      "no tensor, pipeline and data parallelism divides 24 layers and 3 sequences over 4 devices; "
      "another batch or other sizes are needed."},
