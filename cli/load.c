@@ -1,15 +1,13 @@
 #include "cli/load.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "core/io/io.h"
 #include "core/plan/planners.h"
-#include "core/run/world.h"
+#include "core/run/judge.h"
 #include "exec/cuda.h"
 #include "exec/host.h"
 #include "sim/sim.h"
-#include "core/run/parts.h"
 
 const luo_backend *const luo_backends[] = {&luo_sim_backend, &luo_host_backend, &luo_cuda_backend};
 const int luo_nbackends = (int)(sizeof luo_backends / sizeof *luo_backends);
@@ -116,43 +114,33 @@ luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *clus
 
 static luo_status one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
                            const luo_stack *stack, luo_dtype dtype, const double *rate,
-                           double *seconds, luo_parts *mean, luo_err *err)
+                           luo_judgement *out)
 {
-    luo_world *world;
-    luo_backend_state *b = NULL;
-    luo_status st = LUO_OK;
-    luo_step_result r = {0};
-    const luo_backend *be = &luo_sim_backend;
-    const luo_backend_config config = {
-        .cluster = cluster, .stack = stack, .dtype = dtype, .comm = LUO_COMM_FLOW, .fold = true};
-    LUO_TRY(luo_world_new(cli->arena, cluster, &world, err));
-    for (int32_t d = 0; rate && d < cluster->ndevices; d++)
-        world->slowdown[d] = isfinite(rate[d]) && rate[d] > 1 ? rate[d] : 1;
-    LUO_TRY_OUT(be->open(&config, &b, err));
-    const luo_step_request q = {.programs = set, .world = world};
-    LUO_TRY_OUT(be->run_ranks(b, &q, &r, err));
-    if (r.status != LUO_OK) st = luo_err_set(err, r.status, "%s", r.text);
-    *seconds = r.end_s - r.start_s;
-    if (mean) *mean = luo_parts_mean(r.parts, r.n);
-out:
-    if (b) be->close(b);
-    return st;
+    const luo_judge judge = {
+        .simulator = &luo_sim_backend, .cluster = cluster, .stack = stack, .comm = LUO_COMM_FLOW};
+    luo_err err = {0};
+    *out = (luo_judgement){0};
+    return luo_cli_fail(cli, luo_judge_simulate(cli->arena, &judge, set, dtype, rate, out, &err),
+                        &err);
 }
 
 luo_status luo_cli_one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
                             const luo_stack *stack, luo_dtype dtype, const double *rate,
                             double *seconds)
 {
-    luo_err err = {0};
-    return luo_cli_fail(cli, one_step(cli, set, cluster, stack, dtype, rate, seconds, NULL, &err),
-                        &err);
+    luo_judgement x;
+    const luo_status st = one_step(cli, set, cluster, stack, dtype, rate, &x);
+    *seconds = x.seconds;
+    return st;
 }
 
 luo_status luo_cli_step_parts(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
                               const luo_stack *stack, luo_dtype dtype, double *seconds,
                               luo_parts *mean)
 {
-    luo_err err = {0};
-    return luo_cli_fail(cli, one_step(cli, set, cluster, stack, dtype, NULL, seconds, mean, &err),
-                        &err);
+    luo_judgement x;
+    const luo_status st = one_step(cli, set, cluster, stack, dtype, NULL, &x);
+    *seconds = x.seconds;
+    *mean = x.mean;
+    return st;
 }

@@ -6,6 +6,7 @@
 #include "core/cost/profile.h"
 #include "core/plan/compile.h"
 #include "core/plan/planners.h"
+#include "core/run/parts.h"
 
 static uint64_t key_of(const luo_judge *j, const luo_plan *p, int64_t tokens, const double *rate)
 {
@@ -29,36 +30,44 @@ double luo_judge_number(int64_t bits)
     return v;
 }
 
-static luo_status check(luo_arena *a, const luo_judge *j, const luo_plan *p, luo_err *err)
+static luo_status check(luo_arena *a, const luo_judge *j, const luo_plan *p, bool as_it_is,
+                        luo_err *err)
 {
-    luo_cluster healthy = *j->cluster;
+    luo_cluster c = *j->cluster;
     luo_plan_finding *f;
     int32_t n = 0;
-    healthy.nhealth = 0;
-    const luo_status st = luo_plan_check(a, p, j->model, &healthy, &f, &n);
+    if (!as_it_is) c.nhealth = 0;
+    const luo_status st = luo_plan_check(a, p, j->model, &c, &f, &n);
     if (st == LUO_OK || n == 0) return st;
     return luo_err_set(err, f[0].st, "plan `%s` %s: %s", p->name, f[0].pointer, f[0].text);
 }
 
-static luo_status compile(luo_arena *a, const luo_judge *j, const luo_plan *given, int64_t tokens,
-                          luo_programs **set, luo_err *err)
+static luo_status compile(luo_arena *a, const luo_judge *j, const luo_plan *p, int64_t tokens,
+                          luo_programs **set, double *memory_ratio, luo_err *err)
 {
-    luo_plan plan = *given;
-    plan.bucket = luo_bucketing_over(plan.bucket, j->bucket);
     const luo_compile_opts opts = {.sequence_tokens = tokens, .interrupted = j->interrupted,
                                    .memory = luo_stack_memory(j->stack)};
-    double ratio;
     int32_t device;
-    LUO_TRY(check(a, j, &plan, err));
-    LUO_TRY(luo_plan_compile(a, &plan, j->model, j->cluster, &opts, set, err));
+    LUO_TRY(luo_plan_compile(a, p, j->model, j->cluster, &opts, set, err));
     luo_memory *m = LUO_NEW_N(a, luo_memory, (*set)->n);
     if (!m) return luo_err_nomem(err);
     LUO_TRY(luo_plan_memory(a, *set, m, err));
-    return luo_plan_fits(luo_plan_hash(&plan), j->cluster, *set, m, &ratio, &device, err);
+    return luo_plan_fits(luo_plan_hash(p), j->cluster, *set, m, memory_ratio, &device, err);
 }
 
-static luo_status simulate(luo_arena *a, const luo_judge *j, const luo_programs *set,
-                           luo_dtype dtype, const double *rate, double *seconds, luo_err *err)
+/* What the busiest device works longer than the mean. */
+static double imbalance(const luo_parts *p, int32_t n, const luo_parts *mean)
+{
+    double most = 0;
+    for (int32_t i = 0; i < n; i++)
+        most = fmax(most, p[i].compute_s + p[i].recompute_s + p[i].tp_s + p[i].ep_s + p[i].cp_s);
+    const double all = mean->compute_s + mean->recompute_s + mean->tp_s + mean->ep_s + mean->cp_s;
+    return fmin(most - all, mean->bubble_s);
+}
+
+luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_programs *set,
+                              luo_dtype dtype, const double *rate, luo_judgement *out,
+                              luo_err *err)
 {
     const luo_backend_config config = {.cluster = j->cluster,
                                        .stack = j->stack,
@@ -70,8 +79,8 @@ static luo_status simulate(luo_arena *a, const luo_judge *j, const luo_programs 
     luo_backend_state *b;
     luo_world *world;
     luo_step_result r = {0};
-    LUO_TRY(luo_world_new(a, j->cluster, &world, err));
-    for (int32_t d = 0; d < world->ndevices; d++) {
+    LUO_TRY(luo_world_new(scratch, j->cluster, &world, err));
+    for (int32_t d = 0; rate && d < world->ndevices; d++) {
         world->up[d] = true;
         world->slowdown[d] = isfinite(rate[d]) ? fmax(1, rate[d]) : 1;
     }
@@ -79,7 +88,12 @@ static luo_status simulate(luo_arena *a, const luo_judge *j, const luo_programs 
     const luo_step_request q = {.programs = set, .world = world};
     luo_status st = j->simulator->run_ranks(b, &q, &r, err);
     if (st == LUO_OK && r.status != LUO_OK) st = luo_err_set(err, r.status, "%s", r.text);
-    *seconds = r.end_s - r.start_s;
+    out->seconds = r.end_s - r.start_s;
+    out->program_hash = set->hash;
+    if (st == LUO_OK && r.parts && r.n > 0) {
+        out->mean = luo_parts_mean(r.parts, r.n);
+        out->imbalance_s = imbalance(r.parts, r.n, &out->mean);
+    }
     j->simulator->close(b);
     return st;
 }
@@ -93,23 +107,45 @@ static bool usable(const luo_plan *p, const double *rate)
     return true;
 }
 
-luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t tokens, const double *rate,
-                          double *seconds, luo_err *err)
+static luo_status compile_and_simulate(luo_arena *a, const luo_judge *j, const luo_plan *given,
+                                       int64_t tokens, const double *rate, luo_judgement *out,
+                                       luo_err *err)
 {
-    int64_t *known = luo_map_at(&j->known, key_of(j, p, tokens, rate), luo_judge_bits(-1));
+    luo_programs *set = NULL;
+    luo_plan plan = *given;
+    plan.bucket = luo_bucketing_over(plan.bucket, j->bucket);
+    if (rate && !usable(&plan, rate))
+        return luo_err_set(err, LUO_EINFEASIBLE, "a device of plan `%s` is not usable.",
+                           plan.name);
+    LUO_TRY(check(a, j, &plan, !rate, err));
+    LUO_TRY(compile(a, j, &plan, tokens, &set, &out->memory_ratio, err));
+    return luo_judge_simulate(a, j, set, plan.dtype, rate, out, err);
+}
+
+luo_status luo_judge_plan(const luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
+                          const double *rate, luo_judgement *out, luo_err *err)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    *out = (luo_judgement){0};
+    if (!a) return luo_err_nomem(err);
+    const luo_status st = compile_and_simulate(a, j, p, sequence_tokens, rate, out, err);
+    luo_arena_free(a);
+    if (st == LUO_ENOMEM || st == LUO_EBACKEND || st == LUO_ECANCELED) return st;
+    if (st != LUO_OK) out->seconds = INFINITY;
+    return LUO_OK;
+}
+
+luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
+                          const double *rate, double *seconds, luo_err *err)
+{
+    luo_judgement x;
+    int64_t *known =
+        luo_map_at(&j->known, key_of(j, p, sequence_tokens, rate), luo_judge_bits(-1));
     if (!known) return luo_err_nomem(err);
     *seconds = luo_judge_number(*known);
     if (*seconds >= 0) return LUO_OK;
-    luo_arena *a = luo_arena_new(1 << 16);
-    luo_programs *set = NULL;
-    luo_status st = a ? LUO_OK : luo_err_nomem(err);
-    if (st == LUO_OK && !usable(p, rate))
-        st = luo_err_set(err, LUO_EINFEASIBLE, "a device of plan `%s` is not usable.", p->name);
-    if (st == LUO_OK) st = compile(a, j, p, tokens, &set, err);
-    if (st == LUO_OK) st = simulate(a, j, set, p->dtype, rate, seconds, err);
-    luo_arena_free(a);
-    if (st == LUO_ENOMEM || st == LUO_EBACKEND || st == LUO_ECANCELED) return st;
-    if (st != LUO_OK) *seconds = INFINITY;
+    LUO_TRY(luo_judge_plan(j, p, sequence_tokens, rate, &x, err));
+    *seconds = x.seconds;
     *known = luo_judge_bits(*seconds);
     return LUO_OK;
 }

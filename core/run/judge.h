@@ -19,6 +19,26 @@ typedef struct luo_judge {
     luo_map known; /* steps by plan, tokens and slowdowns: bits of a double. {0} at first */
 } luo_judge;
 
+typedef struct luo_judgement { /* of a plan and one step of it */
+    double seconds;      /* INFINITY: it cannot run */
+    luo_parts mean;      /* where the time goes, mean over the devices */
+    double imbalance_s;  /* of the bubble, mean: what the busiest device works longer than this */
+    double memory_ratio; /* worst device of the compiled plan; 0: it was not compiled */
+    uint64_t program_hash;
+} luo_judgement;
+
+/* One step of programs: out but for memory_ratio. rate: as below, all devices are up; NULL: the
+ * cluster as its file has it. known, bucket and model are not used.
+ * Errors: those of the simulator and of the step. Cost: one simulated step. */
+luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_programs *set,
+                              luo_dtype dtype, const double *rate, luo_judgement *out,
+                              luo_err *err);
+
+/* Compiles a plan, weighs it and simulates a step. As luo_judge_step, but rate may be NULL, and
+ * nothing is remembered. */
+luo_status luo_judge_plan(const luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
+                          const double *rate, luo_judgement *out, luo_err *err);
+
 /* Seconds of one step with sequences of that many tokens. rate: per device, slowdown, INFINITY when
  * not usable. *seconds: INFINITY where the plan cannot run: a device is not usable, it does not
  * compile or does not fit in memory; then *err says why, with LUO_OK.
