@@ -49,8 +49,8 @@ typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimi
 luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_step_spec *s,
                          luo_step_cost *out, luo_err *err);
 
-/* The shape of a layer in such a step, or of embedding and head: what luo_cost_layer, _embedding and
- * _head are asked with. */
+/* The shape of a layer in such a step, or of embedding and head: what luo_cost_layer, _embedding
+ * and _head are asked with. */
 luo_layer_shape luo_step_layer(const luo_step_spec *s, int64_t layer);
 
 /* FLOP of one step of B sequences of s tokens (14.1, SC'21 eq. 3): 72 form without recompute,

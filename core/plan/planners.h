@@ -65,15 +65,15 @@ typedef struct luo_uniform_result {
 /* Every plan of alike pipelines that divides and fits, ranked: the Megatron user's baseline.
  * Searched: tp powers of two within a node; pp that divides the layers (or, with layers by speed,
  * the devices); dp the largest that divides the batch (devices left over stay idle); micro-batches
- * of 1, 2, 4 .. 16 sequences; recompute none, full, and selective where attention is not fused; ZeRO
- * 0 to zero_most, ZeRO-3 as full shard, as shards of the pipelines of a node, and with weights
+ * of 1, 2, 4 .. 16 sequences; recompute none, full, and selective where attention is not fused;
+ * ZeRO 0 to zero_most, ZeRO-3 as full shard, as shards of the pipelines of a node, and with weights
  * gathered once a step; 1F1B and interleaved with 2 to 16 chunks; equal layers, and layers by speed
- * with embedding and head counted (luo_alloc_minmax); context parallelism of 2, 4 .. 64 as long as a
- * rank has 4,096 tokens, as a ring, an exchange of heads, or both. What opts gives is taken as it
- * is (gpipe included). Several device types: each alone; all, in the order of the cluster and turned
- * round, stages on types or pipelines on types, the layers of stages by speed, and, with ZeRO 0 and
- * 1, micro-batches dealt to the pipelines by speed (luo_split_micro_batches); tensor and context
- * groups do not mix types unless a node does. Ties: the smaller tp, pp, micro-batch.
+ * with embedding and head counted (luo_alloc_minmax); context parallelism of 2, 4 .. 64 as long as
+ * a rank has 4,096 tokens, as a ring, an exchange of heads, or both. What opts gives is taken as it
+ * is (gpipe included). Several device types: each alone; all, in the order of the cluster and
+ * turned round, stages on types or pipelines on types, the layers of stages by speed, and, with
+ * ZeRO 0 and 1, micro-batches dealt to the pipelines by speed (luo_split_micro_batches); tensor
+ * groups do not mix types. Ties: the smaller tp, pp, micro-batch.
  * Shapes are priced in the order of a lower bound of their closed form until no other can be among
  * the `top`: the answer is that of pricing all. See: tests/diff/diff_uniform.c.
  * Device order: conventions.md 13.2. *n: how many of the `top` best there are. The memory of the

@@ -164,7 +164,8 @@ static luo_status deal_by_speed(uniform_search *s, uniform_frame *f, const doubl
                                 const double *all, bool *good)
 {
     const int64_t M = s->opts->batch_sequences / f->micro_batch_sequences;
-    int64_t *lo = LUO_NEW_N(s->scratch, int64_t, f->dp), *out = LUO_NEW_N(s->scratch, int64_t, f->dp);
+    int64_t *lo = LUO_NEW_N(s->scratch, int64_t, f->dp);
+    int64_t *out = LUO_NEW_N(s->scratch, int64_t, f->dp);
     int32_t *dealt = LUO_NEW_N(s->scratch, int32_t, f->dp);
     if (!lo || !out || !dealt) return luo_err_nomem(s->err);
     *good = M >= f->dp;

@@ -22,6 +22,8 @@ static luo_mem_spec memory_spec(const uniform_search *s, const uniform_shape *x,
 {
     const luo_uniform_opts *o = s->opts;
     const uniform_frame *f = x->frame;
+    const luo_bucketing own = {.rule = keeps_weights(x) ? LUO_BUCKET_UNIT
+                                                          : LUO_BUCKET_UNSAID};
     return (luo_mem_spec){
         .model = s->model, .layers = (double)layers_of(s, x, stage), .recompute_layers = -1,
         .recompute = f->recompute, .sequence_tokens = o->sequence_tokens,
@@ -29,8 +31,7 @@ static luo_mem_spec memory_spec(const uniform_search *s, const uniform_shape *x,
         .context = f->context, .stage = stage, .stages = f->pp, .chunks = x->chunks,
         .micro_batches = (int32_t)f->micro_batches,
         .replicas = x->group ? x->group : f->dp, .zero = keeps_weights(x) ? 2 : x->zero,
-        .bucket = keeps_weights(x) ? (luo_bucketing){.rule = LUO_BUCKET_UNIT}
-                                   : luo_bucketing_of((luo_bucketing){0}, o->stack->bucket),
+        .bucket = luo_bucketing_of(own, o->stack->bucket),
         .gathered = LUO_PREFETCH_DEFAULT + 1, .schedule = x->schedule->kind,
         .embedding = stage == 0, .head = stage == f->pp - 1,
         .sequence_parallel = o->sequence_parallel,

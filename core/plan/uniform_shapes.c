@@ -46,7 +46,8 @@ static luo_status add(uniform_search *s, uniform_shape x)
  * micro-batch's gradients need as many of them in all pipelines. */
 static bool shards(const uniform_search *s, const uniform_frame *f, int32_t zero)
 {
-    return zero < 2 || (!f->dealt && (f->context.c == 1 || f->tp == 1 || s->opts->sequence_parallel));
+    const bool cut = f->context.c == 1 || f->tp == 1 || s->opts->sequence_parallel;
+    return zero < 2 || (!f->dealt && cut);
 }
 
 static bool wants_shard(const uniform_search *s, luo_shard kind)
