@@ -8,11 +8,17 @@
 #include "core/plan/planners.h"
 #include "core/run/parts.h"
 
-static uint64_t key_of(const luo_judge *j, const luo_plan *p, int64_t tokens, const double *rate)
+/* Devices outside the plan have no part in its step. */
+static uint64_t key_of(const luo_plan *p, int64_t tokens, const double *rate)
 {
     uint64_t h = luo_plan_hash(p);
     h = luo_hash_bytes(h, &tokens, sizeof tokens);
-    h = luo_hash_bytes(h, rate, (size_t)j->cluster->ndevices * sizeof *rate);
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++) {
+                const double slowdown = fmax(1, rate[p->pipelines[i].stages[s].dev[k]]);
+                h = luo_hash_bytes(h, &slowdown, sizeof slowdown);
+            }
     return h ? h : 1;
 }
 
@@ -139,8 +145,7 @@ luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t sequence_toke
                           const double *rate, double *seconds, luo_err *err)
 {
     luo_judgement x;
-    int64_t *known =
-        luo_map_at(&j->known, key_of(j, p, sequence_tokens, rate), luo_judge_bits(-1));
+    int64_t *known = luo_map_at(&j->known, key_of(p, sequence_tokens, rate), luo_judge_bits(-1));
     if (!known) return luo_err_nomem(err);
     *seconds = luo_judge_number(*known);
     if (*seconds >= 0) return LUO_OK;
