@@ -125,15 +125,17 @@ static bool reaches(const work *w, double T)
     const int64_t M = w->in->micro_batches;
     int64_t *a = w->best, *b = w->best + w->n + 1;
     one_more(w, T, NULL, a);
-    for (int32_t p = 1; p < w->n && p < M; p++) {
+    const int32_t most = w->in->most_pipelines > 0 ? w->in->most_pipelines : w->n;
+    for (int32_t p = 1; p < w->n && p < M && p < most; p++) {
         int64_t *swap = a;
-        if (p >= w->in->least_pipelines && M >= w->n) break; /* never more pipelines than M */
+        /* never more pipelines than M */
+        if (p >= w->in->least_pipelines && M >= w->n && most == w->n) break;
         if (p >= w->in->least_pipelines && a[0] >= M) return true;
         one_more(w, T, a, b);
         a = b;
         b = swap;
     }
-    if (M >= w->n) any_more(w, T, a);
+    if (M >= w->n && most == w->n) any_more(w, T, a);
     return a[0] >= M;
 }
 

@@ -15,6 +15,7 @@ typedef struct luo_oobleck_in {
     const double *y;      /* per group: seconds or tau of a layer and micro-batch */
     int64_t layers, micro_batches;
     int32_t least_pipelines; /* f + 1: with fewer a further failure could not be copied away */
+    int32_t most_pipelines;  /* 0: any number */
     bool full_recompute;
     luo_cap_fn cap; /* asked with least_pipelines and all micro-batches; NULL: no limit */
     const void *cap_ctx;
@@ -38,7 +39,8 @@ typedef struct luo_oobleck_plan {
  * as it is in templates of equal groups. The published planner minimises the variance of finish
  * times instead.
  * Errors: LUO_EINFEASIBLE; LUO_ENOMEM. Owner: arena.
- * Cost: O(nodes * largest template), about a hundred times. See: tests/unit/check_oobleck.c. */
+ * Cost: O(nodes * largest template), about a hundred times; that times most_pipelines, if given.
+ * See: tests/unit/check_oobleck.c. */
 luo_status luo_oobleck(luo_arena *arena, const luo_oobleck_in *in, luo_oobleck_plan *out,
                        luo_err *err);
 #endif

@@ -4,6 +4,8 @@
  * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
  *   steps of luo_picture_payback pays for the switch (the adopt test of section 5);
  * - slow nodes stay when no plan fits without them;
+ * - with a simulator the best list of templates, and the best with one pipeline fewer, one more
+ *   and two, are simulated;
  * - state that has no copy left comes from the checkpoint, at the cost of a restart;
  * - after a crash of all processes, with every node still there, the same plan starts again. */
 #include <stdio.h>
@@ -63,25 +65,43 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_oob
     return LUO_OK;
 }
 
+/* The best of the lists with so many pipelines (0: any number); *count: how many it has. */
+static luo_status offer(luo_arena *arena, const luo_groups *g, int32_t least, int32_t most,
+                        luo_offers *out, int32_t *count, luo_err *err)
+{
+    const luo_picture *now = g->now;
+    const luo_plan *p = NULL;
+    luo_oobleck_plan t;
+    const luo_oobleck_in in = {
+        .nnodes = g->nnodes, .first = g->first, .kind = g->kind, .y = g->y,
+        .layers = now->scenario->model->layers, .micro_batches = now->micro_batches,
+        .least_pipelines = least, .most_pipelines = most,
+        .full_recompute = luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL,
+        .cap = luo_groups_cap, .cap_ctx = g};
+    LUO_TRY(luo_oobleck(arena, &in, &t, err));
+    LUO_TRY(make_plan(arena, g, &t, &p, err));
+    luo_offers_add(out, "oobleck", p, t.event);
+    *count = t.npipes;
+    return LUO_OK;
+}
+
 luo_status luo_oobleck_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
                               luo_offers *out, luo_err *err)
 {
     luo_groups g;
-    const luo_plan *p = NULL;
-    luo_oobleck_plan t;
+    int32_t n, other;
     LUO_TRY(luo_groups_find(arena, now, slow_too, &g, err));
     if (g.nnodes == 0)
         return luo_err_set(err, LUO_EINFEASIBLE,
                            "no usable node is left; two at least are needed.");
-    const luo_oobleck_in in = {
-        .nnodes = g.nnodes, .first = g.first, .kind = g.kind, .y = g.y,
-        .layers = now->scenario->model->layers, .micro_batches = now->micro_batches,
-        .least_pipelines = PIPELINES,
-        .full_recompute = luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL,
-        .cap = luo_groups_cap, .cap_ctx = &g};
-    LUO_TRY(luo_oobleck(arena, &in, &t, err));
-    LUO_TRY(make_plan(arena, &g, &t, &p, err));
-    luo_offers_add(out, "oobleck", p, t.event);
+    LUO_TRY(offer(arena, &g, PIPELINES, 0, out, &n, err));
+    const int32_t others[] = {n - 1, n + 1, PIPELINES};
+    for (int i = 0; i < 3 && now->step_s; i++) {
+        luo_err why = {0};
+        if (others[i] < PIPELINES || others[i] == n) continue;
+        const luo_status st = offer(arena, &g, others[i], others[i], out, &other, &why);
+        if (st != LUO_OK && st != LUO_EINFEASIBLE) return luo_err_set(err, st, "%s", why.text);
+    }
     return LUO_OK;
 }
 

@@ -128,6 +128,7 @@ static void list_all(trial *t, pipes *p, int32_t at)
 {
     if (at == t->in->nnodes) {
         if (p->n < t->in->least_pipelines) return;
+        if (t->in->most_pipelines > 0 && p->n > t->in->most_pipelines) return;
         const double T = filled(t, p);
         if (T > t->best * (1 + 1e-12) || isinf(T)) return;
         /* lists of one number come by rising sizes, so the last of them begins with the largest */
@@ -152,7 +153,7 @@ static int64_t random_cap(const void *ctx, int32_t group, int32_t stages, int32_
     return *(const int32_t *)ctx - 2 * (stages - stage);
 }
 
-static int met_none, met_lists, met_few;
+static int met_none, met_lists, met_few, met_most;
 
 static void one_cluster(uint64_t seed)
 {
@@ -167,11 +168,13 @@ static void one_cluster(uint64_t seed)
         first[i + 1] = first[i] + (kind[i] == 2 ? 1 : g);
         for (int32_t k = first[i]; k < first[i + 1]; k++) y[k] = speed[kind[i]];
     }
-    const luo_oobleck_in in = {.nnodes = n, .first = first, .kind = mixed ? kind : NULL, .y = y,
-                               .layers = 4 + luo_rng_pick(&r, 30),
-                               .micro_batches = 1 + luo_rng_pick(&r, 40),
-                               .least_pipelines = 1 + (int32_t)luo_rng_pick(&r, 3),
-                               .cap = luo_rng_u(&r) < 0.6 ? random_cap : NULL, .cap_ctx = &room};
+    luo_oobleck_in in = {.nnodes = n, .first = first, .kind = mixed ? kind : NULL, .y = y,
+                         .layers = 4 + luo_rng_pick(&r, 30),
+                         .micro_batches = 1 + luo_rng_pick(&r, 40),
+                         .least_pipelines = 1 + (int32_t)luo_rng_pick(&r, 3),
+                         .cap = luo_rng_u(&r) < 0.6 ? random_cap : NULL, .cap_ctx = &room};
+    if (luo_rng_u(&r) < 0.4)
+        in.most_pipelines = in.least_pipelines + (int32_t)luo_rng_pick(&r, 3);
     trial t = {.in = &in, .scratch = scratch, .best = INFINITY};
     pipes none = {0};
     luo_oobleck_plan p;
@@ -194,6 +197,7 @@ static void one_cluster(uint64_t seed)
                       (unsigned long long)seed);
         met_lists += p.npipes > in.least_pipelines;
         met_few += in.micro_batches < n;
+        met_most += p.npipes == in.most_pipelines;
     }
     luo_arena_free(scratch);
     luo_arena_free(a);
@@ -206,6 +210,7 @@ START_TEST(all_lists)
     ck_assert_int_gt(met_none, 50);
     ck_assert_int_gt(met_lists, 50);
     ck_assert_int_gt(met_few, 10);
+    ck_assert_int_gt(met_most, 50);
 }
 END_TEST
 
