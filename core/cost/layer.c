@@ -381,6 +381,45 @@ static double with_host(const luo_stack *stack, pass *p, const layer_context *x,
     return all + p->messages;
 }
 
+/* Products of a layer's weight gradients, one after another. */
+static pass go_weights(const luo_layer_gpu *g)
+{
+    pass p = {.ring = {.parts = 1}};
+    for (int part = LUO_LAYER_PARTS - 1; part >= 0; part--) {
+        p.due[part] = p.work;
+        p.work += g->dw[part];
+        reach(&p, (luo_layer_part)part);
+    }
+    return p;
+}
+
+/* BI: backward without dW; BW: dW alone. again: seconds of the forward that runs again. */
+static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const talk *t,
+                       const layer_context *x, double slow, double core, double again,
+                       luo_layer_cost *out)
+{
+    enum { PRODUCTS = 4 };
+    const luo_stack *stack = ctx->stack;
+    const bool counted = stack->kernels_forward <= 0;
+    const double launches = counted ? gpu->kernels_backward - PRODUCTS : gpu->kernels;
+    const double late = counted ? PRODUCTS : 0.75 * stack->kernels_forward;
+    const layer_context none = {0};
+    const talk silent = {0, 0, 0};
+    double unused[LUO_LAYER_PARTS] = {0};
+    luo_layer_gpu g = *gpu;
+    for (int i = 0; i < LUO_LAYER_PARTS; i++) g.dw[i] = 0;
+    pass b = go_backward(stack, &g, t, x, core), w = go_weights(gpu);
+    const double input =
+        again + with_host(stack, &b, x, &g, t, slow,
+                          launches + (counted && core > 0 ? 3 * gpu->ring[1].parts : 0), again,
+                          unused, NULL);
+    g = (luo_layer_gpu){0};
+    const double weight = with_host(stack, &w, &none, &g, &silent, slow, late, 0,
+                                    out->weight_done, out->weight_due);
+    out->input = fmax(out->input, input);
+    out->weight = fmax(out->weight, weight);
+}
+
 static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const luo_layer_gpu *gpu,
                       int recompute, const talk *t, const layer_context *x, double slow,
                       luo_layer_cost *out)
@@ -406,6 +445,7 @@ static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const l
     out->renorm = again > 0 ? 0 : out->due[LUO_LAYER_NORM2];
     out->forward = fmax(out->forward, forward);
     out->backward = fmax(out->backward, backward);
+    add_halves(ctx, gpu, t, x, slow, core, again, out);
     const double forth = f.comm + f.messages, back = b.comm + b.messages;
     out->forward_comm = fmax(out->forward_comm, forth);
     out->backward_comm = fmax(out->backward_comm, back + (recompute == 2 ? forth : 0));
@@ -479,6 +519,10 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *l, cons
         out->forward = fmax(out->forward,
                             read + rest + 3 * row * ctx->stack->tp_exposed_factor);
         out->backward = fmax(out->backward, done + left + alone(ctx, norm[1], slow));
+        out->weight = fmax(out->weight, alone(ctx, g.dw[LUO_LAYER_UP], slow));
+        out->input = fmax(out->input, alone(ctx, rows[1], slow) + t.behind +
+                                          alone(ctx, g.dx[LUO_LAYER_UP], slow) +
+                                          alone(ctx, norm[1], slow));
     }
     return LUO_OK;
 }
@@ -508,7 +552,9 @@ luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *l,
     }
     *out = (luo_pair_cost){.forward = worst.forward + t.behind,
                            .backward = worst.backward + t.before,
-                           .done = worst.backward + t.before};
+                           .done = worst.backward + t.before,
+                           .input = t.before,
+                           .weight = worst.backward};
     return LUO_OK;
 }
 

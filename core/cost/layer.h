@@ -57,6 +57,8 @@ typedef struct luo_layer_cost {
     double due[LUO_LAYER_PARTS];  /* the same of biases, which need no product */
     double reread, renorm; /* after its backward began: its matrices, its norms are needed */
     double beside; /* of the shape, with the host's floor; not in backward */
+    double input, weight; /* a backward cut in two: BI, with communication and recompute, and BW */
+    double weight_done[LUO_LAYER_PARTS], weight_due[LUO_LAYER_PARTS]; /* done, due: in BW */
 } luo_layer_cost;
 /* Ranks of the tokens of a micro-batch; 1 without context parallelism. */
 static inline int32_t luo_layer_ranks(const luo_layer_shape *l)
@@ -76,6 +78,7 @@ static inline int64_t luo_layer_tokens(const luo_layer_shape *l)
  * reduce-scatter, the same volume) times tp_exposed_factor; backward the same, but with tp_overlap
  * the sums of dX run beside dW, slowed by the overlap loss; full recompute runs the forward with
  * its two collectives again, selective only the unfused attention core (4.7).
+ * Cut in two, BI has all but dW, and no dW to hide sums; BW's inputs are gathered again meanwhile.
  * recompute: 0 none, 1 selective, 2 full. */
 luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *s, const int32_t *dev,
                           int recompute, luo_layer_cost *out, luo_err *err);
@@ -84,6 +87,7 @@ typedef struct luo_pair_cost {
     double forward, backward;
     double read, done; /* the matrix is needed, its gradient complete: from the begin of each */
     double reread;     /* backward needs it */
+    double input, weight; /* BI and BW */
 } luo_pair_cost;
 /* Head with its norm and loss and the sum of dX over dev; embedding with its all-reduce over dev
  * (4.6), learned positions included. Host floor per kernel. */

@@ -130,6 +130,57 @@ double luo_mem_layer_activations(const luo_mem_spec *s, int recompute)
     return all * (s->sequence_parallel ? (whole + cut) / t : whole + cut / t);
 }
 
+/* Inputs of a layer's products and norms. */
+static double inputs(const luo_mem_spec *s)
+{
+    const luo_model *m = s->model;
+    const luo_memory_rules *r = s->rules;
+    const double e = (double)luo_dtype_bytes(m->dtype), t = s->tp, h = (double)m->hidden;
+    const double norms = (r && r->norm2_again ? 3 : 4) * e + (r && r->dropout ? 2 : 0);
+    const double cut = e * ((double)(m->heads * m->head_dim) / h + mlp_width(m) / h);
+    return tokens_of(s) * h * (norms / (s->sequence_parallel ? t : 1) + cut / t);
+}
+
+double luo_mem_layer_weights(const luo_mem_spec *s)
+{
+    const luo_model *m = s->model;
+    const double e = (double)luo_dtype_bytes(m->dtype), t = s->tp, h = (double)m->hidden;
+    const double q = (double)(m->heads * m->head_dim) / h, f = mlp_width(m) / h;
+    const double kv = (double)(m->kv_heads * m->head_dim) / h;
+    const double wide = m->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    const double cut = e * (q + 2 * kv + wide * f);
+    return inputs(s) + tokens_of(s) * h * (2 * e / (s->sequence_parallel ? t : 1) + 2 * e + cut / t);
+}
+
+/* What the last layer works on when a BI ends, beside what it leaves: what ran again. */
+static double last_work(const luo_mem_spec *s)
+{
+    if (s->recompute == 1) return luo_mem_layer_activations(s, 0) - luo_mem_layer_activations(s, 1);
+    return s->recompute == 2 ? fmax(0, luo_mem_layer_activations(s, 0) - inputs(s)) : 0;
+}
+
+/* The same of the ends of the pipeline: gradients of the logits and of the embedding's output. */
+static double end_weights(const luo_mem_spec *s)
+{
+    const double e = (double)luo_dtype_bytes(s->model->dtype), h = (double)s->model->hidden;
+    const double columns = (double)luo_mem_vocab(s->model, s->tp) / s->tp;
+    const double own = 3 * h / (s->sequence_parallel ? s->tp : 1);
+    return e * tokens_of(s) * ((s->head ? columns + own : 0) + (s->embedding ? h : 0));
+}
+
+/* zb_h1: the most when a BI begins or ends. kept, left: of one micro-batch, before and after it, with
+ * what is worked on then. */
+static double halves(const luo_mem_spec *s, double kept, double left, double first, double last)
+{
+    double most = 0;
+    for (int32_t k = 0; k < s->micro_batches && k <= s->stage; k++) {
+        const int32_t more = s->micro_batches - k, whole = s->stages - s->stage;
+        const int32_t n = more < whole ? more : whole;
+        most = fmax(most, (n - 1) * kept + k * left + fmax(kept + first, left + last));
+    }
+    return most;
+}
+
 int64_t luo_mem_in_flight(const luo_mem_spec *s)
 {
     const int64_t m = s->micro_batches, p = s->stages, k = s->stage, v = s->chunks;
@@ -230,8 +281,11 @@ static double stage_activations(const luo_mem_spec *s)
                                                     : fmin(s->recompute_layers, s->layers);
     const double kept = luo_mem_layer_activations(s, s->recompute) * redone +
                         luo_mem_layer_activations(s, 0) * (s->layers - redone);
-    return (kept / s->chunks + outputs(s)) * (double)luo_mem_in_flight(s) +
-           work(s, s->recompute == 2 && redone > 0);
+    const double beside = work(s, s->recompute == 2 && redone > 0);
+    if (luo_sched_splits(s->schedule))
+        return halves(s, kept + outputs(s), s->layers * luo_mem_layer_weights(s) + end_weights(s),
+                      beside, s->rules ? last_work(s) : 0);
+    return (kept / s->chunks + outputs(s)) * (double)luo_mem_in_flight(s) + beside;
 }
 
 static double gradient_bytes(const luo_mem_spec *s)

@@ -1,6 +1,7 @@
 #include "core/cost/step.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/cost/memory.h"
 #include "core/cost/step_in.h"
@@ -99,6 +100,15 @@ const int32_t *step_replicas(const stepper *w, int32_t stage, int32_t i)
     return w->group;
 }
 
+/* Gradients are complete in BW. */
+static luo_layer_cost of_weights(luo_layer_cost c)
+{
+    c.backward = c.weight;
+    memcpy(c.done, c.weight_done, sizeof c.done);
+    memcpy(c.due, c.weight_due, sizeof c.due);
+    return c;
+}
+
 static luo_status layer_list(const stepper *w, int32_t pipeline, int32_t stage, double *forward,
                              double *backward)
 {
@@ -112,8 +122,8 @@ static luo_status layer_list(const stepper *w, int32_t pipeline, int32_t stage, 
             LUO_TRY(luo_cost_layer(w->ctx, &l, step_devices(w, pipeline, stage), w->s->recompute,
                                    &cost, w->err));
         forward[i] = cost.forward;
-        backward[i] = cost.backward;
-        w->layer[first + i] = cost;
+        backward[i] = w->weight ? cost.input : cost.backward;
+        w->layer[first + i] = w->weight ? of_weights(cost) : cost;
     }
     return LUO_OK;
 }
@@ -127,6 +137,17 @@ static luo_status cost_ends(const stepper *w, int32_t pipeline, int32_t stage,
     *embedding = *head = (luo_pair_cost){0};
     if (stage == 0) LUO_TRY(luo_cost_embedding(w->ctx, &l, dev, embedding, w->err));
     return stage == w->s->pp - 1 ? luo_cost_head(w->ctx, &l, dev, head, w->err) : LUO_OK;
+}
+
+/* BW of a stage: its layers, its ends, whose gradients are complete there. */
+static void cost_weights(stepper *w, int32_t stage, const luo_pair_cost *embedding,
+                         const luo_pair_cost *head)
+{
+    const int64_t first = step_first_layer(w->s, stage), n = step_layers(w->s, stage);
+    w->weight[stage] = embedding->weight + head->weight;
+    for (int64_t i = first; i < first + n; i++) w->weight[stage] += w->layer[i].weight;
+    if (stage == 0) w->embedding.backward = w->embedding.done = embedding->weight;
+    if (stage == w->s->pp - 1) w->head.backward = w->head.done = head->weight;
 }
 
 /* Seconds of one micro-batch on a stage; chunks share its time as they share its layers, its ends
@@ -158,9 +179,10 @@ static luo_status cost_stage(stepper *w, int32_t pipeline, int32_t stage)
         w->backward[c] = b / part;
     }
     w->forward[first] += embedding.forward;
-    w->backward[first] += embedding.backward;
+    w->backward[first] += w->weight ? embedding.input : embedding.backward;
     w->forward[last] += head.forward;
-    w->backward[last] += head.backward;
+    w->backward[last] += w->weight ? head.input : head.backward;
+    if (w->weight) cost_weights(w, stage, &embedding, &head);
     luo_arena_reset(w->scratch, mark);
     return step_make_beats(w, stage);
 }
@@ -217,7 +239,8 @@ static void turn(void *stepper_, int32_t stage, const luo_task *t, luo_turn *x)
         step_play(w, stage, beats, x);
         return;
     }
-    x->end = x->start + (back ? w->backward : w->forward)[at];
+    const double *seconds = t->phase == LUO_TASK_BW ? w->weight : back ? w->backward : w->forward;
+    x->end = x->start + seconds[at];
     if (!back && t->micro_batch == 0) x->end = step_first(w, stage, t->chunk, x->start);
     k->worked = x->free = x->end;
 }
@@ -237,7 +260,8 @@ static luo_status cost_pipelines(stepper *w, luo_step_cost *out)
             if (s->pp > 1) LUO_TRY(cost_transfer(w, d, k));
             w->stage[k].lane = w->stage[k].worked = 0;
             for (int32_t c = 0; c < s->chunks; c++)
-                both += w->forward[k * s->chunks + c] + w->backward[k * s->chunks + c];
+                both += w->forward[k * s->chunks + c] + w->backward[k * s->chunks + c] +
+                        (w->weight ? w->weight[k * s->chunks + c] : 0);
             ideal = fmax(ideal, both * m);
         }
         if (d == 0) LUO_TRY(step_gather(w));
@@ -293,24 +317,27 @@ luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_
                          luo_step_cost *out, luo_err *err)
 {
     luo_status st = LUO_OK;
-    if (luo_sched_splits(s->schedule))
-        return luo_err_set(err, LUO_EUNSUP,
-                           "the closed form of a step does not know schedule `%s`; simulate it.",
-                           luo_sched_name(s->schedule));
     const size_t mark = luo_arena_mark(scratch);
+    const bool splits = luo_sched_splits(s->schedule);
+    if (splits && s->zero >= 2)
+        return luo_err_set(err, LUO_EINPUT,
+                           "schedule `%s` with zero %d: gradients are cut in a backward that is "
+                           "whole; use zero 0 or 1, or schedule `1f1b`.",
+                           luo_sched_name(s->schedule), s->zero);
     luo_step_cost cost = {.jitter = luo_cost_jitter(ctx->stack,
                                                     s->dp * s->pp * step_width(s))};
     stepper w = {.scratch = scratch, .ctx = ctx, .s = s, .err = err,
                  .forward = LUO_NEW_N(scratch, double, s->pp * s->chunks),
                  .backward = LUO_NEW_N(scratch, double, s->pp * s->chunks),
+                 .weight = splits ? LUO_NEW_N(scratch, double, s->pp) : NULL,
                  .transfer = LUO_NEW_N(scratch, double, s->pp),
                  .last = LUO_NEW_N(scratch, double, s->pp * s->chunks),
                  .layer = LUO_NEW_N(scratch, luo_layer_cost, s->model->layers),
                  .beside = LUO_NEW_N(scratch, double, s->model->layers),
                  .group = LUO_NEW_N(scratch, int32_t, step_copies(s)),
                  .same = LUO_NEW_N(scratch, bool, s->dp)};
-    if (!w.forward || !w.backward || !w.transfer || !w.last || !w.layer || !w.beside || !w.group ||
-        !w.same) {
+    if (!w.forward || !w.backward || (splits && !w.weight) || !w.transfer || !w.last || !w.layer ||
+        !w.beside || !w.group || !w.same) {
         st = luo_err_nomem(err);
         goto out;
     }

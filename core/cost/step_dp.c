@@ -292,7 +292,8 @@ luo_status step_ready(stepper *w)
             LUO_TRY(ready_chunk(w, k, c, &ncalls));
             stage->end = fmax(stage->end, copies ? stage->worked
                                                  : w->last[c * s->pp + k] +
-                                                       w->backward[k * s->chunks + c]);
+                                                       (w->weight ? w->weight : w->backward)
+                                                           [k * s->chunks + c]);
         }
         luo_arena_reset(w->scratch, mark);
         stage->ncalls = ncalls;

@@ -71,10 +71,12 @@ typedef struct stepper {
     const luo_step_spec *s;
     luo_err *err;
     double *forward, *backward, *transfer; /* per stage (and chunk), of the pipeline at hand */
+    double *weight;          /* the same of BW; backward is BI then, and what layer, embedding and
+                                head say of backward is of BW; NULL: backward is whole */
     double *ends;            /* of the calls of a task, room for nends */
     int32_t nends;
     double *beside;          /* per layer: GPU seconds of step_beside */
-    double *last;            /* [chunk*pp + stage]: when its last backward begins */
+    double *last;            /* [chunk*pp + stage]: when its last B or BW begins */
     luo_layer_cost *layer;   /* of the pipeline at hand */
     luo_pair_cost embedding, head;
     int32_t *group;          /* replicas of one device */

@@ -10,7 +10,7 @@
 #include "tests/prop/prop.h"
 #include "tests/sim_fixture.h"
 
-enum { CASES = 300, LONG = 150, DEVICES_MAX = 512 };
+enum { CASES = 300, LONG = 150, SPLIT = 200, DEVICES_MAX = 512 };
 #define AGREE 0.02
 /* Without dp_overlap the calls of ZeRO-2 and 3 take turns with the computation; between them and
  * the tensor group's calls the closed form misses some 10 us a layer, which shows in a layer that
@@ -184,6 +184,20 @@ static void draw_long(shape *x, uint64_t seed)
     place(x);
 }
 
+/* Backward cut in two: no ZeRO-2 and 3. */
+static void draw_split(shape *x, uint64_t seed)
+{
+    draw(x, seed);
+    luo_rng r = luo_rng_seed(~seed);
+    x->schedule = LUO_SCHED_ZB_H1;
+    x->model.layers /= x->chunks;
+    x->chunks = 1;
+    x->zero %= 2;
+    x->group = 0;
+    x->keep_weights = false;
+    if (pick(&r, 2)) x->micro_batches += x->pp;
+}
+
 static void check(const shape *x, luo_status st)
 {
     ck_assert_msg(st == LUO_OK, "%s", x->err.text);
@@ -316,6 +330,12 @@ static void agree(void (*make)(shape *, uint64_t), int32_t cases)
 START_TEST(the_simulator_and_the_closed_form_agree)
 {
     agree(draw, CASES);
+}
+END_TEST
+
+START_TEST(they_agree_on_split_backward)
+{
+    agree(draw_split, SPLIT);
 }
 END_TEST
 
@@ -514,7 +534,7 @@ START_TEST(tf32_is_for_f32)
 END_TEST
 
 LUO_SUITE("diff.sim_closed", LUO_T(the_simulator_and_the_closed_form_agree),
-          LUO_T(they_agree_on_long_sequences), LUO_T(auto_takes_the_fastest),
+          LUO_T(they_agree_on_split_backward), LUO_T(they_agree_on_long_sequences), LUO_T(auto_takes_the_fastest),
           LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)), LUO_T(tf32_is_for_f32),
           LUO_T(without_overlap_shards_take_turns),
           LUO_T_N(shards_are_the_published_timeline, 4))

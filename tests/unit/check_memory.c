@@ -44,6 +44,7 @@ typedef struct shape {
     luo_bucketing bucket;
     luo_context_kind kind;
     luo_context context; /* c 0: none */
+    bool split; /* zb_h1 */
 } shape;
 
 static luo_plan *plan_of(const shape *x, const luo_model *m)
@@ -64,6 +65,7 @@ static luo_plan *plan_of(const shape *x, const luo_model *m)
     luo_str_free(&s);
     p->dtype = m->dtype;
     p->zero = x->zero;
+    if (x->split) p->schedule = LUO_SCHED_ZB_H1;
     p->bucket = x->bucket;
     p->sequence_parallel = x->sp;
     p->sequence_tokens = x->tokens;
@@ -92,7 +94,9 @@ static luo_mem closed_form(const shape *x, const luo_model *m, int32_t stage,
         .stages = x->pp, .chunks = x->chunks, .micro_batches = x->micro_batches,
         .replicas = x->dp, .zero = x->zero, .context = x->context,
         .bucket = luo_bucketing_of(x->bucket, (luo_bucketing){0}),
-        .schedule = x->chunks > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
+        .schedule = x->split        ? LUO_SCHED_ZB_H1
+                    : x->chunks > 1 ? LUO_SCHED_INTERLEAVED
+                                    : LUO_SCHED_1F1B,
         .embedding = stage == 0, .head = stage == x->pp - 1, .sequence_parallel = x->sp,
         .attention_fused = !rules->attention_unfused, .rules = rules};
     luo_mem out;
@@ -267,7 +271,7 @@ enum { PLANS = 150 };
  * of one layer there and lifetimes here; messages and buckets have buffers of their own here. */
 START_TEST(closed_form_agrees)
 {
-    const bool sharded = _i == 1, cut = _i == 2;
+    const bool sharded = _i == 1, cut = _i == 2, split = _i == 3;
     double sum = 0, most = 0, least = 0, highest = 0;
     int n = 0;
     for (uint64_t seed = 1; seed <= PLANS; seed++) {
@@ -278,6 +282,7 @@ START_TEST(closed_form_agrees)
         luo_memory_rules rules = random_rules(&r);
         if (sharded) shard(&r, &x);
         if (cut) cut_tokens(&r, &x, &m, &rules);
+        if (split) x.chunks = 1, x.split = true;
         const luo_programs *set = compile(plan_of(&x, &m), &m, &rules);
         int64_t program = 0, closed = 0;
         for (int32_t k = 0; k < x.pp; k++) {
@@ -312,7 +317,8 @@ START_TEST(closed_form_agrees)
         luo_arena_free(arena);
     }
     printf("memory: closed form against programs, %d plans%s: mean %.2f %%, %+.2f to %+.2f %%\n", n,
-           sharded ? " of ZeRO 2 and 3" : cut ? " with context parallelism" : "", 100 * sum / n,
+           sharded ? " of ZeRO 2 and 3" : cut ? " with context parallelism" : split ? " of zb_h1" : "",
+           100 * sum / n,
            100 * least, 100 * highest);
     fflush(stdout); /* before what fails ends the process */
     if (cut) ck_assert(sum / n < 0.01 && least > -0.15 && highest < 0.08);
@@ -510,5 +516,5 @@ START_TEST(measured_rows)
 END_TEST
 
 LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand),
-          LUO_T(state_of_context_groups), LUO_T_N(closed_form_agrees, 3),
+          LUO_T(state_of_context_groups), LUO_T_N(closed_form_agrees, 4),
           LUO_T_N(measured_rows, LUO_ROWS(suites)))
