@@ -401,8 +401,8 @@ static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const 
     enum { PRODUCTS = 4 };
     const luo_stack *stack = ctx->stack;
     const bool counted = stack->kernels_forward <= 0;
-    const double launches = counted ? gpu->kernels_backward - PRODUCTS : gpu->kernels;
     const double late = counted ? PRODUCTS : 0.75 * stack->kernels_forward;
+    const double launches = gpu->kernels_backward - late;
     const layer_context none = {0};
     const talk silent = {0, 0, 0};
     double unused[LUO_LAYER_PARTS] = {0};

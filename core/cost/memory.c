@@ -149,7 +149,8 @@ double luo_mem_layer_weights(const luo_mem_spec *s)
     const double kv = (double)(m->kv_heads * m->head_dim) / h;
     const double wide = m->activation == LUO_ACT_SWIGLU ? 2 : 1;
     const double cut = e * (q + 2 * kv + wide * f);
-    return inputs(s) + tokens_of(s) * h * (2 * e / (s->sequence_parallel ? t : 1) + 2 * e + cut / t);
+    const double norms = 2 * e / (s->sequence_parallel ? t : 1);
+    return inputs(s) + tokens_of(s) * h * (norms + 2 * e + cut / t);
 }
 
 /* What the last layer works on when a BI ends, beside what it leaves: what ran again. */
@@ -168,8 +169,8 @@ static double end_weights(const luo_mem_spec *s)
     return e * tokens_of(s) * ((s->head ? columns + own : 0) + (s->embedding ? h : 0));
 }
 
-/* zb_h1: the most when a BI begins or ends. kept, left: of one micro-batch, before and after it, with
- * what is worked on then. */
+/* zb_h1: the most when a BI begins or ends. kept, left: of one micro-batch, before and after it;
+ * first, last: what is worked on then. */
 static double halves(const luo_mem_spec *s, double kept, double left, double first, double last)
 {
     double most = 0;

@@ -6,7 +6,7 @@
 typedef struct part { /* instructions of one layer of one segment, recompute apart */
     double compute, comm;
     int32_t kernels, calls; /* calls: collectives */
-    double factor; /* of kernels, beside those of a forward part */
+    double factor[2]; /* of kernels and of calls, beside those of a forward part */
 } part;
 
 /* Parts of a segment: [2*(layer + 1) + recompute]. */
@@ -69,18 +69,23 @@ static void overlap(const luo_role *role, const luo_segment *seg, const luo_comm
     }
 }
 
-/* A backward launches 1.75 times as many kernels as its forward; cut in two, 1 and 0.75 (assumed).
- */
+/* A backward launches 1.75 times as many kernels as its forward; cut in two, 1 and 0.75, and the
+ * calls are BI's (assumed: both together launch what the whole does). */
 static double kernels_factor(int32_t phase)
 {
     if (phase == LUO_PHASE_B) return 1.75;
     return phase == LUO_PHASE_BW ? 0.75 : 1;
 }
 
+static double calls_factor(int32_t phase)
+{
+    return luo_phase_begins_backward(phase) ? 1.75 : kernels_factor(phase);
+}
+
 static double kernels_of(const luo_stack *stack, const part *p)
 {
     if (stack->kernels_forward <= 0) return p->kernels + p->calls;
-    return (stack->kernels_forward + (p->calls > 0 ? 2 : 0)) * p->factor;
+    return stack->kernels_forward * p->factor[0] + (p->calls > 0 ? 2 : 0) * p->factor[1];
 }
 
 static void sum_parts(const luo_cost_ctx *ctx, const luo_role *role, const luo_segment *seg,
@@ -93,7 +98,8 @@ static void sum_parts(const luo_cost_ctx *ctx, const luo_role *role, const luo_s
         if (computes(in) && seconds[i] > 0) {
             p->compute += seconds[i];
             p->kernels += luo_cost_kernels(ctx->stack, &in->cost);
-            p->factor = in->recompute ? 1 : kernels_factor(seg->phase);
+            p->factor[0] = in->recompute ? 1 : kernels_factor(seg->phase);
+            p->factor[1] = in->recompute ? 1 : calls_factor(seg->phase);
         } else if (in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP) {
             p->calls++;
             if (comm) p->comm += comm[i].seconds - hidden[i];

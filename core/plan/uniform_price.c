@@ -50,10 +50,11 @@ static void count(uniform_search *s, uniform_shape *x, int32_t dev, const luo_me
     s->has = (int64_t)(prof->memory_bytes - prof->reserved_bytes);
 }
 
-/* Stages between two of equally many layers keep less than the first of them. */
+/* Stages between two of equally many layers keep less than the first of them, but not where they
+ * wait with more weight gradients. */
 static bool like_before(const uniform_search *s, const uniform_shape *x, int32_t stage)
 {
-    return stage > 1 && stage < x->frame->pp - 1 &&
+    return !luo_sched_splits(x->schedule->kind) && stage > 1 && stage < x->frame->pp - 1 &&
            layers_of(s, x, stage) == layers_of(s, x, stage - 1);
 }
 

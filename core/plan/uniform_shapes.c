@@ -10,6 +10,7 @@ enum { CONTEXT_TOKENS = 4096 };
 const uniform_schedule luo_uniform_schedules[] = {
     {LUO_SCHED_1F1B, false, true, true},
     {LUO_SCHED_INTERLEAVED, true, true, true},
+    {LUO_SCHED_ZB_H1, false, true, false},
     {LUO_SCHED_GPIPE, false, false, true}, /* 1F1B with more memory */
 };
 const int luo_nuniform_schedules = sizeof luo_uniform_schedules / sizeof *luo_uniform_schedules;
@@ -76,6 +77,7 @@ static luo_status zeros(uniform_search *s, uniform_shape x)
     x.bound_s = uniform_bound(s, &x);
     for (x.zero = lo; x.zero <= hi; x.zero++) {
         if (!shards(s, x.frame, x.zero)) continue;
+        if (x.zero >= 2 && luo_sched_splits(x.schedule->kind)) continue; /* as plans refuse it */
         LUO_TRY(x.zero == 3 ? add_shards(s, x) : add(s, x));
     }
     return LUO_OK;
@@ -123,6 +125,7 @@ static luo_status schedules(uniform_search *s, const uniform_frame *f)
         const uniform_schedule *row = &luo_uniform_schedules[i];
         const uniform_shape x = {.frame = f, .schedule = row, .chunks = 1};
         if (!wants_schedule(s, row)) continue;
+        if (luo_sched_splits(row->kind) && f->pp < 2) continue; /* nothing to fill */
         LUO_TRY(row->chunks ? chunks(s, x) : layers(s, x));
     }
     return LUO_OK;

@@ -534,7 +534,8 @@ START_TEST(tf32_is_for_f32)
 END_TEST
 
 LUO_SUITE("diff.sim_closed", LUO_T(the_simulator_and_the_closed_form_agree),
-          LUO_T(they_agree_on_split_backward), LUO_T(they_agree_on_long_sequences), LUO_T(auto_takes_the_fastest),
+          LUO_T(they_agree_on_split_backward), LUO_T(they_agree_on_long_sequences),
+          LUO_T(auto_takes_the_fastest),
           LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)), LUO_T(tf32_is_for_f32),
           LUO_T(without_overlap_shards_take_turns),
           LUO_T_N(shards_are_the_published_timeline, 4))

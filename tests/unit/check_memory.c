@@ -317,7 +317,10 @@ START_TEST(closed_form_agrees)
         luo_arena_free(arena);
     }
     printf("memory: closed form against programs, %d plans%s: mean %.2f %%, %+.2f to %+.2f %%\n", n,
-           sharded ? " of ZeRO 2 and 3" : cut ? " with context parallelism" : split ? " of zb_h1" : "",
+           sharded ? " of ZeRO 2 and 3"
+           : cut   ? " with context parallelism"
+           : split ? " of zb_h1"
+                   : "",
            100 * sum / n,
            100 * least, 100 * highest);
     fflush(stdout); /* before what fails ends the process */
