@@ -6,7 +6,8 @@
 # planning nor switching is in it, and none holds back because a switch would not pay in 50 steps.
 # Writes rivals.csv and prints by how much `malleus` is slower than the fastest other policy: how often by
 # more than 1 %, median, worst; exit 1 if it is in one, or if it beats the bound `oracle`. DIR/NUMBER has all inputs of a setting: `luoshu sim DIR/NUMBER/rivals.yaml`.
-# RANK=objective: plans are ranked by closed forms and not by the simulated step. Synthetic settings.
+# RANK=objective: plans are ranked by closed forms and not by the simulated step. FAILURES=1: one or two devices
+# fail at step 8 and do not come back, under the policies that answer failures. Synthetic settings.
 set -eu
 export LC_ALL=C
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -14,6 +15,7 @@ L=${LUOSHU:-$root/luoshu}
 dir=$(mkdir -p "${1:-build/rivals}" && cd "${1:-build/rivals}" && pwd)
 count=${2:-100} seed=${3:-1}
 policies="static rebalance restart oobleck malleus" bound=oracle
+[ "${FAILURES:-0}" = 0 ] || policies="restart oobleck spares drop_replica malleus"
 
 state=$seed
 pick() { # N: a number below N, in $r; the same everywhere for a seed
@@ -44,10 +46,16 @@ cluster() { # NODES MIXED
     fi
     printf 'fabric: {kind: single, hop_latency_us: 0.5}\nstorage: {read_gbytes_per_s: 40, write_gbytes_per_s: 20}\n'
 }
-events() { # SLOW DEVICES
+events() { # SLOW DEVICES FAILED
     local i devices=" " d
-    [ "$1" -gt 0 ] || { echo "events: []"; return; }
+    [ $(($1 + $3)) -gt 0 ] || { echo "events: []"; return; }
     echo "events:"
+    for i in $(seq "$3"); do
+        pick "$2"; d=$r
+        case $devices in *" $d "*) continue ;; esac
+        devices="$devices$d "
+        printf '  - {id: gone%s, kind: fail, target: "device:%s", at_step: 8}\n' "$i" "$d"
+    done
     for i in $(seq "$1"); do
         pick "$2"; d=$r
         case $devices in *" $d "*) continue ;; esac
@@ -57,7 +65,7 @@ events() { # SLOW DEVICES
     done
 }
 setting() { # FOLDER: its files; false: no plan fits
-    local nodes mixed model zero slow batch
+    local nodes mixed model zero slow batch failed=0 p options
     choose 2 4 4 8 8 16 32; nodes=$w
     pick 3; mixed=$((r == 0 && nodes > 2))
     choose 1 4 8; nics=$w
@@ -72,14 +80,20 @@ setting() { # FOLDER: its files; false: no plan fits
         printf 'schema: luoshu.scenario/1\nname: rivals\nseed: %s\ncluster: cluster.yaml\nmodel: %s\nplan: plan.json\n' \
             "$seed" "$root/scenarios/models/$model.yaml"
         printf 'extent: {steps: 40}\ndata:\n  batch: {sequences: %s}\n  lengths: {kind: fixed, tokens: 4096}\n' "$batch"
-        printf 'policies:\n  - {name: static}\n  - {name: rebalance, planner_s: 0}\n'
-        for p in restart oobleck malleus; do printf '  - {name: %s, planner_s: 0, payback_steps: 100000%s}\n' "$p" "${RANK:+, rank: $RANK}"; done
+        echo "policies:"
+        for p in $policies; do
+            options=", planner_s: 0, payback_steps: 100000${RANK:+, rank: $RANK}"
+            case $p in static) options= ;; rebalance | drop_replica) options=", planner_s: 0" ;; esac
+            echo "  - {name: $p$options}"
+        done
         printf '  - {name: %s%s}\n' "$bound" "${RANK:+, rank: $RANK}"
-        events "$slow" $((nodes * 8))
+        [ "${FAILURES:-0}" = 0 ] || { pick 2; failed=$((r + 1)); }
+        events "$slow" $((nodes * 8)) "$failed"
     } >"$1/rivals.yaml"
     about="$((nodes * 8)),$((mixed + 1)),$model,$zero,$slow,$batch"
 }
-last_step() { # FOLDER POLICY
+last_step() { # FOLDER POLICY; of a run that was lost: a million seconds
+    grep -q '"state": "complete"' "$1/rivals-seed$seed/$2/manifest.json" || { printf 1000000; return; }
     awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "step_s") c = i; next} {v = $c} END {printf "%s", v}' "$1/rivals-seed$seed/$2/steps.csv"
 }
 
@@ -89,7 +103,7 @@ for i in $(seq "$count"); do
     at=$dir/$i row=
     mkdir -p "$at"
     setting "$at" || { echo "setting $i: $(tail -n 1 "$at/plan.log")" >&2; continue; }
-    (cd "$at" && "$L" sim rivals.yaml --out "rivals-seed$seed" --force --quiet --plots off --trace-steps none) >"$at/sim.log" 2>&1 ||
+    (cd "$at" && "$L" sim rivals.yaml --out "rivals-seed$seed" --force --quiet --plots off --trace-steps none) >"$at/sim.log" 2>&1 || [ -f "$at/rivals-seed$seed/compare.csv" ] ||
         { echo "setting $i: $(tail -n 1 "$at/sim.log")" >&2; continue; }
     for p in $policies; do row="$row,$(last_step "$at" "$p")"; done
     echo "$i,$about$row" | awk -F, -v OFS=, -v names="$policies" -v bound="$(last_step "$at" "$bound")" '{
