@@ -1,6 +1,9 @@
 /* check_replicas.c: runs under `spares` and `drop_replica` on a backend that answers from
  * a formula. Base: 2 pipelines of 2 stages of 12 layers (0.12 s each), 16 micro-batches; a node of
  * two devices is a stage; nodes from the fifth on are spare. */
+#include <math.h>
+
+#include "core/run/offers.h"
 #include "tests/driver_fixture.h"
 
 static luo_process processes[2];
@@ -215,6 +218,38 @@ START_TEST(batches_are_dealt_evenly)
 }
 END_TEST
 
+/* ---- what they offer to others ---- */
+
+/* Nothing while all is well; with a device gone the base plan on the spare node, and what is left
+ * of it with the whole batch, whatever becomes of the batch under the policy itself. */
+START_TEST(what_they_offer)
+{
+    with_spares("malleus", 1, 0, 1);
+    spec.deals_batch = false;
+    double rate[10];
+    const bool leaving[10] = {false};
+    for (int d = 0; d < 10; d++) rate[d] = 1;
+    if (_i > 0) rate[5] = INFINITY;
+    if (_i > 1) rate[8] = 3; /* the spare is slow */
+    const luo_picture now = {.scenario = &sc, .spec = &spec, .base = sc.plan, .plan = sc.plan,
+                             .rate = rate, .leaving = leaving};
+    luo_offers o = {0};
+    ck_assert_int_eq(luo_spares_offers(arena, &now, &o, NULL), LUO_OK);
+    ck_assert_int_eq(o.n, _i == 1);
+    if (_i == 1) {
+        ck_assert_str_eq(o.at[0].from, "spares");
+        ck_assert_int_eq(o.at[0].plan->pipelines[1].stages[0].dev[1], 9);
+    }
+    ck_assert_int_eq(luo_drop_replica_offers(arena, &now, &o, NULL), LUO_OK);
+    ck_assert_int_eq(o.n, _i == 0 ? 0 : _i == 1 ? 2 : 1);
+    if (_i == 0) return;
+    const luo_offer *x = &o.at[o.n - 1];
+    ck_assert_str_eq(x->from, "drop_replica");
+    ck_assert_int_eq(x->plan->npipelines, 1);
+    ck_assert_int_eq(x->plan->pipelines[0].micro_batches, 16);
+}
+END_TEST
+
 /* ---- fewer processes than devices ---- */
 
 /* There is a process for eight devices of twelve: whoever answers a failure takes as many at most,
@@ -297,6 +332,7 @@ LUO_SUITE("run.replicas", LUO_T_N(a_spare_takes_the_place, 2), LUO_T(the_repaire
           LUO_T_N(too_few_spares, 2), LUO_T_N(slow_nodes_if_it_pays, 3),
           LUO_T(spares_without_a_copy), LUO_T(spares_before_a_notice_ends),
           LUO_T_N(a_replica_leaves_and_comes_back, 4), LUO_T_N(no_replica_is_left, 2),
-          LUO_T(batches_are_dealt_evenly), LUO_T_N(no_more_devices_than_ranks, 8),
+          LUO_T(batches_are_dealt_evenly), LUO_T_N(what_they_offer, 3),
+          LUO_T_N(no_more_devices_than_ranks, 8),
           LUO_T_N(what_the_base_plan_must_be, LUO_ROWS(refusals)),
           LUO_T_N(busy_runs, 12))
