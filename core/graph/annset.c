@@ -275,3 +275,41 @@ luo_status luo_annset_members(luo_annset *s, int32_t id, const bool *keep_part, 
     int32_t made = -1;
     return keep(s, LUO_OK, &part, mark, &made, res, err);
 }
+
+luo_status luo_annset_present(luo_annset *s, int32_t id, int32_t absent, int32_t *res,
+                              luo_err *err)
+{
+    const luo_ann *a = luo_annset_get(s, id);
+    const size_t mark = luo_arena_mark(s->scratch);
+    bool *keep_member = LUO_NEW_N(s->scratch, bool, a->u);
+    int32_t left = 0;
+    if (!keep_member) return luo_err_nomem(err);
+    for (int32_t u = 0; u < a->u; u++) left += keep_member[u] = a->grp[u].dev[0] < absent;
+    *res = id;
+    luo_status st = LUO_OK;
+    if (left < a->u) st = luo_annset_members(s, id, keep_member, a->u, res, err);
+    luo_arena_reset(s->scratch, mark);
+    return st;
+}
+
+luo_status luo_annset_stand_in(luo_annset *s, int32_t id, int32_t absent, const int32_t *stands,
+                               int32_t *res, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(s->scratch);
+    luo_ann made = *luo_annset_get(s, id);
+    luo_grp *grp = LUO_NEW_N(s->scratch, luo_grp, made.u);
+    int32_t place = -1;
+    if (!grp) return luo_err_nomem(err);
+    for (int32_t u = 0; u < made.u; u++) {
+        int32_t *dev = LUO_NEW_N(s->scratch, int32_t, made.grp[u].ndev);
+        if (!dev) return luo_err_nomem(err);
+        grp[u] = made.grp[u];
+        for (int32_t i = 0; i < grp[u].ndev; i++) {
+            const int32_t d = grp[u].dev[i];
+            dev[i] = d < absent ? d : stands[d - absent];
+        }
+        grp[u].dev = dev;
+    }
+    made.grp = grp;
+    return keep(s, LUO_OK, &made, mark, &place, res, err);
+}

@@ -45,4 +45,11 @@ luo_status luo_annset_pick(luo_annset *s, int32_t a, int32_t b, const bool *from
  * u belongs to part u * parts / U. Pre: U is a multiple of parts; one is kept. */
 luo_status luo_annset_members(luo_annset *s, int32_t id, const bool *keep, int32_t parts,
                               int32_t *res, luo_err *err);
+/* Without the members that are devices from `absent` on, which are not there. Pre: of a member all
+ * devices are, or none; one member is left. */
+luo_status luo_annset_present(luo_annset *s, int32_t id, int32_t absent, int32_t *res,
+                              luo_err *err);
+/* Device d from `absent` on becomes stands[d - absent]. Pre: that is >= 0 and in no member. */
+luo_status luo_annset_stand_in(luo_annset *s, int32_t id, int32_t absent, const int32_t *stands,
+                               int32_t *res, luo_err *err);
 #endif

@@ -2,6 +2,7 @@
  * ranges, writes before reads, one backward for each forward, groups and their users. */
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/graph/check_in.h"
 #include "core/graph/intern.h"
 
@@ -9,6 +10,7 @@ typedef struct checker {
     const luo_programs *set;
     luo_arena *scratch;
     luo_err *err;
+    int64_t tasks; /* of all lists */
 } checker;
 
 static luo_status broken(const checker *c, int32_t role, int32_t instr, const char *what)
@@ -191,7 +193,7 @@ static luo_status check_tasks(const checker *c, const luo_program *p)
             return luo_err_set(c->err, LUO_EINPUT, "device %d: task %d names segment %d of %d.",
                                (int)p->device, (int)t, (int)k->seg, (int)r->nseg);
         const bool per_batch = luo_phase_in_task(r->seg[k->seg].phase);
-        if (per_batch != (k->micro_batch >= 0) || k->micro_batch >= p->ntask ||
+        if (per_batch != (k->micro_batch >= 0) || k->micro_batch >= c->tasks ||
             r->seg[k->seg].chunk < 0 || r->seg[k->seg].chunk >= r->nseg)
             return luo_err_set(c->err, LUO_EINPUT, "device %d: task %d of segment %d has micro-"
                                "batch %d.", (int)p->device, (int)t, (int)k->seg,
@@ -199,10 +201,12 @@ static luo_status check_tasks(const checker *c, const luo_program *p)
         if (k->micro_batch >= batches) batches = k->micro_batch + 1;
         if (r->seg[k->seg].chunk >= chunks) chunks = r->seg[k->seg].chunk + 1;
     }
-    if ((int64_t)batches * chunks > p->ntask + 1) /* each pair has two tasks */
-        return luo_err_set(c->err, LUO_EINPUT, "device %d: %d tasks are too few for %d micro-"
-                           "batches in %d chunks.", (int)p->device, (int)p->ntask, (int)batches,
-                           (int)chunks);
+    /* A pair has two tasks on every device that runs it. Numbers of micro-batches may have gaps: a
+     * device that stands in for another runs some of those of several pipelines. */
+    if ((int64_t)batches * chunks > c->tasks + 1)
+        return luo_err_set(c->err, LUO_EINPUT, "device %d: the %lld tasks of all lists are too few "
+                           "for %d micro-batches in %d chunks.", (int)p->device,
+                           (long long)c->tasks, (int)batches, (int)chunks);
     const size_t mark = luo_arena_mark(c->scratch);
     pairing *at = LUO_NEW_N(c->scratch, pairing, (int64_t)batches * chunks);
     if (!at) return luo_err_nomem(c->err);
@@ -211,6 +215,21 @@ static luo_status check_tasks(const checker *c, const luo_program *p)
         LUO_TRY(check_pair(c, p, &at[i], (int32_t)(i / chunks), (int32_t)(i % chunks)));
     luo_arena_reset(c->scratch, mark);
     return LUO_OK;
+}
+
+/* Tasks of all lists; devices of a stage share theirs. */
+static bool count_tasks(checker *c)
+{
+    luo_map seen = {0};
+    bool good = true;
+    for (int32_t i = 0; good && i < c->set->n; i++) {
+        const luo_program *p = &c->set->at[i];
+        const int64_t *first = luo_map_at(&seen, (uint64_t)(uintptr_t)p->tasks, i);
+        good = first != NULL;
+        if (good && *first == i) c->tasks += p->ntask;
+    }
+    luo_map_free(&seen);
+    return good;
 }
 
 /* ---- slots and groups ---- */
@@ -317,7 +336,8 @@ static luo_status expand_all(const checker *c, const check_list **lists)
 
 luo_status luo_program_check(luo_arena *scratch, const luo_programs *set, luo_err *err)
 {
-    const checker c = {set, scratch, err};
+    checker c = {.set = set, .scratch = scratch, .err = err};
+    if (!count_tasks(&c)) return luo_err_nomem(err);
     const check_list **lists = LUO_NEW_N(scratch, const check_list *, set->n);
     if (!lists) return luo_err_nomem(err);
     for (int32_t r = 0; r < set->nroles; r++) LUO_TRY(check_role(&c, r));

@@ -14,6 +14,20 @@ typedef struct finder {
     bool *redone;                 /* by layer */
 } finder;
 
+/* Stages without devices take the time of those that stand in for the last micro-batch; that these
+ * have others to run as well is passed over. */
+static void stand_in(finder *f, int32_t p)
+{
+    const spec *s = f->s;
+    const luo_pipe *pipe = &s->in->pipes[p];
+    const int32_t *stands = s->in->lengths[pipe->length[pipe->micro_batches - 1]].stands;
+    for (int32_t k = 0; stands && k < s->in->nabsent; k++) {
+        const int32_t d = s->in->first_absent + k;
+        const int64_t at = (int64_t)p * f->max_stages + s->stage_of[d];
+        if (s->pipe_of[d] == p && f->ndev[at]++ == 0) f->first_dev[at] = stands[k];
+    }
+}
+
 static luo_status find_stages(finder *f)
 {
     const spec *s = f->s;
@@ -29,6 +43,7 @@ static luo_status find_stages(finder *f)
         const int64_t at = (int64_t)s->pipe_of[d] * f->max_stages + s->stage_of[d];
         if (f->ndev[at]++ == 0) f->first_dev[at] = d;
     }
+    for (int32_t p = 0; p < s->in->npipelines; p++) stand_in(f, p);
     return LUO_OK;
 }
 

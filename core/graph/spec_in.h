@@ -8,6 +8,7 @@
  *                  spec_units_emit.c: when, in F and B
  *   spec_order.c   order and lanes of these calls; spec_clock.c: when gradients are complete
  *   spec_roles.c   devices of equal structure, their tasks and slots
+ *   spec_joint.c   tasks where devices stand in for absent ones
  *   spec_emit.c    instructions of one role; spec_write.c: buffers and wait edges;
  *                  spec_cost.c: what each costs
  */
@@ -244,4 +245,21 @@ luo_status luo_spec_emit_role(spec *s, int32_t dev, const int32_t *lengths, int3
                               luo_role *role, const spec_slot_ref **refs);
 
 luo_status luo_spec_make_roles(spec *s, luo_programs *out);
+
+typedef struct spec_tasks {
+    int32_t n;
+    luo_run_task *at; /* NULL: of a stage that shares no devices */
+} spec_tasks;
+typedef struct spec_joint_in { /* what the roles are */
+    const luo_role *role;
+    const int32_t *role_of;       /* by device index */
+    const luo_intern *lengths;    /* ascending length indices .. */
+    const int32_t *lengths_of;    /* .. by pipeline * max_stages + stage */
+    int32_t max_stages;
+} spec_joint_in;
+/* Segment of F or B (chunk 0) for micro-batches of this length on a device that runs such. */
+int32_t luo_spec_segment(const spec_joint_in *in, const spec *s, int32_t dev, int32_t length,
+                         bool backward);
+/* Tasks of all stages of pipelines that share devices: out[pipeline * max_stages + stage]. */
+luo_status luo_spec_join_tasks(spec *s, const spec_joint_in *in, spec_tasks *out);
 #endif

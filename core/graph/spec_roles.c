@@ -12,7 +12,8 @@ typedef struct roles {
     luo_programs *out;
     luo_intern lengths; /* ascending length indices of a pipeline */
     luo_intern node, role_key, task_key;
-    int32_t *lengths_of; /* by pipeline */
+    int32_t *lengths_of; /* [pipeline * max stages + stage] */
+    spec_tasks *joint;   /* by the same; of stages that share devices. NULL: none is absent */
     int32_t *path;       /* by device index: node of the tree */
     int32_t *role_of;
     luo_role *role;
@@ -24,20 +25,37 @@ typedef struct roles {
     luo_run_task *idle; /* Pre and Post of devices outside the pipelines */
 } roles;
 
+static int32_t lengths_at(const roles *r, int32_t dev)
+{
+    const spec *s = r->s;
+    return r->lengths_of[s->pipe_of[dev] * r->max_stages + s->stage_of[dev]];
+}
+
+/* Does the stage of a pipeline stand in for absent devices of another in such micro-batches? */
+static bool stands_in(const spec *s, int32_t length, int32_t p, int32_t stage)
+{
+    const int32_t *stands = s->in->lengths[length].stands;
+    for (int32_t a = 0; stands && a < s->in->nabsent; a++)
+        if (stands[a] >= 0 && s->pipe_of[stands[a]] == p && s->stage_of[stands[a]] == stage)
+            return true;
+    return false;
+}
+
 static luo_status list_lengths(roles *r)
 {
     spec *s = r->s;
     const int32_t P = s->in->npipelines, n = s->in->nlengths;
     int32_t *key = LUO_NEW_N(s->scratch, int32_t, n);
-    r->lengths_of = LUO_NEW_N(s->arena, int32_t, P);
+    r->lengths_of = LUO_NEW_N(s->arena, int32_t, (int64_t)P * r->max_stages);
     if (!key || !r->lengths_of) return luo_err_nomem(s->err);
-    for (int32_t p = 0; p < P; p++) {
-        int32_t m = 0;
-        for (int32_t k = 0; k < n; k++)
-            if (s->has_length[k * P + p]) key[m++] = k;
-        r->lengths_of[p] = luo_intern_id(&r->lengths, key, m, NULL);
-        if (r->lengths_of[p] < 0) return luo_err_nomem(s->err);
-    }
+    for (int32_t p = 0; p < P; p++)
+        for (int32_t stage = 0; stage < r->max_stages; stage++) {
+            int32_t m = 0, *id = &r->lengths_of[p * r->max_stages + stage];
+            for (int32_t k = 0; k < n; k++)
+                if (s->has_length[k * P + p] || stands_in(s, k, p, stage)) key[m++] = k;
+            *id = luo_intern_id(&r->lengths, key, m, NULL);
+            if (*id < 0) return luo_err_nomem(s->err);
+        }
     return LUO_OK;
 }
 
@@ -85,7 +103,7 @@ static luo_status find_paths(roles *r)
     for (int32_t i = 0; i < s->ndev; i++) {
         const int32_t dev = s->dev[i], p = s->pipe_of[dev];
         const int32_t key[4] = {-1, p < 0 ? -1 : s->class_of[p], s->stage_of[dev],
-                                p < 0 ? -1 : r->lengths_of[p]};
+                                p < 0 ? -1 : lengths_at(r, dev)};
         r->path[i] = luo_intern_id(&r->node, key, 4, NULL);
         if (r->path[i] < 0) return luo_err_nomem(s->err);
         if (p >= 0 && s->g->npipelines > 0)
@@ -121,7 +139,8 @@ static luo_status emit_roles(roles *r)
         if (!fresh) continue;
         const int32_t p = s->pipe_of[s->dev[i]];
         const struct luo_intern_key none = {0};
-        const struct luo_intern_key *l = p < 0 ? &none : &r->lengths.key[r->lengths_of[p]];
+        const struct luo_intern_key *l =
+            p < 0 ? &none : &r->lengths.key[lengths_at(r, s->dev[i])];
         LUO_TRY(luo_spec_emit_role(s, s->dev[i], l->at, l->len, &r->role[id], &r->refs[id]));
     }
     return LUO_OK;
@@ -138,6 +157,29 @@ static int32_t position(const struct luo_intern_key *list, int32_t v)
 
 /* Segment numbers follow luo_spec_emit_role: Pre, per length F chunks then B chunks (or BI, then
  * BW), Post. */
+static int32_t part_of(luo_task_phase phase)
+{
+    return phase == LUO_TASK_F ? 0 : phase == LUO_TASK_BW ? 2 : 1;
+}
+
+int32_t luo_spec_segment(const spec_joint_in *in, const spec *s, int32_t dev, int32_t length,
+                         luo_task_phase phase)
+{
+    const int32_t at = s->pipe_of[dev] * in->max_stages + s->stage_of[dev];
+    const int32_t k = position(&in->lengths->key[in->lengths_of[at]], length);
+    return 1 + luo_sched_phases(s->in->schedule) * k + part_of(phase);
+}
+
+static luo_status join_tasks(roles *r)
+{
+    const spec_joint_in in = {r->role, r->role_of, &r->lengths, r->lengths_of, r->max_stages};
+    const int64_t n = (int64_t)r->s->in->npipelines * r->max_stages;
+    if (!r->s->in->nabsent) return LUO_OK;
+    r->joint = LUO_NEW_N(r->s->scratch, spec_tasks, n);
+    if (!r->joint) return luo_err_nomem(r->s->err);
+    return luo_spec_join_tasks(r->s, &in, r->joint);
+}
+
 static luo_status make_tasks(roles *r, const luo_pipe *pipe, const struct luo_intern_key *lengths,
                              int32_t S, int32_t stage, int32_t v, int32_t id)
 {
@@ -152,9 +194,7 @@ static luo_status make_tasks(roles *r, const luo_pipe *pipe, const struct luo_in
     t[0] = (luo_run_task){0, -1};
     for (int32_t i = 0; i < n; i++) {
         const int32_t k = position(lengths, pipe->length[order[i].micro_batch]);
-        const int32_t part =
-            order[i].phase == LUO_TASK_F ? 0 : order[i].phase == LUO_TASK_BW ? 2 : 1;
-        const int32_t seg = 1 + (phases * k + part) * v + order[i].chunk;
+        const int32_t seg = 1 + (phases * k + part_of(order[i].phase)) * v + order[i].chunk;
         t[1 + i] = (luo_run_task){seg, order[i].micro_batch};
     }
     t[n + 1] = (luo_run_task){1 + phases * v * lengths->len, -1};
@@ -178,14 +218,14 @@ static luo_status tasks_id(roles *r, int32_t p, int32_t stage, int32_t *id)
     key[0] = c->S;
     key[1] = stage;
     key[2] = c->v;
-    key[3] = r->lengths_of[p];
+    key[3] = r->lengths_of[p * r->max_stages + stage];
     if (pipe->micro_batches)
         memcpy(key + 4, pipe->length, (size_t)pipe->micro_batches * sizeof *key);
     bool fresh;
     *id = luo_intern_id(&r->task_key, key, pipe->micro_batches + 4, &fresh);
     luo_status st = *id >= 0 ? LUO_OK : luo_err_nomem(s->err);
     if (st == LUO_OK && fresh)
-        st = make_tasks(r, pipe, &r->lengths.key[r->lengths_of[p]], c->S, stage, c->v, *id);
+        st = make_tasks(r, pipe, &r->lengths.key[r->lengths_of[p * r->max_stages + stage]], c->S, stage, c->v, *id);
     luo_arena_reset(s->scratch, mark);
     *memo = *id + 1;
     return st;
@@ -222,6 +262,10 @@ static luo_status make_programs(roles *r)
         if (p->pipeline < 0) {
             p->tasks = r->idle;
             p->ntask = 2;
+        } else if (r->joint && r->joint[p->pipeline * r->max_stages + p->stage].at) {
+            const spec_tasks *t = &r->joint[p->pipeline * r->max_stages + p->stage];
+            p->tasks = t->at;
+            p->ntask = t->n;
         } else {
             LUO_TRY(tasks_id(r, p->pipeline, p->stage, &id));
             p->tasks = r->tasks[id];
@@ -240,8 +284,6 @@ static luo_status prepare_tasks(roles *r)
 {
     spec *s = r->s;
     const int32_t P = s->in->npipelines;
-    for (int32_t k = 0; k < s->nclasses; k++)
-        if (s->cls[k].S > r->max_stages) r->max_stages = s->cls[k].S;
     const int64_t n = (int64_t)P * r->max_stages;
     r->tasks_of = LUO_NEW_N(s->arena, int32_t, n);
     r->tasks = LUO_NEW_N(s->arena, luo_run_task *, n);
@@ -260,9 +302,12 @@ luo_status luo_spec_make_roles(spec *s, luo_programs *out)
     luo_intern_init(&r.node, s->scratch);
     luo_intern_init(&r.role_key, s->arena);
     luo_intern_init(&r.task_key, s->arena);
+    for (int32_t k = 0; k < s->nclasses; k++)
+        if (s->cls[k].S > r.max_stages) r.max_stages = s->cls[k].S;
     LUO_TRY(list_lengths(&r));
     LUO_TRY(find_paths(&r));
     LUO_TRY(emit_roles(&r));
     LUO_TRY(prepare_tasks(&r));
+    LUO_TRY(join_tasks(&r));
     return make_programs(&r);
 }

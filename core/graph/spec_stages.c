@@ -170,6 +170,7 @@ static luo_status list_devices(spec *s)
     s->index_of = filled(s->arena, (int64_t)s->max_device + 1, -1);
     if (!in || !s->index_of) return luo_err_nomem(s->err);
     add_holders(s, in);
+    for (int32_t k = 0; k < s->in->nabsent; k++) in[s->in->first_absent + k] = false;
     s->ndev = 0;
     for (int32_t d = 0; d <= s->max_device; d++)
         if (in[d]) s->index_of[d] = s->ndev++;

@@ -100,6 +100,22 @@ static luo_status cut_to_length(spec *s, int32_t *memo, int32_t k, int32_t *ann)
     if (*slot == 0) {
         int32_t cut;
         LUO_TRY(luo_annset_members(s->g->set, *ann, &s->has_length[k * P], P, &cut, s->err));
+        if (s->in->lengths[k].stands)
+            LUO_TRY(luo_annset_stand_in(s->g->set, cut, s->in->first_absent,
+                                        s->in->lengths[k].stands, &cut, s->err));
+        *slot = cut + 1;
+    }
+    *ann = *slot - 1;
+    return LUO_OK;
+}
+
+/* What lasts lies on the devices that are there. */
+static luo_status cut_to_present(spec *s, int32_t *memo, int32_t *ann)
+{
+    int32_t *slot = &memo[*ann];
+    if (*slot == 0) {
+        int32_t cut;
+        LUO_TRY(luo_annset_present(s->g->set, *ann, s->in->first_absent, &cut, s->err));
         *slot = cut + 1;
     }
     *ann = *slot - 1;
@@ -108,7 +124,7 @@ static luo_status cut_to_length(spec *s, int32_t *memo, int32_t k, int32_t *ann)
 
 /* A tensor of one micro-batch is looked at for the pipelines that have micro-batches of that
  * length, each with its tokens; everything else for all of them. */
-static luo_status tensor_tables(spec *s, int32_t x, int32_t *memo)
+static luo_status tensor_tables(spec *s, int32_t x, int32_t *memo, int32_t *present)
 {
     const int32_t n = s->in->nlengths, P = s->in->npipelines;
     const luo_tensor *t = &s->g->tensor[x];
@@ -118,6 +134,7 @@ static luo_status tensor_tables(spec *s, int32_t x, int32_t *memo)
         int32_t kept = 0, ann = t->ann;
         for (int32_t p = 0; p < P; p++) kept += s->has_length[k * P + p];
         if (cut && kept < P) LUO_TRY(cut_to_length(s, memo, k, &ann));
+        if (!cut && s->in->nabsent) LUO_TRY(cut_to_present(s, present, &ann));
         s->cut_ann[at] = ann;
         const luo_shape shape = luo_graph_shape(s->g, x, s->in->lengths[k].tokens, kept);
         LUO_TRY(luo_ann_bind(luo_annset_get(s->g->set, ann), &shape, LUO_BIND_ROUND, t->name,
@@ -157,8 +174,9 @@ luo_status luo_spec_make_tables(spec *s)
     mark_lengths(s);
     const int64_t pairs = (int64_t)luo_annset_count(s->g->set) * s->in->nlengths;
     int32_t *memo = LUO_NEW_N(s->arena, int32_t, pairs);
-    if (!memo) return luo_err_nomem(s->err);
-    for (int32_t x = 0; x < s->g->ntensors; x++) LUO_TRY(tensor_tables(s, x, memo));
+    int32_t *present = LUO_NEW_N(s->arena, int32_t, luo_annset_count(s->g->set));
+    if (!memo || !present) return luo_err_nomem(s->err);
+    for (int32_t x = 0; x < s->g->ntensors; x++) LUO_TRY(tensor_tables(s, x, memo, present));
     return LUO_OK;
 }
 

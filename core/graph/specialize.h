@@ -7,6 +7,9 @@
 typedef struct luo_length { /* of a micro-batch */
     int64_t tokens;
     int64_t sequence_tokens; /* tokens / sequence_tokens sequences of that length cost the same */
+    /* Where a micro-batch of a pipeline with absent devices runs, is part of its length: per absent
+     * device, the one that does its work; -1: of another pipeline. NULL: none is absent there. */
+    const int32_t *stands;
 } luo_length;
 
 typedef struct luo_pipe {
@@ -14,6 +17,7 @@ typedef struct luo_pipe {
     const int32_t *length; /* per micro-batch, index in luo_spec.lengths */
     const bool *full;      /* per layer: run forward again in backward */
     const bool *selective; /* per layer: only the attention core, where it is not fused */
+    int32_t first;         /* number of its first micro-batch in tasks */
 } luo_pipe;
 
 /* Estimates by which calls are put in order: of healthy devices, so that what happens to a cluster
@@ -34,6 +38,10 @@ typedef struct luo_spec {
     const luo_pipe *pipes;
     const luo_length *lengths; /* distinct */
     luo_sched_kind schedule;
+    /* Devices from first_absent on, nabsent of them, are in the annotations and not there: what
+     * lasts over micro-batches lies on the others, the work of micro-batches is done by those that
+     * stand in for them (luo_length.stands). 0: all are there. */
+    int32_t first_absent, nabsent;
     luo_planner_opts planner;
     luo_bucketing bucket; /* of luo_bucketing_of; rule unit where weights are gathered per task */
     luo_bucketing post;   /* the same for what is summed once a step */

@@ -105,6 +105,23 @@ static void read_context(luo_json *j, const luo_json_at *at, luo_stage *st)
 
 /* ---- stages and pipelines ---- */
 
+static void read_reroute(luo_json *j, const luo_json_at *at, luo_stage *st)
+{
+    static const luo_json_key keys[] = {{"pipeline", true}, {"micro_batches", true}};
+    size_t n;
+    const luo_json_at list = luo_json_list(j, at, "reroute", 1, &n);
+    luo_reroute *r = list.v ? LUO_NEW_N(j->arena, luo_reroute, n) : NULL;
+    if (list.v && !r) luo_json_nomem(j);
+    for (size_t i = 0; r && i < n; i++) {
+        const luo_json_at x = luo_json_nth(&list, i);
+        if (!luo_json_keys(j, &x, keys, COUNT(keys))) continue;
+        r[i].pipeline = (int32_t)luo_json_int(j, &x, "pipeline", 0, MOST(LUO_Q_DEVICES), 0);
+        r[i].micro_batches = (int32_t)luo_json_int(j, &x, "micro_batches", 1, MICRO_BATCHES_MAX, 1);
+    }
+    st->reroute = r;
+    st->nreroute = r ? (int32_t)n : 0;
+}
+
 static void read_stage(luo_json *j, const luo_json_at *at, luo_stage *st)
 {
     static const luo_json_key keys[] = {
@@ -112,6 +129,7 @@ static void read_stage(luo_json *j, const luo_json_at *at, luo_stage *st)
         {"shares", false}, {"recompute", false}, {"embedding", false},
         {"head", false},   {"experts", false},   {"context_kind", false},
         {"context_layout", false}, {"context_inner", false}, {"context_shares", false},
+        {"reroute", false},
     };
     static const char *const experts[] = {"tensor", "expert"};
     size_t n;
@@ -119,8 +137,10 @@ static void read_stage(luo_json *j, const luo_json_at *at, luo_stage *st)
     if (!luo_json_keys(j, at, keys, COUNT(keys))) return;
     const luo_json_at layers = luo_json_list(j, at, "layers", 1, &n);
     if (layers.v) st->layers = read_ranges(j, &layers, &st->nlayers);
-    const luo_json_at dev = luo_json_list(j, at, "devices", 1, &n);
-    if (dev.v) st->dev = luo_json_ids(j, &dev, 0, MOST(LUO_Q_DEVICES) - 1, &st->ndev);
+    const bool lost = json_object_get(at->v, "reroute") != NULL;
+    const luo_json_at dev = luo_json_list(j, at, "devices", lost ? 0 : 1, &n);
+    if (dev.v && n) st->dev = luo_json_ids(j, &dev, 0, MOST(LUO_Q_DEVICES) - 1, &st->ndev);
+    if (lost) read_reroute(j, at, st);
     read_context(j, at, st);
     read_shares(j, at, st);
     read_recompute(j, at, st);

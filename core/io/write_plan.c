@@ -79,6 +79,10 @@ static void stage(luo_str *s, const luo_stage *st, bool first, bool last)
     ids(s, st->dev, st->ndev);
     context(s, st);
     weights(s, "shares", st->shares, luo_stage_tp(st));
+    for (int32_t i = 0; i < st->nreroute; i++)
+        luo_str_addf(s, "%s{\"pipeline\": %d, \"micro_batches\": %d}%s",
+                     i ? ", " : ", \"reroute\": [", st->reroute[i].pipeline,
+                     st->reroute[i].micro_batches, i == st->nreroute - 1 ? "]" : "");
     recompute(s, st);
     if (st->embedding != first)
         luo_str_addf(s, ", \"embedding\": %s", st->embedding ? "true" : "false");

@@ -461,6 +461,8 @@ static luo_status annotate_piece(placing *c, luo_tensor *t, const luo_shape *sha
     if (r) return in_raw(c->p, r, read_raw(c->g, r, &t->ann, c->err), c->err);
     t->ann = from;
     if (!cut) return LUO_OK;
+    if (c->p->first_absent)
+        LUO_TRY(luo_annset_present(c->g->set, from, c->p->first_absent, &from, c->err));
     if (c->g->shard_copies)
         return luo_annset_fold_groups(c->g->set, from, shape, c->p->sharding.pipelines,
                                       keeps_copies(c->p), &t->ann, c->err);

@@ -8,6 +8,7 @@
 #include "core/graph/specialize.h"
 #include "core/plan/annotate.h"
 #include "core/plan/compile_clock.h"
+#include "core/plan/reroute.h"
 
 typedef struct compiler {
     luo_arena *arena;
@@ -18,6 +19,8 @@ typedef struct compiler {
     luo_intern length_key;
     luo_length *lengths;
     int32_t cap_lengths;
+    int32_t nabsent;
+    int32_t *length_words; /* scratch: a length as a key */
 } compiler;
 
 /* ---- lengths of micro-batches ---- */
@@ -42,7 +45,7 @@ static luo_length length_of(const compiler *c, int32_t pipeline, int32_t micro_b
     const luo_pipeline *pipe = &c->p->pipelines[pipeline];
     const int64_t fixed =
         c->opts->sequence_tokens ? c->opts->sequence_tokens : c->p->sequence_tokens;
-    luo_length l = {fixed * pipe->micro_batch_sequences, fixed};
+    luo_length l = {.tokens = fixed * pipe->micro_batch_sequences, .sequence_tokens = fixed};
     int64_t sum;
     double squares;
     assigned(c->p, pipeline, micro_batch, &sum, &squares);
@@ -59,11 +62,13 @@ static luo_length length_of(const compiler *c, int32_t pipeline, int32_t micro_b
 
 static luo_status length_id(compiler *c, luo_length l, int32_t *id)
 {
-    const int32_t key[4] = {(int32_t)(uint32_t)l.tokens, (int32_t)(l.tokens >> 32),
-                            (int32_t)(uint32_t)l.sequence_tokens,
-                            (int32_t)(l.sequence_tokens >> 32)};
+    int32_t *key = c->length_words;
+    const int32_t n = l.stands ? c->nabsent : 0;
     bool fresh;
-    *id = luo_intern_id(&c->length_key, key, 4, &fresh);
+    key[0] = (int32_t)(uint32_t)l.tokens, key[1] = (int32_t)(l.tokens >> 32);
+    key[2] = (int32_t)(uint32_t)l.sequence_tokens, key[3] = (int32_t)(l.sequence_tokens >> 32);
+    if (n) memcpy(key + 4, l.stands, (size_t)n * sizeof *key);
+    *id = luo_intern_id(&c->length_key, key, 4 + n, &fresh);
     if (*id < 0) return luo_err_nomem(c->err);
     if (!fresh) return LUO_OK;
     if (*id == c->cap_lengths) {
@@ -75,6 +80,41 @@ static luo_status length_id(compiler *c, luo_length l, int32_t *id)
     }
     c->lengths[*id] = l;
     return LUO_OK;
+}
+
+/* ---- micro-batches of pipelines with lost stages ---- */
+
+/* Devices that do the work of absent ones, for every micro-batch of pipeline i:
+ * (*out)[k * nabsent + a]; NULL: none is absent there. */
+static luo_status find_stands(compiler *c, int32_t i, int32_t **out)
+{
+    const luo_pipeline *pipe = &c->p->pipelines[i];
+    const int32_t M = pipe->micro_batches;
+    *out = NULL;
+    if (!luo_pipeline_is_rerouted(pipe)) return LUO_OK;
+    int32_t *at = *out = LUO_NEW_N(c->arena, int32_t, (int64_t)M * c->nabsent);
+    int32_t *route = LUO_NEW_N(c->arena, int32_t, M);
+    if (!at || !route) return luo_err_nomem(c->err);
+    for (int64_t k = 0; k < (int64_t)M * c->nabsent; k++) at[k] = -1;
+    for (int32_t s = 0; s < pipe->nstages; s++) {
+        const luo_stage *st = &pipe->stages[s];
+        if (!st->nreroute) continue;
+        LUO_TRY(luo_stage_routes(c->arena, st, M, route, c->err));
+        for (int32_t k = 0; k < M; k++)
+            for (int32_t d = 0; d < st->ndev; d++)
+                at[(int64_t)k * c->nabsent + st->dev[d] - c->p->first_absent] =
+                    c->p->pipelines[route[k]].stages[s].dev[d];
+    }
+    return LUO_OK;
+}
+
+static int32_t count_absent(const luo_plan *p)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            if (p->pipelines[i].stages[s].nreroute) n += p->pipelines[i].stages[s].ndev;
+    return n;
 }
 
 /* ---- recompute ---- */
@@ -105,14 +145,18 @@ static luo_status mark_selective(compiler *c, luo_programs *set)
 static luo_status make_pipe(compiler *c, int32_t i, luo_pipe *pipe)
 {
     const luo_pipeline *p = &c->p->pipelines[i];
-    int32_t *length = LUO_NEW_N(c->arena, int32_t, p->micro_batches);
+    int32_t *length = LUO_NEW_N(c->arena, int32_t, p->micro_batches), *stands;
     bool *full = LUO_NEW_N(c->arena, bool, c->m->layers);
     bool *selective = LUO_NEW_N(c->arena, bool, c->m->layers);
     if (!length || !full || !selective) return luo_err_nomem(c->err);
-    for (int32_t k = 0; k < p->micro_batches; k++)
-        LUO_TRY(length_id(c, length_of(c, i, k), &length[k]));
+    LUO_TRY(find_stands(c, i, &stands));
+    for (int32_t k = 0; k < p->micro_batches; k++) {
+        luo_length l = length_of(c, i, k);
+        if (stands) l.stands = stands + (int64_t)k * c->nabsent;
+        LUO_TRY(length_id(c, l, &length[k]));
+    }
     for (int32_t s = 0; s < p->nstages; s++) mark_recompute(&p->stages[s], full, selective);
-    *pipe = (luo_pipe){p->micro_batches, length, full, selective};
+    *pipe = (luo_pipe){p->micro_batches, length, full, selective, luo_plan_first_number(c->p, i)};
     return LUO_OK;
 }
 
@@ -146,7 +190,7 @@ static luo_status all_devices(compiler *c, luo_ann *all, luo_grp *grp, luo_ent *
     for (int32_t i = 0; i < c->p->npipelines; i++)
         for (int32_t k = 0; k < c->p->pipelines[i].nstages; k++) {
             const luo_stage *s = &c->p->pipelines[i].stages[k];
-            if (is_empty(s)) continue;
+            if (is_empty(s) || s->nreroute) continue;
             memcpy(dev + n, s->dev, (size_t)s->ndev * sizeof *dev);
             n += s->ndev;
         }
@@ -191,6 +235,9 @@ static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *clust
     luo_pipe *pipes = LUO_NEW_N(c->arena, luo_pipe, c->p->npipelines);
     if (!pipes) return luo_err_nomem(c->err);
     luo_intern_init(&c->length_key, c->arena);
+    c->nabsent = count_absent(c->p);
+    c->length_words = LUO_NEW_N(c->arena, int32_t, 4 + (int64_t)c->nabsent);
+    if (!c->length_words) return luo_err_nomem(c->err);
     for (int32_t i = 0; i < c->p->npipelines; i++) LUO_TRY(make_pipe(c, i, &pipes[i]));
     const luo_bucketing bucket = bucketing(c);
     luo_spec spec = {.graph = g,
@@ -199,6 +246,8 @@ static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *clust
                      .pipes = pipes,
                      .lengths = c->lengths,
                      .schedule = c->p->schedule,
+                     .first_absent = c->p->first_absent,
+                     .nabsent = c->nabsent,
                      .bucket = bucket,
                      .post = luo_bucketing_of(c->p->bucket, c->opts->bucket),
                      .dp_lanes = bucket.lanes,
@@ -278,7 +327,8 @@ luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model
     if (p->layers != model->layers)
         return luo_err_set(err, LUO_EINPUT, "the plan has %d layers, the model `%s` %lld.",
                            (int)p->layers, model->name, (long long)model->layers);
-    LUO_TRY(luo_plan_build_opts(p, model, &build, err));
+    LUO_TRY(luo_plan_fill_absent(arena, p, &c.p, err));
+    LUO_TRY(luo_plan_build_opts(c.p, model, &build, err));
     LUO_TRY(luo_graph_build(arena, model, &build, &g, err));
     luo_status st = annotate(&c, g);
     if (st == LUO_OK) st = go_on(&c);

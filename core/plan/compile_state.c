@@ -4,11 +4,13 @@
 #include "core/graph/intern.h"
 #include "core/plan/annotate.h"
 #include "core/plan/compile.h"
+#include "core/plan/reroute.h"
 
 /* ---- parameters ---- */
 
-static luo_status list_params(luo_arena *arena, luo_graph *g, luo_param **out, int32_t *n,
-                              luo_err *err)
+/* absent: devices from it on are not there; 0: all are. */
+static luo_status list_params(luo_arena *arena, luo_graph *g, int32_t absent, luo_param **out,
+                              int32_t *n, luo_err *err)
 {
     int32_t count = 0;
     luo_param *at = LUO_NEW_N(arena, luo_param, g->nops);
@@ -20,9 +22,14 @@ static luo_status list_params(luo_arena *arena, luo_graph *g, luo_param **out, i
         if (w->kind != LUO_TENSOR_PARAM || state->kind == LUO_TENSOR_PARAM) continue;
         if (luo_tensor_is_copy(g, op->out[0])) continue;
         if (state->kind == LUO_TENSOR_SHARD) state = &g->tensor[g->op[state->op].in[0]];
+        int32_t weight_ann = w->ann, state_ann = state->ann;
+        if (absent) {
+            LUO_TRY(luo_annset_present(g->set, w->ann, absent, &weight_ann, err));
+            LUO_TRY(luo_annset_present(g->set, state->ann, absent, &state_ann, err));
+        }
         at[count++] = (luo_param){w->name, luo_graph_shape(g, op->out[0], 0, 1),
-                                  luo_annset_get(g->set, w->ann),
-                                  luo_annset_get(g->set, state->ann), w->layer, w->elem_bytes};
+                                  luo_annset_get(g->set, weight_ann),
+                                  luo_annset_get(g->set, state_ann), w->layer, w->elem_bytes};
     }
     *out = at;
     *n = count;
@@ -34,10 +41,12 @@ luo_status luo_plan_params(luo_arena *arena, const luo_plan *p, const luo_model 
 {
     luo_build_opts build;
     luo_graph *g;
-    LUO_TRY(luo_plan_build_opts(p, model, &build, err));
+    const luo_plan *full;
+    LUO_TRY(luo_plan_fill_absent(arena, p, &full, err));
+    LUO_TRY(luo_plan_build_opts(full, model, &build, err));
     LUO_TRY(luo_graph_build(arena, model, &build, &g, err));
-    luo_status st = luo_plan_annotate(g, p, err);
-    if (st == LUO_OK) st = list_params(arena, g, out, n, err);
+    luo_status st = luo_plan_annotate(g, full, err);
+    if (st == LUO_OK) st = list_params(arena, g, full->first_absent, out, n, err);
     luo_annset_free(g->set);
     return st;
 }

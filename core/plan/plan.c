@@ -200,6 +200,17 @@ static void put_context(sink *o, const luo_stage *st)
     put(o, "]");
 }
 
+static void put_reroute(sink *o, const luo_stage *st)
+{
+    for (int32_t i = 0; i < st->nreroute; i++) {
+        put(o, i ? ",{\"micro_batches\":" : ",\"reroute\":[{\"micro_batches\":");
+        put_int(o, st->reroute[i].micro_batches);
+        put(o, ",\"pipeline\":");
+        put_int(o, st->reroute[i].pipeline);
+        put(o, i == st->nreroute - 1 ? "}]" : "}");
+    }
+}
+
 static void put_stage(sink *o, const luo_stage *st)
 {
     put_context(o, st);
@@ -217,6 +228,7 @@ static void put_stage(sink *o, const luo_stage *st)
     put(o, ",\"mode\":");
     put_text(o, luo_recompute_name(st->recompute));
     put(o, "}");
+    put_reroute(o, st);
     put_shares(o, st);
 }
 

@@ -50,6 +50,11 @@ typedef struct luo_range {
     int32_t lo, hi; /* layers lo <= l < hi */
 } luo_range;
 
+/* Micro-batches of a lost stage that the devices of the same stage of another pipeline run. */
+typedef struct luo_reroute {
+    int32_t pipeline, micro_batches;
+} luo_reroute;
+
 typedef struct luo_stage {
     int32_t nlayers; /* number of ranges: one per chunk */
     const luo_range *layers;
@@ -66,6 +71,8 @@ typedef struct luo_stage {
     const luo_range *recompute_layers;
     bool embedding, head;
     bool experts_dealt; /* experts: expert */
+    int32_t nreroute;   /* above 0: the stage has no devices, others run its part (reroute.h) */
+    const luo_reroute *reroute;
 } luo_stage;
 
 typedef struct luo_pipeline {
@@ -113,6 +120,7 @@ typedef struct luo_plan {
     luo_state_layout state_layout;
     const char *const *pinned;
     const char *meta_json; /* canonical JSON of `meta`, NULL: none */
+    int32_t first_absent;  /* of luo_plan_fill_absent; else 0. No part of text or hash */
 } luo_plan;
 
 static inline int32_t luo_sharding_depth(const luo_sharding *s)

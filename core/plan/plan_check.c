@@ -8,6 +8,7 @@
 #include "core/base/quantity.h"
 #include "core/hspmd/ann.h"
 #include "core/plan/plan.h"
+#include "core/plan/reroute.h"
 
 typedef struct checker {
     luo_arena *arena;
@@ -332,10 +333,72 @@ static void check_shares(checker *c)
                 place(c, "/pipelines/%d/stages/%d/context_parallel", i, s);
                 find(c, "`context_parallel` is %d; it must divide the %d devices of the stage.",
                      st->context_parallel, st->ndev);
-            } else if (c->model) {
+            } else if (c->model && st->ndev) {
                 check_stage_cuts(c, i, s);
             }
         }
+}
+
+/* ---- lost stages ---- */
+
+/* A peer has the stage, holds the same there, and cuts it like the first peer. */
+static void check_peer(checker *c, int32_t i, int32_t s, int32_t k, int32_t *by)
+{
+    const luo_plan *p = c->p;
+    const luo_stage *st = &p->pipelines[i].stages[s];
+    const int32_t j = st->reroute[k].pipeline, first = st->reroute[0].pipeline;
+    place(c, "/pipelines/%d/stages/%d/reroute/%d/pipeline", i, s, k);
+    if (j < 0 || j >= p->npipelines) {
+        find(c, "pipeline %d does not exist; pipelines are 0 to %d.", j, p->npipelines - 1);
+        return;
+    }
+    if (by[j]) find(c, "pipeline %d is named twice; one entry with the sum is expected.", j);
+    by[j] = k + 1;
+    if (!luo_stage_is_peer(p, i, j, s)) {
+        find(c, "pipeline %d can not run stage %d of pipeline %d; another pipeline with as many "
+                "stages, and the same layers and recompute on this one, is expected.", j, s, i);
+        return;
+    }
+    const luo_stage *peer = &p->pipelines[j].stages[s];
+    if (peer->ndev == 0)
+        find(c, "stage %d of pipeline %d has no devices either; give one that has.", s, j);
+    else if (first >= 0 && first < p->npipelines && luo_stage_is_peer(p, i, first, s) &&
+             !luo_stage_cuts_alike(&p->pipelines[first].stages[s], peer))
+        find(c, "stage %d of pipelines %d and %d has other tensor-parallel groups; peers of one "
+                "stage have equal ones.", s, first, j);
+}
+
+static void check_lost(checker *c, int32_t i, int32_t s, int32_t *by)
+{
+    const luo_plan *p = c->p;
+    const luo_stage *st = &p->pipelines[i].stages[s];
+    int64_t sum = 0;
+    if (st->nreroute == 0) return;
+    place(c, "/pipelines/%d/stages/%d/reroute", i, s);
+    if (st->ndev)
+        find(c, "stage %d has devices and `reroute`; `devices` is [] where others run the stage.",
+             s);
+    const char *why = luo_plan_not_reroutable(p);
+    if (why)
+        find(c, "`reroute` does not go with %s; schedule 1f1b and zero 0 or 1 without such are "
+                "expected.", why);
+    memset(by, 0, (size_t)p->npipelines * sizeof *by);
+    for (int32_t k = 0; k < st->nreroute; k++) {
+        check_peer(c, i, s, k, by);
+        sum += st->reroute[k].micro_batches;
+    }
+    place(c, "/pipelines/%d/stages/%d/reroute", i, s);
+    if (sum != p->pipelines[i].micro_batches)
+        find(c, "%lld micro-batches are dealt; pipeline %d has %d.", (long long)sum, i,
+             p->pipelines[i].micro_batches);
+}
+
+static void check_reroute(checker *c)
+{
+    int32_t *by = LUO_NEW_N(c->arena, int32_t, c->p->npipelines + 1);
+    if (!by) c->failed = true;
+    for (int32_t i = 0; by && i < c->p->npipelines; i++)
+        for (int32_t s = 0; s < c->p->pipelines[i].nstages; s++) check_lost(c, i, s, by);
 }
 
 /* ---- context parallelism ---- */
@@ -725,6 +788,7 @@ luo_status luo_plan_check(luo_arena *arena, const luo_plan *p, const luo_model *
     check_layers(&c);
     check_devices(&c);
     check_shares(&c);
+    check_reroute(&c);
     check_contexts(&c);
     for (int32_t i = 0; i < p->npipelines; i++) check_ends(&c, i);
     check_no_experts(&c);

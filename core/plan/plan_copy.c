@@ -36,6 +36,7 @@ static const luo_stage *stages(copier *c, const luo_stage *from, int32_t n)
             block(c, from[i].context_shares, from[i].context_parallel, sizeof(uint32_t));
         to[i].recompute_layers =
             block(c, from[i].recompute_layers, from[i].nrecompute, sizeof(luo_range));
+        to[i].reroute = block(c, from[i].reroute, from[i].nreroute, sizeof(luo_reroute));
     }
     return to;
 }
