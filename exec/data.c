@@ -1,5 +1,6 @@
 #include "exec/data.h"
 
+#include "core/plan/reroute.h"
 #include "exec/data_build.h"
 
 #define SYNTHETIC_TOKENS (INT64_C(1) << 40) /* no run comes round */
@@ -70,6 +71,29 @@ static luo_status cut_sequences(luo_arena *arena, const luo_plan *p, bool causal
     return LUO_OK;
 }
 
+static luo_status number(luo_arena *arena, const luo_plan *p, luo_batch_shape *out, luo_err *err)
+{
+    if (!luo_plan_is_rerouted(p)) return LUO_OK;
+    int32_t *first = LUO_NEW_N(arena, int32_t, p->npipelines);
+    if (!first) return luo_err_nomem(err);
+    for (int32_t i = 0; i < p->npipelines; i++) first[i] = luo_plan_first_number(p, i);
+    out->first = first;
+    return LUO_OK;
+}
+
+void luo_batch_find(const luo_batch_shape *shape, int32_t pipeline, int32_t number,
+                    int32_t *of_pipeline, int32_t *micro_batch)
+{
+    *of_pipeline = pipeline;
+    *micro_batch = number;
+    for (int32_t i = 0; shape->first && i < shape->npipelines; i++) {
+        const int32_t first = shape->first[i];
+        if (first == 0 || number < first || number - first >= shape->nmicro[i]) continue;
+        *of_pipeline = i;
+        *micro_batch = number - first;
+    }
+}
+
 int64_t luo_batch_padded(const luo_batch_shape *shape, int32_t pipeline, int32_t micro_batch)
 {
     const int64_t t = shape->tokens[pipeline][micro_batch];
@@ -100,7 +124,8 @@ luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, bool causal,
             total += at[k];
         }
     }
-    *out = (luo_batch_shape){p->npipelines, nmicro, tokens, row, total, NULL, NULL};
+    *out = (luo_batch_shape){p->npipelines, nmicro, tokens, row, total, NULL, NULL, NULL};
+    LUO_TRY(number(arena, p, out, err));
     return cut_sequences(arena, p, causal, out, err);
 }
 

@@ -40,11 +40,17 @@ typedef struct luo_batch_shape { /* of a step under a plan */
     /* Context parallelism, by pipeline; NULL: no pipeline cuts sequences. */
     const luo_context *context;
     const int64_t *multiple; /* every row is padded to a multiple */
+    /* Numbers in programs of the first micro-batches, per pipeline (core/plan/reroute.h); NULL: all
+     * stages have devices, numbers are places in the pipeline. */
+    const int32_t *first;
 } luo_batch_shape;
 /* sequence_tokens 0: the plan's. Tokens are those of the data, without pads. Errors: LUO_E2BIG a
  * micro-batch of 2^31 tokens or more; LUO_ENOMEM. Owner: arena. */
 luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, bool causal,
                               int64_t sequence_tokens, luo_batch_shape *out, luo_err *err);
+/* Which micro-batch does a device of `pipeline` run under this number? */
+void luo_batch_find(const luo_batch_shape *shape, int32_t pipeline, int32_t number,
+                    int32_t *of_pipeline, int32_t *micro_batch);
 /* Tokens of a micro-batch with its pads. */
 int64_t luo_batch_padded(const luo_batch_shape *shape, int32_t pipeline, int32_t micro_batch);
 

@@ -1,5 +1,6 @@
 /* core/graph/spec_joint.c: tasks of pipelines that share devices, as some are absent. */
 #include <math.h>
+#include <string.h>
 
 #include "core/graph/joint.h"
 #include "core/graph/spec_in.h"
@@ -18,6 +19,7 @@ typedef struct joiner {
     batch_id *id;         /* by batch */
     luo_joint joint;
     int32_t *kept;
+    const luo_spec_clock *clock; /* NULL: something is not known, tasks take time by their FLOP */
 } joiner;
 
 /* Pipelines with absent devices, and those whose devices stand in. */
@@ -71,7 +73,7 @@ static int32_t station_at(const joiner *j, int32_t p, int32_t stage, int32_t len
 static luo_status segment_cost(const joiner *j, const luo_role *r, int32_t seg, int32_t dev,
                                int64_t *out)
 {
-    const luo_spec_clock *clock = j->s->in->clock;
+    const luo_spec_clock *clock = j->clock;
     double seconds = 0;
     int64_t flops = 0;
     for (int32_t i = r->seg[seg].first; i < r->seg[seg].first + r->seg[seg].n; i++) {
@@ -118,15 +120,13 @@ static bool stands_before(const spec *s, batch_id a, batch_id b)
 }
 
 /* Micro-batches of all joined pipelines, merged; those of a pipeline are in order. */
-static luo_status list_batches(joiner *j)
+static luo_status list_batches(joiner *j, int32_t *next)
 {
     const spec *s = j->s;
     const int32_t P = s->in->npipelines;
-    int32_t *next = LUO_NEW_N(s->scratch, int32_t, P), n = 0;
+    int32_t n = 0;
     for (int32_t p = 0; p < P; p++) n += j->joined[p] ? s->in->pipes[p].micro_batches : 0;
-    j->id = LUO_NEW_N(s->scratch, batch_id, n);
-    j->batch = LUO_NEW_N(s->scratch, luo_joint_batch, n);
-    if (!next || !j->id || !j->batch) return luo_err_nomem(s->err);
+    memset(next, 0, (size_t)P * sizeof *next);
     for (int32_t b = 0; b < n; b++) {
         batch_id best = {-1, 0};
         for (int32_t p = 0; p < P; p++) {
@@ -142,6 +142,24 @@ static luo_status list_batches(joiner *j)
     j->joint.batch = j->batch;
     j->joint.kept = j->kept;
     return LUO_OK;
+}
+
+static luo_status make_batches(joiner *j)
+{
+    const spec *s = j->s;
+    int32_t n = 0, *next = LUO_NEW_N(s->scratch, int32_t, s->in->npipelines);
+    for (int32_t p = 0; p < s->in->npipelines; p++)
+        n += j->joined[p] ? s->in->pipes[p].micro_batches : 0;
+    j->id = LUO_NEW_N(s->scratch, batch_id, n);
+    j->batch = LUO_NEW_N(s->scratch, luo_joint_batch, n);
+    if (!next || !j->id || !j->batch) return luo_err_nomem(s->err);
+    j->clock = s->in->clock;
+    luo_status st = list_batches(j, next);
+    if (st != LUO_OK && st != LUO_ENOMEM && j->clock) { /* as for the order of calls */
+        j->clock = NULL;
+        st = list_batches(j, next);
+    }
+    return st;
 }
 
 static luo_status write_tasks(joiner *j, int32_t station, const luo_joint_order *order,
@@ -179,7 +197,7 @@ static luo_status join(joiner *j, spec_tasks *out)
     for (int64_t i = 0; i < places; i++) j->station_of[i] = -1;
     find_joined(j);
     find_stations(j);
-    LUO_TRY(list_batches(j));
+    LUO_TRY(make_batches(j));
     LUO_TRY(luo_joint_schedule(s->scratch, &j->joint, &order, &makespan, s->err));
     for (int64_t i = 0; i < places; i++)
         if (j->station_of[i] >= 0)

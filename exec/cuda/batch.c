@@ -81,18 +81,35 @@ static int64_t region_values(const luo_job *j, int64_t tokens)
     return n;
 }
 
-static int64_t tokens_in(const luo_job *j, int32_t micro_batch)
+/* Numbers of micro-batches in tasks. */
+static int32_t count_numbers(const luo_program *p)
 {
-    return j->bound.batch.tokens[j->bound.program->pipeline][micro_batch];
+    int32_t n = 0;
+    for (int32_t t = 0; t < p->ntask; t++)
+        if (p->tasks[t].micro_batch >= n) n = p->tasks[t].micro_batch + 1;
+    return n;
+}
+
+/* 0: this device does not run it. */
+static int64_t tokens_in(const luo_job *j, int32_t number)
+{
+    int32_t pipeline, k;
+    if (!j->batch.runs[number]) return 0;
+    luo_batch_find(&j->bound.batch, j->bound.program->pipeline, number, &pipeline, &k);
+    return j->bound.batch.tokens[pipeline][k];
 }
 
 static luo_status lay_out(luo_job *j, luo_err *err)
 {
     gpu_batch *d = &j->batch;
-    d->nmicro = j->bound.batch.nmicro[j->bound.program->pipeline];
+    const luo_program *p = j->bound.program;
+    d->nmicro = count_numbers(p);
+    d->runs = LUO_NEW_N(j->arena, bool, d->nmicro);
     d->tokens = LUO_NEW_N(j->arena, gpu_tokens, d->nmicro);
     d->first = LUO_NEW_N(j->arena, int64_t, d->nmicro);
-    if (!d->tokens || !d->first) return luo_err_nomem(err);
+    if (!d->tokens || !d->first || !d->runs) return luo_err_nomem(err);
+    for (int32_t t = 0; t < p->ntask; t++)
+        if (p->tasks[t].micro_batch >= 0) d->runs[p->tasks[t].micro_batch] = true;
     d->bytes = HEAD;
     for (int32_t m = 0; m < d->nmicro; m++) {
         d->first[m] = d->bytes;
@@ -161,8 +178,9 @@ static void fill_region(luo_job *j, int64_t step, int32_t m, int32_t *at)
     const gpu_batch *d = &j->batch;
     const int64_t t = tokens_in(j, m);
     luo_micro_batch mb;
-    luo_batch_fill(j->x->config.corpus, &j->bound.batch, step, j->bound.program->pipeline, m,
-                   d->scratch, &mb);
+    int32_t pipeline, k;
+    luo_batch_find(&j->bound.batch, j->bound.program->pipeline, m, &pipeline, &k);
+    luo_batch_fill(j->x->config.corpus, &j->bound.batch, step, pipeline, k, d->scratch, &mb);
     const size_t bytes = (size_t)t * sizeof *at;
     memcpy(at, mb.ids, bytes);
     memcpy(at + t, mb.labels, bytes);
@@ -185,7 +203,7 @@ static int32_t fill(luo_job *j, int64_t step)
     const gpu_step_block numbers = gpu_step_numbers(j, step, targets);
     memcpy(d->staged[k], &numbers, sizeof numbers);
     for (int32_t m = 0; m < d->nmicro; m++)
-        fill_region(j, step, m, (int32_t *)(void *)(d->staged[k] + d->first[m]));
+        if (d->runs[m]) fill_region(j, step, m, (int32_t *)(void *)(d->staged[k] + d->first[m]));
     d->step[k] = step;
     d->targets[k] = targets;
     return k;

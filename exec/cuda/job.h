@@ -103,7 +103,8 @@ typedef struct gpu_tokens { /* of one micro-batch, on the device */
 } gpu_tokens;
 
 typedef struct gpu_batch {
-    int32_t nmicro; /* of this pipeline */
+    int32_t nmicro; /* numbers of micro-batches in tasks are below it */
+    bool *runs;     /* per number: a task here has it */
     int32_t norders;
     gpu_order *order;
     gpu_tokens *tokens; /* per micro-batch */

@@ -87,8 +87,10 @@ static luo_status turn_to(luo_rank *r, int32_t task)
     r->task = task;
     if (r->job->b.role->seg[t->seg].phase == LUO_PHASE_POST) zero_unwritten(r, task);
     if (t->micro_batch < 0) return LUO_OK;
-    luo_batch_fill(r->x->config.corpus, &r->job->b.batch, r->order->step, p->pipeline,
-                   t->micro_batch, r->job->batch_memory, &r->mb);
+    int32_t pipeline, k;
+    luo_batch_find(&r->job->b.batch, p->pipeline, t->micro_batch, &pipeline, &k);
+    luo_batch_fill(r->x->config.corpus, &r->job->b.batch, r->order->step, pipeline, k,
+                   r->job->batch_memory, &r->mb);
     return LUO_OK;
 }
 

@@ -127,7 +127,7 @@ static const luo_batch_shape *finish_shape(shape_maker *m, int32_t npipelines, i
         m->at[i] = m->tokens[i];
         for (int32_t k = 0; k < m->nmicro[i]; k++) total += m->tokens[i][k];
     }
-    m->shape = (luo_batch_shape){npipelines, m->nmicro, m->at, row, total, NULL, NULL};
+    m->shape = (luo_batch_shape){npipelines, m->nmicro, m->at, row, total, NULL, NULL, NULL};
     return &m->shape;
 }
 

@@ -110,10 +110,10 @@ static const row rows[] = {
 };
 #pragma GCC diagnostic pop
 
-static inline bool run_row(luo_lab *lab, const row *r, luo_dtype dtype)
+/* a: the plan's; is freed. */
+static inline bool run_plan(luo_arena *a, luo_lab *lab, const row *r, const luo_plan *plan)
 {
-    luo_arena *a = luo_arena_new(1 << 20);
-    const luo_plan *plan = plan_of(a, r, dtype);
+    const luo_dtype dtype = plan->dtype;
     const luo_model model = row_model(r, plan->layers);
     luo_exec *x = luo_lab_executor(lab, &model, dtype);
     luo_trial many = luo_lab_bind(a, lab, x, plan, &model);
@@ -140,6 +140,12 @@ static inline bool run_row(luo_lab *lab, const row *r, luo_dtype dtype)
     lab->executor->close(x);
     luo_arena_free(a);
     return good;
+}
+
+static inline bool run_row(luo_lab *lab, const row *r, luo_dtype dtype)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    return run_plan(a, lab, r, plan_of(a, r, dtype));
 }
 
 /* ---- switches in mid-training ---- */
