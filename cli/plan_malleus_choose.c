@@ -5,6 +5,7 @@
 #include "cli/load.h"
 #include "cli/plan_malleus.h"
 #include "core/io/io.h"
+#include "core/plan/reroute.h"
 #include "core/run/judge.h"
 
 static const double APART = 0.10; /* of objective and simulated step */
@@ -28,6 +29,16 @@ static bool wanted(const luo_malleus_call *c)
     return c->cluster->ndevices <= LUO_JUDGE_DEVICES && !c->job.params;
 }
 
+/* The answer lists groups of devices, and a lost stage has none: policy `malleus` takes such plans,
+ * the verb does not print them. */
+static void drop_rerouted(luo_offers *o)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < o->n; i++)
+        if (!luo_plan_is_rerouted(o->at[i].plan)) o->at[n++] = o->at[i];
+    o->n = n;
+}
+
 static luo_status judge_all(luo_cli *cli, asked *a, luo_err *err)
 {
     luo_malleus_call *c = a->call;
@@ -49,6 +60,7 @@ static luo_status judge_all(luo_cli *cli, asked *a, luo_err *err)
                                                     : c->job.base->sequence_tokens,
                              .memory_factor = c->job.memory_factor, .step_s = step_s, .run = a};
     LUO_TRY(luo_offers_all(cli->arena, &now, &c->job, &c->offers, err));
+    drop_rerouted(&c->offers);
     return luo_offers_judge(&c->offers, &now, err);
 }
 

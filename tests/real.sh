@@ -130,7 +130,7 @@ check "malleus: one curve" near 1e-10 <(curve "$tmp/malleus/malleus") <(curve "$
 
 # ---- a device fails and comes back, nobody restarts: the simulator's events, and one curve ----
 sed -e 's/hidden: 256/hidden: 64/; s/ffn_hidden: 704/ffn_hidden: 160/' "$H/llama-8l.yaml" >"$tmp/small.yaml"
-survivors="spares drop_replica"
+survivors="spares drop_replica reroute"
 check "failures: simulated" run failures-sim 0 sim "$H/failures.yaml" --set "model=$tmp/small.yaml" --plots off
 check "failures: run" host failures 0 "$H/failures.yaml" --set "model=$tmp/small.yaml" --trace-steps none
 check "failures: undisturbed" host calm 0 "$H/plans/three.json" --model "$tmp/small.yaml" --cluster "$H/ranks4x2.yaml" \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/plan/malleus_job_build.h"
+#include "core/plan/reroute.h"
 
 /* ---- what the base plan may be ---- */
 
@@ -429,9 +430,11 @@ luo_status luo_malleus_event_s(luo_arena *scratch, const luo_malleus_job *job, c
     luo_status st = LUO_OK;
     luo_pipe_time *t;
     luo_kinds k;
+    const luo_plan *loaded;
     double event = INFINITY;
+    LUO_TRY_OUT(luo_plan_loaded(scratch, plan, &loaded, err));
     LUO_TRY_OUT(luo_kinds_make(scratch, job, &k, err));
-    LUO_TRY_OUT(luo_kinds_times(scratch, &k, plan, job->rate, NULL, &t, err));
+    LUO_TRY_OUT(luo_kinds_times(scratch, &k, loaded, job->rate, NULL, &t, err));
     if (usable(plan, job->rate))
         LUO_TRY_OUT(luo_event_time(scratch, t, plan->npipelines, full, &event, err));
     *seconds = event * k.tau_s;

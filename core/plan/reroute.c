@@ -111,6 +111,51 @@ luo_status luo_plan_fill_absent(luo_arena *arena, const luo_plan *p, const luo_p
     return LUO_OK;
 }
 
+/* ---- for closed forms ---- */
+
+/* Micro-batches that stage s of pipeline j runs for others. */
+static int32_t taken(const luo_plan *p, int32_t j, int32_t s)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        if (s >= p->pipelines[i].nstages) continue;
+        const luo_stage *st = &p->pipelines[i].stages[s];
+        for (int32_t k = 0; k < st->nreroute; k++)
+            if (st->reroute[k].pipeline == j) n += st->reroute[k].micro_batches;
+    }
+    return n;
+}
+
+luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *p, const luo_plan **out,
+                           luo_err *err)
+{
+    *out = p;
+    if (!luo_plan_is_rerouted(p)) return LUO_OK;
+    luo_plan *to = LUO_NEW(arena, luo_plan);
+    luo_pipeline *pipes = LUO_NEW_N(arena, luo_pipeline, p->npipelines);
+    if (!to || !pipes) return luo_err_nomem(err);
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const luo_pipeline *pl = &p->pipelines[i];
+        luo_stage *st = LUO_NEW_N(arena, luo_stage, pl->nstages);
+        int32_t most = 0;
+        if (!st) return luo_err_nomem(err);
+        for (int32_t s = 0; s < pl->nstages; s++) {
+            const int32_t more = taken(p, i, s);
+            st[s] = pl->stages[s];
+            if (st[s].nreroute) st[s] = p->pipelines[st[s].reroute[0].pipeline].stages[s];
+            if (more > most) most = more;
+        }
+        pipes[i] = *pl;
+        pipes[i].stages = st;
+        pipes[i].micro_batches += most;
+        pipes[i].micro_batch_tokens = NULL;
+    }
+    *to = *p;
+    to->pipelines = pipes;
+    *out = to;
+    return LUO_OK;
+}
+
 /* ---- from a plan and what is left of its devices ---- */
 
 const char *luo_plan_not_reroutable(const luo_plan *p)

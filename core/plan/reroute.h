@@ -45,6 +45,12 @@ luo_status luo_plan_fill_absent(luo_arena *arena, const luo_plan *p, const luo_p
 luo_status luo_plan_reroute(luo_arena *arena, const luo_plan *base, const bool *usable,
                             const luo_plan **out, luo_err *err);
 
+/* For closed forms, which know pipelines that share nothing: lost stages are those of their first
+ * peers, and a pipeline runs as many micro-batches as the stage of it that runs the most. p itself
+ * when nothing is lost. Not to be compiled. Errors: LUO_ENOMEM. Owner: arena, parts are p's. */
+luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *p, const luo_plan **out,
+                           luo_err *err);
+
 /* What keeps a plan from being rerouted whatever is lost: its schedule, ZeRO-2 and 3, context
  * parallelism, `state_layout`, raw annotations, expert groups. NULL: nothing.
  * Of two stages: may one run micro-batches of the other? They hold the same, cut alike. */

@@ -2,6 +2,7 @@
  * (Malleus 13). */
 #include <math.h>
 
+#include "core/plan/reroute.h"
 #include "core/run/run.h"
 
 static double restart_cost(const luo_run *r)
@@ -131,6 +132,10 @@ bool luo_run_waits_for_planner(const luo_run *r, const luo_decision *d, double s
 
 luo_status luo_run_check_policy(luo_run *r, luo_err *err)
 {
+    if (r->policy->plans && luo_plan_is_rerouted(r->plans[0]->plan))
+        return luo_err_set(err, LUO_EINPUT, "policy `%s` starts from a plan of which every stage "
+                           "has devices, and the base plan has a stage without; give it some.",
+                           r->policy->name);
     if (!r->policy->check) return LUO_OK;
     const luo_picture now = luo_run_picture(r, 0);
     return r->policy->check(&now, err);

@@ -95,6 +95,9 @@ static void policy(list *l, const luo_run *r)
     if (r->policy == &luo_policy_drop_replica)
         say(l, "policy drop_replica: the batch of replicas that left is %s (chosen)",
             p->deals_batch ? "dealt to the others" : "lost");
+    if (r->policy == &luo_policy_reroute)
+        say(l, "policy reroute: steps follow each other, no stage begins one before the gradients "
+            "of all are summed; ReCycle's optimizer is staggered");
     if (r->policy == &luo_policy_restart) {
         if (p->restart_s >= 0)
             say(l, "policy restart: a restart takes %g s (chosen)", p->restart_s);

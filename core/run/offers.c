@@ -69,6 +69,7 @@ luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_ma
     LUO_TRY(luo_rebalance_offers(arena, now, out, err));
     LUO_TRY(luo_spares_offers(arena, now, out, err));
     LUO_TRY(luo_drop_replica_offers(arena, now, out, err));
+    LUO_TRY(luo_reroute_offers(arena, now, out, err));
     luo_offers_add(out, "base", now->base, 0);
     luo_offers_add(out, "running", now->plan, 0);
     const int32_t n = out->n;

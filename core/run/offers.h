@@ -37,6 +37,9 @@ luo_status luo_spares_offers(luo_arena *arena, const luo_picture *now, luo_offer
 /* The base plan without the replicas that have lost a device, the whole batch on the others. */
 luo_status luo_drop_replica_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
                                    luo_err *err);
+/* The base plan with the micro-batches of lost stages dealt to their peers. */
+luo_status luo_reroute_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+                              luo_err *err);
 luo_status luo_uniform_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
                               luo_err *err);
 /* What policy `malleus` asks its planner with; rate and candidate of the picture. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/plan/replan.h"
+#include "core/plan/reroute.h"
 #include "core/run/groups.h"
 #include "core/run/offers.h"
 
@@ -39,7 +40,7 @@ static bool alike(const luo_plan *p)
         if (p->pipelines[i].micro_batch_sequences != p->pipelines[0].micro_batch_sequences ||
             p->pipelines[i].micro_batch_tokens)
             return false;
-    return p->npipelines > 1 && p->schedule == LUO_SCHED_1F1B;
+    return p->npipelines > 1 && p->schedule == LUO_SCHED_1F1B && !luo_plan_is_rerouted(p);
 }
 
 static luo_status with_micro_batches(luo_arena *arena, const luo_plan *p, const int64_t *m,

@@ -427,7 +427,7 @@ static const struct {
 } bad[] = {
     {bad_policy,
      "policy `malleux` can not run here; `static`, `restart`, `rebalance`, `oobleck`, `spares`, "
-     "`drop_replica`, `malleus` or `oracle` is expected."},
+     "`drop_replica`, `reroute`, `malleus` or `oracle` is expected."},
     {bad_extent, "`extent` has both; exactly one of `steps` and `duration_s` is expected."},
     {bad_clock, "policy `static` has `planner_time` `measured`, and there is no clock here; use "
                 "`fixed`."},
