@@ -79,9 +79,9 @@ static int32_t stage_at(const scheduler *w, int32_t s, int32_t batch)
 static void start(scheduler *w, int32_t s)
 {
     station *x = &w->at[s];
-    const bool backward = x->wait[1].n > 0;
+    const bool backward = x->wait[0].n == 0 || x->in_flight >= w->in->kept[s];
     queue *q = &x->wait[backward];
-    if (x->busy || q->n == 0 || (!backward && x->in_flight >= w->in->kept[s])) return;
+    if (x->busy || q->n == 0) return;
     const int32_t batch = q->batch[q->first++], stage = stage_at(w, s, batch);
     const luo_joint_batch *b = &w->in->batch[batch];
     q->n--;

@@ -49,7 +49,9 @@ static luo_length length_of(const compiler *c, int32_t pipeline, int32_t micro_b
     int64_t sum;
     double squares;
     assigned(c->p, pipeline, micro_batch, &sum, &squares);
-    if (sum > 0) l = (luo_length){sum, (int64_t)(squares / (double)sum + 0.5)};
+    if (sum > 0)
+        l = (luo_length){.tokens = sum,
+                         .sequence_tokens = (int64_t)(squares / (double)sum + 0.5)};
     if (pipe->micro_batch_tokens) l.tokens = pipe->micro_batch_tokens[micro_batch];
     if (l.sequence_tokens > l.tokens) l.sequence_tokens = l.tokens;
     const int64_t multiple = luo_plan_context_multiple(c->p, c->m->causal, pipeline);

@@ -39,6 +39,21 @@ static const char three[] =
     " {\"layers\":[[1,2]],\"devices\":[2,3]},{\"layers\":[[2,4]],\"devices\":[4,5]}]}]\n"
     "}\n";
 
+/* A stage without devices, and two pipelines that run it. */
+static const char lost[] =
+    "{\"schema\":\"luoshu.plan/1\",\n"
+    "\"layers\":4,\"devices\":8,\"dtype\":\"f32\",\"sequence_tokens\":16,\n"
+    "\"schedule\":{\"kind\":\"1f1b\"},\n"
+    "\"pipelines\":[\n"
+    "{\"micro_batches\":4,\"stages\":[{\"layers\":[[0,2]],\"devices\":[0]},\n"
+    " {\"layers\":[[2,4]],\"devices\":[],\"reroute\":[{\"pipeline\":1,\"micro_batches\":3},"
+    "{\"pipeline\":2,\"micro_batches\":1}]}]},\n"
+    "{\"micro_batches\":4,\"stages\":[{\"layers\":[[0,2]],\"devices\":[2]},\n"
+    " {\"layers\":[[2,4]],\"devices\":[3]}]},\n"
+    "{\"micro_batches\":4,\"stages\":[{\"layers\":[[0,2]],\"devices\":[4]},\n"
+    " {\"layers\":[[2,4]],\"devices\":[5]}]}]\n"
+    "}\n";
+
 typedef enum finder { READ, CHECK, COMPILE, MEMORY } finder;
 
 #define RAW(tensor, annotation) \
@@ -52,6 +67,37 @@ static const struct {
     int line, col;
     const char *says; /* one of the errors; MEMORY: a part of it */
 } rows[] = {
+    /* lost stages */
+    {lost, {"\"devices\":[],", "\"devices\":[1],"}, CHECK, LUO_EINPUT, 6, 40,
+     "stage 1 has devices and `reroute`; `devices` is [] where others run the stage."},
+    {lost, {"\"1f1b\"", "\"gpipe\""}, CHECK, LUO_EINPUT, 6, 39,
+     "`reroute` does not go with another schedule than 1f1b; schedule 1f1b and zero 0 or 1 without "
+     "such are expected."},
+    {lost, {"\"layers\":4,", "\"layers\":4,\"zero\":2,"}, CHECK, LUO_EINPUT, 6, 39,
+     "`reroute` does not go with zero 2 or 3; schedule 1f1b and zero 0 or 1 without such are "
+     "expected."},
+    {lost, {"\"pipeline\":2", "\"pipeline\":3"}, CHECK, LUO_EINPUT, 6, 88,
+     "pipeline 3 does not exist; pipelines are 0 to 2."},
+    {lost, {"\"pipeline\":2", "\"pipeline\":1"}, CHECK, LUO_EINPUT, 6, 88,
+     "pipeline 1 is named twice; one entry with the sum is expected."},
+    {lost, {"\"pipeline\":2", "\"pipeline\":0"}, CHECK, LUO_EINPUT, 6, 88,
+     "pipeline 0 can not run stage 1 of pipeline 0; another pipeline with as many stages, and the "
+     "same layers and recompute on this one, is expected."},
+    {lost, {"[[0,2]],\"devices\":[4]", "[[0,3]],\"devices\":[4]",
+            "[[2,4]],\"devices\":[5]", "[[3,4]],\"devices\":[5]"}, CHECK, LUO_EINPUT, 6, 88,
+     "pipeline 2 can not run stage 1 of pipeline 0; another pipeline with as many stages, and the "
+     "same layers and recompute on this one, is expected."},
+    {lost, {"\"devices\":[5]", "\"devices\":[],\"reroute\":[{\"pipeline\":1,"
+            "\"micro_batches\":4}]"}, CHECK, LUO_EINPUT, 6, 88,
+     "stage 1 of pipeline 2 has no devices either; give one that has."},
+    {lost, {"\"devices\":[5]", "\"devices\":[5,6]"}, CHECK, LUO_EINPUT, 6, 88,
+     "stage 1 of pipelines 1 and 2 has other tensor-parallel groups; peers of one stage have equal "
+     "ones."},
+    {lost, {"\"micro_batches\":1", "\"micro_batches\":2"}, CHECK, LUO_EINPUT, 6, 39,
+     "5 micro-batches are dealt; pipeline 0 has 4."},
+    {lost, {"\"reroute\":[{\"pipeline\":1,\"micro_batches\":3},"
+            "{\"pipeline\":2,\"micro_batches\":1}]", "\"head\":true"}, READ, LUO_EINPUT, 6, 29,
+     "`devices` is empty; 1 or more entries are expected."},
     /* layers */
     {small, {"[[3,4]]", "[[3,3]]"}, CHECK, LUO_EINPUT, 7, 29,
      "pipeline 1 holds 3 of 4 layers; layer 3 is in no stage."},
@@ -444,7 +490,7 @@ END_TEST
 /* The plans that the rows are made from are good, and a run of one does open its backend. */
 START_TEST(unbroken)
 {
-    const char *const good[] = {small, large, three};
+    const char *const good[] = {small, large, three, lost};
     setup();
     const luo_source src = {"p.json", good[_i], strlen(good[_i])};
     luo_plan *p;
@@ -457,5 +503,5 @@ START_TEST(unbroken)
 }
 END_TEST
 
-LUO_SUITE("plan.broken", LUO_T_N(unbroken, 3), LUO_T_N(broken, LUO_ROWS(rows)),
+LUO_SUITE("plan.broken", LUO_T_N(unbroken, 4), LUO_T_N(broken, LUO_ROWS(rows)),
           LUO_T(device_down), LUO_T_N(layer_elsewhere, LUO_ROWS(layers)))

@@ -1,0 +1,187 @@
+/* tests/prop/prop_joint.c: the list schedule of stages that share devices beside every order there
+ * is, on small cases: pipelines of which one or two stages are lost. Prints how far it is from the
+ * best. */
+#include <string.h>
+
+#include "core/graph/joint.h"
+#include "tests/check_main.h"
+#include "tests/prop/prop.h"
+
+enum { P = 3, S = 3, BATCHES = 8, NODES = 400000, STATIONS = P * S };
+
+typedef struct problem {
+    luo_joint in;
+    luo_joint_batch batch[BATCHES];
+    int32_t station[BATCHES][S], kept[STATIONS];
+    int64_t time[BATCHES][2][S];
+    int64_t tail[STATIONS]; /* what follows the last task of a station at least */
+} problem;
+
+/* ---- every order ---- */
+
+typedef struct search {
+    const problem *p;
+    int64_t best, nodes;
+} search;
+
+typedef struct state {
+    int64_t free[STATIONS], ready[BATCHES]; /* when the next task of a micro-batch can begin */
+    int64_t work[STATIONS];                 /* still to do */
+    int8_t next[BATCHES];                   /* tasks done: F of stage 0.., then B of the last .. */
+    int8_t flying[STATIONS];
+    int64_t last_start, end;
+} state;
+
+static int32_t stage_of(const luo_joint_batch *b, int32_t next)
+{
+    return next < b->nstages ? next : 2 * b->nstages - 1 - next;
+}
+
+static int64_t least(const search *x, const state *s)
+{
+    int64_t bound = s->end;
+    for (int32_t k = 0; k < x->p->in.nstations; k++)
+        if (s->work[k] && s->free[k] + s->work[k] + x->p->tail[k] > bound)
+            bound = s->free[k] + s->work[k] + x->p->tail[k];
+    for (int32_t b = 0; b < x->p->in.nbatches; b++) {
+        const luo_joint_batch *q = &x->p->in.batch[b];
+        int64_t t = s->ready[b];
+        for (int32_t k = s->next[b]; k < 2 * q->nstages; k++)
+            t += (k < q->nstages ? q->forward : q->backward)[stage_of(q, k)];
+        if (t > bound) bound = t;
+    }
+    return bound;
+}
+
+/* Of two micro-batches that go the same way, the first is never behind the second: else they can
+ * change names from there on. */
+static bool is_behind(const problem *p, const state *s, int32_t b)
+{
+    for (int32_t a = 0; a < b; a++)
+        if (s->next[a] <= s->next[b] &&
+            memcmp(p->station[a], p->station[b], sizeof p->station[a]) == 0)
+            return true;
+    return false;
+}
+
+/* Tasks are begun in the order of their times, so that no two ways are the same schedule. */
+static void go(search *x, const state *s)
+{
+    bool any = false;
+    if (least(x, s) >= x->best || ++x->nodes > NODES) return;
+    for (int32_t b = 0; b < x->p->in.nbatches; b++) {
+        const luo_joint_batch *q = &x->p->in.batch[b];
+        if (s->next[b] == 2 * q->nstages) continue;
+        any = true;
+        const int32_t stage = stage_of(q, s->next[b]), at = q->station[stage];
+        const bool forward = s->next[b] < q->nstages;
+        if (is_behind(x->p, s, b)) continue;
+        if (forward && s->flying[at] == x->p->in.kept[at]) continue;
+        state t = *s;
+        const int64_t start = t.free[at] > t.ready[b] ? t.free[at] : t.ready[b];
+        if (start < s->last_start) continue;
+        const int64_t takes = (forward ? q->forward : q->backward)[stage];
+        t.last_start = start;
+        t.free[at] = t.ready[b] = start + takes;
+        t.work[at] -= takes;
+        t.next[b]++;
+        t.flying[at] = (int8_t)(t.flying[at] + (forward ? 1 : -1));
+        if (start + takes > t.end) t.end = start + takes;
+        go(x, &t);
+    }
+    if (!any && s->end < x->best) x->best = s->end;
+}
+
+static int64_t best_of(const problem *p, int64_t known, bool *all)
+{
+    search x = {p, known + 1, 0};
+    state s = {.last_start = 0};
+    for (int32_t b = 0; b < p->in.nbatches; b++)
+        for (int32_t k = 0; k < p->batch[b].nstages; k++)
+            s.work[p->station[b][k]] += p->time[b][0][k] + p->time[b][1][k];
+    go(&x, &s);
+    *all = x.nodes <= NODES;
+    return x.best;
+}
+
+/* ---- cases ---- */
+
+static void draw(luo_rng *rng, problem *p)
+{
+    const int32_t pipes = 2 + (int32_t)luo_rng_pick(rng, 2), m = pipes == 2 ? 3 : 2;
+    const int32_t stages = 2 + (int32_t)luo_rng_pick(rng, 2);
+    const int32_t lost = (int32_t)luo_rng_pick(rng, (uint32_t)stages);
+    const bool equal = luo_rng_pick(rng, 2);
+    int64_t f[S];
+    *p = (problem){.in = {.nbatches = pipes * m, .nstations = pipes * stages}};
+    for (int32_t k = 0; k < stages; k++) f[k] = equal ? 2 : 1 + (int64_t)luo_rng_pick(rng, 3);
+    for (int32_t b = 0; b < p->in.nbatches; b++) {
+        const int32_t pipe = b % pipes, k = b / pipes;
+        for (int32_t s = 0; s < stages; s++) {
+            const int32_t peer = 1 + k % (pipes - 1);
+            p->station[b][s] = (pipe == 0 && s == lost ? peer : pipe) * stages + s;
+            p->time[b][0][s] = f[s];
+            p->time[b][1][s] = 2 * f[s];
+        }
+        p->batch[b] = (luo_joint_batch){stages, p->station[b], p->time[b][0], p->time[b][1]};
+    }
+    for (int32_t k = 0; k < p->in.nstations; k++) {
+        const int32_t kept = stages - k % stages;
+        p->kept[k] = kept < m ? kept : m;
+        for (int32_t s = 0; s < k % stages; s++) p->tail[k] += 2 * f[s];
+    }
+    p->in.batch = p->batch;
+    p->in.kept = p->kept;
+}
+
+/* Every task once, forward before backward, and within the room. */
+static void check_order(const problem *p, const luo_joint_order *order)
+{
+    for (int32_t k = 0; k < p->in.nstations; k++) {
+        int32_t flying = 0, seen[BATCHES] = {0};
+        for (int32_t i = 0; i < order[k].n; i++) {
+            const luo_joint_task t = order[k].task[i];
+            ck_assert_int_eq(seen[t.batch]++, t.backward);
+            flying += t.backward ? -1 : 1;
+            ck_assert_int_le(flying, p->kept[k]);
+        }
+        for (int32_t b = 0; b < p->in.nbatches; b++)
+            for (int32_t s = 0; s < p->batch[b].nstages; s++)
+                if (p->station[b][s] == k) ck_assert_int_eq(seen[b], 2);
+    }
+}
+
+START_TEST(beside_every_order)
+{
+    int cases = 0, whole = 0, best = 0;
+    double sum = 0, worst = 0;
+    LUO_PROP_FOR(seed, 200) {
+        luo_arena *arena = luo_arena_new(0);
+        luo_rng rng = luo_rng_seed(seed);
+        problem p;
+        luo_joint_order *order;
+        int64_t got;
+        bool all;
+        cases++;
+        draw(&rng, &p);
+        ck_assert_int_eq(luo_joint_schedule(arena, &p.in, &order, &got, NULL), LUO_OK);
+        check_order(&p, order);
+        const int64_t most = best_of(&p, got, &all);
+        if (all) {
+            const double gap = (double)got / (double)most - 1;
+            ck_assert_msg(most <= got, "seed %llu: the best order takes %lld, ours %lld",
+                          (unsigned long long)seed, (long long)most, (long long)got);
+            whole++;
+            best += got == most;
+            sum += gap;
+            if (gap > worst) worst = gap;
+        }
+        luo_arena_free(arena);
+    }
+    printf("%d of %d cases searched: %d are the best order, mean %.2f %% above it, worst %.2f %%\n",
+           whole, cases, best, 100 * sum / whole, 100 * worst);
+    ck_assert_int_gt(4 * whole, cases);
+}
+END_TEST
+
+LUO_SUITE("prop.joint", LUO_T(beside_every_order))
