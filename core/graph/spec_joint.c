@@ -110,8 +110,8 @@ static luo_status fill_batch(joiner *j, batch_id id, luo_joint_batch *b)
     return LUO_OK;
 }
 
-/* Does a stand before b? By how far they are in their pipelines, so that those of a lost first stage
- * are dealt among those of its peers. */
+/* Does a stand before b? By how far they are in their pipelines: those of a lost first stage are
+ * dealt among those of its peers. */
 static bool stands_before(const spec *s, batch_id a, batch_id b)
 {
     const int64_t x = (2 * (int64_t)a.k + 1) * s->in->pipes[b.pipeline].micro_batches;

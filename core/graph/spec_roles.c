@@ -225,7 +225,7 @@ static luo_status tasks_id(roles *r, int32_t p, int32_t stage, int32_t *id)
     *id = luo_intern_id(&r->task_key, key, pipe->micro_batches + 4, &fresh);
     luo_status st = *id >= 0 ? LUO_OK : luo_err_nomem(s->err);
     if (st == LUO_OK && fresh)
-        st = make_tasks(r, pipe, &r->lengths.key[r->lengths_of[p * r->max_stages + stage]], c->S, stage, c->v, *id);
+        st = make_tasks(r, pipe, &r->lengths.key[key[3]], c->S, stage, c->v, *id);
     luo_arena_reset(s->scratch, mark);
     *memo = *id + 1;
     return st;

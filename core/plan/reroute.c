@@ -219,7 +219,8 @@ static int32_t first_peer(const dealer *d, int32_t i, int32_t s)
 static bool takes(const dealer *d, int32_t i, int32_t s, int32_t first, int32_t j)
 {
     return luo_stage_is_peer(d->base, i, j, s) && !is_lost(d, j, s) &&
-           luo_stage_cuts_alike(&d->base->pipelines[first].stages[s], &d->base->pipelines[j].stages[s]);
+           luo_stage_cuts_alike(&d->base->pipelines[first].stages[s],
+                                &d->base->pipelines[j].stages[s]);
 }
 
 static luo_status deal(dealer *d, int32_t i, int32_t s, luo_stage *st)

@@ -98,7 +98,7 @@ bool luo_policy_has_key(const luo_policy *p, const char *key);
 /* The policies of scenarios, in the order of the documentation (conventions.md 7): all lists of
  * them are made from this one. X(name): the row is luo_policy_name. */
 #define LUO_POLICIES(X)                                                                            \
-    X(static) X(restart) X(rebalance) X(oobleck) X(spares) X(drop_replica) X(reroute) X(malleus)       \
+    X(static) X(restart) X(rebalance) X(oobleck) X(spares) X(drop_replica) X(reroute) X(malleus)   \
     X(oracle)
 #define LUO_POLICY_ROW(name) extern const luo_policy luo_policy_##name;
 LUO_POLICIES(LUO_POLICY_ROW)

@@ -74,7 +74,8 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
-        luo_decide_to_stay(now, now->news & LUO_NEWS_FAIL ? "" : "the stages stay as they are", out);
+        luo_decide_to_stay(now, now->news & LUO_NEWS_FAIL ? "" : "the stages stay as they are",
+                           out);
         return LUO_OK;
     }
     const int32_t lost = count_lost(out->plan);

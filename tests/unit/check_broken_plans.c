@@ -68,36 +68,36 @@ static const struct {
     const char *says; /* one of the errors; MEMORY: a part of it */
 } rows[] = {
     /* lost stages */
-    {lost, {"\"devices\":[],", "\"devices\":[1],"}, CHECK, LUO_EINPUT, 6, 40,
+    {lost, {"\"devices\":[],", "\"devices\":[1],"}, CHECK, LUO_EINPUT, 6, 44,
      "stage 1 has devices and `reroute`; `devices` is [] where others run the stage."},
-    {lost, {"\"1f1b\"", "\"gpipe\""}, CHECK, LUO_EINPUT, 6, 39,
+    {lost, {"\"1f1b\"", "\"gpipe\""}, CHECK, LUO_EINPUT, 6, 43,
      "`reroute` does not go with another schedule than 1f1b; schedule 1f1b and zero 0 or 1 without "
      "such are expected."},
-    {lost, {"\"layers\":4,", "\"layers\":4,\"zero\":2,"}, CHECK, LUO_EINPUT, 6, 39,
+    {lost, {"\"layers\":4,", "\"layers\":4,\"zero\":2,"}, CHECK, LUO_EINPUT, 6, 43,
      "`reroute` does not go with zero 2 or 3; schedule 1f1b and zero 0 or 1 without such are "
      "expected."},
-    {lost, {"\"pipeline\":2", "\"pipeline\":3"}, CHECK, LUO_EINPUT, 6, 88,
+    {lost, {"\"pipeline\":2", "\"pipeline\":3"}, CHECK, LUO_EINPUT, 6, 89,
      "pipeline 3 does not exist; pipelines are 0 to 2."},
-    {lost, {"\"pipeline\":2", "\"pipeline\":1"}, CHECK, LUO_EINPUT, 6, 88,
+    {lost, {"\"pipeline\":2", "\"pipeline\":1"}, CHECK, LUO_EINPUT, 6, 89,
      "pipeline 1 is named twice; one entry with the sum is expected."},
-    {lost, {"\"pipeline\":2", "\"pipeline\":0"}, CHECK, LUO_EINPUT, 6, 88,
+    {lost, {"\"pipeline\":2", "\"pipeline\":0"}, CHECK, LUO_EINPUT, 6, 89,
      "pipeline 0 can not run stage 1 of pipeline 0; another pipeline with as many stages, and the "
      "same layers and recompute on this one, is expected."},
     {lost, {"[[0,2]],\"devices\":[4]", "[[0,3]],\"devices\":[4]",
-            "[[2,4]],\"devices\":[5]", "[[3,4]],\"devices\":[5]"}, CHECK, LUO_EINPUT, 6, 88,
+            "[[2,4]],\"devices\":[5]", "[[3,4]],\"devices\":[5]"}, CHECK, LUO_EINPUT, 6, 89,
      "pipeline 2 can not run stage 1 of pipeline 0; another pipeline with as many stages, and the "
      "same layers and recompute on this one, is expected."},
     {lost, {"\"devices\":[5]", "\"devices\":[],\"reroute\":[{\"pipeline\":1,"
-            "\"micro_batches\":4}]"}, CHECK, LUO_EINPUT, 6, 88,
+            "\"micro_batches\":4}]"}, CHECK, LUO_EINPUT, 6, 89,
      "stage 1 of pipeline 2 has no devices either; give one that has."},
-    {lost, {"\"devices\":[5]", "\"devices\":[5,6]"}, CHECK, LUO_EINPUT, 6, 88,
+    {lost, {"\"devices\":[5]", "\"devices\":[5,6]"}, CHECK, LUO_EINPUT, 6, 89,
      "stage 1 of pipelines 1 and 2 has other tensor-parallel groups; peers of one stage have equal "
      "ones."},
-    {lost, {"\"micro_batches\":1", "\"micro_batches\":2"}, CHECK, LUO_EINPUT, 6, 39,
+    {lost, {"\"micro_batches\":1", "\"micro_batches\":2"}, CHECK, LUO_EINPUT, 6, 43,
      "5 micro-batches are dealt; pipeline 0 has 4."},
     {lost, {"\"reroute\":[{\"pipeline\":1,\"micro_batches\":3},"
-            "{\"pipeline\":2,\"micro_batches\":1}]", "\"head\":true"}, READ, LUO_EINPUT, 6, 29,
-     "`devices` is empty; 1 or more entries are expected."},
+            "{\"pipeline\":2,\"micro_batches\":1}]", "\"head\":true"}, READ, LUO_EINPUT, 6, 30,
+     "`devices` is empty; at least 1 is expected."},
     /* layers */
     {small, {"[[3,4]]", "[[3,3]]"}, CHECK, LUO_EINPUT, 7, 29,
      "pipeline 1 holds 3 of 4 layers; layer 3 is in no stage."},
