@@ -4,7 +4,7 @@ typedef struct event { /* a task ends, or work is there from the start (time 0) 
     int64_t time;
     int32_t seq; /* of two at one time, the one that was known first */
     int32_t batch, stage;
-    bool backward;
+    luo_task_phase phase;
 } event;
 
 typedef struct queue { /* micro-batches in the order of arrival; each comes once */
@@ -12,8 +12,10 @@ typedef struct queue { /* micro-batches in the order of arrival; each comes once
     int32_t first, n;
 } queue;
 
+enum { FORWARD, BACKWARD, WEIGHT, PARTS };
+
 typedef struct station {
-    queue wait[2]; /* forward, backward */
+    queue wait[PARTS];
     int32_t in_flight;
     bool busy;
 } station;
@@ -62,9 +64,9 @@ static station *station_of(scheduler *w, int32_t batch, int32_t stage)
     return &w->at[w->in->batch[batch].station[stage]];
 }
 
-static void arrive(scheduler *w, int32_t batch, int32_t stage, bool backward)
+static void arrive(scheduler *w, int32_t batch, int32_t stage, int32_t part)
 {
-    queue *q = &station_of(w, batch, stage)->wait[backward];
+    queue *q = &station_of(w, batch, stage)->wait[part];
     q->batch[q->first + q->n++] = batch;
 }
 
@@ -76,39 +78,54 @@ static int32_t stage_at(const scheduler *w, int32_t s, int32_t batch)
     return k;
 }
 
+/* What a station goes on with; PARTS: nothing is there. */
+static int32_t choose(const scheduler *w, int32_t s)
+{
+    const station *x = &w->at[s];
+    if (x->wait[FORWARD].n > 0 && x->in_flight < w->in->kept[s]) return FORWARD;
+    const bool full = w->in->split && x->wait[WEIGHT].n > w->in->waiting[s];
+    if (x->wait[BACKWARD].n > 0 && !full) return BACKWARD;
+    return x->wait[WEIGHT].n > 0 ? WEIGHT : PARTS;
+}
+
 static void start(scheduler *w, int32_t s)
 {
     station *x = &w->at[s];
-    const bool backward = x->wait[0].n == 0 || x->in_flight >= w->in->kept[s];
-    queue *q = &x->wait[backward];
-    if (x->busy || q->n == 0) return;
+    const int32_t part = x->busy ? PARTS : choose(w, s);
+    if (part == PARTS) return;
+    queue *q = &x->wait[part];
     const int32_t batch = q->batch[q->first++], stage = stage_at(w, s, batch);
     const luo_joint_batch *b = &w->in->batch[batch];
+    const int64_t *const takes[PARTS] = {b->forward, b->backward, b->weight};
+    const luo_task_phase phases[PARTS] = {LUO_TASK_F, w->in->split ? LUO_TASK_BI : LUO_TASK_B,
+                                          LUO_TASK_BW};
     q->n--;
     x->busy = true;
-    if (!backward) x->in_flight++;
-    w->order[s].task[w->order[s].n++] = (luo_joint_task){batch, backward};
-    push(w, (event){.time = w->now + (backward ? b->backward : b->forward)[stage],
-                    .batch = batch, .stage = stage, .backward = backward});
+    if (part == FORWARD) x->in_flight++;
+    w->order[s].task[w->order[s].n++] = (luo_joint_task){batch, phases[part]};
+    push(w, (event){.time = w->now + takes[part][stage], .batch = batch, .stage = stage,
+                    .phase = phases[part]});
 }
 
 static void end(scheduler *w, const event *e)
 {
     station *x = station_of(w, e->batch, e->stage);
     x->busy = false;
-    if (e->backward) {
-        x->in_flight--;
-        if (e->stage > 0) arrive(w, e->batch, e->stage - 1, true);
+    if (e->phase == LUO_TASK_BW) return;
+    if (e->phase == LUO_TASK_F) {
+        const bool last = e->stage == w->in->batch[e->batch].nstages - 1;
+        arrive(w, e->batch, last ? e->stage : e->stage + 1, last ? BACKWARD : FORWARD);
         return;
     }
-    const bool last = e->stage == w->in->batch[e->batch].nstages - 1;
-    arrive(w, e->batch, last ? e->stage : e->stage + 1, last);
+    x->in_flight--;
+    if (e->stage > 0) arrive(w, e->batch, e->stage - 1, BACKWARD);
+    if (w->in->split) arrive(w, e->batch, e->stage, WEIGHT);
 }
 
 /* All that ends at one time is looked at before anything begins. */
 static void run(scheduler *w)
 {
-    for (int32_t b = 0; b < w->in->nbatches; b++) arrive(w, b, 0, false);
+    for (int32_t b = 0; b < w->in->nbatches; b++) arrive(w, b, 0, FORWARD);
     for (;;) {
         for (int32_t s = 0; s < w->in->nstations; s++) start(w, s);
         if (w->nheap == 0) return;
@@ -130,16 +147,16 @@ static luo_status open(luo_arena *arena, scheduler *w, luo_err *err)
     for (int32_t b = 0; b < in->nbatches; b++)
         for (int32_t k = 0; k < in->batch[b].nstages; k++) {
             visits[in->batch[b].station[k]]++;
-            tasks += 2;
+            tasks += PARTS;
         }
     w->heap = LUO_NEW_N(arena, event, tasks + 1);
     if (!w->heap) return luo_err_nomem(err);
     for (int32_t s = 0; s < in->nstations; s++) {
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < PARTS; k++) {
             w->at[s].wait[k].batch = LUO_NEW_N(arena, int32_t, visits[s]);
             if (!w->at[s].wait[k].batch) return luo_err_nomem(err);
         }
-        w->order[s].task = LUO_NEW_N(arena, luo_joint_task, 2 * (int64_t)visits[s]);
+        w->order[s].task = LUO_NEW_N(arena, luo_joint_task, PARTS * (int64_t)visits[s]);
         if (!w->order[s].task) return luo_err_nomem(err);
     }
     return LUO_OK;

@@ -3,11 +3,11 @@
  *
  * A list schedule by event simulation. Work of a stage is one task after another; messages take no
  * time. A stage that is free takes a forward part that is there and for which there is room, else a
- * backward part that is there; of each the one that came first. So what arrives in some order is
- * received in that order on every device, which is the order in which it was sent: no circle of
- * waits can arise, whatever the tasks really take. (Backward first is up to a fifth slower on small
- * cases. ReCycle solves for the best order, and runs weight gradients apart; here the backward part
- * is one task.)
+ * backward part that is there, else, where backward parts are split as in ReCycle, the weight
+ * gradients of the micro-batch that has waited longest; of each the one that came first. So what
+ * arrives in some order is received in that order on every device, which is the order in which it
+ * was sent: no circle of waits can arise, whatever the tasks really take. (Backward first is up to a
+ * fifth slower on small cases. ReCycle solves for the best order.)
  *
  * Steps are scheduled one by one: the next one begins when all gradients are summed and their norm
  * is known. ReCycle's staggered optimizer, by which stages are in different steps, is not here. */
@@ -18,23 +18,28 @@
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
+#include "core/graph/sched.h"
 
 typedef struct luo_joint_batch { /* a micro-batch of any pipeline */
     int32_t nstages;
-    const int32_t *station;            /* by stage: the devices that run it there */
-    const int64_t *forward, *backward; /* by stage: what they take, in any unit; at least 0 */
+    const int32_t *station; /* by stage: the devices that run it there */
+    /* by stage: what they take, in any unit; at least 0. Split: backward is that of input gradients */
+    const int64_t *forward, *backward, *weight;
 } luo_joint_batch;
 
 typedef struct luo_joint {
     int32_t nbatches, nstations;
+    bool split; /* weight gradients are tasks of their own */
     const luo_joint_batch *batch; /* in the order in which first stages take them */
     const int32_t *kept;          /* by station: micro-batches whose forward part has run and whose
                                      backward part has not, at most; at least 1 */
+    const int32_t *waiting;       /* split, by station: micro-batches whose weight gradients are all
+                                     that is left, at most, when a backward part begins */
 } luo_joint;
 
 typedef struct luo_joint_task {
     int32_t batch;
-    bool backward;
+    luo_task_phase phase;
 } luo_joint_task;
 
 typedef struct luo_joint_order { /* of a station */

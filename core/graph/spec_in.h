@@ -257,9 +257,9 @@ typedef struct spec_joint_in { /* what the roles are */
     const int32_t *lengths_of;    /* .. by pipeline * max_stages + stage */
     int32_t max_stages;
 } spec_joint_in;
-/* Segment of F or B (chunk 0) for micro-batches of this length on a device that runs such. */
+/* Segment of a part (chunk 0) for micro-batches of this length on a device that runs such. */
 int32_t luo_spec_segment(const spec_joint_in *in, const spec *s, int32_t dev, int32_t length,
-                         bool backward);
+                         luo_task_phase phase);
 /* Tasks of all stages of pipelines that share devices: out[pipeline * max_stages + stage]. */
 luo_status luo_spec_join_tasks(spec *s, const spec_joint_in *in, spec_tasks *out);
 #endif

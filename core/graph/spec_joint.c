@@ -18,7 +18,7 @@ typedef struct joiner {
     luo_joint_batch *batch;
     batch_id *id;         /* by batch */
     luo_joint joint;
-    int32_t *kept;
+    int32_t *kept, *waiting;
     const luo_spec_clock *clock; /* NULL: something is not known, tasks take time by their FLOP */
 } joiner;
 
@@ -52,6 +52,8 @@ static void find_stations(joiner *j)
         j->dev_of[id] = d;
         j->kept[id] = luo_sched_kept(s->in->schedule, c->S, s->stage_of[d],
                                      s->in->pipes[p].micro_batches, 1);
+        j->waiting[id] = luo_sched_waiting(s->in->schedule, s->stage_of[d],
+                                           s->in->pipes[p].micro_batches);
     }
 }
 
@@ -95,18 +97,18 @@ static luo_status fill_batch(joiner *j, batch_id id, luo_joint_batch *b)
     const int32_t length = pipe->length[id.k];
     const int32_t S = s->cls[s->class_of[id.pipeline]].S;
     int32_t *station = LUO_NEW_N(s->scratch, int32_t, S);
-    int64_t *cost = LUO_NEW_N(s->scratch, int64_t, 2 * (int64_t)S);
+    const int32_t phases = luo_sched_phases(s->in->schedule);
+    int64_t *cost = LUO_NEW_N(s->scratch, int64_t, 3 * (int64_t)S);
     if (!station || !cost) return luo_err_nomem(s->err);
     for (int32_t k = 0; k < S; k++) {
         station[k] = station_at(j, id.pipeline, k, length);
         const int32_t dev = j->dev_of[station[k]];
         const luo_role *r = &j->in->role[j->in->role_of[s->index_of[dev]]];
-        const int32_t seg = luo_spec_segment(j->in, s, dev, length, false);
-        LUO_TRY(segment_cost(j, r, seg, dev, &cost[k]));
-        LUO_TRY(segment_cost(j, r, luo_spec_segment(j->in, s, dev, length, true), dev,
-                             &cost[S + k]));
+        const int32_t seg = luo_spec_segment(j->in, s, dev, length, LUO_TASK_F);
+        for (int32_t i = 0; i < phases; i++)
+            LUO_TRY(segment_cost(j, r, seg + i, dev, &cost[i * S + k]));
     }
-    *b = (luo_joint_batch){S, station, cost, cost + S};
+    *b = (luo_joint_batch){S, station, cost, cost + S, cost + 2 * S};
     return LUO_OK;
 }
 
@@ -141,6 +143,8 @@ static luo_status list_batches(joiner *j, int32_t *next)
     j->joint.nbatches = n;
     j->joint.batch = j->batch;
     j->joint.kept = j->kept;
+    j->joint.waiting = j->waiting;
+    j->joint.split = luo_sched_splits(s->in->schedule);
     return LUO_OK;
 }
 
@@ -175,7 +179,7 @@ static luo_status write_tasks(joiner *j, int32_t station, const luo_joint_order 
         const batch_id id = j->id[order->task[i].batch];
         const luo_pipe *pipe = &s->in->pipes[id.pipeline];
         t[1 + i] = (luo_run_task){luo_spec_segment(j->in, s, dev, pipe->length[id.k],
-                                                   order->task[i].backward),
+                                                   order->task[i].phase),
                                   pipe->first + id.k};
     }
     t[order->n + 1] = (luo_run_task){r->nseg - 1, -1};
@@ -193,7 +197,9 @@ static luo_status join(joiner *j, spec_tasks *out)
     j->station_of = LUO_NEW_N(s->scratch, int32_t, places);
     j->dev_of = LUO_NEW_N(s->scratch, int32_t, places);
     j->kept = LUO_NEW_N(s->scratch, int32_t, places);
-    if (!j->joined || !j->station_of || !j->dev_of || !j->kept) return luo_err_nomem(s->err);
+    j->waiting = LUO_NEW_N(s->scratch, int32_t, places);
+    if (!j->joined || !j->station_of || !j->dev_of || !j->kept || !j->waiting)
+        return luo_err_nomem(s->err);
     for (int64_t i = 0; i < places; i++) j->station_of[i] = -1;
     find_joined(j);
     find_stations(j);

@@ -8,6 +8,7 @@
 typedef struct loss_row {
     row r;
     int lost[4]; /* devices, -1 ends */
+    bool split;  /* schedule zb_h1 */
 } loss_row;
 static const loss_row losses[] = {
     {{"3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", LLAMA}, {3, -1}},
@@ -24,9 +25,19 @@ static const loss_row losses[] = {
     {{"2: [0]*1 [1]*1 || 2: [2]*1 [3]*1 || 2: [4]*1 [5]*1", GPT, 1, .mib = 25}, {0, 3, -1}},
     {{"4: [0]*1 [1,2]*1 || 4: [3]*1 [4,5]*1", LLAMA, 0, 1, .mib = 0.01, .sequences = 2}, {4, -1}},
     {{"9: [0]*1 [1]*1 [2]*1 || 1: [3]*1 [4]*1 [5]*1", LLAMA}, {2, -1}},
+    {{"4: [0]*1 [1]*1 [2]*1 || 4: [3]*1 [4]*1 [5]*1", LLAMA}, {4, -1}, true},
+    {{"3: [0]*2 [1]*2 || 3: [2]*2 [3]*2", GPT, 1}, {2, 1, -1}, true},
+    {{"2: [0,1]*2 [2,3]*2 || 3: [4,5]*2 [6,7]*2", QKNORM, 0, 1, 1}, {5, -1}, true},
     {{"1: [0]*1 [1]*1 [2]*1 || 9: [3]*1 [4]*1 [5]*1", LLAMA}, {4, 3, -1}},
 };
 #pragma GCC diagnostic pop
+
+static const luo_plan *base_of(luo_arena *a, const loss_row *l, luo_dtype dtype)
+{
+    luo_plan *p = plan_of(a, &l->r, dtype);
+    if (l->split) p->schedule = LUO_SCHED_ZB_H1;
+    return p;
+}
 
 static const luo_plan *without(luo_arena *a, const luo_plan *base, const int *lost)
 {
@@ -47,7 +58,7 @@ static const luo_plan *without(luo_arena *a, const luo_plan *base, const int *lo
 static bool run_losses(luo_lab *lab, const loss_row *l, luo_dtype dtype)
 {
     luo_arena *a = luo_arena_new(1 << 20);
-    const luo_plan *p = without(a, plan_of(a, &l->r, dtype), l->lost);
+    const luo_plan *p = without(a, base_of(a, l, dtype), l->lost);
     if (!p || !luo_plan_is_rerouted(p)) luo_lab_die(l->r.line, &(luo_err){.text = "not rerouted"});
     return run_plan(a, lab, &l->r, p);
 }
@@ -56,7 +67,7 @@ static bool run_losses(luo_lab *lab, const loss_row *l, luo_dtype dtype)
 static bool run_there_and_back(luo_lab *lab, const loss_row *l)
 {
     luo_arena *a = luo_arena_new(1 << 20);
-    const luo_plan *base = plan_of(a, &l->r, LUO_F64), *left = without(a, base, l->lost);
+    const luo_plan *base = base_of(a, l, LUO_F64), *left = without(a, base, l->lost);
     const luo_model model = row_model(&l->r, base->layers);
     luo_exec *x = luo_lab_executor(lab, &model, LUO_F64);
     luo_trial single = refer(a, lab, x, base, &model), t = luo_lab_bind(a, lab, x, base, &model);
@@ -101,7 +112,8 @@ static bool random_losses(luo_rng *rng, loss_row *l, char *line, size_t size)
                           .zero = (int)luo_rng_pick(rng, 2), .sp = (int)luo_rng_pick(rng, 2),
                           .recompute = (int)luo_rng_pick(rng, 3),
                           .mib = luo_rng_pick(rng, 2) ? 25 : 0,
-                          .sequences = luo_rng_pick(rng, 4) == 0 ? 2 : 1}};
+                          .sequences = luo_rng_pick(rng, 4) == 0 ? 2 : 1},
+                    .split = luo_rng_pick(rng, 2)};
     while (used < 3 && (used == 0 || luo_rng_pick(rng, 2)))
         l->lost[used++] = (int)luo_rng_pick(rng, (uint32_t)next);
     l->lost[used] = -1;
@@ -130,7 +142,7 @@ static void run_random(luo_lab *lab, tally *t)
         luo_rng rng = luo_rng_seed(luo_prop_first() + k);
         luo_arena *a = luo_arena_new(1 << 16);
         const bool drawn = random_losses(&rng, &l, line, sizeof line) &&
-                           without(a, plan_of(a, &l.r, LUO_F64), l.lost);
+                           without(a, base_of(a, &l, LUO_F64), l.lost);
         luo_arena_free(a);
         if (drawn) count(t, run_losses(lab, &l, k % 4 ? LUO_F64 : LUO_F32));
         else t->refused++;

@@ -149,6 +149,7 @@ static luo_plan *draw(luo_arena *a, luo_rng *rng)
     }
     luo_plan *plan = luo_test_plan(a, luo_str_get(&line));
     plan->zero = (int32_t)luo_rng_pick(rng, 2);
+    plan->schedule = luo_rng_pick(rng, 2) ? LUO_SCHED_ZB_H1 : LUO_SCHED_1F1B;
     plan->sequence_tokens = 64;
     luo_str_free(&line);
     return plan;
@@ -162,16 +163,17 @@ static void count_tasks(const luo_programs *set, const luo_plan *p, const luo_pr
     const luo_role *role = &set->roles[x->role];
     const luo_pipeline *pipe = &p->pipelines[x->pipeline];
     const int32_t kept =
-        luo_sched_kept(LUO_SCHED_1F1B, pipe->nstages, x->stage, pipe->micro_batches, 1);
+        luo_sched_kept(p->schedule, pipe->nstages, x->stage, pipe->micro_batches, 1);
     int32_t flying = 0;
     for (int32_t t = 0; t < x->ntask; t++) {
         int32_t pipeline, k;
         if (x->tasks[t].micro_batch < 0) continue;
         luo_plan_find_number(p, x->pipeline, x->tasks[t].micro_batch, &pipeline, &k);
-        const bool forward = role->seg[x->tasks[t].seg].phase == LUO_PHASE_F;
-        flying += forward ? 1 : -1;
+        const int32_t phase = role->seg[x->tasks[t].seg].phase;
+        flying += phase == LUO_PHASE_F ? 1 : luo_phase_begins_backward(phase) ? -1 : 0;
         ck_assert_int_le(flying, kept);
-        runs[(pipeline * 16 + k) * 4 + x->stage] += forward ? 1 : 100;
+        runs[(pipeline * 16 + k) * 4 + x->stage] +=
+            phase == LUO_PHASE_F ? 1 : phase == LUO_PHASE_BW ? 10000 : 100;
     }
 }
 
@@ -197,7 +199,8 @@ static void check_programs(luo_arena *a, const luo_plan *p)
                 const luo_stage *st = &p->pipelines[i].stages[s];
                 const luo_stage *at = st->nreroute
                                           ? &p->pipelines[st->reroute[0].pipeline].stages[s] : st;
-                ck_assert_int_eq(runs[(i * 16 + k) * 4 + s], 101 * at->ndev);
+                ck_assert_int_eq(runs[(i * 16 + k) * 4 + s],
+                                 at->ndev * (luo_sched_splits(p->schedule) ? 10101 : 101));
             }
 }
 
