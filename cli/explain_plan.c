@@ -47,6 +47,17 @@ static void print_stages(FILE *out, const luo_plan *p)
         }
 }
 
+static void print_reroutes(FILE *out, const luo_plan *p)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t j = 0; j < p->pipelines[i].nstages; j++) {
+            const luo_stage *s = &p->pipelines[i].stages[j];
+            for (int32_t k = 0; k < s->nreroute; k++)
+                fprintf(out, "pipeline %d, stage %d: %d micro-batches run on stage %d of pipeline "
+                        "%d\n", i, j, s->reroute[k].micro_batches, j, s->reroute[k].pipeline);
+        }
+}
+
 static void print_contexts(FILE *out, const luo_plan *p, const luo_model *m)
 {
     for (int32_t i = 0; i < p->npipelines; i++) {
@@ -278,6 +289,7 @@ luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
             x->plan->zero, (long long)luo_plan_sequences(x->plan),
             (long long)luo_plan_tokens(x->plan));
     print_stages(out, x->plan);
+    print_reroutes(out, x->plan);
     print_contexts(out, x->plan, x->model);
     print_annotations(out, params, n, done);
     LUO_TRY(print_comm(out, x, err));
@@ -286,6 +298,19 @@ luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
 }
 
 /* ---- as JSON ---- */
+
+static void json_reroute(luo_jsonw *j, const luo_stage *s)
+{
+    if (!s->nreroute) return;
+    luo_jsonw_open(j, "reroute", '[');
+    for (int32_t k = 0; k < s->nreroute; k++) {
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_int(j, "pipeline", s->reroute[k].pipeline);
+        luo_jsonw_int(j, "micro_batches", s->reroute[k].micro_batches);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+}
 
 static void json_stages(luo_jsonw *j, const luo_plan *p)
 {
@@ -303,6 +328,7 @@ static void json_stages(luo_jsonw *j, const luo_plan *p)
             luo_jsonw_open(j, NULL, '{');
             luo_jsonw_text(j, "devices", luo_str_get(&dev));
             luo_jsonw_int(j, "layers", layers);
+            json_reroute(j, s);
             luo_jsonw_close(j);
             luo_str_free(&dev);
         }

@@ -1,13 +1,13 @@
 /* core/graph/joint.h: the order of tasks where pipelines share devices: micro-batches of a lost
  * stage run on those of the same stage of other pipelines (ReCycle, arXiv 2405.14009, section 4).
  *
- * A list schedule by event simulation. Work of a stage is one task after another; messages take no
- * time. A stage that is free takes a forward part that is there and for which there is room, else a
- * backward part that is there, else, where backward parts are split as in ReCycle, the weight
- * gradients of the micro-batch that has waited longest; of each the one that came first. So what
- * arrives in some order is received in that order on every device, which is the order in which it
- * was sent: no circle of waits can arise, whatever the tasks really take. (Backward first is up to a
- * fifth slower on small cases. ReCycle solves for the best order.)
+ * A list schedule by event simulation. Work of a stage is one task after another; messages take
+ * no time. A stage that is free takes a forward part that is there and for which there is room,
+ * else a backward part that is there, else, where backward parts are split as in ReCycle, the
+ * weight gradients of the micro-batch that has waited longest; of each the one that came first. So
+ * what arrives in some order is received in that order on every device, which is the order in
+ * which it was sent: no circle of waits can arise, whatever the tasks really take. (Backward first
+ * is up to a fifth slower on small cases. ReCycle solves for the best order.)
  *
  * Steps are scheduled one by one: the next one begins when all gradients are summed and their norm
  * is known. ReCycle's staggered optimizer, by which stages are in different steps, is not here. */
@@ -23,7 +23,8 @@
 typedef struct luo_joint_batch { /* a micro-batch of any pipeline */
     int32_t nstages;
     const int32_t *station; /* by stage: the devices that run it there */
-    /* by stage: what they take, in any unit; at least 0. Split: backward is that of input gradients */
+    /* by stage: what they take, in any unit; at least 0. Split: backward is that of input
+     * gradients */
     const int64_t *forward, *backward, *weight;
 } luo_joint_batch;
 

@@ -39,7 +39,8 @@ static luo_status check(const luo_picture *now, luo_err *err)
     const char *why = luo_plan_not_reroutable(now->base);
     if (why)
         return luo_err_set(err, LUO_EINPUT, "policy `reroute` can not take a base plan with %s; "
-                           "schedule 1f1b or zb_h1 and zero 0 or 1 without such are expected.", why);
+                           "schedule 1f1b or zb_h1 and zero 0 or 1 without such are expected.",
+                           why);
     if (now->base->npipelines < 2)
         return luo_err_set(err, LUO_EINPUT, "policy `reroute` goes on with the other pipelines, "
                            "and the base plan has one; several are expected.");

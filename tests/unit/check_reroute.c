@@ -1,6 +1,6 @@
 /* tests/unit/check_reroute.c: plans with lost stages (core/plan/reroute.h): how micro-batches are
- * dealt, their numbers, and that programs run each of them once on every stage. That they train like
- * one device, tests/mpi/reroute.c shows. */
+ * dealt, their numbers, and that programs run each of them once on every stage. That they train
+ * like one device, tests/mpi/reroute.c shows. */
 #include "core/plan/reroute.h"
 
 #include "core/io/io.h"
@@ -155,8 +155,8 @@ static luo_plan *draw(luo_arena *a, luo_rng *rng)
     return plan;
 }
 
-/* Micro-batches of F and B on a device, as numbers; each once, and no more in flight than 1F1B keeps
- * of its own. */
+/* Micro-batches of F and B on a device, as numbers; each once, and no more in flight than the
+ * schedule keeps of its own. */
 static void count_tasks(const luo_programs *set, const luo_plan *p, const luo_program *x,
                         int32_t *runs)
 {
