@@ -1,6 +1,7 @@
 /* tests/unit/check_policies.c: runs under `oobleck` and `oracle` on a backend that answers from a
  * formula. Base: 2 pipelines of 2 stages of 12 layers (0.12 s each), 16 micro-batches; a node of
  * two devices is a stage. */
+#include "core/io/io.h"
 #include "tests/driver_fixture.h"
 
 static luo_process processes[2];
@@ -392,7 +393,37 @@ START_TEST(pipelines_of_zero_are_alike)
 }
 END_TEST
 
-LUO_SUITE("run.policies", LUO_T(pipelines_of_zero_are_alike), LUO_T(slow_node_leaves),
+/* ---- docs/policies.md ---- */
+
+static void is_told(const char *text, const char *word, size_t n)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "`%.*s`", (int)n, word);
+    ck_assert_msg(strstr(text, quoted) != NULL, "docs/policies.md does not speak of %s", quoted);
+}
+
+START_TEST(documented)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_source src;
+    luo_err err = {0};
+    int32_t n;
+    const char *const *names = luo_policy_names(&n);
+    ck_assert_msg(luo_read_text(a, "docs/policies.md", &src, &err) == LUO_OK, "%s", err.text);
+    for (int32_t i = 0; i < n; i++) {
+        is_told(src.text, names[i], strlen(names[i]));
+        const char *key = luo_policy_find(names[i])->keys;
+        while (key && *key) {
+            const size_t length = strcspn(key, " ");
+            is_told(src.text, key, length);
+            key += length + strspn(key + length, " ");
+        }
+    }
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("run.policies", LUO_T(documented), LUO_T(pipelines_of_zero_are_alike), LUO_T(slow_node_leaves),
           LUO_T_N(node_comes_back, 2),
           LUO_T(failure_costs_one_step), LUO_T_N(without_copies, 2), LUO_T_N(back_but_empty, 2),
           LUO_T(cut_off_before_the_moves),
