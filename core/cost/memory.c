@@ -130,13 +130,13 @@ double luo_mem_layer_activations(const luo_mem_spec *s, int recompute)
     return all * (s->sequence_parallel ? (whole + cut) / t : whole + cut / t);
 }
 
-/* Inputs of a layer's products and norms. */
+/* Inputs of a layer's products. */
 static double inputs(const luo_mem_spec *s)
 {
     const luo_model *m = s->model;
     const luo_memory_rules *r = s->rules;
     const double e = (double)luo_dtype_bytes(m->dtype), t = s->tp, h = (double)m->hidden;
-    const double norms = (r && r->norm2_again ? 3 : 4) * e + (r && r->dropout ? 2 : 0);
+    const double norms = 2 * e + (r && r->dropout ? 2 : 0);
     const double cut = e * ((double)(m->heads * m->head_dim) / h + mlp_width(m) / h);
     return tokens_of(s) * h * (norms / (s->sequence_parallel ? t : 1) + cut / t);
 }
@@ -149,8 +149,7 @@ double luo_mem_layer_weights(const luo_mem_spec *s)
     const double kv = (double)(m->kv_heads * m->head_dim) / h;
     const double wide = m->activation == LUO_ACT_SWIGLU ? 2 : 1;
     const double cut = e * (q + 2 * kv + wide * f);
-    const double norms = 2 * e / (s->sequence_parallel ? t : 1);
-    return inputs(s) + tokens_of(s) * h * (norms + 2 * e + cut / t);
+    return inputs(s) + tokens_of(s) * h * (2 * e + cut / t);
 }
 
 /* What the last layer works on when a BI ends, beside what it leaves: what ran again. */
@@ -165,7 +164,7 @@ static double end_weights(const luo_mem_spec *s)
 {
     const double e = (double)luo_dtype_bytes(s->model->dtype), h = (double)s->model->hidden;
     const double columns = (double)luo_mem_vocab(s->model, s->tp) / s->tp;
-    const double own = 3 * h / (s->sequence_parallel ? s->tp : 1);
+    const double own = h / (s->sequence_parallel ? s->tp : 1);
     return e * tokens_of(s) * ((s->head ? columns + own : 0) + (s->embedding ? h : 0));
 }
 

@@ -45,8 +45,8 @@ int64_t luo_mem_vocab(const luo_model *m, int32_t tp);
 /* Activations that one layer keeps for one micro-batch (8.2), bytes. recompute as above. */
 double luo_mem_layer_activations(const luo_mem_spec *s, int recompute);
 /* What one layer leaves between the halves of a backward cut in two, for one micro-batch, bytes:
- * inputs of products and norms, and gradients of their outputs; what a tensor group has gathered of
- * these stays whole. About as much as a layer keeps for a whole backward. */
+ * inputs of products, and gradients of their outputs; what a tensor group has gathered of these
+ * stays whole. About as much as a layer keeps for a whole backward, or a little less. */
 double luo_mem_layer_weights(const luo_mem_spec *s);
 /* Chunk activations in flight on the stage (8.3); zb_h1: those whose BI is not done. */
 int64_t luo_mem_in_flight(const luo_mem_spec *s);

@@ -49,9 +49,9 @@ luo_status luo_sched_make(luo_arena *arena, luo_sched_kind kind, int32_t S, int3
 /* Largest number of chunk activations alive on stage s at once: from F to B or BI, whole. */
 int32_t luo_sched_kept(luo_sched_kind kind, int32_t S, int32_t s, int32_t m, int32_t v);
 /* Micro-batches whose BI is done and whose BW is not, at most, when a BI begins; 0 if the backward
- * is whole. What stays alive of them is what weight gradients read: inputs of products, norms and
- * the embedding, and gradients of their outputs. With those of luo_sched_kept S at most, as many
- * as stage 0 of 1F1B keeps. */
+ * is whole. What stays alive of them is what weight gradients read: inputs of products and of the
+ * embedding, and gradients of their outputs. With those of luo_sched_kept S at most, as many as
+ * stage 0 of 1F1B keeps. */
 int32_t luo_sched_waiting(luo_sched_kind kind, int32_t s, int32_t m);
 /* "gpipe" "1f1b" "interleaved_1f1b" "zb_h1". */
 const char *luo_sched_name(luo_sched_kind kind);

@@ -118,9 +118,10 @@ static luo_status add_up(finder *f, int32_t p)
             f->redone[l] = true;
             f->backward[vs] += f->layer[l];
         }
-        double *half = luo_sched_splits(s->in->schedule) && s->late[o] ? f->weight : f->backward;
+        const bool splits = luo_sched_splits(s->in->schedule);
+        double *half = splits && s->late[o] ? f->weight : f->backward;
         half[vs] += t;
-        f->done[o] = half[vs];
+        f->done[o] = splits && !s->late[o] ? 0 : half[vs]; /* BI is over when BW begins */
     }
     return LUO_OK;
 }
