@@ -23,6 +23,7 @@ static luo_status read_opts(luo_cli *cli, job *j, luo_err *err)
     int reset;
     j->opts.planner.link_class = luo_cluster_link_class;
     j->opts.planner.link_ctx = j->cluster;
+    j->opts.planner_unsaid = !luo_args_has(&cli->args, "planner");
     LUO_TRY(luo_sender_parse(luo_args_get(&cli->args, "planner", "greedy"),
                              &j->opts.planner.sender, err));
     LUO_TRY(luo_args_choice(&cli->args, "reset", 0, resets, 3, &reset, err));

@@ -18,10 +18,6 @@ const int luo_ncommon_options = N(luo_common_options);
     {                                                                                              \
         "dead", "SET", "failed devices, \"[3,7]\" or 3,7 (none)"                                   \
     }
-#define PLANNER                                                                                    \
-    {                                                                                              \
-        "planner", "NAME", "greedy minrank rr rr-node cost exact (greedy)"                         \
-    }
 #define OUT                                                                                        \
     {                                                                                              \
         "out", "DIR", "where to write (NAME-seedN)"                                                \
@@ -45,14 +41,15 @@ static const luo_option resolve_options[] = {
     {"shape", "4x8", "sizes of the tensor"},
     {"node-size", "N", "devices of a node (8)"},
     {"rack-size", "N", "devices of a rack (0: no racks)"},
-    PLANNER,
+    {"planner", "NAME", "greedy minrank rr rr-node cost exact (greedy)"},
     DEAD,
     {"reduce-then-move", NULL, "reduce first where no other way is known"},
     {"elem", "N", "bytes of an element (1)"},
 };
 
 static const luo_option switch_options[] = {
-    MODEL, CLUSTER, LIMIT, PLANNER,
+    MODEL, CLUSTER, LIMIT,
+    {"planner", "NAME", "as of resolve (exact up to a size where it takes under 1 s, else greedy)"},
     {"reset", "WHEN", "balance counters: fused, bucket or tensor (fused)"},
     DEAD,
 };

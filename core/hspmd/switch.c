@@ -3,6 +3,7 @@
 #include "core/hspmd/switch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/hspmd/moves.h"
 #include "core/hspmd/planner.h"
@@ -208,19 +209,73 @@ static luo_status plan(luo_arena *arena, work *w)
     return gather_pairs(arena, w);
 }
 
-luo_status luo_switch_plan(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
-                           const luo_switch_opts *opts, luo_switch *out, luo_err *err)
+static luo_status plan_by(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
+                          const luo_switch_opts *opts, luo_switch *out, luo_err *err)
 {
-    luo_switch o = {0};
+    *out = (luo_switch){0};
     const size_t mark = luo_arena_mark(arena);
-    work w = {.tmp = luo_arena_new(1 << 16), .tensor = tensors, .n = n, .opts = opts, .out = &o,
+    work w = {.tmp = luo_arena_new(1 << 16), .tensor = tensors, .n = n, .opts = opts, .out = out,
               .err = err};
     const luo_status st = w.tmp ? plan(arena, &w) : luo_err_nomem(err);
     luo_arena_free(w.tmp);
-    if (st != LUO_OK) {
-        luo_arena_reset(arena, mark);
-        return st;
+    if (st != LUO_OK) luo_arena_reset(arena, mark);
+    return st;
+}
+
+/* Bytes of the largest sender of every class; returns how many devices send. */
+static int64_t largest(const luo_switch *sw, int64_t most[LUO_LINK_CLASSES])
+{
+    int64_t sent[LUO_LINK_CLASSES] = {0}, senders = 0;
+    memset(most, 0, LUO_LINK_CLASSES * sizeof *most);
+    for (int32_t i = 0; i < sw->npair; i++) { /* pairs are sorted by source */
+        const luo_pair *p = &sw->pair[i];
+        if (i == 0 || p->src != p[-1].src) {
+            memset(sent, 0, sizeof sent);
+            senders++;
+        }
+        sent[p->link_class] += p->bytes;
+        if (sent[p->link_class] > most[p->link_class]) most[p->link_class] = sent[p->link_class];
     }
+    return senders;
+}
+
+static bool sends_less(const luo_switch *a, const luo_switch *b)
+{
+    int64_t x[LUO_LINK_CLASSES], y[LUO_LINK_CLASSES];
+    bool less = false;
+    largest(a, x);
+    largest(b, y);
+    for (int c = 0; c < LUO_LINK_CLASSES; c++) {
+        if (x[c] > y[c]) return false;
+        less = less || x[c] < y[c];
+    }
+    return less;
+}
+
+static luo_status plan_unsaid(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
+                              const luo_switch_opts *opts, luo_switch *out, luo_err *err)
+{
+    luo_switch_opts o = *opts;
+    luo_switch exact;
+    int64_t most[LUO_LINK_CLASSES];
+    o.planner.sender = LUO_SENDER_GREEDY;
+    LUO_TRY(plan_by(arena, tensors, n, &o, out, err));
+    const int64_t senders = largest(out, most);
+    if (o.reset != LUO_RESET_FUSED || senders == 0) return LUO_OK;
+    if (out->nsend > LUO_SWITCH_EXACT_LIMIT / senders) return LUO_OK;
+    const size_t mark = luo_arena_mark(arena);
+    o.planner.sender = LUO_SENDER_EXACT;
+    LUO_TRY(plan_by(arena, tensors, n, &o, &exact, err));
+    if (sends_less(&exact, out)) *out = exact;
+    else luo_arena_reset(arena, mark);
+    return LUO_OK;
+}
+
+luo_status luo_switch_plan(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
+                           const luo_switch_opts *opts, luo_switch *out, luo_err *err)
+{
+    luo_switch o;
+    LUO_TRY((opts->planner_unsaid ? plan_unsaid : plan_by)(arena, tensors, n, opts, &o, err));
     *out = o;
     if (o.nlost == 0 || opts->load_lost) return LUO_OK;
     return luo_err_set(err, LUO_ELOST,

@@ -38,7 +38,8 @@ luo_status luo_switching_compile(luo_arena *arena, const luo_plan *from, const l
                                  const int32_t *dead, luo_switching *out, luo_err *err)
 {
     luo_switching m = {0};
-    const luo_switch_opts o = {.planner = {.link_class = luo_cluster_link_class,
+    const luo_switch_opts o = {.planner_unsaid = true,
+                               .planner = {.link_class = luo_cluster_link_class,
                                            .link_ctx = cluster,
                                            .ndead = ndead,
                                            .dead = dead}};

@@ -55,7 +55,8 @@ luo_status luo_transition_cost(luo_arena *scratch, const luo_plan *from, const l
                                const luo_model *model, const luo_cluster *cluster, int32_t ndead,
                                const int32_t *dead, luo_transition *out, luo_err *err)
 {
-    const luo_switch_opts o = {.planner = {.link_class = luo_cluster_link_class,
+    const luo_switch_opts o = {.planner_unsaid = true,
+                               .planner = {.link_class = luo_cluster_link_class,
                                            .link_ctx = cluster, .ndead = ndead, .dead = dead}};
     const size_t mark = luo_arena_mark(scratch);
     luo_switch_tensor *tensors;

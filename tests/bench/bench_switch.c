@@ -1,6 +1,7 @@
 /* tests/bench/bench_switch.c: B-X of HSPMD 17: the fused switch plan of a 70B-like model on 1,024
  * devices, DP16 PP8 TP8 to DP32 PP8 TP4. The golden volumes are checked; prints
- * `switch_bx_s VALUE s`, the median of 5. */
+ * `switch_bx_s VALUE s`, the median of 5, and `switch_bx_unsaid_s`, where `exact` is tried too (the
+ * count of luo_switch_opts.planner_unsaid is 8.3e7 here). */
 #include <stdio.h>
 #include <string.h>
 
@@ -97,6 +98,12 @@ int main(void)
     }
     printf("switch_bx_s %.4f s\n", luo_bench_median(took, REPEAT));
     printf("switch_bx_memory %.1f MiB\n", (double)(luo_arena_mark(arena) - mark) / (1 << 20));
+    luo_arena_reset(arena, mark);
+    luo_switch sw;
+    opts.planner_unsaid = true;
+    const double begin = luo_bench_now();
+    if (luo_switch_plan(arena, t, TENSORS, &opts, &sw, NULL) != LUO_OK) luo_bench_fail("no plan");
+    printf("switch_bx_unsaid_s %.4f s\n", luo_bench_now() - begin);
     luo_arena_reset(arena, mark);
     const double start = luo_bench_now();
     if (luo_switch_bound(arena, t, TENSORS, &opts, bound, NULL) != LUO_OK)

@@ -35,7 +35,7 @@ typedef struct twin {
 } twin;
 
 static twin tw;
-static int64_t met_lost, met_rebind, met_class[4], met_gap, met_bound, met_exact, met_minrank;
+static int64_t met_lost, met_rebind, met_class[4], met_gap, met_bound, met_exact, met_minrank, met_unsaid;
 
 static void say(const char *fmt, ...) LUO_PRINTF(1, 2);
 static void say(const char *fmt, ...)
@@ -300,6 +300,25 @@ static int64_t hall(int32_t link_class)
     return most;
 }
 
+/* No planner named: greedy's plan or, where that sends less, that of exact. */
+static void compare_unsaid(luo_arena *arena, const one_switch *x, luo_switch_opts o,
+                           const luo_switch *greedy, const luo_switch *exact)
+{
+    luo_switch unsaid;
+    bool less = false, more = false;
+    o.planner_unsaid = true;
+    luo_switch_plan(arena, x->t, x->n, &o, &unsaid, NULL);
+    for (int32_t c = 0; c < 4; c++) {
+        less = less || largest(exact, c) < largest(greedy, c);
+        more = more || largest(exact, c) > largest(greedy, c);
+    }
+    for (int32_t c = 0; c < 4; c++) {
+        const luo_switch *want = less && !more ? exact : greedy;
+        if (largest(&unsaid, c) != largest(want, c)) say("unsaid is not the better of two");
+    }
+    met_unsaid += less && !more;
+}
+
 /* The same switch by greedy, minrank and exact: what each rule promises of the others. */
 static void compare_rules(luo_arena *arena, const one_switch *x)
 {
@@ -329,6 +348,7 @@ static void compare_rules(luo_arena *arena, const one_switch *x)
         if (x->cuts_exactly && e != bound[c])
             say("exact %lld misses T* %lld", (long long)e, (long long)bound[c]);
     }
+    compare_unsaid(arena, x, o, &greedy, &exact);
 }
 
 static void print_case(const one_switch *x, uint64_t seed)
@@ -383,7 +403,7 @@ START_TEST(fused)
     } met[] = {{"lost cells", met_lost}, {"rebinds", met_rebind}, {"class 1", met_class[1]},
                {"class 2", met_class[2]}, {"class 3", met_class[3]}, {"greedy above T*", met_gap},
                {"T* by Hall", met_bound}, {"exact at T*", met_exact},
-               {"minrank sends farther", met_minrank}};
+               {"minrank sends farther", met_minrank}, {"unsaid is exact", met_unsaid}};
     for (int i = 0; i < LUO_ROWS(met); i++) {
         printf("%-22s %lld\n", met[i].name, (long long)met[i].n);
         ck_assert_msg(!whole || met[i].n > 0, "no case of `%s`", met[i].name);
