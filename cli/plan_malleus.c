@@ -54,7 +54,8 @@ static luo_status read_search(luo_cli *cli, luo_malleus_call *c, luo_err *err)
     LUO_TRY(luo_args_int(a, "seed", 0, 0, INT64_MAX, &seed, err));
     c->judged = !luo_args_has(a, "rank") ? LUO_JUDGED_AUTO
                 : rank == 3              ? LUO_JUDGED_SIMULATED
-                                         : LUO_JUDGED_OBJECTIVE;
+                : rank == 4              ? LUO_JUDGED_OBJECTIVE
+                                         : LUO_JUDGED_PUBLISHED;
     c->job.rank = rank < 3 ? (luo_malleus_rank)rank : LUO_RANK_FILLED;
     c->job.split2 = grouping == 1;
     c->job.rising = order == 1;

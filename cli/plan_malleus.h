@@ -18,7 +18,8 @@ typedef struct luo_malleus_call {
     luo_malleus_job job;
     luo_malleus_answer answer;
     luo_judged judged;
-    luo_offers offers;   /* fastest first; n 0: nothing was simulated for the choice */
+    luo_offers offers;   /* fastest first; n 0: the search alone decided */
+    bool closed_form;    /* of a step decided, nothing was simulated for the choice */
     luo_transition move; /* with prev */
     bool adopt, lost;    /* lost: state without a living owner */
     double planning_s, step_s;
@@ -34,8 +35,8 @@ void luo_call_warn(luo_cli *cli, luo_malleus_call *c, luo_severity severity, con
 luo_status luo_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err);
 /* --rates over the cluster's health: c->rate, c->candidate. */
 luo_status luo_call_rates(luo_cli *cli, luo_malleus_call *c, luo_err *err);
-/* The plan by simulated step: c->offers, and c->answer is of the fastest one. Nothing where plans
- * are ranked by the objective, or nothing was searched. */
+/* The plan by simulated step or by its closed form: c->offers, and c->answer is of the fastest one.
+ * Nothing where a published objective ranks, or nothing was searched. */
 luo_status luo_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err);
 void luo_call_text(luo_cli *cli, const luo_malleus_call *c);
 luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *c, luo_status st, luo_err *err);

@@ -23,10 +23,12 @@ static luo_status step_s(void *run, const luo_plan *p, double *seconds, luo_err 
                           seconds, err);
 }
 
-static bool wanted(const luo_malleus_call *c)
+/* By what plans are ranked; with numbers of --params by theirs. */
+static luo_judged ranking(const luo_malleus_call *c)
 {
-    if (c->judged != LUO_JUDGED_AUTO) return c->judged == LUO_JUDGED_SIMULATED;
-    return c->cluster->ndevices <= LUO_JUDGE_DEVICES && !c->job.params;
+    if (c->judged != LUO_JUDGED_AUTO) return c->judged;
+    if (c->job.params) return LUO_JUDGED_PUBLISHED;
+    return c->cluster->ndevices <= LUO_JUDGE_DEVICES ? LUO_JUDGED_SIMULATED : LUO_JUDGED_OBJECTIVE;
 }
 
 /* The answer lists groups of devices, and a lost stage has none: policy `malleus` takes such plans,
@@ -58,7 +60,8 @@ static luo_status judge_all(luo_cli *cli, asked *a, luo_err *err)
                              .sequence_tokens = c->job.sequence_tokens
                                                     ? c->job.sequence_tokens
                                                     : c->job.base->sequence_tokens,
-                             .memory_factor = c->job.memory_factor, .step_s = step_s, .run = a};
+                             .memory_factor = c->job.memory_factor, .step_s = step_s,
+                             .closed_form = c->closed_form, .run = a};
     LUO_TRY(luo_offers_all(cli->arena, &now, &c->job, &c->offers, err));
     drop_rerouted(&c->offers);
     return luo_offers_judge(&c->offers, &now, err);
@@ -75,12 +78,10 @@ static int32_t idle(const luo_malleus_call *c)
 
 static void say_doubts(luo_cli *cli, luo_malleus_call *c)
 {
-    const double objective = c->answer.found->plans[0].event * c->answer.tau_s;
-    const double step = c->offers.at[0].step_s;
-    if (fabs(objective - step) > APART * step)
+    const double objective = c->offers.at[0].objective_s, step = c->offers.at[0].step_s;
+    if (!c->closed_form && fabs(objective - step) > APART * step)
         luo_call_warn(cli, c, LUO_WARNING, "the step is %.6g s when simulated and %.6g s by the "
-                      "objective, which knows no communication between stages and pipelines.", step,
-                      objective);
+                      "objective.", step, objective);
     if (idle(c) > 0)
         luo_call_warn(cli, c, LUO_WARNING, "usable devices that stay idle: %d; every plan that was "
                       "tried with more of them is slower.", idle(c));
@@ -95,7 +96,9 @@ luo_status luo_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err)
                          .stack = &c->stack,
                          .bucket = c->stack.bucket,
                          .comm = LUO_COMM_FLOW}};
-    if (!wanted(c) || c->answer.found->search.skipped) return LUO_OK;
+    const luo_judged by = ranking(c);
+    if (by == LUO_JUDGED_PUBLISHED || c->answer.found->search.skipped) return LUO_OK;
+    c->closed_form = by == LUO_JUDGED_OBJECTIVE;
     luo_status st = judge_all(cli, &a, err);
     luo_judge_free(&a.judge);
     LUO_TRY(st);

@@ -73,11 +73,13 @@ static void print_offers(FILE *out, const luo_malleus_call *c)
     if (o->n == 0) return;
     int32_t simulated = 0;
     for (int32_t i = 0; i < o->n; i++) simulated += o->at[i].step_s >= 0;
-    fprintf(out, "chosen by simulated step: the plan of %s", o->at[0].from);
+    fprintf(out, "chosen by %s step: the plan of %s",
+            c->closed_form ? "the closed form of a" : "simulated", o->at[0].from);
     if (simulated > 1 && isfinite(o->at[1].step_s))
         fprintf(out, "; next, of %s: %.6f s", o->at[1].from, o->at[1].step_s);
-    fprintf(out, "; %d of %d plans were simulated, the others are slower by the objective\n",
-            simulated, o->n);
+    if (c->closed_form) fprintf(out, "; of %d plans\n", o->n);
+    else fprintf(out, "; %d of %d plans were simulated, the others are slower by the objective\n",
+                 simulated, o->n);
 }
 
 void luo_call_text(luo_cli *cli, const luo_malleus_call *c)
@@ -246,7 +248,7 @@ static void json_alternatives(luo_jsonw *j, const luo_malleus_found *f)
     luo_str_free(&s);
 }
 
-static void json_offers(luo_jsonw *j, const luo_offers *o)
+static void json_offers(luo_jsonw *j, const luo_offers *o, bool simulated)
 {
     luo_jsonw_open(j, "offers", '[');
     for (int32_t i = 0; i < o->n; i++) {
@@ -256,7 +258,7 @@ static void json_offers(luo_jsonw *j, const luo_offers *o)
         luo_jsonw_int(j, "pipelines", o->at[i].plan->npipelines);
         luo_jsonw_num(j, "objective_s", o->at[i].objective_s, 9);
         const double s = o->at[i].step_s;
-        if (s >= 0 && isfinite(s)) luo_jsonw_num(j, "simulated_step_s", s, 9);
+        if (simulated && s >= 0 && isfinite(s)) luo_jsonw_num(j, "simulated_step_s", s, 9);
         else luo_jsonw_text(j, "simulated_step_s", NULL);
         luo_jsonw_close(j);
     }
@@ -326,7 +328,9 @@ luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *c, luo_status st,
     luo_jsonw_text(j, "status", luo_status_name(st));
     luo_jsonw_text(j, "policy", "malleus");
     luo_jsonw_text(j, "rank", rank_names[c->job.rank]);
-    luo_jsonw_text(j, "chosen_by", c->offers.n > 0 ? "simulated" : "objective");
+    luo_jsonw_text(j, "chosen_by", c->offers.n == 0  ? "rank"
+                                    : c->closed_form ? "objective"
+                                                     : "simulated");
     if (st != LUO_OK) {
         json_warnings(j, c);
         return st;
@@ -342,7 +346,7 @@ luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *c, luo_status st,
     json_ids(j, "excluded", a->excluded, a->nexcluded);
     json_figures(j, c);
     json_alternatives(j, a->found);
-    json_offers(j, &c->offers);
+    json_offers(j, &c->offers, !c->closed_form);
     json_search(j, &a->found->search);
     json_transition(j, c);
     LUO_TRY(json_annotations(cli, c, err));

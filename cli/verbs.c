@@ -108,7 +108,7 @@ static const luo_option plan_options[] = {
     {"prev", "PLAN", "malleus: running plan; the base if no size is given"},
     {"params", "FILE", "malleus: alpha, tau, memory table (cost model)"},
     {"memory", "FORM", "malleus: table or model (table if --params has one)"},
-    {"rank", "BY", "malleus: simulated; or by objective: filled, steady, event"},
+    {"rank", "BY", "malleus: simulated, objective; published: filled, steady, event"},
     {"grouping", "HOW", "malleus: halving or split2 (halving)"},
     {"stage-order", "HOW", "malleus: slowest first falling, or rising (falling)"},
     {"search-healthy", NULL, "malleus: search also when no device is slow or missing"},

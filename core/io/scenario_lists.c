@@ -221,7 +221,9 @@ void luo_policy_defaults(luo_policy_spec *p, const char *name)
 /* A published objective ranks by itself: nothing is simulated. Only `malleus` has several. */
 static void take_rank(luo_scenario_reader *r, luo_policy_spec *p, int32_t word, const luo_yaml *at)
 {
-    p->judged = word == LUO_RANK_WORDS_SIMULATED ? LUO_JUDGED_SIMULATED : LUO_JUDGED_OBJECTIVE;
+    p->judged = word == LUO_RANK_WORDS_SIMULATED   ? LUO_JUDGED_SIMULATED
+                : word == LUO_RANK_WORDS_OBJECTIVE ? LUO_JUDGED_OBJECTIVE
+                                                   : LUO_JUDGED_PUBLISHED;
     if (word >= LUO_RANK_WORDS_SIMULATED) return;
     p->rank = (luo_malleus_rank)word;
     if (strcmp(p->name, "malleus") != 0)

@@ -4,6 +4,7 @@
 #ifndef LUO_CORE_PLAN_MALLEUS_JOB_H
 #define LUO_CORE_PLAN_MALLEUS_JOB_H
 #include "core/plan/malleus.h"
+#include "core/plan/objective.h"
 
 /* `--params` (Malleus 16): what is given replaces the model's value. 0 or NULL: not given. */
 typedef struct luo_malleus_params {
@@ -76,6 +77,11 @@ double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage)
  * cluster, stack, base, sequence_tokens, rate, params, threshold. */
 luo_status luo_malleus_event_s(luo_arena *scratch, const luo_malleus_job *job, const luo_plan *plan,
                                double *seconds, luo_err *err);
+
+/* The closed form of a step of any plan under the same rates (amendment 2). Pre:
+ * luo_objective_knows. Uses of job: model, cluster, stack, base, sequence_tokens, rate. */
+luo_status luo_malleus_step(luo_arena *scratch, const luo_malleus_job *job, const luo_plan *plan,
+                            luo_objective *out, luo_err *err);
 
 /* Malleus 12 and amendment 5: seconds of moving state from one plan to another in closed form: the
  * link that takes longest for what crosses it in one direction, and 20 us for each message of the

@@ -2,6 +2,7 @@
  * (Malleus 13). */
 #include <math.h>
 
+#include "core/plan/objective.h"
 #include "core/plan/reroute.h"
 #include "core/run/run.h"
 
@@ -36,10 +37,31 @@ static luo_status simulated_step(void *run, const luo_plan *p, double *seconds, 
     return luo_judge_step(&r->judge, p, luo_run_tokens(r, p), r->rate, seconds, err);
 }
 
+static luo_status closed_form(void *run, const luo_plan *p, double *seconds, luo_err *err)
+{
+    luo_run *r = run;
+    const luo_objective_in in = {r->sc->model, r->sc->cluster, &r->sc->stack, luo_run_tokens(r, p),
+                                 r->rate};
+    luo_objective x = {.step = INFINITY};
+    if (luo_objective_knows(p)) LUO_TRY(luo_plan_objective(r->scratch, &in, p, &x, err));
+    *seconds = x.step;
+    return LUO_OK;
+}
+
 bool luo_run_judges(const luo_run *r)
 {
-    if (!r->judge.simulator || r->spec->judged == LUO_JUDGED_OBJECTIVE) return false;
-    return r->spec->judged == LUO_JUDGED_SIMULATED || r->sc->cluster->ndevices <= LUO_JUDGE_DEVICES;
+    const luo_judged by = r->spec->judged;
+    if (!r->judge.simulator || by == LUO_JUDGED_OBJECTIVE || by == LUO_JUDGED_PUBLISHED)
+        return false;
+    return by == LUO_JUDGED_SIMULATED || r->sc->cluster->ndevices <= LUO_JUDGE_DEVICES;
+}
+
+/* Without a simulator at hand every policy keeps to the form of its own. */
+static bool by_closed_form(const luo_run *r)
+{
+    if (r->spec->judged == LUO_JUDGED_PUBLISHED || luo_run_judges(r)) return false;
+    return (r->judge.simulator || r->spec->judged == LUO_JUDGED_OBJECTIVE) &&
+           luo_objective_knows(r->plans[0]->plan);
 }
 
 static bool node_is_whole(const luo_run *r, int32_t device)
@@ -89,7 +111,8 @@ luo_picture luo_run_picture(luo_run *r, int news)
         .restart_cost_s = restart_cost(r),
         .memory_factor = r->memory_factor, .candidate = r->reentry.candidate, .keep = r->arena,
         .memory = &r->memory, .specialize_s = specialize_s,
-        .step_s = luo_run_judges(r) ? simulated_step : NULL, .run = r};
+        .step_s = luo_run_judges(r) ? simulated_step : by_closed_form(r) ? closed_form : NULL,
+        .closed_form = by_closed_form(r), .run = r};
 }
 
 luo_status luo_run_ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err)

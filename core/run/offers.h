@@ -10,8 +10,9 @@ enum { LUO_OFFERS = 32 };
 typedef struct luo_offer {
     const char *from; /* the policy; else "uniform" "base" "running" */
     const luo_plan *plan;
-    double objective_s; /* event time by closed form: work alone, nothing is sent */
-    double step_s;      /* simulated; < 0: not, INFINITY: it cannot run */
+    double work_s;      /* event time: work alone, nothing is sent; nearly a lower bound */
+    double objective_s; /* closed form of the step (luo_plan_objective); else work_s */
+    double step_s;      /* what it is chosen by; < 0: not asked, INFINITY: it cannot run */
 } luo_offer;
 
 typedef struct luo_offers {
@@ -54,9 +55,9 @@ luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_ma
  * one owner. Cost: O(nodes * layers * devices). */
 bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c);
 
-/* Simulates them (now->step_s), best objective first, as long as the objective, which is nearly a
- * lower bound, leaves hope; and sorts them, fastest first, those not simulated last. Without
- * now->step_s they stay as they are.
+/* Simulates them (now->step_s), best objective first, those that work and objective leave hope;
+ * and sorts them, fastest first, those not simulated last. Where now->step_s is the closed form, the
+ * objective decides alone. Without now->step_s they stay as they are.
  * Errors: LUO_EINFEASIBLE none can run; those of luo_judge_step. */
 luo_status luo_offers_judge(luo_offers *o, const luo_picture *now, luo_err *err);
 #endif

@@ -34,9 +34,10 @@ typedef struct luo_picture {
     void **memory;             /* .. as what a policy remembers; NULL at first */
     /* Seconds that communicators of p would take which do not exist yet. */
     luo_status (*specialize_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
-    /* Seconds of a simulated step of p on the devices as they are (luo_judge_step). NULL: plans are
-     * ranked by the objectives of closed form. */
+    /* Seconds of a step of p on the devices as they are: simulated (luo_judge_step), or by the
+     * closed form (luo_plan_objective). NULL: plans are ranked by the policy's own objective. */
     luo_status (*step_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
+    bool closed_form;
     void *run;
 } luo_picture;
 

@@ -243,8 +243,9 @@ static void say_offers(const view *v, luo_decision *out)
 {
     const size_t at = strlen(out->figures);
     if (!v->best.plan) return;
-    snprintf(out->figures + at, sizeof out->figures - at, "; simulated: of %s %.6g s (objective "
-             "%.6g s)", v->best.from, v->best.step_s, v->best.objective_s);
+    snprintf(out->figures + at, sizeof out->figures - at, "; %s: of %s %.6g s (objective %.6g s)",
+             v->now->closed_form ? "by closed form" : "simulated", v->best.from, v->best.step_s,
+             v->best.objective_s);
     const size_t end = strlen(out->figures);
     if (v->next.plan)
         snprintf(out->figures + end, sizeof out->figures - end, ", next of %s %.6g s (%.6g s)",

@@ -82,7 +82,8 @@ typedef enum luo_plan_mode { /* when nothing has failed (Malleus 13) */
 typedef enum luo_judged { /* by what plans are ranked (Malleus, amendment 1) */
     LUO_JUDGED_AUTO,      /* by the simulated step up to LUO_JUDGE_DEVICES devices */
     LUO_JUDGED_SIMULATED,
-    LUO_JUDGED_OBJECTIVE  /* by the closed form of the policy */
+    LUO_JUDGED_OBJECTIVE, /* by the closed form of a step (core/plan/objective.h); auto beyond */
+    LUO_JUDGED_PUBLISHED  /* by the objective of the policy's own search, nobody else's plans */
 } luo_judged;
 
 typedef struct luo_policy_spec {
