@@ -201,10 +201,10 @@ static double table_parameters(const luo_mem_spec *s)
 static double stage_parameters(const luo_mem_spec *s, double *layer)
 {
     const double table = table_parameters(s);
+    const int64_t kinds = s->model->moe.experts > 0 ? s->model->layers : 1; /* dense: all alike */
     double all = 0;
-    for (int64_t l = 0; l < s->model->layers; l++)
-        all += luo_mem_layer_parameters(s->model, l, s->tp);
-    *layer = all / (double)s->model->layers; /* an average layer of this network */
+    for (int64_t l = 0; l < kinds; l++) all += luo_mem_layer_parameters(s->model, l, s->tp);
+    *layer = all / (double)kinds; /* an average layer of this network */
     const bool once = s->rules && s->embedding && s->head && s->model->tied_embeddings;
     const bool places = s->rules && s->embedding && s->model->position == LUO_POS_LEARNED;
     const double positions = (double)(s->model->max_sequence_tokens * s->model->hidden);

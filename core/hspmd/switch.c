@@ -274,7 +274,7 @@ static luo_status plan_unsaid(luo_arena *arena, const luo_switch_tensor *tensors
 luo_status luo_switch_plan(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
                            const luo_switch_opts *opts, luo_switch *out, luo_err *err)
 {
-    luo_switch o;
+    luo_switch o = {0};
     LUO_TRY((opts->planner_unsaid ? plan_unsaid : plan_by)(arena, tensors, n, opts, &o, err));
     *out = o;
     if (o.nlost == 0 || opts->load_lost) return LUO_OK;

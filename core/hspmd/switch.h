@@ -47,13 +47,14 @@ typedef struct luo_switch {
     int32_t nlost;
 } luo_switch;
 
-/* Most senders times sends of the greedy plan for which an unsaid planner tries `exact`: a count, so
- * that all machines agree. Measured on one core with plans in which pipelines differ: 2e7 (200
+/* Most senders times sends of the greedy plan for which an unsaid planner tries `exact`: a count,
+ * so that all machines agree. Measured on one core with plans in which pipelines differ: 2e7 (200
  * devices) 0.07 s, 2.3e8 (4,096) 0.32 s, 8.7e8 (8,192) 0.65 s, 1.3e9 (16,384) 0.52 s. */
 #define LUO_SWITCH_EXACT_LIMIT INT64_C(1000000000)
 
-/* With an unsaid planner of a fused switch `exact` is taken where the largest sender of a link class sends less than
- * with `greedy`, and of no class more; else greedy's plan, which cuts no piece.
+/* With an unsaid planner of a fused switch `exact` is taken where the largest sender of a link
+ * class sends less than with `greedy`, and of no class more; else greedy's plan, which cuts no
+ * piece.
  * Errors: LUO_ELOST (out is complete all the same) unless opts->load_lost; LUO_EINPUT a dead
  *         destination device or a Partial tensor; LUO_E2BIG; LUO_ENOMEM.
  * Owner:  everything in *out belongs to arena.

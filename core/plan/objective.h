@@ -14,8 +14,8 @@ typedef struct luo_objective_in {
 } luo_objective_in;
 
 typedef struct luo_objective { /* seconds */
-    double step; /* all of it; INFINITY: a device of the plan is not usable */
-    double work; /* until the last backward ends: layers, ends, messages of pipelines, and what the
+    double step;    /* all of it; INFINITY: a device of the plan is not usable */
+    double work;    /* until the last backward ends: layers, ends, messages of pipelines, and what the
                     first forward parts wait for their weights */
     double traffic; /* of gradients, behind that */
     double update;  /* norm and optimizer */
@@ -30,9 +30,9 @@ bool luo_objective_knows(const luo_plan *p);
  * reduced by the same devices, slice by slice of the widest group, in buckets of the plan's rule
  * (the stack's where it says nothing). A bucket is ready when the last pipeline has completed it.
  * It puts its bytes on every link on the way, up and down apart, behind what is there already, and
- * waits a fixed time besides; of a stage so many are under way as there are lanes, so that a narrow
- * device that serves many slices is paid for them one after another. Buckets of disjoint groups
- * meet in no link and run side by side. What lies before the last backward is hidden. With ZeRO-1
+ * a fixed time besides: these follow each other on the lanes of a stage, and a narrow device has
+ * one for every slice that it serves. Buckets of disjoint groups meet in no link and run side by
+ * side. What lies before the last backward is hidden. With ZeRO-1
  * the weights are gathered so before the first forward parts. Not in it: what the whole tensors of
  * norms take, a table that two stages share.
  * Pre: luo_objective_knows; the plan is of this model and cluster. Errors: those of the cost model;

@@ -321,7 +321,8 @@ luo_status obj_gradients(objective *o, double *end)
     *end = 0;
     LUO_TRY(prepare(&t));
     qsort(t.calls, (size_t)t.ncalls, sizeof *t.calls, by_ready);
-    for (int32_t k = 0; k < t.ncalls; k++) *end = fmax(*end, make_call(&t, &t.calls[k], lanes_of(o)));
+    for (int32_t k = 0; k < t.ncalls; k++)
+        *end = fmax(*end, make_call(&t, &t.calls[k], lanes_of(o)));
     luo_arena_reset(o->arena, mark);
     return LUO_OK;
 }

@@ -10,7 +10,7 @@ typedef struct obj_stage { /* seconds of a micro-batch, slowed */
     double forward, backward; /* of a layer */
     luo_pair_cost ends[2];    /* embedding and head, 0 where it has none */
     double last;              /* when its last backward begins */
-    double waits; /* what its calls wait, one after another on its lanes, is over */
+    double waits;             /* what its calls wait, one after another on its lanes, is over */
 } obj_stage;
 
 typedef struct obj_pipe {
@@ -27,9 +27,9 @@ typedef struct objective {
     luo_cost_ctx ctx;
     luo_layer_shape shape; /* of a layer; tp and sequence_parallel are the stage's */
     obj_pipe *pipe;
-    double *arrives;      /* per layer: its weights are there, from the begin of the step; .. */
+    double *arrives;       /* per layer: its weights are there, from the begin of the step; .. */
     double ends_arrive[2]; /* .. embedding, head */
-    int32_t ndev; /* of the plan */
+    int32_t ndev;          /* of the plan */
     int32_t *senders, most_stages; /* [node * most_stages + stage] */
     luo_err *err;
 } objective;

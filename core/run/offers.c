@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/run/judge.h"
+
 void luo_offers_add(luo_offers *o, const char *from, const luo_plan *plan, double objective_s)
 {
     const uint64_t hash = luo_plan_hash(plan);
@@ -16,6 +18,30 @@ static luo_status unless_infeasible(luo_status st, const luo_err *why, luo_err *
 {
     if (st == LUO_OK || st == LUO_EINFEASIBLE || st == LUO_EINPUT) return LUO_OK;
     return luo_err_set(err, st, "%s", why->text);
+}
+
+/* ---- order ---- */
+
+static double rank_of(const luo_offer *x)
+{
+    return x->step_s >= 0 ? x->step_s : (double)INFINITY;
+}
+
+static double objective_of(const luo_offer *x)
+{
+    return x->objective_s;
+}
+
+/* Stable. */
+static void sort(luo_offers *o, double (*key)(const luo_offer *))
+{
+    for (int32_t i = 1; i < o->n; i++) {
+        const luo_offer x = o->at[i];
+        int32_t place = i;
+        for (; place > 0 && key(&o->at[place - 1]) > key(&x); place--)
+            o->at[place] = o->at[place - 1];
+        o->at[place] = x;
+    }
 }
 
 /* ---- the planner's own ---- */
@@ -47,33 +73,59 @@ static luo_status price(luo_arena *arena, const luo_malleus_job *job, luo_offer 
     return LUO_OK;
 }
 
-enum { COUNTS = 8 };
+static bool is_large(const luo_malleus_job *job)
+{
+    return job->cluster->ndevices > LUO_JUDGE_DEVICES;
+}
+
+/* Most numbers of pipelines that are searched; of large clusters, where a search takes long. */
+enum { COUNTS = 8, FEW_COUNTS = 4 };
 
 typedef struct counts { /* numbers of pipelines that were searched */
     int32_t at[COUNTS], n;
 } counts;
 
-static bool is_new(counts *c, int32_t pipelines)
+static bool is_new(counts *c, int32_t most, int32_t pipelines)
 {
     if (pipelines < 1) return false;
     for (int32_t i = 0; i < c->n; i++)
         if (c->at[i] == pipelines) return false;
-    if (c->n == COUNTS) return false;
+    if (c->n >= most) return false;
     c->at[c->n++] = pipelines;
     return true;
+}
+
+/* One fewer and one more, then as the best of the others have. */
+static luo_status other_counts(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
+                               luo_offers *out, luo_err *err)
+{
+    const int32_t dp = now->base->npipelines, n = out->n;
+    const int32_t most = is_large(job) ? FEW_COUNTS : COUNTS;
+    counts tried = {{dp}, 1};
+    int32_t ask[COUNTS], nask = 0;
+    sort(out, objective_of);
+    for (int32_t more = -1; more <= 1; more += 2)
+        if (is_new(&tried, most, dp + more)) ask[nask++] = dp + more;
+    for (int32_t i = 0; i < n; i++)
+        if (is_new(&tried, most, out->at[i].plan->npipelines))
+            ask[nask++] = out->at[i].plan->npipelines;
+    for (int32_t i = 0; i < nask; i++)
+        LUO_TRY(own_offers(arena, job, ask[i], OWN_OTHER, out, err));
+    for (int32_t i = n; i < out->n; i++) LUO_TRY(price(arena, job, &out->at[i], err));
+    return LUO_OK;
 }
 
 luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
                           luo_offers *out, luo_err *err)
 {
     const int32_t dp = now->base->npipelines;
-    counts tried = {{dp}, 1};
     luo_err why = {0};
     *out = (luo_offers){0};
     LUO_TRY(own_offers(arena, job, dp, OWN, out, err));
     for (int slow_too = 0; slow_too < 2; slow_too++) {
         luo_err a = {0}, b = {0};
         LUO_TRY(unless_infeasible(luo_restart_offers(arena, now, slow_too, out, &a), &a, err));
+        if (slow_too && is_large(job)) continue; /* a template for every window of nodes */
         LUO_TRY(unless_infeasible(luo_oobleck_offers(arena, now, slow_too, out, &b), &b, err));
     }
     LUO_TRY(unless_infeasible(luo_uniform_offers(arena, now, out, &why), &why, err));
@@ -83,15 +135,8 @@ luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_ma
     LUO_TRY(luo_reroute_offers(arena, now, out, err));
     luo_offers_add(out, "base", now->base, 0);
     luo_offers_add(out, "running", now->plan, 0);
-    const int32_t n = out->n;
-    for (int32_t more = -1; more <= 1; more += 2)
-        if (is_new(&tried, dp + more))
-            LUO_TRY(own_offers(arena, job, dp + more, OWN_OTHER, out, err));
-    for (int32_t i = 0; i < n; i++)
-        if (is_new(&tried, out->at[i].plan->npipelines))
-            LUO_TRY(own_offers(arena, job, out->at[i].plan->npipelines, OWN_OTHER, out, err));
     for (int32_t i = 0; i < out->n; i++) LUO_TRY(price(arena, job, &out->at[i], err));
-    return LUO_OK;
+    return other_counts(arena, now, job, out, err);
 }
 
 /* ---- without a node ---- */
@@ -134,28 +179,6 @@ bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c)
 /* The simulated step may be so much below work alone, and below the objective (over 2,000 plans of
  * tests/diff/diff_objective.c no plan's was). */
 static const double HOPE = 1.05, FAR = 1.3;
-
-static double rank_of(const luo_offer *x)
-{
-    return x->step_s >= 0 ? x->step_s : (double)INFINITY;
-}
-
-static double objective_of(const luo_offer *x)
-{
-    return x->objective_s;
-}
-
-/* Stable. */
-static void sort(luo_offers *o, double (*key)(const luo_offer *))
-{
-    for (int32_t i = 1; i < o->n; i++) {
-        const luo_offer x = o->at[i];
-        int32_t place = i;
-        for (; place > 0 && key(&o->at[place - 1]) > key(&x); place--)
-            o->at[place] = o->at[place - 1];
-        o->at[place] = x;
-    }
-}
 
 luo_status luo_offers_judge(luo_offers *o, const luo_picture *now, luo_err *err)
 {

@@ -56,8 +56,8 @@ luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_ma
 bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c);
 
 /* Simulates them (now->step_s), best objective first, those that work and objective leave hope;
- * and sorts them, fastest first, those not simulated last. Where now->step_s is the closed form, the
- * objective decides alone. Without now->step_s they stay as they are.
+ * and sorts them, fastest first, those not simulated last. Where now->step_s is the closed form,
+ * the objective decides alone. Without now->step_s they stay as they are.
  * Errors: LUO_EINFEASIBLE none can run; those of luo_judge_step. */
 luo_status luo_offers_judge(luo_offers *o, const luo_picture *now, luo_err *err);
 #endif

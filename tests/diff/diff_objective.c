@@ -2,7 +2,9 @@
  * simulated step, for all plans that planners and policies offer in random settings like those of
  * tests/rivals.sh: 16 to 64 GPUs (LUO_NODES=32: to 256) of one or two types, a model and its best
  * uniform plan, with and without ZeRO-1, 0 to 6 slow devices. Prints median and 90th percentile of
- * |objective / simulated - 1| over the best offers of a setting, and over all. */
+ * |objective / simulated - 1| over the best offers of a setting, and over all, which amendment 2 of
+ * Malleus wants below 0.05 (the 90th below 0.15). LUO_CASES=100 is the large run, LUO_SAY=1 prints
+ * every plan. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +16,7 @@
 #include "tests/prop/prop.h"
 #include "tests/sim_fixture.h"
 
-enum { OFFERS = 20000, MOST = 8 };
+enum { OFFERS = 20000 };
 
 typedef struct setting {
     luo_arena *arena;
@@ -35,6 +37,7 @@ typedef struct gaps {
 } gaps;
 
 static double gap_room[2][OFFERS];
+static double lowest = INFINITY, highest; /* simulated / work alone; objective / simulated - 1 */
 
 static int one_of(luo_rng *r, const int *v, int n)
 {
@@ -155,20 +158,12 @@ static void compare(setting *s, uint64_t seed, gaps *all, gaps *best)
         if (isinf(f->step_s)) continue;
         const double gap = x[i].step / f->step_s - 1;
         if (getenv("LUO_SAY"))
-            printf("%llu %d gpus, %d types, %d nics, %s, zero %d, %d slow: %-9s dp %2d sim %9.4f "
-                   "objective %9.4f = %9.4f + %8.4f + %7.4f, work alone %9.4f, gap %+.3f\n",
-                   (unsigned long long)seed, 8 * s->nodes, s->types, s->nics, s->name, s->zero,
-                   s->slow, f->from, f->plan->npipelines, f->step_s, x[i].step, x[i].work,
-                   x[i].traffic, x[i].update, f->objective_s, gap);
-        if (getenv("LUO_PLAN"))
-            for (int k = 0; k < f->plan->npipelines; k++) {
-                printf("   m %d:", f->plan->pipelines[k].micro_batches);
-                for (int j = 0; j < f->plan->pipelines[k].nstages; j++) {
-                    const luo_stage *st = &f->plan->pipelines[k].stages[j];
-                    printf(" %d@%d[%d-%d)", st->ndev, st->dev[0], st->layers[0].lo, st->layers[0].hi);
-                }
-                printf("\n");
-            }
+            printf("%d GPUs, %d types, %d NICs, %s, zero %d, %d slow: %-9s dp %2d simulated %.4f, "
+                   "objective %.4f = %.4f + %.4f + %.4f, work alone %.4f, %+.3f\n", 8 * s->nodes,
+                   s->types, s->nics, s->name, s->zero, s->slow, f->from, f->plan->npipelines,
+                   f->step_s, x[i].step, x[i].work, x[i].traffic, x[i].update, f->work_s, gap);
+        lowest = fmin(lowest, f->step_s / f->work_s);
+        highest = fmax(highest, gap);
         least = fmin(least, f->step_s);
         add(all, fabs(gap));
         if (first < 0 || x[i].step < x[first].step) first = i;
@@ -193,6 +188,10 @@ START_TEST(near_the_simulated_step)
     printf("gap of objective and simulated step: chosen plans median %.4f, 90th percentile %.4f "
            "(%d); all offers median %.4f, 90th percentile %.4f (%d)\n", best.at[best.n / 2],
            best.at[best.n * 9 / 10], best.n, all.at[all.n / 2], all.at[all.n * 9 / 10], all.n);
+    printf("simulated / work alone at least %.4f; objective over simulated at most %+.4f\n", lowest,
+           highest);
+    ck_assert_double_lt(all.at[all.n / 2], 0.05);
+    ck_assert_double_lt(all.at[all.n * 9 / 10], 0.15);
 }
 END_TEST
 LUO_MAIN("plan.objective.diff", near_the_simulated_step, 1)

@@ -35,7 +35,8 @@ typedef struct twin {
 } twin;
 
 static twin tw;
-static int64_t met_lost, met_rebind, met_class[4], met_gap, met_bound, met_exact, met_minrank, met_unsaid;
+static int64_t met_lost, met_rebind, met_class[4], met_gap, met_bound, met_exact,
+    met_minrank, met_unsaid;
 
 static void say(const char *fmt, ...) LUO_PRINTF(1, 2);
 static void say(const char *fmt, ...)
