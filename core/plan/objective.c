@@ -64,8 +64,10 @@ static luo_status cost_end(const objective *o, const luo_layer_shape *l, const l
 
 static luo_pair_cost slowed(luo_pair_cost c, double rate)
 {
-    return (luo_pair_cost){c.forward * rate, c.backward * rate, c.read * rate, c.done * rate,
-                           c.reread * rate};
+    c.forward *= rate;
+    c.backward *= rate;
+    c.done *= rate;
+    return c;
 }
 
 /* Communication inside the group is not slowed: it waits. */
@@ -177,9 +179,10 @@ static void turn(void *ctx, int32_t stage, const luo_task *t, luo_turn *x)
 {
     const course *c = ctx;
     obj_stage *s = &c->pipe->stage[stage];
-    if (t->backward) s->last = x->start;
-    x->end = !t->backward && t->micro_batch == 0 ? first_forward(c->o, s, x->start)
-                                                 : x->start + obj_task(s, t->backward);
+    const bool backward = t->phase != LUO_TASK_F;
+    if (backward) s->last = x->start;
+    x->end = !backward && t->micro_batch == 0 ? first_forward(c->o, s, x->start)
+                                              : x->start + obj_task(s, backward);
     x->free = x->end;
 }
 

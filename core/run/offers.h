@@ -10,8 +10,8 @@ enum { LUO_OFFERS = 32 };
 typedef struct luo_offer {
     const char *from; /* the policy; else "uniform" "base" "running" */
     const luo_plan *plan;
-    double work_s;      /* event time: work alone, nothing is sent; nearly a lower bound */
-    double objective_s; /* closed form of the step (luo_plan_objective); else work_s */
+    double objective_s; /* closed form of the step (luo_plan_objective); where that does not know
+                           the plan, event time: work alone, nothing is sent */
     double step_s;      /* what it is chosen by; < 0: not asked, INFINITY: it cannot run */
 } luo_offer;
 
@@ -55,7 +55,7 @@ luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_ma
  * one owner. Cost: O(nodes * layers * devices). */
 bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c);
 
-/* Simulates them (now->step_s), best objective first, those that work and objective leave hope;
+/* Simulates them (now->step_s), best objective first, as long as the objective leaves hope;
  * and sorts them, fastest first, those not simulated last. Where now->step_s is the closed form,
  * the objective decides alone. Without now->step_s they stay as they are.
  * Errors: LUO_EINFEASIBLE none can run; those of luo_judge_step. */
