@@ -6,11 +6,13 @@
 
 #include "core/cost/memory.h"
 #include "core/plan/objective_in.h"
+#include "core/plan/reroute.h"
 
 bool luo_objective_knows(const luo_plan *p)
 {
     if (p->schedule != LUO_SCHED_1F1B || p->chunks != 1 || p->zero >= 2) return false;
-    if (luo_plan_has_context(p) || p->nannotations || p->nassignment || p->ngroups) return false;
+    if (luo_plan_is_rerouted(p) || luo_plan_has_context(p)) return false;
+    if (p->nannotations || p->nassignment || p->ngroups) return false;
     for (int32_t i = 0; i < p->npipelines; i++) {
         if (p->pipelines[i].micro_batch_tokens) return false;
         if (p->pipelines[i].micro_batch_sequences != p->pipelines[0].micro_batch_sequences)

@@ -15,14 +15,14 @@ typedef struct luo_objective_in {
 
 typedef struct luo_objective { /* seconds */
     double step;    /* all of it; INFINITY: a device of the plan is not usable */
-    double work;    /* until the last backward ends: layers, ends, messages of pipelines, and what the
-                    first forward parts wait for their weights */
+    double work;    /* until the last backward ends: layers, ends, messages of pipelines, and what
+                       the first forward parts wait for their weights */
     double traffic; /* of gradients, behind that */
     double update;  /* norm and optimizer */
 } luo_objective;
 
 /* Does the closed form know plans of this kind? 1F1B with one chunk, ZeRO 0 or 1, no context
- * parallelism, micro-batches of one size. */
+ * parallelism, micro-batches of one size, no stage without devices. */
 bool luo_objective_knows(const luo_plan *p);
 
 /* Layers, ends and messages by the cost model, slowed as the slowest device of a group is; every
