@@ -42,7 +42,7 @@ calc() { awk -v a="$1" -v b="$2" "BEGIN {if (a != \"\" && b != \"\" && b != 0) p
 put() { [ -z "$2" ] || echo "$1,$2" >>"$tmp/ours.csv"; } # ID VALUE
 
 # ---- runs ----
-for f in "$P"/*.yaml "$S"/combined/spot.yaml "$S"/combined/mixed-nic.yaml; do simulate "$(basename "$f" .yaml)" "$f"; done
+for f in "$P"/*.yaml "$S"/combined/spot.yaml "$S"/combined/mixed-nic.yaml "$S"/combined/recycle.yaml; do simulate "$(basename "$f" .yaml)" "$f"; done
 for k in $(seq "$SEEDS"); do simulate "month/seed$k" "$S/combined/month.yaml" --seed "$k" --comm model --plots off; done
 
 # ---- spot instances: a count falls, the highest node that is up leaves; it rises, the lowest comes back ----
@@ -117,6 +117,10 @@ for how in greedy minrank; do
         --model "$S/models/llama-32b.yaml" --cluster "$S/clusters/h20-32.yaml" --json --quiet | grep -o '"seconds": *[0-9.e+-]*' | grep -o '[0-9.e+-]*$')"
 done
 
+# ---- ReCycle: tokens that count in six hours of failures ----
+goodput() { pick "$out/recycle/compare.csv" goodput_tokens_per_s "v[\"policy\"] == \"$1\""; } # POLICY
+for p in oobleck restart malleus; do put recycle.$p "$(calc "$(goodput reroute)" "$(goodput $p)" 'a / b')"; done
+
 # ---- Malleus: step with stragglers over step without, by policy ----
 policies="static rebalance restart oobleck malleus oracle"
 echo "setting,policy,healthy_s,slowed_s,slowed_ratio" >"$out/settings.csv"
@@ -173,6 +177,9 @@ C1 to C2: change without planning|hspmd-c1-c2.malleus.change|s|hspmd-c1-c2.total
 C1 to C2: `restart`|hspmd-c1-c2.restart.change|s|hspmd-c1-c2.restart|60 s to start processes, chosen; storage 40 GB/s
 C4 to C7: changes|hspmd-c4-c5.malleus.change hspmd-c5-c6.malleus.change hspmd-c6-c7.malleus.change|s|hspmd-mixed.total|as above
 C4 to C7: restarts|hspmd-c4-c5.restart.change hspmd-c5-c6.restart.change hspmd-c6-c7.restart.change|s|hspmd-mixed.restart|as above
+six hours of failures: goodput of `reroute` / `oobleck`|recycle.oobleck|ratio|recycle.oobleck|theirs: the most over their settings
+six hours of failures: goodput of `reroute` / `restart`|recycle.restart|ratio||
+ReCycle / Bamboo||ratio|recycle.bamboo|not comparable: not built
 70B with one slow device / none: `malleus`|malleus-70b-one.step|ratio|malleus-70b-one.objective|theirs: objective of their planner
 mean of the settings below: `static` / `malleus`|malleus.static|ratio|malleus.average|theirs: other rates, other baselines
 mean of the settings below: `restart` / `malleus`|malleus.restart|ratio|malleus.average|the same

@@ -3,6 +3,9 @@
  * pipelines, inside their bubbles. No parameters move, nothing restarts: what it costs is to find
  * out, the communicators that are not there yet, and the interrupted step. A device that comes back
  * is taken in again by a copy from a peer. Choices of ours where the page is silent:
+ * - as in ReCycle backward parts are split while micro-batches are rerouted, so that weight
+ *   gradients fill bubbles: a base plan with schedule 1f1b goes on with zb_h1, where that fits into
+ *   memory and its simulated step is shorter, or where there is no simulator;
  * - of a tensor-parallel group of which one device fails, all leave the stage;
  * - slow devices stay; devices announced to leave count as gone;
  * - state that has no copy (ZeRO-1 cuts it over pipelines) comes from the checkpoint, at the cost
@@ -47,44 +50,75 @@ static luo_status check(const luo_picture *now, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_reroute_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
-                              luo_err *err)
+/* The same with split backward parts; NULL: they are, or it did not fit. */
+static const luo_plan *split(luo_arena *arena, const luo_picture *now, const luo_plan *p)
 {
-    const luo_plan *p;
+    luo_plan *to = NULL;
+    if (p->schedule == LUO_SCHED_ZB_H1 || now->memory_factor < 0.95) return NULL;
+    if (!(to = LUO_NEW(arena, luo_plan))) return NULL;
+    *to = *p;
+    to->schedule = LUO_SCHED_ZB_H1;
+    return to;
+}
+
+/* *lost: stages of the base plan without devices; 0: it is whole, and the offer. */
+static luo_status offer(luo_arena *arena, const luo_picture *now, luo_offers *out, int32_t *lost,
+                        luo_err *err)
+{
+    const luo_plan *p, *q;
     bool *usable;
-    luo_err why = {0};
-    if (check(now, NULL) != LUO_OK || luo_plan_is_rerouted(now->base)) return LUO_OK;
     LUO_TRY(find_usable(arena, now, &usable, err));
-    const luo_status st = luo_plan_reroute(arena, now->base, usable, &p, &why);
-    if (st == LUO_EINFEASIBLE) return LUO_OK;
-    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    LUO_TRY(luo_plan_reroute(arena, now->base, usable, &p, err));
+    *lost = count_lost(p);
+    q = *lost ? split(arena, now, p) : NULL;
+    if (q) luo_offers_add(out, "reroute", q, 0);
     luo_offers_add(out, "reroute", p, 0);
     return LUO_OK;
 }
 
+luo_status luo_reroute_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+                              luo_err *err)
+{
+    luo_err why = {0};
+    int32_t lost;
+    if (check(now, NULL) != LUO_OK || luo_plan_is_rerouted(now->base)) return LUO_OK;
+    const luo_status st = offer(arena, now, out, &lost, &why);
+    return st == LUO_OK || st == LUO_EINFEASIBLE ? LUO_OK : luo_err_set(err, st, "%s", why.text);
+}
+
+static void say(luo_decision *out, int32_t lost)
+{
+    const luo_plan *p = out->plan;
+    if (lost)
+        snprintf(out->why, sizeof out->why, "micro-batches of %d lost stage%s run on peers, %s",
+                 lost, lost > 1 ? "s" : "", luo_sched_name(p->schedule));
+    else
+        snprintf(out->why, sizeof out->why, "all stages have their devices again");
+    if (out->new_s > 0)
+        snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
+}
+
 static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
 {
-    bool *usable;
     luo_err why = {0};
+    luo_offers o = {0};
+    int32_t lost = 0;
     *out = (luo_decision){.verb = LUO_SWITCH, .old_s = -1, .new_s = -1};
-    LUO_TRY(find_usable(arena, now, &usable, err));
-    const luo_status st = luo_plan_reroute(arena, now->base, usable, &out->plan, &why);
+    luo_status st = offer(arena, now, &o, &lost, &why);
+    if (st == LUO_OK && o.n > 1) st = luo_offers_judge(&o, now, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    out->plan = o.at[0].plan;
+    out->new_s = o.at[0].step_s;
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         luo_decide_to_stay(now, now->news & LUO_NEWS_FAIL ? "" : "the stages stay as they are",
                            out);
         return LUO_OK;
     }
-    const int32_t lost = count_lost(out->plan);
-    if (lost)
-        snprintf(out->why, sizeof out->why, "micro-batches of %d lost stage%s run on peers", lost,
-                 lost > 1 ? "s" : "");
-    else
-        snprintf(out->why, sizeof out->why, "all stages have their devices again");
+    say(out, lost);
     return LUO_OK;
 }
 

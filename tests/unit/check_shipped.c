@@ -96,7 +96,7 @@ static const struct {
     {"h20-24", 24, 0, 1},         {"h20x24-h800x16", 40, 0, 1}, {"h20x24-h800x15", 40, 1, 1},
     {"h20x16-h800x16", 32, 0, 1}, {"h20x24-h800x8", 32, 0, 1},  {"h100-1024", 1024, 0, 16},
     {"h100-16384", 16384, 0, 64}, {"a100-64", 64, 0, 1},        {"dgx1-v100", 32, 0, 1},
-    {"a800-64", 64, 0, 1},        {"a800-32", 32, 0, 1},
+    {"a800-64", 64, 0, 1},        {"a800-32", 32, 0, 1},       {"a100-32x1", 32, 0, 1},
     {"tiny8", 8, 0, 1},           {"tiny2", 2, 0, 1},
 };
 
@@ -168,7 +168,7 @@ START_TEST(scenarios)
 {
     setup();
     ck_assert_int_eq(each("scenarios/papers", scenario), 26);
-    ck_assert_int_eq(each("scenarios/combined", scenario), 3);
+    ck_assert_int_eq(each("scenarios/combined", scenario), 4);
     luo_arena_free(arena);
 }
 END_TEST

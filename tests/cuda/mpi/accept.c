@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/plan/reroute.h"
 #include "exec/cuda/executor.h"
 #include "exec/cuda/job.h"
 #include "tests/mpi/accept.h"
@@ -178,12 +179,33 @@ static void run_given_up(tally *t)
     if (t->lab->rank == 0) printf("%d of 6 steps given up\n", given_up);
 }
 
+/* Stages without devices: of the table, and of the head; whole and split backward parts. */
+static void run_lost(tally *t)
+{
+    static const row r = {.line = "3: [0]*1 [1]*2 || 2: [2]*1 [3]*2 || 2: [4]*1 [5]*2",
+                          .model = LLAMA, .zero = 1, .mib = 25};
+    static const int lost[] = {0, 3};
+    for (int k = 0; k < 2; k++) {
+        luo_arena *a = luo_arena_new(1 << 20);
+        luo_plan *base = plan_of(a, &r, k ? LUO_BF16 : LUO_F32);
+        const luo_plan *p = NULL;
+        bool usable[8] = {true, true, true, true, true, true, true, true};
+        luo_err err = {0};
+        usable[lost[k]] = false;
+        if (k) base->schedule = LUO_SCHED_ZB_H1;
+        if (luo_plan_reroute(a, base, usable, &p, &err) != LUO_OK) luo_lab_die("reroute", &err);
+        count(t, run_plan(a, t->lab, &r, p));
+    }
+    say(t, "lost stages");
+}
+
 static void run_all(tally *t)
 {
     int ran = 0;
     run_rows(t, f32_rows, (int)(sizeof f32_rows / sizeof *f32_rows), LUO_F32);
     run_rows(t, bf16_rows, (int)(sizeof bf16_rows / sizeof *bf16_rows), LUO_BF16);
     run_shards(t);
+    run_lost(t);
     count(t, run_switch(t->lab, &switches[2], LUO_BF16, groups_of));
     if (t->all) count(t, run_switch(t->lab, &switches[1], LUO_F32, groups_of));
     say(t, "switches");
