@@ -57,7 +57,11 @@ luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *o, luo_
     LUO_TRY(size(a, "dp", "data-parallel-size", 1 << 17, &o->dp, err));
     if (searched) LUO_TRY(size(a, "cp", "context-parallel-size", 64, &o->cp, err));
     if (searched && o->cp == 0) o->cp = -1;
-    LUO_TRY(luo_args_choice(a, "recompute-granularity", -1, how, 3, &recompute, err));
+    if (luo_args_has(a, "recompute") && luo_args_has(a, "recompute-granularity"))
+        return luo_err_set(err, LUO_EUSAGE, "`--recompute` and `--recompute-granularity` are both "
+                           "given; choose one.");
+    LUO_TRY(luo_args_choice(a, luo_args_has(a, "recompute") ? "recompute" : "recompute-granularity",
+                            -1, how, 3, &recompute, err));
     o->zero_most = searched ? 3 : 1;
     LUO_TRY(read_zero(a, o->zero_most, &o->zero, err));
     o->micro_batch_sequences = (int32_t)b;

@@ -11,6 +11,7 @@ typedef struct luo_planner {
 /* NULL: unknown, or not in this version. */
 const luo_planner *luo_planner_find(const char *name);
 luo_status luo_plan_malleus_run(luo_cli *cli, luo_err *err);
+luo_status luo_plan_uniform_run(luo_cli *cli, luo_err *err);
 
 /* Sizes and modes of a uniform plan from the options, Megatron's names and ours. `--dp auto`, which
  * is for malleus, leaves dp open. */

@@ -195,7 +195,8 @@ static luo_status is_own(const luo_args *a, bool *own, luo_err *err)
     static const char *const sizes[] = {"tp", "pp", "dp", "tensor-model-parallel-size",
                                         "pipeline-model-parallel-size", "data-parallel-size"};
     static const char *const rest[] = {
-        "zero", "global-batch-size", "seq-length", "micro-batch-size", "recompute-granularity",
+        "zero", "global-batch-size", "seq-length", "micro-batch-size", "recompute",
+        "recompute-granularity",
         "use-distributed-optimizer", "no-distributed-optimizer", "no-sequence-parallel",
         "use-tp-pp-dp-mapping"};
     const char *which;
@@ -231,7 +232,8 @@ luo_status luo_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err)
     luo_uniform_opts o = {0};
     luo_plan *base;
     bool own;
-    static const char *const theirs[] = {"cp", "context-parallel-size"};
+    static const char *const theirs[] = {"cp",       "context-parallel-size", "shard", "schedule",
+                                         "chunks",   "layers",                "why"};
     const char *which;
     if (has_any(&cli->args, theirs, sizeof theirs / sizeof *theirs, &which))
         return luo_err_set(err, LUO_EUSAGE, "`--%s` is an option of planner `uniform`; leave it "

@@ -2,13 +2,9 @@
  * policies for the same devices, the base plan and the running one, by the simulated step. */
 #include <math.h>
 
-#include "cli/load.h"
+#include "cli/plan_judge.h"
 #include "cli/plan_malleus.h"
-#include "core/io/io.h"
 #include "core/plan/reroute.h"
-#include "core/run/judge.h"
-
-static const double APART = 0.10; /* of objective and simulated step */
 
 typedef struct asked {
     luo_malleus_call *call;
@@ -28,7 +24,7 @@ static luo_judged ranking(const luo_malleus_call *c)
 {
     if (c->judged != LUO_JUDGED_AUTO) return c->judged;
     if (c->job.params) return LUO_JUDGED_PUBLISHED;
-    return c->cluster->ndevices <= LUO_JUDGE_DEVICES ? LUO_JUDGED_SIMULATED : LUO_JUDGED_OBJECTIVE;
+    return luo_plan_is_judged(c->judged, c->cluster) ? LUO_JUDGED_SIMULATED : LUO_JUDGED_OBJECTIVE;
 }
 
 /* The answer lists groups of devices, and a lost stage has none: policy `malleus` takes such plans,
@@ -79,23 +75,15 @@ static int32_t idle(const luo_malleus_call *c)
 static void say_doubts(luo_cli *cli, luo_malleus_call *c)
 {
     const double objective = c->offers.at[0].objective_s, step = c->offers.at[0].step_s;
-    if (!c->closed_form && fabs(objective - step) > APART * step)
-        luo_call_warn(cli, c, LUO_WARNING, "the step is %.6g s when simulated and %.6g s by the "
-                      "objective.", step, objective);
-    if (idle(c) > 0)
-        luo_call_warn(cli, c, LUO_WARNING, "usable devices that stay idle: %d; every plan that was "
-                      "tried with more of them is slower.", idle(c));
+    const char *doubt[] = {c->closed_form ? NULL : luo_plan_apart(cli->arena, step, objective),
+                           luo_plan_idle(cli->arena, idle(c), "")};
+    for (int i = 0; i < 2; i++)
+        if (doubt[i]) luo_call_warn(cli, c, LUO_WARNING, "%s", doubt[i]);
 }
 
 luo_status luo_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 {
-    asked a = {.call = c,
-               .judge = {.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim"),
-                         .model = c->model,
-                         .cluster = c->cluster,
-                         .stack = &c->stack,
-                         .bucket = c->stack.bucket,
-                         .comm = LUO_COMM_FLOW}};
+    asked a = {.call = c, .judge = luo_plan_judge(c->model, c->cluster, &c->stack)};
     const luo_judged by = ranking(c);
     if (by == LUO_JUDGED_PUBLISHED || c->answer.found->search.skipped) return LUO_OK;
     c->closed_form = by == LUO_JUDGED_OBJECTIVE;

@@ -35,6 +35,7 @@ typedef struct luo_uniform_opts {
     int64_t batch_sequences; /* per step; required */
     int64_t sequence_tokens;
     int32_t top;             /* how many to keep; 0: 1 */
+    int32_t families;        /* and the best of so many families (devices, tp, cp, pp) */
     int32_t tp, pp, dp, micro_batch_sequences, zero; /* 0 or -1 (zero): search */
     int32_t cp;              /* context parallelism; 0: 1, -1: search */
     int32_t zero_most;       /* of the search; 0: 1 */
@@ -75,8 +76,9 @@ typedef struct luo_uniform_result {
  * ZeRO 0 and 1, micro-batches dealt to the pipelines by speed (luo_split_micro_batches); tensor
  * groups do not mix types. Ties: the smaller tp, pp, micro-batch.
  * Shapes are priced in the order of a lower bound of their closed form until no other can be among
- * the `top`: the answer is that of pricing all. See: tests/diff/diff_uniform.c.
- * Device order: conventions.md 13.2. *n: how many of the `top` best there are. The memory of the
+ * the answers: the answer is that of pricing all. See: tests/diff/diff_uniform.c.
+ * Device order: conventions.md 13.2. *n: how many there are: the `top` best, and those of the best
+ * of each of `families` families that are not among them, all by objective. The memory of the
  * closed form filters; the compiled plan decides (luo_plan_fits), so callers try them in order.
  * Errors: LUO_EINFEASIBLE with the tightest case; LUO_EINPUT a size that opts gives does not
  * divide; LUO_ENOMEM. Owner: arena. */

@@ -28,33 +28,73 @@ static bool before(const uniform_shape *x, const uniform_shape *y)
 }
 
 typedef struct best {
-    uniform_shape *at;
+    uniform_shape *at; /* best first */
     int32_t n, most;
+    bool one_each; /* of a family the best alone */
 } best;
+
+/* Shapes on the same devices in stages and groups of the same sizes. */
+static bool one_family(const uniform_frame *x, const uniform_frame *y)
+{
+    return x->pool == y->pool && x->tp == y->tp && x->pp == y->pp &&
+           x->context.c == y->context.c && x->neighbours == y->neighbours;
+}
+
+static void take_out(best *b, int32_t i)
+{
+    memmove(&b->at[i], &b->at[i + 1], (size_t)(b->n - 1 - i) * sizeof *b->at);
+    b->n--;
+}
 
 static void keep(best *b, const uniform_shape *x)
 {
-    int32_t place = b->n < b->most ? b->n++ : b->n;
-    if (place == b->n) {
-        if (!before(x, &b->at[--place])) return;
+    int32_t place = 0;
+    for (int32_t i = 0; b->one_each && i < b->n; i++) {
+        if (!one_family(b->at[i].frame, x->frame)) continue;
+        if (!before(x, &b->at[i])) return;
+        take_out(b, i);
+        break;
     }
-    for (; place > 0 && before(x, &b->at[place - 1]); place--) b->at[place] = b->at[place - 1];
+    while (place < b->n && before(&b->at[place], x)) place++;
+    if (place == b->most) return;
+    if (b->n == b->most) b->n--;
+    memmove(&b->at[place + 1], &b->at[place], (size_t)(b->n - place) * sizeof *b->at);
     b->at[place] = *x;
+    b->n++;
+}
+
+/* Can a shape with that bound still be among them? */
+static bool may_enter(const best *b, double bound_s)
+{
+    return b->n < b->most || (b->n > 0 && bound_s <= b->at[b->n - 1].cost.step);
 }
 
 /* Prices shapes until no bound leaves hope. */
-static luo_status find_best(uniform_search *s, best *b)
+static luo_status find_best(uniform_search *s, best *all, best *families)
 {
     qsort(s->shape, (size_t)s->nshapes, sizeof *s->shape, by_bound);
     for (int32_t i = 0; i < s->nshapes; i++) {
         uniform_shape *x = &s->shape[i];
-        if (b->n == b->most && x->bound_s > b->at[b->n - 1].cost.step) break;
+        if (!may_enter(all, x->bound_s) && !may_enter(families, x->bound_s)) break;
         uniform_weigh(s, x);
         if (x->memory_ratio > 1) continue;
         LUO_TRY(uniform_price(s, x));
-        keep(b, x);
+        keep(all, x);
+        keep(families, x);
     }
     return LUO_OK;
+}
+
+/* The best of families that are not among the best; all has room for them. */
+static void join(best *all, const best *families)
+{
+    const int32_t n = all->n;
+    all->most += families->n;
+    for (int32_t i = 0; i < families->n; i++) {
+        bool there = false;
+        for (int32_t k = 0; k < n; k++) there |= all->at[k].order == families->at[i].order;
+        if (!there) keep(all, &families->at[i]);
+    }
 }
 
 /* ---- plans ---- */
@@ -155,6 +195,13 @@ static luo_status nothing(const uniform_search *s)
 static luo_status check_schedule(const uniform_search *s)
 {
     const luo_uniform_opts *o = s->opts;
+    bool known = o->schedule <= 0;
+    for (int i = 0; i < luo_nuniform_schedules; i++)
+        known |= o->schedule == 1 + (int)luo_uniform_schedules[i].kind;
+    if (!known)
+        return luo_err_set(s->err, LUO_EINPUT, "planner `uniform` has no closed form of schedule "
+                           "`%s`; ask for another.",
+                           luo_sched_name((luo_sched_kind)(o->schedule - 1)));
     const bool interleaved = o->schedule <= 0 || o->schedule == 1 + (int)LUO_SCHED_INTERLEAVED;
     if (o->chunks > 1 && (!interleaved || o->schedule == 0))
         return luo_err_set(s->err, LUO_EINPUT, "%d chunks a stage are asked for with schedule "
@@ -197,10 +244,13 @@ static luo_status run_search(uniform_search *s, best *b)
     s->groups = LUO_NEW_N(s->scratch, int32_t, s->nusable);
     s->dev = LUO_NEW_N(s->scratch, int32_t, s->nusable);
     b->most = s->opts->top > 0 ? s->opts->top : 1;
-    b->at = LUO_NEW_N(s->scratch, uniform_shape, b->most);
-    if (!s->groups || !s->dev || !b->at) return luo_err_nomem(s->err);
+    best families = {.most = s->opts->families, .one_each = true};
+    families.at = LUO_NEW_N(s->scratch, uniform_shape, families.most + 1);
+    b->at = LUO_NEW_N(s->scratch, uniform_shape, b->most + families.most + 1);
+    if (!s->groups || !s->dev || !b->at || !families.at) return luo_err_nomem(s->err);
     LUO_TRY(uniform_list_shapes(s));
-    LUO_TRY(find_best(s, b));
+    LUO_TRY(find_best(s, b, &families));
+    join(b, &families);
     return b->n == 0 ? nothing(s) : LUO_OK;
 }
 

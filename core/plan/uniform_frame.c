@@ -206,6 +206,10 @@ luo_status uniform_finish_frame(uniform_search *s, uniform_frame *f, bool deal, 
     LUO_TRY(stages_new(s, f->pp, &most));
     LUO_TRY(stages_new(s, f->pp, &own));
     uniform_place(s, f);
+    if (s->pool[f->pool].mixed && uniform_is_of_one_type(s, f)) {
+        *good = false; /* the pool of that type has it */
+        return LUO_OK;
+    }
     for (int32_t d = 0; d < n; d++) {
         LUO_TRY(fill(s, f, d, &own));
         keep_slower(f->pp, &own, &most);

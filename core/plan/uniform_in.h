@@ -92,6 +92,8 @@ static inline const int32_t *uniform_stage(const uniform_search *s, const unifor
 {
     return s->dev + ((int64_t)pipeline * f->pp + stage) * uniform_width(f);
 }
+/* Has the frame, which is placed, devices of one type alone? */
+bool uniform_is_of_one_type(const uniform_search *s, const uniform_frame *f);
 /* Pipelines whose devices of a stage fill a node: what they share stays inside; 0: none or all. */
 int32_t uniform_near(uniform_search *s, const uniform_frame *f);
 /* Ranks of the first node if there are more of them: neighbours that exchange heads; else 1. */
@@ -99,7 +101,8 @@ int32_t uniform_neighbours(uniform_search *s, const uniform_frame *f);
 
 /* ---- uniform_frame.c ---- */
 
-/* Fills in seconds; with `deal`, micro-batches by speed. *good: there are micro-batches enough. */
+/* Fills in seconds; with `deal`, micro-batches by speed. *good: there are micro-batches enough, and
+ * no other frame is the same. */
 luo_status uniform_finish_frame(uniform_search *s, uniform_frame *f, bool deal, bool *good);
 /* Layers of the virtual stages by speed and ends, NULL: nothing else than equal ones. */
 luo_status uniform_balance(uniform_search *s, const uniform_frame *f, int32_t chunks,

@@ -85,6 +85,14 @@ luo_status uniform_take_devices(uniform_search *s)
     return LUO_OK;
 }
 
+bool uniform_is_of_one_type(const uniform_search *s, const uniform_frame *f)
+{
+    const int32_t n = f->dp * f->pp * uniform_width(f);
+    for (int32_t i = 1; i < n; i++)
+        if (!same_type(s->cluster, s->dev[0], s->dev[i])) return false;
+    return true;
+}
+
 /* ---- groups and stages ---- */
 
 void uniform_make_groups(uniform_search *s, int32_t pool, int32_t tp)

@@ -88,12 +88,12 @@ static luo_status zeros(uniform_search *s, uniform_shape x)
 static luo_status layers(uniform_search *s, uniform_shape x)
 {
     const luo_uniform_opts *o = s->opts;
-    const int64_t parts = (int64_t)x.frame->pp * x.chunks;
-    if (s->model->layers % parts == 0 && o->layers != LUO_UNIFORM_BALANCED)
-        LUO_TRY(zeros(s, x));
+    const bool divide = s->model->layers % ((int64_t)x.frame->pp * x.chunks) == 0;
+    if (divide && o->layers != LUO_UNIFORM_BALANCED) LUO_TRY(zeros(s, x));
     if (o->layers == LUO_UNIFORM_EQUAL) return LUO_OK;
     LUO_TRY(uniform_balance(s, x.frame, x.chunks, &x.layers));
-    return x.layers ? zeros(s, x) : LUO_OK;
+    const bool balanced_are_equal = o->layers == LUO_UNIFORM_BALANCED && divide;
+    return x.layers || balanced_are_equal ? zeros(s, x) : LUO_OK;
 }
 
 /* Chunks of a schedule that has them: 2, 3 .. as long as each has a layer. */

@@ -68,7 +68,7 @@ static double imbalance(const luo_parts *p, int32_t n, const luo_parts *mean)
     for (int32_t i = 0; i < n; i++)
         most = fmax(most, p[i].compute_s + p[i].recompute_s + p[i].tp_s + p[i].ep_s + p[i].cp_s);
     const double all = mean->compute_s + mean->recompute_s + mean->tp_s + mean->ep_s + mean->cp_s;
-    return fmin(most - all, mean->bubble_s);
+    return fmax(0, fmin(most - all, mean->bubble_s));
 }
 
 luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_programs *set,
@@ -158,4 +158,28 @@ luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t sequence_toke
 void luo_judge_free(luo_judge *j)
 {
     luo_map_free(&j->known);
+}
+
+luo_status luo_judge_uniform(luo_arena *arena, const luo_judge *j, const luo_uniform_result *r,
+                             int32_t n, int64_t sequence_tokens, const double *rate,
+                             luo_judged_plan **out, int32_t *nout, luo_err *err)
+{
+    luo_judged_plan *at = LUO_NEW_N(arena, luo_judged_plan, n);
+    luo_err why = {0};
+    int32_t kept = 0;
+    if (!at) return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) {
+        luo_judged_plan x = {.result = &r[i]};
+        const luo_status st = luo_judge_plan(j, r[i].plan, sequence_tokens, rate, &x.step, &why);
+        if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+        if (isinf(x.step.seconds)) continue;
+        int32_t place = kept++;
+        for (; place > 0 && at[place - 1].step.seconds > x.step.seconds; place--)
+            at[place] = at[place - 1];
+        at[place] = x;
+    }
+    *out = at;
+    *nout = kept;
+    if (kept > 0) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE, "no plan fits; the last of %d tried: %s", n, why.text);
 }

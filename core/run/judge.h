@@ -4,9 +4,14 @@
 #ifndef LUO_CORE_RUN_JUDGE_H
 #define LUO_CORE_RUN_JUDGE_H
 #include "core/base/hash.h"
+#include "core/plan/planners.h"
 #include "core/run/backend.h"
 
-enum { LUO_JUDGE_DEVICES = 256 }; /* most devices of a cluster whose plans are simulated unasked */
+enum {
+    LUO_JUDGE_DEVICES = 256, /* most devices of a cluster whose plans are simulated unasked */
+    LUO_JUDGE_BEST = 16,    /* so many of the uniform planner's best are simulated, .. */
+    LUO_JUDGE_FAMILIES = 8  /* .. and the best of so many families: closed forms err alike in one */
+};
 
 typedef struct luo_judge {
     const luo_backend *simulator; /* with virtual time */
@@ -47,6 +52,17 @@ luo_status luo_judge_plan(const luo_judge *j, const luo_plan *p, int64_t sequenc
 luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
                           const double *rate, double *seconds, luo_err *err);
 void luo_judge_free(luo_judge *j);
+
+typedef struct luo_judged_plan {
+    const luo_uniform_result *result;
+    luo_judgement step;
+} luo_judged_plan;
+/* The uniform planner's answers that can run, by simulated step, of equal ones the first. Pre:
+ * n >= 1. Errors: LUO_EINFEASIBLE none can run, with what stood
+ * against the last; those of luo_judge_plan. Owner: arena. */
+luo_status luo_judge_uniform(luo_arena *arena, const luo_judge *j, const luo_uniform_result *r,
+                             int32_t n, int64_t sequence_tokens, const double *rate,
+                             luo_judged_plan **out, int32_t *nout, luo_err *err);
 
 /* A double in a luo_map. */
 int64_t luo_judge_bits(double v);

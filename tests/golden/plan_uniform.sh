@@ -15,3 +15,25 @@ p --model "$S/models/tiny-llama.yaml" --global-batch-size 8 --seq-length 64 --fo
 p --model "$S/models/tiny-llama.yaml" --global-batch-size 8 --seq-length 64 --force --cp 4
 "$LUOSHU" plan malleus --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny2.yaml" --cp 2; echo "exit $?"
 "$LUOSHU" plan genetic --model m --cluster c; echo "exit $?"
+# dimensions that are asked for, and what limits a plan
+t() { p --model "$S/models/tiny-llama.yaml" --global-batch-size 8 --seq-length 64 --force "$@"; }
+t --pp 2 --chunks 2 --top 2 --why
+t --pp 2 --schedule gpipe --recompute full
+t --pp 2 --layers balanced
+t --zero 3 --top 3
+t --shard grad-op
+t --rank objective --why
+t --rank filled
+t --schedule gpip
+t --chunks 2 --schedule 1f1b
+t --shard full --zero 1
+t --layers odd
+t --recompute full --recompute-granularity full
+"$LUOSHU" plan uniform --cluster "$S/clusters/tiny2.yaml" --model "$S/models/tiny-llama.yaml" --global-batch-size 8 \
+    --seq-length 64 --force --pp 2 --chunks 2 --top 2 --json | grep -v elapsed_ms
+# two types: both work, by their speed, or who does not is named
+m() { "$LUOSHU" plan uniform --cluster "$S/clusters/$1.yaml" --model "$S/models/llama-32b.yaml" --force --seq-length 4096 \
+    --global-batch-size "$2" --out m.json >out; echo "exit $?"; grep -v '^planning: ' out; }
+m h20x24-h800x8 64
+m mixed48 7
+"$LUOSHU" plan malleus --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny2.yaml" --why; echo "exit $?"
