@@ -95,7 +95,7 @@ static const luo_option plan_options[] = {
     {"cp", "N", "context parallelism (search; uniform only)"},
     {"zero", "N", "0 to 3, malleus 0 or 1 (search; with tp, pp, dp: 1)"},
     {"shard", "HOW", "uniform, of --zero 3: full, hybrid or grad-op (search)"},
-    {"schedule", "NAME", "uniform: 1f1b, interleaved_1f1b or gpipe (search the first two)"},
+    {"schedule", "NAME", "uniform: 1f1b, interleaved_1f1b, zb_h1, gpipe (search the first 3)"},
     {"chunks", "N", "uniform: chunks of a stage, 1: 1f1b (search)"},
     {"layers", "HOW", "uniform: equal or balanced by speed of the stages (both)"},
     {"tensor-model-parallel-size", "N", "as --tp"},

@@ -20,8 +20,8 @@ static void one(const char *cluster, const char *model, int32_t devices, int64_t
     luo_read_cluster(arena, cluster, &c, &diags);
     luo_read_model(arena, model, &m, &diags);
     if (!c || !m) luo_bench_fail("bench_uniform: run from the root of the repository");
-    const luo_uniform_opts o = {.batch_sequences = batch, .sequence_tokens = 4096, .top = 16, .families = 8,
-                                .zero = -1, .cp = -1, .zero_most = 3, .shard = -1,
+    const luo_uniform_opts o = {.batch_sequences = batch, .sequence_tokens = 4096, .top = 16,
+                                .families = 8, .zero = -1, .cp = -1, .zero_most = 3, .shard = -1,
                                 .recompute = -1, .schedule = -1, .layers = LUO_UNIFORM_BOTH,
                                 .types = true, .sequence_parallel = true};
     for (int k = 0; k < REPEAT; k++) {

@@ -95,10 +95,15 @@ static void same_as_all(setting *s, int64_t *nfound)
 
 typedef struct hand {
     setting *s;
-    int32_t tp, pp, dp, b, v, zero, recompute;
+    int32_t tp, pp, dp, b, v, zero, recompute; /* v chunks; 0: zb_h1 */
     int64_t m;
     int32_t dev[256];
 } hand;
+
+static luo_sched_kind kind_of(const hand *h)
+{
+    return h->v == 0 ? LUO_SCHED_ZB_H1 : h->v > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B;
+}
 
 static bool fits(const hand *h)
 {
@@ -108,10 +113,10 @@ static bool fits(const hand *h)
             .model = &h->s->m, .layers = (double)h->s->m.layers / h->pp, .recompute_layers = -1,
             .recompute = h->recompute, .sequence_tokens = h->s->o.sequence_tokens,
             .micro_batch_tokens = h->s->o.sequence_tokens * h->b, .tp = h->tp, .stage = p,
-            .stages = h->pp, .chunks = h->v, .micro_batches = (int32_t)h->m, .replicas = h->dp,
+            .stages = h->pp, .chunks = h->v ? h->v : 1, .micro_batches = (int32_t)h->m, .replicas = h->dp,
             .zero = h->zero, .bucket = luo_bucketing_of((luo_bucketing){0}, h->s->stack.bucket),
             .gathered = LUO_PREFETCH_DEFAULT + 1, .context = {.c = 1, .inner = 1},
-            .schedule = h->v > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B, .embedding = p == 0,
+            .schedule = kind_of(h), .embedding = p == 0,
             .head = p == h->pp - 1, .sequence_parallel = true,
             .attention_fused = h->s->stack.attention_fused, .rules = &rules};
         const luo_profile *prof = luo_cluster_profile(h->s->c, 0);
@@ -132,8 +137,8 @@ static double price(hand *h)
     const luo_step_spec spec = {
         .model = &h->s->m, .sequence_tokens = h->s->o.sequence_tokens,
         .micro_batch_sequences = h->b, .micro_batches = (int32_t)h->m, .tp = h->tp, .pp = h->pp,
-        .dp = h->dp, .chunks = h->v, .context = {.c = 1, .inner = 1},
-        .schedule = h->v > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
+        .dp = h->dp, .chunks = h->v ? h->v : 1, .context = {.c = 1, .inner = 1},
+        .schedule = kind_of(h),
         .recompute = h->recompute, .zero = h->zero, .prefetch_depth = LUO_PREFETCH_DEFAULT,
         .sequence_parallel = true, .dev = h->dev};
     luo_step_cost cost;
@@ -150,13 +155,15 @@ static double best_by_hand(setting *s, int64_t *refused)
             for (h.b = 1; h.b <= 16; h.b *= 2)
                 for (h.recompute = 0; h.recompute < 3; h.recompute++)
                     for (h.zero = 0; h.zero < 4; h.zero++)
-                        for (h.v = 1; h.v <= s->m.layers; h.v++) {
+                        for (h.v = 0; h.v <= s->m.layers; h.v++) {
                             h.dp = s->c->ndevices / (h.tp * h.pp);
                             while (h.dp > 1 && s->o.batch_sequences % (h.dp * h.b)) h.dp--;
                             h.m = s->o.batch_sequences / (h.dp * h.b);
-                            const bool inter = h.v == 1 || (h.pp > 1 && h.m % h.pp == 0);
-                            if (s->o.batch_sequences % (h.dp * h.b) || !inter ||
-                                s->m.layers % (h.pp * h.v) || (h.zero > 0 && h.dp == 1))
+                            const bool good = h.v == 0   ? h.pp > 1 && h.zero < 2
+                                              : h.v == 1 ? true
+                                                         : h.pp > 1 && h.m % h.pp == 0;
+                            if (s->o.batch_sequences % (h.dp * h.b) || !good ||
+                                s->m.layers % (h.pp * (h.v ? h.v : 1)) || (h.zero > 0 && h.dp == 1))
                                 continue;
                             if (fits(&h)) best = fmin(best, price(&h));
                             else ++*refused;
