@@ -152,6 +152,12 @@ luo_status luo_child_begin(luo_cli *cli, const luo_session *s, int32_t index, co
     return LUO_OK;
 }
 
+/* The run came to its end, which may be that it is lost: an error after that is to be told. */
+static bool is_answer(luo_status st)
+{
+    return st == LUO_OK || st == LUO_ENO;
+}
+
 static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot,
                       luo_diags *notes, luo_err *err)
 {
@@ -175,12 +181,12 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
     if (st == LUO_OK) st = luo_run_policy(s->scenario, index, &how, luo_rundir_sink(dir), err);
     if (in_memory(s) && exec.checkpoints) {
         const luo_status kept = luo_child_memory_close(exec.checkpoints, how.checkpoints, &late);
-        if (st == LUO_OK && kept != LUO_OK) st = luo_err_set(err, kept, "%s", late.text);
+        if (is_answer(st) && kept != LUO_OK) st = luo_err_set(err, kept, "%s", late.text);
     }
     if (st != LUO_OK) luo_rundir_log(dir, LUO_ERROR, err->text);
     const int code = stop_asked ? 128 + stop_asked : luo_status_exit(st);
     const luo_status closed = luo_rundir_close(dir, state_of(st), code, &late);
-    if (st != LUO_OK || closed == LUO_OK) return st;
+    if (!is_answer(st) || closed == LUO_OK) return st;
     *err = late;
     return closed;
 }

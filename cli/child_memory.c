@@ -1,9 +1,9 @@
 #include "cli/child_memory.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
+#include <ftw.h>
+#include <stdio.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,46 +37,65 @@ static luo_status copy_file(const char *from, const char *to, luo_err *err)
     return st;
 }
 
-static luo_status empty(const char *from, const char *to, luo_err *err);
-
-static luo_status take_away(const char *from, bool folder, const char *to, luo_err *err)
+/* A checkpoint: a folder of files. */
+static luo_status copy_folder(const char *from, const char *to, luo_err *err)
 {
-    luo_status st = LUO_OK;
-    if (folder) st = empty(from, to, err);
-    else if (to) st = copy_file(from, to, err);
-    if (folder) rmdir(from);
-    else unlink(from);
-    return st;
-}
-
-/* What a folder holds goes to `to` (NULL: nowhere) and away. The first error is kept; all the rest
- * is removed nevertheless. */
-static luo_status empty(const char *from, const char *to, luo_err *err)
-{
+    luo_status st = luo_dir_make(to, err);
     DIR *dir = opendir(from);
-    luo_status st = LUO_OK;
-    if (!dir) return errno == ENOENT ? LUO_OK : luo_err_io(err, "read", from);
-    if (to) st = luo_dir_make(to, err);
-    for (const struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+    if (!dir && st == LUO_OK) st = luo_err_io(err, "read", from);
+    for (const struct dirent *e; st == LUO_OK && (e = readdir(dir)) != NULL;) {
         luo_str a = {0}, b = {0};
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
         luo_str_addf(&a, "%s/%s", from, e->d_name);
-        if (to) luo_str_addf(&b, "%s/%s", to, e->d_name);
-        const char *target = to && st == LUO_OK ? luo_str_get(&b) : NULL;
-        luo_err why = {0};
-        luo_status one = a.failed || b.failed ? luo_err_nomem(&why) : LUO_OK;
-        if (one == LUO_OK) one = take_away(luo_str_get(&a), e->d_type == DT_DIR, target, &why);
-        if (one != LUO_OK && st == LUO_OK) st = luo_err_set(err, one, "%s", why.text);
+        luo_str_addf(&b, "%s/%s", to, e->d_name);
+        if (a.failed || b.failed) st = luo_err_nomem(err);
+        else if (e->d_type == DT_REG) st = copy_file(luo_str_get(&a), luo_str_get(&b), err);
         luo_str_free(&a);
         luo_str_free(&b);
     }
-    closedir(dir);
+    if (dir) closedir(dir);
+    return st;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info;
+    (void)kind;
+    (void)where;
+    remove(path);
+    return 0;
+}
+
+static void remove_all(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* It appears by one rename, as if the ranks had written it there. */
+static luo_status keep_one(const char *memory, const char *name, const char *keep, luo_err *err)
+{
+    luo_str from = {0}, part = {0}, to = {0};
+    luo_str_addf(&from, "%s/%s", memory, name);
+    luo_str_addf(&part, "%s/.%s", keep, name);
+    luo_str_addf(&to, "%s/%s", keep, name);
+    luo_status st = from.failed || part.failed || to.failed ? luo_err_nomem(err) : LUO_OK;
+    if (st == LUO_OK) st = copy_folder(luo_str_get(&from), luo_str_get(&part), err);
+    if (st == LUO_OK && rename(luo_str_get(&part), luo_str_get(&to)) != 0)
+        st = luo_err_io(err, "write", luo_str_get(&to));
+    if (st != LUO_OK && !part.failed) remove_all(luo_str_get(&part));
+    luo_str_free(&from);
+    luo_str_free(&part);
+    luo_str_free(&to);
     return st;
 }
 
 luo_status luo_child_memory_close(const char *memory, const char *keep, luo_err *err)
 {
-    const luo_status st = empty(memory, keep, err);
-    rmdir(memory);
+    DIR *dir = opendir(memory);
+    luo_status st = LUO_OK;
+    if (!dir) return LUO_OK;
+    for (const struct dirent *e; st == LUO_OK && keep && (e = readdir(dir)) != NULL;)
+        if (e->d_name[0] != '.') st = keep_one(memory, e->d_name, keep, err);
+    closedir(dir);
+    remove_all(memory);
     return st;
 }

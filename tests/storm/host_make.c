@@ -220,6 +220,7 @@ static void draw_options(storm_case *c, luo_plan *p)
     p->zero = storm_chance(c, 45);
     p->sequence_parallel = storm_chance(c, 50);
     if (p->chunks == 1 && storm_chance(c, 30)) p->schedule = LUO_SCHED_GPIPE;
+    else if (p->chunks == 1 && storm_chance(c, 30)) p->schedule = LUO_SCHED_ZB_H1;
     draw_recompute(c, p);
     join_sequences(c, p);
 }
@@ -227,15 +228,17 @@ static void draw_options(storm_case *c, luo_plan *p)
 void storm_make_plan(storm_case *c, const char *path)
 {
     shape s;
-    luo_str line = {0};
+    luo_str line = {0}, schedule = {0};
     int next = 0;
     draw_shape(c, &s);
     for (int p = 0; p < s.pipes; p++) add_pipeline(c, &line, &s, p, &next);
     luo_plan *p = luo_test_plan(c->arena, luo_str_get(&line));
     draw_options(c, p);
+    luo_str_addf(&schedule, ", %s", luo_sched_name(p->schedule));
     storm_tell(c, "%s: %s%s%s on %d devices", strrchr(path, '/') + 1, luo_str_get(&line),
-               p->zero ? ", ZeRO-1" : "", p->schedule == LUO_SCHED_GPIPE ? ", gpipe" : "",
+               p->zero ? ", ZeRO-1" : "", p->chunks > 1 ? "" : luo_str_get(&schedule),
                c->devices);
     luo_str_free(&line);
+    luo_str_free(&schedule);
     write_plan(c, p, path);
 }

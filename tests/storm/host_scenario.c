@@ -11,6 +11,9 @@ static const struct {
                 {"restart", true, true},
                 {"oobleck", true, true},
                 {"rebalance", true, false},
+                {"spares", true, true},
+                {"drop_replica", true, false},
+                {"reroute", true, false},
                 {"malleus", true, true}};
 enum { KINDS_OF_POLICY = sizeof policies / sizeof *policies };
 
@@ -126,8 +129,9 @@ static void write_scenario(storm_case *c, storm_job *job)
     add_events(c, &s, events);
     job->events = events > 0;
     if (job->every)
-        luo_str_addf(&s, "checkpoint: {every_steps: %d, mode: %s, target: storage}\n", job->every,
-                     storm_chance(c, 50) ? "blocking" : "background");
+        luo_str_addf(&s, "checkpoint: {every_steps: %d, mode: %s, target: %s}\n", job->every,
+                     storm_chance(c, 50) ? "blocking" : "background",
+                     storm_chance(c, 25) ? "peer" : "storage");
     storm_tell(c, "%s:\n%s", job->input, luo_str_get(&s));
     end_scenario(c, &s, job->input);
 }

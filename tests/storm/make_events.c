@@ -38,19 +38,32 @@ static void add_malleus(storm_case *c, luo_str *s)
     if (storm_one_in(c, 4)) luo_str_addf(s, ", reentry_probes: %d", storm_pick(c, 8));
 }
 
-enum { STATIC, RESTART, REBALANCE, OOBLECK, MALLEUS, ORACLE, POLICIES };
+enum {
+    STATIC,
+    RESTART,
+    REBALANCE,
+    OOBLECK,
+    SPARES,
+    DROP_REPLICA,
+    REROUTE,
+    MALLEUS,
+    ORACLE,
+    POLICIES
+};
 
 static void add_policy(storm_case *c, int k)
 {
-    static const char *const names[POLICIES] = {"static",  "restart", "rebalance",
-                                                "oobleck", "malleus", "oracle"};
+    static const char *const names[POLICIES] = {"static",       "restart", "rebalance",
+                                                "oobleck",      "spares",  "drop_replica",
+                                                "reroute",      "malleus", "oracle"};
     luo_str s = {0};
     luo_str_addf(&s, "name: %s", names[k]);
     if (c->planned && storm_one_in(c, 8))
         luo_str_addf(&s, ", planner: {name: %s}", storm_pick(c, 2) ? "uniform" : "malleus");
     if (k != ORACLE) add_detector(c, &s);
     if (k != ORACLE && k != STATIC) add_planning(c, &s);
-    if (k == RESTART || k == OOBLECK || k == MALLEUS) add_restart(c, &s);
+    if (k == RESTART || k == OOBLECK || k == SPARES || k == MALLEUS) add_restart(c, &s);
+    if (k == DROP_REPLICA && storm_one_in(c, 3)) luo_str_add(&s, ", lost_batch: lose");
     if (k == RESTART && storm_one_in(c, 4)) luo_str_add(&s, ", strict_uniform: true");
     if (k == MALLEUS) add_malleus(c, &s);
     storm_add(c, STORM_POLICIES, luo_str_get(&s));
