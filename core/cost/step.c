@@ -321,8 +321,9 @@ luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_
     const bool splits = luo_sched_splits(s->schedule);
     if (splits && s->zero >= 2)
         return luo_err_set(err, LUO_EINPUT,
-                           "schedule `%s` with zero %d: gradients are cut in a backward that is "
-                           "whole; use zero 0 or 1, or schedule `1f1b`.",
+                           "schedule `%s` with zero %d: gradients that are cut in every "
+                           "micro-batch need a whole backward; use zero 0 or 1, or schedule "
+                           "`1f1b`.",
                            luo_sched_name(s->schedule), s->zero);
     luo_step_cost cost = {.jitter = luo_cost_jitter(ctx->stack,
                                                     s->dp * s->pp * step_width(s))};

@@ -52,8 +52,9 @@ static bool makes_late_gradient(const luo_op *op)
 
 /* Which half of a backward cut in two: gradients of weights and what becomes of them, which no
  * stage before waits for. All else is on the way to the gradient of the stage's input, but norms'
- * weights: they take no time worth moving, and would keep the norm's input and its output's gradient
- * alive, so that memory were more than 1F1B's. Source: arXiv 2401.10241, which moves products. */
+ * weights: they take no time worth moving, and would keep the norm's input and its output's
+ * gradient alive, so that memory were more than 1F1B's. Source: arXiv 2401.10241, which moves
+ * products. */
 static void find_late(spec *s)
 {
     const luo_graph *g = s->g;

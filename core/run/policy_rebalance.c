@@ -33,14 +33,16 @@ static luo_status stage_times(luo_arena *arena, const luo_picture *now, luo_pipe
     return LUO_OK;
 }
 
-/* Micro-batches can only move between pipelines whose micro-batches are alike. */
+/* Micro-batches can only move between pipelines whose micro-batches are alike. Estimates are those
+ * of 1F1B: under zb_h1 a micro-batch keeps a stage busy as long, and waits less. */
 static bool alike(const luo_plan *p)
 {
     for (int32_t i = 0; i < p->npipelines; i++)
         if (p->pipelines[i].micro_batch_sequences != p->pipelines[0].micro_batch_sequences ||
             p->pipelines[i].micro_batch_tokens)
             return false;
-    return p->npipelines > 1 && p->schedule == LUO_SCHED_1F1B && !luo_plan_is_rerouted(p);
+    const bool known = p->schedule == LUO_SCHED_1F1B || p->schedule == LUO_SCHED_ZB_H1;
+    return p->npipelines > 1 && known && !luo_plan_is_rerouted(p);
 }
 
 static luo_status with_micro_batches(luo_arena *arena, const luo_plan *p, const int64_t *m,

@@ -1,6 +1,7 @@
 /* tests/diff/diff_sim_fold.c: pipelines of unequal tensor parallelism, whose buckets are called by
  * turns: one lane for devices alike takes the time of them all, in every number of lanes of stream
- * dp, and no lane waits for another for ever where their devices do not. */
+ * dp, and no lane waits for another for ever where their devices do not. The same with a backward
+ * cut in two. */
 #include "core/base/rng.h"
 #include "core/io/io.h"
 #include "tests/plan_make.h"
@@ -34,6 +35,15 @@ static luo_plan *random_plan(luo_arena *a, luo_rng *r)
     p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, luo_rng_pick(r, 2) ? 25 : 400,
                                 1 + (int32_t)luo_rng_pick(r, 4)};
     return p;
+}
+
+static void cut_in_two(luo_rng *r, luo_plan *p)
+{
+    p->schedule = LUO_SCHED_ZB_H1;
+    p->sequence_parallel = luo_rng_pick(r, 2);
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            ((luo_stage *)p->pipelines[i].stages)[s].recompute = (luo_recompute)luo_rng_pick(r, 3);
 }
 
 static bool has_turns(const luo_programs *set)
@@ -70,7 +80,7 @@ static double seconds(luo_arena *a, const luo_cluster *c, const luo_programs *se
     return took;
 }
 
-static void one(uint64_t seed, tally *t)
+static void one(uint64_t seed, bool split, tally *t)
 {
     luo_arena *a = luo_arena_new(1 << 20);
     luo_rng r = luo_rng_seed(seed);
@@ -84,6 +94,7 @@ static void one(uint64_t seed, tally *t)
     luo_read_cluster(a, "scenarios/clusters/a100-64.yaml", &cluster, &diags);
     ck_assert_msg(cluster != NULL, "run from the root of the repository");
     luo_plan *p = random_plan(a, &r);
+    if (split) cut_in_two(&r, p);
     const luo_model m = luo_test_llama(p->layers, 4096, 11008, 32, 32000);
     ck_assert_msg(luo_plan_compile(a, p, &m, cluster, &opts, &set, &err) == LUO_OK,
                   "LUO_SEED=%llu: %s", (unsigned long long)seed, err.text);
@@ -97,9 +108,17 @@ static void one(uint64_t seed, tally *t)
 START_TEST(calls_by_turns)
 {
     tally t = {0};
-    LUO_PROP_FOR(seed, 60) one(seed, &t);
+    LUO_PROP_FOR(seed, 60) one(seed, false, &t);
     printf("%d plans, %d with several calls of a bucket on a device\n", t.plans, t.turns);
     ck_assert(t.plans < 60 || t.turns >= 20);
 }
 END_TEST
-LUO_SUITE("diff.sim_fold", LUO_T(calls_by_turns))
+
+START_TEST(split_backward)
+{
+    tally t = {0};
+    LUO_PROP_FOR(seed, 40) one(seed, true, &t);
+}
+END_TEST
+
+LUO_SUITE("diff.sim_fold", LUO_T(calls_by_turns), LUO_T(split_backward))

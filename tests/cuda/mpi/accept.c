@@ -27,6 +27,13 @@ static const row shard_rows[] = {
      .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
 };
 
+/* Backward cut in two: kept longer, gathered again, buckets behind it. */
+static const row split_rows[] = {
+    {.line = "5: [0]*1 [1]*1 [2]*1 [3]*1", .model = GPT, .recompute = 2, .tied = true, .order = 2},
+    {.line = "4: [0,1]*1 [2,3]*1 || 3: [4,5]*1 [6,7]*1", .model = LLAMA, .zero = 1, .sp = 1,
+     .order = 2, .mib = 25},
+};
+
 static int groups_of(const luo_exec *x)
 {
     return (int)gpu_comms_count(x->comms);
@@ -168,6 +175,15 @@ static void run_shards(tally *t)
     say(t, "ZeRO-2 and 3");
 }
 
+static void run_split(tally *t)
+{
+    for (size_t i = 0; i < sizeof split_rows / sizeof *split_rows; i++) {
+        count(t, run_row(t->lab, &split_rows[i], LUO_F32));
+        count(t, run_row(t->lab, &split_rows[i], LUO_BF16));
+    }
+    say(t, "backward cut in two");
+}
+
 static void run_given_up(tally *t)
 {
     int given_up = 0;
@@ -204,6 +220,7 @@ static void run_all(tally *t)
     int ran = 0;
     run_rows(t, f32_rows, (int)(sizeof f32_rows / sizeof *f32_rows), LUO_F32);
     run_rows(t, bf16_rows, (int)(sizeof bf16_rows / sizeof *bf16_rows), LUO_BF16);
+    run_split(t);
     run_shards(t);
     run_lost(t);
     count(t, run_switch(t->lab, &switches[2], LUO_BF16, groups_of));
