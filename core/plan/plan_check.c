@@ -627,7 +627,8 @@ static void check_schedule(checker *c)
     place(c, "/schedule/kind");
     if (luo_sched_splits(p->schedule) && p->zero >= 2)
         find(c, "schedule `%s` with zero %d: gradients that are cut in every micro-batch need a "
-                "whole backward; use zero 0 or 1, or schedule `1f1b`.", luo_sched_name(p->schedule), p->zero);
+                "whole backward; use zero 0 or 1, or schedule `1f1b`.",
+             luo_sched_name(p->schedule), p->zero);
     for (int32_t i = 0; i < p->npipelines; i++) {
         const luo_pipeline *pl = &p->pipelines[i];
         for (int32_t s = 0; s < pl->nstages; s++)
