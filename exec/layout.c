@@ -219,50 +219,63 @@ static luo_status list_units(const maker *m, unit **out, int32_t *nout)
     return LUO_OK;
 }
 
-/* The lowest copy that no micro-batch in flight uses. most[group]: copies needed. */
-static luo_status choose_copies(maker *m, luo_layout_life life, int32_t *most)
+/* Groups whose copies are equally large share them: pool[group] is the first of these. Micro-batches
+ * of several lengths, or of pipelines whose stage is lost, are not all in flight at once. */
+static void find_pools(const maker *m, const int64_t *sum, int32_t *pool)
+{
+    for (int32_t s = 0; s < m->role->nseg; s++) {
+        pool[s] = s;
+        for (int32_t t = 0; t < s && pool[s] == s; t++)
+            if (sum[t] == sum[s]) pool[s] = t;
+    }
+}
+
+/* The lowest copy that no micro-batch in flight uses. most[pool]: copies needed. */
+static luo_status choose_copies(maker *m, luo_layout_life life, const int32_t *pool, int32_t *most)
 {
     const luo_program *p = m->program;
     const int32_t nseg = m->role->nseg;
     unit *units = NULL;
     int32_t n = 0;
     LUO_TRY(list_units(m, &units, &n));
-    int32_t *start = LUO_NEW_N(m->tmp, int32_t, nseg + 1); /* of a group's flags */
+    int32_t *start = LUO_NEW_N(m->tmp, int32_t, nseg + 1); /* of a pool's flags */
     bool *used = LUO_NEW_N(m->tmp, bool, n);
     if (!start || !used) return luo_err_nomem(m->err);
-    for (int32_t k = 0; k < n; k++) start[units[k].group + 1]++;
+    for (int32_t k = 0; k < n; k++) start[pool[units[k].group] + 1]++;
     for (int32_t s = 0; s < nseg; s++) start[s + 1] += start[s];
     for (int32_t t = 0; t < p->ntask; t++) {
-        const int32_t g = m->group[p->tasks[t].seg];
+        const int32_t g = m->group[p->tasks[t].seg], of = pool[g];
         unit *u = find_unit(units, n, g, p->tasks[t].micro_batch);
         if (u->copy < 0) {
             u->copy = 0;
-            while (used[start[g] + u->copy]) u->copy++;
-            used[start[g] + u->copy] = true;
-            if (u->copy >= most[g]) most[g] = u->copy + 1;
+            while (used[start[of] + u->copy]) u->copy++;
+            used[start[of] + u->copy] = true;
+            if (u->copy >= most[of]) most[of] = u->copy + 1;
         }
         m->copy[(int64_t)life * p->ntask + t] = u->copy;
-        if (u->last == t) used[start[g] + u->copy] = false;
+        if (u->last == t) used[start[of] + u->copy] = false;
     }
     return LUO_OK;
 }
 
-/* Copies of a group lie one behind the other, each with all of its buffers. */
+/* Copies of a pool lie one behind the other, each with all buffers of the group that uses it. */
 static luo_status place_life(maker *m, luo_layout_life life)
 {
     const luo_role *r = m->role;
     int32_t *most = LUO_NEW_N(m->tmp, int32_t, r->nseg);
     int64_t *sum = LUO_NEW_N(m->tmp, int64_t, r->nseg);
     int64_t *start = LUO_NEW_N(m->tmp, int64_t, r->nseg);
-    if (!most || !sum || !start) return luo_err_nomem(m->err);
+    int32_t *pool = LUO_NEW_N(m->tmp, int32_t, r->nseg);
+    if (!most || !sum || !start || !pool) return luo_err_nomem(m->err);
     LUO_TRY(join_segments(m, life));
-    LUO_TRY(choose_copies(m, life, most));
     for (int32_t b = 0; b < r->nbuf; b++) {
         if (!is_of(m, b, life)) continue;
         const int32_t g = m->group[m->last_home[b]];
         m->at[b] = sum[g];
         sum[g] += aligned(r->buf[b].bytes);
     }
+    find_pools(m, sum, pool);
+    LUO_TRY(choose_copies(m, life, pool, most));
     for (int32_t s = 0; s < r->nseg; s++) {
         start[s] = m->bytes;
         m->bytes += most[s] * sum[s];
@@ -270,7 +283,7 @@ static luo_status place_life(maker *m, luo_layout_life life)
     for (int32_t b = 0; b < r->nbuf; b++) {
         if (!is_of(m, b, life)) continue;
         const int32_t g = m->group[m->last_home[b]];
-        m->at[b] += start[g];
+        m->at[b] += start[pool[g]];
         m->stride[b] = sum[g];
     }
     return LUO_OK;

@@ -3,7 +3,8 @@
  *
  * Weights, gradients and optimizer state have a place of their own. What lives inside a task shares
  * memory with what does not live at the same time. What F leaves for B has one copy per micro-batch
- * in flight, and so has what F leaves for BW, and BI for BW, each with copies of its own. The
+ * in flight, and so has what F leaves for BW, and BI for BW, each with copies of its own; those of
+ * other lengths share them where they are as large. The
  * executor is one thread that walks the instructions of a task in order: it computes at once,
  * issues communication, and has waited for all of it when the task ends. So a buffer that a
  * communication touches is live from its issue until the first instruction that waits for it, or

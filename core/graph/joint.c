@@ -82,9 +82,9 @@ static int32_t stage_at(const scheduler *w, int32_t s, int32_t batch)
 static int32_t choose(const scheduler *w, int32_t s)
 {
     const station *x = &w->at[s];
+    if (w->in->split && x->wait[WEIGHT].n > w->in->waiting[s]) return WEIGHT;
     if (x->wait[FORWARD].n > 0 && x->in_flight < w->in->kept[s]) return FORWARD;
-    const bool full = w->in->split && x->wait[WEIGHT].n > w->in->waiting[s];
-    if (x->wait[BACKWARD].n > 0 && !full) return BACKWARD;
+    if (x->wait[BACKWARD].n > 0) return BACKWARD;
     return x->wait[WEIGHT].n > 0 ? WEIGHT : PARTS;
 }
 

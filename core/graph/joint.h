@@ -35,7 +35,7 @@ typedef struct luo_joint {
     const int32_t *kept;          /* by station: micro-batches whose forward part has run and whose
                                      backward part has not, at most; at least 1 */
     const int32_t *waiting;       /* split, by station: micro-batches whose weight gradients are all
-                                     that is left, at most, when a backward part begins */
+                                     that is left, at most, when another part begins */
 } luo_joint;
 
 typedef struct luo_joint_task {

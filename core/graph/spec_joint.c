@@ -48,12 +48,12 @@ static void find_stations(joiner *j)
         const int32_t d = s->dev[i], p = s->pipe_of[d];
         if (p < 0 || !j->joined[p] || *slot_of(j, d) >= 0) continue;
         const int32_t id = *slot_of(j, d) = j->joint.nstations++;
-        const spec_class *c = &s->cls[s->class_of[p]];
+        const int32_t m = s->in->pipes[p].micro_batches, stage = s->stage_of[d];
+        const int32_t S = s->cls[s->class_of[p]].S;
         j->dev_of[id] = d;
-        j->kept[id] = luo_sched_kept(s->in->schedule, c->S, s->stage_of[d],
-                                     s->in->pipes[p].micro_batches, 1);
-        j->waiting[id] = luo_sched_waiting(s->in->schedule, s->stage_of[d],
-                                           s->in->pipes[p].micro_batches);
+        j->kept[id] = luo_sched_kept(s->in->schedule, S, stage, m, 1);
+        j->waiting[id] = luo_sched_waiting(s->in->schedule, stage, m);
+        if (j->waiting[id] > m - j->kept[id]) j->waiting[id] = m - j->kept[id];
     }
 }
 

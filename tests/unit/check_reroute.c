@@ -177,7 +177,24 @@ static void count_tasks(const luo_programs *set, const luo_plan *p, const luo_pr
     }
 }
 
-static void check_programs(luo_arena *a, const luo_plan *p)
+/* What a device keeps of micro-batches is no more than with all devices there. */
+static void check_memory(luo_arena *a, const luo_plan *base, const luo_programs *set)
+{
+    const luo_model model = luo_test_llama(base->layers, 32, 48, 4, 64);
+    luo_programs *whole;
+    luo_memory before, after;
+    ck_assert_int_eq(luo_plan_compile(a, base, &model, NULL, NULL, &whole, NULL), LUO_OK);
+    for (int32_t i = 0; i < set->n; i++) {
+        const int32_t d = set->at[i].device;
+        ck_assert_int_eq(luo_program_memory(a, whole, d, &before, NULL), LUO_OK);
+        ck_assert_int_eq(luo_program_memory(a, set, d, &after, NULL), LUO_OK);
+        ck_assert_msg(after.activations <= before.activations, "device %d, %s: %lld, %lld before",
+                      d, luo_sched_name(base->schedule), (long long)after.activations,
+                      (long long)before.activations);
+    }
+}
+
+static void check_programs(luo_arena *a, const luo_plan *p, const luo_plan *base)
 {
     const luo_model model = luo_test_llama(p->layers, 32, 48, 4, 64);
     const luo_compile_opts opts = {.check = true};
@@ -189,6 +206,7 @@ static void check_programs(luo_arena *a, const luo_plan *p)
                   err.text);
     ck_assert_int_eq(luo_plan_devices(a, p, &dev, &n, NULL), LUO_OK);
     ck_assert_int_eq(set->n, n);
+    check_memory(a, base, set);
     for (int32_t i = 0; i < n; i++) {
         ck_assert_int_eq(set->at[i].device, dev[i]);
         count_tasks(set, p, &set->at[i], runs);
@@ -220,7 +238,7 @@ START_TEST(programs)
             int32_t found;
             ck_assert_msg(luo_plan_check(a, p, NULL, NULL, &at, &found) == LUO_OK, "seed %llu: %s",
                           (unsigned long long)seed, found ? at->text : "");
-            check_programs(a, p);
+            check_programs(a, p, base);
             rerouted++;
             several += n > 2;
         }
