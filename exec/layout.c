@@ -219,8 +219,9 @@ static luo_status list_units(const maker *m, unit **out, int32_t *nout)
     return LUO_OK;
 }
 
-/* Groups whose copies are equally large share them: pool[group] is the first of these. Micro-batches
- * of several lengths, or of pipelines whose stage is lost, are not all in flight at once. */
+/* Groups whose copies are equally large share them: pool[group] is the first of these.
+ * Micro-batches of several lengths, or of pipelines whose stage is lost, are not all in flight at
+ * once. */
 static void find_pools(const maker *m, const int64_t *sum, int32_t *pool)
 {
     for (int32_t s = 0; s < m->role->nseg; s++) {

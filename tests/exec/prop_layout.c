@@ -162,8 +162,8 @@ static void compare(const twin *w)
     met.pairs += (int64_t)w->n * (w->n - 1) / 2;
 }
 
-/* Micro-batches that have, at one time, values of a life and with copies as large as those of b: each
- * task that begins one counts. */
+/* Micro-batches that have, at one time, values of a life and with copies as large as those of b:
+ * each task that begins one counts. */
 static int32_t most_at_once(const twin *w, int32_t b, int32_t *flight)
 {
     int32_t most = 0;
