@@ -54,6 +54,7 @@ typedef struct luo_malleus_in {
     bool rising;         /* --stage-order rising: slow groups last */
     bool search_healthy; /* search also when nothing is slow or missing */
     bool dp_auto;        /* also tries dp + 1 */
+    bool quick;          /* three combinations where there are many, and every device takes part */
     bool full_recompute; /* forward is a quarter of a stage's time in event times, else a third */
     uint64_t seed;       /* of the stream `malleus` of kicks */
     luo_malleus_tight *tight; /* NULL, or told when no plan fits */
@@ -88,7 +89,9 @@ typedef struct luo_malleus_plan {
 
 typedef struct luo_malleus_search { /* counts, never seconds: plans do not depend on speed */
     int64_t combos, plans, vectors, moves, solves;
-    bool exhaustive, skipped; /* skipped: the base plan, nothing was searched */
+    bool exhaustive; /* every dealing of every combination of alternatives, but those whose bound
+                        says that they are no better */
+    bool skipped;    /* the base plan, nothing was searched */
 } luo_malleus_search;
 
 typedef struct luo_malleus_found {
@@ -100,7 +103,11 @@ typedef struct luo_malleus_found {
     luo_malleus_search search;
 } luo_malleus_found;
 
-/* Best plans for the devices (Malleus 8 to 10). Equal inputs give equal bytes; no node, device or
+/* Best plans for the devices (Malleus 8 to 10, amendment 4). Where nodes can be cut in more than 27
+ * ways together, all on their first, second and third way, then one node's way at a time as long as
+ * that helps, up to 729 combinations (and a budget of work, both counts). Slow devices are left out
+ * where that helps, the slowest first, up to 8 (2 above 256 devices, none above 2,048); split2 is
+ * taken where it is better. Equal inputs give equal bytes; no node, device or
  * pipeline number changes an objective.
  * Pre:    ndevices >= 1; sizes >= 1; kinds as described.
  * Errors: LUO_EINFEASIBLE no plan, the sentence names the tightest stage; LUO_EINPUT fewer

@@ -16,6 +16,7 @@
 enum {
     LUO_MAL_ALTS = 6, /* three, `keep` has a place among them, and two of split2 */
     LUO_MAL_MIXES = 27,
+    LUO_MAL_CLIMB = 729, /* more of them, where 27 are not all */
     LUO_MAL_SEEDS = 3
 };
 
@@ -30,6 +31,7 @@ typedef struct luo_mal_node {
     int32_t nalts;
     luo_mal_alt alts[LUO_MAL_ALTS]; /* best score first */
     int32_t like; /* first node with the same kind and rates: same alternatives, other devices */
+    uint64_t picture; /* hash of kind and rates: an order that no number of a node decides */
 } luo_mal_node;
 
 typedef struct luo_mal_class { /* falling y, then rising size, then kind */
@@ -52,6 +54,7 @@ typedef struct luo_mal_mix { /* one alternative per node, and its pipelines */
     const uint64_t *salt; /* key of a vector = sum of count * salt */
     double weight, bound; /* sum 1/y; LB */
     int32_t order;        /* 0: largest weight */
+    const int32_t *choice; /* alternative of every node */
     luo_mal_pipe *pipes;  /* pipes[0]: no groups, never feasible */
     int32_t *vectors;     /* ncls each */
     int32_t npipes, room;
@@ -75,8 +78,10 @@ typedef struct luo_mal_search { /* one search with one dp */
     bool nomem;   /* sticky; the search goes on with wrong answers until its caller looks */
     luo_rng rng;  /* stream `malleus`: kicks */
     luo_malleus_search count;
+    bool light;   /* small budgets: one of many combinations */
     int32_t nmixes;
-    luo_mal_mix *mixes; /* largest weight first; this search's copy */
+    luo_mal_mix *mixes; /* largest weight first, then as tried; this search's copy, with room for
+                           LUO_MAL_CLIMB more if it climbs */
     int32_t ntops, most; /* most: K */
     luo_mal_top *tops;   /* best first */
     luo_mal_top spare;   /* being offered */
@@ -95,15 +100,21 @@ luo_status luo_mal_nodes(luo_arena *arena, const luo_malleus_in *in, luo_mal_nod
                          luo_err *err);
 double luo_mal_rate(const luo_malleus_in *in, double rate); /* 1 below the threshold */
 
-/* Combinations to search, largest weight first, no two with the same classes. */
+/* Combinations to search, largest weight first, no two with the same classes. *all: there are no
+ * others. */
 luo_status luo_mal_mixes(luo_arena *arena, const luo_malleus_in *in, const luo_mal_node *nodes,
-                         int32_t nnodes, luo_mal_mix **out, int32_t *n, luo_err *err);
+                         int32_t nnodes, luo_mal_mix **out, int32_t *n, bool *all, luo_err *err);
+/* One of them. choice: per node. */
+luo_status luo_mal_mix_of(luo_arena *arena, const luo_malleus_in *in, const luo_mal_node *nodes,
+                          int32_t nnodes, const int32_t *choice, luo_mal_mix *out, luo_err *err);
+bool luo_mal_same_mix(const luo_mal_mix *a, const luo_mal_mix *b);
 /* Every node in full groups; LUO_ENO when one can not be. */
 luo_status luo_mal_whole_mix(luo_arena *arena, const luo_malleus_in *in, const luo_mal_node *nodes,
                              int32_t nnodes, luo_mal_mix *out, luo_err *err);
 
 /* Level 3. Rows and empty memos for s->mixes. */
 luo_status luo_mal_memo(luo_mal_search *s, luo_err *err);
+luo_status luo_mal_memo_of(luo_mal_search *s, luo_mal_mix *mix, luo_err *err); /* of one more */
 int32_t luo_mal_pipe_of(luo_mal_search *s, luo_mal_mix *mix, const int32_t *vector);
 /* Pipeline `id` with one group of class `out` less and one of class `in` more; -1: none. */
 int32_t luo_mal_pipe_but(luo_mal_search *s, luo_mal_mix *mix, int32_t id, int32_t out, int32_t in);

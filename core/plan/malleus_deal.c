@@ -8,7 +8,7 @@
 
 /* Per mix; vectors also over all mixes. SOLVED and ALL_VECTORS are ours: where many devices have
  * rates of their own, every vector is a new pipeline and every mix ends its budget. */
-enum { PLANS = 20000, VECTORS = 1000000, ALL_VECTORS = 4000000, SOLVED = 50000 };
+enum { PLANS = 20000, VECTORS = 1000000, ALL_VECTORS = 4000000, SOLVED = 50000, LIGHT = 50 };
 
 typedef struct deal {
     luo_mal_search *s;
@@ -103,9 +103,10 @@ static bool pipeline(deal *d, int32_t i)
 bool luo_mal_deal(luo_mal_search *s, luo_mal_mix *mix)
 {
     const size_t n = (size_t)s->dp + 1;
-    const int64_t left = ALL_VECTORS - s->count.vectors;
-    deal d = {.s = s, .mix = mix, .plans = PLANS, .vectors = left < VECTORS ? left : VECTORS,
-              .most = mix->npipes + SOLVED,
+    const int32_t part = s->light ? LIGHT : 1;
+    const int64_t left = ALL_VECTORS - s->count.vectors, vectors = VECTORS / part;
+    deal d = {.s = s, .mix = mix, .plans = PLANS / part,
+              .vectors = left < vectors ? left : vectors, .most = mix->npipes + SOLVED / part,
               .taken = LUO_NEW_N(s->arena, int32_t, n * (size_t)mix->ncls),
               .rest = LUO_NEW_N(s->arena, int32_t, n * (size_t)mix->ncls),
               .ids = LUO_NEW_N(s->arena, int32_t, n), .rate = LUO_NEW_N(s->arena, double, n),

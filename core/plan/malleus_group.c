@@ -310,6 +310,9 @@ luo_status luo_mal_nodes(luo_arena *arena, const luo_malleus_in *in, luo_mal_nod
         node[i] = (luo_mal_node){.first = first, .n = c.n};
         cut_node(&c, &node[i]);
         for (int32_t k = 0; k < c.n; k++) rates[first + k] = c.rate[c.sorted[k]];
+        node[i].picture = luo_hash_bytes(LUO_HASH_EMPTY, &c.dev[0].kind, sizeof c.dev[0].kind);
+        node[i].picture = luo_hash_bytes(node[i].picture, rates + first,
+                                         (size_t)c.n * sizeof *rates);
         luo_arena_reset(scratch, mark);
         first += c.n;
         ok = !c.nomem;

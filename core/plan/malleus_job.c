@@ -109,7 +109,7 @@ static luo_status make_input(luo_arena *arena, const luo_kinds *k, luo_malleus_i
                            .max_stages = job->memory_table ? job->params->nk : 0,
                            .rank = job->rank, .top_k = job->top_k, .split2 = job->split2,
                            .rising = job->rising, .search_healthy = job->search_healthy,
-                           .dp_auto = job->dp_auto, .seed = job->seed,
+                           .dp_auto = job->dp_auto, .quick = job->quick, .seed = job->seed,
                            .full_recompute = like->recompute == LUO_RECOMPUTE_FULL};
     LUO_TRY(list_devices(arena, k, in, err));
     return is_whole(arena, job, in->ndevices, &in->whole, err);

@@ -36,6 +36,7 @@ typedef struct luo_malleus_job {
     bool split2, rising, search_healthy, dp_auto;
     int32_t pipelines; /* instead of the base plan's; 0: those */
     int32_t offers;    /* most plans of the answer; 0: 1 */
+    bool quick;        /* of luo_malleus_in */
     uint64_t seed;
 } luo_malleus_job;
 

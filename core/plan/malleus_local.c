@@ -10,7 +10,7 @@
 
 enum { SPLITS = 2000, ROUNDS = 40, KICKS = 6, SWAPS = 3, TRIES = 16 };
 /* Per mix, so that a picture in which every device has a rate of its own ends in time too. */
-enum { MOVES = 2000000, SOLVED = 100000, MEMO_BYTES = 1 << 25 };
+enum { MOVES = 2000000, SOLVED = 100000, MEMO_BYTES = 1 << 25, LIGHT = 50 };
 
 typedef struct gain {
     double whole, exact; /* micro-batches before T, in whole ones and before rounding */
@@ -295,7 +295,8 @@ static bool make_hunt(luo_mal_search *s, luo_mal_mix *mix, hunt *h)
     *h = (hunt){.s = s, .mix = mix, .ids = LUO_NEW_N(s->arena, int32_t, s->dp),
                 .reps = LUO_NEW_N(s->arena, int32_t, s->dp),
                 .best = LUO_NEW_N(s->arena, int32_t, s->dp), .best_time = INFINITY,
-                .most_moves = s->count.moves + MOVES, .most_pipes = mix->npipes + room(mix),
+                .most_moves = s->count.moves + MOVES / (s->light ? LIGHT : 1),
+                .most_pipes = mix->npipes + room(mix) / (s->light ? LIGHT : 1),
                 .v = LUO_NEW_N(s->arena, int32_t, mix->ncls),
                 .w = LUO_NEW_N(s->arena, int32_t, mix->ncls),
                 .joint = LUO_NEW_N(s->arena, int32_t, mix->ncls)};
@@ -310,7 +311,8 @@ luo_status luo_mal_local(luo_mal_search *s, luo_mal_mix *mix, luo_err *err)
         luo_mal_seed(s, mix, seed, h.ids);
         if (!s->nomem) deep(&h);
     }
-    for (int k = 0; k < KICKS && h.best_time < INFINITY && s->dp > 1 && !spent(&h); k++) kick(&h);
+    const int kicks = s->light || s->dp == 1 ? 0 : KICKS;
+    for (int k = 0; k < kicks && h.best_time < INFINITY && !spent(&h); k++) kick(&h);
     luo_map_free(&h.moves.map);
     luo_map_free(&h.splits.map);
     return s->nomem ? luo_err_nomem(err) : LUO_OK;

@@ -80,6 +80,13 @@ static void add_mix(mixer *x)
         x->nomem = true;
         return;
     }
+    int32_t *choice = LUO_NEW_N(x->arena, int32_t, x->nnodes);
+    if (!choice) {
+        x->nomem = true;
+        return;
+    }
+    memcpy(choice, x->choice, (size_t)x->nnodes * sizeof *choice);
+    mix.choice = choice;
     assert(x->n < LUO_MAL_MIXES);
     x->out[x->n++] = mix;
 }
@@ -173,15 +180,33 @@ static luo_status make_mixer(luo_arena *arena, const luo_malleus_in *in, const l
 }
 
 luo_status luo_mal_mixes(luo_arena *arena, const luo_malleus_in *in, const luo_mal_node *nodes,
-                         int32_t nnodes, luo_mal_mix **out, int32_t *n, luo_err *err)
+                         int32_t nnodes, luo_mal_mix **out, int32_t *n, bool *all, luo_err *err)
 {
     mixer x;
     LUO_TRY(make_mixer(arena, in, nodes, nnodes, &x, err));
-    if (all_fit(&x)) choose(&x, 0);
+    *all = all_fit(&x);
+    if (*all) choose(&x, 0);
     else choose_few(&x);
     if (x.nomem) return luo_err_nomem(err);
     *n = sort_mixes(x.out, x.n);
     *out = x.out;
+    return LUO_OK;
+}
+
+bool luo_mal_same_mix(const luo_mal_mix *a, const luo_mal_mix *b)
+{
+    return mix_order(a, b) == 0;
+}
+
+luo_status luo_mal_mix_of(luo_arena *arena, const luo_malleus_in *in, const luo_mal_node *nodes,
+                          int32_t nnodes, const int32_t *choice, luo_mal_mix *out, luo_err *err)
+{
+    mixer x;
+    LUO_TRY(make_mixer(arena, in, nodes, nnodes, &x, err));
+    memcpy(x.choice, choice, (size_t)nnodes * sizeof *choice);
+    add_mix(&x);
+    if (x.nomem) return luo_err_nomem(err);
+    *out = x.out[0];
     return LUO_OK;
 }
 

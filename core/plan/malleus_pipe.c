@@ -237,7 +237,7 @@ int32_t luo_mal_stages(luo_mal_search *s, const luo_mal_mix *mix, int32_t id)
     return n;
 }
 
-static bool make_rows(luo_mal_search *s, int32_t nclasses, int32_t groups)
+static bool make_rows(luo_mal_search *s, int32_t groups)
 {
     luo_arena *a = s->arena;
     int32_t rows = 1;
@@ -249,24 +249,24 @@ static bool make_rows(luo_mal_search *s, int32_t nclasses, int32_t groups)
     s->cap = LUO_NEW_N(a, int64_t, groups);
     s->layers = LUO_NEW_N(a, int64_t, groups);
     s->stage_class = LUO_NEW_N(a, int32_t, groups);
-    s->vector = LUO_NEW_N(a, int32_t, nclasses);
-    s->rest = LUO_NEW_N(a, int32_t, nclasses);
+    s->vector = LUO_NEW_N(a, int32_t, groups);
+    s->rest = LUO_NEW_N(a, int32_t, groups);
     return s->caps && s->ncaps && s->y && s->cap && s->layers && s->stage_class && s->vector &&
            s->rest;
 }
 
 luo_status luo_mal_memo(luo_mal_search *s, luo_err *err)
 {
-    int32_t nclasses = 0, groups = 0;
-    for (int32_t i = 0; i < s->nmixes; i++) {
-        if (s->mixes[i].ncls > nclasses) nclasses = s->mixes[i].ncls;
-        if (s->mixes[i].ngroups > groups) groups = s->mixes[i].ngroups;
-    }
-    if (!make_rows(s, nclasses, groups)) return luo_err_nomem(err);
-    for (int32_t i = 0; i < s->nmixes; i++) {
-        const luo_mal_pipe none = {.lack = s->in->layers};
-        if (!grow_slots(s, &s->mixes[i])) return luo_err_nomem(err);
-        add(s, &s->mixes[i], s->vector, &none); /* still all 0 */
-    }
+    if (!make_rows(s, s->in->ndevices)) return luo_err_nomem(err); /* no mix has more groups */
+    for (int32_t i = 0; i < s->nmixes; i++) LUO_TRY(luo_mal_memo_of(s, &s->mixes[i], err));
+    return LUO_OK;
+}
+
+luo_status luo_mal_memo_of(luo_mal_search *s, luo_mal_mix *mix, luo_err *err)
+{
+    const luo_mal_pipe none = {.lack = s->in->layers};
+    memset(s->vector, 0, (size_t)mix->ncls * sizeof *s->vector);
+    if (!grow_slots(s, mix)) return luo_err_nomem(err);
+    add(s, mix, s->vector, &none);
     return s->nomem ? luo_err_nomem(err) : LUO_OK;
 }

@@ -46,20 +46,11 @@ static void sort(luo_offers *o, double (*key)(const luo_offer *))
 
 /* ---- the planner's own ---- */
 
-enum { OWN = 3, OWN_OTHER = 1 };
+enum { OWN = 3, OWN_OTHER = 1, OF_EACH = 4 }; /* the best by the objective of four times as many */
 
-static luo_status own_offers(luo_arena *arena, const luo_malleus_job *job, int32_t pipelines,
-                             int32_t most, luo_offers *out, luo_err *err)
+static bool is_large(const luo_malleus_job *job)
 {
-    luo_malleus_job j = *job;
-    luo_malleus_answer a;
-    luo_err why = {0};
-    j.pipelines = pipelines;
-    j.offers = most;
-    const luo_status st = luo_plan_malleus(arena, &j, &a, &why);
-    for (int32_t i = 0; st == LUO_OK && i < a.noffers; i++)
-        luo_offers_add(out, "malleus", a.offer[i], 0);
-    return unless_infeasible(st, &why, err);
+    return job->cluster->ndevices > LUO_JUDGE_DEVICES;
 }
 
 static luo_status price(luo_arena *arena, const luo_malleus_job *job, luo_offer *x, luo_err *err)
@@ -72,13 +63,29 @@ static luo_status price(luo_arena *arena, const luo_malleus_job *job, luo_offer 
     return LUO_OK;
 }
 
-static bool is_large(const luo_malleus_job *job)
+static luo_status own_offers(luo_arena *arena, const luo_malleus_job *job, int32_t pipelines,
+                             int32_t most, luo_offers *out, luo_err *err)
 {
-    return job->cluster->ndevices > LUO_JUDGE_DEVICES;
+    luo_malleus_job j = *job;
+    luo_malleus_answer a;
+    luo_offers own = {0};
+    luo_err why = {0};
+    j.pipelines = pipelines;
+    j.quick = most < OWN; /* another number of pipelines than the base plan's */
+    j.offers = is_large(job) ? most : OF_EACH * most;
+    const luo_status st = luo_plan_malleus(arena, &j, &a, &why);
+    if (st != LUO_OK) return unless_infeasible(st, &why, err);
+    for (int32_t i = 0; i < a.noffers; i++) luo_offers_add(&own, "malleus", a.offer[i], 0);
+    for (int32_t i = 0; i < own.n; i++) LUO_TRY(price(arena, job, &own.at[i], err));
+    sort(&own, objective_of);
+    for (int32_t i = 0; i < own.n && i < most; i++)
+        luo_offers_add(out, "malleus", own.at[i].plan, own.at[i].objective_s);
+    return LUO_OK;
 }
 
-/* Most numbers of pipelines that are searched; of large clusters, where a search takes long. */
-enum { COUNTS = 8, FEW_COUNTS = 4 };
+/* Most numbers of pipelines that are searched; of large clusters, where a search takes long, and of
+ * those of more than MANY_DEVICES. */
+enum { COUNTS = 8, FEW_COUNTS = 4, LEAST_COUNTS = 3, MANY_DEVICES = 2048 };
 
 typedef struct counts { /* numbers of pipelines that were searched */
     int32_t at[COUNTS], n;
@@ -99,7 +106,9 @@ static luo_status other_counts(luo_arena *arena, const luo_picture *now, const l
                                luo_offers *out, luo_err *err)
 {
     const int32_t dp = now->base->npipelines, n = out->n;
-    const int32_t most = is_large(job) ? FEW_COUNTS : COUNTS;
+    const int32_t most = job->cluster->ndevices > MANY_DEVICES ? LEAST_COUNTS
+                         : is_large(job)                       ? FEW_COUNTS
+                                                               : COUNTS;
     counts tried = {{dp}, 1};
     int32_t ask[COUNTS], nask = 0;
     sort(out, objective_of);

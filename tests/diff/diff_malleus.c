@@ -65,7 +65,7 @@ static void draw(luo_rng *r, problem *p)
                              .kinds = p->kinds, .dp = dp, .tp = 1, .pp = 1,
                              .layers = 3 + luo_rng_pick(r, 6),
                              .micro_batches = dp + luo_rng_pick(r, 12), .threshold = 1.2,
-                             .top_k = KEPT, .rising = luo_rng_u(r) < 0.3,
+                             .top_k = KEPT, .quick = true, .rising = luo_rng_u(r) < 0.3,
                              .rank = luo_rng_u(r) < 0.5 ? LUO_RANK_STEADY : LUO_RANK_FILLED};
     if (luo_rng_u(r) < 0.7) {
         p->in.cap = cap_of;

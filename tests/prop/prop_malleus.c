@@ -247,7 +247,8 @@ static double search(luo_arena *a, const cluster *c, bool local)
     luo_mal_search s = {.arena = a, .in = &c->in, .dp = c->in.dp,
                         .rng = luo_rng_stream(c->in.seed, "malleus")};
     ck_assert_int_eq(luo_mal_nodes(a, &c->in, &nodes, &n, NULL), LUO_OK);
-    ck_assert_int_eq(luo_mal_mixes(a, &c->in, nodes, n, &s.mixes, &s.nmixes, NULL), LUO_OK);
+    bool all;
+    ck_assert_int_eq(luo_mal_mixes(a, &c->in, nodes, n, &s.mixes, &s.nmixes, &all, NULL), LUO_OK);
     ck_assert_int_eq(luo_mal_tops(&s, NULL), LUO_OK);
     ck_assert_int_eq(luo_mal_memo(&s, NULL), LUO_OK);
     if (local) ck_assert_int_eq(luo_mal_local(&s, s.mixes, NULL), LUO_OK);
@@ -286,5 +287,157 @@ START_TEST(local_search)
 }
 END_TEST
 
+/* ---- many slow nodes (amendment 4) ---- */
+
+/* 3 to 8 slow devices, on nodes of their own, with rates of their own. */
+static luo_malleus_in many_slow(luo_rng *r, luo_malleus_device *d, int32_t most)
+{
+    static const setting *const all[] = {&s70, &s110, &s32};
+    const setting *s = all[luo_rng_pick(r, 3)];
+    luo_malleus_in in = make_in(s, d);
+    const int32_t nodes = in.ndevices / 8, n = 3 + (int32_t)luo_rng_pick(r, most - 2);
+    for (int32_t k = 0; k < n && k < nodes; k++)
+        d[8 * k + luo_rng_pick(r, 8)].rate = 1.2 + 4 * luo_rng_u(r);
+    in.rank = luo_rng_u(r) < 0.5 ? LUO_RANK_STEADY : LUO_RANK_FILLED;
+    return in;
+}
+
+static double rank_value(const luo_malleus_in *in, const luo_malleus_found *f)
+{
+    return in->rank == LUO_RANK_STEADY ? f->plans[0].steady : f->plans[0].event;
+}
+
+/* More combinations are never worse than three, and split2 is never worse than without. */
+START_TEST(more_is_never_worse)
+{
+    int many = 0, gained = 0, split = 0;
+    double most = 1;
+    LUO_PROP_FOR(seed, 40)
+    {
+        static luo_malleus_device d[DEVICES];
+        luo_rng r = luo_rng_stream(seed, "many");
+        luo_arena *a = luo_arena_new(0);
+        luo_malleus_in in = many_slow(&r, d, 8);
+        in.quick = true;
+        const luo_malleus_found *few = find(a, &in);
+        in.quick = false;
+        const luo_malleus_found *f = find(a, &in);
+        in.split2 = true;
+        const luo_malleus_found *two = find(a, &in);
+        ck_assert(few && f && two);
+        const double was = rank_value(&in, few), now = rank_value(&in, f);
+        ck_assert_msg(now <= was * (1 + 1e-12), "seed %d: %.9f, before %.9f", (int)seed, now, was);
+        ck_assert_msg(rank_value(&in, two) <= now * (1 + 1e-12), "seed %d: split2 %.9f, without "
+                      "%.9f", (int)seed, rank_value(&in, two), now);
+        check_plan(&in, &f->plans[0]);
+        check_plan(&in, &two->plans[0]);
+        many += !few->search.exhaustive;
+        gained += now < was * (1 - 1e-9);
+        split += rank_value(&in, two) < now * (1 - 1e-9);
+        most = fmax(most, was / now);
+        luo_arena_free(a);
+    }
+    printf("more than 27 combinations or dealings: %d; better than before %d, by up to %.1f %%; "
+           "split2 better %d\n", many, gained, 100 * (most - 1), split);
+    ck_assert_int_gt(many, 0);
+    ck_assert_int_gt(gained, 0);
+}
+END_TEST
+
+/* The twin: every combination of every alternative, each with all its dealings. */
+static double all_combinations(luo_arena *a, const luo_malleus_in *in, int *ways)
+{
+    luo_mal_node *nodes;
+    int32_t n, choice[DEVICES] = {0};
+    double best = INFINITY;
+    ck_assert_int_eq(luo_mal_nodes(a, in, &nodes, &n, NULL), LUO_OK);
+    for (*ways = 0;;) {
+        luo_mal_mix mix;
+        luo_mal_search s = {.arena = a, .in = in, .dp = in->dp, .nmixes = 1, .mixes = &mix,
+                            .rng = luo_rng_stream(in->seed, "malleus")};
+        ck_assert_int_eq(luo_mal_mix_of(a, in, nodes, n, choice, &mix, NULL), LUO_OK);
+        ck_assert_int_eq(luo_mal_tops(&s, NULL), LUO_OK);
+        ck_assert_int_eq(luo_mal_memo(&s, NULL), LUO_OK);
+        if (!luo_mal_deal(&s, &mix)) ck_assert_int_eq(luo_mal_local(&s, &mix, NULL), LUO_OK);
+        best = fmin(best, luo_mal_best(&s));
+        ++*ways;
+        int32_t i = 0;
+        while (i < n && ++choice[i] == nodes[i].nalts) choice[i++] = 0;
+        if (i == n) return best;
+    }
+}
+
+/* By the objective of the rank: filled, before plans are ordered by event time. */
+START_TEST(near_all_combinations)
+{
+    int cases = 0, same = 0, most_ways = 0;
+    double worst = 1;
+    LUO_PROP_FOR(seed, 12)
+    {
+        static luo_malleus_device d[DEVICES];
+        luo_rng r = luo_rng_stream(seed, "twin");
+        luo_arena *a = luo_arena_new(0);
+        luo_malleus_in in = many_slow(&r, d, 5);
+        int ways;
+        const double all = all_combinations(a, &in, &ways);
+        const luo_malleus_found *f = find(a, &in);
+        double best = INFINITY;
+        for (int32_t k = 0; k < f->n; k++)
+            best = fmin(best, in.rank == LUO_RANK_STEADY ? f->plans[k].steady : f->plans[k].filled);
+        cases++;
+        same += best <= all * (1 + 1e-12);
+        worst = fmax(worst, best / all);
+        if (ways > most_ways) most_ways = ways;
+        luo_arena_free(a);
+    }
+    printf("as good as all combinations (up to %d): %d of %d, worst %.4f\n", most_ways, same,
+           cases, worst);
+    ck_assert_int_gt(most_ways, 27);
+    ck_assert_int_ge(4 * same, 3 * cases);
+    ck_assert_double_le(worst, 1.03);
+}
+END_TEST
+
+/* A further slow device, anywhere: the plan takes no longer. */
+START_TEST(slow_devices_never_hurt)
+{
+    int helped = 0, idle = 0;
+    LUO_PROP_FOR(seed, 100)
+    {
+        static luo_malleus_device d[DEVICES], with[DEVICES + 1];
+        luo_rng r = luo_rng_stream(seed, "further");
+        luo_arena *a = luo_arena_new(0);
+        setting s = {&kind70, luo_rng_u(&r) < 0.5 ? &k70 : NULL,
+                     1 + (int32_t)luo_rng_pick(&r, 2), 8, 4, 80, 16 + luo_rng_pick(&r, 48)};
+        luo_malleus_in in = make_in(&s, d);
+        const int32_t n = (int32_t)luo_rng_pick(&r, 3);
+        for (int32_t k = 0; k < n; k++)
+            d[luo_rng_pick(&r, in.ndevices)].rate = 1.2 + 4 * luo_rng_u(&r);
+        in.rank = luo_rng_u(&r) < 0.5 ? LUO_RANK_STEADY : LUO_RANK_FILLED;
+        in.search_healthy = true;
+        const luo_malleus_found *before = find(a, &in);
+        memcpy(with, d, (size_t)in.ndevices * sizeof *d);
+        with[in.ndevices] = (luo_malleus_device){in.ndevices, in.ndevices / 8, 0,
+                                                 1.2 + 10 * luo_rng_u(&r)};
+        in.devices = with;
+        in.ndevices++;
+        in.whole = false;
+        const luo_malleus_found *after = find(a, &in);
+        ck_assert(before && after);
+        const double was = rank_value(&in, before), now = rank_value(&in, after);
+        ck_assert_msg(now <= was * (1 + 1e-12), "seed %d: %.9f with a slow device more, %.9f "
+                      "without", (int)seed, now, was);
+        check_plan(&in, &after->plans[0]);
+        helped += now < was * (1 - 1e-9);
+        idle += after->plans[0].nstandby > 0;
+        luo_arena_free(a);
+    }
+    printf("a slow device more: helped in %d, somebody stands by in %d\n", helped, idle);
+    ck_assert_int_gt(helped, 0);
+    ck_assert_int_gt(idle, 0);
+}
+END_TEST
+
 LUO_SUITE("plan.malleus.prop", LUO_T(any_cluster), LUO_T(monotone), LUO_T(healthy),
-          LUO_T(local_search))
+          LUO_T(local_search), LUO_T(more_is_never_worse), LUO_T(near_all_combinations),
+          LUO_T(slow_devices_never_hurt))

@@ -63,7 +63,9 @@ static void begin(const given *g, luo_malleus_rank rank, luo_arena *a, rig *r)
     r->in.rank = rank;
     ck_assert_int_eq(luo_mal_nodes(a, &r->in, &nodes, &n, NULL), LUO_OK);
     r->s = (luo_mal_search){.arena = a, .in = &r->in, .dp = g->dp};
-    ck_assert_int_eq(luo_mal_mixes(a, &r->in, nodes, n, &r->s.mixes, &r->s.nmixes, NULL), LUO_OK);
+    bool all;
+    ck_assert_int_eq(luo_mal_mixes(a, &r->in, nodes, n, &r->s.mixes, &r->s.nmixes, &all, NULL),
+                     LUO_OK);
     ck_assert_int_eq(luo_mal_tops(&r->s, NULL), LUO_OK);
     ck_assert_int_eq(luo_mal_memo(&r->s, NULL), LUO_OK);
     r->mix = r->s.mixes;
