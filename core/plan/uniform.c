@@ -192,6 +192,16 @@ static luo_status nothing(const uniform_search *s)
                        s->nusable);
 }
 
+static luo_status check_halves(const uniform_search *s)
+{
+    const luo_uniform_opts *o = s->opts;
+    if (o->schedule <= 0 || !luo_sched_splits((luo_sched_kind)(o->schedule - 1)) || o->zero < 2)
+        return LUO_OK;
+    return luo_err_set(s->err, LUO_EINPUT, "schedule `%s` is asked for with zero %d, which cuts "
+                       "gradients in a whole backward; ask for zero 0 or 1.",
+                       luo_sched_name((luo_sched_kind)(o->schedule - 1)), o->zero);
+}
+
 static luo_status check_schedule(const uniform_search *s)
 {
     const luo_uniform_opts *o = s->opts;
@@ -211,7 +221,7 @@ static luo_status check_schedule(const uniform_search *s)
     if (o->chunks == 1 && o->schedule == 1 + (int)LUO_SCHED_INTERLEAVED)
         return luo_err_set(s->err, LUO_EINPUT, "one chunk a stage is asked for with schedule "
                            "`interleaved_1f1b`; two at least are needed.");
-    return LUO_OK;
+    return check_halves(s);
 }
 
 static luo_status check_opts(const uniform_search *s)

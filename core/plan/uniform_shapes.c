@@ -125,7 +125,8 @@ static luo_status schedules(uniform_search *s, const uniform_frame *f)
         const uniform_schedule *row = &luo_uniform_schedules[i];
         const uniform_shape x = {.frame = f, .schedule = row, .chunks = 1};
         if (!wants_schedule(s, row)) continue;
-        if (luo_sched_splits(row->kind) && f->pp < 2) continue; /* nothing to fill */
+        if (luo_sched_splits(row->kind) && f->pp < 2 && s->opts->schedule < 0)
+            continue; /* nothing to fill */
         LUO_TRY(row->chunks ? chunks(s, x) : layers(s, x));
     }
     return LUO_OK;

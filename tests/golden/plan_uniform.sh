@@ -26,6 +26,8 @@ t --rank objective --why
 t --rank filled
 t --schedule gpip
 t --chunks 2 --schedule 1f1b
+t --schedule zb_h1 --zero 2
+t --schedule zb_h1 --pp 2
 t --shard full --zero 1
 t --layers odd
 t --recompute full --recompute-granularity full
