@@ -48,6 +48,16 @@ static luo_status closed_form(void *run, const luo_plan *p, double *seconds, luo
     return LUO_OK;
 }
 
+void luo_run_set_judge(luo_run *r)
+{
+    luo_judge_free(&r->judge);
+    r->judge = (luo_judge){.simulator = r->opts->simulator, .model = r->sc->model,
+                           .cluster = r->sc->cluster, .stack = &r->sc->stack,
+                           .bucket = luo_run_bucket(r), .interrupted = r->opts->interrupted,
+                           .comm = r->opts->simulator == r->backend ? r->opts->comm
+                                                                    : LUO_COMM_FLOW};
+}
+
 bool luo_run_judges(const luo_run *r)
 {
     const luo_judged by = r->spec->judged;

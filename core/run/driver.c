@@ -202,14 +202,8 @@ luo_backend_config luo_run_config(const luo_run *r)
 
 static luo_status open_backend(luo_run *r, luo_err *err)
 {
-    const luo_scenario *sc = r->sc;
     const luo_backend_config config = luo_run_config(r);
-    r->judge = (luo_judge){.simulator = r->opts->simulator, .model = sc->model,
-                           .cluster = sc->cluster, .stack = &sc->stack,
-                           .bucket = luo_run_bucket(r),
-                           .interrupted = r->opts->interrupted,
-                           .comm = r->opts->simulator == r->backend ? r->opts->comm
-                                                                    : LUO_COMM_FLOW};
+    luo_run_set_judge(r);
     LUO_TRY(r->backend->open(&config, &r->b, err));
     r->t0 = r->backend->now ? r->backend->now(r->b) : 0;
     return r->real ? luo_real_begin(r, err) : LUO_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/plan/malleus_job.h"
+#include "core/run/offers.h"
 #include "core/run/run.h"
 
 /* ---- given ---- */
@@ -88,20 +89,14 @@ static luo_uniform_opts uniform_opts(const luo_scenario *sc, int32_t top)
         .sequence_parallel = true, .stack = &sc->stack};
 }
 
-enum { OFFERS = 8 };
+enum { OFFERS = 8, FAMILIES = 4 };
 
-/* The best offer of the uniform planner whose compiled form fits. */
-static luo_status plan_uniform(luo_run *r, luo_err *err)
+/* The first that fits of plans in their order. */
+static luo_status use_first(luo_run *r, const luo_plan *const *plan, int32_t n, luo_err *err)
 {
-    const luo_scenario *sc = r->sc;
-    const luo_uniform_opts o = uniform_opts(sc, OFFERS);
-    luo_uniform_result *offer;
-    int32_t n;
-    LUO_TRY(batch_known(r, "uniform", err));
-    LUO_TRY(luo_plan_uniform(r->arena, sc->model, sc->cluster, &o, &offer, &n, err));
     luo_status st = LUO_EOOM;
     for (int32_t i = 0; i < n && st == LUO_EOOM; i++)
-        st = luo_run_use_plan(r, offer[i].plan, luo_run_tokens(r, offer[i].plan), &r->plan, err);
+        st = luo_run_use_plan(r, plan[i], luo_run_tokens(r, plan[i]), &r->plan, err);
     if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;
     return st;
 }
@@ -123,39 +118,113 @@ static luo_status at_start(luo_run *r, double **rate, bool **candidate, luo_err 
     return LUO_OK;
 }
 
-enum { TRIES = 8 };
-
-/* Types of devices that differ get shares that differ: the straggler planner on base rates, from
- * the best uniform plan. Its caps are estimates; what does not fit is planned with less memory. No
- * seed of the scenario enters, so runs of several seeds begin alike. */
-static luo_status plan_malleus(luo_run *r, luo_err *err)
+/* The best of the uniform planner: by simulated step where plans are ranked by it, else by its
+ * closed form, and then the first whose compiled form fits. */
+static luo_status plan_uniform(luo_run *r, luo_err *err)
 {
     const luo_scenario *sc = r->sc;
-    const luo_uniform_opts o = uniform_opts(sc, 1);
-    luo_uniform_result *base;
-    luo_malleus_answer a;
+    const bool judged = luo_run_judges(r);
+    luo_uniform_opts o = uniform_opts(sc, OFFERS);
+    luo_uniform_result *offer;
+    luo_judged_plan *best;
+    const luo_plan *plan[OFFERS + FAMILIES];
     double *rate;
     bool *candidate;
     int32_t n;
+    LUO_TRY(batch_known(r, "uniform", err));
+    if (judged) o.families = FAMILIES;
+    LUO_TRY(luo_plan_uniform(r->arena, sc->model, sc->cluster, &o, &offer, &n, err));
+    for (int32_t i = 0; i < n; i++) plan[i] = offer[i].plan;
+    if (judged) {
+        LUO_TRY(at_start(r, &rate, &candidate, err));
+        LUO_TRY(luo_judge_uniform(r->arena, &r->judge, offer, n, luo_run_tokens(r, plan[0]), rate,
+                                  &best, &n, err));
+        for (int32_t i = 0; i < n; i++) plan[i] = best[i].result->plan;
+    }
+    return use_first(r, plan, n, err);
+}
+
+typedef struct start { /* what plans are asked with */
+    luo_run *run;
+    const luo_malleus_job *job;
+} start;
+
+static luo_status step_s(void *start_, const luo_plan *p, double *seconds, luo_err *err)
+{
+    const start *x = start_;
+    return luo_judge_step(&x->run->judge, p, luo_run_tokens(x->run, p), x->job->rate, seconds,
+                          err);
+}
+
+/* What every policy would take for these devices, the fastest by simulated step. */
+static luo_status best_of_all(luo_run *r, const luo_malleus_job *job,
+                              const luo_uniform_result *uniform, int32_t n, luo_err *err)
+{
+    const luo_pipeline *first = &job->base->pipelines[0];
+    const int32_t ndevices = r->sc->cluster->ndevices;
+    bool *none = LUO_NEW_N(r->arena, bool, ndevices);
+    double *rate = LUO_NEW_N(r->arena, double, ndevices);
+    const luo_plan *plan[LUO_OFFERS];
+    start x = {r, job};
+    luo_offers o;
+    if (!none || !rate) return luo_err_nomem(err);
+    for (int32_t d = 0; d < ndevices; d++)
+        rate[d] = job->candidate[d] ? job->rate[d] : (double)INFINITY;
+    const luo_picture now = {.scenario = r->sc, .spec = r->spec, .base = job->base,
+                             .plan = job->base, .rate = rate, .leaving = none,
+                             .candidate = job->candidate,
+                             .micro_batches = r->sc->batch_sequences / first->micro_batch_sequences,
+                             .sequence_tokens = job->sequence_tokens, .memory_factor = 1,
+                             .step_s = step_s, .run = &x};
+    LUO_TRY(luo_offers_all(r->arena, &now, job, &o, err));
+    for (int32_t i = 0; i < n; i++)
+        luo_offers_add(&o, "uniform", uniform[i].plan, uniform[i].objective_s);
+    LUO_TRY(luo_offers_judge(&o, &now, err));
+    for (int32_t i = 0; i < o.n; i++) plan[i] = o.at[i].plan;
+    return use_first(r, plan, o.n, err);
+}
+
+enum { TRIES = 8 };
+
+/* Caps are estimates; what does not fit is planned with less memory. */
+static luo_status best_of_search(luo_run *r, luo_malleus_job *job, luo_err *err)
+{
+    luo_malleus_answer a;
     luo_status st = LUO_EOOM;
+    for (int i = 0; i < TRIES && st == LUO_EOOM; i++) {
+        LUO_TRY(luo_plan_malleus(r->arena, job, &a, err));
+        st = luo_run_use_plan(r, a.plan, luo_run_tokens(r, a.plan), &r->plan, err);
+        job->memory_factor *= 0.9;
+    }
+    if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;
+    return st;
+}
+
+/* Types of devices that differ get shares that differ: the straggler planner on base rates, from
+ * the best uniform plan; beside it, where plans are simulated, what policy `malleus` asks. No seed
+ * of the scenario enters, so runs of several seeds begin alike. */
+static luo_status plan_malleus(luo_run *r, luo_err *err)
+{
+    const luo_scenario *sc = r->sc;
+    const bool judged = luo_run_judges(r);
+    const luo_uniform_opts o = uniform_opts(sc, judged ? OFFERS : 1);
+    luo_uniform_result *base;
+    double *rate;
+    bool *candidate;
+    int32_t n;
     LUO_TRY(batch_known(r, "malleus", err));
     LUO_TRY(luo_plan_uniform_fitting(r->arena, sc->model, sc->cluster, &o, &base, &n, NULL, err));
     LUO_TRY(at_start(r, &rate, &candidate, err));
     luo_malleus_job job = {.model = sc->model, .cluster = sc->cluster, .stack = &sc->stack,
                            .base = base->plan, .rate = rate, .candidate = candidate,
                            .sequence_tokens = luo_run_tokens(r, base->plan), .memory_factor = 1};
-    for (int i = 0; i < TRIES && st == LUO_EOOM; i++) {
-        LUO_TRY(luo_plan_malleus(r->arena, &job, &a, err));
-        st = luo_run_use_plan(r, a.plan, luo_run_tokens(r, a.plan), &r->plan, err);
-        job.memory_factor *= 0.9;
-    }
-    if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;
-    return st;
+    return judged ? best_of_all(r, &job, base, n, err) : best_of_search(r, &job, err);
 }
 
 luo_status luo_run_first_plan(luo_run *r, luo_err *err)
 {
     const char *planner = r->spec->planner ? r->spec->planner : r->sc->planner;
+    luo_run_set_judge(r);
     if (r->spec->plan) return use_given(r, r->spec->plan, err);
     if (!r->spec->planner && r->sc->plan) return use_given(r, r->sc->plan, err);
     if (!planner || strcmp(planner, "uniform") == 0) return plan_uniform(r, err);

@@ -273,6 +273,8 @@ void luo_ckpt_changes(luo_run *r);
 double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u);
 
 /* ask.c */
+/* r->judge; before there is a plan with the stack's buckets. */
+void luo_run_set_judge(luo_run *r);
 /* Are plans ranked by simulated steps in this run? */
 bool luo_run_judges(const luo_run *r);
 /* What a policy would see now. It shares r->rate. */

@@ -1,4 +1,6 @@
 /* tests/unit/check_driver.c: the step loop on a backend that answers from a formula. */
+#include "core/run/judge.h"
+#include "sim/sim.h"
 #include "tests/driver_fixture.h"
 
 static luo_process processes[2];
@@ -385,6 +387,40 @@ START_TEST(planner_starts_the_run)
 }
 END_TEST
 
+/* By simulated step of the planner's best; by closed form where the policy ranks so. */
+START_TEST(first_plan_is_judged)
+{
+    luo_uniform_result *r;
+    luo_arena *a = luo_arena_new(1 << 16);
+    int32_t n;
+    double taken = -1;
+    prepare("static", 1, 0);
+    sc.plan = NULL;
+    sc.planner = _i < 2 ? "uniform" : "malleus";
+    sc.batch_sequences = 16;
+    spec.judged = _i == 1 ? LUO_JUDGED_OBJECTIVE : LUO_JUDGED_AUTO;
+    opts.simulator = &luo_sim_backend;
+    run_ok();
+    const luo_plan *first = fake.plans[0].plan;
+    const luo_uniform_opts o = {.batch_sequences = 16, .top = 8, .zero = -1, .recompute = -1,
+                                .sequence_tokens = first->sequence_tokens,
+                                .sequence_parallel = true, .stack = &sc.stack};
+    const luo_judge j = {.simulator = &luo_sim_backend, .model = sc.model, .cluster = sc.cluster,
+                         .stack = &sc.stack, .bucket = sc.stack.bucket, .comm = opts.comm};
+    luo_judgement x;
+    luo_err err = {0};
+    ck_assert_int_eq(luo_judge_plan(&j, first, o.sequence_tokens, NULL, &x, &err), LUO_OK);
+    taken = x.seconds;
+    ck_assert_int_eq(luo_plan_uniform(a, sc.model, sc.cluster, &o, &r, &n, &err), LUO_OK);
+    for (int32_t i = 0; i < n && _i != 1; i++) {
+        ck_assert_int_eq(luo_judge_plan(&j, r[i].plan, o.sequence_tokens, NULL, &x, &err), LUO_OK);
+        ck_assert_double_le(taken, x.seconds * (1 + 1e-9));
+    }
+    if (_i == 1) ck_assert_str_eq(first->name, r[0].plan->name);
+    luo_arena_free(a);
+}
+END_TEST
+
 static void bad_policy(void)
 {
     spec.name = "malleux";
@@ -557,6 +593,7 @@ LUO_SUITE("run.driver", LUO_T_N(quiet_run, 3), LUO_T(static_endures_a_straggler)
           LUO_T(waits_for_repair), LUO_T(nothing_comes_back), LUO_T(no_attempt_comes_through),
           LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2), LUO_T(checkpoints),
           LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
-          LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run), LUO_T_N(refused, LUO_ROWS(bad)),
+          LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run),
+          LUO_T_N(first_plan_is_judged, 3), LUO_T_N(refused, LUO_ROWS(bad)),
           LUO_T(too_big), LUO_T(interrupted), LUO_T(interrupted_waiting),
           LUO_T_N(busy_runs_repeat, 15))
