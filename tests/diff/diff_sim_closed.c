@@ -184,10 +184,10 @@ static void draw_long(shape *x, uint64_t seed)
     place(x);
 }
 
-/* Backward cut in two: no ZeRO-2 and 3. */
+/* Backward cut in two: no ZeRO-2 and 3. Every third of long sequences. */
 static void draw_split(shape *x, uint64_t seed)
 {
-    draw(x, seed);
+    (seed % 3 ? draw : draw_long)(x, seed);
     luo_rng r = luo_rng_seed(~seed);
     x->schedule = LUO_SCHED_ZB_H1;
     x->model.layers /= x->chunks;

@@ -96,6 +96,7 @@ static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
     r->line = luo_str_get(line);
     if (n == 1 && r->model != GPT) r->zero = (int)luo_rng_pick(rng, 4);
     if (r->zero > 1) r->sp = 1; /* else refused where there is tensor parallelism too */
+    if (r->zero > 1 && r->order == 2) r->order = 0; /* needs a whole backward */
     luo_plan *p = plan_of(a, r, LUO_F64);
     set_context(p, how);
     return p;
