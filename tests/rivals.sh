@@ -15,7 +15,7 @@ L=${LUOSHU:-$root/luoshu}
 dir=$(mkdir -p "${1:-build/rivals}" && cd "${1:-build/rivals}" && pwd)
 count=${2:-100} seed=${3:-1}
 policies="static rebalance restart oobleck malleus" bound=oracle
-[ "${FAILURES:-0}" = 0 ] || policies="restart oobleck spares drop_replica malleus"
+[ "${FAILURES:-0}" = 0 ] || policies="restart oobleck spares drop_replica reroute malleus"
 
 state=$seed
 pick() { # N: a number below N, in $r; the same everywhere for a seed
@@ -64,6 +64,9 @@ events() { # SLOW DEVICES FAILED
         printf '  - {id: slow%s, kind: straggler, target: "device:%s", slowdown: %s, at_step: 4}\n' "$i" "$d" "$w"
     done
 }
+reroutable() { # PLAN: is it one that policy `reroute` takes?
+    grep -qE '"kind": "(1f1b|zb_h1)"' "$1" && [ "$(grep -c '"micro_batches"' "$1")" -gt 1 ] && ! grep -qE '"zero": [23]|"context_parallel"' "$1"
+}
 setting() { # FOLDER: its files; false: no plan fits
     local nodes mixed model zero slow batch failed=0 p options
     choose 2 4 4 8 8 16 32; nodes=$w
@@ -83,7 +86,8 @@ setting() { # FOLDER: its files; false: no plan fits
         echo "policies:"
         for p in $policies; do
             options=", planner_s: 0, payback_steps: 100000${RANK:+, rank: $RANK}"
-            case $p in static) options= ;; rebalance | drop_replica) options=", planner_s: 0" ;; esac
+            case $p in static) options= ;; rebalance | drop_replica | reroute) options=", planner_s: 0" ;; esac
+            [ "$p" != reroute ] || reroutable "$1/plan.json" || continue # its row says that it is lost
             echo "  - {name: $p$options}"
         done
         printf '  - {name: %s%s}\n' "$bound" "${RANK:+, rank: $RANK}"
@@ -93,7 +97,7 @@ setting() { # FOLDER: its files; false: no plan fits
     about="$((nodes * 8)),$((mixed + 1)),$model,$zero,$slow,$batch"
 }
 last_step() { # FOLDER POLICY; of a run that was lost: a million seconds
-    grep -q '"state": "complete"' "$1/rivals-seed$seed/$2/manifest.json" || { printf 1000000; return; }
+    grep -qs '"state": "complete"' "$1/rivals-seed$seed/$2/manifest.json" || { printf 1000000; return; }
     awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "step_s") c = i; next} {v = $c} END {printf "%s", v}' "$1/rivals-seed$seed/$2/steps.csv"
 }
 
