@@ -526,6 +526,7 @@ static const row scenario_rows[] = {
     {scenario, "costs.detect_fail_s", "detect_fail_s: 30", "detect_fail_s: 31", NULL},
     {scenario, "costs.process_start_s", "process_start_s: 60", "process_start_s: 61", NULL},
     {scenario, "costs.communicator_s", "0.05", "0.06", NULL},
+    {scenario, "costs.operator_s", "replacement_s: 0", "operator_s: 0.01", NULL},
     {scenario, "costs.replacement_s", "replacement_s: 0", "replacement_s: 1", NULL},
     {scenario, "truth.write", "{write: true}", "{write: false}", NULL},
 };

@@ -112,7 +112,11 @@ for p in malleus oobleck restart; do
     parts hspmd-c1-c2 hspmd-c1-c3 $p gpu; parts hspmd-c4-c5 hspmd-c4-c7 $p node1
     parts hspmd-c5-c6 hspmd-c4-c7 $p gpu; parts hspmd-c6-c7 hspmd-c4-c7 $p node2
 done
+sed 's/nics: {count: 8, bandwidth_gbytes_per_s: 50,/nics: {count: 8, bandwidth_gbytes_per_s: 11.4,/' "$S/clusters/h20-32.yaml" |
+    sed "s#\.\./profiles#$S/profiles#" >"$tmp/slow.yaml"
 for how in greedy minrank; do
+    put hspmd-c1-c2.slow-$how "$("$L" switch "$S/plans/published/plan-12.json" "$S/plans/published/plan-13.json" --dead 31 --planner $how \
+        --model "$S/models/llama-32b.yaml" --cluster "$tmp/slow.yaml" --json --quiet | grep -o '"seconds": *[0-9.e+-]*' | grep -o '[0-9.e+-]*$')"
     put hspmd-c1-c2.$how "$("$L" switch "$S/plans/published/plan-12.json" "$S/plans/published/plan-13.json" --dead 31 --planner $how \
         --model "$S/models/llama-32b.yaml" --cluster "$S/clusters/h20-32.yaml" --json --quiet | grep -o '"seconds": *[0-9.e+-]*' | grep -o '[0-9.e+-]*$')"
 done
@@ -169,12 +173,15 @@ C2: `oobleck` / plan 13|hspmd-c2.oobleck|ratio|hspmd-c2.oobleck|exact templates;
 C2: `restart` / plan 13|hspmd-c2.restart|ratio||whole nodes leave
 C2: `malleus` / plan 13|hspmd-c2.malleus|ratio||
 C3: `malleus` / plan 14 on 24 H20|hspmd-c3.malleus|ratio||
-C1 to C2: operators and communicators|hspmd-c1-c2.malleus.specialize|s|hspmd-c1-c2.specialize|0.05 s a communicator, chosen; operators cost nothing
+C1 to C2: operators and communicators|hspmd-c1-c2.malleus.specialize|s|hspmd-c1-c2.specialize|6.17 ms an operator of a device, calibrated on this row; 0.05 s a communicator, chosen
 C1 to C2: state moved by `malleus`|hspmd-c1-c2.malleus.move|s|hspmd-c1-c2.move|NICs of 50 GB/s, chosen
 C1 to C2: state moved to plan 13|hspmd-c1-c2.greedy|s|hspmd-c1-c2.move|the same; closed form
 C1 to C2: the same without balance|hspmd-c1-c2.minrank|s|hspmd-c1-c2.move-minrank|the same; least rank sends
+C1 to C2: state moved to plan 13, slow NICs|hspmd-c1-c2.slow-greedy|s|hspmd-c1-c2.move|NICs of 11.4 GB/s, calibrated on this row
+C1 to C2: the same without balance, slow NICs|hspmd-c1-c2.slow-minrank|s|hspmd-c1-c2.move-minrank|NICs of the row above
 C1 to C2: change without planning|hspmd-c1-c2.malleus.change|s|hspmd-c1-c2.total|theirs with 0.82 s of planning
 C1 to C2: `restart`|hspmd-c1-c2.restart.change|s|hspmd-c1-c2.restart|60 s to start processes, chosen; storage 40 GB/s
+C4 to C7: operators and communicators|hspmd-c4-c5.malleus.specialize hspmd-c5-c6.malleus.specialize hspmd-c6-c7.malleus.specialize|s|hspmd-mixed.specialize|constants of C1 to C2
 C4 to C7: changes|hspmd-c4-c5.malleus.change hspmd-c5-c6.malleus.change hspmd-c6-c7.malleus.change|s|hspmd-mixed.total|as above
 C4 to C7: restarts|hspmd-c4-c5.restart.change hspmd-c5-c6.restart.change hspmd-c6-c7.restart.change|s|hspmd-mixed.restart|as above
 six hours of failures: goodput of `reroute` / `oobleck`|recycle.oobleck|ratio|recycle.oobleck|theirs: the most over their settings

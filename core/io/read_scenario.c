@@ -180,6 +180,7 @@ static void take_costs(luo_scenario_reader *r)
     r->sc->detect_fail_s = or_default(at, "detect_fail_s", c->detect_fail_s, 30);
     r->sc->process_start_s = or_default(at, "process_start_s", c->process_start_s, 60);
     r->sc->communicator_s = or_default(at, "communicator_s", c->communicator_s, 0.05);
+    r->sc->operator_s = or_default(at, "operator_s", c->operator_s, 0);
     r->sc->replacement_s = or_default(at, "replacement_s", c->replacement_s, 0);
     r->sc->cost_default.detect_fail = !luo_yaml_get(at, "detect_fail_s");
     r->sc->cost_default.process_start = !luo_yaml_get(at, "process_start_s");

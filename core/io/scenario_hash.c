@@ -184,6 +184,7 @@ static json_t *costs_json(const luo_scenario *sc)
     num(o, "detect_fail_s", sc->detect_fail_s);
     num(o, "process_start_s", sc->process_start_s);
     num(o, "communicator_s", sc->communicator_s);
+    if (sc->operator_s > 0) num(o, "operator_s", sc->operator_s);
     num(o, "replacement_s", sc->replacement_s);
     return o;
 }

@@ -171,6 +171,7 @@ FIELDS costs_fields[] = {
     LUO_YAML_FLOAT("detect_fail_s", OPT, struct luo_costs_yaml, detect_fail_s),
     LUO_YAML_FLOAT("process_start_s", OPT, struct luo_costs_yaml, process_start_s),
     LUO_YAML_FLOAT("communicator_s", OPT, struct luo_costs_yaml, communicator_s),
+    LUO_YAML_FLOAT("operator_s", OPT, struct luo_costs_yaml, operator_s),
     LUO_YAML_FLOAT("replacement_s", OPT, struct luo_costs_yaml, replacement_s),
     CYAML_FIELD_END};
 
@@ -266,6 +267,7 @@ const luo_yaml_rule luo_scenario_rules[] = {
     {"detect_fail_s", SECONDS, NULL, NULL},
     {"process_start_s", SECONDS, NULL, NULL},
     {"communicator_s", SECONDS, NULL, NULL},
+    {"operator_s", SECONDS, NULL, NULL},
     {"replacement_s", SECONDS, NULL, NULL},
 };
 const int luo_scenario_nrules = (int)CYAML_ARRAY_LEN(luo_scenario_rules);

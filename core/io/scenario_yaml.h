@@ -90,7 +90,7 @@ typedef struct luo_scenario_yaml {
         int32_t mode, target; /* 1: blocking; 1: disk */
     } checkpoint;
     struct luo_costs_yaml {
-        double detect_fail_s, process_start_s, communicator_s, replacement_s;
+        double detect_fail_s, process_start_s, communicator_s, operator_s, replacement_s;
     } costs;
     struct luo_truth_yaml {
         bool write;

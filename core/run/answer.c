@@ -115,13 +115,13 @@ static luo_status switch_to(luo_run *r, int32_t plan, double detected_s, double 
                             luo_err *err)
 {
     const int32_t from = r->plan;
-    int32_t communicators;
+    double making;
     bool broken = false;
     luo_row_switch row = {.detect_s = detected_s, .plan_s = planned_s, .max_sender = -1};
-    LUO_TRY(luo_run_communicators(r, plan, &communicators, err));
+    LUO_TRY(luo_run_making(r, r->plans[plan]->set, true, &making, err));
     const double began = r->t_s;
     if (r->real) LUO_TRY(luo_real_bind(r, plan, err));
-    LUO_TRY(luo_run_span(r, LUO_SPAN_SPECIALIZE, communicators * r->cost.communicator_s, 0, err));
+    LUO_TRY(luo_run_span(r, LUO_SPAN_SPECIALIZE, making, 0, err));
     row.specialize_s = r->t_s - began;
     if (r->real || !same_places(luo_run_plan(r)->plan, r->plans[plan]->plan))
         LUO_TRY(luo_run_move(r, from, plan, &row, &broken, err));
@@ -142,11 +142,11 @@ static luo_status restart_with(luo_run *r, int32_t plan, double detected_s, doub
                                luo_err *err)
 {
     const int32_t from = r->plan;
-    int32_t communicators;
+    double making;
     luo_row_switch row = {.detect_s = detected_s, .plan_s = planned_s, .max_sender = -1};
     LUO_TRY(start_plan(r, plan, err));
     luo_map_clear(&r->communicators);
-    LUO_TRY(luo_run_communicators(r, plan, &communicators, err));
+    LUO_TRY(luo_run_making(r, r->plans[plan]->set, true, &making, err));
     int64_t step = luo_ckpt_restore(r, &row.move_s);
     const bool saved = r->ckpt.valid_plan >= 0 || r->first_step > 0;
     const double began = r->t_s;
@@ -154,7 +154,7 @@ static luo_status restart_with(luo_run *r, int32_t plan, double detected_s, doub
     if (seconds >= 0) {
         row.move_s = seconds;
     } else {
-        row.specialize_s = r->cost.process_start_s + communicators * r->cost.communicator_s;
+        row.specialize_s = r->cost.process_start_s + making;
         seconds = row.specialize_s + row.move_s;
     }
     if (r->real) LUO_TRY(luo_real_load(r, &step, err));

@@ -12,7 +12,7 @@ static double restart_cost(const luo_run *r)
     return r->sc->process_start_s + luo_ckpt_read_seconds(r);
 }
 
-/* Compiled only to count its communicators: most of what is asked for is then used. */
+/* Compiled only to count what has to be made: most of what is asked for is then used. */
 static luo_status specialize_s(void *run, const luo_plan *p, double *seconds, luo_err *err)
 {
     luo_run *r = run;
@@ -21,12 +21,10 @@ static luo_status specialize_s(void *run, const luo_plan *p, double *seconds, lu
                                    .interrupted = r->opts->interrupted};
     luo_arena *a = luo_arena_new(1 << 16);
     luo_programs *set;
-    int32_t n = 0;
     luo_status st = a ? LUO_OK : luo_err_nomem(err);
     if (st == LUO_OK)
         st = luo_plan_compile(a, p, r->sc->model, r->sc->cluster, &opts, &set, err);
-    if (st == LUO_OK) st = luo_run_missing(r, set, &n, err);
-    *seconds = n * r->cost.communicator_s;
+    if (st == LUO_OK) st = luo_run_making(r, set, false, seconds, err);
     luo_arena_free(a);
     return st;
 }

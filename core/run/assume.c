@@ -44,6 +44,9 @@ static void costs(list *l, const luo_run *r)
         say(l, "costs: detect_fail_s %g, process_start_s %g, communicator_s %g, replacement_s %g "
             "(chosen)", sc->detect_fail_s, sc->process_start_s, sc->communicator_s,
             sc->replacement_s);
+    if (sc->operator_s > 0)
+        say(l, "costs: operator_s %g for every instruction of the busiest device, once for a plan",
+            sc->operator_s);
     say(l, "communicators of the first plan exist before the run; later ones are counted on the "
         "busiest device");
     if (sc->compute_sigma > 0 || sc->comm_sigma > 0)

@@ -275,7 +275,7 @@ static luo_status check_ranks(const luo_run *r, luo_err *err)
 /* All that can be known before anything is started; `check` asks the same. */
 static luo_status prepare(luo_run *r, luo_err *err)
 {
-    int32_t ignored;
+    double ignored;
     LUO_TRY(check_options(r, err));
     LUO_TRY(luo_real_init(r, err));
     LUO_TRY(luo_events_new(r->arena, r->sc, (luo_event_log){r, log_event}, &r->events, err));
@@ -292,8 +292,8 @@ static luo_status prepare(luo_run *r, luo_err *err)
     LUO_TRY(luo_run_check_policy(r, err));
     LUO_TRY(luo_account_init(r, err));
     LUO_TRY(luo_ckpt_init(r, err));
-    LUO_TRY(luo_run_communicators(r, r->plan, &ignored, err)); /* made before the run begins */
     const luo_used_plan *u = luo_run_plan(r);
+    LUO_TRY(luo_run_making(r, u->set, true, &ignored, err)); /* before the run begins */
     luo_events_set_job(r->events, u->dev, u->ndev);
     return warn_of_links(r, err);
 }

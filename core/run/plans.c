@@ -242,7 +242,7 @@ static uint64_t group_key(const luo_group *g)
     return h ? h : 1;
 }
 
-/* keep: those that do not exist do from now on. */
+/* Of the busiest device. keep: those that do not exist do from now on. */
 static luo_status count_missing(luo_run *r, const luo_programs *set, bool keep, int32_t *n,
                                 luo_err *err)
 {
@@ -264,12 +264,26 @@ static luo_status count_missing(luo_run *r, const luo_programs *set, bool keep, 
     return LUO_OK;
 }
 
-luo_status luo_run_communicators(luo_run *r, int32_t plan, int32_t *n, luo_err *err)
+/* Instructions of the busiest device; 0: the programs were made before. */
+static luo_status count_operators(luo_run *r, const luo_programs *set, bool keep, int32_t *n,
+                                  luo_err *err)
 {
-    return count_missing(r, r->plans[plan]->set, true, n, err);
+    const uint64_t key = luo_hash_bytes(set->hash, "programs", 8);
+    int64_t *known = luo_map_at(&r->communicators, key ? key : 1, 0);
+    if (!known) return luo_err_nomem(err);
+    *n = 0;
+    for (int32_t i = 0; i < set->nroles && !*known; i++)
+        if (set->roles[i].ninstr > *n) *n = set->roles[i].ninstr;
+    *known = *known || keep;
+    return LUO_OK;
 }
 
-luo_status luo_run_missing(luo_run *r, const luo_programs *set, int32_t *n, luo_err *err)
+luo_status luo_run_making(luo_run *r, const luo_programs *set, bool keep, double *seconds,
+                          luo_err *err)
 {
-    return count_missing(r, set, false, n, err);
+    int32_t communicators = 0, operators = 0;
+    LUO_TRY(count_missing(r, set, keep, &communicators, err));
+    LUO_TRY(count_operators(r, set, keep, &operators, err));
+    *seconds = communicators * r->cost.communicator_s + operators * r->cost.operator_s;
+    return LUO_OK;
 }

@@ -32,7 +32,7 @@ typedef struct luo_picture {
     const bool *candidate;     /* per device: may hold layers (run/reentry.c) */
     luo_arena *keep;           /* lives as long as the run .. */
     void **memory;             /* .. as what a policy remembers; NULL at first */
-    /* Seconds that communicators of p would take which do not exist yet. */
+    /* Seconds that communicators and operators of p would take which do not exist yet. */
     luo_status (*specialize_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
     /* Seconds of a step of p on the devices as they are: simulated (luo_judge_step), or by the
      * closed form (luo_plan_objective). NULL: plans are ranked by the policy's own objective. */

@@ -18,6 +18,7 @@ luo_status luo_real_init(luo_run *r, luo_err *err)
     r->cost.detect_fail_s = real && sc->cost_default.detect_fail ? 0 : sc->detect_fail_s;
     r->cost.process_start_s = real && sc->cost_default.process_start ? 0 : sc->process_start_s;
     r->cost.communicator_s = real && sc->cost_default.communicator ? 0 : sc->communicator_s;
+    r->cost.operator_s = sc->operator_s;
     r->cost.replacement_s = real && sc->cost_default.replacement ? 0 : sc->replacement_s;
     r->cost.planner_s = real && r->spec->planner_default ? 0 : r->spec->planner_s;
     if (!real) return LUO_OK;

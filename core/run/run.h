@@ -133,7 +133,8 @@ typedef struct luo_run {
     luo_backend_state *b;
     bool real; /* the backend holds data, so time passes by itself */
     struct {   /* of the scenario, as they are waited out */
-        double detect_fail_s, process_start_s, communicator_s, replacement_s, planner_s;
+        double detect_fail_s, process_start_s, communicator_s, replacement_s, planner_s,
+            operator_s;
     } cost;
     double t0;
     luo_events *events;
@@ -226,10 +227,10 @@ luo_status luo_run_first_plan(luo_run *r, luo_err *err);
 /* Programs of a plan that were given back. */
 luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err);
 void luo_run_give_back(luo_used_plan *u);
-/* Communicators of the plan that do not exist, counted on the busiest device; they exist then. */
-luo_status luo_run_communicators(luo_run *r, int32_t plan, int32_t *n, luo_err *err);
-/* The same count for any programs; nothing exists then that did not before. */
-luo_status luo_run_missing(luo_run *r, const luo_programs *set, int32_t *n, luo_err *err);
+/* Seconds of making what does not exist: communicators and, of programs that are new, operators,
+ * each counted on the busiest device. keep: they exist then. Errors: LUO_ENOMEM. */
+luo_status luo_run_making(luo_run *r, const luo_programs *set, bool keep, double *seconds,
+                          luo_err *err);
 luo_recipe luo_run_recipe(const luo_used_plan *u);
 /* Rows of memory.csv, with what the step measured (NULL: nothing); once per plan. */
 luo_status luo_run_measured(luo_run *r, luo_used_plan *u, const luo_step_result *s, luo_err *err);
