@@ -142,7 +142,7 @@ typedef struct luo_scenario {
         luo_checkpoint_target target;
     } checkpoint;
     double detect_fail_s, process_start_s, communicator_s, replacement_s;
-    double operator_s; /* of a program that is new, each instruction of the busiest device; 0: free */
+    double operator_s; /* of programs that are new, each instruction of the busiest device */
     struct { /* not given: our choice, which real backends do not wait out */
         bool detect_fail, process_start, communicator, replacement;
     } cost_default;
