@@ -39,6 +39,7 @@ static luo_status check_base(const luo_plan *p, luo_err *err)
     if (p->schedule != LUO_SCHED_1F1B || p->chunks != 1)
         return refuse(err, "another schedule than `1f1b`", "`1f1b` with one chunk");
     if (p->zero >= 2) return refuse(err, "ZeRO-2 or 3", "zero 0 or 1, as its pipelines differ");
+    if (luo_plan_is_rerouted(p)) return refuse(err, "a stage without devices", "some for each");
     if (luo_plan_has_context(p)) return refuse(err, "context parallelism", "`context_parallel` 1");
     if (p->nannotations) return refuse(err, "annotations of its own", "derived ones");
     if (p->nassignment) return refuse(err, "an assignment of sequences", "equal micro-batches");
