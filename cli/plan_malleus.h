@@ -22,7 +22,7 @@ typedef struct luo_malleus_call {
     bool closed_form;    /* of a step decided, nothing was simulated for the choice */
     luo_transition move; /* with prev */
     bool adopt, lost;    /* lost: state without a living owner */
-    double planning_s, step_s;
+    double planning_s, step_s; /* step_s < 0: not simulated */
     uint64_t program;
     int nwarnings;
     const char *warning[LUO_CALL_WARNINGS];

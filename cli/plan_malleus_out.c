@@ -105,8 +105,10 @@ void luo_call_text(luo_cli *cli, const luo_malleus_call *c)
     print_search(out, &a->found->search);
     print_transition(out, c);
     print_offers(out, c);
-    fprintf(out, "simulated step: %.6f s (program %s)\nplanning: %.3f s\n", c->step_s,
-            luo_hash_print(c->program, g), c->planning_s);
+    if (c->step_s < 0) fputs("simulated step: none; `--rank simulated` takes one", out);
+    else fprintf(out, "simulated step: %.6f s", c->step_s);
+    fprintf(out, " (program %s)\nplanning: %.3f s\n", luo_hash_print(c->program, g),
+            c->planning_s);
 }
 
 /* ---- JSON ---- */
@@ -353,7 +355,8 @@ luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *c, luo_status st,
     json_warnings(j, c);
     luo_jsonw_hash(j, "plan_hash", luo_plan_hash(a->plan));
     luo_jsonw_num(j, "tau_ms", 1e3 * a->tau_s, 9);
-    luo_jsonw_num(j, "simulated_step_s", c->step_s, 9);
+    if (c->step_s < 0) luo_jsonw_text(j, "simulated_step_s", NULL);
+    else luo_jsonw_num(j, "simulated_step_s", c->step_s, 9);
     luo_jsonw_hash(j, "program_hash", c->program);
     luo_jsonw_text(j, "file", luo_plan_file(cli, 0));
     luo_jsonw_num(j, "elapsed_ms", 1e3 * c->planning_s, 9);
