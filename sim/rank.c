@@ -392,6 +392,13 @@ static luo_status submit_job(luo_rank *r, const luo_issue *issue, const sim_op *
     return LUO_OK;
 }
 
+/* Is this one of those that must not hold up what follows? The first chunk of a stage begins while
+ * the weights of the others are still gathered. */
+static bool goes_ahead(const luo_rank *r, const luo_issue *issue)
+{
+    return issue->task >= r->defer_from || issue->instr->phase == LUO_PHASE_PRE || r->lane->exec;
+}
+
 luo_status sim_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     const sim_op *op = &r->lane->ops[issue->instr->id];
@@ -402,7 +409,7 @@ luo_status sim_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
     LUO_TRY(await_phase(r, issue, &ready));
     if (op->what >= SIM_MEET || r->lane->thread || (r->lane->exec && op->what == SIM_WORK))
         return submit_job(r, issue, op, ready, ticket);
-    if ((issue->task >= r->defer_from || r->lane->exec) && is_pending(r, issue, op))
+    if (goes_ahead(r, issue) && is_pending(r, issue, op))
         return submit_job(r, issue, op, ready, ticket);
     return submit_here(r, issue, op, ready, ticket);
 }

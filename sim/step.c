@@ -117,16 +117,26 @@ static int32_t first_tail_task(const luo_programs *set, const sim_lane *lane)
     return from;
 }
 
-/* A lane goes on when a quarter is free; the longest backward and what follows fit in the rest. */
-static int32_t jobs_max(const luo_role *role)
+/* A lane goes on when a quarter is free; the longest backward and what follows fit in the rest. So
+ * do all tasks in which nothing waits, as gradients are exchanged beside them, while there is
+ * memory for that: fewer are open where there are very many lanes. */
+static int32_t jobs_max(const luo_rank *r)
 {
-    int32_t backward = 0, rest = 0;
+    const luo_role *role = r->lane->role;
+    const luo_program *p = r->lane->program;
+    int64_t backward = 0, rest = 0, tail = 0;
     for (int32_t k = 0; k < role->nseg; k++) {
         const luo_segment *seg = &role->seg[k];
         if (!luo_phase_in_task(seg->phase)) rest += seg->n;
         else if (seg->n > backward) backward = seg->n;
     }
-    return (backward + rest) / 3 * 4 + SIM_JOBS_MORE;
+    for (int32_t k = r->defer_from; k < p->ntask; k++) {
+        const luo_segment *seg = &role->seg[p->tasks[k].seg];
+        if (luo_phase_in_task(seg->phase)) tail += seg->n;
+    }
+    const int64_t most = SIM_JOBS_ALL / r->step->net->nlanes;
+    if (tail > most) tail = most;
+    return (int32_t)(((tail > backward ? tail : backward) + rest) / 3 * 4 + SIM_JOBS_MORE);
 }
 
 static luo_status begin_rank(sim_step *s, int32_t l)
@@ -135,7 +145,7 @@ static luo_status begin_rank(sim_step *s, int32_t l)
     luo_rank *r = &s->ranks[l];
     *r = (luo_rank){.step = s, .lane = &s->net->lanes[l], .index = l, .scratch = scratch};
     r->defer_from = first_tail_task(s->net->set, r->lane);
-    r->jobs_max = jobs_max(r->lane->role);
+    r->jobs_max = jobs_max(r);
     r->tally = LUO_NEW_N(s->arena, sim_tally, r->lane->role->ninstr);
     r->sem = sg_sem_init(0);
     if (!r->tally) return LUO_ENOMEM;

@@ -187,7 +187,7 @@ typedef struct sim_driver {
     struct sim_driver *next_idle, *next;
 } sim_driver;
 
-enum { SIM_FLOWS_MAX = 4000, SIM_MESSAGE_MAX = 1024, SIM_JOBS_MORE = 32 };
+enum { SIM_FLOWS_MAX = 4000, SIM_MESSAGE_MAX = 1024, SIM_JOBS_MORE = 32, SIM_JOBS_ALL = 1 << 22 };
 
 struct sim_step {
     const sim_net *net;
