@@ -81,8 +81,8 @@ static bool node_is_whole(const luo_run *r, int32_t device)
     return true;
 }
 
-/* Of the devices that can be used so many take part as there may be processes: on whole nodes, which
- * most policies need, before others; there those of the plan, then others by number. */
+/* Of the devices that can be used so many take part as there may be processes: on whole nodes,
+ * which most policies need, before others; there those of the plan, then others by number. */
 static void fill_rates(luo_run *r)
 {
     const bool *member = luo_run_plan(r)->member;

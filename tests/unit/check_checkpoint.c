@@ -1,5 +1,6 @@
 /* check_checkpoint.c: checkpoints in the memory of nodes and of those behind them (`target:
- * peer`), on a backend that answers from a formula. Four nodes of two devices; the plan uses all of them. */
+ * peer`), on a backend that answers from a formula. Four nodes of two devices; the plan uses
+ * all of them. */
 #include "tests/driver_fixture.h"
 
 static void peers(int64_t steps, int32_t nevents, int64_t every)

@@ -325,8 +325,8 @@ START_TEST(interrupted)
     luo_err err = {0};
     const volatile int stop = 1;
     const luo_compile_opts opts = {.interrupted = &stop};
-    ck_assert_int_eq(luo_read_plan(a, "scenarios/plans/published/plan-01.json", &plan, NULL, &diags),
-                     LUO_OK);
+    static const char *const path = "scenarios/plans/published/plan-01.json";
+    ck_assert_int_eq(luo_read_plan(a, path, &plan, NULL, &diags), LUO_OK);
     ck_assert_int_eq(luo_read_model(a, "scenarios/models/llama-32b.yaml", &model, &diags), LUO_OK);
     ck_assert_int_eq(luo_plan_compile(a, plan, model, NULL, &opts, &set, &err), LUO_ECANCELED);
     ck_assert_ptr_nonnull(strstr(err.text, "was interrupted"));

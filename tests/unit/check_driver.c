@@ -507,9 +507,9 @@ START_TEST(interrupted)
     luo_err err = {0};
     prepare("static", 5, 0);
     opts.interrupted = &stop;
-    ck_assert_int_eq(run(&err), LUO_OK);
-    ck_assert_str_eq(fake.summary.state, "interrupted");
-    ck_assert_int_eq(fake.summary.steps_done, 0);
+    ck_assert_int_eq(run(&err), LUO_ECANCELED); /* while the first plan is compiled */
+    ck_assert_str_eq(err.text, "compiling plan `base` was interrupted.");
+    ck_assert_int_eq(fake.nsteps, 0);
 }
 END_TEST
 

@@ -423,8 +423,8 @@ START_TEST(documented)
 }
 END_TEST
 
-LUO_SUITE("run.policies", LUO_T(documented), LUO_T(pipelines_of_zero_are_alike), LUO_T(slow_node_leaves),
-          LUO_T_N(node_comes_back, 2),
+LUO_SUITE("run.policies", LUO_T(documented), LUO_T(pipelines_of_zero_are_alike),
+          LUO_T(slow_node_leaves), LUO_T_N(node_comes_back, 2),
           LUO_T(failure_costs_one_step), LUO_T_N(without_copies, 2), LUO_T_N(back_but_empty, 2),
           LUO_T(cut_off_before_the_moves),
           LUO_T_N(two_pipelines_at_least, 2), LUO_T(crash_restarts),
