@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: tests/rivals.sh [DIR [SETTINGS [SEED]]]      (build/rivals, 100, 1)
 # Does a policy hold against the best of its rivals? Random settings: 16 to 256 GPUs of one or two types,
-# a model and its best uniform plan, with and without ZeRO, 0 to 6 devices that become slow at step 4.
+# a model and its best uniform plan under 1F1B (the schedule that `malleus` plans), with and without ZeRO, 0 to 6
+# devices that become slow at step 4.
 # Every policy runs each of them; what counts is the step that it has come to at the end, so that neither
 # planning nor switching is in it, and none holds back because a switch would not pay in 50 steps.
 # Writes rivals.csv and prints by how much `malleus` is slower than the fastest other policy: how often by
@@ -78,7 +79,7 @@ setting() { # FOLDER: its files; false: no plan fits
     choose 1 2 4; batch=$((nodes * 8 * w))
     cluster "$nodes" "$mixed" >"$1/cluster.yaml"
     "$L" plan uniform --model "$root/scenarios/models/$model.yaml" --cluster "$1/cluster.yaml" --global-batch-size "$batch" \
-        --zero "$zero" --out "$1/plan.json" --force --quiet >"$1/plan.log" 2>&1 || return 1
+        --zero "$zero" --schedule 1f1b --out "$1/plan.json" --force --quiet >"$1/plan.log" 2>&1 || return 1
     {
         printf 'schema: luoshu.scenario/1\nname: rivals\nseed: %s\ncluster: cluster.yaml\nmodel: %s\nplan: plan.json\n' \
             "$seed" "$root/scenarios/models/$model.yaml"
