@@ -80,7 +80,8 @@ all=$(family "$pid"); mapfile -t rank < <(ranks "$pid")
 kill -KILL "${rank[1]}"
 check "two ranks: the run ends" ends 0
 check "two ranks: two restarts" grep -q '"restarts": 2' "$table/summary.json"
-check "two ranks: on two devices" grep -qE '"devices": *\[0\]' "$table/plans/plan-001.json"
+check "two ranks: on the two devices of a whole node" \
+    [ "$(grep -oE '"devices": *\[[0-9]+\]' "$table/plans/plan-001.json" | grep -o '[0-9]*' | tr '\n' ' ')" = "2 3 " ]
 check "two ranks: nobody is left" left_of $all
 start_two none 0
 check "no start: a rank is there" one_is_there
