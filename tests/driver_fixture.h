@@ -100,6 +100,23 @@ static inline void check_books(void)
     ck_assert_double_le(parts, steps * (1 + 1e-9));
 }
 
+/* Seconds of the last step. */
+static inline double last_step(void)
+{
+    const luo_row_step *s = &fake.steps[fake.nsteps - 1];
+    return s->end_s - s->start_s;
+}
+
+/* Has a plan of the run this device? */
+static inline bool holds(const luo_plan *p, int32_t device)
+{
+    int32_t n, *dev;
+    ck_assert_int_eq(luo_plan_devices(fake.arena, p, &dev, &n, NULL), LUO_OK);
+    for (int32_t i = 0; i < n; i++)
+        if (dev[i] == device) return true;
+    return false;
+}
+
 static inline const luo_row_event *event_row(const char *phase, int skip)
 {
     for (int32_t i = 0; i < fake.nevents; i++)

@@ -6,21 +6,6 @@
 
 static luo_process processes[2];
 
-static double last_step(void)
-{
-    const luo_row_step *s = &fake.steps[fake.nsteps - 1];
-    return s->end_s - s->start_s;
-}
-
-static bool holds(const luo_plan *p, int32_t device)
-{
-    int32_t n, *dev;
-    ck_assert_int_eq(luo_plan_devices(fake.arena, p, &dev, &n, NULL), LUO_OK);
-    for (int32_t i = 0; i < n; i++)
-        if (dev[i] == device) return true;
-    return false;
-}
-
 /* ---- oobleck ---- */
 
 /* Three nodes are left: one pipeline of two, of 10 or 11 micro-batches, and one of one with the

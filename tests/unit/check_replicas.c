@@ -19,21 +19,6 @@ static void with_spares(const char *policy, int64_t steps, int32_t nevents, int3
     spec.deals_batch = true;
 }
 
-static double last_step(void)
-{
-    const luo_row_step *s = &fake.steps[fake.nsteps - 1];
-    return s->end_s - s->start_s;
-}
-
-static bool holds(const luo_plan *p, int32_t device)
-{
-    int32_t n, *dev;
-    ck_assert_int_eq(luo_plan_devices(fake.arena, p, &dev, &n, NULL), LUO_OK);
-    for (int32_t i = 0; i < n; i++)
-        if (dev[i] == device) return true;
-    return false;
-}
-
 static const luo_plan *last_plan(void)
 {
     const int32_t i = fake.nswitches > 0 ? fake.switches[fake.nswitches - 1].to_plan : 0;
