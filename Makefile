@@ -31,11 +31,11 @@ BLAS_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I open
 EXEC_LIBS := $(or $(shell pkg-config --libs ompi-c 2>/dev/null),-lmpi) \
              $(or $(shell pkg-config --libs openblas 2>/dev/null),-lopenblas)
 
-CORE_SRC := $(sort $(wildcard core/*/*.c))
-SIM_SRC := $(sort $(wildcard sim/*.c))
+CORE_SRC := $(sort $(wildcard core/*/*.c core/*/*/*.c))
+SIM_SRC := $(sort $(wildcard sim/*.c sim/*/*.c))
 SIM_CXX := $(sort $(wildcard sim/*.cpp))
-EXEC_SRC := $(sort $(filter-out exec/main.c exec/main_cuda.c,$(wildcard exec/*.c exec/host/*.c)))
-CLI_SRC := $(sort $(filter-out cli/main.c,$(wildcard cli/*.c)))
+EXEC_SRC := $(sort $(filter-out exec/main.c exec/main_cuda.c exec/bundle/% exec/cuda/%,$(wildcard exec/*.c exec/*/*.c)))
+CLI_SRC := $(sort $(filter-out cli/main.c,$(wildcard cli/*.c cli/*/*.c)))
 EMBED := $(sort $(wildcard scenarios/demo/demo.yaml scenarios/demo/plan.json scenarios/clusters/mixed48.yaml \
          scenarios/models/llama-32b.yaml scenarios/profiles/h20.yaml scenarios/profiles/h800.yaml \
          scenarios/profiles/tables/h20.csv scenarios/profiles/tables/h800.csv \
@@ -61,7 +61,7 @@ UNIT := $(patsubst tests/%.c,$(B)/tests/%,$(UNIT_SRC))
 MPI_SRC := $(sort $(wildcard tests/mpi/*.c))
 MPI_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(MPI_SRC))
 # The CUDA executor on the stand-in for CUDA (tests/standin/README.md), and programs that test it there.
-STANDIN_SRC := $(sort $(wildcard tests/standin/*.c exec/cuda/*.c exec/cuda/*.cu))
+STANDIN_SRC := $(sort $(wildcard tests/standin/*.c exec/cuda/*.c exec/cuda/*/*.c exec/cuda/*/*.cu))
 STANDIN_LIB := $(B)/libluostandin.a
 CUDA_SRC := $(sort $(wildcard tests/cuda/*.c tests/cuda/*.cpp tests/cuda/*.cu tests/cuda/mpi/*.c))
 CUDA_TESTS := $(patsubst tests/%,$(B)/tests/%,$(basename $(CUDA_SRC)))

@@ -1,4 +1,4 @@
-/* cli/args.h: one table per verb makes its parser and its help, so that neither can lag behind. */
+/* args.h: one table per verb makes its parser and its help, so that neither can lag behind. */
 #ifndef LUO_CLI_ARGS_H
 #define LUO_CLI_ARGS_H
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* cli/build_info.c: how this command was built; the Makefile defines the macros. */
+/* build_info.c: how this command was built; the Makefile defines the macros. */
 #include "cli/build_info.h"
 
 const char *const luo_build_git = LUO_GIT;

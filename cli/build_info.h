@@ -1,4 +1,4 @@
-/* cli/build_info.h: facts of the build, for `luoshu version` and the manifest. */
+/* build_info.h: facts of the build, for `luoshu version` and the manifest. */
 #ifndef LUO_CLI_BUILD_INFO_H
 #define LUO_CLI_BUILD_INFO_H
 extern const char *const luo_build_git, *const luo_build_flags, *const luo_build_compiler;

@@ -1,4 +1,4 @@
-/* cli/cli.h: what the verbs share. A verb is one row of the table in verbs.c and one function. */
+/* cli.h: what the verbs share. A verb is one row of the table in verbs.c and one function. */
 #ifndef LUO_CLI_CLI_H
 #define LUO_CLI_CLI_H
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* cli/embed.h: the demo's inputs and the figures, built into the command. */
+/* embed.h: the demo's inputs and the figures, built into the command. */
 #ifndef LUO_CLI_EMBED_H
 #define LUO_CLI_EMBED_H
 

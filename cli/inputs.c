@@ -7,7 +7,7 @@
 #include "core/base/words.h"
 #include "core/io/builtin.h"
 #include "core/io/io.h"
-#include "core/io/names.h"
+#include "core/io/document/names.h"
 
 /* "auto", "none", "all" or "0-3,40". */
 static luo_status read_trace(luo_cli *cli, const char *text, luo_trace_steps *out, luo_err *err)

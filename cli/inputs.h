@@ -1,8 +1,8 @@
-/* cli/inputs.h: what `sim` and `run` have in common: options and files into a session. Sentences
+/* inputs.h: what `sim` and `run` have in common: options and files into a session. Sentences
  * are in err, or, of files, in cli->diags (err is then empty). */
 #ifndef LUO_CLI_INPUTS_H
 #define LUO_CLI_INPUTS_H
-#include "cli/session.h"
+#include "cli/run/session.h"
 
 /* --trace-steps (otherwise `trace`), --plots, --limit-s, --force, --keep-programs, --verbose. */
 luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, luo_err *err);

@@ -4,9 +4,9 @@
 
 #include "core/io/io.h"
 #include "core/plan/planners.h"
-#include "core/run/judge.h"
-#include "exec/cuda.h"
-#include "exec/host.h"
+#include "core/run/policy/judge.h"
+#include "exec/coordinator/cuda.h"
+#include "exec/coordinator/host.h"
 #include "sim/sim.h"
 
 const luo_backend *const luo_backends[] = {&luo_sim_backend, &luo_host_backend, &luo_cuda_backend};

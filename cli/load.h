@@ -1,8 +1,8 @@
-/* cli/load.h: files named by options, the backends of this build, and common option values. */
+/* load.h: files named by options, the backends of this build, and common option values. */
 #ifndef LUO_CLI_LOAD_H
 #define LUO_CLI_LOAD_H
 #include "cli/cli.h"
-#include "core/hspmd/bsr.h"
+#include "core/hspmd/bsr/bsr.h"
 #include "core/io/io.h"
 #include "core/plan/compile.h"
 #include "core/run/backend.h"

@@ -9,7 +9,7 @@
 #include "cli/build_info.h"
 #include "core/base/str.h"
 #include "core/io/files.h"
-#include "exec/hosts.h"
+#include "exec/coordinator/hosts.h"
 #include "exec/recipe.h"
 
 static luo_status list_hosts(luo_arena *arena, luo_str *out, const char *path, luo_err *err)

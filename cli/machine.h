@@ -1,9 +1,9 @@
-/* cli/machine.h: where a real run takes place, for its manifest. */
+/* machine.h: where a real run takes place, for its manifest. */
 #ifndef LUO_CLI_MACHINE_H
 #define LUO_CLI_MACHINE_H
-#include "core/io/rundir.h"
+#include "core/io/result/rundir.h"
 #include "exec/options.h"
-#include "exec/told.h"
+#include "exec/device_info.h"
 
 enum { LUO_MACHINE_FACTS = 11 };
 /* hosts (of the hostfile, else this one), cpu and cores (of this one), data, and the numbers of the

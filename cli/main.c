@@ -1,10 +1,10 @@
-/* cli/main.c: finds the verb, runs it, prints what went wrong, returns the exit code. */
+/* main.c: finds the verb, runs it, prints what went wrong, returns the exit code. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/plan.h"
+#include "cli/plan/plan.h"
 
 static bool color_wanted(const luo_args *a)
 {

@@ -1,4 +1,4 @@
-/* cli/report.c: errors, warnings and notes on stderr (conventions.md 3.5). */
+/* report.c: errors, warnings and notes on stderr (conventions.md 3.5). */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
-/* cli/verb_check.c: `luoshu check FILE...`: any file of ours, by its schema or CSV header;
+/* verb_check.c: `luoshu check FILE...`: any file of ours, by its schema or CSV header;
  * files of tensors by their names. */
 #include <string.h>
 
 #include "cli/load.h"
-#include "cli/progress.h"
-#include "cli/run_checks.h"
+#include "cli/run/progress.h"
+#include "cli/run/run_checks.h"
 #include "core/io/io.h"
-#include "exec/tensor_file.h"
+#include "exec/state/tensor_file.h"
 
 typedef struct context { /* NULL where the option is not given */
     luo_model *model; /* of plans */

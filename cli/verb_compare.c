@@ -1,10 +1,10 @@
-/* cli/verb_compare.c: `luoshu compare RUN...`. */
+/* verb_compare.c: `luoshu compare RUN...`. */
 #include <string.h>
 
-#include "cli/finish.h"
+#include "cli/run/finish.h"
 #include "cli/load.h"
-#include "core/io/compare.h"
-#include "core/io/resultset.h"
+#include "core/io/compare/compare.h"
+#include "core/io/result/resultset.h"
 
 /* Without --out: the folder that holds the first run. */
 static const char *beside(luo_cli *cli, const char *run)

@@ -1,4 +1,4 @@
-/* cli/verb_help.c: `help`, `version`, and what the verbs share on options. */
+/* verb_help.c: `help`, `version`, and what the verbs share on options. */
 #include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* cli/verb_plot.c: `luoshu plot RUN...`. */
-#include "cli/finish.h"
+/* verb_plot.c: `luoshu plot RUN...`. */
+#include "cli/run/finish.h"
 
 luo_status luo_verb_plot_run(luo_cli *cli)
 {

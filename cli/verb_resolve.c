@@ -1,4 +1,4 @@
-/* cli/verb_resolve.c: `luoshu resolve SRC DST --shape 8x4`. */
+/* verb_resolve.c: `luoshu resolve SRC DST --shape 8x4`. */
 #include "cli/cli.h"
 #include "cli/load.h"
 #include "core/hspmd/resolve.h"

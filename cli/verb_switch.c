@@ -1,4 +1,4 @@
-/* cli/verb_switch.c: `luoshu switch PLAN_A PLAN_B`: bytes per link class, sender, receiver. */
+/* verb_switch.c: `luoshu switch PLAN_A PLAN_B`: bytes per link class, sender, receiver. */
 #include <stdlib.h>
 #include <string.h>
 

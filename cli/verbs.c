@@ -1,4 +1,4 @@
-/* cli/verbs.c: the table of verbs and their options; help is printed from it alone. */
+/* verbs.c: the table of verbs and their options; help is printed from it alone. */
 #include <string.h>
 
 #include "cli/cli.h"

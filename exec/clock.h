@@ -1,4 +1,4 @@
-/* exec/clock.h: the clock of real runs. */
+/* clock.h: the clock of real runs. */
 #ifndef LUO_EXEC_CLOCK_H
 #define LUO_EXEC_CLOCK_H
 #include <time.h>

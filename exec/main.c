@@ -1,11 +1,11 @@
-/* exec/main.c: `luoshu-rank`: one process of a real run. `luoshu run` starts it; `luoshu calibrate`
+/* main.c: `luoshu-rank`: one process of a real run. `luoshu run` starts it; `luoshu calibrate`
  * as well, to measure. */
 #include <cblas.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/agent.h"
-#include "exec/calibrate.h"
+#include "exec/rank/agent.h"
+#include "exec/calibrate/calibrate.h"
 
 /* Standard error of a rank is the log of the run. */
 static void say(int32_t rank, const char *text)

@@ -1,10 +1,10 @@
-/* exec/main_cuda.c: `luoshu-rank-cuda`: one process of a run on GPUs, as exec/main.c is one on
+/* main_cuda.c: `luoshu-rank-cuda`: one process of a run on GPUs, as exec/main.c is one on
  * processors. */
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/agent.h"
-#include "exec/cuda/calibrate.h"
+#include "exec/rank/agent.h"
+#include "exec/cuda/calibrate/calibrate.h"
 #include "exec/cuda/executor.h"
 #include "exec/cuda/gpu.h"
 

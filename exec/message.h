@@ -1,4 +1,4 @@
-/* exec/message.h: what coordinator and ranks say to each other, and how it is written.
+/* message.h: what coordinator and ranks say to each other, and how it is written.
  *
  * Every command carries a serial number and is answered once by every rank, in the order given:
  * serial, status, sentence, then what the command asked for. Times travel as seconds from now,
@@ -6,7 +6,7 @@
  */
 #ifndef LUO_EXEC_MESSAGE_H
 #define LUO_EXEC_MESSAGE_H
-#include "exec/rank.h"
+#include "exec/rank/rank.h"
 #include "exec/wire.h"
 
 enum { LUO_MESSAGE_VERSION = 2, LUO_TOKEN_TEXT = 33, LUO_HOST_TEXT = 64 };

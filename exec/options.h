@@ -1,4 +1,4 @@
-/* exec/options.h: what `luoshu run` tells an executor (conventions.md 3.2), as
+/* options.h: what `luoshu run` tells an executor (conventions.md 3.2), as
  * luo_backend_config.options. Strings may be NULL: not given. */
 #ifndef LUO_EXEC_OPTIONS_H
 #define LUO_EXEC_OPTIONS_H
@@ -12,7 +12,7 @@ typedef enum luo_launcher {
     LUO_LAUNCH_LOCAL /* mpirun on this host alone: luo_launch_mpirun */
 } luo_launcher;
 
-typedef struct luo_door luo_door; /* exec/launch.h */
+typedef struct luo_door luo_door; /* exec/coordinator/launch.h */
 
 typedef struct luo_exec_options {
     const char *program; /* path of the rank program (luoshu-rank, luoshu-rank-cuda) */
@@ -33,6 +33,6 @@ typedef struct luo_exec_options {
     /* cuda: NCCL_ALGO and NCCL_PROTO of all ranks; NULL: as the environment has them */
     const char *nccl_algo, *nccl_proto;
     bool gpus;             /* cuda: what starts with NCCL_ or CUDA_ goes to ranks on other hosts */
-    struct luo_told *told; /* out: of rank 0, once ranks are set up (exec/told.h); NULL: not kept */
+    struct luo_told *told; /* out: of rank 0, once ranks are set up; NULL: not kept */
 } luo_exec_options;
 #endif

@@ -1,4 +1,4 @@
-/* exec/recipe.h: how a real run learns: AdamW with decoupled decay and clipping by the global norm,
+/* recipe.h: how a real run learns: AdamW with decoupled decay and clipping by the global norm,
  * at a constant rate. Stated once: the executors, the report of a run and the PyTorch reference of
  * the tests read these. Values: Llama's (Touvron et al. 2023, section 2.3) but for the rate's
  * schedule. */

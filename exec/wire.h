@@ -1,4 +1,4 @@
-/* exec/wire.h: framed messages between the coordinator and its ranks, over a stream socket.
+/* wire.h: framed messages between the coordinator and its ranks, over a stream socket.
  *
  * A frame is a mark, a kind, the length of its payload, the payload. A payload is a sequence of
  * 64-bit integers, doubles and texts, all little endian; reader and writer agree on the order

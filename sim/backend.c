@@ -1,4 +1,4 @@
-/* sim/backend.c: the backend table of the simulator. */
+/* backend.c: the backend table of the simulator. */
 #include <math.h>
 #include <simgrid/forward.h>
 #include <simgrid/version.h>

@@ -1,7 +1,7 @@
-/* sim/memo.h: steps already simulated: equal programs in an equal world take equal time. */
+/* memo.h: steps already simulated: equal programs in an equal world take equal time. */
 #ifndef LUO_SIM_MEMO_H
 #define LUO_SIM_MEMO_H
-#include "sim/report.h"
+#include "sim/step/report.h"
 
 typedef struct sim_memo_entry {
     luo_arena *arena; /* NULL: free */

@@ -1,4 +1,4 @@
-/* sim/shim.cpp: the one C++ file of luoshu. */
+/* shim.cpp: the one C++ file of luoshu. */
 #include "sim/shim.h"
 
 #include <simgrid/kernel/ProfileBuilder.hpp>

@@ -1,6 +1,6 @@
-/* sim/sim.h: the simulator as a backend: virtual time, no data, link events.
+/* sim.h: the simulator as a backend: virtual time, no data, link events.
  *
- * What it does to a program set: core/run/backend.h; how: sim/net.h and sim/step.h.
+ * What it does to a program set: core/run/backend.h; how: sim/net/net.h and sim/step/step.h.
  *
  * Things a caller must know. `programs->hash` tells program sets apart. `predicted_s` is the time
  * on a device of the type and its group's base_slowdown without events and noise. Steps of programs

@@ -1,4 +1,4 @@
-/* sim/talk.h: whole blocks over a socket. */
+/* talk.h: whole blocks over a socket. */
 #ifndef LUO_SIM_TALK_H
 #define LUO_SIM_TALK_H
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* sim/worker.c: both sides of the socket. */
+/* worker.c: both sides of the socket. */
 #include "sim/worker.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sim/death.h"
+#include "sim/step/death.h"
 #include "sim/shim.h"
 #include "sim/talk.h"
 

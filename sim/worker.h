@@ -1,4 +1,4 @@
-/* sim/worker.h: a process that simulates steps of one program set.
+/* worker.h: a process that simulates steps of one program set.
  *
  * SimGrid knows one engine per process and a platform that cannot change, so every program set gets
  * a process of its own: forked with all it needs in memory, asked over a socket pair, dropped after
@@ -8,7 +8,7 @@
 #define LUO_SIM_WORKER_H
 #include <sys/types.h>
 
-#include "sim/report.h"
+#include "sim/step/report.h"
 
 typedef struct sim_worker { /* pid 0: none */
     pid_t pid;

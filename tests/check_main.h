@@ -1,4 +1,4 @@
-/* tests/check_main.h: libcheck with table rows and a plain main.
+/* check_main.h: libcheck with table rows and a plain main.
  *
  *   LUO_MAIN("suite.name", test, LUO_ROWS(rows))       one looped test
  *   LUO_SUITE("suite.name", LUO_T(a), LUO_T_N(b, 7))   several

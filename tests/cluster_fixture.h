@@ -1,4 +1,4 @@
-/* tests/cluster_fixture.h: a small cluster and a scenario around it, for tests of core/run.
+/* cluster_fixture.h: a small cluster and a scenario around it, for tests of core/run.
  * All numbers are round and invented for arithmetic: nothing here is a measurement. */
 #ifndef LUO_TESTS_CLUSTER_FIXTURE_H
 #define LUO_TESTS_CLUSTER_FIXTURE_H

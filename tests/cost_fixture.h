@@ -1,4 +1,4 @@
-/* tests/cost_fixture.h: profiles and clusters for tests of core/cost. All numbers are those of the
+/* cost_fixture.h: profiles and clusters for tests of core/cost. All numbers are those of the
  * test vectors (accuracy.md 17) or round synthetic ones. */
 #ifndef LUO_TESTS_COST_FIXTURE_H
 #define LUO_TESTS_COST_FIXTURE_H

@@ -1,4 +1,4 @@
-/* tests/driver_fixture.h: a small run for tests of the driver on the backend of fake_backend.h.
+/* driver_fixture.h: a small run for tests of the driver on the backend of fake_backend.h.
  *
  * Model: 24 layers. Cluster: 4 nodes of 2 devices. Plan: 2 pipelines of 2 stages of 2 devices,
  * 16 micro-batches; pipeline i stage s on node 2i + s. A stage of 12 layers takes 0.12 s, a

@@ -1,4 +1,4 @@
-/* tests/exec_fixture.h: plans run on an executor inside one test program: one rank alone, or the
+/* exec_fixture.h: plans run on an executor inside one test program: one rank alone, or the
  * ranks that mpirun started. The coordinator has no part in it. */
 #ifndef LUO_TESTS_EXEC_FIXTURE_H
 #define LUO_TESTS_EXEC_FIXTURE_H
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/io/io.h"
-#include "exec/rank.h"
+#include "exec/rank/rank.h"
 #include "tests/plan_make.h"
 
 void openblas_set_num_threads(int n);
@@ -36,7 +36,7 @@ static inline void luo_lab_die(const char *what, const luo_err *err)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Of sanitized builds; see exec/boot.c: leaks of MPI_Init are Open MPI's, ours are looked for
+/* Of sanitized builds; see exec/rank/boot.c: leaks of MPI_Init are Open MPI's, ours are looked for
  * before it unloads its parts. */
 extern void __lsan_disable(void) __attribute__((weak));
 extern void __lsan_enable(void) __attribute__((weak));

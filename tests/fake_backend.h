@@ -1,4 +1,4 @@
-/* tests/fake_backend.h: a backend that answers from a formula, and a sink that keeps rows, for
+/* fake_backend.h: a backend that answers from a formula, and a sink that keeps rows, for
  * tests of the driver without a simulator.
  *
  * A layer takes 10 ms for one micro-batch on a nominal device; pipelines run 1F1B, transfers are
@@ -12,9 +12,9 @@
 #define LUO_TESTS_FAKE_BACKEND_H
 #include <math.h>
 
-#include "core/plan/replan.h"
+#include "core/plan/replan/replan.h"
 #include "core/run/driver.h"
-#include "core/run/policy.h"
+#include "core/run/policy/policy.h"
 #include "tests/cluster_fixture.h"
 
 enum { FAKE_ROWS = 4096, FAKE_PLANS = 32 };

@@ -1,4 +1,4 @@
-/* tests/keys_dump.h: all that a reader returns, as text: for tests of what a key changes. */
+/* keys_dump.h: all that a reader returns, as text: for tests of what a key changes. */
 #ifndef LUO_TESTS_KEYS_DUMP_H
 #define LUO_TESTS_KEYS_DUMP_H
 #include "core/base/str.h"

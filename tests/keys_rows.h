@@ -1,4 +1,4 @@
-/* tests/keys_rows.h: every key of every schema (conventions.md 5 to 7), with a change of it. For
+/* keys_rows.h: every key of every schema (conventions.md 5 to 7), with a change of it. For
  * check_keys.c only. */
 #ifndef LUO_TESTS_KEYS_ROWS_H
 #define LUO_TESTS_KEYS_ROWS_H

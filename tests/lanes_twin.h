@@ -1,12 +1,12 @@
-/* tests/lanes_twin.h: calls in a given order on a machine whose devices issue them one after
- * another, the slow twin of core/graph/lanes.h: no columns, no components, everything looked at
- * again at each date. Work is counted in 1/12 ns, too. */
+/* lanes_twin.h: calls in a given order on a machine whose devices issue them one after
+ * another, the slow twin of core/graph/schedule/lanes.h: no columns, no components, everything
+ * looked at again at each date. Work is counted in 1/12 ns, too. */
 #ifndef LUO_TESTS_LANES_TWIN_H
 #define LUO_TESTS_LANES_TWIN_H
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/graph/lanes.h"
+#include "core/graph/schedule/lanes.h"
 
 enum { TWIN_CALLS = 64, TWIN_DEVICES = 16 };
 

@@ -5,34 +5,37 @@
 set -u
 order=(base hspmd graph cost plan run io)
 bad=0
+sources() { git ls-files "$@" | grep -E '\.(c|h|cpp|cu|cuh|inc)$'; }
+objects() { git ls-files "$1" | sed -nE "s#(.*)\.c\$#$B/\1.o#p"; [ "$1" != core/io ] || echo "$B/core/io/builtin_files.o"; }
 fail() { echo "layers: $*"; bad=1; }
 below=()
 for f in "${order[@]}"; do
     below+=("$f")
     [ "$f" = io ] && below=("${order[@]}")
     allowed=$(IFS='|'; echo "${below[*]}")
-    hits=$(grep -nE '#include "core/' core/$f/*.[ch] | grep -vE "#include \"core/($allowed)/")
+    hits=$(grep -nE '#include "core/' $(sources core/$f) | grep -vE "#include \"core/($allowed)/")
     [ -z "$hits" ] || fail "core/$f includes what is above it:"$'\n'"$hits"
 done
-hits=$(grep -nE '#include ("(sim|exec|cli|tests)/|<(simgrid|xbt|mpi|cuda|nccl|cblas))' core/*/*.[ch])
+hits=$(grep -nE '#include ("(sim|exec|cli|tests)/|<(simgrid|xbt|mpi|cuda|nccl|cblas))' $(sources core))
 [ -z "$hits" ] || fail "core knows a backend:"$'\n'"$hits"
-hits=$(grep -nE '#include <(cyaml|yaml|jansson|csv|zlib)' $(ls core/*/*.[ch] sim/* | grep -v '^core/io/'))
+hits=$(grep -nE '#include <(cyaml|yaml|jansson|csv|zlib)' $(sources core sim | grep -v '^core/io/'))
 [ -z "$hits" ] || fail "a file library outside core/io:"$'\n'"$hits"
-hits=$(grep -nE '#include "(cli|exec)/' sim/*)
+hits=$(grep -nE '#include "(cli|exec)/' $(sources sim))
 [ -z "$hits" ] || fail "sim knows what is above it:"$'\n'"$hits"
-exec=$(ls exec/*.[ch] exec/*/*.[ch] exec/*/*.inc 2>/dev/null)
+exec=$(sources exec)
+shared=$(sources exec | grep -vE '^exec/(host|cuda|bundle)/|^exec/main')
 hits=$(grep -nE '#include ("(sim|cli|tests)/|<(simgrid|xbt))' $exec)
 [ -z "$hits" ] || fail "exec knows more than core:"$'\n'"$hits"
-hits=$(grep -nE '#include [<"](mpi|cblas|openblas[a-z_]*)\.h' sim/* cli/*)
+hits=$(grep -nE '#include [<"](mpi|cblas|openblas[a-z_]*)\.h' $(sources sim cli))
 [ -z "$hits" ] || fail "MPI or CBLAS outside exec:"$'\n'"$hits"
-hits=$(grep -nE '#include [<"](cblas|openblas[a-z_]*)\.h' exec/*.[ch] | grep -v '^exec/main.c:')
+hits=$(grep -nE '#include [<"](cblas|openblas[a-z_]*)\.h' $shared)
 [ -z "$hits" ] || fail "CBLAS outside exec/host:"$'\n'"$hits"
 gpu='(cuda|nccl|cublas|driver_types|vector_types)[a-zA-Z0-9_]*\.h'
-hits=$(grep -nE "#include [<\"]$gpu" core/*/*.[ch] sim/* cli/* exec/*.[ch] exec/host/*)
+hits=$(grep -nE "#include [<\"]$gpu" $(sources core sim cli exec/host) $shared)
 [ -z "$hits" ] || fail "CUDA, cuBLAS or NCCL outside exec/cuda:"$'\n'"$hits"
-hits=$(grep -nE '#include "exec/cuda/' core/*/*.[ch] sim/* cli/* exec/*.[ch] exec/host/* | grep -v '^exec/main_cuda.c:')
+hits=$(grep -nE '#include "exec/cuda/' $(sources core sim cli exec/host) $shared)
 [ -z "$hits" ] || fail "exec/cuda is for its ranks alone:"$'\n'"$hits"
-hits=$(grep -nE '#include ("exec/host/|<(cblas|openblas))' exec/cuda/*)
+hits=$(grep -nE '#include ("exec/host/|<(cblas|openblas))' $(sources exec/cuda))
 [ -z "$hits" ] || fail "exec/cuda leans on exec/host:"$'\n'"$hits"
 hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|openblas|blas|cuda|cublas|nccl)')
 [ -z "$hits" ] || fail "the command links what only ranks need:"$'\n'"$hits"
@@ -40,9 +43,9 @@ hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|openblas|blas|cuda|cublas
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 : >"$tmp/have"
 for f in "${order[@]}"; do
-    nm --defined-only $B/core/$f/*.o | awk 'NF==3{print $3}' >>"$tmp/have"
+    nm --defined-only $(objects core/$f) | awk 'NF==3{print $3}' >>"$tmp/have"
     sort -u -o "$tmp/have" "$tmp/have"
-    nm -u $B/core/$f/*.o | awk '$1=="U" && $2 ~ /^luo_/{print $2}' | sort -u >"$tmp/need"
+    nm -u $(objects core/$f) | awk '$1=="U" && $2 ~ /^luo_/{print $2}' | sort -u >"$tmp/need"
     hits=$(comm -23 "$tmp/need" "$tmp/have" | tr '\n' ' ')
     [ -z "$hits" ] || fail "core/$f needs symbols of folders above it: $hits"
 done

@@ -1,11 +1,11 @@
-/* tests/layouts.h: published plans (HSPMD 15.2) as text, and the tensors of 19.8 lying on them. */
+/* layouts.h: published plans (HSPMD 15.2) as text, and the tensors of 19.8 lying on them. */
 #ifndef LUO_TESTS_LAYOUTS_H
 #define LUO_TESTS_LAYOUTS_H
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hspmd/switch.h"
+#include "core/hspmd/bsr/switch.h"
 
 #define LUO_C1                                                                                  \
     "[0-3]*15 [4-7]*15 [8-11]*15 [12-15]*15 || [16-19]*15 [20-23]*15 [24-27]*15 [28-31]*15"

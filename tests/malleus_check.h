@@ -1,7 +1,7 @@
-/* tests/malleus_check.h: what holds of every plan of the straggler planner. */
+/* malleus_check.h: what holds of every plan of the straggler planner. */
 #ifndef LUO_TESTS_MALLEUS_CHECK_H
 #define LUO_TESTS_MALLEUS_CHECK_H
-#include "core/plan/malleus.h"
+#include "core/plan/malleus/malleus.h"
 #include "tests/check_main.h"
 
 enum { MALLEUS_DEVICES = 16384 };

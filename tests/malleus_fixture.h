@@ -1,11 +1,11 @@
-/* tests/malleus_fixture.h: inputs of the straggler planner as Malleus 19.5 words them: a cluster of
+/* malleus_fixture.h: inputs of the straggler planner as Malleus 19.5 words them: a cluster of
  * nodes of eight, rates by device, the memory tables of Malleus 7.1. */
 #ifndef LUO_TESTS_MALLEUS_FIXTURE_H
 #define LUO_TESTS_MALLEUS_FIXTURE_H
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/plan/malleus.h"
+#include "core/plan/malleus/malleus.h"
 
 /* MiB per layer, first stage of the longest pipeline first; h: tp / size. */
 typedef struct table {

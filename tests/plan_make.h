@@ -1,4 +1,4 @@
-/* tests/plan_make.h: plans from one line, models from a few numbers.
+/* plan_make.h: plans from one line, models from a few numbers.
  *
  *   luo_plan *p = luo_test_plan(arena, "16: [0-3]*11 [4-7]*11 || 16: [8-11]*11 [12-15]*11");
  * A pipeline is micro-batches, then stages `[devices]*layers`; with `:(3,1)` after the devices as

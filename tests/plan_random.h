@@ -1,4 +1,4 @@
-/* tests/plan_random.h: random plans of up to four pipelines of up to four stages of 1, 2 or 4
+/* plan_random.h: random plans of up to four pipelines of up to four stages of 1, 2 or 4
  * devices, with everything that a plan may vary: shares, chunks, ZeRO-1, recompute, lengths, a
  * layout of the optimizer's own. */
 #ifndef LUO_TESTS_PLAN_RANDOM_H

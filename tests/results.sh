@@ -14,7 +14,7 @@ check() { # NAME CONDITION..: the condition is a command
 }
 
 # ---- every CSV: the header's number of cells in each row, the last row ended ----
-# A row that was cut in the middle of its write is a comment still (core/io/table.c): readers skip it.
+# A row that was cut in the middle of its write is a comment still (core/io/result/table.c): readers skip it.
 whole() { # FILE...
     local f ok=0
     for f in "$@"; do

@@ -1,4 +1,4 @@
-/* tests/run_fixture.h: a small run made by hand, for tests of what is written about runs.
+/* run_fixture.h: a small run made by hand, for tests of what is written about runs.
  *
  * Two nodes of two devices; one pipeline of two stages with tp 2; two micro-batches, F F B B.
  * All times are synthetic: instruction k of a device begins when the one before it ends. */
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/io/rundir.h"
+#include "core/io/result/rundir.h"
 #include "core/run/scenario.h"
 
 enum { FIX_DEVICES = 4, FIX_STEP_RECORDS = 4 * (2 * 3 + 2 * 2 + 1) };

@@ -53,7 +53,7 @@ near() { # TOLERANCE FILE FILE: step and loss; relative, the same steps in both
 state_of() { grep -ho '"state": "[a-z]*"' "$1/manifest.json"; }
 
 # Every CSV: the header's number of cells in each row, the last row ended. A row that was cut in the
-# middle of its write is a comment (core/io/table.c): readers skip it.
+# middle of its write is a comment (core/io/result/table.c): readers skip it.
 whole() { # FILE...
     local f ok=0
     for f in "$@"; do

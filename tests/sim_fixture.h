@@ -1,4 +1,4 @@
-/* tests/sim_fixture.h: hand-made programs on a hand-made cluster, for tests of the simulator.
+/* sim_fixture.h: hand-made programs on a hand-made cluster, for tests of the simulator.
  *
  * Numbers are such that seconds are exact: a kernel of s seconds streams s * 1e12 bytes at 1e12
  * bytes/s, nothing costs a launch, every curve is flat at the bandwidth of the ports, networks

@@ -1,8 +1,8 @@
-/* tests/sim_programs.h: programs of whole training steps, hand-made: a pipeline of single devices,
+/* sim_programs.h: programs of whole training steps, hand-made: a pipeline of single devices,
  * and stages of tensor-parallel nodes. */
 #ifndef LUO_TESTS_SIM_PROGRAMS_H
 #define LUO_TESTS_SIM_PROGRAMS_H
-#include "core/graph/sched.h"
+#include "core/graph/schedule/sched.h"
 #include "tests/sim_fixture.h"
 
 /* ---- pipelines ---- */

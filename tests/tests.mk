@@ -67,7 +67,7 @@ check-all: ## check with 10 to 100 times the random cases, a long real run, sani
 FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRC))
 FUZZ_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -I.
 # All of core, and what of exec reads texts and messages and knows no MPI.
-FUZZ_OBJ := $(patsubst %.c,build/fuzz/obj/%.o,$(CORE_SRC) exec/hosts.c exec/message.c exec/wire.c)
+FUZZ_OBJ := $(patsubst %.c,build/fuzz/obj/%.o,$(CORE_SRC) exec/coordinator/hosts.c exec/message.c exec/wire.c)
 build/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@

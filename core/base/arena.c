@@ -1,4 +1,4 @@
-/* core/base/arena.c: chained blocks. A position is the total number of bytes handed out before
+/* arena.c: chained blocks. A position is the total number of bytes handed out before
  * it, so that a mark is one number and survives growth. */
 #include "core/base/arena.h"
 

@@ -1,4 +1,4 @@
-/* core/base/arena.h: memory that is given back all at once.
+/* arena.h: memory that is given back all at once.
  *
  * A function that returns memory takes the arena first. Blocks are chained, grow by doubling up
  * to 16 MiB and never move. Scratch work: mark, work, reset. Not for use by two threads at once.

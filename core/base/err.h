@@ -1,4 +1,4 @@
-/* core/base/err.h: one error on the caller's stack, and a list of them for readers of files.
+/* err.h: one error on the caller's stack, and a list of them for readers of files.
  *
  * A sentence reads `what is wrong; what would be right.`, the culprit in backquotes; the command
  * layer prints it as `FILE:LINE:COL: error: SENTENCE`. Library code never prints.

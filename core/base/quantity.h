@@ -1,9 +1,9 @@
-/* core/base/quantity.h: the quantities that files give, and how small and large each may be.
+/* quantity.h: the quantities that files give, and how small and large each may be.
  *
  * One table: readers refuse what lies outside with the limit in the sentence, and what multiplies
  * or adds up later (slowdowns that overlap, the time of a run) is held to it as well. Within these
  * ranges no time in nanoseconds, no number of bytes and no product of two of them leaves 63 bits
- * or a double. Limits of work, which a user can raise, are another table (core/base/limit.h). */
+ * or a double. Limits of work, which a user can raise, are another table (core/base/work.h). */
 #ifndef LUO_CORE_BASE_QUANTITY_H
 #define LUO_CORE_BASE_QUANTITY_H
 #include <math.h>

@@ -1,4 +1,4 @@
-/* core/base/stats.h: how far predictions are from measurements, over a set of cases. */
+/* stats.h: how far predictions are from measurements, over a set of cases. */
 #ifndef LUO_CORE_BASE_STATS_H
 #define LUO_CORE_BASE_STATS_H
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* core/base/status.h: the one list of statuses: name, exit code of the command, text. */
+/* status.h: the one list of statuses: name, exit code of the command, text. */
 #ifndef LUO_CORE_BASE_STATUS_H
 #define LUO_CORE_BASE_STATUS_H
 

@@ -1,4 +1,4 @@
-/* core/base/str.h: a string that grows, and device sets. Names that a user meant: words.h. */
+/* str.h: a string that grows, and device sets. Names that a user meant: words.h. */
 #ifndef LUO_CORE_BASE_STR_H
 #define LUO_CORE_BASE_STR_H
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* core/base/tally.h: how often which value came, in bounded memory, for quantiles of long series.
+/* tally.h: how often which value came, in bounded memory, for quantiles of long series.
  *
  * Up to LUO_TALLY_MOST different values are counted exactly. Beyond that all values lose low bits
  * of their mantissa until there are a quarter fewer, so that quantiles are a little off

@@ -1,4 +1,4 @@
-/* core/base/utf8.h: what is UTF-8, and a form of any bytes that can be shown to a user. */
+/* utf8.h: what is UTF-8, and a form of any bytes that can be shown to a user. */
 #ifndef LUO_CORE_BASE_UTF8_H
 #define LUO_CORE_BASE_UTF8_H
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* core/base/words.h: a word that is none of a list of names: which one was meant, and how to say
+/* words.h: a word that is none of a list of names: which one was meant, and how to say
  * it. */
 #ifndef LUO_CORE_BASE_WORDS_H
 #define LUO_CORE_BASE_WORDS_H

@@ -1,4 +1,4 @@
-/* core/base/work.h: limits of work: how much a file may ask for before somebody says that it is
+/* work.h: limits of work: how much a file may ask for before somebody says that it is
  * meant. Below the defaults a run ends in reasonable time and memory; `--limit NAME=VALUE` raises
  * one. What no machine could represent is another table (core/base/quantity.h). */
 #ifndef LUO_CORE_BASE_WORK_H

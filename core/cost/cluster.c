@@ -4,7 +4,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/quantity.h"
-#include "core/cost/cluster_build.h"
+#include "core/cost/cluster_internal.h"
 
 /* Names are numbered in order of first appearance; a map from their hash keeps that O(1). */
 typedef struct numbering {

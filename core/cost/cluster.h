@@ -1,4 +1,4 @@
-/* core/cost/cluster.h: nodes, devices, links (conventions.md 5, `luoshu.cluster/1`).
+/* cluster.h: nodes, devices, links (conventions.md 5, `luoshu.cluster/1`).
  *
  * Devices are numbered by group, then node, then slot. Bandwidths are bytes per second in one
  * direction; every link exists once per direction with the same numbers. */

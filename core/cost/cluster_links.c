@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cost/cluster_build.h"
+#include "core/cost/cluster_internal.h"
 
 const char *luo_link_kind_name(luo_link_kind k)
 {

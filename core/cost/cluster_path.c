@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/cost/cluster_build.h"
+#include "core/cost/cluster_internal.h"
 
 typedef struct trip {
     const luo_cluster *c;

@@ -1,4 +1,4 @@
-/* core/cost/collective.h: what collective.c, flow.c and p2p.c share; for core/cost only. */
+/* collective.h: what collective.c, flow.c and p2p.c share; for core/cost only. */
 #ifndef LUO_CORE_COST_COLLECTIVE_H
 #define LUO_CORE_COST_COLLECTIVE_H
 #include "core/cost/cost.h"

@@ -1,4 +1,4 @@
-/* core/cost/cost.h: seconds of one instruction and of one collective (accuracy.md 4 and 5).
+/* cost.h: seconds of one instruction and of one collective (accuracy.md 4 and 5).
  *
  * Notation of accuracy.md 2. All results are seconds on a device or a group that nothing else
  * disturbs; slowdowns of health and events are the caller's. 0 work is 0 seconds. A number that
@@ -7,7 +7,7 @@
 #ifndef LUO_CORE_COST_COST_H
 #define LUO_CORE_COST_COST_H
 #include "core/cost/cluster.h"
-#include "core/graph/program.h"
+#include "core/graph/program/program.h"
 
 typedef struct luo_cost_ctx {
     const luo_cluster *cluster;

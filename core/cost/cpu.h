@@ -1,4 +1,4 @@
-/* core/cost/cpu.h: what an instruction costs a CPU rank: measured times of whole instructions, by
+/* cpu.h: what an instruction costs a CPU rank: measured times of whole instructions, by
  * kind of operation, and a formula between and beyond them.
  *
  * A row of op_times is of an operation of the graph as the executor runs it: op is its kind

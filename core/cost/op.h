@@ -1,4 +1,4 @@
-/* core/cost/op.h: what the files of op times share; for core/cost only. */
+/* op.h: what the files of op times share; for core/cost only. */
 #ifndef LUO_CORE_COST_OP_H
 #define LUO_CORE_COST_OP_H
 #include "core/cost/cost.h"

@@ -1,4 +1,4 @@
-/* core/cost/overlap.h: communication that hides behind compute (accuracy.md 6). */
+/* overlap.h: communication that hides behind compute (accuracy.md 6). */
 #ifndef LUO_CORE_COST_OVERLAP_H
 #define LUO_CORE_COST_OVERLAP_H
 #include <stdint.h>
@@ -14,12 +14,12 @@ void luo_cost_ddp_overlap(int32_t n, const double *ready, const double *seconds,
 typedef struct luo_fsdp {
     double forward_end, end; /* seconds from the start of the step */
 } luo_fsdp;
-/* One micro-batch of FSDP or ZeRO-3, as programs have it (core/graph/spec_units_emit.c): gathers
- * and scatters of n units share one lane in issue order; at most depth + 1 gathered units are alive
- * (depth 0 to 62, clamped), in backward the gradients of two; no gather begins before the forward
- * part has ended. Depth 1 is torch's. What steps are costed by (core/cost/step_units.c) knows more:
- * stages, sums of pieces, tensor groups. See: tests/unit/check_layer.c,
- * tests/diff/diff_sim_closed.c. */
+/* One micro-batch of FSDP or ZeRO-3, as programs have it (core/graph/specialize/spec_units_emit.c):
+ * gathers and scatters of n units share one lane in issue order; at most depth + 1 gathered units
+ * are alive (depth 0 to 62, clamped), in backward the gradients of two; no gather begins before the
+ * forward part has ended. Depth 1 is torch's. What steps are costed by
+ * (core/cost/step/step_units.c) knows more: stages, sums of pieces, tensor groups. See:
+ * tests/unit/check_layer.c, tests/diff/diff_sim_closed.c. */
 void luo_cost_fsdp(int32_t n, const double *forward, const double *backward, const double *gather,
                    const double *scatter, int32_t depth, luo_fsdp *out);
 #endif

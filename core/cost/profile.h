@@ -1,4 +1,4 @@
-/* core/cost/profile.h: what one GPU type can do, with the source of each number
+/* profile.h: what one GPU type can do, with the source of each number
  * (conventions.md 5, accuracy.md 3). */
 #ifndef LUO_CORE_COST_PROFILE_H
 #define LUO_CORE_COST_PROFILE_H
@@ -7,8 +7,8 @@
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
-#include "core/graph/bucket.h"
-#include "core/graph/program.h"
+#include "core/graph/specialize/bucket.h"
+#include "core/graph/program/program.h"
 
 typedef enum luo_provenance {
     LUO_FROM_PAPER,

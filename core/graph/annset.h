@@ -1,4 +1,4 @@
-/* core/graph/annset.h: annotations by id, and everything that is derived from them once.
+/* annset.h: annotations by id, and everything that is derived from them once.
  *
  * Progressive specialization rests on this: annotations are added at any time, equal ones get the
  * same id, and a deduction is made once per (rule, operand ids). */

@@ -1,4 +1,4 @@
-/* core/graph/autodiff.c: gradients as ordinary operations (HSPMD 9).
+/* autodiff.c: gradients as ordinary operations (HSPMD 9).
  *
  * dX and dW are separate operations and dX comes first: the previous stage waits for it. The
  * synchronisation of gradients is nowhere written down: the Reshard between a parameter's state

@@ -1,4 +1,4 @@
-/* core/graph/build.c: the forward graph of a decoder (HSPMD 15.3). llama and gpt differ only in
+/* build.c: the forward graph of a decoder (HSPMD 15.3). llama and gpt differ only in
  * norm, positions, activation and biases, which the model states one by one. */
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* core/graph/context.h: how the devices of a stage share the tokens of a sequence (context
+/* context.h: how the devices of a stage share the tokens of a sequence (context
  * parallelism). Pure numbers: no graph, no annotation, no time.
  *
  * Rank r of c ranks; shares w_r, W their sum once the common divisor is taken out. Ranks lie in

@@ -1,4 +1,4 @@
-/* core/graph/deduce.h: the annotation of an op's result from those of its operands (section 8).
+/* deduce.h: the annotation of an op's result from those of its operands (section 8).
  * Shape-independent except reshape. Op kinds know their letters; here letters are all there is. */
 #ifndef LUO_CORE_GRAPH_DEDUCE_H
 #define LUO_CORE_GRAPH_DEDUCE_H

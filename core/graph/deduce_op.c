@@ -1,4 +1,4 @@
-/* core/graph/deduce_op.c: the rule of every operation kind (HSPMD 8.2), on top of the einsum
+/* deduce_op.c: the rule of every operation kind (HSPMD 8.2), on top of the einsum
  * rule. Results get their annotation in operation order. */
 #include <string.h>
 

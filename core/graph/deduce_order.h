@@ -1,4 +1,4 @@
-/* core/graph/deduce_order.h: from coordinates of devices to a canonical member. Private. */
+/* deduce_order.h: from coordinates of devices to a canonical member. Private. */
 #ifndef LUO_CORE_GRAPH_DEDUCE_ORDER_H
 #define LUO_CORE_GRAPH_DEDUCE_ORDER_H
 #include "core/hspmd/ann.h"

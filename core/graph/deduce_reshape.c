@@ -1,4 +1,4 @@
-/* core/graph/deduce_reshape.c: the annotation behind a reshape (HSPMD 8.3).
+/* deduce_reshape.c: the annotation behind a reshape (HSPMD 8.3).
  *
  * Both shapes fall into minimal groups of equal product. In a group only the first input dimension
  * of size > 1 may be cut: its parts are then contiguous in the flattened group, and so are those of

@@ -1,4 +1,4 @@
-/* core/graph/deduce_unary.c: rules with one operand: permute, the complete form and the demand for
+/* deduce_unary.c: rules with one operand: permute, the complete form and the demand for
  * an uncut dimension (HSPMD 8.2, 9.2). */
 #include <string.h>
 

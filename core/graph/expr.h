@@ -1,4 +1,4 @@
-/* core/graph/expr.h: symbolic sizes, e.g. "(S+7)//8*8" (HSPMD, section 10). */
+/* expr.h: symbolic sizes, e.g. "(S+7)//8*8" (HSPMD, section 10). */
 #ifndef LUO_CORE_GRAPH_EXPR_H
 #define LUO_CORE_GRAPH_EXPR_H
 #include <stdint.h>

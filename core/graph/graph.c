@@ -1,4 +1,4 @@
-/* core/graph/graph.c: the container of tensors and operations. */
+/* graph.c: the container of tensors and operations. */
 #include "core/graph/graph.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* core/graph/graph.h: the logical graph of a model: tensors, operations, their annotations.
+/* graph.h: the logical graph of a model: tensors, operations, their annotations.
  *
  * Letters name dimensions and mean the same in every tensor of a graph: t tokens of a
  * micro-batch, h hidden, n query heads, g key-value heads, d head size, f feed-forward, v
@@ -9,7 +9,7 @@
 #define LUO_CORE_GRAPH_GRAPH_H
 #include "core/graph/annset.h"
 #include "core/graph/context.h"
-#include "core/graph/program.h"
+#include "core/graph/program/program.h"
 
 /* X(kind, name). Kinds up to RESHARD have their annotation given; the rest is deduced. */
 #define LUO_OP_LIST(X)                                                                     \

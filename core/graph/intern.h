@@ -1,4 +1,4 @@
-/* core/graph/intern.h: dense ids for keys made of 32-bit integers. Exact: keys are compared, not
+/* intern.h: dense ids for keys made of 32-bit integers. Exact: keys are compared, not
  * only hashed. Ids are given in the order of first use, so no order comes from the hash. */
 #ifndef LUO_CORE_GRAPH_INTERN_H
 #define LUO_CORE_GRAPH_INTERN_H

@@ -1,4 +1,4 @@
-/* core/graph/model.c: sizes of a network that need no graph. */
+/* model.c: sizes of a network that need no graph. */
 #include "core/graph/model.h"
 
 #include <assert.h>

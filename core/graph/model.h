@@ -1,4 +1,4 @@
-/* core/graph/model.h: dimensions of a network (conventions.md 5, `luoshu.model/1`). */
+/* model.h: dimensions of a network (conventions.md 5, `luoshu.model/1`). */
 #ifndef LUO_CORE_GRAPH_MODEL_H
 #define LUO_CORE_GRAPH_MODEL_H
 #include <stdbool.h>

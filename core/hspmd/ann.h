@@ -1,4 +1,4 @@
-/* core/hspmd/ann.h: annotations, i.e. how one tensor lies on devices (specs: HSPMD, section 2).
+/* ann.h: annotations, i.e. how one tensor lies on devices (specs: HSPMD, section 2).
  *
  * Notation (Hetu v2 / HSPMD): U subgroups ("members"), h = how the tensor is cut across members,
  * G[u] = ordered devices of member u, S[u] = ordered entries key:n, first outermost.

@@ -1,4 +1,4 @@
-/* core/hspmd/ann_bind.c: an annotation meets the sizes of its tensor (HSPMD 2.4, last rows). */
+/* ann_bind.c: an annotation meets the sizes of its tensor (HSPMD 2.4, last rows). */
 #include <inttypes.h>
 
 #include "core/hspmd/region.h"

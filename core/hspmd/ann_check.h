@@ -1,4 +1,4 @@
-/* core/hspmd/ann_check.h: the checks shared by the parser and luo_ann_check. Private to hspmd. */
+/* ann_check.h: the checks shared by the parser and luo_ann_check. Private to hspmd. */
 #ifndef LUO_CORE_HSPMD_ANN_CHECK_H
 #define LUO_CORE_HSPMD_ANN_CHECK_H
 #include "core/hspmd/ann.h"

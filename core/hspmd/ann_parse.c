@@ -1,4 +1,4 @@
-/* core/hspmd/ann_parse.c: the text form of annotations (HSPMD 2.2).
+/* ann_parse.c: the text form of annotations (HSPMD 2.2).
  *
  * The whole text is read before anything is judged, because SYNTAX comes before LIMIT and LIMIT
  * before RANGE (2.4). What was read lies in scratch arrays whose sizes follow from the length of

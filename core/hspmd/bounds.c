@@ -1,4 +1,4 @@
-/* core/hspmd/bounds.c: cutting a length by shares (HSPMD 3.1). */
+/* bounds.c: cutting a length by shares (HSPMD 3.1). */
 #include <assert.h>
 #include <inttypes.h>
 

@@ -1,8 +1,8 @@
-/* core/hspmd/grid.h: the cells in which regions overlap alike, and who holds each of them.
+/* grid.h: the cells in which regions overlap alike, and who holds each of them.
  * For core/hspmd only. */
 #ifndef LUO_CORE_HSPMD_GRID_H
 #define LUO_CORE_HSPMD_GRID_H
-#include "core/hspmd/bsr.h"
+#include "core/hspmd/bsr/bsr.h"
 
 enum {
     LUO_CELLS_MAX = 1 << 24,

@@ -1,4 +1,4 @@
-/* core/hspmd/holdings.c: the region of each device of an annotation (HSPMD 3.2 to 3.6).
+/* holdings.c: the region of each device of an annotation (HSPMD 3.2 to 3.6).
  *
  * A thousand members usually differ in their devices only, so tables are made per distinct cut
  * (entry list) and shared: coordinates always, span lists on all dimensions but h. */

@@ -1,4 +1,4 @@
-/* core/hspmd/moves.c: lists of moves: building, sealing, text (HSPMD 4). */
+/* moves.c: lists of moves: building, sealing, text (HSPMD 4). */
 #include "core/hspmd/moves.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* core/hspmd/moves.h: building lists of moves; for core/hspmd only. Devices and regions are kept,
+/* moves.h: building lists of moves; for core/hspmd only. Devices and regions are kept,
  * not copied: they live in the scratch arena of the builder until the list is sealed. */
 #ifndef LUO_CORE_HSPMD_MOVES_H
 #define LUO_CORE_HSPMD_MOVES_H
-#include "core/hspmd/bsr.h"
+#include "core/hspmd/bsr/bsr.h"
 
 /* An empty region appends nothing. */
 luo_status luo_moves_copy(luo_arena *arena, luo_moves *m, int32_t step, int32_t dev,

@@ -1,4 +1,4 @@
-/* core/hspmd/region.h: which elements of a tensor a device holds (HSPMD, section 3).
+/* region.h: which elements of a tensor a device holds (HSPMD, section 3).
  *
  * Notation: R = rank of the tensor, 0..LUO_RANK_MAX. Bounds are element indices, never bytes.
  * A region is the product over the R dimensions of a list of half-open intervals. Normal form,

@@ -1,4 +1,4 @@
-/* core/hspmd/regroup.c: members side by side read as one. Copies of copies are copies, and sums of
+/* regroup.c: members side by side read as one. Copies of copies are copies, and sums of
  * sums are a sum, so where members are copies (h = -1) or summands (h = -2) of each other and are
  * cut alike, some of them together are one member with a further entry in front. */
 #include <stdlib.h>

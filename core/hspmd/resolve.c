@@ -1,11 +1,11 @@
-/* core/hspmd/resolve.c: the order of tests (HSPMD 5.1), the bottom tier, the sentences. */
+/* resolve.c: the order of tests (HSPMD 5.1), the bottom tier, the sentences. */
 #include "core/hspmd/resolve.h"
 
 #include <string.h>
 
 #include "core/hspmd/moves.h"
-#include "core/hspmd/planner.h"
-#include "core/hspmd/resolve_build.h"
+#include "core/hspmd/bsr/planner.h"
+#include "core/hspmd/resolve_internal.h"
 
 static const struct {
     const char *name, *why;

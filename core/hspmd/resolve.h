@@ -1,8 +1,8 @@
-/* core/hspmd/resolve.h: which communication turns one annotation into another (section 5).
+/* resolve.h: which communication turns one annotation into another (section 5).
  * Decided by comparing regions per device, never by comparing key lists (fault K1). */
 #ifndef LUO_CORE_HSPMD_RESOLVE_H
 #define LUO_CORE_HSPMD_RESOLVE_H
-#include "core/hspmd/bsr.h"
+#include "core/hspmd/bsr/bsr.h"
 
 typedef enum luo_resolve_kind {
     LUO_RESOLVE_IDENTITY,

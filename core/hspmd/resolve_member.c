@@ -1,9 +1,9 @@
-/* core/hspmd/resolve_member.c: one member alone: carried summands and reductions (HSPMD 5.2,
+/* resolve_member.c: one member alone: carried summands and reductions (HSPMD 5.2,
  * 5.4). */
 #include <stdlib.h>
 
 #include "core/hspmd/moves.h"
-#include "core/hspmd/resolve_build.h"
+#include "core/hspmd/resolve_internal.h"
 
 static luo_status move(luo_build *b, const luo_side *s, const luo_side *d, int32_t step,
                        luo_member_kind *kind)

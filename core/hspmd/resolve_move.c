@@ -1,8 +1,8 @@
-/* core/hspmd/resolve_move.c: movement of complete values between holdings (HSPMD 5.3). */
+/* resolve_move.c: movement of complete values between holdings (HSPMD 5.3). */
 #include <stdlib.h>
 
 #include "core/hspmd/moves.h"
-#include "core/hspmd/resolve_build.h"
+#include "core/hspmd/resolve_internal.h"
 
 static bool holds(const luo_side *s, const luo_holding *d)
 {

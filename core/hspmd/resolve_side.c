@@ -1,9 +1,9 @@
-/* core/hspmd/resolve_side.c: the holdings of one side of a Reshard, compared by device. */
+/* resolve_side.c: the holdings of one side of a Reshard, compared by device. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/hspmd/moves.h"
-#include "core/hspmd/resolve_build.h"
+#include "core/hspmd/resolve_internal.h"
 
 const luo_holding *luo_side_find(const luo_side *s, int32_t dev)
 {

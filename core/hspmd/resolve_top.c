@@ -1,9 +1,9 @@
-/* core/hspmd/resolve_top.c: collectives across members: SplitAR, SplitRS, SplitAG (HSPMD 5.5). */
+/* resolve_top.c: collectives across members: SplitAR, SplitRS, SplitAG (HSPMD 5.5). */
 #include <string.h>
 
 #include "core/hspmd/grid.h"
 #include "core/hspmd/moves.h"
-#include "core/hspmd/resolve_build.h"
+#include "core/hspmd/resolve_internal.h"
 
 /* The slices of some holdings, and who holds each in every member. */
 typedef struct slices {

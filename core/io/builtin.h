@@ -1,4 +1,4 @@
-/* core/io/builtin.h: profiles and stacks that are part of the program, so that a file or an option
+/* builtin.h: profiles and stacks that are part of the program, so that a file or an option
  * can name them without a path, wherever the program stands. */
 #ifndef LUO_CORE_IO_BUILTIN_H
 #define LUO_CORE_IO_BUILTIN_H

@@ -1,4 +1,4 @@
-/* core/io/checksum.h: CRC-32 (ISO 3309, as zlib computes it) of bytes that are written to files. */
+/* checksum.h: CRC-32 (ISO 3309, as zlib computes it) of bytes that are written to files. */
 #ifndef LUO_CORE_IO_CHECKSUM_H
 #define LUO_CORE_IO_CHECKSUM_H
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io/dsjson_build.h"
+#include "core/io/dsjson_internal.h"
 
 /* ---- reading ---- */
 

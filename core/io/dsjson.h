@@ -1,4 +1,4 @@
-/* core/io/dsjson.h: the JSON border to Hetu: ds_parallel_config entries and files
+/* dsjson.h: the JSON border to Hetu: ds_parallel_config entries and files
  * (HSPMD 15.1, conventions.md 13.3).
  *
  * An entry holds `split` {dim: [count per member]}, `dup` [per member], `device_group_union`

@@ -1,11 +1,11 @@
-/* core/io/dsjson_file.c: a whole ds_parallel_config file: its entries as annotations, the rest of
+/* dsjson_file.c: a whole ds_parallel_config file: its entries as annotations, the rest of
  * it kept as it is (HSPMD 15.1). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io/dsjson_build.h"
-#include "core/io/json.h"
+#include "core/io/dsjson_internal.h"
+#include "core/io/document/json.h"
 
 typedef struct walk walk;
 typedef void visit_fn(walk *w, const luo_json_at *at, const char *path, const char *name);

@@ -1,4 +1,4 @@
-/* core/io/files.h: folders, and sentences for what the system says. Whole files: io.h. */
+/* files.h: folders, and sentences for what the system says. Whole files: io.h. */
 #ifndef LUO_CORE_IO_FILES_H
 #define LUO_CORE_IO_FILES_H
 #include "core/base/str.h"

@@ -1,4 +1,4 @@
-/* core/io/io.h: files in and out: the public side of every reader and writer.
+/* io.h: files in and out: the public side of every reader and writer.
  *
  * A reader takes a path (luo_read_X) or a text in memory with the name to show (luo_read_X_text).
  * It appends every independent error to diags, with file, line and column (conventions.md 3.5),
@@ -14,7 +14,7 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/base/str.h"
-#include "core/plan/malleus_job.h"
+#include "core/plan/malleus/malleus_job.h"
 #include "core/plan/plan.h"
 #include "core/run/scenario.h"
 

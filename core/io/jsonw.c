@@ -6,7 +6,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/utf8.h"
-#include "core/io/table.h"
+#include "core/io/result/table.h"
 
 luo_jsonw luo_jsonw_start(luo_str *out)
 {

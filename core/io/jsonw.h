@@ -1,4 +1,4 @@
-/* core/io/jsonw.h: writes JSON text with chosen number formats, so that equal values give equal
+/* jsonw.h: writes JSON text with chosen number formats, so that equal values give equal
  * bytes; numbers that are not finite become null.
  *
  *   luo_jsonw w = luo_jsonw_start(&text);

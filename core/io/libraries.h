@@ -1,4 +1,4 @@
-/* core/io/libraries.h: versions of the file libraries this build uses. */
+/* libraries.h: versions of the file libraries this build uses. */
 #ifndef LUO_CORE_IO_LIBRARIES_H
 #define LUO_CORE_IO_LIBRARIES_H
 

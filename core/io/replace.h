@@ -1,4 +1,4 @@
-/* core/io/replace.h: the one way in which files are replaced.
+/* replace.h: the one way in which files are replaced.
  *
  * Where a regular file or nothing stands, text is written beside it and renamed over it when it is
  * whole; symbolic links are followed, so that what they point to is replaced and they stay. A

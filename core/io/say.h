@@ -1,4 +1,4 @@
-/* core/io/say.h: limits of values, and the words that messages of all readers share. */
+/* say.h: limits of values, and the words that messages of all readers share. */
 #ifndef LUO_CORE_IO_SAY_H
 #define LUO_CORE_IO_SAY_H
 #include <stdbool.h>

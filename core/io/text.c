@@ -1,4 +1,4 @@
-/* core/io/text.c: whole files: read, join paths. How they are written: replace.c. */
+/* text.c: whole files: read, join paths. How they are written: replace.c. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,7 +6,7 @@
 
 #include "core/base/hash.h"
 #include "core/io/builtin.h"
-#include "core/io/input.h"
+#include "core/io/document/input.h"
 #include "core/io/io.h"
 
 /* Reads to the end; a file may grow meanwhile. */

@@ -1,4 +1,4 @@
-/* core/io/write_plan.c: a plan as a person would write it: one stage a line, no defaults. */
+/* write_plan.c: a plan as a person would write it: one stage a line, no defaults. */
 #include <string.h>
 
 #include "core/io/io.h"

@@ -1,4 +1,4 @@
-/* core/plan/annotate.c: derived annotations. Members are pipelines; a place is a block, the
+/* annotate.c: derived annotations. Members are pipelines; a place is a block, the
  * embedding or the head, and lies on one stage of every pipeline. */
 #include "core/plan/annotate.h"
 

@@ -1,4 +1,4 @@
-/* core/plan/annotate.h: from a plan to annotations (HSPMD 15.3). */
+/* annotate.h: from a plan to annotations (HSPMD 15.3). */
 #ifndef LUO_CORE_PLAN_ANNOTATE_H
 #define LUO_CORE_PLAN_ANNOTATE_H
 #include "core/graph/graph.h"

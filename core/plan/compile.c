@@ -1,14 +1,14 @@
-/* core/plan/compile.c: (model, cluster, plan) -> programs. */
+/* compile.c: (model, cluster, plan) -> programs. */
 #include "core/plan/compile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/graph/intern.h"
-#include "core/graph/specialize.h"
+#include "core/graph/specialize/specialize.h"
 #include "core/plan/annotate.h"
 #include "core/plan/compile_clock.h"
-#include "core/plan/reroute.h"
+#include "core/plan/replan/reroute.h"
 
 typedef struct compiler {
     luo_arena *arena;

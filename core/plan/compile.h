@@ -1,9 +1,9 @@
-/* core/plan/compile.h: (model, cluster, plan) -> programs. The only way from a plan to a program:
+/* compile.h: (model, cluster, plan) -> programs. The only way from a plan to a program:
  * simulator and executors receive what is made here. */
 #ifndef LUO_CORE_PLAN_COMPILE_H
 #define LUO_CORE_PLAN_COMPILE_H
-#include "core/graph/program.h"
-#include "core/hspmd/switch.h"
+#include "core/graph/program/program.h"
+#include "core/hspmd/bsr/switch.h"
 #include "core/plan/plan.h"
 
 typedef struct luo_compile_opts {

@@ -1,4 +1,4 @@
-/* core/plan/compile_clock.c: estimates that put calls in order: profiles of the cluster and the
+/* compile_clock.c: estimates that put calls in order: profiles of the cluster and the
  * default stack, without health and base slowdowns, so that every machine finds the same order. */
 #include "core/plan/compile_clock.h"
 

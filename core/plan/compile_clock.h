@@ -1,8 +1,8 @@
-/* core/plan/compile_clock.h: seconds by which luo_graph_specialize puts calls in order. */
+/* compile_clock.h: seconds by which luo_graph_specialize puts calls in order. */
 #ifndef LUO_CORE_PLAN_COMPILE_CLOCK_H
 #define LUO_CORE_PLAN_COMPILE_CLOCK_H
 #include "core/cost/cluster.h"
-#include "core/graph/specialize.h"
+#include "core/graph/specialize/specialize.h"
 
 typedef struct luo_plan_clock { /* stays where it is: clock.ctx points to it */
     const luo_cluster *cluster;

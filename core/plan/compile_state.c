@@ -1,10 +1,10 @@
-/* core/plan/compile_state.c: parameters under a plan, and the programs that move or keep them. */
+/* compile_state.c: parameters under a plan, and the programs that move or keep them. */
 #include <string.h>
 
 #include "core/graph/intern.h"
 #include "core/plan/annotate.h"
 #include "core/plan/compile.h"
-#include "core/plan/reroute.h"
+#include "core/plan/replan/reroute.h"
 
 /* ---- parameters ---- */
 

@@ -1,4 +1,4 @@
-/* core/plan/context.c: what a form is inside one pipeline (HSPMD 15.3), with its tokens cut among
+/* context.c: what a form is inside one pipeline (HSPMD 15.3), with its tokens cut among
  * context-parallel ranks.
  *
  * A stage has c ranks of t tensor-parallel devices. Ranks lie in parts of `inner` neighbours.

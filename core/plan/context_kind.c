@@ -1,8 +1,8 @@
-/* core/plan/context_kind.c: how sequences are cut among devices where the plan says `auto`: by what
+/* context_kind.c: how sequences are cut among devices where the plan says `auto`: by what
  * the cost model sees of their messages beside a layer's work (cp-moe.md 1.1). */
 #include <stdint.h>
 
-#include "core/cost/layer.h"
+#include "core/cost/step/layer.h"
 #include "core/plan/planners.h"
 
 typedef struct choice {

@@ -1,4 +1,4 @@
-/* core/plan/grid.h: a plan of equal pipelines from its shape. */
+/* grid.h: a plan of equal pipelines from its shape. */
 #ifndef LUO_CORE_PLAN_GRID_H
 #define LUO_CORE_PLAN_GRID_H
 #include "core/plan/plan.h"

@@ -1,12 +1,12 @@
-/* core/plan/plan.h: one way to place a model on a cluster (conventions.md 6, `luoshu.plan/1`). */
+/* plan.h: one way to place a model on a cluster (conventions.md 6, `luoshu.plan/1`). */
 #ifndef LUO_CORE_PLAN_PLAN_H
 #define LUO_CORE_PLAN_PLAN_H
 #include "core/base/str.h"
 #include "core/base/work.h"
 #include "core/cost/cluster.h"
-#include "core/graph/bucket.h"
+#include "core/graph/specialize/bucket.h"
 #include "core/graph/context.h"
-#include "core/graph/sched.h"
+#include "core/graph/schedule/sched.h"
 
 typedef enum luo_recompute {
     LUO_RECOMPUTE_NONE,

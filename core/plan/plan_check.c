@@ -1,4 +1,4 @@
-/* core/plan/plan_check.c: what can be wrong with a plan before it is compiled, in the order of
+/* plan_check.c: what can be wrong with a plan before it is compiled, in the order of
  * conventions.md 6. Each check goes on after a finding, so that one run names them all. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "core/base/quantity.h"
 #include "core/hspmd/ann.h"
 #include "core/plan/plan.h"
-#include "core/plan/reroute.h"
+#include "core/plan/replan/reroute.h"
 
 typedef struct checker {
     luo_arena *arena;

@@ -1,4 +1,4 @@
-/* core/plan/plan_copy.c: a plan into another arena, down to the last string. */
+/* plan_copy.c: a plan into another arena, down to the last string. */
 #include <string.h>
 
 #include "core/plan/plan.h"

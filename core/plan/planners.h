@@ -1,8 +1,8 @@
-/* core/plan/planners.h: pure functions that make plans, and the exact routines they share. */
+/* planners.h: pure functions that make plans, and the exact routines they share. */
 #ifndef LUO_CORE_PLAN_PLANNERS_H
 #define LUO_CORE_PLAN_PLANNERS_H
 #include "core/cost/cost.h"
-#include "core/graph/program.h"
+#include "core/graph/program/program.h"
 #include "core/plan/plan.h"
 
 /* Minimises max_j (w[j]*n[j] + off[j]) with sum n = total, lo <= n <= hi, exactly (Malleus 10.1):

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/run/reach.h"
+#include "core/run/events/reach.h"
 #include "core/run/run.h"
 
 /* ---- what is new ---- */

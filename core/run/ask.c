@@ -2,8 +2,8 @@
  * (Malleus 13). */
 #include <math.h>
 
-#include "core/plan/objective.h"
-#include "core/plan/reroute.h"
+#include "core/plan/objective/objective.h"
+#include "core/plan/replan/reroute.h"
 #include "core/run/run.h"
 
 static double restart_cost(const luo_run *r)

@@ -1,4 +1,4 @@
-/* core/run/backend.h: what a backend is: one table of functions, chosen at run time.
+/* backend.h: what a backend is: one table of functions, chosen at run time.
  *
  * Time is in seconds of the backend's clock (virtual or wall), sizes in bytes. Every call returns
  * a status; a failed peer arrives as LUO_EPEER, in the simulator exactly as from a real library.
@@ -6,9 +6,9 @@
  */
 #ifndef LUO_CORE_RUN_BACKEND_H
 #define LUO_CORE_RUN_BACKEND_H
-#include "core/graph/program.h"
+#include "core/graph/program/program.h"
 #include "core/plan/plan.h"
-#include "core/run/world.h"
+#include "core/run/events/world.h"
 
 enum { LUO_BACKEND_ABI = 1 };
 /* WHAT_IF: a second state can be opened beside that of a run, and steps of other worlds be made. */

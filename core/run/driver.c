@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/quantity.h"
-#include "core/run/reach.h"
+#include "core/run/events/reach.h"
 #include "core/run/run.h"
 
 /* ---- helpers of all files ---- */

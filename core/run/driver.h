@@ -1,4 +1,4 @@
-/* core/run/driver.h: the step loop: events, steps, detection, policy, switch, log
+/* driver.h: the step loop: events, steps, detection, policy, switch, log
  * (design.md 3.5). The same for all backends. */
 #ifndef LUO_CORE_RUN_DRIVER_H
 #define LUO_CORE_RUN_DRIVER_H

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/plan/malleus_job.h"
-#include "core/run/offers.h"
+#include "core/plan/malleus/malleus_job.h"
+#include "core/run/policy/offers.h"
 #include "core/run/run.h"
 
 /* ---- given ---- */

@@ -1,4 +1,4 @@
-/* core/run/interp.c: the walk, and which tickets have to be kept for it.
+/* interp.c: the walk, and which tickets have to be kept for it.
  *
  * A lane finishes its instructions in issue order, so a dependency inside a lane needs no ticket,
  * and of several dependencies on one lane and segment only the last issued counts. What is left

@@ -1,4 +1,4 @@
-/* core/run/interp.h: walks one device's program; the same code for every backend. */
+/* interp.h: walks one device's program; the same code for every backend. */
 #ifndef LUO_CORE_RUN_INTERP_H
 #define LUO_CORE_RUN_INTERP_H
 #include "core/run/backend.h"

@@ -1,6 +1,6 @@
 /* A switch that moves state: fused plan of who sends what to whom, compiled to programs
- * (core/plan/switching.h), run on the backend. */
-#include "core/plan/switching.h"
+ * (core/plan/migrate.h), run on the backend. */
+#include "core/plan/migrate.h"
 #include "core/run/run.h"
 
 /* Who is to receive was gone meanwhile: his process is a new one, which moves do not know. */

@@ -1,4 +1,4 @@
-/* core/run/parts.c: intervals by part; the sweep gives an instant to the first busy part. */
+/* parts.c: intervals by part; the sweep gives an instant to the first busy part. */
 #include "core/run/parts.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* core/run/rows.h: rows of the result tables (conventions.md 10) and where they go.
- * The driver knows rows, not files: core/io/rundir.c is a sink that writes CSV. */
+/* rows.h: rows of the result tables (conventions.md 10) and where they go.
+ * The driver knows rows, not files: core/io/result/rundir.c is a sink that writes CSV. */
 #ifndef LUO_CORE_RUN_ROWS_H
 #define LUO_CORE_RUN_ROWS_H
 #include "core/plan/plan.h"

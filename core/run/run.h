@@ -1,9 +1,9 @@
-/* core/run/run.h: one run in progress, shared by the files of the driver; nobody else includes it.
+/* run.h: one run in progress, shared by the files of the driver; nobody else includes it.
  *
  * Files: driver.c (the loop), attempt.c (one attempt of a step), ahead.c (what changes meanwhile),
  * sample.c (speeds of devices), drift.c (many small slow-downs), reentry.c (devices outside the
  * plan), ask.c (asking the policy), hope.c (waiting), answer.c (failures, decisions, how they are
- * carried out), move.c (state between devices), plans.c (compiled plans), account.c (where the time
+ * carried out), move.c (state between devices), plans.c (compiled plans), ledger.c (where the time
  * went), checkpoint.c, real.c and pace.c (backends that hold data), bound.c (policy `oracle`),
  * score.c (what the detector saw), caused.c (what slow devices did), report.c and assume.c (rows of
  * the end).
@@ -15,11 +15,11 @@
 #include "core/base/tally.h"
 #include "core/plan/compile.h"
 #include "core/plan/planners.h"
-#include "core/run/detect.h"
+#include "core/run/health/detect.h"
 #include "core/run/driver.h"
-#include "core/run/events.h"
-#include "core/run/judge.h"
-#include "core/run/policy.h"
+#include "core/run/events/events.h"
+#include "core/run/policy/judge.h"
+#include "core/run/policy/policy.h"
 #include "core/run/tries.h"
 
 /* ---- plans.c ---- */
@@ -48,7 +48,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
     luo_comm_use *comm; /* totals */
 } luo_used_plan;
 
-/* ---- account.c ---- */
+/* ---- ledger.c ---- */
 
 typedef struct luo_share { /* steps between two checkpoints */
     luo_parts parts;
@@ -241,7 +241,7 @@ int64_t luo_run_tokens(const luo_run *r, const luo_plan *p);
 luo_bucketing luo_run_bucket(const luo_run *r);
 void luo_run_free_plans(luo_run *r);
 
-/* account.c */
+/* ledger.c */
 luo_status luo_account_init(luo_run *r, luo_err *err);
 void luo_account_free(luo_run *r);
 /* Parts of a step as means over the devices of the plan; they sum to `seconds`. */

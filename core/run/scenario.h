@@ -1,8 +1,8 @@
-/* core/run/scenario.h: what is to be run (conventions.md 7, `luoshu.scenario/1`). */
+/* scenario.h: what is to be run (conventions.md 7, `luoshu.scenario/1`). */
 #ifndef LUO_CORE_RUN_SCENARIO_H
 #define LUO_CORE_RUN_SCENARIO_H
 #include "core/cost/cluster.h"
-#include "core/plan/malleus.h"
+#include "core/plan/malleus/malleus.h"
 #include "core/plan/plan.h"
 
 typedef enum luo_dist {
@@ -82,7 +82,7 @@ typedef enum luo_plan_mode { /* when nothing has failed (Malleus 13) */
 typedef enum luo_judged { /* by what plans are ranked (Malleus, amendment 1) */
     LUO_JUDGED_AUTO,      /* by the simulated step up to LUO_JUDGE_DEVICES devices */
     LUO_JUDGED_SIMULATED,
-    LUO_JUDGED_OBJECTIVE, /* by the closed form of a step (core/plan/objective.h); auto beyond */
+    LUO_JUDGED_OBJECTIVE, /* by the closed form of a step (objective.h); auto beyond */
     LUO_JUDGED_PUBLISHED  /* by the objective of the policy's own search, nobody else's plans */
 } luo_judged;
 

@@ -1,4 +1,4 @@
-/* core/run/tries.h: how often which step was tried since the checkpoint that a run can go back to,
+/* tries.h: how often which step was tried since the checkpoint that a run can go back to,
  * as runs of equal numbers: there are as many as times that something went wrong, not as steps. */
 #ifndef LUO_CORE_RUN_TRIES_H
 #define LUO_CORE_RUN_TRIES_H

@@ -1,4 +1,4 @@
-/* exec/bundle/nccl_absent.c: a `libnccl.so.2` for a machine without NCCL, so that what needs none
+/* nccl_absent.c: a `libnccl.so.2` for a machine without NCCL, so that what needs none
  * runs: one rank, and the tests of one process. It stands in a folder of its own, which env.sh
  * names last and only if no other is found. Its version is 0, which no NCCL has; every other
  * function fails, and ncclGetLastError says where NCCL was looked for. make.sh compares the list

@@ -1,4 +1,4 @@
-/* exec/bundle/places.c: libluoplaces.so, which make.sh puts before Open MPI. Open MPI, PMIx, hwloc
+/* places.c: libluoplaces.so, which make.sh puts before Open MPI. Open MPI, PMIx, hwloc
  * look for their parts where they were installed; this says where the bundle lies now, before
  * anything of them runs, to mpirun, to the ranks and to a test that is a process of its own. The
  * folder is that of this library's own file. What the environment says of another Open MPI (images

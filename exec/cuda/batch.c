@@ -1,4 +1,4 @@
-/* exec/cuda/batch.c: what changes from step to step, in one block of the device: the numbers of the
+/* batch.c: what changes from step to step, in one block of the device: the numbers of the
  * step, then a region for each micro-batch of this pipeline: ids, labels, positions, first and last
  * token of each token's document, and rows of table gradients in order.
  *

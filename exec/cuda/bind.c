@@ -1,4 +1,4 @@
-/* exec/cuda/bind.c: one program on one GPU: memory laid out once, instructions turned into a table
+/* bind.c: one program on one GPU: memory laid out once, instructions turned into a table
  * that a step only walks. */
 #include "exec/cuda/bind.h"
 

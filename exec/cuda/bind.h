@@ -1,4 +1,4 @@
-/* exec/cuda/bind.h: what binding a program has at hand; for exec/cuda only.
+/* bind.h: what binding a program has at hand; for exec/cuda only.
  *
  * Tables that kernels read are collected on the host and go to the device in one piece; until then
  * the places that point to them are kept. */

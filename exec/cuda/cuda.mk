@@ -29,7 +29,7 @@ NVCCFLAGS += -std=c++17 -O3 -lineinfo --no-compress -I. $(CUDA_CFLAGS) \
     $(foreach a,$(CUDA_PTX),-gencode arch=compute_$(a)$(comma)code=compute_$(a)) -Xcompiler -Wall,-Wextra,-Wshadow $(if $(CI),-Werror all-warnings)
 CUDA_LIBS := $(foreach d,$(CUDA_LIB),-L$(d) -Wl$(comma)-rpath$(comma)$(d)) -lcudart -lcublasLt -lnccl -lstdc++
 
-EXEC_CUDA_SRC := $(if $(NO_CUDA),,$(sort $(wildcard exec/cuda/*.c exec/cuda/*.cu)))
+EXEC_CUDA_SRC := $(if $(NO_CUDA),,$(sort $(wildcard exec/cuda/*.c exec/cuda/*/*.c exec/cuda/*/*.cu)))
 CUDA_OBJ := $(patsubst %,$(B)/%.o,$(EXEC_CUDA_SRC))
 CUDA_RANK := $(CUDA_OBJ) $(if $(CUDA_OBJ),$(B)/luoshu-rank-cuda)
 

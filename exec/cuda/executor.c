@@ -1,4 +1,4 @@
-/* exec/cuda/executor.c: CUDA's row of exec/rank.h. Pre: MPI is initialised, and one thread calls
+/* executor.c: CUDA's row of exec/rank/rank.h. Pre: MPI is initialised, and one thread calls
  * it. */
 #include "exec/cuda/executor.h"
 

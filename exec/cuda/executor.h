@@ -1,4 +1,4 @@
-/* exec/cuda/executor.h: one rank and one GPU: the row of CUDA.
+/* executor.h: one rank and one GPU: the row of CUDA.
  *
  * Ranks of a host take its visible GPUs in turn; there may be more ranks than GPUs. Computes in f32
  * (never TF32) and in bf16 with f32 weights beside. In the environment:
@@ -9,7 +9,7 @@
  *                          to the coordinator, which knows all ranks. */
 #ifndef LUO_EXEC_CUDA_EXECUTOR_H
 #define LUO_EXEC_CUDA_EXECUTOR_H
-#include "exec/rank.h"
+#include "exec/rank/rank.h"
 
 extern const luo_executor luo_cuda_executor;
 #endif

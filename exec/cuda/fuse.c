@@ -1,4 +1,4 @@
-/* exec/cuda/fuse.c: products that add what follows them, as far as memory allows. */
+/* fuse.c: products that add what follows them, as far as memory allows. */
 #include "exec/cuda/fuse.h"
 
 #include <stdlib.h>

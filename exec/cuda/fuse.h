@@ -1,11 +1,11 @@
-/* exec/cuda/fuse.h: which products add the bias or the residual that follows them themselves.
+/* fuse.h: which products add the bias or the residual that follows them themselves.
  *
  * A product whose result only the next bias or sum reads can write that one's result at once: its
  * own is never stored. What stands in the way is memory: the result is then written, and its
- * summand read, earlier than exec/layout.c has reckoned with. Pure: no CUDA in here. */
+ * summand read, earlier than exec/bind/layout.c has reckoned with. Pure: no CUDA in here. */
 #ifndef LUO_EXEC_CUDA_FUSE_H
 #define LUO_EXEC_CUDA_FUSE_H
-#include "exec/bound.h"
+#include "exec/bind/bound.h"
 
 typedef struct gpu_fused { /* one product of an instruction */
     int32_t result;        /* buffer it writes: its own, or that of the last one it stands for */

@@ -1,4 +1,4 @@
-/* exec/cuda/gpu.c: the process's GPU: choosing it, its memory, errors in words. */
+/* gpu.c: the process's GPU: choosing it, its memory, errors in words. */
 #include "exec/cuda/gpu.h"
 
 #include <cublasLt.h>

@@ -1,11 +1,11 @@
-/* exec/cuda/gpu.h: this process's GPU: choosing it, its memory, errors in words. */
+/* gpu.h: this process's GPU: choosing it, its memory, errors in words. */
 #ifndef LUO_EXEC_CUDA_GPU_H
 #define LUO_EXEC_CUDA_GPU_H
 #include <cuda_runtime_api.h>
 
 #include "core/base/err.h"
 #include "core/graph/model.h"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/kernels/kernels.h"
 
 /* LUO_OK, or a sentence with what, the code's name and its text: LUO_EOOM for memory of the device,
  * LUO_EBACKEND for all else. Every call of CUDA goes through it. */

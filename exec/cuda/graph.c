@@ -1,4 +1,4 @@
-/* exec/cuda/graph.c: a step that nothing disturbs is launched once as it is, so that all libraries
+/* graph.c: a step that nothing disturbs is launched once as it is, so that all libraries
  * have made what they need, captured the next time, and from then on launched whole. What changes
  * between such steps is read from device memory, so the captured work stays right; its bits are
  * those of a step that is launched anew. Which steps are captured is the same on all ranks. */

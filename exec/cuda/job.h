@@ -1,6 +1,6 @@
-/* exec/cuda/job.h: a bound program on one GPU; for exec/cuda only.
+/* job.h: a bound program on one GPU; for exec/cuda only.
  *
- *   executor.c  the row of exec/rank.h: the GPU, streams, libraries
+ *   executor.c  the row of exec/rank/rank.h: the GPU, streams, libraries
  *   bind.c      memory, tables on the device, the table of operations
  *   ops.c, products.c, update.c   how each kind of COMPUTE is launched
  *   transfer.c  communications: what is packed, sent and put where
@@ -16,9 +16,10 @@
  *
  * The compute stream plays the role that the host's one thread has (exec/host/job.h): it launches
  * operations in the order of the program and waits (for events) where the host's thread waits. So
- * what exec/layout.h promises to one thread holds for it. Each lane of communication has a stream
- * of its own, which takes an instruction over at an event of the compute stream and gives it back
- * by an event: its ticket. The host waits once, at the end of a step, and allocates nothing in it.
+ * what exec/bind/layout.h promises to one thread holds for it. Each lane of communication has a
+ * stream of its own, which takes an instruction over at an event of the compute stream and gives it
+ * back by an event: its ticket. The host waits once, at the end of a step, and allocates nothing in
+ * it.
  */
 #ifndef LUO_EXEC_CUDA_JOB_H
 #define LUO_EXEC_CUDA_JOB_H
@@ -26,13 +27,13 @@
 
 #include "core/run/interp.h"
 #include "core/run/parts.h"
-#include "exec/bound.h"
+#include "exec/bind/bound.h"
 #include "exec/clock.h"
-#include "exec/cuda/comm.h"
+#include "exec/cuda/comm/comm.h"
 #include "exec/cuda/fuse.h"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/kernels/kernels.h"
 #include "exec/cuda/product.h"
-#include "exec/gather.h"
+#include "exec/state/gather.h"
 
 typedef struct gpu_op gpu_op;
 typedef struct gpu_mover gpu_mover;
@@ -361,7 +362,7 @@ luo_status gpu_keep_loss(luo_rank *r, const gpu_op *op, int32_t task, cudaStream
 /* state.c */
 enum { GPU_WINDOW = 8 << 20 }; /* as fast as longer ones, and small beside a plan */
 /* Memory is laid out and zero. Sets job->state, whose arrays are there from gpu_fetch to gpu_store
- * (exec/rank.h): f32, cells of the pieces alone (weight_frame is state_frame). */
+ * (exec/rank/rank.h): f32, cells of the pieces alone (weight_frame is state_frame). */
 luo_status gpu_state_bind(luo_job *job, luo_err *err);
 void gpu_state_unbind(luo_job *job); /* also after gpu_state_bind failed or never ran */
 luo_state *gpu_state(luo_job *job);

@@ -1,4 +1,4 @@
-/* exec/cuda/lanes.c: streams, tickets, and the compute stream's waits.
+/* lanes.c: streams, tickets, and the compute stream's waits.
  *
  * A ticket is the number of a communication within its step, and its event. The compute stream is
  * behind a ticket when it has waited for it or for a later one of the same lane, whose stream runs

@@ -1,4 +1,4 @@
-/* exec/cuda/move.c: a switch carried out: master weights and both moments of every cell that its
+/* move.c: a switch carried out: master weights and both moments of every cell that its
  * new owner did not have, from GPU to GPU. A message between two devices holds, move by move, the
  * weight's cells, then those of the moments, as on host; it travels in slices. What a device keeps
  * is copied to the new job's memory. Working weights in bf16 are made of their masters afterwards.
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/plan/switching.h"
-#include "exec/cuda/parcel.h"
+#include "core/plan/migrate.h"
+#include "exec/cuda/comm/packed.h"
 
 enum { CARRY = 256 << 20 }; /* elements of one kernel */
 

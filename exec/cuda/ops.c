@@ -1,5 +1,5 @@
-/* exec/cuda/ops.c: which kernel does what each operation of the graph computes (core/graph/graph.h
- * has their operands); exec/bound_ops.c knows their sizes. */
+/* ops.c: which kernel does what each operation of the graph computes (core/graph/graph.h
+ * has their operands); exec/bind/bound_ops.c knows their sizes. */
 #include <string.h>
 
 #include "exec/cuda/bind.h"

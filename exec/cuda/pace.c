@@ -1,4 +1,4 @@
-/* exec/cuda/pace.c: the device's clock beside the host's, and stragglers.
+/* pace.c: the device's clock beside the host's, and stragglers.
  *
  * Two clocks are compared by a stamp: the host reads its own before the launch and after the stamp
  * is seen, and takes the middle. What is left is an error of at most half the time between the

@@ -1,4 +1,4 @@
-/* exec/cuda/product.c: matrix products by cuBLASLt.
+/* product.c: matrix products by cuBLASLt.
  *
  * cuBLASLt is column-major and we are row-major. A row-major C is the transpose of a column-major
  * one, so C = A B is asked for as C^T = B^T A^T: the operands change places, and nothing is ever

@@ -1,4 +1,4 @@
-/* exec/cuda/product.h: matrix products by cuBLASLt: descriptors and algorithms chosen once per
+/* product.h: matrix products by cuBLASLt: descriptors and algorithms chosen once per
  * shape and kept.
  *
  * bf16: products of bf16, sums in f32. f32: plain f32 sums and products, never TF32. */
@@ -13,7 +13,7 @@ typedef struct gpu_blas gpu_blas; /* handle, workspace, cache of plans */
 luo_status gpu_blas_open(gpu_blas **out, luo_err *err);
 void gpu_blas_close(gpu_blas *b);
 
-/* C[m x n] = A B (+ C if add), row-major as luo_kernels.gemm (exec/kernels.h). */
+/* C[m x n] = A B (+ C if add), row-major as luo_kernels.gemm (exec/bind/kernels.h). */
 typedef struct gpu_product {
     bool ta, tb, add;
     int64_t m, n, k, lda, ldb, ldc;

@@ -1,4 +1,4 @@
-/* exec/cuda/products.c: matrix products of the graph: plans found when a program is bound, run on
+/* products.c: matrix products of the graph: plans found when a program is bound, run on
  * the compute stream, with what fuse.c lets them add themselves. */
 #include "exec/cuda/bind.h"
 

@@ -1,4 +1,4 @@
-/* exec/cuda/report.c: what became of a step, from what its kernels left in mapped memory: the
+/* report.c: what became of a step, from what its kernels left in mapped memory: the
  * answer, and the stamps. Times are seconds since the start of the step. */
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* exec/cuda/stamps.c: where the streams are, told by stamps in mapped memory: while a step runs for
+/* stamps.c: where the streams are, told by stamps in mapped memory: while a step runs for
  * those who ask where this rank is, and afterwards for its report. */
 #include <stdlib.h>
 #include <string.h>

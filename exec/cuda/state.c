@@ -1,4 +1,4 @@
-/* exec/cuda/state.c: parameters and their state between the device and files.
+/* state.c: parameters and their state between the device and files.
  *
  * While somebody fills or saves them, the cells of a job's pieces lie in host memory as well,
  * always in f32: a checkpoint knows no device and no precision of the working weights. They travel

@@ -1,4 +1,4 @@
-/* exec/cuda/step.c: submit and wait of one rank, and a whole step. Nothing here waits for the
+/* step.c: submit and wait of one rank, and a whole step. Nothing here waits for the
  * device but the end of a step. */
 #include <math.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* exec/cuda/update.c: the norm of the gradients and AdamW: every cell of every piece, cut into
+/* update.c: the norm of the gradients and AdamW: every cell of every piece, cut into
  * chunks that lie on the device as two tables, so that one kernel does all of them. */
 #include <math.h>
 

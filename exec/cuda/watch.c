@@ -1,4 +1,4 @@
-/* exec/cuda/watch.c: the watchdog of a rank: what is stuck or broken, told once; and its thread. */
+/* watch.c: the watchdog of a rank: what is stuck or broken, told once; and its thread. */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "exec/clock.h"
-#include "exec/cuda/comm.h"
+#include "exec/cuda/comm/comm.h"
 
 /* ---- the state machine ---- */
 

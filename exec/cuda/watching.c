@@ -1,4 +1,4 @@
-/* exec/cuda/watching.c: what the watchdog's thread is shown: whether this rank goes on, what its
+/* watching.c: what the watchdog's thread is shown: whether this rank goes on, what its
  * communicators say, and who it waits for. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* exec/host/attention.c: rotary positions and attention on the documents of a micro-batch. */
+/* attention.c: rotary positions and attention on the documents of a micro-batch. */
 #include "exec/host/job.h"
 
 static void rope(luo_rank *r, const luo_bound_op *op, int32_t task, bool back)

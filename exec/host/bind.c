@@ -1,4 +1,4 @@
-/* exec/host/bind.c: one program on one rank: memory, and a table that a step only walks. */
+/* bind.c: one program on one rank: memory, and a table that a step only walks. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* exec/host/calibrate_comm.c: collectives and messages, measured with the executor's own waiting.
+/* calibrate_comm.c: collectives and messages, measured with the executor's own waiting.
  *
  * Alone, a collective finds its memory in caches and its ranks awake; a step does not. So all ranks
  * compute a product and communicate, again and again, and what counts is by how much longer a cycle
@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "core/cost/profile.h"
-#include "exec/calibrate.h"
+#include "exec/calibrate/calibrate.h"
 #include "exec/host/job.h"
 
 enum { ROUNDS = 5, CYCLES_LEAST = 3, WARM = 2, CYCLES_MOST = 20 };

@@ -1,4 +1,4 @@
-/* exec/host/comm.c: what bound communications need of MPI: communicators, counts as it takes them,
+/* comm.c: what bound communications need of MPI: communicators, counts as it takes them,
  * and memory for messages. */
 #include <limits.h>
 

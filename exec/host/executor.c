@@ -1,4 +1,4 @@
-/* exec/host/executor.c: the host's row of exec/rank.h. Pre: MPI is initialised, one thread calls
+/* executor.c: the host's row of exec/rank/rank.h. Pre: MPI is initialised, one thread calls
  * it, and BLAS runs in one thread. */
 #include <sys/prctl.h>
 #include <unistd.h>

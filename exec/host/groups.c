@@ -1,4 +1,4 @@
-/* exec/host/groups.c: communicators, made once per (stream, devices) and kept as long as the
+/* groups.c: communicators, made once per (stream, devices) and kept as long as the
  * executor: plans that come back find theirs. */
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* exec/host/job.h: a program set bound to memory and communicators on one rank; for exec/host only.
+/* job.h: a program set bound to memory and communicators on one rank; for exec/host only.
  *
- * What an instruction computes and moves stands in exec/bound.h; here is what it means in memory,
- * kernels and MPI.
+ * What an instruction computes and moves stands in exec/bind/bound.h; here is what it means in
+ * memory, kernels and MPI.
  *
  *   bind.c     memory
  *   ops.c      how each kind of COMPUTE, and LOCAL of the data loader, is run; also attention.c,
@@ -23,9 +23,9 @@
 
 #include "core/run/interp.h"
 #include "core/run/parts.h"
-#include "exec/bound.h"
+#include "exec/bind/bound.h"
 #include "exec/clock.h"
-#include "exec/gather.h"
+#include "exec/state/gather.h"
 
 typedef void (*host_run)(luo_rank *r, const luo_bound_op *op, int32_t task);
 

@@ -1,3 +1,3 @@
-/* exec/host/kernels_f64.c: the kernels in double precision, the reference of everything else. */
+/* kernels_f64.c: the kernels in double precision, the reference of everything else. */
 #define LUO_TABLE luo_kernels_f64
 #include "exec/host/kernels.inc"

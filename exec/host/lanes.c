@@ -1,4 +1,4 @@
-/* exec/host/lanes.c: communications under way, first in, first out per lane; waiting for them.
+/* lanes.c: communications under way, first in, first out per lane; waiting for them.
  *
  * A rank that waits gives its core away: first by yielding, then by sleeping for a share of the
  * time it has waited already, so that on shared cores waiting costs nearly nothing and a message

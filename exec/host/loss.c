@@ -1,4 +1,4 @@
-/* exec/host/loss.c: cross-entropy over a vocabulary cut among devices. */
+/* loss.c: cross-entropy over a vocabulary cut among devices. */
 #include "exec/host/job.h"
 
 void host_run_row_max(luo_rank *r, const luo_bound_op *op, int32_t task)

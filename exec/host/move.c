@@ -1,10 +1,10 @@
-/* exec/host/move.c: a switch carried out: weights and both moments of every cell that its new owner
+/* move.c: a switch carried out: weights and both moments of every cell that its new owner
  * did not have. A message between two devices holds, move by move, the weight's cells, then those
  * of the moments. What a device keeps is copied to the new job's memory. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plan/switching.h"
+#include "core/plan/migrate.h"
 #include "exec/host/job.h"
 
 enum {

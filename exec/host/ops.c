@@ -1,4 +1,4 @@
-/* exec/host/ops.c: a function per kind of operation, on what exec/bound_ops.c says of it. */
+/* ops.c: a function per kind of operation, on what exec/bind/bound_ops.c says of it. */
 #include <string.h>
 
 #include "exec/host/job.h"

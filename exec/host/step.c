@@ -1,4 +1,4 @@
-/* exec/host/step.c: submit and wait of one rank, and a whole step. */
+/* step.c: submit and wait of one rank, and a whole step. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* exec/host/transfer.c: cells copied on this rank, and transfers begun and ended. */
+/* transfer.c: cells copied on this rank, and transfers begun and ended. */
 #include <math.h>
 #include <string.h>
 

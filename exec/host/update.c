@@ -1,4 +1,4 @@
-/* exec/host/update.c: the norm of all gradients, AdamW. */
+/* update.c: the norm of all gradients, AdamW. */
 #include <math.h>
 
 #include "exec/host/job.h"

@@ -1,4 +1,4 @@
-/* tests/backend/run_sim.c: the driver on the simulator. A step's length is taken from a quiet run;
+/* run_sim.c: the driver on the simulator. A step's length is taken from a quiet run;
  * events are placed by it, so that no figure of the cost model stands here. */
 #include "sim/sim.h"
 #include "tests/fake_backend.h"

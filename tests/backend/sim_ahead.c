@@ -1,4 +1,4 @@
-/* tests/backend/sim_ahead.c: all that happens while a step lasts happens in it, however long the
+/* sim_ahead.c: all that happens while a step lasts happens in it, however long the
  * changes make it. What is random is how slow which devices become, when, and what fails. */
 #include "sim/sim.h"
 #include "tests/fake_backend.h"

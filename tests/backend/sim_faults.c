@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/str.h"
-#include "sim/death.h"
+#include "sim/step/death.h"
 #include "tests/prop/prop.h"
 #include "tests/sim_programs.h"
 

@@ -1,6 +1,6 @@
 /* CPU ranks in the simulator: they share the cores of their node, a thread computes or communicates
- * but never both, and who waits takes no core (sim/thread.c). Against closed forms and a slow twin,
- * folded and not. */
+ * but never both, and who waits takes no core (sim/step/thread.c). Against closed forms and a slow
+ * twin, folded and not. */
 #include "tests/prop/prop.h"
 #include "tests/sim_fixture.h"
 

@@ -1,4 +1,4 @@
-/* tests/bench/bench.h: a clock, a median, and the way out when a golden figure is missed. */
+/* bench.h: a clock, a median, and the way out when a golden figure is missed. */
 #ifndef LUO_TESTS_BENCH_H
 #define LUO_TESTS_BENCH_H
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* tests/bench/bench_cost.c: speed of core/cost; one line each: name value unit. */
-#include "core/cost/step.h"
+/* bench_cost.c: speed of core/cost; one line each: name value unit. */
+#include "core/cost/step/step.h"
 #include "core/io/io.h"
 #include "tests/bench/bench.h"
 

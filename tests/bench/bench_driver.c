@@ -1,4 +1,4 @@
-/* tests/bench/bench_driver.c: what the driver itself costs, on a backend that costs nothing:
+/* bench_driver.c: what the driver itself costs, on a backend that costs nothing:
  * W4's size (1,024 devices, 70B, 10,000 steps, 100 events) under each policy. */
 #include <sys/resource.h>
 #include <time.h>

@@ -1,9 +1,9 @@
-/* tests/bench/bench_io.c: the readers against conventions.md 17: a table of 1,000,000 rows in a
+/* bench_io.c: the readers against conventions.md 17: a table of 1,000,000 rows in a
  * second, a plan of 16,384 devices read, checked and hashed in 0.3 s, a small file in 20 ms. */
 #include <string.h>
 
 #include "core/io/io.h"
-#include "core/io/tables.h"
+#include "core/io/result/tables.h"
 #include "tests/bench/bench.h"
 
 static void fail_on(luo_status st, const luo_diags *d)

@@ -1,4 +1,4 @@
-/* tests/bench/bench_kernels.c: the host kernels on one core, at the sizes of a llama of 25 million
+/* bench_kernels.c: the host kernels on one core, at the sizes of a llama of 25 million
  * parameters (8 layers, hidden 512, 8 heads, feed-forward 1376) and 2,048 tokens in 4 documents.
  * Prints `kernel_NAME_PRECISION VALUE UNIT`: GFLOP/s of the products, GB/s of arrays read and
  * written of the rest. */
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/rng.h"
-#include "exec/kernels.h"
+#include "exec/bind/kernels.h"
 #include "tests/bench/bench.h"
 
 enum { T = 2048, H = 512, N = 8, G = 8, D = 64, F = 1376, V = 4096, REPEAT = 7, ARRAYS = 6 };

@@ -1,4 +1,4 @@
-/* tests/bench/bench_offers.c: a choice by the closed form of a step (`--rank objective`): the
+/* bench_offers.c: a choice by the closed form of a step (`--rank objective`): the
  * searches of the straggler planner, the plans of the other policies and the objectives of all.
  * 70B on 64 and 1,024 H100, 405B on 16,384 with 64 and with 1,000 slow devices; rates 2.57, 5.42,
  * 12.53 and 1.5 by turns on devices at equal distances. Prints `plan_objective_DEVICES_SLOW_ms`,
@@ -8,7 +8,7 @@
 
 #include "core/io/io.h"
 #include "core/plan/grid.h"
-#include "core/run/offers.h"
+#include "core/run/policy/offers.h"
 #include "tests/bench/bench.h"
 
 typedef struct row {

@@ -1,4 +1,4 @@
-/* tests/bench/bench_replay.c: W4, the heterogeneous day: 10,000 steps on 1,024 devices with 100
+/* bench_replay.c: W4, the heterogeneous day: 10,000 steps on 1,024 devices with 100
  * events under policy restart, once with collectives in closed form and once as flows. */
 #include <string.h>
 

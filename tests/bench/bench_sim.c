@@ -1,4 +1,4 @@
-/* tests/bench/bench_sim.c: the simulator on compiled plans (design.md 9) and on the workloads W1 to
+/* bench_sim.c: the simulator on compiled plans (design.md 9) and on the workloads W1 to
  * W3 of bench.md, whose closed forms must be met to 1e-5. Each case is a process of its own and
  * prints `name value unit`: seconds of the whole case (opening, preparing, one step), of a further
  * step that is simulated again, of one that is known (us), and its memory. */

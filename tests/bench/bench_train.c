@@ -1,4 +1,4 @@
-/* tests/bench/bench_train.c: single-device training of a llama of 25 million parameters in f32,
+/* bench_train.c: single-device training of a llama of 25 million parameters in f32,
  * beside PyTorch on one thread (tests/bench/train_torch.py): the same weights, the same tokens, the
  * same AdamW, steps taken in turns. Prints
  *   train_tokens_per_s, train_torch_tokens_per_s, train_over_torch (median of the pairs' ratios),

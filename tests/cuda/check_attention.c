@@ -1,10 +1,10 @@
-/* tests/cuda/check_attention.c: attention of the GPU against the host's in f64: packed documents,
+/* check_attention.c: attention of the GPU against the host's in f64: packed documents,
  * uneven groups of heads, causal and not, both kernels; gradients also by differences.
  *
  * Bounds. f32: 256 roundings of the terms of each sum, 1.6e-5 of their absolute values. bf16 (P and
  * dS are rounded to it before they meet V, dO, K and Q): 2^-8 of each term besides, and 2^-8 of the
  * result for writing it. */
-#include "exec/kernels.h"
+#include "exec/bind/kernels.h"
 #include "tests/cuda/gpu_case.h"
 #include "tests/standin/standin.h"
 

@@ -1,9 +1,9 @@
-/* tests/cuda/check_attention_banks.cu: how the attention kernels lay tiles out in shared memory:
+/* check_attention_banks.cu: how the attention kernels lay tiles out in shared memory:
  * every place once, and no two lanes in one bank, counted as the hardware serves them: 32 banks of
  * 4 bytes, a warp's accesses of 16 bytes in four turns of 8 lanes, of 4 bytes in one; lanes that
  * read the same word share it. And how the heads of a group are cut into parts. */
-#include "exec/cuda/attention_plain.cuh"
-#include "exec/cuda/attention_tile.cuh"
+#include "exec/cuda/kernels/attention_plain.cuh"
+#include "exec/cuda/kernels/attention_tile.cuh"
 #include "tests/check_main.h"
 
 enum { LANES = 32, BANKS = 32 };

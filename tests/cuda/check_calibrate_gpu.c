@@ -1,13 +1,13 @@
-/* tests/cuda/check_calibrate_gpu.c: calibration multiplies numbers as steps have them. Zeros take
+/* check_calibrate_gpu.c: calibration multiplies numbers as steps have them. Zeros take
  * less power, which leaves a GPU's clock higher than a step does.
  *
  * A slab holds what was measured in it last: one of so many bytes that only the wanted row fits, or
- * is the last. Sizes are those of the first rows of exec/cuda/calibrate_ops.c. */
+ * is the last. Sizes are those of the first rows of exec/cuda/calibrate/calibrate_ops.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/cuda/calibrate.h"
+#include "exec/cuda/calibrate/calibrate.h"
 #include "tests/check_main.h"
 
 enum { M = 16, N = 128, K = 1024 }; /* of the first product */

@@ -1,7 +1,7 @@
-/* tests/cuda/check_comm_plan.c: communicators of random plans: the right members, each made once
+/* check_comm_plan.c: communicators of random plans: the right members, each made once
  * and in rounds without a conflict, and programs that finish with NCCL's rules on them. Pure: it
  * needs no GPU and nothing that stands in for one. */
-#include "core/plan/switching.h"
+#include "core/plan/migrate.h"
 #include "tests/cluster_fixture.h"
 #include "tests/cuda/comm_machine.h"
 #include "tests/plan_random.h"

@@ -1,4 +1,4 @@
-/* tests/cuda/check_delay.c: how long messages wait on a slow link: by the host's rule, at every
+/* check_delay.c: how long messages wait on a slow link: by the host's rule, at every
  * time, and that a stream waits so long. */
 #include <math.h>
 

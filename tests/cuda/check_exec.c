@@ -1,4 +1,4 @@
-/* tests/cuda/check_exec.c: one rank of the CUDA executor, on the stand-in, beside the host's in
+/* check_exec.c: one rank of the CUDA executor, on the stand-in, beside the host's in
  * f64: what it trains, in which order its streams ever run, captured or not, given up or slowed
  * down. Several ranks: tests/cuda/mpi. */
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* tests/cuda/check_kernels.c: rows, norms, embeddings, rotary positions and pointwise kernels of
+/* check_kernels.c: rows, norms, embeddings, rotary positions and pointwise kernels of
  * the CUDA executor against the host's in f64. Bounds: gpu_case_check. */
 #include "tests/cuda/kernel_case.h"
 

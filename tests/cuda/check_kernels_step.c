@@ -1,4 +1,4 @@
-/* tests/cuda/check_kernels_step.c: loss, update, cells and time of the CUDA executor, against the
+/* check_kernels_step.c: loss, update, cells and time of the CUDA executor, against the
  * host's kernels in f64 or what is exact. Bounds: gpu_case_check. */
 #include <float.h>
 

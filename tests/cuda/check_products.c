@@ -1,8 +1,8 @@
-/* tests/cuda/check_products.c: products by cuBLASLt against the host's in f64, over random shapes
+/* check_products.c: products by cuBLASLt against the host's in f64, over random shapes
  * with every way of storing, adding and rounding; plans that are kept; what is refused. */
 #include "core/base/err.h"
 #include "exec/cuda/product.h"
-#include "exec/kernels.h"
+#include "exec/bind/kernels.h"
 #include "tests/cuda/gpu_case.h"
 
 void openblas_set_num_threads(int n);

@@ -1,6 +1,6 @@
 /* The stand-in itself: threads of a block, what they share, and that mistakes show. */
-#include "exec/cuda/device.cuh"
-#include "exec/cuda/launch.cuh"
+#include "exec/cuda/kernels/device.cuh"
+#include "exec/cuda/kernels/launch.cuh"
 #include "tests/check_main.h"
 #include "tests/cuda/forked.h"
 #include "tests/standin/sanitized.h"

@@ -1,9 +1,9 @@
-/* tests/cuda/check_state_gpu.c: state between host arrays and the device, for single devices of
+/* check_state_gpu.c: state between host arrays and the device, for single devices of
  * random plans with pieces cut from their weights, in f32 and bf16: every cell comes to its place
  * and back, through windows of any size, and nothing else is written. Lists of cells are packed,
  * unpacked and carried from job to job, slice by slice. */
-#include "exec/cells.h"
-#include "exec/cuda/parcel.h"
+#include "exec/bind/cells.h"
+#include "exec/cuda/comm/packed.h"
 #include "tests/cuda/gpu_case.h"
 #include "tests/exec/state_make.h"
 #include "tests/plan_random.h"
@@ -132,7 +132,8 @@ static void check_array(lone *l, int32_t i, int which, bool half, int64_t at, co
     met.cells += s.seen;
 }
 
-/* State lies where exec/bound.h says; what else was written are weights of others, which are 0. */
+/* State lies where exec/bind/bound.h says; what else was written are weights of others, which are
+ * 0. */
 static void check_slab(luo_arena *a, lone *l)
 {
     const luo_bound *b = &l->job.bound;

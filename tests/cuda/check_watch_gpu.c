@@ -1,4 +1,4 @@
-/* tests/cuda/check_watch_gpu.c: the watchdog of a rank: its state machine on a clock of the test,
+/* check_watch_gpu.c: the watchdog of a rank: its state machine on a clock of the test,
  * and its thread with communicators that are none. */
 #include <math.h>
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 #include "core/base/rng.h"
 #include "exec/clock.h"
-#include "exec/cuda/comm.h"
+#include "exec/cuda/comm/comm.h"
 #include "tests/check_main.h"
 
 /* ---- the state machine ---- */

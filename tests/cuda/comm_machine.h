@@ -1,6 +1,6 @@
-/* tests/cuda/comm_machine.h: programs of all devices on an abstract machine with NCCL's rules, to
+/* comm_machine.h: programs of all devices on an abstract machine with NCCL's rules, to
  * see whether they finish and whether what meets belongs together. The slow twin of what
- * exec/cuda/comm_plan.h says about order.
+ * exec/cuda/comm/comm_plan.h says about order.
  *
  * A device has a compute stream and a stream per lane, as the executor uses them: the compute
  * stream takes the program in order and waits for what an instruction depends on; a communication
@@ -13,7 +13,7 @@
 #define LUO_TESTS_COMM_MACHINE_H
 #include <stdio.h>
 
-#include "exec/cuda/comm_plan.h"
+#include "exec/cuda/comm/comm_plan.h"
 
 typedef enum launch_order { LAUNCH_FREE, LAUNCH_BEGIN, LAUNCH_SERIAL } launch_order;
 

@@ -1,4 +1,4 @@
-/* tests/cuda/forked.h: things that end the process. */
+/* forked.h: things that end the process. */
 #ifndef LUO_TESTS_CUDA_FORKED_H
 #define LUO_TESTS_CUDA_FORKED_H
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* tests/cuda/gpu_case.h: arrays of a device for one random case of a kernel's test.
+/* gpu_case.h: arrays of a device for one random case of a kernel's test.
  *
  * Only the plain runtime API: the same test runs on the stand-in (make check) and on a GPU (make
  * check-gpu).
@@ -20,7 +20,7 @@
 #include <cuda_runtime_api.h>
 #include <math.h>
 
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/kernels/kernels.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

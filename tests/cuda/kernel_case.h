@@ -1,4 +1,4 @@
-/* tests/cuda/kernel_case.h: one random case of one launcher of exec/cuda/kernels.h against the
+/* kernel_case.h: one random case of one launcher of exec/cuda/kernels/kernels.h against the
  * host's kernels in f64.
  *
  * A row of a table makes the case: it draws a shape and arrays, runs the launcher (gpu_case_run),
@@ -6,7 +6,7 @@
  * its arrays in f32, all in bf16, or each in a type of its own; they begin at 16 bytes or not. */
 #ifndef LUO_TESTS_CUDA_KERNEL_CASE_H
 #define LUO_TESTS_CUDA_KERNEL_CASE_H
-#include "exec/kernels.h"
+#include "exec/bind/kernels.h"
 #include "tests/cuda/gpu_case.h"
 
 enum { KASE_ARRAYS = 12, KASE_ROOMS = 24 };

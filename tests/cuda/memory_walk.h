@@ -1,7 +1,7 @@
-/* tests/cuda/memory_walk.h: a step of one device without numbers: every instruction reads and
- * writes marks in 64-byte cells of memory laid out by exec/layout.c. The mark of a value is a hash
- * of what made it and of the marks that it read there and then, so two walks agree only if every
- * instruction has found the same values.
+/* memory_walk.h: a step of one device without numbers: every instruction reads and
+ * writes marks in 64-byte cells of memory laid out by exec/bind/layout.c. The mark of a value is a
+ * hash of what made it and of the marks that it read there and then, so two walks agree only if
+ * every instruction has found the same values.
  *
  * Communication is as late and as early as it may be: its results and its scratch are wrong from
  * the moment of its issue until somebody waits for it; what it reads has to be the same at both

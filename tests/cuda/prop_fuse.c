@@ -1,4 +1,4 @@
-/* tests/cuda/prop_fuse.c: fused programs read what the programs as they stand read, in memory that
+/* prop_fuse.c: fused programs read what the programs as they stand read, in memory that
  * values share (memory_walk.h). And what was refused for the memory's sake: some of it does go
  * wrong when it is fused all the same. */
 #include "tests/check_main.h"

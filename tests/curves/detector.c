@@ -1,4 +1,4 @@
-/* tests/curves/detector.c: false alarms and delays of the detector over noise, as the table that
+/* detector.c: false alarms and delays of the detector over noise, as the table that
  * plots/detector.gp draws; `make detector`. Samples are synthetic (tests/noise.h).
  *
  * usage: detector [SCALE] > detector.csv; SCALE 1: a million device-steps and 2,000 jumps a point.
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/run/detect.h"
+#include "core/run/health/detect.h"
 #include "tests/noise.h"
 
 enum { DETECTOR, MEDIAN, MEAN, RULES, WINDOW = 5, WARM = 10, LOOK = 100, JUMPS = 2000 };

@@ -1,9 +1,9 @@
-/* tests/diff/diff_malleus.c: the straggler planner against brute force on small inputs with fixed
+/* diff_malleus.c: the straggler planner against brute force on small inputs with fixed
  * groups: every dealing, every split of the layers, every number of micro-batches; the K best
  * values, not only the first. Sections 10.2 to 10.4 of Malleus are followed word by word. */
 #include <math.h>
 
-#include "core/plan/malleus.h"
+#include "core/plan/malleus/malleus.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

@@ -1,4 +1,4 @@
-/* tests/diff/diff_minmax.c: the threshold form against brute force and against the plain greedy
+/* diff_minmax.c: the threshold form against brute force and against the plain greedy
  * rule of Malleus 10.1; and the canonical split against every split. */
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* tests/diff/diff_objective.c: the closed form of a step (core/plan/objective.h) against the
+/* diff_objective.c: the closed form of a step (core/plan/objective/objective.h) against the
  * simulated step, for all plans that planners and policies offer in random settings like those of
  * tests/rivals.sh: 16 to 64 GPUs (LUO_NODES=32: to 256) of one or two types, a model and its best
  * uniform plan, with and without ZeRO-1, 0 to 6 slow devices. Prints median and 90th percentile of
@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "core/io/io.h"
-#include "core/plan/objective.h"
-#include "core/run/judge.h"
-#include "core/run/offers.h"
+#include "core/plan/objective/objective.h"
+#include "core/run/policy/judge.h"
+#include "core/run/policy/offers.h"
 #include "tests/prop/prop.h"
 #include "tests/sim_fixture.h"
 

@@ -1,4 +1,4 @@
-/* tests/diff/diff_sim_fold.c: pipelines of unequal tensor parallelism, whose buckets are called by
+/* diff_sim_fold.c: pipelines of unequal tensor parallelism, whose buckets are called by
  * turns: one lane for devices alike takes the time of them all, in every number of lanes of stream
  * dp, and no lane waits for another for ever where their devices do not. The same with a backward
  * cut in two. */

@@ -1,5 +1,6 @@
-/* Rings step by step that nobody disturbs are a recurrence (sim/ring.c). The slow twin has SimGrid
- * carry every message: a link event that changes nothing sends a ring there from its date on. */
+/* Rings step by step that nobody disturbs are a recurrence (sim/step/ring.c). The slow twin has
+ * SimGrid carry every message: a link event that changes nothing sends a ring there from its date
+ * on. */
 #include "tests/prop/prop.h"
 #include "tests/sim_fixture.h"
 

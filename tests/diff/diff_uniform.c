@@ -1,15 +1,15 @@
-/* tests/diff/diff_uniform.c: the uniform planner against slow twins: every shape priced one by one,
+/* diff_uniform.c: the uniform planner against slow twins: every shape priced one by one,
  * and every answer simulated. LUO_SEED and LUO_CASES play cases again. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/rng.h"
-#include "core/cost/memory.h"
-#include "core/cost/step.h"
+#include "core/cost/step/memory.h"
+#include "core/cost/step/step.h"
 #include "core/io/io.h"
 #include "core/plan/planners.h"
-#include "core/run/judge.h"
+#include "core/run/policy/judge.h"
 #include "core/run/parts.h"
 #include "sim/sim.h"
 #include "tests/cluster_fixture.h"

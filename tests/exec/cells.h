@@ -1,4 +1,4 @@
-/* tests/exec/cells.h: numbers for the cells of a tensor, and what a device must hold of them.
+/* cells.h: numbers for the cells of a tensor, and what a device must hold of them.
  *
  * Cells are row-major indices of the whole tensor. The truth is drawn; where an annotation says
  * Partial, the holders get random summands of it (HSPMD 3.5), as tests/prop/oracle.h does. Values
@@ -6,7 +6,7 @@
 #ifndef LUO_TESTS_EXEC_CELLS_H
 #define LUO_TESTS_EXEC_CELLS_H
 #include "core/base/rng.h"
-#include "exec/route.h"
+#include "exec/bind/route.h"
 
 #define CELLS_POISON INT64_C(0x7ff8dead0000)
 enum { CELLS_PARTS = 256 }; /* summands of a value at most */

@@ -1,4 +1,4 @@
-/* tests/exec/check_attention.c: attention in tiles against one that makes all scores: packed
+/* check_attention.c: attention in tiles against one that makes all scores: packed
  * documents, grouped-query heads, causal and not, lengths below and above a tile. */
 #include "tests/exec/kernel_case.h"
 

@@ -1,10 +1,10 @@
-/* tests/exec/check_block.c: attention of blocks of queries and keys that lie out of order, merged
+/* check_block.c: attention of blocks of queries and keys that lie out of order, merged
  * step by step as a ring of devices does it, against numbers worked out by an independent program
  * and against plain attention of the whole. */
 #include <math.h>
 
 #include "core/graph/context.h"
-#include "exec/kernels.h"
+#include "exec/bind/kernels.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

@@ -1,8 +1,8 @@
-/* tests/exec/check_bound.c: programs of random plans bound to the buffers of all their devices, in
+/* check_bound.c: programs of random plans bound to the buffers of all their devices, in
  * every precision: the update touches every cell of a piece once and the same one in weight,
  * gradient and state; communications list all cells of their routes; buffers are as wide as said.
  */
-#include "exec/bound.h"
+#include "exec/bind/bound.h"
 
 #include <float.h>
 #include <math.h>

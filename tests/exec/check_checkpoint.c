@@ -1,4 +1,4 @@
-/* tests/exec/check_checkpoint.c: checkpoints come and go whole: other plans, kills, full disks. */
+/* check_checkpoint.c: checkpoints come and go whole: other plans, kills, full disks. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/io/checkpoint_info.h"
+#include "core/io/checkpoint/checkpoint_info.h"
 #include "tests/exec/state_make.h"
 #include "tests/prop/prop.h"
 

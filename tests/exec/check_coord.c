@@ -1,4 +1,4 @@
-/* tests/exec/check_coord.c: what the coordinator makes of worlds and of reports, without processes:
+/* check_coord.c: what the coordinator makes of worlds and of reports, without processes:
  * orders of ranks, results of steps, the sentence of a hang. */
 #include <math.h>
 

@@ -1,7 +1,7 @@
-/* tests/exec/check_data.c: batches against a twin that holds the whole corpus as arrays. */
+/* check_data.c: batches against a twin that holds the whole corpus as arrays. */
 #include <unistd.h>
 
-#include "exec/data_build.h"
+#include "exec/data/data_internal.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
 #include "tests/prop/prop.h"

@@ -1,10 +1,10 @@
-/* tests/exec/check_door.c: who may speak with a run, and where it listens: the token stands in no
+/* check_door.c: who may speak with a run, and where it listens: the token stands in no
  * argument, a rank is one connection, and only the interface that the hosts use has a port. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <sched.h>
 
-#include "exec/hosts.h"
+#include "exec/coordinator/hosts.h"
 #include "tests/exec/coord_rig.h"
 
 /* ---- processes of a run on one host ---- */

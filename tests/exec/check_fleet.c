@@ -1,4 +1,4 @@
-/* tests/exec/check_fleet.c: real processes: started, asked, ended; devices that fail, processes
+/* check_fleet.c: real processes: started, asked, ended; devices that fail, processes
  * that die, ranks that hang, a coordinator that is killed. Nothing may be left of any of them. */
 #include "core/run/parts.h"
 #include "tests/exec/coord_rig.h"

@@ -1,4 +1,4 @@
-/* tests/exec/check_gradient.c: the gradients of a single device against central differences of its
+/* check_gradient.c: the gradients of a single device against central differences of its
  * own loss, in f64, for some cells of every parameter. */
 #include "core/base/rng.h"
 #include "tests/check_main.h"

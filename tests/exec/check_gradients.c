@@ -1,10 +1,10 @@
-/* tests/exec/check_gradients.c: every backward kernel against finite differences of its forward
+/* check_gradients.c: every backward kernel against finite differences of its forward
  * kernel, in double precision. L = sum of c_i y_i with random c, so that dL/dy = c; the slope of L
  * at each input cell is taken from five points. */
 #include <cblas.h>
 #include <math.h>
 
-#include "exec/kernels.h"
+#include "exec/bind/kernels.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

@@ -1,4 +1,4 @@
-/* tests/exec/check_keep.c: state and data through real processes: first weights, checkpoints, going
+/* check_keep.c: state and data through real processes: first weights, checkpoints, going
  * back, resuming under another plan, and the batches that were trained on. */
 #include <dirent.h>
 

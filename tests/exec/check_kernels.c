@@ -1,4 +1,4 @@
-/* tests/exec/check_kernels.c: each host kernel but attention against plain loops. */
+/* check_kernels.c: each host kernel but attention against plain loops. */
 #include "tests/exec/kernel_case.h"
 
 #define RAW(i) c->a[i].raw

@@ -1,9 +1,9 @@
-/* tests/exec/check_math.c: exp, sigmoid, sine and cosine of the kernels against the C library, seen
+/* check_math.c: exp, sigmoid, sine and cosine of the kernels against the C library, seen
  * through the kernels that use them. Errors in units of the last place. */
 #include <float.h>
 #include <math.h>
 
-#include "exec/kernels.h"
+#include "exec/bind/kernels.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

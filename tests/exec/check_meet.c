@@ -1,9 +1,9 @@
-/* tests/exec/check_meet.c: records of communications begin when the last side has asked. Drawn
+/* check_meet.c: records of communications begin when the last side has asked. Drawn
  * times for every instruction of a small plan, against a pairwise twin. */
 #include <math.h>
 
 #include "core/base/rng.h"
-#include "exec/coord.h"
+#include "exec/coordinator/coord.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
 

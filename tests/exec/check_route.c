@@ -1,4 +1,4 @@
-/* tests/exec/check_route.c: strips by hand, and programs that contradict their exchanges. */
+/* check_route.c: strips by hand, and programs that contradict their exchanges. */
 #include "tests/check_main.h"
 #include "tests/exec/cells.h"
 #include "tests/plan_make.h"

@@ -1,4 +1,4 @@
-/* tests/exec/check_safetensors.c: the file format: golden bytes, broken files, numbers, and Hugging
+/* check_safetensors.c: the file format: golden bytes, broken files, numbers, and Hugging
  * Face files as others write them. */
 #include <fcntl.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* tests/exec/check_split.c: under a launcher of the user's: rank 0's process makes the coordinator,
+/* check_split.c: under a launcher of the user's: rank 0's process makes the coordinator,
  * the address goes round by MPI, the launcher sees the run's exit code, and a death is the end. */
 #include <fcntl.h>
 

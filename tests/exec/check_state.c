@@ -1,4 +1,4 @@
-/* tests/exec/check_state.c: state of every plan into files and out of them under every other. */
+/* check_state.c: state of every plan into files and out of them under every other. */
 #include <math.h>
 #include <signal.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* tests/exec/check_watch.c: what must never happen: a silent hang, a rank that outlives its run, a
+/* check_watch.c: what must never happen: a silent hang, a rank that outlives its run, a
  * stranger at the door, a start that fails without a reason. */
 #include <fcntl.h>
 #include <sys/prctl.h>

@@ -1,4 +1,4 @@
-/* tests/exec/check_wire.c: frames over a real socket: cut anywhere, closed, garbage; payloads that
+/* check_wire.c: frames over a real socket: cut anywhere, closed, garbage; payloads that
  * end too early; and whole messages there and back. */
 #include "exec/wire.h"
 

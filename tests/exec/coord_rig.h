@@ -1,4 +1,4 @@
-/* tests/exec/coord_rig.h: the host backend as a driver uses it, on the tiny cluster and model, with
+/* coord_rig.h: the host backend as a driver uses it, on the tiny cluster and model, with
  * ranks that are this very test program (RIG_MAIN) or luoshu-rank. */
 #ifndef LUO_TESTS_COORD_RIG_H
 #define LUO_TESTS_COORD_RIG_H
@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "core/io/io.h"
-#include "exec/agent.h"
-#include "exec/coord.h"
-#include "exec/host.h"
+#include "exec/rank/agent.h"
+#include "exec/coordinator/coord.h"
+#include "exec/coordinator/host.h"
 #include "tests/check_main.h"
 #include "tests/exec/fake_exec.h"
 #include "tests/plan_make.h"

@@ -1,4 +1,4 @@
-/* tests/exec/fake_exec.h: an executor without numerics: memory, state and switches are the host's,
+/* fake_exec.h: an executor without numerics: memory, state and switches are the host's,
  * a step only takes the time it is told. So that tests of processes, failures and hangs last as
  * long as they have to and no longer.
  *
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "exec/clock.h"
-#include "exec/rank.h"
+#include "exec/rank/rank.h"
 
 struct luo_exec {
     luo_rank_config config;

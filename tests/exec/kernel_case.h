@@ -1,4 +1,4 @@
-/* tests/exec/kernel_case.h: one kernel against its slow twin on one random shape.
+/* kernel_case.h: one kernel against its slow twin on one random shape.
  *
  * A row of the table draws a shape and its arrays (make), calls the kernel (call), and says in
  * plain loops over doubles what it should have written (twin). The driver runs every row in both
@@ -11,7 +11,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "exec/kernels.h"
+#include "exec/bind/kernels.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

@@ -1,7 +1,7 @@
-/* tests/exec/prop_layout.c: layouts of random plans against pairwise lifetimes: walks the tasks of
+/* prop_layout.c: layouts of random plans against pairwise lifetimes: walks the tasks of
  * a device, follows every value from its first write to the last instruction that may still use it,
  * and compares all pairs of values that live at the same time. */
-#include "exec/layout.h"
+#include "exec/bind/layout.h"
 #include "tests/check_main.h"
 #include "tests/plan_random.h"
 #include "tests/prop/prop.h"

@@ -1,4 +1,4 @@
-/* tests/exec/prop_owned.c: over all devices of random annotations every cell that anybody holds is
+/* prop_owned.c: over all devices of random annotations every cell that anybody holds is
  * owned once, by its first holder; boxes and strips say the same. */
 #include "tests/check_main.h"
 #include "tests/exec/cells.h"

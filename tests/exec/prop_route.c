@@ -1,4 +1,4 @@
-/* tests/exec/prop_route.c: every Reshard of the programs of random plans, followed by luo_route_of
+/* prop_route.c: every Reshard of the programs of random plans, followed by luo_route_of
  * on all devices at once with real cells: everything lands where the annotations say. */
 #include "tests/check_main.h"
 #include "tests/exec/wires.h"

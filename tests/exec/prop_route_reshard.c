@@ -1,4 +1,4 @@
-/* tests/exec/prop_route_reshard.c: random Reshards (HSPMD 16) as programs of their own, followed by
+/* prop_route_reshard.c: random Reshards (HSPMD 16) as programs of their own, followed by
  * luo_route_of on all devices: apart, in place in the result (as Pre does), in place in the operand
  * (as Post does). */
 #include "tests/check_main.h"
@@ -13,7 +13,8 @@ static struct {
     int64_t cases[WAYS], steps[WAYS], scratch[WAYS], enter, leave, refused;
 } met;
 
-/* ---- a program set with this Reshard alone: the rules of core/graph/spec_steps.c ---- */
+/* ---- a program set with this Reshard alone: the rules of core/graph/specialize/spec_steps.c
+ * ---- */
 
 typedef struct maker {
     luo_arena *a;
@@ -138,7 +139,7 @@ static void add_buffer(maker *m, luo_role *r, const luo_ann *ann)
     *b = (luo_buffer){.tensor = "t", .ann = ann, .shape = m->x->shape};
 }
 
-/* Buffers as find_ends and find_weight of core/graph/spec_emit.c choose them. */
+/* Buffers as find_ends and find_weight of core/graph/specialize/spec_emit.c choose them. */
 static void make_device(maker *m, int32_t dev, int32_t *in, int32_t *out)
 {
     luo_program *p = &m->program[m->set.n];

@@ -1,4 +1,4 @@
-/* tests/exec/state_make.h: the state of every device of a plan, in one process; ranks are threads.
+/* state_make.h: the state of every device of a plan, in one process; ranks are threads.
  *
  *   state_world w; state_open(&w, "2: [0,1]*2 [2,3]*2", &model, zero, elem);
  *   state_truth(&w); state_each(&w, save, ctx); .. state_close(&w);
@@ -11,8 +11,8 @@
 #include "core/base/hash.h"
 #include "core/base/rng.h"
 #include "core/plan/plan.h"
-#include "exec/cells.h"
-#include "exec/state_build.h"
+#include "exec/bind/cells.h"
+#include "exec/state/state_internal.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
 

@@ -1,4 +1,4 @@
-/* tests/exec/wires.h: all devices of one Reshard in one process. Routes are followed on arrays of
+/* wires.h: all devices of one Reshard in one process. Routes are followed on arrays of
  * integers; messages are queues, a collective happens when all of its group have come to it. */
 #ifndef LUO_TESTS_EXEC_WIRES_H
 #define LUO_TESTS_EXEC_WIRES_H

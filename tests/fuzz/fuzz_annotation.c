@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_annotation.c: libFuzzer target of the annotation parser: what it accepts passes
+/* fuzz_annotation.c: libFuzzer target of the annotation parser: what it accepts passes
  * luo_ann_check, is printed, and reads back as the same bytes; it never crashes. */
 #include <stdlib.h>
 #include <string.h>

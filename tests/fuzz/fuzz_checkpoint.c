@@ -1,6 +1,6 @@
-/* tests/fuzz/fuzz_checkpoint.c: libFuzzer target of state.json: what is read can be written, and
+/* fuzz_checkpoint.c: libFuzzer target of state.json: what is read can be written, and
  * reads back as the same model, step and hash. */
-#include "core/io/checkpoint_info.h"
+#include "core/io/checkpoint/checkpoint_info.h"
 #include "tests/fuzz/fuzz_io.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,6 +1,6 @@
-/* tests/fuzz/fuzz_csv.c: libFuzzer target of the tables: a text is read by the table whose header
+/* fuzz_csv.c: libFuzzer target of the tables: a text is read by the table whose header
  * is nearest, as `check` does, so that an execution is one reading and not one by each table. */
-#include "core/io/tables.h"
+#include "core/io/result/tables.h"
 #include "tests/fuzz/fuzz_io.h"
 
 static void read_cells(const luo_source *src, const luo_table *table, luo_diags *diags)

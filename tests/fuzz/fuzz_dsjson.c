@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_dsjson.c: libFuzzer target of the border to Hetu: what is read can be written,
+/* fuzz_dsjson.c: libFuzzer target of the border to Hetu: what is read can be written,
  * and reads back as the same annotations. */
 #include "core/io/dsjson.h"
 #include "tests/fuzz/fuzz_io.h"

@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_io.h: what the targets of the readers share: small good files in memory, and what
+/* fuzz_io.h: what the targets of the readers share: small good files in memory, and what
  * holds of every answer of a reader. */
 #ifndef LUO_TESTS_FUZZ_IO_H
 #define LUO_TESTS_FUZZ_IO_H

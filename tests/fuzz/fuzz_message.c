@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_message.c: libFuzzer target of what coordinator and ranks tell each other: any
+/* fuzz_message.c: libFuzzer target of what coordinator and ranks tell each other: any
  * payload is refused with a sentence, or what it says is written, read and written again as the
  * same bytes. The first byte tells which message it is. */
 #include "exec/message.h"

@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_plan_json.c: libFuzzer target of the plan reader, its checks and its writer: what
+/* fuzz_plan_json.c: libFuzzer target of the plan reader, its checks and its writer: what
  * is written reads back with the same hash. */
 #include "tests/fuzz/fuzz_io.h"
 

@@ -1,9 +1,9 @@
-/* tests/fuzz/fuzz_program.c: libFuzzer target of the program text: what it accepts prints and reads
+/* fuzz_program.c: libFuzzer target of the program text: what it accepts prints and reads
  * back as the same bytes, and check and memory answer about it; nothing crashes. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/graph/program.h"
+#include "core/graph/program/program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

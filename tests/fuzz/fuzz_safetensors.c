@@ -1,7 +1,7 @@
-/* tests/fuzz/fuzz_safetensors.c: libFuzzer target of the head of safetensors files: what is
+/* fuzz_safetensors.c: libFuzzer target of the head of safetensors files: what is
  * accepted lies inside the file without gap, and its head is written and read back the same. */
-#include "core/io/safetensors_head.h"
-#include "core/io/safetensors_index.h"
+#include "core/io/checkpoint/safetensors_head.h"
+#include "core/io/checkpoint/safetensors_index.h"
 #include "tests/fuzz/fuzz_io.h"
 
 static void inside(const luo_safetensors *f, size_t size)

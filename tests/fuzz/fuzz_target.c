@@ -1,6 +1,6 @@
-/* tests/fuzz/fuzz_target.c: libFuzzer target of the small languages that name devices and hosts:
+/* fuzz_target.c: libFuzzer target of the small languages that name devices and hosts:
  * device sets, targets of events, Slurm's lists. */
-#include "exec/hosts.h"
+#include "exec/coordinator/hosts.h"
 #include "tests/fuzz/fuzz_io.h"
 
 static luo_cluster *cluster_of(luo_arena *arena)

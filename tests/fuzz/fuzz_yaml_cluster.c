@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_yaml_cluster.c: libFuzzer target of the cluster reader. */
+/* fuzz_yaml_cluster.c: libFuzzer target of the cluster reader. */
 #include "tests/fuzz/fuzz_io.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_yaml_model.c: libFuzzer target of the model reader, with the config.json of
+/* fuzz_yaml_model.c: libFuzzer target of the model reader, with the config.json of
  * Hugging Face. */
 #include "tests/fuzz/fuzz_io.h"
 

@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_yaml_profile.c: libFuzzer target of the readers of profiles, stacks, params. */
+/* fuzz_yaml_profile.c: libFuzzer target of the readers of profiles, stacks, params. */
 #include "tests/fuzz/fuzz_io.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

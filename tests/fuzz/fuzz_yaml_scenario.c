@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_yaml_scenario.c: libFuzzer target of the scenario reader. The first line is a
+/* fuzz_yaml_scenario.c: libFuzzer target of the scenario reader. The first line is a
  * `--set` argument when it begins with `!`. */
 #include "tests/fuzz/fuzz_io.h"
 

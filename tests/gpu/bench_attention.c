@@ -1,4 +1,4 @@
-/* tests/gpu/bench_attention.c: TFLOP/s of attention, forward and backward, over what a large
+/* bench_attention.c: TFLOP/s of attention, forward and backward, over what a large
  * product reaches on the same device.
  *
  * flop: 2 products of the query-key pairs that see each other forward, 5 backward, as others count

@@ -1,4 +1,4 @@
-/* tests/gpu/bench_gpu.h: what the programs of `make bench-gpu` share: time of work on the device,
+/* bench_gpu.h: what the programs of `make bench-gpu` share: time of work on the device,
  * and what the device can do at most, measured.
  *
  * A program prints rows of CSV on stdout, with GPU_BENCH_HEADER first:

@@ -1,4 +1,4 @@
-/* tests/gpu/bench_kernels.c: bandwidth of the kernels that memory bounds, over that of a copy.
+/* bench_kernels.c: bandwidth of the kernels that memory bounds, over that of a copy.
  *
  * bytes are what has to be read and written once, whatever the kernel does. Operands are of the
  * type of the row; gradients that are added to, exp, sums and the optimizer's numbers are f32. Each

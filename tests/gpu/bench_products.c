@@ -1,4 +1,4 @@
-/* tests/gpu/bench_products.c: TFLOP/s of the products of a model's step, each as the executor runs
+/* bench_products.c: TFLOP/s of the products of a model's step, each as the executor runs
  * it (fused, added to gradients in f32), over what a large product reaches on the same device.
  *
  *   bench_products MODEL.yaml MICRO_BATCH_TOKENS [f32|bf16]

@@ -1,4 +1,4 @@
-/* tests/gpu/facts.c: `key value` lines of the first GPU and of the libraries, for records. */
+/* facts.c: `key value` lines of the first GPU and of the libraries, for records. */
 #include "tests/gpu/bench_gpu.h"
 
 int main(void)

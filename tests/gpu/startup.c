@@ -1,9 +1,9 @@
-/* tests/gpu/startup.c: what it costs to begin: seconds and bytes of the GPU's memory until the
+/* startup.c: what it costs to begin: seconds and bytes of the GPU's memory until the
  * first kernel and product, one after the other. CUDA_MODULE_LOADING is the caller's choice, else
  * luoshu's. Rows: mode,what,s,used_bytes; used_bytes: of the whole device, what this program
  * allocates included (the workspace of products). */
 #include "exec/clock.h"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/kernels/kernels.h"
 #include "tests/gpu/bench_gpu.h"
 
 static double since;

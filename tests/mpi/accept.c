@@ -1,4 +1,4 @@
-/* tests/mpi/accept.c: every plan of accept.h, and random ones, on host, in f64 and f32. What f32
+/* accept.c: every plan of accept.h, and random ones, on host, in f64 and f32. What f32
  * adds is rounding: without LUO_SCALE every third plan shows it. */
 #include "tests/mpi/accept.h"
 #include "exec/host/job.h"

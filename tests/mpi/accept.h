@@ -1,4 +1,4 @@
-/* tests/mpi/accept.h: any plan trains like one device on host (the issue's numerical acceptance):
+/* accept.h: any plan trains like one device on host (the issue's numerical acceptance):
  * loss, norm of the gradients, weights and both moments of every copy on every rank are compared.
  * The first moment after one step is the gradient but for a factor. Run by `mpirun -n 8`, on the
  * executor of the lab. */

@@ -1,4 +1,4 @@
-/* tests/mpi/bucket.c: tensors that travel together train like one device, in f64, whatever the size
+/* bucket.c: tensors that travel together train like one device, in f64, whatever the size
  * of a bucket and the number of lanes (comm.md 7, test 2): random asymmetric plans under several
  * caps and lanes. Where only two add, the order of a sum is no question, and every bit is that of
  * the plan without buckets. */

@@ -1,4 +1,4 @@
-/* tests/mpi/context.c: plans that cut sequences among devices train like one device, in f64: rings,
+/* context.c: plans that cut sequences among devices train like one device, in f64: rings,
  * exchanges of heads and both, layouts, shares, packed sequences and pads, key-value heads fewer
  * than ranks, beside tensor and pipeline parallelism, ZeRO, sequence parallelism and pipelines
  * that cut otherwise. Run by `mpirun -n 8`. */

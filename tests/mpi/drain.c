@@ -1,4 +1,4 @@
-/* tests/mpi/drain.c: what drain.h says, on host. */
+/* drain.c: what drain.h says, on host. */
 #include "tests/mpi/drain.h"
 
 int main(int argc, char **argv)

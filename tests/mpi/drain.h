@@ -1,4 +1,4 @@
-/* tests/mpi/drain.h: steps that are given up, wherever that falls, and steps whose gradients are
+/* drain.h: steps that are given up, wherever that falls, and steps whose gradients are
  * not finite: all ranks end alike and state is as before the step, to the bit. Run by `mpirun -n
  * 8`, on the executor of the lab. */
 #ifndef LUO_TESTS_MPI_DRAIN_H

@@ -1,4 +1,4 @@
-/* tests/mpi/raw.c: what raw.h says, on host. */
+/* raw.c: what raw.h says, on host. */
 #include "tests/mpi/raw.h"
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* tests/mpi/raw.h: plans with random raw annotations (HSPMD 8.4) train like one device, too: their
+/* raw.h: plans with random raw annotations (HSPMD 8.4) train like one device, too: their
  * Reshards are of all sorts, with copies beside messages and sums of several partners. Most
  * annotations are refused, the rest may change no number. Run by `mpirun -n 8`, on the executor of
  * the lab. */

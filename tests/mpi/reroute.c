@@ -1,6 +1,6 @@
-/* tests/mpi/reroute.c: plans with lost stages train like one device (core/plan/reroute.h), on host:
+/* reroute.c: plans with lost stages train like one device (core/plan/replan/reroute.h), on host:
  * known ones, random ones, and there and back in mid-training. Run by `mpirun -n 8`. */
-#include "core/plan/reroute.h"
+#include "core/plan/replan/reroute.h"
 #include "tests/mpi/accept.h"
 
 #pragma GCC diagnostic push /* what a row leaves out is 0 */

@@ -1,4 +1,4 @@
-/* tests/mpi/trial.h: rows of plans and models, what a plan of one device makes of the same data,
+/* trial.h: rows of plans and models, what a plan of one device makes of the same data,
  * and how far a trial is from it. */
 #ifndef LUO_TESTS_MPI_TRIAL_H
 #define LUO_TESTS_MPI_TRIAL_H

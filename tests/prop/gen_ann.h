@@ -1,4 +1,4 @@
-/* tests/prop/gen_ann.h: random members for property tests. */
+/* gen_ann.h: random members for property tests. */
 #ifndef LUO_TESTS_PROP_GEN_ANN_H
 #define LUO_TESTS_PROP_GEN_ANN_H
 #include "core/base/rng.h"

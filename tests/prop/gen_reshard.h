@@ -1,4 +1,4 @@
-/* tests/prop/gen_reshard.h: random annotations and Reshards in the ranges of HSPMD 16. */
+/* gen_reshard.h: random annotations and Reshards in the ranges of HSPMD 16. */
 #ifndef LUO_TESTS_PROP_GEN_RESHARD_H
 #define LUO_TESTS_PROP_GEN_RESHARD_H
 #include <assert.h>

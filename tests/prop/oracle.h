@@ -1,4 +1,4 @@
-/* tests/prop/oracle.h: the slow obvious twin of luo_resolve (HSPMD 16): real values on devices, the
+/* oracle.h: the slow obvious twin of luo_resolve (HSPMD 16): real values on devices, the
  * op list executed step by step with fresh buffers, then everything a Reshard promises is checked.
  * Cells are row-major indices; values are integers, so that sums are exact. */
 #ifndef LUO_TESTS_PROP_ORACLE_H

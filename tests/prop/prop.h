@@ -1,4 +1,4 @@
-/* tests/prop/prop.h: seeded random cases.
+/* prop.h: seeded random cases.
  *
  *   LUO_PROP_FOR(seed, 2000) { luo_rng rng = luo_rng_seed(seed); ... }
  * LUO_SEED=n LUO_CASES=1 in the environment replays one case; LUO_CASES alone sets the number, and

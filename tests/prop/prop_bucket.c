@@ -1,4 +1,4 @@
-/* tests/prop/prop_bucket.c: every step of a tensor's Reshard travels once, in a bucket or alone,
+/* prop_bucket.c: every step of a tensor's Reshard travels once, in a bucket or alone,
  * with the bytes, groups and counts it has without buckets; and buckets are full by rule `mib`,
  * neither sooner nor later (comm.md 7, test 1). */
 #include "tests/plan_random.h"

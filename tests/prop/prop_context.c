@@ -1,4 +1,4 @@
-/* tests/prop/prop_context.c: the cut of sequences among context-parallel ranks against a slow twin
+/* prop_context.c: the cut of sequences among context-parallel ranks against a slow twin
  * that goes token by token, and numbers worked out by hand. */
 #include "core/graph/context.h"
 #include "tests/check_main.h"

@@ -1,10 +1,10 @@
-/* tests/prop/prop_cost.c: what must hold for any numbers (accuracy.md 17, Properties). */
+/* prop_cost.c: what must hold for any numbers (accuracy.md 17, Properties). */
 #include <math.h>
 
-#include "core/cost/layer.h"
-#include "core/cost/memory.h"
+#include "core/cost/step/layer.h"
+#include "core/cost/step/memory.h"
 #include "core/cost/overlap.h"
-#include "core/cost/step.h"
+#include "core/cost/step/step.h"
 #include "tests/cost_fixture.h"
 #include "tests/prop/prop.h"
 

@@ -1,7 +1,7 @@
-/* tests/prop/prop_deadlock.c: programs of random plans finish (hspmd.md 11.4), and the check agrees
+/* prop_deadlock.c: programs of random plans finish (hspmd.md 11.4), and the check agrees
  * with a slow twin about programs in which something was planted. */
 #include "core/base/hash.h"
-#include "core/graph/check_in.h"
+#include "core/graph/program/check_internal.h"
 #include "tests/plan_random.h"
 #include "tests/prop/prop.h"
 

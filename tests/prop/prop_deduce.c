@@ -1,4 +1,4 @@
-/* tests/prop/prop_deduce.c: random device grids labelled by letters; every device computes its part
+/* prop_deduce.c: random device grids labelled by letters; every device computes its part
  * of the einsum from what it holds, and the result must be what the deduced annotation says
  * (HSPMD 16; what a holder holds: 3.5). */
 #include "core/graph/deduce.h"

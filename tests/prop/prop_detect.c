@@ -1,6 +1,6 @@
-/* tests/prop/prop_detect.c: the detector against the rule of Malleus 4 word by word, and its bands
+/* prop_detect.c: the detector against the rule of Malleus 4 word by word, and its bands
  * under the noise models of that section. */
-#include "core/run/detect.h"
+#include "core/run/health/detect.h"
 #include "tests/check_main.h"
 #include "tests/noise.h"
 #include "tests/prop/prop.h"

@@ -1,9 +1,9 @@
-/* tests/prop/prop_events.c: the event engine against a slow twin that looks at all occurrences;
+/* prop_events.c: the event engine against a slow twin that looks at all occurrences;
  * looking ahead equals committing; adding an event changes no other draw (A10); the random
  * processes have the means they are given. */
 #include <math.h>
 
-#include "core/run/events.h"
+#include "core/run/events/events.h"
 #include "tests/prop/prop.h"
 #include "tests/cluster_fixture.h"
 

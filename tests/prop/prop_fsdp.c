@@ -1,4 +1,4 @@
-/* tests/prop/prop_fsdp.c: programs of ZeRO-3 take as long as luo_cost_fsdp says, under random times
+/* prop_fsdp.c: programs of ZeRO-3 take as long as luo_cost_fsdp says, under random times
  * of their units, and never have more units whole than they may: depth + 1 of weights, two of
  * gradients. The machine is the plainest one: two lanes, each in order, and waits. */
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* tests/prop/prop_joint.c: the list schedule of stages that share devices beside every order there
+/* prop_joint.c: the list schedule of stages that share devices beside every order there
  * is, on small cases: pipelines of which a stage is lost, with whole and with split backward parts.
  * Prints how far it is from the best. */
 #include <string.h>
 
-#include "core/graph/joint.h"
-#include "core/plan/reroute.h"
+#include "core/graph/schedule/joint.h"
+#include "core/plan/replan/reroute.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
 #include "tests/prop/prop.h"

@@ -1,4 +1,4 @@
-/* tests/prop/prop_lanes.c: the order that luo_lanes_schedule finds for random calls, against every
+/* prop_lanes.c: the order that luo_lanes_schedule finds for random calls, against every
  * order there is (comm.md 7, test 4): in one lane at most 1.15 times the best of them, and what its
  * timetable says is what a plain machine does in that order. */
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* tests/prop/prop_malleus.c: what holds of the straggler planner on random clusters (Malleus 19.9),
+/* prop_malleus.c: what holds of the straggler planner on random clusters (Malleus 19.9),
  * and its local search beside the exhaustive one. */
 #include <math.h>
 
-#include "core/plan/malleus_build.h"
+#include "core/plan/malleus/malleus_internal.h"
 #include "tests/check_main.h"
 #include "tests/malleus_check.h"
 #include "tests/malleus_fixture.h"

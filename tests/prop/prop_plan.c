@@ -1,4 +1,4 @@
-/* tests/prop/prop_plan.c: random plans, good and broken. luo_plan_check against a slow twin that
+/* prop_plan.c: random plans, good and broken. luo_plan_check against a slow twin that
  * looks at one layer and one device at a time; what is written reads back with the same hash. */
 #include "core/io/io.h"
 #include "tests/check_main.h"

@@ -1,4 +1,4 @@
-/* tests/prop/prop_raw.c: raw annotations of a plan (hspmd.md 8.4) are checked, never trusted: a
+/* prop_raw.c: raw annotations of a plan (hspmd.md 8.4) are checked, never trusted: a
  * plan with random ones either compiles to programs that finish or is refused with a sentence. */
 #include "tests/plan_raw.h"
 #include "tests/prop/prop.h"

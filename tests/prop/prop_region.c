@@ -1,4 +1,4 @@
-/* tests/prop/prop_region.c: the algebra of regions against bit sets, and cuts against a plain
+/* prop_region.c: the algebra of regions against bit sets, and cuts against a plain
  * reading of HSPMD 3.1. */
 #include "core/hspmd/region.h"
 #include "tests/check_main.h"

@@ -1,4 +1,4 @@
-/* tests/prop/prop_reshape.c: after a reshape every device holds the same elements, counted one by
+/* prop_reshape.c: after a reshape every device holds the same elements, counted one by
  * one in row-major order (HSPMD 8.3). */
 #include "core/graph/deduce.h"
 #include "tests/check_main.h"

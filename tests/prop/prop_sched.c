@@ -1,7 +1,7 @@
-/* tests/prop/prop_sched.c: the closed forms of HSPMD 12, and that orders are complete. */
+/* prop_sched.c: the closed forms of HSPMD 12, and that orders are complete. */
 #include <stdlib.h>
 
-#include "core/graph/sched.h"
+#include "core/graph/schedule/sched.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

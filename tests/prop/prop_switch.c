@@ -1,8 +1,8 @@
-/* tests/prop/prop_switch.c: fused switches of random tensors (HSPMD 16) against a twin that looks
+/* prop_switch.c: fused switches of random tensors (HSPMD 16) against a twin that looks
  * at every cell, and T* against Hall's condition over all sets of senders. */
 #include <stdarg.h>
 
-#include "core/hspmd/switch.h"
+#include "core/hspmd/bsr/switch.h"
 #include "tests/check_main.h"
 #include "tests/prop/gen_reshard.h"
 #include "tests/prop/prop.h"

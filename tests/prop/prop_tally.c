@@ -1,4 +1,4 @@
-/* tests/prop/prop_tally.c: counted values against all of them sorted, and runs of tries against a
+/* prop_tally.c: counted values against all of them sorted, and runs of tries against a
  * number per step. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* tests/standin/block.c: runs the threads of a block as fibers. A thread that never waits costs no
+/* block.c: runs the threads of a block as fibers. A thread that never waits costs no
  * switch: the next one begins on the same stack. */
 #include "block.h"
 

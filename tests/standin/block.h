@@ -1,4 +1,4 @@
-/* tests/standin/block.h: the threads of one CUDA block, while they run. */
+/* block.h: the threads of one CUDA block, while they run. */
 #ifndef LUO_STANDIN_BLOCK_H
 #define LUO_STANDIN_BLOCK_H
 #include <stdint.h>

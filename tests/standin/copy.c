@@ -1,4 +1,4 @@
-/* tests/standin/copy.c: copies and fills, with CUDA's rules of what the host waits for: what comes
+/* copy.c: copies and fills, with CUDA's rules of what the host waits for: what comes
  * from pageable memory is read at the call, what goes there is waited for, all else happens in the
  * stream's turn. */
 #include <stdlib.h>

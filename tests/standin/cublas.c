@@ -1,4 +1,4 @@
-/* tests/standin/cublas.c: products of cuBLASLt through CBLAS: bf16 is widened to f32 and rounded
+/* cublas.c: products of cuBLASLt through CBLAS: bf16 is widened to f32 and rounded
  * once at the end. What the real library would refuse is refused; what a caller has promised
  * (alignment, the shape that an algorithm was chosen for) is checked at each product. */
 #include <cblas.h>

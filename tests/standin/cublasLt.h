@@ -1,4 +1,4 @@
-/* tests/standin/cublasLt.h: the part of cuBLASLt (13: names, values and meaning) that luoshu calls,
+/* cublasLt.h: the part of cuBLASLt (13: names, values and meaning) that luoshu calls,
  * implemented over CBLAS by tests/standin/cublas.c. A test tool. */
 #ifndef LUO_STANDIN_CUBLASLT_H
 #define LUO_STANDIN_CUBLASLT_H

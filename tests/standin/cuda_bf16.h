@@ -1,4 +1,4 @@
-/* tests/standin/cuda_bf16.h: bf16 as CUDA's type of it: the upper half of a float, rounded to
+/* cuda_bf16.h: bf16 as CUDA's type of it: the upper half of a float, rounded to
  * nearest even. NaN stays NaN. */
 #ifndef LUO_STANDIN_CUDA_BF16_H
 #define LUO_STANDIN_CUDA_BF16_H

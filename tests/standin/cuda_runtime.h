@@ -1,4 +1,4 @@
-/* tests/standin/cuda_runtime.h: what .cu sources need beyond the runtime API: the language (CUDA's
+/* cuda_runtime.h: what .cu sources need beyond the runtime API: the language (CUDA's
  * words as macros), intrinsics, typed launches. A kernel is an ordinary function, called once per
  * thread, each on a fiber of its own (block.c). */
 #ifndef LUO_STANDIN_CUDA_RUNTIME_H

@@ -1,4 +1,4 @@
-/* tests/standin/cuda_runtime_api.h: the part of the CUDA runtime API (13.0: names, values and
+/* cuda_runtime_api.h: the part of the CUDA runtime API (13.0: names, values and
  * meaning) that luoshu calls, implemented on processors by tests/standin (README.md there).
  * A test tool: nothing that it prints or returns is a result of a GPU. */
 #ifndef LUO_STANDIN_CUDA_RUNTIME_API_H

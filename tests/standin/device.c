@@ -1,4 +1,4 @@
-/* tests/standin/device.c: the one device there is, and names of errors. */
+/* device.c: the one device there is, and names of errors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

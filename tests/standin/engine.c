@@ -1,4 +1,4 @@
-/* tests/standin/engine.c: ops, the draw among those that are ready, waiting, the lock. */
+/* engine.c: ops, the draw among those that are ready, waiting, the lock. */
 #include "engine.h"
 
 #include <pthread.h>

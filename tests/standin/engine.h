@@ -1,4 +1,4 @@
-/* tests/standin/engine.h: how work gets into streams and is done. For the files of this folder.
+/* engine.h: how work gets into streams and is done. For the files of this folder.
  *
  * Everything that a stream is given becomes an op. An op is ready when those that it comes after
  * are done (the one before it in its stream, what events say, edges of a graph), and among ready

@@ -1,4 +1,4 @@
-/* tests/standin/fiber.c: on x86-64 a switch is six registers and a stack pointer; elsewhere it is
+/* fiber.c: on x86-64 a switch is six registers and a stack pointer; elsewhere it is
  * that of ucontext, which costs two system calls. */
 #include "fiber.h"
 

@@ -1,4 +1,4 @@
-/* tests/standin/fiber.h: stacks to run CUDA threads on, and the switch between them. */
+/* fiber.h: stacks to run CUDA threads on, and the switch between them. */
 #ifndef LUO_STANDIN_FIBER_H
 #define LUO_STANDIN_FIBER_H
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* tests/standin/graph.c: captures, and graphs made of them. A node comes after those that stood at
+/* graph.c: captures, and graphs made of them. A node comes after those that stood at
  * the end of its stream; a launch makes ops of all nodes, which the engine draws like any others.
  */
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* tests/standin/launch.c: launches of kernels, with the checks that CUDA makes and one that only a
+/* launch.c: launches of kernels, with the checks that CUDA makes and one that only a
  * GPU could make: no argument is an address of the host's own memory. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* tests/standin/library_types.h: element types in calls of libraries (stand-in for CUDA's). */
+/* library_types.h: element types in calls of libraries (stand-in for CUDA's). */
 #ifndef LUO_STANDIN_LIBRARY_TYPES_H
 #define LUO_STANDIN_LIBRARY_TYPES_H
 typedef enum cudaDataType_t {

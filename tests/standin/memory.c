@@ -1,4 +1,4 @@
-/* tests/standin/memory.c: the memory of the device is one range of addresses of its own. The host
+/* memory.c: the memory of the device is one range of addresses of its own. The host
  * may not touch it; it is opened while ops are worked on. AddressSanitizer knows where allocations
  * end; in builds without it what is written around them is found when they are freed. */
 #include "memory.h"

@@ -1,4 +1,4 @@
-/* tests/standin/memory.h: the memory of the device, for the engine. */
+/* memory.h: the memory of the device, for the engine. */
 #ifndef LUO_STANDIN_MEMORY_H
 #define LUO_STANDIN_MEMORY_H
 #include "cuda_runtime_api.h"

@@ -1,4 +1,4 @@
-/* tests/standin/nccl.c: NCCL's API: communicators, their states, groups. Rules: nccl_in.h. */
+/* nccl.c: NCCL's API: communicators, their states, groups. Rules: nccl_in.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

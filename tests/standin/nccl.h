@@ -1,4 +1,4 @@
-/* tests/standin/nccl.h: the part of NCCL (2.28: names, values and meaning) that luoshu calls,
+/* nccl.h: the part of NCCL (2.28: names, values and meaning) that luoshu calls,
  * implemented over MPI by tests/standin (README.md there). A test tool. */
 #ifndef LUO_STANDIN_NCCL_H
 #define LUO_STANDIN_NCCL_H

@@ -1,4 +1,4 @@
-/* tests/standin/nccl_call.c: NCCL's API: groups and calls, small ones, and the hooks of tests. */
+/* nccl_call.c: NCCL's API: groups and calls, small ones, and the hooks of tests. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

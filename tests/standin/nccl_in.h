@@ -1,4 +1,4 @@
-/* tests/standin/nccl_in.h: NCCL over MPI, as its files share it: nccl.c and nccl_call.c
+/* nccl_in.h: NCCL over MPI, as its files share it: nccl.c and nccl_call.c
  * (the API), nccl_meet.c
  * (ranks that find each other), nccl_op.c (operations in streams), nccl_move.c (what they send).
  *

@@ -1,4 +1,4 @@
-/* tests/standin/nccl_meet.c: members of a communicator to be: each tells the leader its card, the
+/* nccl_meet.c: members of a communicator to be: each tells the leader its card, the
  * leader tells all of them to each. */
 #include <stdlib.h>
 #include <string.h>

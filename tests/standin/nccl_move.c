@@ -1,4 +1,4 @@
-/* tests/standin/nccl_move.c: what one run of an operation sends and receives over MPI. A message is
+/* nccl_move.c: what one run of an operation sends and receives over MPI. A message is
  * a head, which the receiver compares with what it expects, and cells, by way of memory of the
  * host. Sends are synchronous: they end when the receive has begun. Sums are taken in the order of
  * ranks.

@@ -1,4 +1,4 @@
-/* tests/standin/nccl_op.c: operations as works of streams: when one may begin, and the checks of a
+/* nccl_op.c: operations as works of streams: when one may begin, and the checks of a
  * call's arguments. */
 #include <stdlib.h>
 #include <string.h>

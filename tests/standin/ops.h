@@ -1,4 +1,4 @@
-/* tests/standin/ops.h: ops, streams, events and captures, as the files of this folder share them.
+/* ops.h: ops, streams, events and captures, as the files of this folder share them.
  */
 #ifndef LUO_STANDIN_OPS_H
 #define LUO_STANDIN_OPS_H

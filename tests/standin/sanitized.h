@@ -1,4 +1,4 @@
-/* tests/standin/sanitized.h: is this a build with AddressSanitizer? GCC and clang say it each in
+/* sanitized.h: is this a build with AddressSanitizer? GCC and clang say it each in
  * its way. */
 #ifndef LUO_STANDIN_SANITIZED_H
 #define LUO_STANDIN_SANITIZED_H

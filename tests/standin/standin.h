@@ -1,4 +1,4 @@
-/* tests/standin/standin.h: what tests of luoshu may ask of the stand-in beyond CUDA's own API. */
+/* standin.h: what tests of luoshu may ask of the stand-in beyond CUDA's own API. */
 #ifndef LUO_STANDIN_STANDIN_H
 #define LUO_STANDIN_STANDIN_H
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* tests/standin/standin_nccl.h: what tests may do to the stand-in for NCCL beyond NCCL's own API.
+/* standin_nccl.h: what tests may do to the stand-in for NCCL beyond NCCL's own API.
  * All of it is for this process alone. */
 #ifndef LUO_STANDIN_STANDIN_NCCL_H
 #define LUO_STANDIN_STANDIN_NCCL_H

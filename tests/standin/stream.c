@@ -1,4 +1,4 @@
-/* tests/standin/stream.c: streams and events. The legacy stream comes after all work of streams
+/* stream.c: streams and events. The legacy stream comes after all work of streams
  * that block, and before what they are given later; non-blocking streams know nothing of it. */
 #include <stdlib.h>
 #include <string.h>

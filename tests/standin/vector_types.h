@@ -1,4 +1,4 @@
-/* tests/standin/vector_types.h: CUDA's small vectors, with their alignments. */
+/* vector_types.h: CUDA's small vectors, with their alignments. */
 #ifndef LUO_STANDIN_VECTOR_TYPES_H
 #define LUO_STANDIN_VECTOR_TYPES_H
 

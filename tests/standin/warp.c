@@ -1,4 +1,4 @@
-/* tests/standin/warp.c: what lanes of a warp do together, and copies that go on by themselves. */
+/* warp.c: what lanes of a warp do together, and copies that go on by themselves. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ uint32_t standin_ballot(uint32_t mask, int yes)
     return me.all;
 }
 
-/* ---- tensor cores; fragments: exec/cuda/device.cuh ---- */
+/* ---- tensor cores; fragments: exec/cuda/kernels/device.cuh ---- */
 
 static void whole(void *const lane[STANDIN_WARP])
 {

@@ -1,4 +1,4 @@
-/* tests/storm/host.c: a storm of real runs on processors. usage: [LUO_SEED=s] [STORM_N=n] host
+/* host.c: a storm of real runs on processors. usage: [LUO_SEED=s] [STORM_N=n] host
  *
  * Environment: LUOSHU, the command. Case i is drawn from seed s + i alone (1 and 10 by default);
  * LUO_SEED=s STORM_N=1 plays one again, though not to the millisecond: what befalls a run does so

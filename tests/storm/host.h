@@ -1,4 +1,4 @@
-/* tests/storm/host.h: storms of real runs on processors: what the files of this program share.
+/* host.h: storms of real runs on processors: what the files of this program share.
  *
  * A case is drawn from its seed alone: a setting (model, data), a plan, a job (bare plan or
  * scenario with events and policies), one disturbance of the run, damage to what it has written,

@@ -1,4 +1,4 @@
-/* tests/storm/host_case.c: one case: a run, what befalls it, what is left, and a run that resumes.
+/* host_case.c: one case: a run, what befalls it, what is left, and a run that resumes.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tests/storm/host_damage.c: checkpoints that are cut, flipped, emptied or incomplete. */
+/* host_damage.c: checkpoints that are cut, flipped, emptied or incomplete. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

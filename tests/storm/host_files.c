@@ -1,4 +1,4 @@
-/* tests/storm/host_files.c: files and draws of a case. */
+/* host_files.c: files and draws of a case. */
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tests/storm/host_make.c: settings, and random plans: uneven pipelines and layers, shares of
+/* host_make.c: settings, and random plans: uneven pipelines and layers, shares of
  * tensor parallelism, ZeRO-1, recompute, GPipe and interleaving. */
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/storm/host_process.c: processes of a case. What a run starts descends from this process,
+/* host_process.c: processes of a case. What a run starts descends from this process,
  * also when its parents are gone, so only what the case has started is ever looked at or ended. */
 #include <dirent.h>
 #include <errno.h>

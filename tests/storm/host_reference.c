@@ -1,4 +1,4 @@
-/* tests/storm/host_reference.c: what one rank learns that nobody disturbs, once per setting. */
+/* host_reference.c: what one rank learns that nobody disturbs, once per setting. */
 #include <stdlib.h>
 
 #include "tests/storm/host.h"

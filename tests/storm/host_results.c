@@ -1,4 +1,4 @@
-/* tests/storm/host_results.c: what a run has written, read without the code that wrote it. */
+/* host_results.c: what a run has written, read without the code that wrote it. */
 #include <ctype.h>
 #include <math.h>
 #include <signal.h>
@@ -39,7 +39,8 @@ static double number(const char *text)
     return *text ? strtod(text, NULL) : NAN;
 }
 
-/* Each line of a table but comments; a row that was cut in its write is one (core/io/table.h). */
+/* Each line of a table but comments; a row that was cut in its write is one
+ * (core/io/result/table.h). */
 static char *next_line(char **at)
 {
     for (;;) {

@@ -1,4 +1,4 @@
-/* tests/storm/host_scenario.c: jobs: a bare plan, or a scenario with policies and random events. */
+/* host_scenario.c: jobs: a bare plan, or a scenario with policies and random events. */
 #include <string.h>
 
 #include "tests/storm/host.h"

@@ -1,4 +1,4 @@
-/* tests/storm/host_strike.c: blows: a process of the run is ended or stopped at a random moment. */
+/* host_strike.c: blows: a process of the run is ended or stopped at a random moment. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

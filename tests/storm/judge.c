@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 
 #include "core/base/hash.h"
-#include "core/io/columns.h"
+#include "core/io/result/columns.h"
 #include "core/io/io.h"
-#include "core/io/trace.h"
+#include "core/io/trace/trace.h"
 #include "tests/storm/storm.h"
 
 /* ---- tables ---- */

@@ -1,4 +1,4 @@
-/* tests/storm/storm.h: random scenarios as real files, run by the real command, judged by what it
+/* storm.h: random scenarios as real files, run by the real command, judged by what it
  * wrote. A case is a seed: the same seed makes the same files.
  *
  *   make_*.c    a case: cluster, model, plan, scenario, options of the command

@@ -1,4 +1,4 @@
-/* tests/unit/check_alloc.c: vectors of Malleus 19.1 and 19.4 for the allocations of section 10. */
+/* check_alloc.c: vectors of Malleus 19.1 and 19.4 for the allocations of section 10. */
 #include <math.h>
 
 #include "core/plan/planners.h"

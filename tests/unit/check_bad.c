@@ -1,4 +1,4 @@
-/* tests/unit/check_bad.c: every file in tests/golden/bad/KIND/ is wrong, and FILE.want says how:
+/* check_bad.c: every file in tests/golden/bad/KIND/ is wrong, and FILE.want says how:
  * one line LINE:COL: severity: sentence each. BLESS=1 writes the .want files anew. */
 #include <dirent.h>
 

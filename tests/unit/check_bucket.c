@@ -1,6 +1,6 @@
-/* tests/unit/check_bucket.c: which tensors travel together (comm.md 2 and vectors B of 8), the
+/* check_bucket.c: which tensors travel together (comm.md 2 and vectors B of 8), the
  * calls in the text of a program, and what luo_program_check says of wrong ones. */
-#include "core/graph/program.h"
+#include "core/graph/program/program.h"
 #include "core/plan/compile.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"

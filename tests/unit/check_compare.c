@@ -1,10 +1,10 @@
-/* tests/unit/check_compare.c: runs side by side from their files: V-Q1, the tables, the rule about
+/* check_compare.c: runs side by side from their files: V-Q1, the tables, the rule about
  * programs, and what is no run. */
 #include <jansson.h>
 #include <math.h>
 #include <unistd.h>
 
-#include "core/io/compare.h"
+#include "core/io/compare/compare.h"
 #include "core/io/files.h"
 #include "tests/check_main.h"
 #include "tests/run_fixture.h"

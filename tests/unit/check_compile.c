@@ -1,4 +1,4 @@
-/* tests/unit/check_compile.c: the fourteen published plans (hspmd.md 15.2) compiled and proved, and
+/* check_compile.c: the fourteen published plans (hspmd.md 15.2) compiled and proved, and
  * memory from lifetimes against the closed forms of accuracy.md 8. */
 #include "core/io/io.h"
 #include "tests/check_main.h"

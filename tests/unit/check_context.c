@@ -1,4 +1,4 @@
-/* tests/unit/check_context.c: what context parallelism sends and when, read off compiled programs:
+/* check_context.c: what context parallelism sends and when, read off compiled programs:
  * bytes a device by the closed forms of ring attention and of the exchange of heads, and the
  * time of a layer by the program's own dependencies. */
 #include "core/plan/compile.h"

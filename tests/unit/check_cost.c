@@ -1,4 +1,4 @@
-/* tests/unit/check_cost.c: products, attention, host floor, collectives (accuracy.md 17). */
+/* check_cost.c: products, attention, host floor, collectives (accuracy.md 17). */
 #include "core/cost/cost.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
-/* tests/unit/check_cpu.c: costs of CPU ranks: the formula of a product, measured rows of whole
+/* check_cpu.c: costs of CPU ranks: the formula of a product, measured rows of whole
  * instructions, and what lies between them (core/cost/cpu.h). */
 #include <math.h>
 
-#include "core/cost/cpu_fit.h"
+#include "core/cost/fit/cpu_fit.h"
 #include "tests/cost_fixture.h"
 #include "tests/prop/prop.h"
 

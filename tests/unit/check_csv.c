@@ -1,6 +1,6 @@
-/* tests/unit/check_csv.c: strict tables (conventions.md 4.4). Wrong ones: tests/golden/bad/csv. */
-#include "core/io/csv.h"
-#include "core/io/tables.h"
+/* check_csv.c: strict tables (conventions.md 4.4). Wrong ones: tests/golden/bad/csv. */
+#include "core/io/result/csv.h"
+#include "core/io/result/tables.h"
 #include "tests/check_main.h"
 
 static const char *const colours[] = {"red", "green", NULL};

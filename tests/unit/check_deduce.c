@@ -1,4 +1,4 @@
-/* tests/unit/check_deduce.c: deduction vectors (HSPMD 19.5; K10 is D16, K16 is D07), every
+/* check_deduce.c: deduction vectors (HSPMD 19.5; K10 is D16, K16 is D07), every
  * sentence, permute, complete form and reshape. */
 #include "core/graph/deduce.h"
 #include "tests/check_main.h"

@@ -1,4 +1,4 @@
-/* tests/unit/check_demo.c: the demo's scenario and the shipped traces are read without a word, and
+/* check_demo.c: the demo's scenario and the shipped traces are read without a word, and
  * hold what their README says. Run from the root of the repository. */
 #include <math.h>
 

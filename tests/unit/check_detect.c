@@ -1,8 +1,8 @@
-/* tests/unit/check_detect.c: vectors DV1 to DV9, NV1 and NV2 of Malleus 19.7, and the rules around
+/* check_detect.c: vectors DV1 to DV9, NV1 and NV2 of Malleus 19.7, and the rules around
  * them by arithmetic. Bands under noise and the slow twin: tests/prop/prop_detect.c. */
 #include <math.h>
 
-#include "core/run/detect.h"
+#include "core/run/health/detect.h"
 #include "tests/check_main.h"
 
 enum { SAMPLES = 24 };

@@ -1,5 +1,5 @@
-/* tests/unit/check_driver.c: the step loop on a backend that answers from a formula. */
-#include "core/run/judge.h"
+/* check_driver.c: the step loop on a backend that answers from a formula. */
+#include "core/run/policy/judge.h"
 #include "sim/sim.h"
 #include "tests/driver_fixture.h"
 

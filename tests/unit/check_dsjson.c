@@ -1,4 +1,4 @@
-/* tests/unit/check_dsjson.c: the vectors of HSPMD 19.7 and conventions V-D1, V-D2. */
+/* check_dsjson.c: the vectors of HSPMD 19.7 and conventions V-D1, V-D2. */
 #include "core/io/dsjson.h"
 #include "tests/check_main.h"
 

@@ -1,9 +1,9 @@
-/* tests/unit/check_events.c: every kind of event, every trigger, overlaps, draws (conventions.md 7
+/* check_events.c: every kind of event, every trigger, overlaps, draws (conventions.md 7
  * and 9) on a cluster of 2 nodes of 4 devices, node g0-0 in rack r0 and g0-1 in r1. */
 #include <math.h>
 
 #include "core/base/rng.h"
-#include "core/run/events.h"
+#include "core/run/events/events.h"
 #include "tests/cluster_fixture.h"
 
 enum { LOG_MAX = 64 };

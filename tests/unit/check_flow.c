@@ -1,4 +1,4 @@
-/* tests/unit/check_flow.c: the flow form ends with the closed form when nothing disturbs it
+/* check_flow.c: the flow form ends with the closed form when nothing disturbs it
  * (accuracy.md 5.5). The twin here gives each flow the smallest equal share of its links, which is
  * what max-min sharing gives to flows that are alike. */
 #include <math.h>

@@ -1,9 +1,9 @@
-/* tests/unit/check_gpu_fit.c: constants of GPU profiles from rows that known constants made, with
+/* check_gpu_fit.c: constants of GPU profiles from rows that known constants made, with
  * and without noise; the pattern search on functions whose minimum is known. */
 #include <math.h>
 
-#include "core/cost/gpu_fit.h"
-#include "core/cost/search.h"
+#include "core/cost/fit/gpu_fit.h"
+#include "core/cost/fit/search.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

@@ -1,4 +1,4 @@
-/* tests/unit/check_graph.c: sizes of models, the annotated layer of hspmd.md 19.6, the pairs of
+/* check_graph.c: sizes of models, the annotated layer of hspmd.md 19.6, the pairs of
  * 9.4, raw annotations, and every sentence of what cannot be compiled. */
 #include "core/plan/annotate.h"
 #include "tests/check_main.h"

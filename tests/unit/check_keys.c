@@ -1,4 +1,4 @@
-/* tests/unit/check_keys.c: A13 of conventions.md 15: for each key of each schema, a changed value
+/* check_keys.c: A13 of conventions.md 15: for each key of each schema, a changed value
  * is seen in what the reader returns (for scenarios and plans, in the hash), or it is refused with
  * a sentence that names it. The lists are those of conventions.md 5 to 7 and accuracy.md 3.1; that
  * the readers know no other key is checked against their tables, as they stand in the source. */
@@ -12,11 +12,11 @@ static const struct {
     const row *rows;
     int n;
 } kinds[] = {
-    {"core/io/read_cluster.c", cluster_rows, LUO_ROWS(cluster_rows)},
-    {"core/io/read_profile.c", profile_rows, LUO_ROWS(profile_rows)},
-    {"core/io/read_model.c", model_rows, LUO_ROWS(model_rows)},
-    {"core/io/read_plan.c", plan_rows, LUO_ROWS(plan_rows)},
-    {"core/io/scenario_schema.c", scenario_rows, LUO_ROWS(scenario_rows)},
+    {"core/io/read/read_cluster.c", cluster_rows, LUO_ROWS(cluster_rows)},
+    {"core/io/read/read_profile.c", profile_rows, LUO_ROWS(profile_rows)},
+    {"core/io/read/read_model.c", model_rows, LUO_ROWS(model_rows)},
+    {"core/io/read/read_plan.c", plan_rows, LUO_ROWS(plan_rows)},
+    {"core/io/read/scenario_schema.c", scenario_rows, LUO_ROWS(scenario_rows)},
 };
 
 static luo_arena *arena;

@@ -1,4 +1,4 @@
-/* tests/unit/check_kill.c: acceptance A15. A child writes a run; it is killed at 20 random moments;
+/* check_kill.c: acceptance A15. A child writes a run; it is killed at 20 random moments;
  * every CSV must parse then and the manifest say `running`. */
 #include <errno.h>
 #include <jansson.h>
@@ -9,7 +9,7 @@
 
 #include "core/base/rng.h"
 #include "core/io/say.h"
-#include "core/io/table.h"
+#include "core/io/result/table.h"
 #include "tests/check_main.h"
 #include "tests/run_fixture.h"
 

@@ -1,4 +1,4 @@
-/* tests/unit/check_ladder.c: collectives between nodes at every size (accuracy.md 5.3, 21.2): the
+/* check_ladder.c: collectives between nodes at every size (accuracy.md 5.3, 21.2): the
  * latency bound of trees in closed form, the half-size curve above, and what joins them. */
 #include <math.h>
 

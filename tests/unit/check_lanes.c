@@ -1,4 +1,4 @@
-/* tests/unit/check_lanes.c: order and lanes of calls that share devices. */
+/* check_lanes.c: order and lanes of calls that share devices. */
 #include "tests/check_main.h"
 #include "tests/lanes_scenes.h"
 

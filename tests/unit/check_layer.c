@@ -1,11 +1,11 @@
-/* tests/unit/check_layer.c: layers, overlap, memory, FLOP and the step (accuracy.md 17). */
-#include "core/cost/layer.h"
+/* check_layer.c: layers, overlap, memory, FLOP and the step (accuracy.md 17). */
+#include "core/cost/step/layer.h"
 
 #include <math.h>
 
-#include "core/cost/memory.h"
+#include "core/cost/step/memory.h"
 #include "core/cost/overlap.h"
-#include "core/cost/step.h"
+#include "core/cost/step/step.h"
 #include "tests/cost_fixture.h"
 
 static luo_model gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t vocab)

@@ -1,4 +1,4 @@
-/* tests/unit/check_malleus.c: the straggler planner on the vectors of Malleus 19.1 to 19.5 and the
+/* check_malleus.c: the straggler planner on the vectors of Malleus 19.1 to 19.5 and the
  * faults of the published code, section 20. */
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* tests/unit/check_malleus_job.c: the straggler planner on models and clusters: memory (Malleus 7,
+/* check_malleus_job.c: the straggler planner on models and clusters: memory (Malleus 7,
  * 19.2), the public settings through the whole chain (19.5), plans that compile, mixed GPUs, the
  * cost of a transition (12). */
 #include <math.h>
@@ -6,7 +6,7 @@
 #include "core/io/io.h"
 #include "core/plan/compile.h"
 #include "core/plan/grid.h"
-#include "core/plan/malleus_job_build.h"
+#include "core/plan/malleus/malleus_job_internal.h"
 #include "tests/cluster_fixture.h"
 #include "tests/plan_make.h"
 #include "tests/prop/prop.h"

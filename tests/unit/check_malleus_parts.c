@@ -1,9 +1,9 @@
-/* tests/unit/check_malleus_parts.c: the parts of the straggler planner one by one: layers and
+/* check_malleus_parts.c: the parts of the straggler planner one by one: layers and
  * micro-batches of given pipelines (Malleus 19.1, 19.4), caps by table (19.2), groups of a node
  * (19.3). */
 #include <math.h>
 
-#include "core/plan/malleus_build.h"
+#include "core/plan/malleus/malleus_internal.h"
 #include "tests/check_main.h"
 #include "tests/malleus_fixture.h"
 

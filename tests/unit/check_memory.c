@@ -1,4 +1,4 @@
-/* tests/unit/check_memory.c: memory of a device: the program's lifetimes under the rules of a
+/* check_memory.c: memory of a device: the program's lifetimes under the rules of a
  * software stack, the closed form of the planners, and what was measured. The last part needs the
  * data folder (LUO_DATA, else ../shared/data); without it, it is skipped with one line. All rows
  * there are calibration rows: the table tests the code, it is no accuracy figure. */
@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "core/base/rng.h"
-#include "core/cost/memory.h"
+#include "core/cost/step/memory.h"
 #include "core/cost/profile.h"
-#include "core/io/csv.h"
+#include "core/io/result/csv.h"
 #include "core/plan/planners.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"

@@ -1,4 +1,4 @@
-/* tests/unit/check_modes.c: who waits for the planner, when the policy is asked, and what comes
+/* check_modes.c: who waits for the planner, when the policy is asked, and what comes
  * back into a plan when, with a policy of two plans: both pipelines, or the first one alone when
  * a device of the second is slow or gone. */
 #include "tests/driver_fixture.h"

@@ -1,4 +1,4 @@
-/* tests/unit/check_move.c: a switch that moves state, on a backend of 1 GB/s a sender.
+/* check_move.c: a switch that moves state, on a backend of 1 GB/s a sender.
  *
  * Plan A: pipeline i, stage s on devices 4i + 2s and 4i + 2s + 1 (nodes of 2 devices). Plan B: the
  * two stages of pipeline 0 change places. Each of devices 0..3 then needs a half of the model's

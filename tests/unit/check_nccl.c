@@ -1,4 +1,4 @@
-/* tests/unit/check_nccl.c: collectives against tables of NCCL measured elsewhere (accuracy.md 5 and
+/* check_nccl.c: collectives against tables of NCCL measured elsewhere (accuracy.md 5 and
  * 21.2), by cross-validation: a row is predicted by luo_cost_group from a profile that the other
  * three quarters of its table alone made (curves taken over, constants by luo_net_fit). The tables
  * are third-party data and no part of this repository: without the folder beside the checkout the
@@ -6,8 +6,8 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "core/cost/gpu_fit.h"
-#include "core/io/csv.h"
+#include "core/cost/fit/gpu_fit.h"
+#include "core/io/result/csv.h"
 #include "tests/cost_fixture.h"
 
 #define DATA "../shared/data/micro/"

@@ -1,10 +1,10 @@
-/* tests/unit/check_offers.c: the choice among plans by the simulated step, against the least of all
+/* check_offers.c: the choice among plans by the simulated step, against the least of all
  * simulated, on random tables (runs: tests/rivals.sh). */
 #include <math.h>
 
 #include "core/base/rng.h"
-#include "core/plan/replan.h"
-#include "core/run/offers.h"
+#include "core/plan/replan/replan.h"
+#include "core/run/policy/offers.h"
 #include "tests/driver_fixture.h"
 
 /* ---- random tables ---- */

@@ -1,9 +1,9 @@
-/* tests/unit/check_oobleck.c: columns `oobleck` and `oracle` of Malleus 19.6, their place among the
+/* check_oobleck.c: columns `oobleck` and `oracle` of Malleus 19.6, their place among the
  * other policies, and every list of templates by hand on small random clusters. */
 #include <math.h>
 
 #include "core/base/rng.h"
-#include "core/plan/oobleck.h"
+#include "core/plan/oobleck/oobleck.h"
 #include "tests/check_main.h"
 #include "tests/malleus_fixture.h"
 #include "tests/prop/prop.h"

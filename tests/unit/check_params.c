@@ -1,4 +1,4 @@
-/* tests/unit/check_params.c: rates and params of planners: good files, both notations, and what is
+/* check_params.c: rates and params of planners: good files, both notations, and what is
  * not given. Bad ones: tests/golden/bad/params and csv. */
 #include <math.h>
 

@@ -1,6 +1,6 @@
-/* tests/unit/check_place.c: placement by overlap: vector M1 (Malleus 19.8), every permutation of
+/* check_place.c: placement by overlap: vector M1 (Malleus 19.8), every permutation of
  * small cases, and the best-first rule above 256 slots. */
-#include "core/plan/place.h"
+#include "core/plan/migrate_place.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

@@ -1,4 +1,4 @@
-/* tests/unit/check_plan.c: canonical text and hash (V-P1), reading and writing again, and one row
+/* check_plan.c: canonical text and hash (V-P1), reading and writing again, and one row
  * for each finding of luo_plan_check. */
 #include "core/base/hash.h"
 #include "core/io/io.h"

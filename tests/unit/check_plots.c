@@ -1,13 +1,13 @@
-/* tests/unit/check_plots.c: figures of a set and of a run, twice with equal bytes; runs with
+/* check_plots.c: figures of a set and of a run, twice with equal bytes; runs with
  * nothing to show; what is said when gnuplot is missing or fails. Run from the root of the
  * repository. */
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/io/compare.h"
+#include "core/io/compare/compare.h"
 #include "core/io/files.h"
-#include "core/io/plots.h"
+#include "core/io/plot/plots.h"
 #include "tests/check_main.h"
 #include "tests/run_fixture.h"
 

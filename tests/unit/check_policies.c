@@ -1,4 +1,4 @@
-/* tests/unit/check_policies.c: runs under `oobleck` and `oracle` on a backend that answers from a
+/* check_policies.c: runs under `oobleck` and `oracle` on a backend that answers from a
  * formula. Base: 2 pipelines of 2 stages of 12 layers (0.12 s each), 16 micro-batches; a node of
  * two devices is a stage. */
 #include "core/io/io.h"

@@ -1,8 +1,8 @@
-/* tests/unit/check_policy_malleus.c: the policy `malleus` on a backend that answers from a
+/* check_policy_malleus.c: the policy `malleus` on a backend that answers from a
  * formula: what it remembers, when it switches, what failures and joins make of it, and that its
  * keys act. */
-#include "core/plan/malleus_job.h"
-#include "core/run/pictures.h"
+#include "core/plan/malleus/malleus_job.h"
+#include "core/run/policy/plan_cache.h"
 #include "tests/driver_fixture.h"
 #include "tests/prop/prop.h"
 

@@ -1,6 +1,6 @@
-/* tests/unit/check_program.c: text form, task orders, planted faults, memory. */
-#include "core/graph/counts.h"
-#include "core/hspmd/switch.h"
+/* check_program.c: text form, task orders, planted faults, memory. */
+#include "core/graph/program/counts.h"
+#include "core/hspmd/bsr/switch.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
 

@@ -1,10 +1,10 @@
-/* tests/unit/check_published.c: the closed form of a step against published measurements, with the
+/* check_published.c: the closed form of a step against published measurements, with the
  * constants that accuracy.md 19 gives. Needs the data folder: LUO_DATA=DIR; without it, skipped
  * with one line (accuracy.md 20.1). All rows are calibration rows: this tests the code, it is no
  * accuracy figure. */
 #include <math.h>
 
-#include "core/cost/step.h"
+#include "core/cost/step/step.h"
 #include "core/io/io.h"
 #include "tests/cost_fixture.h"
 

@@ -1,4 +1,4 @@
-/* tests/unit/check_quantity.c: every reader holds what it reads to the table of quantities: one
+/* check_quantity.c: every reader holds what it reads to the table of quantities: one
  * step below its lowest value and one above its highest are refused at the value, with the range in
  * the sentence, and both ends are taken. Nobody keeps ranges of his own. */
 #include "core/base/quantity.h"

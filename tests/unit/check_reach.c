@@ -1,7 +1,7 @@
-/* tests/unit/check_reach.c: which devices can take part when links are down: rows by hand, and
+/* check_reach.c: which devices can take part when links are down: rows by hand, and
  * random clusters against a slow twin that knows links by their names alone. */
 #include "core/base/rng.h"
-#include "core/run/reach.h"
+#include "core/run/events/reach.h"
 #include "tests/cluster_fixture.h"
 #include "tests/prop/prop.h"
 

@@ -1,4 +1,4 @@
-/* tests/unit/check_real.c: the step loop on a backend that holds data: which state is asked for and
+/* check_real.c: the step loop on a backend that holds data: which state is asked for and
  * when, processes that die, time that passes by itself, and an event log that is the simulator's.
  */
 #include "core/base/rng.h"

@@ -1,4 +1,4 @@
-/* tests/unit/check_region.c: cuts and regions (HSPMD 19.2); each row is a case; each sentence a
+/* check_region.c: cuts and regions (HSPMD 19.2); each row is a case; each sentence a
  * user can meet is provoked. */
 #include "core/hspmd/region.h"
 #include "tests/check_main.h"

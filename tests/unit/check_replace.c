@@ -1,4 +1,4 @@
-/* tests/unit/check_replace.c: what files are replaced, and how. Devices are nodes of our own: the
+/* check_replace.c: what files are replaced, and how. Devices are nodes of our own: the
  * real ones are left alone. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
-/* tests/unit/check_replan.c: columns `static`, `rebalance` and `restart` of Malleus 19.6 (event
+/* check_replan.c: columns `static`, `rebalance` and `restart` of Malleus 19.6 (event
  * time in tau, y given), and the 1F1B ratios of 19.1. */
 #include <math.h>
 
-#include "core/plan/replan.h"
+#include "core/plan/replan/replan.h"
 #include "tests/check_main.h"
 #include "tests/malleus_fixture.h"
 

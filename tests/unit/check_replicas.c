@@ -3,7 +3,7 @@
  * two devices is a stage; nodes from the fifth on are spare. */
 #include <math.h>
 
-#include "core/run/offers.h"
+#include "core/run/policy/offers.h"
 #include "tests/driver_fixture.h"
 
 static luo_process processes[2];

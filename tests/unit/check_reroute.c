@@ -1,7 +1,7 @@
-/* tests/unit/check_reroute.c: plans with lost stages (core/plan/reroute.h): how micro-batches are
+/* check_reroute.c: plans with lost stages (core/plan/replan/reroute.h): how micro-batches are
  * dealt, their numbers, and that programs run each of them once on every stage. That they train
  * like one device, tests/mpi/reroute.c shows. */
-#include "core/plan/reroute.h"
+#include "core/plan/replan/reroute.h"
 
 #include "core/io/io.h"
 #include "tests/check_main.h"

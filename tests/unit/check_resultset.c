@@ -1,4 +1,4 @@
-/* tests/unit/check_resultset.c: who owns a folder of results, and what stands in it when a process
+/* check_resultset.c: who owns a folder of results, and what stands in it when a process
  * is killed while it replaces them, at drawn moments (LUO_SEED, LUO_CASES). */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "core/base/rng.h"
 #include "core/io/files.h"
 #include "core/io/io.h"
-#include "core/io/resultset.h"
+#include "core/io/result/resultset.h"
 #include "tests/check_main.h"
 
 static char base[64], path[256];

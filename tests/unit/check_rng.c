@@ -1,4 +1,4 @@
-/* tests/unit/check_rng.c: V-H1, V-R1, V-R2, V-R3 of the conventions. */
+/* check_rng.c: V-H1, V-R1, V-R2, V-R3 of the conventions. */
 #include "core/base/hash.h"
 #include "core/base/rng.h"
 #include "tests/check_main.h"

@@ -1,4 +1,4 @@
-/* tests/unit/check_rundir.c: the sink driven by hand; columns against the list of conventions.md
+/* check_rundir.c: the sink driven by hand; columns against the list of conventions.md
  * 10 (A6), which stands here a second time; formats; full disk; limit of operations. */
 #include <dirent.h>
 #include <jansson.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/io/files.h"
-#include "core/io/table.h"
+#include "core/io/result/table.h"
 #include "tests/check_main.h"
 #include "tests/run_fixture.h"
 

@@ -1,4 +1,4 @@
-/* tests/unit/check_sample.c: what of a step reaches the detector (Malleus 3.3, 3.4), on a backend
+/* check_sample.c: what of a step reaches the detector (Malleus 3.3, 3.4), on a backend
  * that answers from a formula: eight devices, all in the plan. */
 #include "tests/driver_fixture.h"
 

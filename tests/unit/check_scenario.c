@@ -1,4 +1,4 @@
-/* tests/unit/check_scenario.c: the scenario of conventions.md 7, overrides, canonical hash (A13),
+/* check_scenario.c: the scenario of conventions.md 7, overrides, canonical hash (A13),
  * files from memory. Wrong scenarios stand in tests/golden/bad/scenario. */
 #include "core/io/io.h"
 #include "tests/check_main.h"

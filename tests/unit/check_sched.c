@@ -1,6 +1,6 @@
-/* tests/unit/check_sched.c: task orders and makespans (HSPMD 12 and 19.7, accuracy.md 17). */
+/* check_sched.c: task orders and makespans (HSPMD 12 and 19.7, accuracy.md 17). */
 #include "core/base/str.h"
-#include "core/graph/sched.h"
+#include "core/graph/schedule/sched.h"
 #include "tests/check_main.h"
 
 static const struct {

@@ -1,8 +1,8 @@
-/* tests/unit/check_shipped.c: every file of scenarios/{profiles,clusters,models} is read without a
+/* check_shipped.c: every file of scenarios/{profiles,clusters,models} is read without a
  * word, and means what its name says. */
 #include <dirent.h>
 
-#include "core/cost/step.h"
+#include "core/cost/step/step.h"
 #include "core/io/io.h"
 #include "tests/cost_fixture.h"
 

@@ -1,4 +1,4 @@
-/* tests/unit/check_stats.c: errors of predictions, and ranks. Vectors ACC-S1 and ACC-S2. */
+/* check_stats.c: errors of predictions, and ranks. Vectors ACC-S1 and ACC-S2. */
 #include <math.h>
 
 #include "core/base/rng.h"

@@ -1,12 +1,12 @@
-/* tests/unit/check_suite.c: published rows: reading them, and what a row that leaves something open
+/* check_suite.c: published rows: reading them, and what a row that leaves something open
  * becomes. All rows here are made up. */
 #include <math.h>
 #include <unistd.h>
 
 #include "core/io/builtin.h"
-#include "core/io/suite.h"
+#include "core/io/read/suite.h"
 #include "core/plan/compile.h"
-#include "core/plan/layer_fit.h"
+#include "core/plan/suite/layer_fit.h"
 #include "tests/check_main.h"
 
 #define HEAD                                                                                       \

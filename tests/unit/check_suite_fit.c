@@ -1,10 +1,10 @@
-/* tests/unit/check_suite_fit.c: constants from published steps: what made the steps is found again,
+/* check_suite_fit.c: constants from published steps: what made the steps is found again,
  * as far as predictions go; rows that are no basis for fits are not looked at. */
 #include <math.h>
 
 #include "core/base/rng.h"
 #include "core/io/io.h"
-#include "core/plan/suite_fit.h"
+#include "core/plan/suite/suite_fit.h"
 #include "tests/check_main.h"
 
 enum { ROWS = 60 };

@@ -1,5 +1,5 @@
-/* tests/unit/check_switch.c: F1 to F7 (HSPMD 19.4) and the switch volumes of 19.8. */
-#include "core/hspmd/switch.h"
+/* check_switch.c: F1 to F7 (HSPMD 19.4) and the switch volumes of 19.8. */
+#include "core/hspmd/bsr/switch.h"
 #include "tests/check_main.h"
 #include "tests/layouts.h"
 

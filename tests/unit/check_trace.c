@@ -1,4 +1,4 @@
-/* tests/unit/check_trace.c: trace.json.gz (conventions.md 11): V-T1, the whole fixture, and faults
+/* check_trace.c: trace.json.gz (conventions.md 11): V-T1, the whole fixture, and faults
  * planted into files, each of which the lint must name. */
 #include <jansson.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include "core/io/files.h"
-#include "core/io/trace.h"
+#include "core/io/trace/trace.h"
 #include "tests/check_main.h"
 #include "tests/run_fixture.h"
 

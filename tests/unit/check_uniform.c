@@ -1,4 +1,4 @@
-/* tests/unit/check_uniform.c: what the uniform planner offers is valid, ordered and not worse than
+/* check_uniform.c: what the uniform planner offers is valid, ordered and not worse than
  * any of its own choices made by hand; devices, order and sentences. */
 #include <math.h>
 

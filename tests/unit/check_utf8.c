@@ -1,4 +1,4 @@
-/* tests/unit/check_utf8.c: any bytes as a text that can be shown, and as a string of JSON. */
+/* check_utf8.c: any bytes as a text that can be shown, and as a string of JSON. */
 #include "core/base/err.h"
 #include "core/base/utf8.h"
 #include "core/io/jsonw.h"

@@ -1,4 +1,4 @@
-/* tests/unit/check_work.c: limits of work: the table, what is refused, how a limit is raised. */
+/* check_work.c: limits of work: the table, what is refused, how a limit is raised. */
 #include "core/base/work.h"
 
 #include "tests/check_main.h"

@@ -1,7 +1,7 @@
-/* tests/unit/check_yaml.c: the strict pass (V-G1, conventions.md 4.2), defaults of models, and
+/* check_yaml.c: the strict pass (V-G1, conventions.md 4.2), defaults of models, and
  * the clusters and profiles of section 5. Wrong files stand in tests/golden/bad. */
 #include "core/io/say.h"
-#include "core/io/yaml_strict.h"
+#include "core/io/document/yaml_strict.h"
 #include "tests/check_main.h"
 
 /* ---- V-G1 ---- */

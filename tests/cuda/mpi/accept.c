@@ -1,11 +1,11 @@
-/* tests/cuda/mpi/accept.c: plans on the cuda executor train like one device on host: some rows of
+/* accept.c: plans on the cuda executor train like one device on host: some rows of
  * tests/mpi/accept.h, switches there and back, drained steps, raw annotations, and checkpoints that
  * wander between host and GPUs. f32 within 1e-4; bf16 beside the host's f32 within 5 % of the
  * largest value of each tensor (bound_of). Run by `mpirun -n 8`. */
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/plan/reroute.h"
+#include "core/plan/replan/reroute.h"
 #include "exec/cuda/executor.h"
 #include "exec/cuda/job.h"
 #include "tests/mpi/accept.h"

@@ -1,8 +1,8 @@
-/* tests/cuda/mpi/check_comm.c: communicators on eight ranks: facts, every collective and exchange
+/* check_comm.c: communicators on eight ranks: facts, every collective and exchange
  * against plain sums, all communication of programs, captured and not, and plans that come back.
  * Run by `mpirun -n 8`. */
 #include "core/io/io.h"
-#include "core/plan/switching.h"
+#include "core/plan/migrate.h"
 #include "tests/cuda/mpi/comm_walk.h"
 #include "tests/plan_make.h"
 

@@ -1,4 +1,4 @@
-/* tests/cuda/mpi/check_comm_faults.c: what becomes of communicators when something goes wrong: a
+/* check_comm_faults.c: what becomes of communicators when something goes wrong: a
  * rank that stays away, graphs that hold what is aborted; on the stand-in for NCCL also splits that
  * are refused and a network that breaks. Run by `mpirun -n 8`. */
 #include <math.h>

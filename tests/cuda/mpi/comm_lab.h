@@ -1,4 +1,4 @@
-/* tests/cuda/mpi/comm_lab.h: eight ranks with communicators, for tests of exec/cuda/comm.h: numbers
+/* comm_lab.h: eight ranks with communicators, for tests of exec/cuda/comm/comm.h: numbers
  * that everybody can work out, memory, streams. Only the plain runtime API and NCCL by comm.h, so
  * that the same programs run on GPUs. */
 #ifndef LUO_TESTS_CUDA_COMM_LAB_H
@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "exec/boot.h"
-#include "exec/cuda/comm.h"
+#include "exec/rank/boot.h"
+#include "exec/cuda/comm/comm.h"
 
 enum { LAB_RANKS = 8 };
 

@@ -1,4 +1,4 @@
-/* tests/cuda/mpi/comm_walk.h: all communication of a rank's program, in its order, on a stream per
+/* comm_walk.h: all communication of a rank's program, in its order, on a stream per
  * lane, with operands and results of its own for every instruction. What a rank computes between
  * them is left out, so that receives are posted as early as can be. */
 #ifndef LUO_TESTS_CUDA_COMM_WALK_H

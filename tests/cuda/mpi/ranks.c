@@ -1,4 +1,4 @@
-/* tests/cuda/mpi/ranks.c: what the CUDA executor of several ranks has to agree in, on the stand-in:
+/* ranks.c: what the CUDA executor of several ranks has to agree in, on the stand-in:
  * the same bits whatever the order of streams, captured or not; a capture that one rank can not
  * make; a step that one rank never begins. Run by `mpirun -n 8`. */
 #include "exec/cuda/executor.h"

@@ -1,0 +1,305 @@
+#include "cli/calibrate/calibrate_foreign.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cost/collective.h"
+#include "core/io/result/csv.h"
+#include "core/io/files.h"
+
+typedef struct job {
+    luo_cli *cli;
+    const luo_source *src;
+    luo_str rows; /* of our table */
+    int32_t n, left;
+} job;
+
+static const char *role_of(int32_t i)
+{
+    return i % 4 == 3 ? "validation" : "calibration";
+}
+
+static luo_status bad(job *j, const char *what)
+{
+    return luo_cli_error(j->cli, LUO_EINPUT, "`%s`: %s", j->src->name, what);
+}
+
+static luo_status write_rows(job *j, const char *dir, const char *name, const char *head)
+{
+    luo_str text = {0};
+    luo_err err = {0};
+    const char *path = luo_arena_printf(j->cli->arena, "%s/%s", dir, name);
+    if (j->n == 0) return bad(j, "no row of it can be used.");
+    luo_str_addf(&text, "# From %s.\n%s\n", j->src->name, head);
+    luo_str_addn(&text, j->rows.at, j->rows.len);
+    luo_status st = path && !text.failed && !j->rows.failed ? luo_dir_make(dir, &err)
+                                                            : luo_err_nomem(&err);
+    if (st == LUO_OK) st = luo_file_write_atomic(path, text.at, text.len, &err);
+    luo_str_free(&text);
+    if (st != LUO_OK) return luo_cli_fail(j->cli, st, &err);
+    fprintf(luo_cli_out(j->cli), "%s: %d rows of %s", path, (int)j->n, j->src->name);
+    if (j->left) fprintf(luo_cli_out(j->cli), ", %d left out", (int)j->left);
+    fputc('\n', luo_cli_out(j->cli));
+    return LUO_OK;
+}
+
+/* ---- efficiencies of ops: "b=1, m=4096, k=8192, n=10240, .." ---- */
+
+/* The number behind "KEY=" in the shape; 0: none. */
+static double part_of(const char *shape, const char *key)
+{
+    const size_t n = strlen(key);
+    for (const char *at = shape; at; at = strchr(at, ',')) {
+        at += strspn(at, ", ");
+        if (strncmp(at, key, n) == 0 && at[n] == '=') return strtod(at + n + 1, NULL);
+    }
+    return 0;
+}
+
+static void put_op(job *j, const char *op, double m, double n, double k, double seconds)
+{
+    luo_str_addf(&j->rows, "%s,bf16,%.0f,%.0f,%.0f,%.6f,%s\n", op, m, n, k, 1e6 * seconds,
+                 role_of(j->n));
+    j->n++;
+}
+
+/* Rates count the whole square of attention, 2.5 times as much backward, although it was causal
+ * (MooreThreads/SimuMax simu_tools, public code). */
+static bool take_op(job *j, const char *op, const char *shape, double rate)
+{
+    const double m = part_of(shape, "m"), n = part_of(shape, "n"), k = part_of(shape, "k");
+    const double s = part_of(shape, "seq_len"), heads = part_of(shape, "head_num");
+    const double d = part_of(shape, "qk_head_dim");
+    if (strcmp(op, "matmul") == 0) {
+        if (part_of(shape, "b") != 1 || m < 1 || n < 1 || k < 1) return false;
+        put_op(j, "gemm", m, n, k, 2 * m * n * k / rate);
+        return true;
+    }
+    const bool backward = strcmp(op, "sdp_bwd") == 0;
+    if ((!backward && strcmp(op, "sdp_fwd") != 0) || part_of(shape, "batch") != 1 || s < 1 ||
+        heads < 1 || d < 1 || part_of(shape, "v_head_dim") != d)
+        return false;
+    put_op(j, backward ? "attention_backward" : "attention_forward", s, heads, d,
+           (backward ? 2.5 : 1) * 4 * heads * d * s * s / rate);
+    return true;
+}
+
+static luo_status read_ops(job *j)
+{
+    static const luo_csv_column columns[] = {
+        {"gpu", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
+        {"op", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
+        {"shape", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
+        {"peak_tflops", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 1e6), NULL, false},
+        {"efficiency", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 2), NULL, false}};
+    luo_csv_cell c[5];
+    luo_csv *t = luo_csv_open(j->src, columns, 5, &j->cli->diags);
+    while (luo_csv_next(t, c))
+        j->left += !take_op(j, c[1].text, c[2].text, 1e12 * c[3].number * c[4].number);
+    return luo_csv_close(t);
+}
+
+/* ---- all-reduces in ns ---- */
+
+static void put_collective(job *j, luo_collective op, const char *dtype, int32_t devices,
+                           int32_t nodes, double bytes, double seconds)
+{
+    const double volume = luo_cost_volume((int)op, devices);
+    luo_str_addf(&j->rows, "%s,%s,%d,%d,%.0f,%.4f,%.6g,%s\n", luo_collective_name(op), dtype,
+                 (int)devices, (int)nodes, bytes, 1e6 * seconds, 1e-9 * volume * bytes / seconds,
+                 role_of(j->n));
+    j->n++;
+}
+
+static bool collective_of(const char *name, luo_collective *op)
+{
+    for (int i = 0; i < LUO_COLLECTIVES; i++) {
+        *op = (luo_collective)i;
+        if (strcmp(luo_collective_name(*op), name) == 0) return true;
+    }
+    return false;
+}
+
+static luo_status read_ns(job *j)
+{
+    static const luo_csv_column columns[] = {
+        {"gpus", LUO_CSV_WHOLE, true, LUO_WITHIN(2, 131072), NULL, false},
+        {"op", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
+        {"bytes", LUO_CSV_NUMBER, true, LUO_WITHIN(1, 1e15), NULL, false},
+        {"time_out_of_place_ns", LUO_CSV_NUMBER, true, LUO_WITHIN(1, 1e18), NULL, false},
+        {"gpu", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false},
+        {"time_in_place_ns", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}};
+    luo_csv_cell c[6];
+    luo_collective op;
+    luo_csv *t = luo_csv_open(j->src, columns, 6, &j->cli->diags);
+    while (luo_csv_next(t, c)) {
+        if (collective_of(c[1].text, &op))
+            put_collective(j, op, "f32", (int32_t)c[0].whole, 1, c[2].number, 1e-9 * c[3].number);
+        else j->left++;
+    }
+    return luo_csv_close(t);
+}
+
+/* ---- what nccl-tests prints ---- */
+
+enum { WORDS = 24, HOSTS = 4096 };
+
+/* Words of the line at `at`; returns how many. */
+static int words_of(const char *at, const char **word, size_t *length)
+{
+    int n = 0;
+    for (const char *end = at + strcspn(at, "\n"); n < WORDS;) {
+        at += strspn(at, " \t\r");
+        if (at >= end) break;
+        word[n] = at;
+        length[n] = strcspn(at, " \t\r\n");
+        at += length[n++];
+    }
+    return n;
+}
+
+static bool is_word(const char *at, size_t n, const char *word)
+{
+    return strlen(word) == n && strncmp(at, word, n) == 0;
+}
+
+/* "all_reduce_perf" anywhere in a text; its own names are shorter than ours. */
+static bool named_in(const char *text, luo_collective *op)
+{
+    static const struct {
+        const char *word;
+        luo_collective op;
+    } names[] = {{"all_reduce", LUO_ALL_REDUCE}, {"all_gather", LUO_ALL_GATHER},
+                 {"reduce_scatter", LUO_REDUCE_SCATTER}, {"alltoall", LUO_ALL_TO_ALL},
+                 {"broadcast", LUO_BROADCAST}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        *op = names[i].op;
+        if (strstr(text, names[i].word)) return true;
+    }
+    return false;
+}
+
+typedef struct nccl {
+    luo_collective op;
+    int32_t ranks, nhosts;
+    const char *host[HOSTS]; /* distinct */
+    size_t length[HOSTS];
+    int time; /* word of a row with the seconds out of place; -1: not seen */
+} nccl;
+
+static void see_host(nccl *t, const char *at, size_t n)
+{
+    for (int32_t i = 0; i < t->nhosts; i++)
+        if (t->length[i] == n && strncmp(t->host[i], at, n) == 0) return;
+    if (t->nhosts == HOSTS) return;
+    t->host[t->nhosts] = at;
+    t->length[t->nhosts++] = n;
+}
+
+/* "#  Rank  0 Group  0 Pid  99 on  node-1 device  0", "#   size  count  type  redop  root  time" */
+static void see_comment(nccl *t, const char *line)
+{
+    const char *word[WORDS];
+    size_t n[WORDS];
+    const int words = words_of(line, word, n);
+    if (words > 2 && is_word(word[1], n[1], "Rank")) {
+        t->ranks++;
+        for (int i = 2; i + 1 < words; i++)
+            if (is_word(word[i], n[i], "on")) see_host(t, word[i + 1], n[i + 1]);
+    }
+    if (words < 4 || !is_word(word[1], n[1], "size")) return;
+    for (int i = words - 1; i > 0; i--)
+        if (is_word(word[i], n[i], "time")) t->time = i - 1; /* the first; # is a word of its own */
+}
+
+static const char *dtype_of(const char *at, size_t n)
+{
+    if (is_word(at, n, "float")) return "f32";
+    return is_word(at, n, "double") ? "f64" : "bf16";
+}
+
+static void see_row(job *j, const nccl *t, const char *line)
+{
+    const char *word[WORDS];
+    size_t n[WORDS];
+    const int words = words_of(line, word, n);
+    if (t->time < 0 || words <= t->time || words < 4) return;
+    char *end;
+    const double bytes = strtod(word[0], &end), us = strtod(word[t->time], NULL);
+    if (end != word[0] + n[0] || !(bytes >= 1) || !(us > 0)) {
+        j->left++;
+        return;
+    }
+    put_collective(j, t->op, dtype_of(word[2], n[2]), t->ranks, t->nhosts, bytes, 1e-6 * us);
+}
+
+static luo_status read_nccl(job *j)
+{
+    nccl *t = LUO_NEW(j->cli->arena, nccl);
+    if (!t) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    t->time = -1;
+    for (const char *at = j->src->text; *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] != 0))
+        if (*at == '#') see_comment(t, at);
+    if (!named_in(j->src->text, &t->op) && !named_in(j->src->name, &t->op))
+        return bad(j, "neither its text nor its name says which collective was timed; name it like "
+                      "`all_reduce.txt`.");
+    if (t->ranks < 2)
+        return bad(j, "fewer than two lines `# Rank ..` say who took part; give the whole output.");
+    for (const char *at = j->src->text; *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] != 0))
+        if (*at == ' ' && strspn(at, " ") < strcspn(at, "\n")) see_row(j, t, at);
+    return LUO_OK;
+}
+
+/* ---- which is it ---- */
+
+typedef enum format { FORMAT_OURS, FORMAT_OPS, FORMAT_NS, FORMAT_NCCL } format;
+
+/* The first line that is no comment. */
+static const char *header_of(const luo_source *src)
+{
+    const char *at = src->text;
+    while (*at == '#') at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n');
+    return at;
+}
+
+static format format_of(const luo_source *src)
+{
+    const char *at = header_of(src);
+    const size_t n = strcspn(at, "\r\n");
+    if (strncmp(at, "gpu,op,shape,peak_tflops,efficiency", 35) == 0) return FORMAT_OPS;
+    for (const char *p = at; p < at + n; p += strcspn(p, ",\r\n") + 1)
+        if (strncmp(p, "time_out_of_place_ns", 20) == 0) return FORMAT_NS;
+    return strstr(src->text, "out-of-place") && strstr(src->text, "busbw") ? FORMAT_NCCL
+                                                                           : FORMAT_OURS;
+}
+
+bool luo_foreign_is(luo_cli *cli, const char *path)
+{
+    luo_source src;
+    luo_err err;
+    if (luo_read_text(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
+    return format_of(&src) != FORMAT_OURS;
+}
+
+luo_status luo_foreign_table(luo_cli *cli, const char *dir, const char *path, const char **name)
+{
+    static const char ops[] = "op,dtype,m,n,k,time_us,role";
+    static const char collectives[] =
+        "collective,dtype,devices,nodes,size_bytes,time_us,busbw_gbytes_per_s,role";
+    luo_source src;
+    luo_err err = {0};
+    *name = NULL;
+    luo_status st = luo_read_text(cli->arena, path, &src, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    job j = {.cli = cli, .src = &src};
+    const format f = format_of(&src);
+    if (f == FORMAT_OURS) return LUO_OK;
+    st = f == FORMAT_OPS ? read_ops(&j) : f == FORMAT_NS ? read_ns(&j) : read_nccl(&j);
+    const char *made = f == FORMAT_OPS ? "op_times.csv" : "collective_times.csv";
+    if (st == LUO_OK) st = write_rows(&j, dir, made, f == FORMAT_OPS ? ops : collectives);
+    luo_str_free(&j.rows);
+    if (st == LUO_OK) *name = made;
+    return st;
+}

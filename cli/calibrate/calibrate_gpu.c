@@ -1,0 +1,142 @@
+/* calibrate_gpu.c: measures the GPUs of this host, or takes tables, and says what came out. */
+#include "cli/calibrate/calibrate_gpu.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/machine.h"
+#include "core/io/files.h"
+#include "core/io/io.h"
+
+static luo_status nomem(luo_cli *cli)
+{
+    return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+}
+
+/* ---- what came out ---- */
+
+static void say(luo_cli *cli, const luo_gpu_calibration *c)
+{
+    FILE *out = luo_cli_out(cli);
+    fprintf(out, "%s: %d GPU%s; %s/profile.yaml, cluster.yaml%s\n",
+            luo_gpu_fact_text(&c->rows, "device"), c->ranks, c->ranks > 1 ? "s" : "", c->dir,
+            c->host_rows ? ", stack.yaml" : "");
+    for (int i = 0; i < LUO_GPU_PARAMS; i++)
+        fprintf(out, "  %-24s %8.4g%s\n", luo_gpu_param_name((luo_gpu_param)i), c->fit.value[i],
+                !c->fit.fitted[i] ? ""
+                : c->fit.weak[i]  ? "  fitted, weakly determined"
+                                  : "  fitted");
+    if (c->host_rows)
+        fprintf(out, "  %-24s %8.4g  fitted on %d steps\n", "host_launch_us", c->host_launch_us,
+                c->host_rows);
+}
+
+static luo_status write_csv(luo_cli *cli, const char *dir, const luo_str *rows)
+{
+    luo_str text = {0};
+    luo_err err = {0};
+    const char *path = luo_arena_printf(cli->arena, "%s/calibrate.csv", dir);
+    luo_str_add(&text, "case,role,measured,predicted,unit,error_ratio,source\n");
+    luo_str_addn(&text, luo_str_get(rows), rows->len);
+    const luo_status st = !path || text.failed || rows->failed
+                              ? luo_err_nomem(&err)
+                              : luo_file_write_atomic(path, text.at, text.len, &err);
+    if (st == LUO_OK) fprintf(luo_cli_out(cli), "%s\n", path);
+    luo_str_free(&text);
+    return luo_cli_fail(cli, st, &err);
+}
+
+static luo_status known_memory(luo_cli *cli, const luo_gpu_calibration *c)
+{
+    if (c->known || luo_measured_fact(&c->rows, "memory_bytes", 0) > 0) return LUO_OK;
+    return luo_cli_error(cli, LUO_EINPUT,
+                         "the tables do not say how much memory the GPU has; give the table of "
+                         "facts too, or --profile.");
+}
+
+static luo_status finish(luo_cli *cli, luo_gpu_calibration *c)
+{
+    luo_calibration_errors e[LUO_CAL_KINDS][2];
+    luo_str csv = {0};
+    luo_err err = {0};
+    LUO_TRY(known_memory(cli, c));
+    luo_status st = luo_gpu_calibration_fit(c, &err);
+    if (st == LUO_OK) st = luo_gpu_calibration_write(c, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    st = luo_gpu_calibration_score(cli, c, &csv, e);
+    if (st == LUO_OK) {
+        say(cli, c);
+        luo_calibration_print(cli, c->ranks, 1, e);
+        st = write_csv(cli, c->dir, &csv);
+    }
+    luo_str_free(&csv);
+    return st;
+}
+
+/* Before anything is measured. */
+static luo_status read_known(luo_cli *cli, luo_gpu_calibration *c)
+{
+    luo_err err = {0};
+    int64_t seed;
+    const luo_status st = luo_args_int(&cli->args, "seed", 0, 0, INT64_MAX, &seed, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    c->seed = (uint64_t)seed;
+    const char *profile = luo_args_get(&cli->args, "profile", NULL);
+    const char *cluster = luo_args_get(&cli->args, "cluster", NULL);
+    if (profile) LUO_TRY(luo_read_profile(cli->arena, profile, &c->known, &cli->diags));
+    return cluster ? luo_read_cluster(cli->arena, cluster, &c->cluster, &cli->diags) : LUO_OK;
+}
+
+/* ---- measuring ---- */
+
+static const char program[] = "luoshu-rank-cuda";
+
+static luo_status read_one(luo_cli *cli, luo_gpu_calibration *c, const char *name, int32_t ranks)
+{
+    const char *path = luo_arena_printf(cli->arena, "%s/%s-%d.csv", c->dir, name, ranks);
+    return path ? luo_measured_read(cli, &c->rows, path) : nomem(cli);
+}
+
+static luo_status measure_all(luo_cli *cli, luo_gpu_calibration *c, bool quick)
+{
+    LUO_TRY(luo_calibrate_measure(cli, program, c->dir, 1, quick, true));
+    LUO_TRY(read_one(cli, c, "facts", 1));
+    LUO_TRY(read_one(cli, c, "op_times", 1));
+    c->tables[0] = "op_times-1.csv";
+    if (c->ranks == 0) c->ranks = (int32_t)luo_measured_fact(&c->rows, "gpus", 1);
+    if (c->ranks < 2) return LUO_OK;
+    LUO_TRY(luo_calibrate_measure(cli, program, c->dir, c->ranks, quick, false));
+    LUO_TRY(read_one(cli, c, "collective_times", c->ranks));
+    LUO_TRY(read_one(cli, c, "p2p_times", c->ranks));
+    c->tables[1] = luo_arena_printf(cli->arena, "collective_times-%d.csv", c->ranks);
+    c->tables[2] = luo_arena_printf(cli->arena, "p2p_times-%d.csv", c->ranks);
+    return c->tables[1] && c->tables[2] ? LUO_OK : nomem(cli);
+}
+
+luo_status luo_calibrate_gpus_check(luo_cli *cli)
+{
+    const char *ignored;
+    luo_err err = {0};
+    return luo_cli_fail(cli, luo_machine_rank_program(cli->arena, program, &ignored, &err), &err);
+}
+
+luo_status luo_calibrate_gpus(luo_cli *cli, const char *dir, bool quick, int32_t ranks)
+{
+    luo_gpu_calibration c = {.dir = dir, .ranks = ranks};
+    LUO_TRY(read_known(cli, &c));
+    LUO_TRY(measure_all(cli, &c, quick));
+    return finish(cli, &c);
+}
+
+luo_status luo_calibrate_gpu_tables(luo_cli *cli, const char *dir, const luo_measured *rows,
+                                    const char *const tables[3])
+{
+    luo_gpu_calibration c = {.dir = dir, .ranks = 1, .rows = *rows};
+    memcpy(c.tables, tables, sizeof c.tables);
+    for (int32_t i = 0; i < rows->ncomm; i++)
+        if (rows->comm[i].nodes == 1 && rows->comm[i].devices > c.ranks)
+            c.ranks = rows->comm[i].devices;
+    LUO_TRY(read_known(cli, &c));
+    return finish(cli, &c);
+}

@@ -1,0 +1,96 @@
+/* calibrate_gpu_score.c: measured rows predicted by what was made of them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/calibrate/calibrate_gpu.h"
+#include "core/cost/cost.h"
+#include "core/io/io.h"
+
+typedef struct scorer {
+    const luo_gpu_calibration *c;
+    luo_profile formulas; /* the profile without its table of operations */
+    luo_cost_ctx cost;
+    luo_calibration_tally tally;
+} scorer;
+
+static luo_status predict_op(const scorer *s, const luo_op_time *t, double *out, luo_err *err)
+{
+    const luo_profile *p = &s->formulas;
+    const luo_gemm g = {t->m, t->n, t->k, 1, luo_dtype_bytes(t->dtype), false};
+    const luo_attention a = {
+        .heads = t->n, .head_dim = t->k, .sequences = 1, .tokens = t->m, .causal = true};
+    *out = 0; /* rows of other operations: nothing is predicted of them */
+    if (strcmp(t->op, "gemm") == 0) return luo_cost_gemm(p, t->dtype, &g, out, err);
+    if (strcmp(t->op, "stream") == 0) return luo_cost_stream(p, (double)t->m, out, err);
+    const bool backward = strcmp(t->op, "attention_backward") == 0;
+    if (backward || strcmp(t->op, "attention_forward") == 0)
+        return luo_cost_attention(p, t->dtype, &a, backward, out, err);
+    return LUO_OK;
+}
+
+static luo_status score_ops(scorer *s, luo_err *err)
+{
+    const luo_measured *m = &s->c->rows;
+    char name[128];
+    for (int32_t i = 0; i < m->nops; i++) {
+        const luo_op_time *t = &m->ops[i].row;
+        double predicted;
+        LUO_TRY(predict_op(s, t, &predicted, err));
+        snprintf(name, sizeof name, "%s %s %lldx%lldx%lld", t->op, luo_dtype_name(t->dtype),
+                 (long long)t->m, (long long)t->n, (long long)t->k);
+        if (predicted > 0)
+            luo_calibration_tally_add(&s->tally, LUO_CAL_OPS, m->ops[i].validation, name,
+                                      t->seconds, predicted, "op_times");
+    }
+    return LUO_OK;
+}
+
+static luo_status score_comm(scorer *s, luo_err *err)
+{
+    const luo_measured *m = &s->c->rows;
+    int32_t dev[64];
+    char name[128];
+    for (int32_t d = 0; d < 64; d++) dev[d] = d;
+    for (int32_t i = 0; i < m->ncomm; i++) {
+        const struct luo_measured_comm *r = &m->comm[i];
+        const bool message = r->coll < 0;
+        double predicted = 0;
+        if (r->nodes > 1 || r->devices > s->c->ranks || r->devices > 64) continue;
+        LUO_TRY(message ? luo_cost_p2p(&s->cost, 0, 1, (int64_t)r->bytes, 0, &predicted, err)
+                        : luo_cost_group(&s->cost, r->coll, dev, r->devices, (int64_t)r->bytes, 0,
+                                         &predicted, err));
+        snprintf(name, sizeof name, "%s of %d %.0f bytes",
+                 message ? "message" : luo_collective_name((luo_collective)r->coll), r->devices,
+                 r->bytes);
+        luo_calibration_tally_add(&s->tally, LUO_CAL_COMM, r->validation, name, r->seconds,
+                                  predicted, message ? "p2p_times" : "collective_times");
+    }
+    return LUO_OK;
+}
+
+static luo_status open_scorer(luo_cli *cli, scorer *s, luo_str *text, luo_cluster **cluster)
+{
+    const char *path = luo_arena_printf(cli->arena, "%s/cluster.yaml", s->c->dir);
+    if (!path) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    LUO_TRY(luo_read_cluster(cli->arena, path, cluster, &cli->diags));
+    s->formulas = *(*cluster)->groups[0].profile;
+    s->formulas.nop_times = 0;
+    return luo_calibration_tally_open(cli, text, s->c->rows.nops + s->c->rows.ncomm, &s->tally);
+}
+
+luo_status luo_gpu_calibration_score(luo_cli *cli, const luo_gpu_calibration *c, luo_str *text,
+                                     luo_calibration_errors errors[LUO_CAL_KINDS][2])
+{
+    scorer s = {.c = c};
+    luo_err err = {0};
+    luo_stack stack;
+    luo_cluster *cluster;
+    LUO_TRY(open_scorer(cli, &s, text, &cluster));
+    luo_stack_default(&stack);
+    s.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = LUO_BF16};
+    luo_status st = score_ops(&s, &err);
+    if (st == LUO_OK && c->ranks > 1) st = score_comm(&s, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    luo_calibration_tally_close(&s.tally, errors);
+    return LUO_OK;
+}

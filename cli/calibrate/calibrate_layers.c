@@ -1,0 +1,126 @@
+/* calibrate_layers.c: `luoshu calibrate --from LAYER_TIMES --profile P --model F`. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/calibrate/calibrate_suite.h"
+#include "cli/load.h"
+#include "core/io/builtin.h"
+#include "core/io/files.h"
+#include "core/io/read/suite.h"
+#include "core/io/result/tables.h"
+#include "core/plan/suite/layer_fit.h"
+
+typedef struct job {
+    luo_cli *cli;
+    const char *dir, *from, *base; /* base: --profile */
+    luo_profile *profile;
+    luo_model *model;
+    luo_stack stack;
+    luo_layer_times times;
+    luo_layer_row *rows;
+    int32_t n;
+    luo_layer_fitted fitted;
+} job;
+
+bool luo_calibrate_layers_is(luo_cli *cli, const char *path)
+{
+    luo_source src;
+    luo_err err;
+    if (luo_read_text(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
+    return luo_table_of(&src) && strcmp(luo_table_of(&src)->name, "layer_times") == 0;
+}
+
+static luo_status open_job(job *j)
+{
+    j->base = luo_args_get(&j->cli->args, "profile", NULL);
+    if (!j->base || !luo_args_get(&j->cli->args, "model", NULL))
+        return luo_cli_error(j->cli, LUO_EUSAGE, "times of layers do not say which GPU and network "
+                             "they are of; give --profile and --model.");
+    LUO_TRY(luo_read_profile(j->cli->arena, j->base, &j->profile, &j->cli->diags));
+    LUO_TRY(luo_cli_model(j->cli, &j->model));
+    LUO_TRY(luo_cli_stack(j->cli, &j->stack));
+    return luo_read_layer_times(j->cli->arena, j->from, &j->times, &j->cli->diags);
+}
+
+/* The profile's text with the two constants and a name of its own. */
+static luo_status write_profile(job *j, luo_err *err)
+{
+    char builtin[LUO_ERR_PATH];
+    luo_source src;
+    const luo_layer_fitted *f = &j->fitted;
+    const double value[2] = {f->gemm_ratio, f->memory_ratio};
+    static const char *const key[2] = {"gemm_ratio", "memory_ratio"};
+    const char *path = j->base;
+    if (luo_builtin_path(LUO_BUILTIN_PROFILES, path, builtin, sizeof builtin)) path = builtin;
+    LUO_TRY(luo_files_get(NULL, j->cli->arena, path, &src, err));
+    const char *text = src.text;
+    for (int i = 0; i < 2 && text; i++) {
+        const char *source = luo_arena_printf(
+            j->cli->arena, "pattern search of `luoshu calibrate --from` on %d calibration rows of "
+            "times of layers of %s%s", (int)(j->n - j->n / 4), j->model->name,
+            f->weak[i] ? "; weakly determined" : "");
+        text = source ? luo_profile_text_with(j->cli->arena, text, key[i], value[i], source) : NULL;
+    }
+    if (!text) return luo_err_nomem(err);
+    return luo_profile_text_write(j->cli, j->dir, &src, text, j->profile->name, err);
+}
+
+static luo_status score(job *j, luo_str *csv, double mean[2], luo_err *err)
+{
+    static const char *const roles[] = {"calibration", "validation"};
+    double sum[2] = {0};
+    int32_t n[2] = {0};
+    luo_str_add(csv, "case,role,measured,predicted,unit,error_ratio,source\n");
+    for (int32_t i = 0; i < j->n; i++) {
+        const luo_layer_row *r = &j->rows[i];
+        const double measured = r->forward_s + r->backward_s;
+        const int role = i % 4 == 3;
+        double f, b;
+        LUO_TRY(luo_layer_predict(j->profile, &j->stack, j->model, r->sequences, &f, &b, err));
+        const double e = (f + b) / measured - 1;
+        luo_str_addf(csv, "layer of %d sequences,%s,%.9f,%.9f,s,%.6f,%s\n", (int)r->sequences,
+                     roles[role], measured, f + b, e, j->from);
+        sum[role] += fabs(e);
+        n[role]++;
+    }
+    for (int k = 0; k < 2; k++) mean[k] = n[k] ? sum[k] / n[k] : 0;
+    return LUO_OK;
+}
+
+static luo_status run(job *j, luo_err *err)
+{
+    int64_t seed;
+    double mean[2];
+    luo_str csv = {0};
+    FILE *out = luo_cli_out(j->cli);
+    LUO_TRY(luo_args_int(&j->cli->args, "seed", 0, 0, INT64_MAX, &seed, err));
+    LUO_TRY(luo_layer_rows(j->cli->arena, &j->times, j->model->name, j->profile->name, &j->rows,
+                           &j->n, err));
+    LUO_TRY(luo_layer_fit(j->profile, &j->stack, j->model, j->rows, j->n, (uint64_t)seed,
+                          &j->fitted, err));
+    luo_status st = score(j, &csv, mean, err);
+    const char *path = luo_arena_printf(j->cli->arena, "%s/calibrate.csv", j->dir);
+    if (st == LUO_OK && (!path || csv.failed)) st = luo_err_nomem(err);
+    if (st == LUO_OK) st = write_profile(j, err);
+    if (st == LUO_OK) st = luo_file_write_atomic(path, csv.at, csv.len, err);
+    luo_str_free(&csv);
+    if (st != LUO_OK) return st;
+    fprintf(out, "%s\n%s, %s: mean |error| %.1f %% on %d calibration rows", path, j->profile->name,
+            j->model->name, 100 * mean[0], (int)(j->n - j->n / 4));
+    if (j->n / 4)
+        fprintf(out, ", %.1f %% on %d that were not fitted", 100 * mean[1], (int)(j->n / 4));
+    fprintf(out, "\n  gemm_ratio   %8.4g%s\n  memory_ratio %8.4g%s\n", j->fitted.gemm_ratio,
+            j->fitted.weak[0] ? "  weakly determined" : "", j->fitted.memory_ratio,
+            j->fitted.weak[1] ? "  weakly determined" : "");
+    return LUO_OK;
+}
+
+luo_status luo_calibrate_layers(luo_cli *cli, const char *dir, const char *from)
+{
+    luo_err err = {0};
+    job j = {.cli = cli, .dir = dir, .from = from};
+    LUO_TRY(open_job(&j));
+    const luo_status st = run(&j, &err);
+    return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
+}

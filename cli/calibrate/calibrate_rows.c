@@ -1,0 +1,121 @@
+/* calibrate_rows.c: reading what was measured. */
+#include <string.h>
+
+#include "cli/calibrate/calibrate.h"
+#include "core/io/io.h"
+#include "core/io/result/tables.h"
+
+static bool room(luo_arena *arena, void *list, int32_t n, int32_t *cap, size_t size)
+{
+    void **at = list;
+    if (n < *cap) return true;
+    const int32_t more = *cap ? 2 * *cap : 64;
+    void *p = luo_arena_grow(arena, *at, (size_t)*cap * size, (size_t)more * size);
+    if (!p) return false;
+    *at = p;
+    *cap = more;
+    return true;
+}
+
+static bool add_op(luo_measured *m, const luo_csv_cell *c)
+{
+    if (!room(m->arena, &m->ops, m->nops, &m->cap_ops, sizeof *m->ops)) return false;
+    const char *op = luo_arena_strdup(m->arena, c[LUO_OP_OP].text);
+    m->ops[m->nops++] = (struct luo_measured_op){{op, (luo_dtype)c[LUO_OP_DTYPE].whole,
+                                                  c[LUO_OP_M].whole, c[LUO_OP_N_].whole,
+                                                  c[LUO_OP_K].whole, c[LUO_OP_TIME].number * 1e-6},
+                                                 c[LUO_OP_ROLE].whole == LUO_ROLE_VALIDATION};
+    return op != NULL;
+}
+
+static bool add_comm(luo_measured *m, struct luo_measured_comm row)
+{
+    if (!room(m->arena, &m->comm, m->ncomm, &m->cap_comm, sizeof *m->comm)) return false;
+    m->comm[m->ncomm++] = row;
+    return true;
+}
+
+static bool add_collective(luo_measured *m, const luo_csv_cell *c)
+{
+    return add_comm(m,
+                    (struct luo_measured_comm){
+                        (int32_t)c[LUO_CO_COLLECTIVE].whole, (int32_t)c[LUO_CO_DEVICES].whole,
+                        (int32_t)c[LUO_CO_NODES].whole, c[LUO_CO_SIZE].number,
+                        c[LUO_CO_TIME].number * 1e-6, c[LUO_CO_ROLE].whole == LUO_ROLE_VALIDATION});
+}
+
+static bool add_transfer(luo_measured *m, const luo_csv_cell *c)
+{
+    return add_comm(m, (struct luo_measured_comm){-1, 2, 1, c[LUO_P2_SIZE].number,
+                                                  c[LUO_P2_TIME].number * 1e-6,
+                                                  c[LUO_P2_ROLE].whole == LUO_ROLE_VALIDATION});
+}
+
+enum { FACT_NAME, FACT_VALUE, FACTS };
+static const luo_csv_column facts[FACTS] = {
+    {"name", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
+    {"value", LUO_CSV_NUMBER, true, LUO_WITHIN(-1e300, 1e300), NULL, false}};
+
+static bool add_fact(luo_measured *m, const luo_csv_cell *c)
+{
+    if (!room(m->arena, &m->facts, m->nfacts, &m->cap_facts, sizeof *m->facts)) return false;
+    const char *name = luo_arena_strdup(m->arena, c[FACT_NAME].text);
+    m->facts[m->nfacts++] = (struct luo_measured_fact){name, c[FACT_VALUE].number};
+    return name != NULL;
+}
+
+typedef struct kind {
+    const char *tells; /* a column that only this table has */
+    const luo_csv_column *columns;
+    int n;
+    bool (*add)(luo_measured *m, const luo_csv_cell *c);
+} kind;
+
+static luo_status kind_of(luo_cli *cli, const luo_source *src, kind *out)
+{
+    const kind kinds[] = {
+        {"collective", luo_table_collective_times.columns, luo_table_collective_times.n,
+         add_collective},
+        {"class", luo_table_p2p_times.columns, luo_table_p2p_times.n, add_transfer},
+        {"op", luo_table_op_times.columns, luo_table_op_times.n, add_op},
+        {"name", facts, FACTS, add_fact}};
+    const char *at = src->text;
+    while (*at == '#') at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n');
+    const size_t end = strcspn(at, "\r\n");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const size_t n = strlen(kinds[i].tells);
+        for (const char *p = at; p < at + end; p += strcspn(p, ",\r\n") + 1)
+            if (strcspn(p, ",\r\n") == n && strncmp(p, kinds[i].tells, n) == 0) {
+                *out = kinds[i];
+                return LUO_OK;
+            }
+    }
+    return luo_cli_error(cli, LUO_EINPUT,
+                         "`%s` is no table of op_times, collective_times or p2p_times; the columns "
+                         "in its first line tell which.",
+                         src->name);
+}
+
+luo_status luo_measured_read(luo_cli *cli, luo_measured *m, const char *path)
+{
+    luo_source src;
+    luo_err err = {0};
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    kind k = {0};
+    m->arena = cli->arena;
+    luo_status st = luo_read_text(cli->arena, path, &src, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    LUO_TRY(kind_of(cli, &src, &k));
+    luo_csv *t = luo_csv_open(&src, k.columns, k.n, &cli->diags);
+    bool ok = true;
+    while (ok && luo_csv_next(t, c)) ok = k.add(m, c);
+    st = luo_csv_close(t);
+    return ok ? st : luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+}
+
+double luo_measured_fact(const luo_measured *m, const char *name, double otherwise)
+{
+    for (int32_t i = 0; i < m->nfacts; i++)
+        if (strcmp(m->facts[i].name, name) == 0) return m->facts[i].value;
+    return otherwise;
+}

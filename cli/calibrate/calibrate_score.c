@@ -1,0 +1,188 @@
+/* calibrate_score.c: measured rows predicted by the profile that was made of them. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/calibrate/calibrate.h"
+#include "core/cost/cost.h"
+#include "core/io/io.h"
+
+typedef struct scorer {
+    const luo_calibration *c;
+    const luo_cluster *cluster;
+    luo_cost_ctx cost;
+    luo_calibration_tally tally;
+} scorer;
+
+static void put(scorer *s, int kind, bool validation, const char *name, double measured,
+                double predicted, const char *table, int32_t of)
+{
+    char source[64];
+    snprintf(source, sizeof source, "%s-%d.csv", table, of);
+    luo_calibration_tally_add(&s->tally, kind, validation, name, measured, predicted, source);
+}
+
+static luo_status score_ops(scorer *s, luo_err *err)
+{
+    const luo_measured *m = &s->c->rows;
+    const luo_profile *p = s->cluster->groups[0].profile;
+    char name[128];
+    for (int32_t i = 0; i < m->nops; i++) {
+        const luo_op_time *t = &m->ops[i].row;
+        double predicted = 0;
+        bool known;
+        LUO_TRY(luo_cpu_seconds(p, t->dtype, t->op, (luo_cpu_size){t->m, t->n, t->k}, &predicted,
+                                &known, err));
+        snprintf(name, sizeof name, "%s %s %lldx%lldx%lld beside %d", t->op,
+                 luo_dtype_name(t->dtype), (long long)t->m, (long long)t->n, (long long)t->k,
+                 s->c->ops_of - 1);
+        put(s, LUO_CAL_OPS, m->ops[i].validation, name, t->seconds, predicted, "op_times",
+            s->c->ops_of);
+    }
+    return LUO_OK;
+}
+
+static luo_status predict_comm(const scorer *s, const struct luo_measured_comm *r, double *seconds,
+                               luo_err *err)
+{
+    int32_t dev[64];
+    for (int32_t d = 0; d < r->devices && d < 64; d++) dev[d] = d;
+    const int64_t bytes = (int64_t)r->bytes;
+    if (r->coll < 0) return luo_cost_p2p(&s->cost, 0, 1, bytes, 0, seconds, err);
+    return luo_cost_group(&s->cost, r->coll, dev, r->devices, bytes, 0, seconds, err);
+}
+
+static luo_status score_comm(scorer *s, luo_err *err)
+{
+    const luo_measured *m = &s->c->rows;
+    char name[128];
+    for (int32_t i = 0; s->c->ranks > 1 && i < m->ncomm; i++) {
+        const struct luo_measured_comm *r = &m->comm[i];
+        double predicted = 0;
+        if (r->devices > s->c->ranks) continue;
+        LUO_TRY(predict_comm(s, r, &predicted, err));
+        snprintf(name, sizeof name, "%s of %d %.0f bytes%s",
+                 r->coll < 0 ? "message" : luo_collective_name((luo_collective)r->coll), r->devices,
+                 r->bytes, r->validation ? " less often" : "");
+        put(s, LUO_CAL_COMM, r->validation, name, r->seconds, predicted,
+            r->coll < 0 ? "p2p_times" : "collective_times", s->c->ranks);
+    }
+    return LUO_OK;
+}
+
+luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str *text,
+                                 luo_calibration_errors errors[LUO_CAL_KINDS][2])
+{
+    scorer s = {.c = c};
+    luo_err err = {0};
+    luo_stack stack;
+    luo_cluster *cluster;
+    const char *path = luo_arena_printf(cli->arena, "%s/cluster-%d.yaml", c->dir, c->ranks);
+    if (!path) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    LUO_TRY(luo_read_cluster(cli->arena, path, &cluster, &cli->diags));
+    luo_stack_default(&stack);
+    s.cluster = cluster;
+    s.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = LUO_F32};
+    LUO_TRY(luo_calibration_tally_open(cli, text, c->rows.nops + c->rows.ncomm, &s.tally));
+    luo_status st = score_ops(&s, &err);
+    if (st == LUO_OK) st = score_comm(&s, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    luo_calibration_tally_close(&s.tally, errors);
+    return LUO_OK;
+}
+
+/* ---- errors ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static luo_calibration_errors summary(double *v, int32_t n)
+{
+    luo_calibration_errors e = {.n = n};
+    if (n == 0) return e;
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    for (int32_t i = 0; i < n; i++) e.mean += v[i] / n;
+    e.median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+    e.largest = v[n - 1];
+    return e;
+}
+
+luo_status luo_calibration_tally_open(luo_cli *cli, luo_str *text, int32_t rows,
+                                      luo_calibration_tally *out)
+{
+    *out = (luo_calibration_tally){.text = text};
+    for (int k = 0; k < LUO_CAL_KINDS; k++)
+        for (int v = 0; v < 2; v++) {
+            out->errors[k][v] = LUO_NEW_N(cli->arena, double, rows);
+            if (!out->errors[k][v])
+                return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+        }
+    return LUO_OK;
+}
+
+void luo_calibration_tally_add(luo_calibration_tally *t, int kind, bool validation,
+                               const char *name, double measured, double predicted,
+                               const char *source)
+{
+    if (!(measured > 0)) return;
+    const double error = predicted / measured - 1;
+    luo_str_addf(t->text, "%s,%s,%.4f,%.4f,us,%.6f,%s\n", name,
+                 validation ? "validation" : "calibration", 1e6 * measured, 1e6 * predicted, error,
+                 source);
+    t->errors[kind][validation][t->n[kind][validation]++] = fabs(error);
+}
+
+void luo_calibration_tally_close(luo_calibration_tally *t,
+                                 luo_calibration_errors errors[LUO_CAL_KINDS][2])
+{
+    for (int k = 0; k < LUO_CAL_KINDS; k++)
+        for (int v = 0; v < 2; v++) errors[k][v] = summary(t->errors[k][v], t->n[k][v]);
+}
+
+/* ---- in words ---- */
+
+static void print_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
+{
+    static const char *const roles[] = {"calibration", "validation"};
+    for (int v = 0; v < 2; v++)
+        if (e[v].n > 0)
+            fprintf(luo_cli_out(cli),
+                    "  %-14s %-11s %4d rows, error mean %5.1f %%, median %5.1f %%, most "
+                    "%5.1f %%\n",
+                    what, roles[v], e[v].n, 100 * e[v].mean, 100 * e[v].median, 100 * e[v].largest);
+}
+
+static void json_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
+{
+    static const char *const roles[] = {"calibration", "validation"};
+    for (int v = 0; v < 2; v++) {
+        if (e[v].n == 0) continue;
+        luo_jsonw_open(&cli->json, NULL, '{');
+        luo_jsonw_text(&cli->json, "of", what);
+        luo_jsonw_text(&cli->json, "role", roles[v]);
+        luo_jsonw_int(&cli->json, "rows", e[v].n);
+        luo_jsonw_num(&cli->json, "mean_error", e[v].mean, 6);
+        luo_jsonw_num(&cli->json, "median_error", e[v].median, 6);
+        luo_jsonw_num(&cli->json, "largest_error", e[v].largest, 6);
+        luo_jsonw_close(&cli->json);
+    }
+}
+
+void luo_calibration_print(luo_cli *cli, int32_t ranks, double slowdown,
+                           luo_calibration_errors e[LUO_CAL_KINDS][2])
+{
+    print_errors(cli, "operations", e[LUO_CAL_OPS]);
+    print_errors(cli, "communication", e[LUO_CAL_COMM]);
+    luo_jsonw_open(&cli->json, NULL, '{');
+    luo_jsonw_int(&cli->json, "ranks", ranks);
+    luo_jsonw_num(&cli->json, "slowdown", slowdown, 6);
+    luo_jsonw_open(&cli->json, "errors_by_kind", '[');
+    json_errors(cli, "operations", e[LUO_CAL_OPS]);
+    json_errors(cli, "communication", e[LUO_CAL_COMM]);
+    luo_jsonw_close(&cli->json);
+    luo_jsonw_close(&cli->json);
+}

@@ -1,0 +1,290 @@
+/* calibrate_suite.c: `luoshu calibrate --from SUITE..`: profiles and stacks from published
+ * steps. The files of today are taken as they are; only what was fitted is written anew in them. */
+#include "cli/calibrate/calibrate_suite.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/validate/validate.h"
+#include "core/io/builtin.h"
+#include "core/io/files.h"
+#include "core/io/result/tables.h"
+
+typedef struct job {
+    luo_cli *cli;
+    const char *dir, *params, *name;
+    uint64_t seed;
+    luo_suite rows;
+    luo_str csv;
+} job;
+
+bool luo_calibrate_suite_is(luo_cli *cli, const char *path)
+{
+    luo_source src;
+    luo_err err;
+    if (luo_read_text(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
+    return luo_table_of(&src) && strcmp(luo_table_of(&src)->name, "suite") == 0;
+}
+
+/* ---- files: an entry of `values` is one line, or a line and what is indented below it ---- */
+
+static bool names(const char *line, const char *key)
+{
+    const size_t n = strlen(key);
+    line += strspn(line, " ");
+    if (strncmp(line, "- name: ", 8) == 0) line += 8;
+    else if (strncmp(line, "- {name: ", 9) == 0) line += 9;
+    else return false;
+    return strncmp(line, key, n) == 0 && strchr(",\r\n ", line[n]);
+}
+
+static size_t line_length(const char *at)
+{
+    const size_t n = strcspn(at, "\n");
+    return n + (at[n] == '\n');
+}
+
+static void put_value(luo_str *out, const char *key, double value, const char *source)
+{
+    luo_str_addf(out, "  - {name: %s, value: %.6g, source: \"%s\", provenance: fitted}\n", key,
+                 value, source);
+}
+
+/* text with the value of `key` replaced, or put first where it had none. */
+const char *luo_profile_text_with(luo_arena *arena, const char *text, const char *key, double value,
+                                  const char *source)
+{
+    luo_str out = {0};
+    bool done = false, known = false;
+    for (const char *at = text; *at && !known; at += line_length(at)) known = names(at, key);
+    for (const char *at = text; *at;) {
+        size_t n = line_length(at);
+        if (names(at, key)) {
+            put_value(&out, key, value, source);
+            done = true;
+            for (at += n; strncmp(at, "    ", 4) == 0;) at += line_length(at);
+            continue;
+        }
+        luo_str_addn(&out, at, n);
+        if (!known && !done && strncmp(at, "values:", 7) == 0) {
+            put_value(&out, key, value, source);
+            done = true;
+        }
+        at += n;
+    }
+    const char *made = out.failed || !done ? NULL : luo_arena_strdup(arena, luo_str_get(&out));
+    luo_str_free(&out);
+    return made;
+}
+
+static const char *with_name(luo_arena *arena, const char *text, const char *name)
+{
+    const char *at = strstr(text, "\nname: ");
+    if (!at) return NULL;
+    return luo_arena_printf(arena, "%.*s\nname: %s%s", (int)(at - text), text, name,
+                            at + 1 + strcspn(at + 1, "\n"));
+}
+
+static luo_status source_of(job *j, const char *folder, const char *path, luo_source *out,
+                            luo_err *err)
+{
+    char builtin[LUO_ERR_PATH];
+    if (luo_builtin_path(folder, path, builtin, sizeof builtin)) path = builtin;
+    return luo_files_get(NULL, j->cli->arena, path, out, err);
+}
+
+static luo_status write_file(job *j, const char *sub, const char *name, const char *text,
+                             luo_err *err)
+{
+    const char *dir = luo_arena_printf(j->cli->arena, "%s%s", j->dir, sub);
+    const char *path = dir ? luo_arena_printf(j->cli->arena, "%s/%s", dir, name) : NULL;
+    if (!path) return luo_err_nomem(err);
+    LUO_TRY(luo_dir_make(dir, err));
+    LUO_TRY(luo_file_write_atomic(path, text, strlen(text), err));
+    fprintf(luo_cli_out(j->cli), "%s\n", path);
+    return LUO_OK;
+}
+
+/* Tables that a profile names go with it. */
+static luo_status copy_tables(job *j, const luo_source *profile, luo_err *err)
+{
+    static const char word[] = "file: tables/";
+    for (const char *at = profile->text; (at = strstr(at, word)); at++) {
+        luo_source table;
+        const size_t n = strcspn(at + 6, "},\r\n ");
+        const char *name = luo_arena_strndup(j->cli->arena, at + 6, n);
+        const char *path = name ? luo_path_join(j->cli->arena, profile->name, name) : NULL;
+        if (!path) return luo_err_nomem(err);
+        LUO_TRY(luo_files_get(NULL, j->cli->arena, path, &table, err));
+        LUO_TRY(write_file(j, "/tables", name + 7, table.text, err));
+    }
+    return LUO_OK;
+}
+
+static const char *source_text(job *j, const luo_suite_row *r, const luo_fitted *f, int32_t i)
+{
+    return luo_arena_printf(j->cli->arena, "pattern search of `luoshu calibrate --from` on %d "
+                            "calibration rows of suite %s%s", (int)f->rows, r->suite,
+                            f->weak[i] ? "; weakly determined" : "");
+}
+
+static luo_status write_one(job *j, const luo_suite_row *r, const luo_fitted *f, bool stack,
+                            const char *path, const char *name, luo_err *err)
+{
+    luo_source src;
+    bool any = false;
+    LUO_TRY(source_of(j, stack ? LUO_BUILTIN_STACKS : LUO_BUILTIN_PROFILES, path, &src, err));
+    const char *text = src.text;
+    for (int32_t i = 0; i < f->n && text; i++) {
+        const char *source = source_text(j, r, f, i);
+        if (f->param[i]->of_stack != stack) continue;
+        text = source ? luo_profile_text_with(j->cli->arena, text, f->param[i]->key, f->value[i],
+                                              source)
+                      : NULL;
+        any = true;
+    }
+    if (text && any) text = with_name(j->cli->arena, text, name);
+    const char *file = luo_arena_printf(j->cli->arena, "%s.yaml", name);
+    if (!text || !file) return luo_err_nomem(err);
+    if (!any) return LUO_OK;
+    if (!stack) LUO_TRY(copy_tables(j, &src, err));
+    return write_file(j, stack ? "/stacks" : "", file, text, err);
+}
+
+luo_status luo_profile_text_write(luo_cli *cli, const char *dir, const luo_source *src,
+                                  const char *text, const char *name, luo_err *err)
+{
+    job j = {.cli = cli, .dir = dir};
+    const char *file = luo_arena_printf(cli->arena, "%s.yaml", name);
+    if (!file) return luo_err_nomem(err);
+    LUO_TRY(copy_tables(&j, src, err));
+    return write_file(&j, "", file, text, err);
+}
+
+/* ---- a group of rows ---- */
+
+static void put_rows(job *j, const luo_case *const *cases, int32_t n, double *mean)
+{
+    luo_arena *scratch = luo_arena_new(0);
+    double sum = 0;
+    int32_t rows = 0;
+    for (int32_t i = 0; scratch && i < n; i++) {
+        luo_step_cost cost;
+        luo_err err;
+        const luo_suite_row *r = cases[i]->row;
+        if (!(cases[i]->measured_s > 0) ||
+            luo_case_closed(scratch, cases[i], &cost, &err) != LUO_OK)
+            continue;
+        const double error = cost.step / cases[i]->measured_s - 1;
+        luo_str_addf(&j->csv, "%s,%s,%.9f,%.9f,s,%.6f,%s\n", r->id,
+                     luo_suite_excluded(r) ? "excluded" : "calibration", cases[i]->measured_s,
+                     cost.step, error, r->file);
+        if (luo_suite_excluded(r)) continue;
+        sum += fabs(error);
+        rows++;
+    }
+    luo_arena_free(scratch);
+    *mean = rows ? sum / rows : 0;
+}
+
+static void print_fitted(job *j, const luo_suite_row *r, const luo_fitted *f, double mean)
+{
+    FILE *out = luo_cli_out(j->cli);
+    luo_jsonw *w = &j->cli->json;
+    fprintf(out, "%s, %s: mean |error| %.1f %% of the closed form on %d calibration rows\n",
+            r->suite, r->gpu, 100 * mean, (int)f->rows);
+    luo_jsonw_open(w, NULL, '{');
+    luo_jsonw_text(w, "suite", r->suite);
+    luo_jsonw_text(w, "gpu", r->gpu);
+    luo_jsonw_num(w, "mean_error", mean, 6);
+    for (int32_t i = 0; i < f->n; i++) {
+        fprintf(out, "  %-26s %12.6g%s\n", f->param[i]->name, f->value[i],
+                f->weak[i] ? "  weakly determined" : "");
+        luo_jsonw_num(w, f->param[i]->name, f->value[i], 9);
+    }
+    luo_jsonw_close(w);
+}
+
+static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
+{
+    luo_kit kit;
+    luo_fitted f;
+    int32_t n = 0;
+    double mean;
+    luo_case *c = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
+    const luo_case **list = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
+    if (!c || !list) return luo_err_nomem(err);
+    luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), NULL, &kit);
+    for (int32_t i = 0; i < j->rows.n; i++) {
+        const luo_suite_row *r = &j->rows.at[i];
+        luo_err why = {0};
+        if (r->split != LUO_SPLIT_CAL || !luo_suite_together(first, r)) continue;
+        if (strcmp(r->precision, "fp8") == 0) continue; /* another GPU, as it were */
+        const luo_status st = luo_case_make(j->cli->arena, r, &kit.as, &c[n], &why);
+        if (st == LUO_EUNSUP) continue;
+        if (st != LUO_OK) {
+            *err = why;
+            return st;
+        }
+        list[n] = &c[n];
+        n++;
+    }
+    if (n == 0) return LUO_OK;
+    LUO_TRY(luo_kit_fit(&kit, list, n, luo_suite_recipe_of(first->suite), j->params, j->seed, &f,
+                        err));
+    put_rows(j, list, n, &mean);
+    print_fitted(j, first, &f, mean);
+    const char *name = j->name ? j->name : luo_suite_stack_name(j->cli->arena, first);
+    if (!name) return luo_err_nomem(err);
+    LUO_TRY(write_one(j, first, &f, true, kit.stacks[0].path, name, err));
+    name = luo_suite_profile_name(j->cli->arena, first);
+    return name ? write_one(j, first, &f, false, kit.profiles[0].path, name, err)
+                : luo_err_nomem(err);
+}
+
+static luo_status fit_all(job *j, luo_err *err)
+{
+    for (int32_t i = 0; i < j->rows.n; i++) {
+        bool seen = j->rows.at[i].split != LUO_SPLIT_CAL;
+        for (int32_t k = 0; k < i && !seen; k++)
+            seen = j->rows.at[k].split == LUO_SPLIT_CAL &&
+                   luo_suite_together(&j->rows.at[k], &j->rows.at[i]);
+        if (!seen) LUO_TRY(fit_group(j, &j->rows.at[i], err));
+    }
+    return LUO_OK;
+}
+
+static void count(const job *j)
+{
+    int32_t n[3] = {0};
+    for (int32_t i = 0; i < j->rows.n; i++) n[j->rows.at[i].split]++;
+    fprintf(luo_cli_out(j->cli), "%d calibration rows; %d validation rows are not looked at\n",
+            (int)n[LUO_SPLIT_CAL], (int)n[LUO_SPLIT_VAL]);
+}
+
+static luo_status calibrate(job *j, luo_err *err)
+{
+    static const char head[] = "case,role,measured,predicted,unit,error_ratio,source\n";
+    int64_t seed;
+    LUO_TRY(luo_args_int(&j->cli->args, "seed", 0, 0, INT64_MAX, &seed, err));
+    j->seed = (uint64_t)seed;
+    luo_str_add(&j->csv, head);
+    count(j);
+    LUO_TRY(fit_all(j, err));
+    if (j->csv.failed) return luo_err_nomem(err);
+    return write_file(j, "", "calibrate.csv", j->csv.at, err);
+}
+
+luo_status luo_calibrate_suites(luo_cli *cli, const char *dir, const char *first)
+{
+    luo_err err = {0};
+    job j = {.cli = cli, .dir = dir, .params = luo_args_get(&cli->args, "fit", NULL),
+             .name = luo_args_get(&cli->args, "name", NULL)};
+    LUO_TRY(luo_read_suite(cli->arena, first, &j.rows, &cli->diags));
+    for (int i = 0; i < cli->args.nfiles; i++)
+        LUO_TRY(luo_read_suite(cli->arena, cli->args.files[i], &j.rows, &cli->diags));
+    const luo_status st = calibrate(&j, &err);
+    luo_str_free(&j.csv);
+    return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
+}

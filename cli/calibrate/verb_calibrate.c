@@ -1,0 +1,349 @@
+/* verb_calibrate.c: `luoshu calibrate`: measures this machine, or takes tables, and makes a
+ * profile and clusters of one node. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/calibrate/calibrate_foreign.h"
+#include "cli/calibrate/calibrate_gpu.h"
+#include "cli/calibrate/calibrate_suite.h"
+#include "cli/machine.h"
+#include "cli/run/session.h"
+#include "core/io/files.h"
+#include "core/io/io.h"
+
+typedef struct job {
+    luo_cli *cli;
+    const char *dir, *cpu;
+    bool quick;
+    int32_t ranks; /* 0: 1, 2, 4 .. */
+    double cores, memory_bytes;
+    luo_str csv;           /* rows of calibrate.csv */
+    int32_t computing;     /* most ranks that operations were measured with */
+    luo_measured computed; /* their rows */
+} job;
+
+static luo_status find_machine(job *j, luo_err *err)
+{
+    luo_fact facts[LUO_MACHINE_FACTS];
+    const luo_exec_options none = {0};
+    LUO_TRY(luo_machine_facts(j->cli->arena, &none, facts, err));
+    for (int i = 0; i < LUO_MACHINE_FACTS; i++)
+        if (strcmp(facts[i].name, "cpu") == 0) j->cpu = facts[i].value;
+    j->cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    j->memory_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return LUO_OK;
+}
+
+/* Fits, writes, reads back and scores one number of ranks. */
+static luo_status finish(job *j, luo_calibration *c)
+{
+    luo_calibration_errors e[LUO_CAL_KINDS][2];
+    luo_err err = {0};
+    luo_status st = luo_calibration_fit(c, &err);
+    if (st == LUO_OK) st = luo_calibration_write(c, &err);
+    if (st != LUO_OK) return luo_cli_fail(j->cli, st, &err);
+    LUO_TRY(luo_calibration_score(j->cli, c, &j->csv, e));
+    fprintf(luo_cli_out(j->cli),
+            "%d ranks: %.1f GFLOP/s, products %.2f of it, compute x %.3f; "
+            "%s/cluster-%d.yaml\n",
+            c->ranks, 1e-9 * c->fit.peak_flops, c->fit.gemm_ratio, c->slowdown, c->dir, c->ranks);
+    luo_calibration_print(j->cli, c->ranks, c->slowdown, e);
+    return LUO_OK;
+}
+
+/* ---- measuring ---- */
+
+static luo_status read_table(job *j, luo_measured *m, const char *name, int32_t ranks)
+{
+    const char *path = luo_arena_printf(j->cli->arena, "%s/%s-%d.csv", j->dir, name, ranks);
+    if (!path) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    return luo_measured_read(j->cli, m, path);
+}
+
+/* How much more processor time work takes where ranks share cores: geometric mean over the networks
+ * that tell. */
+static double slowdown_of(const luo_measured *m)
+{
+    double sum = 0;
+    int n = 0;
+    for (int32_t i = 0; i < m->nfacts; i++) {
+        const struct luo_measured_fact *f = &m->facts[i];
+        if (strncmp(f->name, "sharing ", 8) != 0 || !(f->value > 0)) continue;
+        sum += log(f->value);
+        n++;
+    }
+    return n ? fmax(1, exp(sum / n)) : 1;
+}
+
+/* The first network was run again at the end (accuracy.md 20.10). */
+static void check_drift(job *j, const luo_measured *m, int32_t ranks)
+{
+    for (int32_t i = 0; i < m->nfacts; i++) {
+        const char *name = m->facts[i].name;
+        if (strncmp(name, "again_s ", 8) != 0) continue;
+        const char *before = luo_arena_printf(j->cli->arena, "compute_s %s", name + 8);
+        const double first = before ? luo_measured_fact(m, before, 0) : 0;
+        const double drift = first > 0 ? m->facts[i].value / first - 1 : 0;
+        if (fabs(drift) > 0.05)
+            luo_cli_note(j->cli, LUO_WARNING,
+                         "with %d ranks the first network took %+.0f %% when it "
+                         "was run again at the end; the machine is not quiet, measure again.",
+                         ranks, 100 * drift);
+    }
+}
+
+static const char *driver_of(const luo_measured *m)
+{
+    for (int32_t i = 0; i < m->nfacts; i++)
+        if (strncmp(m->facts[i].name, "driver ", 7) == 0) return m->facts[i].name + 7;
+    return "";
+}
+
+static luo_status calibrate_ranks(job *j, int32_t ranks)
+{
+    const bool ops = j->computing == 0 || ranks <= j->cores;
+    luo_measured own = {0};
+    LUO_TRY(luo_calibrate_measure(j->cli, "luoshu-rank", j->dir, ranks, j->quick, ops));
+    LUO_TRY(read_table(j, &own, "facts", ranks));
+    if (ops) {
+        j->computing = ranks;
+        j->computed = own;
+        LUO_TRY(read_table(j, &j->computed, "op_times", ranks));
+        check_drift(j, &own, ranks);
+    }
+    luo_calibration c = {.dir = j->dir,
+                         .ranks = ranks,
+                         .ops_of = j->computing,
+                         .cores = j->cores,
+                         .memory_bytes = j->memory_bytes / ranks,
+                         .slowdown = slowdown_of(&own),
+                         .machine = j->cpu,
+                         .driver = driver_of(&own),
+                         .comm = ranks > 1,
+                         .rows = j->computed};
+    if (ranks > 1) LUO_TRY(read_table(j, &c.rows, "collective_times", ranks));
+    if (ranks > 1) LUO_TRY(read_table(j, &c.rows, "p2p_times", ranks));
+    return finish(j, &c);
+}
+
+enum { RANKS_LEAST = 8, RANKS_MOST = 64 }; /* 1, 2, 4, 8, and on while there are cores */
+
+/* --ranks: that number alone, behind as many ranks as have a core each, whose operations are its.
+ */
+static luo_status measure_only(job *j, int32_t ranks)
+{
+    int32_t own = 1;
+    while (2 * own <= ranks && 2 * own <= j->cores) own *= 2;
+    if (own < ranks) LUO_TRY(calibrate_ranks(j, own));
+    return calibrate_ranks(j, ranks);
+}
+
+static luo_status measure(job *j)
+{
+    if (j->ranks > 0) return measure_only(j, j->ranks);
+    for (int32_t n = 1; n <= RANKS_MOST && (n <= RANKS_LEAST || n <= j->cores); n *= 2)
+        LUO_TRY(calibrate_ranks(j, n));
+    return LUO_OK;
+}
+
+/* ---- tables that are there ---- */
+
+/* As the profile names it: by its whole path, unless it was made in the profile's folder. */
+static const char *table_name(job *j, const char *path)
+{
+    char cwd[4096];
+    if (path[0] == '/') return path;
+    return getcwd(cwd, sizeof cwd) ? luo_arena_printf(j->cli->arena, "%s/%s", cwd, path) : NULL;
+}
+
+static luo_status take_table(job *j, luo_calibration *c, const char *path)
+{
+    const int32_t ops = c->rows.nops, comm = c->rows.ncomm;
+    const char *made, *from = path;
+    LUO_TRY(luo_foreign_table(j->cli, j->dir, path, &made));
+    if (made) from = luo_arena_printf(j->cli->arena, "%s/%s", j->dir, made);
+    if (!from) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    LUO_TRY(luo_measured_read(j->cli, &c->rows, from));
+    const int kind = c->rows.nops > ops             ? 0
+                     : c->rows.ncomm == comm        ? -1
+                     : c->rows.comm[comm].coll >= 0 ? 1
+                                                    : 2;
+    if (kind < 0) return LUO_OK; /* facts, or no rows */
+    if (c->tables[kind])
+        return luo_cli_error(j->cli, LUO_EUSAGE,
+                             "`%s` and `%s` are of one kind; give one table of each.",
+                             c->tables[kind], path);
+    c->comm = c->comm || kind > 0;
+    c->tables[kind] = made ? made : table_name(j, path);
+    return c->tables[kind] ? LUO_OK
+                           : luo_cli_error(j->cli, LUO_EIO, "the current folder can not be named; "
+                                           "use whole paths.");
+}
+
+/* What only the calibration of GPUs looks at. */
+static luo_status refuse_gpu_options(luo_cli *cli)
+{
+    static const char *const names[] = {"profile", "cluster", "seed"};
+    for (int i = 0; i < 3; i++)
+        if (luo_args_has(&cli->args, names[i]))
+            return luo_cli_error(cli, LUO_EUSAGE,
+                                 "`--%s` is of GPUs; this calibration is of processors and does "
+                                 "not need it.",
+                                 names[i]);
+    return LUO_OK;
+}
+
+/* Products of GPUs are measured by themselves, those of processors inside of steps. Without any, a
+ * profile that is known gets tables of communication. */
+static bool of_gpu(const luo_cli *cli, const luo_measured *m)
+{
+    if (m->nops == 0) return luo_args_has(&cli->args, "profile");
+    for (int32_t i = 0; i < m->nops; i++)
+        if (strcmp(m->ops[i].row.op, "gemm") == 0) return true;
+    return false;
+}
+
+/* As many ranks as the largest group of the tables. */
+static luo_status take_tables(job *j, const char *first)
+{
+    const luo_args *a = &j->cli->args;
+    luo_calibration c = {.dir = j->dir,
+                         .ranks = 1,
+                         .cores = j->cores,
+                         .slowdown = 1,
+                         .machine = j->cpu,
+                         .driver = ""};
+    LUO_TRY(take_table(j, &c, first));
+    for (int i = 0; i < a->nfiles; i++) LUO_TRY(take_table(j, &c, a->files[i]));
+    if (!c.tables[0] && !(c.tables[1] && luo_args_has(a, "profile")))
+        return luo_cli_error(j->cli, LUO_EINPUT,
+                             "no table of op_times is given; a profile needs one, or --profile "
+                             "beside collectives.");
+    if (of_gpu(j->cli, &c.rows)) return luo_calibrate_gpu_tables(j->cli, j->dir, &c.rows, c.tables);
+    LUO_TRY(refuse_gpu_options(j->cli));
+    for (int32_t i = 0; i < c.rows.ncomm; i++)
+        if (c.rows.comm[i].devices > c.ranks) c.ranks = c.rows.comm[i].devices;
+    c.ops_of = c.ranks < j->cores ? c.ranks : (int32_t)j->cores;
+    c.memory_bytes = j->memory_bytes / c.ranks;
+    c.driver = driver_of(&c.rows);
+    return finish(j, &c);
+}
+
+/* ---- the verb ---- */
+
+static luo_status write_csv(job *j)
+{
+    static const char head[] = "case,role,measured,predicted,unit,error_ratio,source\n";
+    luo_str text = {0};
+    luo_err err = {0};
+    const char *path = luo_arena_printf(j->cli->arena, "%s/calibrate.csv", j->dir);
+    luo_str_add(&text, head);
+    luo_str_addn(&text, luo_str_get(&j->csv), j->csv.len);
+    const luo_status st = !path || text.failed || j->csv.failed
+                              ? luo_err_nomem(&err)
+                              : luo_file_write_atomic(path, text.at, text.len, &err);
+    if (st == LUO_OK) fprintf(luo_cli_out(j->cli), "%s\n", path);
+    luo_str_free(&text);
+    return luo_cli_fail(j->cli, st, &err);
+}
+
+static luo_status read_backend(luo_cli *cli, bool *cuda, luo_err *err)
+{
+    static const char *const names[] = {"host", "cuda"};
+    int which = 0;
+    LUO_TRY(luo_args_choice(&cli->args, "backend", 0, names, 2, &which, err));
+    *cuda = which == 1;
+    return LUO_OK;
+}
+
+static luo_status read_ranks(job *j, bool tables, luo_err *err)
+{
+    int64_t ranks;
+    LUO_TRY(luo_args_int(&j->cli->args, "ranks", 0, 1, RANKS_MOST, &ranks, err));
+    if (ranks > 0 && tables)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--ranks` says what to measure, and `--from` takes what was measured; "
+                           "give one of them.");
+    j->ranks = (int32_t)ranks;
+    return LUO_OK;
+}
+
+/* What only the calibration by published steps looks at. */
+static luo_status refuse_suite_options(luo_cli *cli, luo_err *err)
+{
+    static const char *const names[] = {"fit", "name", "profile-dir"};
+    for (int i = 0; i < 3; i++)
+        if (luo_args_has(&cli->args, names[i]))
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` goes with `--from` a suite of published "
+                               "steps; leave it out.", names[i]);
+    return LUO_OK;
+}
+
+/* What only the calibration by times of layers looks at. */
+static luo_status refuse_layer_options(luo_cli *cli, luo_err *err)
+{
+    static const char *const names[] = {"model", "stack"};
+    for (int i = 0; i < 2; i++)
+        if (luo_args_has(&cli->args, names[i]))
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` goes with `--from` times of layers; leave "
+                               "it out.", names[i]);
+    return LUO_OK;
+}
+
+static luo_status from_suites(job *j, const char *from)
+{
+    static const char *const names[] = {"profile", "cluster", "quick", "ranks", "backend",
+                                        "model", "stack"};
+    for (int i = 0; i < 7; i++)
+        if (luo_args_has(&j->cli->args, names[i]))
+            return luo_cli_error(j->cli, LUO_EUSAGE, "`--%s` is of measurements of a machine; "
+                                 "published steps do not need it.", names[i]);
+    luo_jsonw_text(&j->cli->json, "out", j->dir);
+    luo_jsonw_open(&j->cli->json, "profiles", '[');
+    const luo_status st = luo_calibrate_suites(j->cli, j->dir, from);
+    luo_jsonw_close(&j->cli->json);
+    return st;
+}
+
+static luo_status calibrate(job *j, const char *from, bool cuda)
+{
+    luo_cli *cli = j->cli;
+    luo_err err = {0};
+    if (from && !luo_foreign_is(cli, from) && luo_calibrate_suite_is(cli, from))
+        return from_suites(j, from);
+    if (from && luo_calibrate_layers_is(cli, from)) return luo_calibrate_layers(cli, j->dir, from);
+    LUO_TRY(luo_cli_fail(cli, refuse_layer_options(cli, &err), &err));
+    LUO_TRY(luo_cli_fail(cli, refuse_suite_options(cli, &err), &err));
+    LUO_TRY(luo_cli_fail(cli, find_machine(j, &err), &err));
+    luo_jsonw_text(&cli->json, "out", j->dir);
+    luo_jsonw_open(&cli->json, "profiles", '[');
+    luo_status st = from   ? take_tables(j, from)
+                    : cuda ? luo_calibrate_gpus(cli, j->dir, j->quick, j->ranks)
+                           : measure(j);
+    luo_jsonw_close(&cli->json);
+    if (st == LUO_OK && j->csv.len) st = write_csv(j); /* that of GPUs is written */
+    luo_str_free(&j->csv);
+    return st;
+}
+
+luo_status luo_verb_calibrate_run(luo_cli *cli)
+{
+    const char *from = luo_args_get(&cli->args, "from", NULL);
+    job j = {.cli = cli,
+             .dir = luo_args_get(&cli->args, "out", "calibration"),
+             .quick = luo_args_has(&cli->args, "quick")};
+    bool cuda = false;
+    luo_err err = {0};
+    if (!from) LUO_TRY(luo_cli_files(cli, 0, 0, "no file (but behind --from) is"));
+    LUO_TRY(luo_cli_fail(cli, read_backend(cli, &cuda, &err), &err));
+    LUO_TRY(luo_cli_fail(cli, read_ranks(&j, from != NULL, &err), &err));
+    if (cuda && !from) LUO_TRY(luo_calibrate_gpus_check(cli));
+    if (!cuda && !from) LUO_TRY(refuse_gpu_options(cli));
+    luo_set set;
+    LUO_TRY(luo_cli_fail(cli, luo_set_open(&set, j.dir, luo_args_has(&cli->args, "force"), &err),
+                         &err));
+    const luo_status st = calibrate(&j, from, cuda);
+    luo_set_close(&set, false, NULL);
+    return st;
+}

@@ -1,0 +1,405 @@
+/* explain_plan.c: a plan before anything runs: stages, annotations, communication with bytes
+ * and cost, memory per device. */
+#include "cli/explain/explain.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cost/cost.h"
+
+/* "layers.12.attn.q" -> "layers.*.attn.q": what differs between layers only is one row. */
+static void without_layer(const char *name, char *out, size_t size)
+{
+    size_t n = 0;
+    for (const char *p = name; *p && n + 2 < size; p++) {
+        const bool start = p == name || p[-1] == '.';
+        if (start && isdigit((unsigned char)*p)) {
+            while (isdigit((unsigned char)p[1])) p++;
+            out[n++] = '*';
+        } else {
+            out[n++] = *p;
+        }
+    }
+    out[n] = 0;
+}
+
+static void print_stages(FILE *out, const luo_plan *p)
+{
+    fprintf(out, "\n%-8s %-5s %-10s %-20s %-7s %-9s %s\n", "pipeline", "stage", "layers",
+            "devices", "micro_b", "recompute", "shares");
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t j = 0; j < p->pipelines[i].nstages; j++) {
+            static const char *const how[] = {"none", "selective", "full"};
+            const luo_stage *s = &p->pipelines[i].stages[j];
+            luo_str dev = {0}, layers = {0}, shares = {0};
+            luo_devset_print(&dev, s->dev, s->ndev);
+            for (int32_t k = 0; k < s->nlayers; k++)
+                luo_str_addf(&layers, "%s[%d,%d)", k ? "," : "", s->layers[k].lo, s->layers[k].hi);
+            for (int32_t k = 0; s->shares && k < s->ndev / s->context_parallel; k++)
+                luo_str_addf(&shares, "%s%u", k ? "," : "", s->shares[k]);
+            fprintf(out, "%-8d %-5d %-10s %-20s %-7d %-9s %s\n", i, j, luo_str_get(&layers),
+                    luo_str_get(&dev), p->pipelines[i].micro_batches, how[s->recompute],
+                    s->shares ? luo_str_get(&shares) : "even");
+            luo_str_free(&dev);
+            luo_str_free(&layers);
+            luo_str_free(&shares);
+        }
+}
+
+static void print_reroutes(FILE *out, const luo_plan *p)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t j = 0; j < p->pipelines[i].nstages; j++) {
+            const luo_stage *s = &p->pipelines[i].stages[j];
+            for (int32_t k = 0; k < s->nreroute; k++)
+                fprintf(out, "pipeline %d, stage %d: %d micro-batches run on stage %d of pipeline "
+                        "%d\n", i, j, s->reroute[k].micro_batches, j, s->reroute[k].pipeline);
+        }
+}
+
+static void print_contexts(FILE *out, const luo_plan *p, const luo_model *m)
+{
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const luo_context x = luo_plan_context(p, m->causal, i);
+        if (!luo_context_is_on(&x)) continue;
+        fprintf(out, "pipeline %d: sequences are cut among %d groups, %s", i, x.c,
+                x.zigzag ? "zigzag" : "contiguous");
+        if (x.inner > 1) fprintf(out, "; heads for tokens among %d", x.inner);
+        if (x.inner < x.c) fprintf(out, "; a ring of %d", luo_context_parts(&x));
+        fprintf(out, "; padded to a multiple of %lld tokens\n",
+                (long long)luo_plan_context_multiple(p, m->causal, i));
+    }
+}
+
+static void print_param_row(FILE *out, const luo_param *first, const luo_param *last)
+{
+    char name[128];
+    luo_str w = {0}, s = {0};
+    without_layer(first->name, name, sizeof name);
+    luo_ann_print(&w, first->weight);
+    luo_ann_print(&s, first->state);
+    if (first->layer < 0) fprintf(out, "%-28s %-9s %s", name, "-", luo_str_get(&w));
+    else fprintf(out, "%-28s %4d-%-4d %s", name, first->layer, last->layer, luo_str_get(&w));
+    if (strcmp(luo_str_get(&w), luo_str_get(&s)) != 0) fprintf(out, "  state %s", luo_str_get(&s));
+    fputc('\n', out);
+    luo_str_free(&w);
+    luo_str_free(&s);
+}
+
+static bool same_kind(const luo_param *a, const luo_param *b)
+{
+    char x[128], y[128];
+    without_layer(a->name, x, sizeof x);
+    without_layer(b->name, y, sizeof y);
+    return strcmp(x, y) == 0;
+}
+
+/* Rows of consecutive layers whose parameter of this kind lies alike. */
+static void print_annotations(FILE *out, const luo_param *p, int32_t n, bool *done)
+{
+    fprintf(out, "\n%-28s %-9s %s\n", "parameter", "layers", "annotation");
+    for (int32_t i = 0; i < n; i++) {
+        if (done[i]) continue;
+        int32_t last = i;
+        done[i] = true;
+        for (int32_t k = i + 1; k < n; k++) {
+            if (done[k] || !same_kind(&p[i], &p[k])) continue;
+            if (!luo_ann_equal(p[i].weight, p[k].weight) || !luo_ann_equal(p[i].state, p[k].state))
+                break;
+            done[k] = true;
+            last = k;
+        }
+        print_param_row(out, &p[i], &p[last]);
+    }
+}
+
+typedef struct comm_row {
+    char op[128];
+    const char *how; /* resolution text, or the collective */
+    int32_t stream;
+    int64_t calls, bytes; /* over all devices and micro-batches of the step */
+    double seconds;       /* of one device: the busiest */
+} comm_row;
+
+enum { MAX_ROWS = 512 };
+
+static comm_row *row_of(comm_row *rows, int *n, const char *op, const char *how, int32_t stream)
+{
+    for (int i = 0; i < *n; i++)
+        if (rows[i].stream == stream && strcmp(rows[i].op, op) == 0 &&
+            strcmp(rows[i].how, how) == 0)
+            return &rows[i];
+    if (*n == MAX_ROWS) return NULL;
+    comm_row *r = &rows[(*n)++];
+    memset(r, 0, sizeof *r);
+    snprintf(r->op, sizeof r->op, "%s", op);
+    r->how = how;
+    r->stream = stream;
+    return r;
+}
+
+static int64_t sent(const luo_slot *s)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < s->nmessage; i++)
+        if (s->message[i].send) bytes += s->message[i].bytes;
+    return bytes;
+}
+
+typedef struct tally {
+    const luo_explain *x;
+    comm_row *rows;
+    int n;
+    double *seconds; /* of the device at hand, per row */
+} tally;
+
+static luo_status add_instr(tally *t, const luo_program *p, const luo_instr *in, int64_t runs,
+                            luo_err *err)
+{
+    const luo_programs *set = t->x->set;
+    if (in->slot < 0) return LUO_OK;
+    const luo_slot *slot = &p->slots[in->slot];
+    char op[128];
+    without_layer(set->ops[in->op].name, op, sizeof op);
+    const bool p2p = in->kind == LUO_INSTR_P2P;
+    comm_row *r = row_of(t->rows, &t->n, op, p2p ? "send_receive" : luo_coll_name(in->coll),
+                         in->stream);
+    if (!r) return LUO_OK;
+    double s = 0;
+    if (!p2p) {
+        const luo_group *g = &set->groups[slot->group];
+        LUO_TRY(luo_cost_group(&t->x->cost, in->coll, g->dev, g->n, in->bytes, 0, &s, err));
+        r->calls += g->dev[0] == p->device ? runs : 0;
+        r->bytes += g->dev[0] == p->device ? runs * in->bytes : 0;
+    } else {
+        for (int32_t i = 0; i < slot->nmessage; i++) {
+            double one = 0;
+            if (!slot->message[i].send) continue;
+            LUO_TRY(luo_cost_p2p(&t->x->cost, p->device, slot->message[i].peer,
+                                 slot->message[i].bytes, 0, &one, err));
+            s += one;
+        }
+        r->calls += sent(slot) > 0 ? runs : 0;
+        r->bytes += runs * sent(slot);
+    }
+    t->seconds[r - t->rows] += (double)runs * s;
+    return LUO_OK;
+}
+
+static luo_status add_device(tally *t, const luo_program *p, luo_err *err)
+{
+    const luo_role *role = &t->x->set->roles[p->role];
+    int64_t *runs = LUO_NEW_N(t->x->arena, int64_t, role->nseg + 1);
+    if (!runs) return luo_err_nomem(err);
+    memset(t->seconds, 0, MAX_ROWS * sizeof *t->seconds);
+    for (int32_t i = 0; i < p->ntask; i++) runs[p->tasks[i].seg]++;
+    for (int32_t k = 0; k < role->nseg; k++)
+        for (int32_t i = 0; i < role->seg[k].n; i++)
+            LUO_TRY(add_instr(t, p, &role->instr[role->seg[k].first + i], runs[k], err));
+    for (int i = 0; i < t->n; i++)
+        if (t->seconds[i] > t->rows[i].seconds) t->rows[i].seconds = t->seconds[i];
+    return LUO_OK;
+}
+
+static luo_status tally_comm(const luo_explain *x, tally *t, luo_err *err)
+{
+    *t = (tally){.x = x, .rows = LUO_NEW_N(x->arena, comm_row, MAX_ROWS),
+                 .seconds = LUO_NEW_N(x->arena, double, MAX_ROWS)};
+    if (!t->rows || !t->seconds) return luo_err_nomem(err);
+    for (int32_t i = 0; i < x->set->n; i++) LUO_TRY(add_device(t, &x->set->at[i], err));
+    return LUO_OK;
+}
+
+static luo_status print_comm(FILE *out, const luo_explain *x, luo_err *err)
+{
+    tally t;
+    LUO_TRY(tally_comm(x, &t, err));
+    fprintf(out, "\n%-34s %-15s %-6s %9s %18s %12s\n", "communication of a step", "how", "stream",
+            "calls", "bytes", "device_s");
+    for (int i = 0; i < t.n; i++)
+        fprintf(out, "%-34s %-15s %-6s %9lld %18lld %12.6f\n", t.rows[i].op, t.rows[i].how,
+                luo_stream_name((luo_stream)t.rows[i].stream), (long long)t.rows[i].calls,
+                (long long)t.rows[i].bytes, t.rows[i].seconds);
+    fprintf(out, "communicators: %d\n", x->set->ngroups);
+    return LUO_OK;
+}
+
+typedef struct named_part {
+    const char *name;
+    double seconds;
+} named_part;
+enum { PARTS = 10 };
+
+static void name_parts(const luo_parts *p, named_part out[PARTS])
+{
+    const named_part all[PARTS] = {{"compute_s", p->compute_s}, {"recompute_s", p->recompute_s},
+                                   {"tp_s", p->tp_s},           {"ep_s", p->ep_s},
+                                   {"cp_s", p->cp_s},           {"pp_s", p->pp_s},
+                                   {"dp_s", p->dp_s},           {"move_s", p->move_s},
+                                   {"io_s", p->io_s},           {"bubble_s", p->bubble_s}};
+    memcpy(out, all, sizeof all);
+}
+
+static void print_step(FILE *out, const luo_explain *x)
+{
+    named_part p[PARTS];
+    name_parts(&x->parts, p);
+    fprintf(out, "\nsimulated step %.6f s; mean over the devices:", x->step_s);
+    for (int i = 0; i < PARTS; i++)
+        if (p[i].seconds > 0) fprintf(out, " %s %.6f", p[i].name, p[i].seconds);
+    fputc('\n', out);
+}
+
+static luo_status print_memory(FILE *out, const luo_explain *x, luo_err *err)
+{
+    const double gib = 1073741824.0;
+    fprintf(out, "\n%-6s %-12s %8s %8s %8s %8s %8s %8s %8s  %s\n", "device", "node/slot",
+            "weights", "grads", "optim", "activ", "buffers", "peak", "limit", "verdict (GiB)");
+    for (int32_t i = 0; i < x->set->n; i++) {
+        const int32_t d = x->set->at[i].device;
+        const luo_profile *p = luo_cluster_profile(x->cluster, d);
+        const luo_device *where = &x->cluster->devices[d];
+        luo_memory m;
+        char name[64];
+        LUO_TRY(luo_program_memory(x->arena, x->set, d, &m, err));
+        const double limit = p->memory_bytes - p->reserved_bytes;
+        snprintf(name, sizeof name, "%s/%d", x->cluster->nodes[where->node].name, where->slot);
+        fprintf(out, "%-6d %-12s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f  %s\n", d, name,
+                (double)m.weights / gib, (double)m.gradients / gib, (double)m.optimizer / gib,
+                (double)m.activations / gib, (double)m.buffers / gib, (double)m.peak / gib,
+                limit / gib, (double)m.needed > limit ? "over" : "fits");
+    }
+    return LUO_OK;
+}
+
+luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
+{
+    luo_param *params;
+    int32_t n;
+    char a[17], b[17];
+    LUO_TRY(luo_plan_params(x->arena, x->plan, x->model, &params, &n, err));
+    bool *done = LUO_NEW_N(x->arena, bool, n);
+    if (!done) return luo_err_nomem(err);
+    fprintf(out, "plan %s  program %s\n", luo_hash_print(luo_plan_hash(x->plan), a),
+            luo_hash_print(x->set->hash, b));
+    fprintf(out, "%d devices, %d pipelines, schedule %s, %d layers, zero %d, sequences %lld, "
+                 "tokens %lld a step\n",
+            x->set->n, x->plan->npipelines, luo_sched_name(x->plan->schedule), x->plan->layers,
+            x->plan->zero, (long long)luo_plan_sequences(x->plan),
+            (long long)luo_plan_tokens(x->plan));
+    print_stages(out, x->plan);
+    print_reroutes(out, x->plan);
+    print_contexts(out, x->plan, x->model);
+    print_annotations(out, params, n, done);
+    LUO_TRY(print_comm(out, x, err));
+    print_step(out, x);
+    return print_memory(out, x, err);
+}
+
+/* ---- as JSON ---- */
+
+static void json_reroute(luo_jsonw *j, const luo_stage *s)
+{
+    if (!s->nreroute) return;
+    luo_jsonw_open(j, "reroute", '[');
+    for (int32_t k = 0; k < s->nreroute; k++) {
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_int(j, "pipeline", s->reroute[k].pipeline);
+        luo_jsonw_int(j, "micro_batches", s->reroute[k].micro_batches);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+}
+
+static void json_stages(luo_jsonw *j, const luo_plan *p)
+{
+    luo_jsonw_open(j, "pipelines", '[');
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_int(j, "micro_batches", p->pipelines[i].micro_batches);
+        luo_jsonw_open(j, "stages", '[');
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
+            const luo_stage *s = &p->pipelines[i].stages[k];
+            luo_str dev = {0};
+            int32_t layers = 0;
+            for (int32_t r = 0; r < s->nlayers; r++) layers += s->layers[r].hi - s->layers[r].lo;
+            luo_devset_print(&dev, s->dev, s->ndev);
+            luo_jsonw_open(j, NULL, '{');
+            luo_jsonw_text(j, "devices", luo_str_get(&dev));
+            luo_jsonw_int(j, "layers", layers);
+            json_reroute(j, s);
+            luo_jsonw_close(j);
+            luo_str_free(&dev);
+        }
+        luo_jsonw_close(j);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+}
+
+static luo_status json_comm(luo_jsonw *j, const luo_explain *x, luo_err *err)
+{
+    tally t;
+    LUO_TRY(tally_comm(x, &t, err));
+    luo_jsonw_open(j, "communication", '[');
+    for (int i = 0; i < t.n; i++) {
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_text(j, "op", t.rows[i].op);
+        luo_jsonw_text(j, "how", t.rows[i].how);
+        luo_jsonw_text(j, "stream", luo_stream_name((luo_stream)t.rows[i].stream));
+        luo_jsonw_int(j, "calls", t.rows[i].calls);
+        luo_jsonw_int(j, "bytes", t.rows[i].bytes);
+        luo_jsonw_num(j, "device_s", t.rows[i].seconds, 9);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+    return LUO_OK;
+}
+
+static luo_status json_memory(luo_jsonw *j, const luo_explain *x, luo_err *err)
+{
+    luo_jsonw_open(j, "memory", '[');
+    for (int32_t i = 0; i < x->set->n; i++) {
+        luo_memory m;
+        const int32_t d = x->set->at[i].device;
+        const luo_profile *p = luo_cluster_profile(x->cluster, d);
+        LUO_TRY(luo_program_memory(x->arena, x->set, d, &m, err));
+        luo_jsonw_open(j, NULL, '{');
+        luo_jsonw_int(j, "device", d);
+        luo_jsonw_int(j, "weights_bytes", m.weights);
+        luo_jsonw_int(j, "gradients_bytes", m.gradients);
+        luo_jsonw_int(j, "optimizer_bytes", m.optimizer);
+        luo_jsonw_int(j, "activations_bytes", m.activations);
+        luo_jsonw_int(j, "buffers_bytes", m.buffers);
+        luo_jsonw_int(j, "peak_bytes", m.peak);
+        luo_jsonw_num(j, "limit_bytes", p->memory_bytes - p->reserved_bytes, 0);
+        luo_jsonw_close(j);
+    }
+    luo_jsonw_close(j);
+    return LUO_OK;
+}
+
+luo_status luo_explain_plan_json(luo_jsonw *j, const luo_explain *x, luo_err *err)
+{
+    named_part p[PARTS];
+    char h[17];
+    name_parts(&x->parts, p);
+    luo_jsonw_text(j, "plan_hash", luo_hash_print(luo_plan_hash(x->plan), h));
+    luo_jsonw_text(j, "program_hash", luo_hash_print(x->set->hash, h));
+    luo_jsonw_int(j, "devices", x->set->n);
+    luo_jsonw_int(j, "layers", x->plan->layers);
+    luo_jsonw_int(j, "zero", x->plan->zero);
+    luo_jsonw_text(j, "schedule", luo_sched_name(x->plan->schedule));
+    luo_jsonw_int(j, "sequences", luo_plan_sequences(x->plan));
+    luo_jsonw_int(j, "tokens", luo_plan_tokens(x->plan));
+    luo_jsonw_int(j, "communicators", x->set->ngroups);
+    luo_jsonw_num(j, "step_s", x->step_s, 9);
+    luo_jsonw_num(j, "tokens_per_s", (double)luo_plan_tokens(x->plan) / x->step_s, 3);
+    luo_jsonw_open(j, "parts", '{');
+    for (int i = 0; i < PARTS; i++) luo_jsonw_num(j, p[i].name, p[i].seconds, 9);
+    luo_jsonw_close(j);
+    json_stages(j, x->plan);
+    LUO_TRY(json_comm(j, x, err));
+    return json_memory(j, x, err);
+}

@@ -1,0 +1,87 @@
+/* verb_explain.c: `luoshu explain FILE`. */
+#include <stdlib.h>
+
+#include "cli/explain/explain.h"
+#include "core/io/io.h"
+
+static luo_status print_program(luo_cli *cli, const luo_programs *set, const char *text,
+                                luo_err *err)
+{
+    int64_t device;
+    LUO_TRY(luo_args_int(&cli->args, "program", 0, 0, LUO_DEVICE_LIMIT, &device, err));
+    if (!luo_programs_find(set, (int32_t)device))
+        return luo_err_set(err, LUO_EINPUT, "device %s is in no stage of the plan; it has no "
+                                            "program.", text);
+    luo_str s = {0};
+    luo_program_print(&s, set, (int32_t)device);
+    if (s.failed) {
+        luo_str_free(&s);
+        return luo_err_nomem(err);
+    }
+    fputs(luo_str_get(&s), luo_cli_out(cli));
+    luo_str_free(&s);
+    return LUO_OK;
+}
+
+static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
+{
+    luo_explain x = {.arena = cli->arena};
+    luo_model *model;
+    luo_cluster *cluster;
+    luo_plan *plan;
+    luo_source src;
+    luo_programs *set;
+    luo_stack stack;
+    LUO_TRY(luo_cli_model(cli, &model));
+    LUO_TRY(luo_cli_cluster(cli, &cluster));
+    LUO_TRY(luo_cli_plan(cli, path, model, cluster, &plan, &src));
+    LUO_TRY(luo_cli_compile(cli, plan, &src, model, cluster, &set));
+    luo_stack_default(&stack);
+    const char *device = luo_args_get(&cli->args, "program", NULL);
+    if (device) return print_program(cli, set, device, err);
+    x.model = model;
+    x.cluster = cluster;
+    x.plan = plan;
+    x.set = set;
+    x.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = plan->dtype};
+    LUO_TRY(luo_cli_step_parts(cli, set, cluster, &stack, plan->dtype, &x.step_s, &x.parts));
+    if (cli->as_json) LUO_TRY(luo_explain_plan_json(&cli->json, &x, err));
+    LUO_TRY(luo_explain_plan(luo_cli_out(cli), &x, err));
+    return luo_cli_fits(cli, plan, cluster, set, err);
+}
+
+static luo_status explain(luo_cli *cli, luo_err *err)
+{
+    const char *path = cli->args.files[0];
+    FILE *out = luo_cli_out(cli);
+    luo_file_kind kind;
+    luo_cluster *cluster;
+    luo_model *model;
+    luo_profile *profile;
+    LUO_TRY(luo_file_kind_of(path, &kind, &cli->diags));
+    switch (kind) {
+    case LUO_FILE_PLAN: return explain_plan(cli, path, err);
+    case LUO_FILE_CLUSTER:
+        LUO_TRY(luo_read_cluster(cli->arena, path, &cluster, &cli->diags));
+        luo_explain_cluster(out, cluster);
+        return LUO_OK;
+    case LUO_FILE_MODEL:
+        LUO_TRY(luo_read_model(cli->arena, path, &model, &cli->diags));
+        return luo_explain_model(out, model, err);
+    case LUO_FILE_PROFILE:
+        LUO_TRY(luo_read_profile(cli->arena, path, &profile, &cli->diags));
+        luo_explain_profile(out, profile);
+        return LUO_OK;
+    default:
+        return luo_err_set(err, LUO_EUSAGE, "`%s` is neither a plan nor a cluster, model or "
+                                            "profile; `luoshu check` takes any file.", path);
+    }
+}
+
+luo_status luo_verb_explain_run(luo_cli *cli)
+{
+    luo_err err = {0};
+    LUO_TRY(luo_cli_files(cli, 1, 1, "one file is"));
+    const luo_status st = explain(cli, &err);
+    return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
+}

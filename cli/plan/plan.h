@@ -1,0 +1,23 @@
+/* plan.h: what the planners of `luoshu plan` share. */
+#ifndef LUO_CLI_PLAN_PLAN_H
+#define LUO_CLI_PLAN_PLAN_H
+#include "cli/load.h"
+#include "core/plan/planners.h"
+
+typedef struct luo_planner {
+    const char *name, *json_schema;
+    luo_status (*run)(luo_cli *cli, luo_err *err); /* a sentence in err, or in cli->diags */
+} luo_planner;
+/* NULL: unknown, or not in this version. */
+const luo_planner *luo_planner_find(const char *name);
+luo_status luo_plan_malleus_run(luo_cli *cli, luo_err *err);
+luo_status luo_plan_uniform_run(luo_cli *cli, luo_err *err);
+
+/* Sizes and modes of a uniform plan from the options, Megatron's names and ours. `--dp auto`, which
+ * is for malleus, leaves dp open. */
+luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *o, luo_err *err);
+/* File of the plan of this rank, from --out. NULL: out of memory. */
+const char *luo_plan_file(luo_cli *cli, int32_t rank);
+/* Writes it, unless the file exists and --force is not given. */
+luo_status luo_plan_write(luo_cli *cli, int32_t rank, const luo_plan *p, luo_err *err);
+#endif

@@ -1,0 +1,32 @@
+/* plan_uniform.h: one call of `luoshu plan uniform`, for its files. */
+#ifndef LUO_CLI_PLAN_PLAN_UNIFORM_H
+#define LUO_CLI_PLAN_PLAN_UNIFORM_H
+#include "cli/plan/plan.h"
+#include "cli/plan/plan_judge.h"
+
+enum { LUO_UNIFORM_WARNINGS = 4 };
+
+typedef struct luo_uniform_call {
+    luo_model *model;
+    luo_cluster *cluster;
+    luo_stack stack;
+    luo_uniform_opts opts;
+    luo_judged judged;
+    int32_t top; /* rows wanted */
+    luo_uniform_result *found;
+    int32_t nfound;
+    luo_judged_plan *plan; /* fastest first; by closed form: only the first has been simulated */
+    int32_t nplans;
+    bool by_simulation;
+    luo_programs *set; /* of the first */
+    double planning_s;
+    const luo_uniform_result *closed; /* best by closed form of those that can run */
+    int nwarnings;
+    const char *warning[LUO_UNIFORM_WARNINGS];
+} luo_uniform_call;
+
+/* Rows that are printed and written. */
+int32_t luo_uniform_rows(const luo_uniform_call *c);
+void luo_uniform_text(luo_cli *cli, const luo_uniform_call *c);
+void luo_uniform_json(luo_cli *cli, const luo_uniform_call *c);
+#endif

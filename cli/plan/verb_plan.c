@@ -1,0 +1,45 @@
+/* verb_plan.c: `luoshu plan`: which planner. */
+#include <string.h>
+
+#include "cli/plan/plan.h"
+#include "core/base/words.h"
+
+static const luo_planner planners[] = {
+    {"uniform", "luoshu.plan.uniform/1", luo_plan_uniform_run},
+    {"malleus", "luoshu.plan.malleus/1", luo_plan_malleus_run},
+};
+
+const luo_planner *luo_planner_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof planners / sizeof *planners; i++)
+        if (strcmp(planners[i].name, name) == 0) return &planners[i];
+    return NULL;
+}
+
+static luo_status unknown_planner(luo_cli *cli, const char *name)
+{
+    enum { N = sizeof planners / sizeof *planners };
+    const char *names[N];
+    luo_str s = {0};
+    for (int i = 0; i < N; i++) names[i] = planners[i].name;
+    luo_say_expected(&s, name, names, N);
+    luo_cli_error(cli, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&s));
+    luo_str_free(&s);
+    return LUO_EUSAGE;
+}
+
+luo_status luo_verb_plan_run(luo_cli *cli)
+{
+    static const char *const later[] = {"hydraulis", "hap", "auto"};
+    luo_err err = {0};
+    LUO_TRY(luo_cli_files(cli, 1, 1, "the name of a planner is"));
+    const char *name = cli->args.files[0];
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (strcmp(name, later[i]) == 0)
+            return luo_cli_error(cli, LUO_EUSAGE, "planner `%s` is not in this version; `uniform` "
+                                                  "and `malleus` are.", name);
+    const luo_planner *p = luo_planner_find(name);
+    if (!p) return unknown_planner(cli, name);
+    const luo_status st = p->run(cli, &err);
+    return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
+}

@@ -1,0 +1,261 @@
+#include "cli/run/child.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/build_info.h"
+#include "cli/run/child_memory.h"
+#include "cli/machine.h"
+#include "cli/run/progress.h"
+#include "core/io/io.h"
+#include "core/io/libraries.h"
+#include "core/io/result/rundir.h"
+#include "exec/state/state.h"
+
+static volatile int stop_asked; /* set by a signal; read by the driver at step boundaries */
+
+static void on_signal(int sig)
+{
+    if (stop_asked) _exit(128 + sig);
+    stop_asked = sig;
+}
+
+const char *luo_child_dir(luo_cli *cli, const luo_session *s, int32_t index)
+{
+    return luo_arena_printf(cli->arena, "%s/%s", s->dir, s->scenario->policies[index].label);
+}
+
+/* Of a policy of a real run. */
+static const char *checkpoints_of(luo_cli *cli, const luo_session *s, int32_t index)
+{
+    const char *dir = luo_child_dir(cli, s, index);
+    return dir ? luo_arena_printf(cli->arena, "%s/checkpoints", dir) : NULL;
+}
+
+/* Are its checkpoints in memory while it runs? */
+static bool in_memory(const luo_session *s)
+{
+    return s->exec && s->scenario->checkpoint.target == LUO_TARGET_PEER;
+}
+
+static double wall(void *ctx)
+{
+    (void)ctx;
+    return luo_wall_s();
+}
+
+static void progress(void *ctx, int64_t step, int64_t steps, double t_s, int32_t events)
+{
+    luo_child_slot *slot = ctx;
+    slot->step = step;
+    slot->steps = steps;
+    slot->t_s = t_s;
+    slot->events = events;
+}
+
+static const char *state_of(luo_status st)
+{
+    if (stop_asked && (st == LUO_OK || st == LUO_ECANCELED)) return "interrupted";
+    if (st == LUO_OK) return "complete";
+    return st == LUO_ENO ? "lost" : "failed";
+}
+
+/* What a policy of a real run has for itself: its checkpoints, and the words of its ranks. */
+static luo_status own_options(luo_cli *cli, const luo_session *s, int32_t index, const char *dir,
+                              luo_exec_options *out, luo_run_opts *how, luo_err *err)
+{
+    *out = *s->exec;
+    how->checkpoints = checkpoints_of(cli, s, index);
+    out->checkpoints = in_memory(s) ? luo_child_memory(cli, getppid(), index) : how->checkpoints;
+    out->log = luo_arena_printf(cli->arena, "%s/ranks.log", dir);
+    if (!out->checkpoints || !out->log) return luo_err_nomem(err);
+    how->options = out;
+    return in_memory(s) ? luo_child_memory_open(out->checkpoints, err) : LUO_OK;
+}
+
+static void wall_start(char *text, size_t size)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+}
+
+enum { FACTS = 4 + LUO_MACHINE_FACTS + LUO_MACHINE_GPU_FACTS };
+
+/* told is filled later, when ranks have been set up, and written at the end of the run. */
+static luo_status list_facts(luo_cli *cli, const luo_session *s, const char *start,
+                             const luo_told *told, luo_fact out[FACTS], int32_t *n, luo_err *err)
+{
+    out[(*n)++] = (luo_fact){"git_commit", luo_build_git};
+    out[(*n)++] = (luo_fact){"build_flags", luo_build_flags};
+    out[(*n)++] = (luo_fact){"compiler", luo_build_compiler};
+    out[(*n)++] = (luo_fact){"wall_start", start};
+    if (!s->exec) return LUO_OK;
+    LUO_TRY(luo_machine_facts(cli->arena, s->exec, out + *n, err));
+    *n += LUO_MACHINE_FACTS;
+    if (!s->exec->gpus) return LUO_OK;
+    luo_machine_gpu_facts(told, out + *n);
+    *n += LUO_MACHINE_GPU_FACTS;
+    return LUO_OK;
+}
+
+typedef struct words { /* what the manifest of a run says */
+    char start[32], backend[256];
+    luo_fact facts[FACTS], libraries[2];
+    luo_rundir_opts opts;
+} words;
+
+/* w must stay where it is: its parts point to each other. */
+static luo_status find_words(luo_cli *cli, const luo_session *s, int32_t index,
+                             const luo_told *told, words *w, luo_err *err)
+{
+    int32_t nfacts = 0;
+    wall_start(w->start, sizeof w->start);
+    LUO_TRY(list_facts(cli, s, w->start, told, w->facts, &nfacts, err));
+    s->run.backend->describe(w->backend, sizeof w->backend);
+    w->libraries[0] = (luo_fact){"backend", w->backend};
+    w->libraries[1] = (luo_fact){"files", luo_io_libraries};
+    w->opts = (luo_rundir_opts){.scenario = s->scenario,
+                                .policy = s->scenario->policies[index].label,
+                                .backend = s->run.backend->name,
+                                .version = LUO_VERSION,
+                                .nfacts = nfacts,
+                                .facts = w->facts,
+                                .nlibraries = 2,
+                                .libraries = w->libraries,
+                                .argc = cli->argc,
+                                .argv = (const char *const *)cli->argv,
+                                .ninputs = s->ninputs,
+                                .inputs = s->inputs,
+                                .noverrides = s->noverrides,
+                                .overrides = s->overrides,
+                                .keep_programs = s->keep_programs,
+                                .wall_s = wall};
+    return LUO_OK;
+}
+
+luo_status luo_child_begin(luo_cli *cli, const luo_session *s, int32_t index, const char *dir,
+                           luo_err *err)
+{
+    words w;
+    luo_told told = {0};
+    luo_rundir *r;
+    const char *at = luo_arena_printf(cli->arena, "%s/%s", dir, s->scenario->policies[index].label);
+    if (!at) return luo_err_nomem(err);
+    LUO_TRY(find_words(cli, s, index, &told, &w, err));
+    LUO_TRY(luo_rundir_open(at, &w.opts, &r, err));
+    luo_rundir_leave(r);
+    return LUO_OK;
+}
+
+/* The run came to its end, which may be that it is lost: an error after that is to be told. */
+static bool is_answer(luo_status st)
+{
+    return st == LUO_OK || st == LUO_ENO;
+}
+
+static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot,
+                      luo_diags *notes, luo_err *err)
+{
+    words w;
+    luo_told told = {0};
+    LUO_TRY(find_words(cli, s, index, &told, &w, err));
+    w.opts.diags = notes;
+    w.opts.progress = progress;
+    w.opts.ctx = slot;
+    luo_rundir *dir;
+    luo_err late = {0};
+    luo_exec_options exec = {0};
+    luo_run_opts how = s->run;
+    const char *at = luo_child_dir(cli, s, index);
+    if (!at) return luo_err_nomem(err);
+    LUO_TRY(luo_rundir_open(at, &w.opts, &dir, err));
+    luo_status st = s->exec ? own_options(cli, s, index, at, &exec, &how, err) : LUO_OK;
+    exec.told = &told;
+    how.interrupted = &stop_asked;
+    how.clock = luo_wall_s;
+    if (st == LUO_OK) st = luo_run_policy(s->scenario, index, &how, luo_rundir_sink(dir), err);
+    if (in_memory(s) && exec.checkpoints) {
+        const luo_status kept = luo_child_memory_close(exec.checkpoints, how.checkpoints, &late);
+        if (is_answer(st) && kept != LUO_OK) st = luo_err_set(err, kept, "%s", late.text);
+    }
+    if (st != LUO_OK) luo_rundir_log(dir, LUO_ERROR, err->text);
+    const int code = stop_asked ? 128 + stop_asked : luo_status_exit(st);
+    const luo_status closed = luo_rundir_close(dir, state_of(st), code, &late);
+    if (!is_answer(st) || closed == LUO_OK) return st;
+    *err = late;
+    return closed;
+}
+
+static void keep_notes(luo_child_slot *slot, const luo_diags *notes)
+{
+    for (const luo_diag *d = notes->first; d && slot->nnotes < LUO_NOTES_MAX; d = d->next)
+        snprintf(slot->note[slot->nnotes++], sizeof slot->note[0], "%s", d->err.text);
+}
+
+pid_t luo_child_start(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot)
+{
+    const pid_t parent = getpid(), pid = fork();
+    if (pid != 0) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1);
+    const struct sigaction act = {.sa_handler = on_signal};
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGTERM, &act, NULL);
+    luo_diags notes;
+    luo_diags_init(&notes, cli->arena);
+    const double begin = luo_wall_s();
+    slot->status = run(cli, s, index, slot, &notes, &slot->err);
+    slot->wall_s = luo_wall_s() - begin;
+    slot->stopped = stop_asked;
+    keep_notes(slot, &notes);
+    _exit(stop_asked ? 128 + stop_asked : luo_status_exit(slot->status));
+}
+
+/* ---- a child that was ended ---- */
+
+/* A program that does what it must not ends by one of these; by others somebody ends it. */
+static bool own_fault(int sig)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (sig == faults[i]) return true;
+    return false;
+}
+
+/* How a real run can go on. */
+static void say_way(luo_cli *cli, const luo_session *s, int32_t index, char *text, size_t size)
+{
+    luo_found found = {0};
+    const char *dir = checkpoints_of(cli, s, index);
+    if (dir && luo_checkpoint_find(cli->arena, dir, INT64_MAX, &found, NULL) == LUO_OK)
+        snprintf(text, size, "; step %lld can be resumed with `--resume %.500s`",
+                 (long long)found.step, dir);
+    else
+        snprintf(text, size, "; there is no checkpoint of this run to resume from");
+}
+
+void luo_child_killed(luo_cli *cli, const luo_session *s, int32_t index, int sig,
+                      luo_child_slot *slot)
+{
+    char way[LUO_ERR_PATH + 64] = "";
+    const char *label = s->scenario->policies[index].label;
+    const char *memory = in_memory(s) ? luo_child_memory(cli, getpid(), index) : NULL;
+    if (memory) (void)luo_child_memory_close(memory, checkpoints_of(cli, s, index), NULL);
+    if (own_fault(sig)) {
+        slot->status = luo_err_set(&slot->err, LUO_EBUG,
+                                   "policy `%s` ended by signal %d; its rows so far are readable; "
+                                   "please report this with its manifest.json.",
+                                   label, sig);
+        return;
+    }
+    if (s->exec) say_way(cli, s, index, way, sizeof way);
+    slot->status = luo_err_set(&slot->err, LUO_EBACKEND,
+                               "the process of policy `%s` was ended from outside by signal %d "
+                               "(%s) in step %lld; its rows so far are readable%s.",
+                               label, sig, strsignal(sig), (long long)slot->step, way);
+}

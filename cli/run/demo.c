@@ -1,0 +1,165 @@
+#include "cli/run/demo.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/io/result/csv.h"
+#include "core/io/files.h"
+
+#define RANKS "8"
+#define SCENARIO "inputs/scenarios/host/demo.yaml"
+
+typedef struct show {
+    luo_cli *cli;
+    const char *real, *log; /* folder of the results; what the commands say beside their answers */
+} show;
+
+enum { WORDS = 24 };
+
+/* ---- a command ---- */
+
+static void print_command(const show *s, const char *const *words)
+{
+    FILE *out = luo_cli_out(s->cli);
+    fputs("$ luoshu", out);
+    for (int i = 1; words[i]; i++) fprintf(out, " %s", words[i]);
+    fputc('\n', out);
+    fflush(out);
+}
+
+static void become(const show *s, const char *const *words, bool heard)
+{
+    const int log = open(s->log, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    const int answer = heard ? fileno(luo_cli_out(s->cli)) : log;
+    if (log < 0 || dup2(answer, 1) < 0 || dup2(log, 2) < 0) _exit(126);
+    execv("/proc/self/exe", (char *const *)words); /* which changes none of them */
+    _exit(127);
+}
+
+/* Exit code; heard: its answer is shown. */
+static int run(const show *s, const char *const *words, bool heard)
+{
+    int how = 0;
+    print_command(s, words);
+    fflush(stderr);
+    const pid_t pid = fork();
+    if (pid == 0) become(s, words, heard);
+    if (pid < 0) return -1;
+    while (waitpid(pid, &how, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+}
+
+/* ---- what they say ---- */
+
+static luo_status print_steps(const show *s)
+{
+    static const luo_csv_column columns[] = {
+        {.name = "step", .type = LUO_CSV_WHOLE, .required = true, .limit = LUO_FROM(0)},
+        {.name = "reference_s", .type = LUO_CSV_NUMBER, .required = true, .limit = LUO_FROM(0)},
+        {.name = "other_s", .type = LUO_CSV_NUMBER, .required = true, .limit = LUO_FROM(0)},
+        {.name = "error_ratio", .type = LUO_CSV_NUMBER, .required = true, .limit = LUO_FROM(-1)}};
+    enum { STEP, PREDICTED, MEASURED, ERROR, COLUMNS };
+    luo_csv_cell c[COLUMNS];
+    FILE *out = luo_cli_out(s->cli);
+    const char *path = luo_arena_printf(s->cli->arena, "%s/compare_steps.csv", s->real);
+    if (!path) return luo_cli_error(s->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    luo_csv *t = luo_csv_open_path(path, columns, COLUMNS, &s->cli->diags);
+    fprintf(out, "step  predicted s  measured s  error %%\n");
+    while (t && luo_csv_next(t, c))
+        fprintf(out, "%4lld  %11.3f  %10.3f  %+7.1f\n", (long long)c[STEP].whole,
+                c[PREDICTED].number, c[MEASURED].number, 100 * c[ERROR].number);
+    return luo_csv_close(t);
+}
+
+static void print_paths(const show *s)
+{
+    static const char *const files[] = {"plots/predicted.svg", "sim/static/plots/gantt.svg",
+                                        "host/static/plots/gantt.svg", "host/static/steps.csv"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        fprintf(luo_cli_out(s->cli), "%s/%s\n", s->real, files[i]);
+}
+
+/* The last error in the log, without its prefix and full stop. */
+static const char *last_error(const show *s)
+{
+    static const char mark[] = "error: ";
+    char line[2048];
+    const char *found = NULL;
+    FILE *f = fopen(s->log, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        const char *at = strstr(line, mark);
+        if (!at) continue;
+        at += sizeof mark - 1;
+        size_t n = strcspn(at, "\n");
+        n -= n > 0 && at[n - 1] == '.';
+        found = luo_arena_strndup(s->cli->arena, at, n);
+    }
+    if (f) fclose(f);
+    return found ? found : "it said nothing";
+}
+
+/* ---- the part ---- */
+
+/* Of a machine that does something else as well predictions are poor, but the run is right. */
+static luo_status all(const show *s, const char *dir, int *code, luo_err *err)
+{
+    luo_arena *a = s->cli->arena;
+    const char *scenario = luo_arena_printf(a, "%s/%s", dir, SCENARIO);
+    const char *machine = luo_arena_printf(a, "%s/machine", s->real);
+    const char *sim = luo_arena_printf(a, "%s/sim", s->real);
+    const char *host = luo_arena_printf(a, "%s/host", s->real);
+    if (!scenario || !machine || !sim || !host) return luo_err_nomem(err);
+    const char *calibrate[] = {"luoshu", "calibrate", "--ranks", RANKS,     "--quick",
+                               "--out",  machine,     "--force", "--quiet", NULL};
+    *code = run(s, calibrate, false);
+    if (*code != 0) return LUO_OK;
+    char *whole = realpath(machine, NULL); /* paths in a scenario are relative to its file */
+    const char *cluster =
+        whole ? luo_arena_printf(a, "cluster=%s/cluster-" RANKS ".yaml", whole) : NULL;
+    free(whole);
+    if (!cluster) return luo_err_nomem(err);
+    const char *simulate[] = {"luoshu", "sim", scenario,  "--set",   cluster,
+                              "--out",  sim,   "--force", "--quiet", NULL};
+    const char *train[] = {"luoshu", "run",   scenario, "--backend", "host",    "--set",
+                           cluster,  "--out", host,     "--force",   "--quiet", NULL};
+    const char *p = luo_arena_printf(a, "%s/static", sim),
+               *m = luo_arena_printf(a, "%s/static", host);
+    const char *compare[] = {"luoshu", "compare", p, m, "--out", s->real, "--force", NULL};
+    if (!p || !m) return luo_err_nomem(err);
+    *code = run(s, simulate, false);
+    if (*code == 0) *code = run(s, train, false);
+    if (*code == 0) *code = run(s, compare, true);
+    return LUO_OK;
+}
+
+luo_status luo_demo_real(luo_cli *cli, const char *dir)
+{
+    show s = {.cli = cli, .real = luo_arena_printf(cli->arena, "%s/real", dir)};
+    luo_err err = {0};
+    int code = 0;
+    s.log = s.real ? luo_arena_printf(cli->arena, "%s/log.txt", s.real) : NULL;
+    if (!s.log) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    luo_status st = luo_dir_make(s.real, &err);
+    if (st == LUO_OK) st = luo_file_write_atomic(s.log, "", 0, &err);
+    if (st == LUO_OK) {
+        fprintf(luo_cli_out(cli),
+                "\nThe same for real, in small: eight processes of this machine, one "
+                "of them slow from step 6 on.\n");
+        st = all(&s, dir, &code, &err);
+    }
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    luo_jsonw_text(&cli->json, "real", code == 0 ? s.real : NULL);
+    if (code != 0)
+        return luo_cli_note(cli, LUO_WARNING,
+                            "the part for real ends here (exit %d): %s; what was "
+                            "simulated is whole, and %s has more.",
+                            code, last_error(&s), s.log);
+    LUO_TRY(print_steps(&s));
+    print_paths(&s);
+    return LUO_OK;
+}

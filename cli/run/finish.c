@@ -1,0 +1,158 @@
+#include "cli/run/finish.h"
+
+#include <string.h>
+
+#include "cli/embed.h"
+#include "core/io/compare/compare.h"
+#include "core/io/files.h"
+#include "core/io/io.h"
+#include "core/io/plot/plots.h"
+
+/* The figures are written beside the plots, so that anyone can draw them again or change them. */
+luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, luo_err *err)
+{
+    *folder = luo_arena_printf(cli->arena, "%s/plots/gp", dir);
+    if (!*folder) return luo_err_nomem(err);
+    LUO_TRY(luo_dir_make(*folder, err));
+    for (const luo_embedded *f = luo_embedded_files; f->name; f++) {
+        if (strncmp(f->name, "plots/", 6) != 0) continue;
+        const char *path = luo_arena_printf(cli->arena, "%s/%s", *folder, f->name + 6);
+        if (!path) return luo_err_nomem(err);
+        LUO_TRY(luo_file_write_atomic(path, f->text, strlen(f->text), err));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_cli_draw(luo_cli *cli, const char *dir, const char *figure, bool column,
+                        luo_str *made)
+{
+    luo_err err = {0};
+    luo_plot_opts opts = {.dir = dir, .figure = figure, .column = column};
+    const luo_status st = luo_cli_scripts(cli, dir, &opts.scripts, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    return luo_plot(cli->arena, &opts, made, &cli->diags);
+}
+
+luo_status luo_cli_draw_compared(luo_cli *cli, const char *dir, const char *title)
+{
+    luo_err err = {0};
+    luo_str made = {0};
+    luo_plot_opts opts = {.dir = dir};
+    const char *plots = luo_arena_printf(cli->arena, "%s/plots", dir);
+    if (!plots) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    if (!luo_result_has(plots, "predicted.csv") && !luo_result_has(plots, "bands.csv"))
+        return LUO_OK;
+    if (!luo_plot_possible(NULL))
+        return luo_cli_note(cli, LUO_WARNING,
+                            "gnuplot is not installed, so no figure is drawn; "
+                            "install gnuplot-nox and compare again.");
+    luo_status st = luo_cli_scripts(cli, dir, &opts.scripts, &err);
+    if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
+    st = luo_plot_compared(cli->arena, &opts, title, &made, &cli->diags);
+    fputs(luo_str_get(&made), luo_cli_out(cli));
+    luo_str_free(&made);
+    return st;
+}
+
+static luo_status draw(luo_cli *cli, const luo_session *s)
+{
+    luo_str made = {0};
+    if (!s->plots) return LUO_OK;
+    if (!luo_plot_possible(NULL))
+        return luo_cli_note(cli, LUO_WARNING,
+                            "gnuplot is not installed, so no figures are drawn; "
+                            "install gnuplot-nox and run `luoshu plot %s`.",
+                            s->dir);
+    const luo_status st = luo_cli_draw(cli, s->dir, NULL, false, &made);
+    fputs(luo_str_get(&made), luo_cli_out(cli));
+    luo_str_free(&made);
+    return st;
+}
+
+static int32_t finished(const luo_session *s, const luo_child_slot *slots)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->scenario->npolicies; i++)
+        n += slots[i].status == LUO_OK || slots[i].status == LUO_ENO;
+    return n;
+}
+
+/* Has it a row? One whose disk was full may not even say how it ended; its error has been told. */
+static bool has_row(luo_cli *cli, const char *dir, luo_status how)
+{
+    luo_diags unheard;
+    luo_result r;
+    if (!luo_result_has(dir, "manifest.json")) return false;
+    if (how == LUO_OK || how == LUO_ENO) return true;
+    luo_diags_init(&unheard, cli->arena);
+    return luo_result_read(cli->arena, dir, &r, &unheard) == LUO_OK;
+}
+
+/* Folders of the policies that began, whatever became of them: each keeps its row. */
+static const char **begun(luo_cli *cli, const luo_session *s, const luo_child_slot *slots,
+                          int32_t *n)
+{
+    const char **paths = LUO_NEW_N(cli->arena, const char *, s->scenario->npolicies);
+    *n = 0;
+    for (int32_t i = 0; paths && i < s->scenario->npolicies; i++) {
+        const char *dir = luo_child_dir(cli, s, i);
+        if (dir && has_row(cli, dir, slots[i].status)) paths[(*n)++] = dir;
+    }
+    return paths;
+}
+
+static void tell(luo_cli *cli, const luo_session *s, const luo_child_slot *slots)
+{
+    FILE *out = luo_cli_out(cli);
+    for (int32_t i = 0; i < s->scenario->npolicies; i++) {
+        const char *dir = luo_child_dir(cli, s, i);
+        if (s->verbose)
+            fprintf(out, "%s: %s, %lld steps, %.0f s of run time in %.2f s\n",
+                    s->scenario->policies[i].label,
+                    slots[i].status == LUO_OK    ? "complete"
+                    : slots[i].status == LUO_ENO ? "lost"
+                                                 : "failed",
+                    (long long)slots[i].step, slots[i].t_s, slots[i].wall_s);
+        fprintf(out, "%s/trace.json.gz\n", dir ? dir : s->dir);
+    }
+}
+
+static void json(luo_cli *cli, const luo_session *s, const luo_child_slot *slots)
+{
+    luo_jsonw_text(&cli->json, "out", s->dir);
+    luo_jsonw_open(&cli->json, "runs", '[');
+    for (int32_t i = 0; i < s->scenario->npolicies; i++) {
+        luo_jsonw_open(&cli->json, NULL, '{');
+        luo_jsonw_text(&cli->json, "policy", s->scenario->policies[i].label);
+        luo_jsonw_text(&cli->json, "dir", luo_child_dir(cli, s, i));
+        luo_jsonw_text(&cli->json, "status", luo_status_name(slots[i].status));
+        luo_jsonw_int(&cli->json, "steps", slots[i].step);
+        luo_jsonw_close(&cli->json);
+    }
+    luo_jsonw_close(&cli->json);
+}
+
+luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_child_slot *slots,
+                              bool stopped, bool *whole)
+{
+    const bool some = finished(s, slots) > 0, shown = some && !stopped;
+    int32_t n;
+    luo_diags unheard; /* where all have failed, their errors have been told */
+    luo_str text = {0};
+    json(cli, s, slots);
+    const char **paths = begun(cli, s, slots, &n);
+    if (!paths) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    if (n == 0) return LUO_OK;
+    const luo_compare_opts opts = {
+        .paths = paths, .npaths = n, .out = s->dir, .allow_different = true, .json = &cli->json};
+    luo_diags_init(&unheard, cli->arena);
+    luo_status st = luo_compare(cli->arena, &opts, &text, some || stopped ? &cli->diags : &unheard);
+    if (shown) fputs(luo_str_get(&text), luo_cli_out(cli));
+    luo_str_free(&text);
+    *whole = shown && st == LUO_OK;
+    if (!shown) return st;
+    if (st == LUO_OK) st = draw(cli, s);
+    fprintf(luo_cli_out(cli), "%s/compare.csv\n", s->dir);
+    tell(cli, s, slots);
+    return st;
+}

@@ -1,0 +1,19 @@
+/* finish.h: what follows when all policies have run. */
+#ifndef LUO_CLI_RUN_FINISH_H
+#define LUO_CLI_RUN_FINISH_H
+#include "cli/run/child.h"
+
+/* compare.csv, compare.json, figures; the table and the paths on stdout. slots: of the policies.
+ * stopped: the first two alone. whole: compare.csv is there, with a policy that came to its end. */
+luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_child_slot *slots,
+                              bool stopped, bool *whole);
+/* Draws figures of a run or result set (figure NULL: all that have data); made: the paths. Errors
+ * are in cli->diags. */
+luo_status luo_cli_draw(luo_cli *cli, const char *dir, const char *figure, bool column,
+                        luo_str *made);
+/* Draws what compare wrote into dir: `predicted` of a simulated and a real run, `goodput` of
+ * several seeds; nothing if there is neither. */
+luo_status luo_cli_draw_compared(luo_cli *cli, const char *dir, const char *title);
+/* Writes the built-in gnuplot scripts into dir/plots/gp. */
+luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, luo_err *err);
+#endif

@@ -1,0 +1,247 @@
+#include "cli/run/seeds.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/run/finish.h"
+#include "core/io/compare/compare.h"
+#include "core/io/files.h"
+#include "core/io/result/resultset.h"
+
+static volatile int got_signal;
+
+static void on_signal(int sig)
+{
+    if (got_signal) _exit(128 + sig);
+    got_signal = sig;
+}
+
+/* ---- the list ---- */
+
+static luo_status wrong_list(const luo_seeds *s, luo_err *err)
+{
+    return luo_err_set(err, LUO_EUSAGE,
+                       "`--seeds` is `%s`; a list like 1-8 or 1,3,9-12 of different seeds, %d at "
+                       "most, is expected.", s->text, LUO_SEEDS_MAX);
+}
+
+/* A decimal number without sign or space; false: there is none. */
+static bool read_number(const char **at, uint64_t *out)
+{
+    char *end;
+    if (**at < '0' || **at > '9') return false;
+    errno = 0;
+    *out = strtoull(*at, &end, 10);
+    *at = end;
+    return errno == 0 && *out <= INT64_MAX;
+}
+
+static luo_status add_seed(luo_cli *cli, luo_seeds *s, uint64_t seed, luo_err *err)
+{
+    const char *text = luo_arena_printf(cli->arena, "%llu", (unsigned long long)seed);
+    if (!text) return luo_err_nomem(err);
+    for (int32_t i = 0; i < s->n; i++)
+        if (strcmp(s->seed[i], text) == 0) return wrong_list(s, err);
+    if (s->n == LUO_SEEDS_MAX) return wrong_list(s, err);
+    s->seed[s->n++] = text;
+    return LUO_OK;
+}
+
+luo_status luo_seeds_read(luo_cli *cli, luo_seeds *s, luo_err *err)
+{
+    const char *at = s->text;
+    s->seed = LUO_NEW_N(cli->arena, const char *, LUO_SEEDS_MAX);
+    if (!s->seed) return luo_err_nomem(err);
+    for (;; at++) {
+        uint64_t lo, hi;
+        if (!read_number(&at, &lo)) return wrong_list(s, err);
+        hi = lo;
+        if (*at == '-') {
+            at++;
+            if (!read_number(&at, &hi) || hi < lo) return wrong_list(s, err);
+        }
+        for (uint64_t k = lo; k <= hi; k++) LUO_TRY(add_seed(cli, s, k, err));
+        if (!*at) return LUO_OK;
+        if (*at != ',') return wrong_list(s, err);
+    }
+}
+
+/* ---- the processes ---- */
+
+typedef struct fleet {
+    luo_cli *cli;
+    const luo_seeds *s;
+    pid_t *pid; /* 0: not started or ended */
+    int *code;  /* exit code; -1: ended by a signal, or never started */
+    int32_t started, running;
+} fleet;
+
+static const char *dir_of(const fleet *f, int32_t i)
+{
+    return luo_arena_printf(f->cli->arena, "%s/seed%s", f->s->dir, f->s->seed[i]);
+}
+
+static const char *log_of(const fleet *f, int32_t i)
+{
+    return luo_arena_printf(f->cli->arena, "%s/seed%s.log", f->s->dir, f->s->seed[i]);
+}
+
+/* In the process of a seed: what it prints is for its log. */
+static void run_seed(fleet *f, int32_t i)
+{
+    luo_err err = {0};
+    const char *log = log_of(f, i), *dir = dir_of(f, i);
+    const int file = log ? open(log, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (file < 0 || !dir || dup2(file, 1) < 0 || dup2(file, 2) < 0) _exit(4);
+    f->cli->quiet = true;
+    luo_status st = f->s->run(f->cli, f->s->seed[i], dir, &err);
+    if (err.text[0]) st = luo_cli_fail(f->cli, st, &err);
+    luo_cli_flush(f->cli);
+    fflush(NULL);
+    _exit(luo_status_exit(st));
+}
+
+static void start_next(fleet *f)
+{
+    const int32_t i = f->started++;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) run_seed(f, i);
+    f->code[i] = -1;
+    if (pid <= 0) return;
+    f->pid[i] = pid;
+    f->running++;
+}
+
+static void ended(fleet *f, pid_t pid, int how)
+{
+    for (int32_t i = 0; i < f->started; i++) {
+        if (f->pid[i] != pid) continue;
+        f->pid[i] = 0;
+        f->code[i] = WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+        f->running--;
+        if (!f->cli->quiet)
+            fprintf(stderr, "seed %s: %s\n", f->s->seed[i],
+                    f->code[i] == 0   ? "complete"
+                    : f->code[i] == 1 ? "a policy was lost"
+                    : got_signal      ? "stopped"
+                                      : "failed");
+    }
+}
+
+static void wait_all(fleet *f, int64_t jobs)
+{
+    bool told = false;
+    while (f->running || (f->started < f->s->n && !got_signal)) {
+        int how;
+        while (f->started < f->s->n && f->running < jobs && !got_signal) start_next(f);
+        const pid_t pid = waitpid(-1, &how, WNOHANG);
+        if (pid > 0) {
+            ended(f, pid, how);
+            continue;
+        }
+        for (int32_t i = 0; got_signal && !told && i < f->started; i++)
+            if (f->pid[i] > 0) kill(f->pid[i], got_signal);
+        told = got_signal != 0;
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+    }
+}
+
+/* ---- afterwards ---- */
+
+/* A lost policy is a result; whoever failed has its reasons in its log. */
+static luo_status judge(fleet *f)
+{
+    luo_status st = LUO_OK;
+    for (int32_t i = 0; i < f->started; i++) {
+        const char *log = log_of(f, i);
+        if (!log) return luo_cli_error(f->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+        if (f->code[i] == 0 || f->code[i] == 1 || got_signal) { /* or told to end */
+            unlink(log);
+            if (f->code[i] == 1 && st == LUO_OK) st = LUO_ENO;
+            continue;
+        }
+        st = luo_cli_error(f->cli, LUO_EBACKEND, "seed %s failed; `%s` says why.", f->s->seed[i],
+                           log);
+    }
+    return st;
+}
+
+/* Of the seeds that left results. */
+static luo_status compare(fleet *f)
+{
+    luo_cli *cli = f->cli;
+    const char **paths = LUO_NEW_N(cli->arena, const char *, f->s->n);
+    int32_t n = 0;
+    if (!paths) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    for (int32_t i = 0; i < f->started; i++) {
+        const char *dir = dir_of(f, i);
+        if (dir && luo_result_has(dir, "compare.csv")) paths[n++] = dir;
+    }
+    if (n == 0) return LUO_OK;
+    luo_str text = {0};
+    const luo_compare_opts opts = {
+        .paths = paths, .npaths = n, .out = f->s->dir, .allow_different = true, .json = &cli->json};
+    luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
+    fputs(luo_str_get(&text), luo_cli_out(cli));
+    luo_str_free(&text);
+    if (st == LUO_OK && f->s->plots) st = luo_cli_draw_compared(cli, f->s->dir, f->s->dir);
+    fprintf(luo_cli_out(cli), "%s/seeds.csv\n%s/pairs.csv\n", f->s->dir, f->s->dir);
+    return st;
+}
+
+static void json(fleet *f)
+{
+    luo_jsonw_text(&f->cli->json, "out", f->s->dir);
+    luo_jsonw_open(&f->cli->json, "seeds", '[');
+    for (int32_t i = 0; i < f->started; i++) {
+        luo_jsonw_open(&f->cli->json, NULL, '{');
+        luo_jsonw_text(&f->cli->json, "seed", f->s->seed[i]);
+        luo_jsonw_text(&f->cli->json, "dir", dir_of(f, i));
+        luo_jsonw_int(&f->cli->json, "exit", f->code[i]);
+        luo_jsonw_close(&f->cli->json);
+    }
+    luo_jsonw_close(&f->cli->json);
+}
+
+static luo_status run_all(fleet *f, int64_t jobs)
+{
+    const struct sigaction act = {.sa_handler = on_signal};
+    struct sigaction was[2];
+    sigaction(SIGINT, &act, &was[0]);
+    sigaction(SIGTERM, &act, &was[1]);
+    wait_all(f, jobs);
+    json(f);
+    const luo_status st = judge(f), last = got_signal ? LUO_OK : compare(f);
+    sigaction(SIGINT, &was[0], NULL);
+    sigaction(SIGTERM, &was[1], NULL);
+    return luo_status_exit(last) > luo_status_exit(st) ? last : st;
+}
+
+luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *s, luo_err *err)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    luo_set set;
+    int64_t jobs;
+    fleet f = {.cli = cli, .s = s, .pid = LUO_NEW_N(cli->arena, pid_t, s->n),
+               .code = LUO_NEW_N(cli->arena, int, s->n)};
+    if (!f.pid || !f.code) return luo_err_nomem(err);
+    LUO_TRY(luo_args_int(&cli->args, "jobs", cores > 1 ? cores : 1, 1, 4096, &jobs, err));
+    LUO_TRY(luo_set_open(&set, s->dir, s->force, err));
+    luo_cli_flush(cli);
+    const luo_status st = run_all(&f, jobs);
+    luo_set_close(&set, false, NULL);
+    if (!got_signal) return st;
+    luo_cli_flush(cli);
+    exit(128 + got_signal);
+}

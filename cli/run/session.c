@@ -1,0 +1,249 @@
+#include "cli/run/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/run/child.h"
+#include "cli/run/finish.h"
+#include "cli/run/progress.h"
+#include "core/io/files.h"
+#include "core/io/result/rundir.h"
+
+static volatile int got_signal;
+
+static void on_signal(int sig)
+{
+    if (got_signal) _exit(128 + sig);
+    got_signal = sig;
+}
+
+typedef struct fleet {
+    luo_cli *cli;
+    const luo_session *s;
+    luo_child_slot *slot; /* shared with the children */
+    pid_t *pid;           /* 0: not started or ended */
+    int32_t n, started, running;
+    bool timed_out;
+    int stopped; /* signal by which a child alone was told to end; 0: none */
+} fleet;
+
+/* ---- the folder ---- */
+
+typedef struct beginning {
+    luo_cli *cli;
+    const luo_session *s;
+} beginning;
+
+static luo_status begin_all(void *ctx, const char *dir, luo_err *err)
+{
+    const beginning *b = ctx;
+    for (int32_t i = 0; i < b->s->scenario->npolicies; i++)
+        LUO_TRY(luo_child_begin(b->cli, b->s, i, dir, err));
+    return LUO_OK;
+}
+
+/* With results of an earlier run in it: the new set takes their place, and they wait in DIR/.old.
+ */
+static luo_status replace(luo_cli *cli, const luo_session *s, luo_set *set, luo_err *err)
+{
+    const luo_exec_options none = {0}, *x = s->exec ? s->exec : &none;
+    const char **read = LUO_NEW_N(cli->arena, const char *, s->ninputs + 3);
+    int32_t n = 0;
+    if (!read) return luo_err_nomem(err);
+    for (int32_t i = 0; i < s->ninputs; i++) read[n++] = s->inputs[i];
+    read[n++] = x->hostfile;
+    read[n++] = x->data;
+    read[n++] = x->load;
+    beginning b = {cli, s};
+    const luo_set_new how = {
+        .begin = begin_all, .ctx = &b, .nread = n, .read = read, .keep = x->resume};
+    return luo_set_replace(set, &how, err);
+}
+
+static luo_status open_folder(luo_cli *cli, const luo_session *s, luo_set *set, luo_err *err)
+{
+    if (!set->dir) LUO_TRY(luo_set_open(set, s->dir, s->force, err));
+    for (int32_t i = 0; i < s->scenario->npolicies; i++)
+        LUO_TRY(luo_set_label(set, s->scenario->policies[i].label, err));
+    return luo_set_old(set) ? replace(cli, s, set, err) : LUO_OK;
+}
+
+/* ---- the processes ---- */
+
+static void start_next(fleet *f)
+{
+    const int32_t i = f->started++;
+    fflush(stdout);
+    fflush(stderr);
+    f->pid[i] = luo_child_start(f->cli, f->s, i, &f->slot[i]);
+    if (f->pid[i] < 0) {
+        f->pid[i] = 0;
+        f->slot[i].status =
+            luo_err_set(&f->slot[i].err, LUO_EBACKEND, "no process can be started: %s; free some.",
+                        strerror(errno));
+        return;
+    }
+    f->running++;
+}
+
+static void ended(fleet *f, pid_t pid, int how)
+{
+    for (int32_t i = 0; i < f->n; i++) {
+        if (f->pid[i] != pid) continue;
+        f->pid[i] = 0;
+        f->running--;
+        if (WIFSIGNALED(how)) luo_child_killed(f->cli, f->s, i, WTERMSIG(how), &f->slot[i]);
+        if (f->slot[i].stopped) f->stopped = f->slot[i].stopped;
+    }
+}
+
+static void tell_all(const fleet *f, int sig)
+{
+    for (int32_t i = 0; i < f->n; i++)
+        if (f->pid[i] > 0) kill(f->pid[i], sig);
+}
+
+static void wait_all(fleet *f, int cores)
+{
+    luo_progress p = luo_progress_new(f->cli->quiet);
+    const double begin = luo_wall_s();
+    bool told = false;
+    while (f->running || (f->started < f->n && !got_signal && !f->timed_out)) {
+        while (f->started < f->n && f->running < cores && !got_signal && !f->timed_out)
+            start_next(f);
+        int how;
+        const pid_t pid = waitpid(-1, &how, WNOHANG);
+        if (pid > 0) {
+            ended(f, pid, how);
+            continue;
+        }
+        if (f->s->limit_s > 0 && luo_wall_s() - begin > f->s->limit_s) f->timed_out = true;
+        if ((got_signal || f->timed_out) && !told) {
+            tell_all(f, got_signal ? got_signal : SIGTERM);
+            told = true;
+        }
+        for (int32_t i = 0; i < f->n; i++) {
+            const luo_child_slot *c = &f->slot[i];
+            if (f->pid[i] > 0)
+                luo_progress_show(&p, f->s->scenario->policies[i].label, c->step, c->steps, c->t_s,
+                                  c->events);
+        }
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+    }
+    luo_progress_erase(&p);
+}
+
+static luo_status worst(fleet *f)
+{
+    luo_status st = LUO_OK;
+    for (int32_t i = 0; i < f->started; i++) {
+        const luo_child_slot *c = &f->slot[i];
+        for (int32_t k = 0; k < c->nnotes; k++) luo_cli_note(f->cli, LUO_WARNING, "%s", c->note[k]);
+        if (c->status == LUO_OK) continue;
+        if (c->status == LUO_ENO) { /* a result, told in the table; not a fault of the input */
+            luo_cli_note(f->cli, LUO_WARNING, "%s", c->err.text);
+            if (st == LUO_OK) st = LUO_ENO;
+            continue;
+        }
+        luo_diag *before = f->cli->diags.last;
+        luo_cli_fail(f->cli, c->status, &c->err);
+        if (f->cli->diags.last != before && f->n > 1 && f->cli->diags.last)
+            luo_err_prefix(&f->cli->diags.last->err, c->status, "policy `%s`",
+                           f->s->scenario->policies[i].label);
+        if (luo_status_exit(c->status) >= luo_status_exit(st)) st = c->status;
+    }
+    if (f->timed_out)
+        st = luo_cli_error(f->cli, LUO_ETIMEOUT,
+                           "--limit-s %g is over; the rows written so far "
+                           "are in `%s`.",
+                           f->s->limit_s, f->s->dir);
+    return st;
+}
+
+static luo_status open_fleet(luo_cli *cli, const luo_session *s, fleet *f)
+{
+    const int32_t n = s->scenario->npolicies;
+    *f = (fleet){.cli = cli, .s = s, .n = n};
+    f->pid = LUO_NEW_N(cli->arena, pid_t, n);
+    void *slot = mmap(NULL, (size_t)n * sizeof *f->slot, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (slot != MAP_FAILED) f->slot = slot;
+    if (!f->pid || !f->slot)
+        return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    return LUO_OK;
+}
+
+/* What the processes of policies could not say themselves: killed, or never started. */
+static luo_status tell_manifests(fleet *f, luo_err *err)
+{
+    for (int32_t i = 0; i < f->n; i++) {
+        const luo_child_slot *c = &f->slot[i];
+        const char *dir = luo_child_dir(f->cli, f->s, i);
+        const bool failed = c->status != LUO_OK;
+        if (!dir) return luo_err_nomem(err);
+        LUO_TRY(luo_rundir_ended(dir, failed ? "failed" : "interrupted",
+                                 failed ? luo_status_exit(c->status) : 128 + got_signal,
+                                 failed ? c->err.text : "It was stopped before it ended.", err));
+    }
+    return LUO_OK;
+}
+
+static luo_status run_all(luo_cli *cli, fleet *f, bool *whole)
+{
+    luo_err err = {0};
+    const struct sigaction act = {.sa_handler = on_signal};
+    struct sigaction was[2];
+    sigaction(SIGINT, &act, &was[0]);
+    sigaction(SIGTERM, &act, &was[1]);
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    wait_all(f, f->s->at_once > 0 ? f->s->at_once : cores > 1 ? (int)cores : 1);
+    luo_status st = worst(f);
+    luo_cli_flush(cli);
+    luo_status last = tell_manifests(f, &err);
+    if (st == LUO_OK) last = luo_cli_fail(cli, last, &err); /* else why it failed has been told */
+    if (last == LUO_OK) last = luo_session_finish(cli, f->s, f->slot, got_signal != 0, whole);
+    if (luo_status_exit(last) > luo_status_exit(st)) st = last;
+    *whole &= !got_signal && !f->timed_out;
+    sigaction(SIGINT, &was[0], NULL);
+    sigaction(SIGTERM, &was[1], NULL);
+    return st;
+}
+
+/* What was replaced goes when there is something whole in its place. */
+static luo_status close_folder(luo_cli *cli, luo_set *set, bool whole)
+{
+    luo_err err = {0};
+    const bool kept = !whole && luo_set_replaced(set);
+    if (kept)
+        luo_cli_note(cli, LUO_NOTE,
+                     "the results before these are kept in `%s/%s` until a run into "
+                     "this folder is whole.",
+                     set->dir, LUO_SET_OLD);
+    return luo_cli_fail(cli, luo_set_close(set, whole, &err), &err);
+}
+
+luo_status luo_session_run(luo_cli *cli, const luo_session *s)
+{
+    fleet f = {0};
+    luo_set own = {0}, *set = s->set ? s->set : &own;
+    luo_err err = {0};
+    bool whole = false;
+    luo_status st = luo_cli_fail(cli, open_folder(cli, s, set, &err), &err);
+    if (st == LUO_OK) st = open_fleet(cli, s, &f);
+    if (st == LUO_OK) st = run_all(cli, &f, &whole);
+    const luo_status closed = close_folder(cli, set, whole);
+    if (st == LUO_OK) st = closed;
+    const int sig = got_signal ? got_signal : !f.slot || f.timed_out ? 0 : f.stopped;
+    if (f.slot) munmap(f.slot, (size_t)f.n * sizeof *f.slot);
+    if (sig) {
+        luo_cli_flush(cli);
+        exit(128 + sig);
+    }
+    return st;
+}

@@ -1,0 +1,119 @@
+/* verb_sim.c: `luoshu sim SCENARIO|PLAN` and `luoshu demo`. */
+#include <string.h>
+
+#include "cli/run/demo.h"
+#include "cli/run/seeds.h"
+#include "cli/embed.h"
+#include "cli/inputs.h"
+#include "cli/load.h"
+#include "core/io/files.h"
+
+static luo_status read_opts(luo_cli *cli, luo_session *s, const char *trace, luo_err *err)
+{
+    static const char *const comm[] = {"model", "flow", "message"}, *const streams[] = {"1", "3"};
+    const luo_args *a = &cli->args;
+    int which;
+    int64_t jobs;
+    LUO_TRY(luo_args_int(a, "jobs", 0, 1, 4096, &jobs, err));
+    s->at_once = s->seed ? 1 : (int32_t)jobs; /* of several seeds: as many seeds */
+    s->run.backend = s->run.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim");
+    LUO_TRY(luo_args_choice(a, "comm", LUO_COMM_FLOW, comm, 3, &which, err));
+    s->run.comm = (luo_comm_mode)which;
+    LUO_TRY(luo_args_choice(a, "comm-streams", 1, streams, 2, &which, err));
+    s->run.one_comm_stream = which == 0;
+    LUO_TRY(luo_inputs_on_off(a, "fold", &s->run.fold, err));
+    return luo_inputs_shared(cli, s, trace, err);
+}
+
+static luo_status simulate(luo_cli *cli, const char *path, const char *dir, luo_set *set,
+                           const char *trace, luo_err *err)
+{
+    luo_session s = {.set = set}; /* its caller has opened it, and put inputs there */
+    LUO_TRY(read_opts(cli, &s, trace, err));
+    LUO_TRY(luo_inputs_read(cli, &s, path, err));
+    LUO_TRY(luo_inputs_dir(cli, &s, dir, err));
+    luo_cli_flush(cli);
+    return luo_session_run(cli, &s);
+}
+
+/* One of several seeds, in a process of its own. */
+static luo_status simulate_seed(luo_cli *cli, const char *seed, const char *dir, luo_err *err)
+{
+    luo_session s = {.seed = seed};
+    LUO_TRY(read_opts(cli, &s, "none", err));
+    LUO_TRY(luo_inputs_read(cli, &s, cli->args.files[0], err));
+    s.dir = dir;
+    s.plots = false; /* those of all seeds are drawn */
+    return luo_session_run(cli, &s);
+}
+
+/* Reads the inputs once, so that what is wrong with them is told once. */
+static luo_status simulate_seeds(luo_cli *cli, luo_err *err)
+{
+    luo_seeds seeds = {.text = luo_args_get(&cli->args, "seeds", "")};
+    luo_session s = {0};
+    if (luo_args_has(&cli->args, "seed"))
+        return luo_err_set(err, LUO_EUSAGE, "`--seed` and `--seeds` are given; give one of them.");
+    LUO_TRY(luo_seeds_read(cli, &seeds, err));
+    s.seed = seeds.seed[0];
+    LUO_TRY(read_opts(cli, &s, "none", err));
+    LUO_TRY(luo_inputs_read(cli, &s, cli->args.files[0], err));
+    const char *name = luo_arena_printf(cli->arena, "%s-seeds%s", luo_inputs_name(&s), seeds.text);
+    if (!name) return luo_err_nomem(err);
+    seeds.dir = luo_args_get(&cli->args, "out", name);
+    seeds.force = s.force;
+    seeds.plots = s.plots;
+    seeds.run = simulate_seed;
+    return luo_seeds_run(cli, &seeds, err);
+}
+
+luo_status luo_verb_sim_run(luo_cli *cli)
+{
+    luo_err err = {0};
+    LUO_TRY(luo_cli_files(cli, 1, 1, "one scenario or plan is"));
+    if (luo_args_has(&cli->args, "seeds")) {
+        const luo_status many = simulate_seeds(cli, &err);
+        return err.text[0] ? luo_cli_fail(cli, many, &err) : many;
+    }
+    const luo_status st = simulate(cli, cli->args.files[0], NULL, NULL, "auto", &err);
+    return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
+}
+
+/* One step while device 12 is slow: a traced step of 48 devices is 600,000 operations. */
+#define DEMO_TRACE "1100"
+
+/* The built-in inputs are written beside the results, so that they can be changed and run again. */
+static luo_status write_inputs(luo_cli *cli, const char *dir, const char **scenario, luo_err *err)
+{
+    for (const luo_embedded *f = luo_embedded_files; f->name; f++) {
+        const char *path = luo_arena_printf(cli->arena, "%s/inputs/%s", dir, f->name);
+        if (!path) return luo_err_nomem(err);
+        char folder[1024];
+        snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+        LUO_TRY(luo_dir_make(folder, err));
+        LUO_TRY(luo_file_write_atomic(path, f->text, strlen(f->text), err));
+        if (strcmp(f->name, "scenarios/demo/demo.yaml") == 0) *scenario = path;
+    }
+    return *scenario ? LUO_OK : luo_err_set(err, LUO_EBUG, "the demo is not in this build.");
+}
+
+static luo_status demo(luo_cli *cli, luo_err *err)
+{
+    const char *dir = luo_args_get(&cli->args, "out", "luoshu-demo"), *scenario = NULL;
+    luo_set set;
+    LUO_TRY(luo_set_open(&set, dir, luo_args_has(&cli->args, "force"), err));
+    luo_status st = write_inputs(cli, dir, &scenario, err);
+    if (st == LUO_OK) st = simulate(cli, scenario, dir, &set, DEMO_TRACE, err);
+    luo_set_close(&set, false, NULL); /* the run has, unless it did not begin */
+    /* That one of the three policies does not survive the failures is what the demo shows. */
+    if (st != LUO_OK && st != LUO_ENO) return st;
+    return luo_demo_real(cli, dir);
+}
+
+luo_status luo_verb_demo_run(luo_cli *cli)
+{
+    luo_err err = {0};
+    LUO_TRY(luo_cli_files(cli, 0, 0, "no file is"));
+    const luo_status st = demo(cli, &err);
+    return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
+}

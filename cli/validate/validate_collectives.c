@@ -1,0 +1,411 @@
+#include "cli/validate/validate_collectives.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/cost/collective.h"
+#include "core/cost/fit/gpu_fit.h"
+#include "core/io/result/csv.h"
+
+typedef struct row {
+    double bytes, busbw; /* bytes/s */
+    luo_suite_split split;
+} row;
+
+typedef struct table { /* rows of one fabric, op, algorithm and number of devices, by size */
+    const char *gpu, *algorithm; /* gpu: of a fabric the first word */
+    const char *fabric, *file;
+    luo_collective op;
+    int32_t nodes, devices, n, cap;
+    row *at;
+} table;
+
+typedef struct reader {
+    luo_cli *cli;
+    luo_arena *arena, *scratch;
+    luo_err *err;
+    int folds;
+    const char *file; /* that is read */
+    table *tables;
+    int32_t ntables, cap;
+    luo_collectives *out;
+} reader;
+
+/* ---- the tables ---- */
+
+static table *table_of(reader *r, const char *fabric, const char *algorithm, luo_collective op,
+                       int32_t nodes, int32_t devices)
+{
+    for (int32_t i = 0; i < r->ntables; i++) {
+        table *t = &r->tables[i];
+        if (t->op == op && t->nodes == nodes && t->devices == devices && t->file == r->file &&
+            strcmp(t->fabric, fabric) == 0 && strcmp(t->algorithm, algorithm) == 0)
+            return t;
+    }
+    if (r->ntables == r->cap) {
+        const size_t old = (size_t)r->cap;
+        r->cap = 2 * r->cap + 16;
+        r->tables = luo_arena_grow(r->arena, r->tables, old * sizeof *r->tables,
+                                   (size_t)r->cap * sizeof *r->tables);
+        if (!r->tables) return NULL;
+    }
+    table *t = &r->tables[r->ntables];
+    *t = (table){.op = op, .nodes = nodes, .devices = devices, .file = r->file,
+                 .gpu = luo_arena_strndup(r->arena, fabric, strcspn(fabric, " ")),
+                 .fabric = luo_arena_strdup(r->arena, fabric),
+                 .algorithm = luo_arena_strdup(r->arena, algorithm)};
+    if (!t->gpu || !t->fabric || !t->algorithm) return NULL;
+    r->ntables++;
+    return t;
+}
+
+static luo_status add_row(reader *r, table *t, row x)
+{
+    if (t && t->n == t->cap) {
+        const size_t old = (size_t)t->cap;
+        t->cap = 2 * t->cap + 16;
+        t->at = luo_arena_grow(r->arena, t->at, old * sizeof *t->at,
+                               (size_t)t->cap * sizeof *t->at);
+    }
+    if (!t || !t->at) return luo_err_nomem(r->err);
+    t->at[t->n++] = x;
+    return LUO_OK;
+}
+
+static double number_of(const char *text)
+{
+    char *end;
+    const double x = strtod(text, &end);
+    return end != text && *end == 0 ? x : NAN;
+}
+
+/* Digits that tell something: 0.01 has one. */
+static int digits(const char *text)
+{
+    int n = 0;
+    for (; *text; text++) n += *text >= '0' && *text <= '9' && (n > 0 || *text != '0');
+    return n;
+}
+
+/* NULL: not one of ours. An excerpt that hides its op was an all-reduce. */
+static bool op_of(const char *text, luo_collective *op)
+{
+    if (strncmp(text, "collective", 10) == 0) text = "all_reduce";
+    for (int i = 0; i < LUO_COLLECTIVES; i++) {
+        *op = (luo_collective)i;
+        if (strcmp(luo_collective_name(*op), text) == 0) return true;
+    }
+    return false;
+}
+
+static const char *const splits[] = {"cal", "val", "drop", NULL};
+#define SPLIT {"split", LUO_CSV_WORD, false, LUO_FROM(0), splits, false}
+#define TEXT(name) {name, LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}
+#define SOME(name) {name, LUO_CSV_NUMBER, true, LUO_WITHIN(0, 1e18), NULL, false}
+
+static luo_suite_split split_of(const luo_csv_cell *c)
+{
+    return c->given ? (luo_suite_split)c->whole : LUO_SPLIT_CAL;
+}
+
+static luo_status read_nccl(reader *r, const char *path)
+{
+    static const luo_csv_column columns[] = {TEXT("gpu_fabric"), TEXT("nodes"), TEXT("gpus"),
+                                             TEXT("op"), TEXT("algo"), TEXT("bytes"),
+                                             TEXT("busbw_GBps"), SPLIT, TEXT("algbw_GBps"),
+                                             TEXT("source"), TEXT("note")};
+    enum { N = sizeof columns / sizeof *columns };
+    luo_csv_cell c[N];
+    luo_status st = LUO_OK;
+    luo_csv *t = luo_csv_open_path(path, columns, N, &r->cli->diags);
+    while (st == LUO_OK && luo_csv_next(t, c)) {
+        const double nodes = number_of(c[1].text), devices = number_of(c[2].text);
+        const double bytes = number_of(c[5].text), busbw = number_of(c[6].text);
+        luo_collective op;
+        if (!(nodes >= 1) || !(devices >= 2) || devices > 1e5 || !(bytes > 0) || !(busbw > 0) ||
+            digits(c[6].text) < 2 || !op_of(c[3].text, &op))
+            continue;
+        table *to = table_of(r, c[0].text, c[4].text, op, (int32_t)nodes, (int32_t)devices);
+        st = add_row(r, to, (row){bytes, 1e9 * busbw, split_of(&c[7])});
+    }
+    const luo_status closed = luo_csv_close(t);
+    return st == LUO_OK ? closed : st;
+}
+
+/* Times are in ns, the sizes those of the whole. */
+static luo_status read_vtrain(reader *r, const char *path)
+{
+    static const luo_csv_column columns[] = {TEXT("gpu"), SOME("gpus"), TEXT("op"), SOME("bytes"),
+                                             SOME("time_out_of_place_ns"),
+                                             TEXT("time_in_place_ns"), SPLIT};
+    enum { N = sizeof columns / sizeof *columns };
+    luo_csv_cell c[N];
+    luo_status st = LUO_OK;
+    luo_csv *t = luo_csv_open_path(path, columns, N, &r->cli->diags);
+    while (st == LUO_OK && luo_csv_next(t, c)) {
+        const double n = c[1].number, s = 1e-9 * c[4].number;
+        luo_collective op;
+        if (!(n >= 2) || n > 64 || !(s > 0) || !(c[3].number > 0) || !op_of(c[2].text, &op))
+            continue;
+        const double volume = luo_cost_volume((int)op, (int32_t)n);
+        table *to = table_of(r, c[0].text, "default", op, 1, (int32_t)n);
+        st = add_row(r, to, (row){c[3].number, volume * c[3].number / s, split_of(&c[6])});
+    }
+    const luo_status closed = luo_csv_close(t);
+    return st == LUO_OK ? closed : st;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const row *x = a, *y = b;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* ---- a machine with n devices on each node ---- */
+
+typedef struct machine {
+    luo_profile profile;
+    luo_curve curve;
+    double link, node_rate; /* bytes/s */
+    int32_t nodes, each;
+} machine;
+
+static double seconds_of(reader *r, machine *m, luo_collective op, double bytes)
+{
+    static const char *const racks[] = {"r0"};
+    const int32_t devices = m->nodes * m->each;
+    luo_stack stack;
+    luo_stack_default(&stack);
+    if (m->curve.n) {
+        m->profile.curves = &m->curve;
+        m->profile.ncurves = 1;
+    }
+    luo_node_group g = {.name = "node", .site = "main", .nodes = m->nodes, .sockets = 1,
+                        .devices_per_node = m->each, .nracks = 1, .racks = racks,
+                        .profile = &m->profile, .base_slowdown = 1,
+                        .scale_up = LUO_SCALE_UP_NVSWITCH, .scale_up_bytes_per_s = m->link,
+                        .scale_up_latency_s = 1e-6, .devices_per_switch = m->each,
+                        .nics = m->nodes > 1 ? 1 : 0, .nic_bytes_per_s = m->node_rate,
+                        .nic_latency_s = 2e-6, .host_cores = 1};
+    luo_cluster c = {.name = "collectives", .ngroups = 1, .groups = &g,
+                     .fabric = LUO_FABRIC_SINGLE, .hop_latency_s = 0.5e-6};
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_F32};
+    const size_t mark = luo_arena_mark(r->scratch);
+    int32_t *dev = LUO_NEW_N(r->scratch, int32_t, devices);
+    double s = 0;
+    luo_err none;
+    for (int32_t i = 0; dev && i < devices; i++) dev[i] = i;
+    if (!dev || luo_cluster_finish(r->scratch, &c, &none) != LUO_OK ||
+        luo_cost_group(&ctx, (int)op, dev, devices, (int64_t)bytes, 0, &s, &none) != LUO_OK)
+        s = 0; /* not predicted */
+    luo_arena_reset(r->scratch, mark);
+    return s;
+}
+
+/* Rows of a table but those of a fold (-1: all) as a curve. */
+static luo_status curve_of(reader *r, const table *t, int fold, luo_curve *out)
+{
+    luo_curve_point *p = LUO_NEW_N(r->arena, luo_curve_point, t->n);
+    int32_t n = 0;
+    if (!p) return luo_err_nomem(r->err);
+    for (int32_t i = 0; i < t->n; i++) {
+        if (fold >= 0 && i % r->folds == fold) continue;
+        if (n > 0 && p[n - 1].bytes == t->at[i].bytes) continue;
+        p[n++] = (luo_curve_point){t->at[i].bytes, t->at[i].busbw};
+    }
+    *out = (luo_curve){t->op, t->devices / t->nodes, n, p};
+    return LUO_OK;
+}
+
+/* "8x50GB/s" and "4xHDR200" (Gbit/s) behind a +: of a node. 0: not told. */
+static double nics_of(const char *fabric)
+{
+    const char *at = strchr(fabric, '+');
+    char *x;
+    if (!at) return 0;
+    const double n = strtod(at + 1, &x);
+    if (!(n > 0) || *x != 'x') return 0;
+    const char *rate = x + 1 + strcspn(x + 1, "0123456789");
+    char *unit;
+    const double v = strtod(rate, &unit);
+    return strncmp(unit, "GB/s", 4) == 0 ? n * v * 1e9 : n * v * 1e9 / 8;
+}
+
+/* "A100" stands for the types of that name, which differ in nothing that counts here. */
+static const luo_suite_gpu *gpu_of(const char *word)
+{
+    static const char *const names[][2] = {{"A100", "a100-80"}, {"V100", "v100-16"},
+                                           {"H100", "h100"},    {"H200", "h200"},
+                                           {"B200", "b200"},    {"H800", "h800"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i][0], word) == 0) return luo_suite_gpu_of(names[i][1]);
+    return NULL;
+}
+
+static machine machine_of(const table *t)
+{
+    const luo_suite_gpu *gpu = gpu_of(t->gpu);
+    return (machine){.profile = {.net_ratio = 0.9, .net_half_bytes = 13450000},
+                     .link = gpu ? gpu->nvlink_bytes_per_s : 300e9,
+                     .node_rate = nics_of(t->fabric), .nodes = t->nodes,
+                     .each = t->devices / t->nodes};
+}
+
+/* The table of the same GPU, inside one node of so many devices, that has most rows. */
+static const table *inside_of(const reader *r, const table *t, int32_t devices)
+{
+    const table *best = NULL;
+    for (int32_t i = 0; i < r->ntables; i++) {
+        const table *o = &r->tables[i];
+        if (o == t || o->nodes > 1 || o->devices != devices || o->op != LUO_ALL_REDUCE ||
+            strcmp(o->gpu, t->gpu) != 0 || o->n < r->folds)
+            continue;
+        if (!best || o->n > best->n) best = o;
+    }
+    return best;
+}
+
+/* ---- predictions ---- */
+
+static luo_status take(reader *r, const table *t, int32_t i, double seconds, int fold)
+{
+    luo_collectives *o = r->out;
+    const double volume = luo_cost_volume((int)t->op, t->devices);
+    luo_suite_row *is = LUO_NEW(r->arena, luo_suite_row);
+    luo_case *c = &o->cases[o->n];
+    luo_score *s = &o->scores[o->n];
+    if (!is) return luo_err_nomem(r->err);
+    *is = (luo_suite_row){.suite = "collectives", .system = "nccl", .gpu = t->gpu,
+                           .id = luo_arena_printf(r->arena, "%s-%s-%d-%.0f", t->gpu,
+                                                  luo_collective_name(t->op), (int)t->devices,
+                                                  t->at[i].bytes),
+                           .fabric = t->fabric, .model = "", .precision = "", .note = "",
+                           .source = t->file, .gpus = t->devices, .split = t->at[i].split,
+                           .gpus_per_node = t->devices / t->nodes, .kind = LUO_STEP_MEASURED};
+    *c = (luo_case){.row = is, .assumed = "", .measured_s = volume * t->at[i].bytes /
+                                                             t->at[i].busbw};
+    *s = (luo_score){.closed = LUO_EUNSUP, .simulated = LUO_EUNSUP, .memory = LUO_EUNSUP};
+    if (seconds > 0) {
+        s->closed = LUO_OK;
+        s->closed_s = seconds;
+        c->cluster = LUO_NEW(r->arena, luo_cluster); /* says that it is a case */
+    } else {
+        c->refused = LUO_EUNSUP;
+        c->assumed = "there is neither a profile of ours nor a table of this GPU.";
+    }
+    o->fold[o->n++] = fold;
+    return is->id && (seconds <= 0 || c->cluster) ? LUO_OK : luo_err_nomem(r->err);
+}
+
+/* Constants between nodes from the rows outside the fold. */
+static void fit_net(reader *r, const table *t, machine *m, int fold, luo_net_row *rows)
+{
+    machine alone = *m;
+    int32_t n = 0;
+    alone.nodes = 1;
+    const double more = luo_cost_volume((int)t->op, t->devices);
+    const double less = luo_cost_volume((int)t->op, m->each);
+    for (int32_t i = 0; i < t->n; i++) {
+        const double bytes = t->at[i].bytes;
+        if (i % r->folds == fold) continue;
+        rows[n++] = (luo_net_row){(int)t->op, t->nodes, m->each, 1, m->node_rate, bytes,
+                                  more * bytes / t->at[i].busbw,
+                                  more / less * seconds_of(r, &alone, t->op, bytes)};
+    }
+    const luo_net_fitted f = luo_net_fit(rows, n);
+    m->profile.net_ratio = f.net_ratio;
+    m->profile.net_half_bytes = f.net_half_bytes;
+    m->profile.net_step_s = f.net_step_s;
+}
+
+static luo_status cross_table(reader *r, const table *t)
+{
+    luo_net_row *rows = LUO_NEW_N(r->arena, luo_net_row, t->n);
+    const table *inside = inside_of(r, t, t->devices / t->nodes);
+    if (!rows) return luo_err_nomem(r->err);
+    for (int k = 0; k < r->folds; k++) {
+        machine m = machine_of(t);
+        const bool several = t->nodes > 1;
+        if (several && (!inside || !(m.node_rate > 0))) return LUO_OK;
+        LUO_TRY(curve_of(r, several ? inside : t, several ? -1 : k, &m.curve));
+        if (several) fit_net(r, t, &m, k, rows);
+        for (int32_t i = k; i < t->n; i += r->folds)
+            LUO_TRY(take(r, t, i, seconds_of(r, &m, t->op, t->at[i].bytes), k));
+    }
+    return LUO_OK;
+}
+
+/* Single rows: what NVLS makes of all 8 is in that type's curve of 8, rings are the formula. */
+static luo_status cross_single(reader *r, const table *t)
+{
+    const table *whole = inside_of(r, t, t->devices);
+    machine m = machine_of(t);
+    const bool ring = strncmp(t->algorithm, "ring", 4) == 0;
+    if (t->nodes > 1 || !gpu_of(t->gpu)) m.each = 0;
+    else if (!ring && whole) LUO_TRY(curve_of(r, whole, -1, &m.curve));
+    for (int32_t i = 0; i < t->n; i++)
+        LUO_TRY(take(r, t, i, m.each ? seconds_of(r, &m, t->op, t->at[i].bytes) : 0, -1));
+    return LUO_OK;
+}
+
+/* By the profile that ships. */
+static luo_status shipped_table(reader *r, const table *t)
+{
+    const luo_suite_gpu *gpu = gpu_of(t->gpu);
+    machine m = machine_of(t);
+    luo_profile *p = NULL;
+    if (gpu) LUO_TRY(luo_read_profile(r->cli->arena, gpu->profile, &p, &r->cli->diags));
+    if (p) m.profile = *p;
+    const bool can = p && (t->nodes == 1 || m.node_rate > 0);
+    for (int32_t i = 0; i < t->n; i++)
+        LUO_TRY(take(r, t, i, can ? seconds_of(r, &m, t->op, t->at[i].bytes) : 0, -1));
+    return LUO_OK;
+}
+
+static luo_status read_files(reader *r, const char *data)
+{
+    static const char *const files[] = {"nccl_busbw", "vtrain_allreduce_a100",
+                                        "vtrain_allreduce_v100"};
+    for (int i = 0; i < 3; i++) {
+        const char *path = luo_arena_printf(r->arena, "%s/micro/%s.csv", data, files[i]);
+        if (!path) return luo_err_nomem(r->err);
+        if (access(path, R_OK) != 0) continue;
+        r->file = files[i];
+        LUO_TRY(i == 0 ? read_nccl(r, path) : read_vtrain(r, path));
+    }
+    return LUO_OK;
+}
+
+static luo_status predict(reader *r)
+{
+    int32_t all = 0;
+    for (int32_t i = 0; i < r->ntables; i++) all += r->tables[i].n;
+    r->out->cases = LUO_NEW_N(r->arena, luo_case, all);
+    r->out->scores = LUO_NEW_N(r->arena, luo_score, all);
+    r->out->fold = LUO_NEW_N(r->arena, int, all);
+    if (all && (!r->out->cases || !r->out->scores || !r->out->fold)) return luo_err_nomem(r->err);
+    for (int32_t i = 0; i < r->ntables; i++)
+        if (r->tables[i].n) qsort(r->tables[i].at, (size_t)r->tables[i].n, sizeof(row), by_size);
+    for (int32_t i = 0; i < r->ntables; i++) {
+        const table *t = &r->tables[i];
+        LUO_TRY(r->folds == 0      ? shipped_table(r, t)
+                : t->n >= r->folds ? cross_table(r, t)
+                                   : cross_single(r, t));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_collectives_read(luo_cli *cli, const char *data, int folds, luo_collectives *out,
+                                luo_err *err)
+{
+    reader r = {.cli = cli, .arena = cli->arena, .err = err, .folds = folds, .out = out,
+                .scratch = luo_arena_new(1 << 16)};
+    *out = (luo_collectives){0};
+    if (!r.scratch) return luo_err_nomem(err);
+    luo_status st = read_files(&r, data);
+    if (st == LUO_OK) st = predict(&r);
+    luo_arena_free(r.scratch);
+    return st;
+}

@@ -1,0 +1,97 @@
+/* validate_sense.c: what the error of a suite would be if a rate that nobody printed were 20 %
+ * lower or higher (accuracy.md 20.4). The closed form tells; it is the simulator's to 2 %. */
+#include <math.h>
+#include <string.h>
+
+#include "cli/validate/validate.h"
+
+/* What may be assumed: the rate of NICs, and two of a GPU. */
+typedef enum sense { SENSE_NIC, SENSE_MEMORY, SENSE_PEAK } sense;
+static const char *const senses[LUO_SENSES] = {"rate of the NICs", "rate of the GPUs' memory",
+                                           "peak of the GPUs"};
+
+static bool assumed_value(const luo_profile *p, const char *name)
+{
+    const size_t n = strlen(name);
+    for (int32_t i = 0; i < p->nvalues; i++) {
+        const luo_value *v = &p->values[i];
+        if (strncmp(v->name, name, n) == 0 &&
+            (v->provenance == LUO_FROM_CHOSEN || v->provenance == LUO_FROM_REPORTED))
+            return true;
+    }
+    return false;
+}
+
+static bool rests_on(const luo_case *c, sense what)
+{
+    if (!c->cluster || !c->profile || !(c->measured_s > 0)) return false;
+    if (strcmp(c->row->gpu, "mixed") == 0) return false; /* goes by times of layers and links */
+    if (what == SENSE_MEMORY) return assumed_value(c->profile, "memory_gbytes_per_s");
+    if (what == SENSE_PEAK) return assumed_value(c->profile, "peak_");
+    return luo_suite_nodes(c->row) > 1 && luo_suite_fabric_of(c->row).chosen;
+}
+
+static void scale(luo_case *c, sense what, double by)
+{
+    for (int32_t i = 0; i < c->cluster->ngroups; i++) {
+        luo_profile *p = (luo_profile *)(uintptr_t)c->cluster->groups[i].profile; /* the kit's */
+        if (what == SENSE_NIC) c->cluster->groups[i].nic_bytes_per_s *= by;
+        if (what == SENSE_MEMORY) p->memory_bytes_per_s *= by;
+        for (int k = 0; what == SENSE_PEAK && k < 3; k++) p->peak_flops[k] *= by;
+    }
+}
+
+/* Mean |error| of the rows that rest on it, all of whose rates are `by` of what they are. */
+static luo_status mean_at(const luo_validation *v, luo_arena *scratch, const char *suite,
+                          sense what, double by, double *mean, int32_t *rows, luo_err *err)
+{
+    double sum = 0;
+    *rows = 0;
+    for (int32_t i = 0; i < v->n; i++) {
+        luo_case *c = (luo_case *)(uintptr_t)v->at[i].c; /* put back below */
+        luo_step_cost cost;
+        luo_err none;
+        if (strcmp(v->at[i].suite, suite) != 0 || !luo_validation_counts(v, &v->at[i]) ||
+            !rests_on(c, what))
+            continue;
+        scale(c, what, by);
+        const luo_status st = luo_case_closed(scratch, c, &cost, &none);
+        scale(c, what, 1 / by);
+        luo_arena_reset(scratch, 0);
+        if (st == LUO_EUNSUP) continue; /* no closed form */
+        if (st != LUO_OK) {
+            *err = none;
+            return st;
+        }
+        sum += fabs(cost.step / c->measured_s - 1);
+        ++*rows;
+    }
+    *mean = *rows ? sum / *rows : 0;
+    return LUO_OK;
+}
+
+luo_status luo_validation_sense(luo_validation *v, luo_err *err)
+{
+    static const double at[3] = {1, 0.8, 1.2};
+    luo_arena *scratch = luo_arena_new(1 << 20);
+    luo_status st = scratch ? LUO_OK : luo_err_nomem(err);
+    for (int32_t i = 0; i < v->nsuites; i++)
+        for (int k = 0; k < LUO_SENSES && st == LUO_OK; k++) {
+            luo_sensitivity *s = &v->suites[i].sense[k];
+            s->what = senses[k];
+            for (int j = 0; j < 3 && st == LUO_OK; j++)
+                st = mean_at(v, scratch, v->suites[i].suite, (sense)k, at[j], &s->mean[j],
+                             &s->rows, err);
+        }
+    luo_arena_free(scratch);
+    return st;
+}
+
+void luo_sensitivity_print(FILE *out, const char *suite, const luo_sensitivity *s)
+{
+    if (s->rows == 0) return;
+    fprintf(out,
+            "%s: the %s is an assumption of %d rows; mean |error| of the closed form on them "
+            "%.1f %%, with 20 %% less of it %.1f %%, with 20 %% more %.1f %%\n",
+            suite, s->what, (int)s->rows, 100 * s->mean[0], 100 * s->mean[1], 100 * s->mean[2]);
+}

@@ -1,0 +1,335 @@
+/* verb_validate.c: `luoshu validate SUITE|all --data DIR`. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/run/finish.h"
+#include "cli/run/progress.h"
+#include "cli/validate/validate_collectives.h"
+#include "core/io/files.h"
+#include "core/io/result/resultset.h"
+
+typedef struct job {
+    luo_cli *cli;
+    const char *data, *want;
+    luo_suite rows;
+    luo_layer_times layers;
+    luo_kit kit;
+    luo_case *cases;
+    luo_score *scores;
+    luo_validation v;
+    int folds; /* --cross; 0: none */
+    luo_collectives nccl;
+} job;
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_csv(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 4 && strcmp(name + n - 4, ".csv") == 0 && name[0] != '.';
+}
+
+/* Names of DIR/suites/NAME.csv in order. */
+static luo_status list_suites(job *j, const char *dir, const char ***out, int32_t *n, luo_err *err)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return luo_err_set(err, LUO_EINPUT, "`--data` has no folder `suites`: %s cannot be opened.",
+                           dir);
+    int32_t room = 0;
+    const char **names = NULL;
+    luo_status st = LUO_OK;
+    *n = 0;
+    for (struct dirent *e; st == LUO_OK && (e = readdir(d));) {
+        if (!is_csv(e->d_name)) continue;
+        if (*n == room) {
+            const size_t old = (size_t)room * sizeof *names;
+            room = 2 * room + 16;
+            names = luo_arena_grow(j->cli->arena, names, old, (size_t)room * sizeof *names);
+        }
+        if (names) names[(*n)++] = luo_arena_strdup(j->cli->arena, e->d_name);
+        if (!names || !names[*n - 1]) st = luo_err_nomem(err);
+    }
+    closedir(d);
+    if (st == LUO_OK && *n) qsort(names, (size_t)*n, sizeof *names, by_name);
+    *out = names;
+    return st;
+}
+
+static luo_status read_one(job *j, const char *dir, const char *name)
+{
+    const char *path = luo_arena_printf(j->cli->arena, "%s/%s", dir, name);
+    if (!path) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    return luo_read_suite(j->cli->arena, path, &j->rows, &j->cli->diags);
+}
+
+/* vtrain-multi is a part of the file vtrain.csv. */
+static bool file_of(const char *want, const char *file)
+{
+    const size_t n = strlen(file) - 4;
+    return strcmp(want, "all") == 0 ||
+           (strncmp(want, file, n) == 0 && (want[n] == 0 || want[n] == '-'));
+}
+
+/* Rows of tables in DIR/micro, not in DIR/suites. */
+static bool only_collectives(const job *j)
+{
+    return strcmp(j->want, "collectives") == 0;
+}
+
+static luo_status read_files(job *j, luo_err *err)
+{
+    const char *dir = luo_arena_printf(j->cli->arena, "%s/suites", j->data), **names = NULL;
+    luo_str all = {0};
+    int32_t n = 0, read = 0;
+    if (!dir) return luo_err_nomem(err);
+    if (only_collectives(j)) return LUO_OK;
+    LUO_TRY(list_suites(j, dir, &names, &n, err));
+    for (int32_t i = 0; i < n; i++) {
+        luo_str_addf(&all, " %.*s", (int)strlen(names[i]) - 4, names[i]);
+        if (!file_of(j->want, names[i])) continue;
+        const luo_status st = read_one(j, dir, names[i]);
+        if (st != LUO_OK) {
+            luo_str_free(&all);
+            return st;
+        }
+        read++;
+    }
+    luo_status st = LUO_OK;
+    if (read == 0)
+        st = luo_err_set(err, LUO_EINPUT, "`%s` is no suite of %s; there are:%s.", j->want, dir,
+                         luo_str_get(&all));
+    luo_str_free(&all);
+    return st;
+}
+
+/* Times of layers, where the folder has them: rows of several GPU types go by them. */
+static luo_status read_layers(job *j, luo_err *err)
+{
+    const char *path =
+        luo_arena_printf(j->cli->arena, "%s/micro/sailor_layer_profiles.csv", j->data);
+    if (!path) return luo_err_nomem(err);
+    if (access(path, R_OK) != 0) return LUO_OK;
+    return luo_read_layer_times(j->cli->arena, path, &j->layers, &j->cli->diags);
+}
+
+/* ---- cases ---- */
+
+static bool wanted(const job *j, const luo_suite_row *r)
+{
+    if (r->split == LUO_SPLIT_DROP) return false;
+    return strcmp(j->want, "all") == 0 || strcmp(j->want, r->suite) == 0 ||
+           strcmp(j->want, luo_suite_part(r)) == 0;
+}
+
+/* A row that can not be said at all, or makes no sense, stays in the table with its reason: it must
+ * not keep the others from being scored. */
+static luo_status make_case(job *j, const luo_suite_row *r, luo_kit *kit, luo_case *c, luo_err *err)
+{
+    luo_err why = {0};
+    const luo_status st = luo_case_make(j->cli->arena, r, &kit->as, c, &why);
+    if (st == LUO_OK) return st;
+    if (st != LUO_EUNSUP && st != LUO_EINPUT) {
+        *err = why;
+        return st;
+    }
+    const size_t n = strlen(r->id); /* "ID: " stands before the reason */
+    const bool named = strncmp(why.text, r->id, n) == 0 && strncmp(why.text + n, ": ", 2) == 0;
+    *c = (luo_case){.row = r, .refused = st,
+                    .assumed = luo_arena_strdup(j->cli->arena, why.text + (named ? n + 2 : 0))};
+    return c->assumed ? LUO_OK : luo_err_nomem(err);
+}
+
+static void take_case(job *j, const luo_case *c, int fold)
+{
+    luo_validation *v = &j->v;
+    j->cases[v->n] = *c;
+    v->at[v->n] = (luo_scored){.c = &j->cases[v->n], .s = &j->scores[v->n],
+                               .suite = luo_suite_part(c->row), .fold = fold};
+    v->n++;
+}
+
+static luo_status make_cases(job *j, luo_err *err)
+{
+    for (int32_t i = 0; i < j->rows.n; i++) {
+        luo_case c;
+        if (!wanted(j, &j->rows.at[i])) continue;
+        LUO_TRY(make_case(j, &j->rows.at[i], &j->kit, &c, err));
+        take_case(j, &c, -1);
+    }
+    return LUO_OK;
+}
+
+/* ---- --cross ---- */
+
+static bool in_cross(const job *j, int32_t i)
+{
+    return wanted(j, &j->rows.at[i]) && j->rows.at[i].split == LUO_SPLIT_CAL;
+}
+
+/* Of a row: its number among the calibration rows of its suite. */
+static int fold_of(const job *j, int32_t i)
+{
+    int32_t before = 0;
+    for (int32_t k = 0; k < i; k++)
+        before += j->rows.at[k].split == LUO_SPLIT_CAL &&
+                  strcmp(j->rows.at[k].suite, j->rows.at[i].suite) == 0;
+    return before % j->folds;
+}
+
+/* Rows that share constants with row `first`: fitted without fold k, which is then taken. */
+static luo_status cross_fold(job *j, int32_t first, int k, luo_err *err)
+{
+    luo_kit kit;
+    luo_fitted fitted;
+    int32_t n = 0, nfit = 0;
+    luo_case *c = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
+    const luo_case **fit = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
+    if (!c || !fit) return luo_err_nomem(err);
+    luo_kit_open(j->cli, j->kit.folder, &j->layers, &kit);
+    for (int32_t i = first; i < j->rows.n; i++) {
+        const luo_suite_row *r = &j->rows.at[i];
+        if (!in_cross(j, i) || !luo_suite_together(&j->rows.at[first], r)) continue;
+        LUO_TRY(make_case(j, r, &kit, &c[n], err));
+        if (fold_of(j, i) == k) take_case(j, &c[n], k);
+        else if (c[n].cluster && strcmp(r->precision, "fp8") != 0) fit[nfit++] = &c[n];
+        n++;
+    }
+    const luo_suite_recipe *recipe = luo_suite_recipe_of(j->rows.at[first].suite);
+    return nfit ? luo_kit_fit(&kit, fit, nfit, recipe, NULL, 0, &fitted, err) : LUO_OK;
+}
+
+static luo_status cross_cases(job *j, luo_err *err)
+{
+    for (int32_t i = 0; i < j->rows.n; i++) {
+        bool seen = !in_cross(j, i);
+        for (int32_t k = 0; k < i && !seen; k++)
+            seen = in_cross(j, k) && luo_suite_together(&j->rows.at[k], &j->rows.at[i]);
+        for (int k = 0; !seen && k < j->folds; k++) LUO_TRY(cross_fold(j, i, k, err));
+    }
+    return LUO_OK;
+}
+
+/* They are predicted already, and come behind the steps. */
+static void take_collectives(job *j)
+{
+    for (int32_t i = 0; i < j->nccl.n; i++)
+        if (j->nccl.cases[i].row->split != LUO_SPLIT_DROP)
+            j->v.at[j->v.n++] = (luo_scored){.c = &j->nccl.cases[i], .s = &j->nccl.scores[i],
+                                             .suite = "collectives", .fold = j->nccl.fold[i]};
+}
+
+static luo_status make_all(job *j, luo_err *err)
+{
+    if (strcmp(j->want, "all") == 0 || only_collectives(j))
+        LUO_TRY(luo_collectives_read(j->cli, j->data, j->folds, &j->nccl, err));
+    j->cases = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n + 1);
+    j->scores = LUO_NEW_N(j->cli->arena, luo_score, j->rows.n + 1);
+    j->v.at = LUO_NEW_N(j->cli->arena, luo_scored, j->rows.n + j->nccl.n + 1);
+    if (!j->cases || !j->scores || !j->v.at) return luo_err_nomem(err);
+    return j->folds ? cross_cases(j, err) : make_cases(j, err);
+}
+
+static luo_status check_rows(const job *j, luo_err *err)
+{
+    for (int32_t i = 0; i < j->v.n; i++)
+        if (luo_validation_counts(&j->v, &j->v.at[i])) return LUO_OK;
+    for (int32_t i = 0; i < j->nccl.n; i++)
+        if (j->nccl.cases[i].row->split ==
+            (j->v.rows == LUO_ROWS_VAL ? LUO_SPLIT_VAL : LUO_SPLIT_CAL))
+            return LUO_OK;
+    if (j->v.n == 0 && j->nccl.n == 0)
+        return luo_err_set(err, LUO_EINPUT, "there is no row of `%s`; nothing can be predicted.",
+                           j->want);
+    if (j->v.rows != LUO_ROWS_VAL)
+        return luo_err_set(err, LUO_EINPUT, "there is no calibration row of `%s`.", j->want);
+    return luo_err_set(err, LUO_EINPUT, "%s holds calibration rows only; there is nothing to "
+                       "validate.", j->rows.n == 0 || strcmp(j->want, "all") == 0 ? j->data
+                                                                     : j->rows.at[0].file);
+}
+
+/* ---- the verb ---- */
+
+static luo_status read_options(job *j, luo_err *err)
+{
+    static const char *const bar[] = {"normal", "strict"}, *const rows[] = {"val", "cal"};
+    const luo_args *a = &j->cli->args;
+    int strict = 0, which = 0;
+    int64_t folds;
+    j->data = luo_args_get(a, "data", NULL);
+    j->want = a->files[0];
+    if (!j->data)
+        return luo_err_set(err, LUO_EUSAGE, "`--data` is missing; give the folder with the "
+                           "published measurements, which are not part of this program.");
+    LUO_TRY(luo_args_choice(a, "bar", 0, bar, 2, &strict, err));
+    LUO_TRY(luo_args_choice(a, "rows", 0, rows, 2, &which, err));
+    LUO_TRY(luo_args_int(a, "cross", 0, 2, 1000, &folds, err));
+    if (folds && luo_args_has(a, "rows"))
+        return luo_err_set(err, LUO_EUSAGE, "`--cross` takes the calibration rows; leave out "
+                           "`--rows`.");
+    j->folds = (int)folds;
+    j->v = (luo_validation){.cli = j->cli, .strict = strict == 1,
+                            .closed_only = luo_args_has(a, "closed"),
+                            .rows = folds        ? LUO_ROWS_CROSS
+                                    : which == 1 ? LUO_ROWS_CAL
+                                                 : LUO_ROWS_VAL};
+    return LUO_OK;
+}
+
+static luo_status predict(job *j, luo_err *err)
+{
+    const double start = luo_wall_s();
+    LUO_TRY(luo_score_cases(j->cli, j->cases, j->v.n, j->v.closed_only, j->scores, err));
+    j->v.elapsed_s = luo_wall_s() - start;
+    take_collectives(j);
+    LUO_TRY(luo_validation_sum(&j->v, err));
+    return luo_validation_sense(&j->v, err);
+}
+
+static luo_status write_all(job *j, const char *dir, luo_err *err)
+{
+    luo_set set;
+    LUO_TRY(luo_set_open(&set, dir, luo_args_has(&j->cli->args, "force"), err));
+    luo_status st = luo_validation_write(&j->v, dir, err);
+    luo_set_close(&set, false, NULL);
+    if (st == LUO_OK) st = luo_cli_draw_compared(j->cli, dir, "Published steps");
+    return st;
+}
+
+/* Below every bar? Only rows that no constant was fitted on have one. */
+static luo_status verdict(const job *j)
+{
+    for (int32_t i = 0; i < j->v.nsuites; i++)
+        if (j->v.rows == LUO_ROWS_VAL && j->v.suites[i].broken[j->v.strict]) return LUO_ENO;
+    return LUO_OK;
+}
+
+static luo_status validate(job *j, luo_err *err)
+{
+    const char *out = luo_args_get(&j->cli->args, "out", NULL);
+    LUO_TRY(read_options(j, err));
+    luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), &j->layers, &j->kit);
+    LUO_TRY(read_files(j, err));
+    LUO_TRY(read_layers(j, err));
+    LUO_TRY(make_all(j, err));
+    LUO_TRY(check_rows(j, err));
+    LUO_TRY(predict(j, err));
+    luo_validation_print(&j->v);
+    luo_validation_json(&j->v);
+    if (out) LUO_TRY(write_all(j, out, err));
+    return verdict(j);
+}
+
+luo_status luo_verb_validate_run(luo_cli *cli)
+{
+    luo_err err = {0};
+    job j = {.cli = cli};
+    LUO_TRY(luo_cli_files(cli, 1, 1, "one suite, or all, is"));
+    const luo_status st = validate(&j, &err);
+    return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
+}

@@ -1,0 +1,570 @@
+#include "core/cost/step/layer.h"
+
+#include <math.h>
+
+#include "core/cost/step/layer_internal.h"
+#include "core/cost/step/memory.h"
+
+typedef struct sum { /* adds up kernels of one kind of pass */
+    const luo_profile *p;
+    luo_dtype dtype;
+    double forward, backward;
+    luo_err *err;
+    luo_layer_gpu *out; /* where the parts of a layer go; NULL: nowhere */
+} sum;
+
+/* y = x W: forward (m, n, k); backward dX (m, k, n) and dW (k, n, m): never twice the forward. */
+static luo_status product(sum *s, luo_layer_part part, int64_t m, int64_t n, int64_t k,
+                          int64_t batch)
+{
+    const int64_t e = luo_dtype_bytes(s->dtype);
+    const luo_gemm y = {m, n, k, batch, e, false}, dx = {m, k, n, batch, e, false};
+    const luo_gemm dw = {k, n, m, batch, e, false};
+    double t[3];
+    LUO_TRY(luo_cost_gemm(s->p, s->dtype, &y, &t[0], s->err));
+    LUO_TRY(luo_cost_gemm(s->p, s->dtype, &dx, &t[1], s->err));
+    LUO_TRY(luo_cost_gemm(s->p, s->dtype, &dw, &t[2], s->err));
+    s->forward += t[0];
+    s->backward += t[1] + t[2];
+    if (!s->out) return LUO_OK;
+    s->out->y[part] += t[0];
+    s->out->dx[part] += t[1];
+    s->out->dw[part] += t[2];
+    return LUO_OK;
+}
+
+/* `times` kernels of so many bytes each, forward and backward; of one: *each, if not NULL. */
+static luo_status stream(sum *s, int times, double forward_bytes, double backward_bytes,
+                         double each[2])
+{
+    double f = 0, b = 0;
+    LUO_TRY(luo_cost_stream(s->p, forward_bytes, &f, s->err));
+    LUO_TRY(luo_cost_stream(s->p, backward_bytes, &b, s->err));
+    s->forward += times * f;
+    s->backward += times * b;
+    if (each) each[0] += f, each[1] += b;
+    return LUO_OK;
+}
+
+static int64_t cut(int64_t given, int64_t whole, int32_t parts)
+{
+    return given > 0 ? given : (whole + parts - 1) / parts;
+}
+
+static bool has_experts(const luo_model *m, int64_t layer)
+{
+    const int64_t every = m->moe.every_layers > 0 ? m->moe.every_layers : 1;
+    return m->moe.experts > 0 && layer >= m->moe.first_dense_layers &&
+           (layer - m->moe.first_dense_layers) % every == 0;
+}
+
+/* One feed-forward block of width f (already cut): products and the activation. */
+static luo_status mlp(sum *s, const luo_model *m, int64_t tokens, int64_t f, int64_t batch)
+{
+    const bool gated = m->activation == LUO_ACT_SWIGLU;
+    const double e = (double)luo_dtype_bytes(s->dtype);
+    const double x = (double)tokens * (double)batch * (double)f;
+    LUO_TRY(product(s, LUO_LAYER_UP, tokens, (gated ? 2 : 1) * f, m->hidden, batch));
+    LUO_TRY(product(s, LUO_LAYER_DOWN, tokens, m->hidden, f, batch));
+    return stream(s, 1, (gated ? 3 : 2) * e * x, (gated ? 5 : 3) * e * x, s->out->activation);
+}
+
+/* Router, then each expert on its even part of the tokens as one batched product. */
+static luo_status experts(sum *s, const luo_layer_shape *l, int64_t tokens)
+{
+    const luo_moe *x = &l->model->moe;
+    const int64_t each = (tokens * x->experts_per_token + x->experts - 1) / x->experts;
+    LUO_TRY(product(s, LUO_LAYER_UP, tokens, x->experts, l->model->hidden, 1));
+    LUO_TRY(mlp(s, l->model, each, cut(0, x->expert_ffn_hidden, l->tp), x->experts));
+    if (x->shared_experts == 0) return LUO_OK;
+    return mlp(s, l->model, tokens, cut(0, x->shared_ffn_hidden, l->tp), x->shared_experts);
+}
+
+/* One step of attention, forward and backward. */
+static luo_status core_seconds(const sum *s, const luo_stack *stack, const luo_attention *a,
+                               double seconds[2])
+{
+    for (int k = 0; k < 2; k++) {
+        if (stack->attention_fused)
+            LUO_TRY(luo_cost_attention(s->p, s->dtype, a, k == 1, &seconds[k], s->err));
+        else LUO_TRY(luo_cost_attention_unfused(s->p, s->dtype, a, k == 1, &seconds[k], s->err));
+    }
+    return LUO_OK;
+}
+
+/* What arrives round a ring for the last part, which sees everything: its own keys, and others'. */
+static luo_status ring_steps(const sum *s, const luo_stack *stack, const luo_layer_shape *l,
+                             luo_attention a, luo_layer_gpu *out)
+{
+    const luo_context *x = &l->context;
+    const int32_t parts = luo_context_parts(x), last = parts - 1;
+    const int64_t each = l->sequence_tokens > 0 ? l->sequence_tokens : l->tokens;
+    for (int step = 0; step < 2 && each > 0; step++) {
+        const int64_t twice = luo_context_half_pairs(x, each, a.causal, true, last, last - step);
+        double seconds[2];
+        a.pairs = (int64_t)((__int128)twice * l->tokens / (2 * each));
+        LUO_TRY(core_seconds(s, stack, &a, seconds));
+        for (int k = 0; k < 2; k++) *(step ? &out->ring[k].rest : &out->ring[k].first) = seconds[k];
+    }
+    return LUO_OK;
+}
+
+/* Gradients of keys and of values are added, two summands each; what stays here in an exchange. */
+static luo_status context_streams(const sum *s, const luo_layer_shape *l, int32_t parts,
+                                  luo_layer_gpu *out)
+{
+    const double e = (double)luo_dtype_bytes(s->dtype);
+    double kept[2], *sums = &out->ring[1].sum;
+    layer_kept_elements(l, kept);
+    for (int k = 0; k < 2 && kept[k] > 0; k++)
+        LUO_TRY(luo_cost_stream(s->p, 2 * e * kept[k], &out->kept[k], s->err));
+    if (parts == 1) return LUO_OK;
+    LUO_TRY(luo_cost_stream(s->p, (2 * e + 1) * layer_key_elements(l), sums, s->err));
+    *sums *= 2;
+    return LUO_OK;
+}
+
+/* heads: of a tensor rank, which the ranks of a part share. */
+static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shape *l,
+                            int64_t heads, luo_layer_gpu *out)
+{
+    const luo_context *x = &l->context;
+    const int64_t each = l->sequence_tokens > 0 ? l->sequence_tokens : l->tokens;
+    const int32_t parts = luo_context_parts(x), inner = luo_context_is_on(x) ? x->inner : 1;
+    const luo_attention a = {.heads = (heads + inner - 1) / inner, .head_dim = l->model->head_dim,
+                             .sequences = each > 0 ? l->tokens / each : 0, .tokens = each,
+                             .rest = each > 0 ? l->tokens % each : 0, .causal = l->model->causal};
+    double seconds[2] = {0, 0};
+    for (int k = 0; k < 2; k++) out->ring[k] = (luo_ring){.parts = parts, .backward = k == 1};
+    if (parts > 1) LUO_TRY(ring_steps(s, stack, l, a, out));
+    else LUO_TRY(core_seconds(s, stack, &a, seconds));
+    LUO_TRY(context_streams(s, l, parts, out));
+    for (int k = 0; k < 2; k++) {
+        luo_ring *r = &out->ring[k];
+        if (parts == 1) r->first = seconds[k];
+        out->attention[k] = r->first + (parts - 1) * r->rest;
+    }
+    s->forward += out->attention[0];
+    s->backward += out->attention[1];
+    out->core = stack->attention_fused ? 0 : out->attention[0];
+    return LUO_OK;
+}
+
+/* Kernels of a layer, as luo_cost_role counts those of a program (4.5). */
+static void count_kernels(const luo_stack *stack, const luo_layer_shape *l, luo_layer_gpu *out)
+{
+    const luo_model *m = l->model;
+    const int32_t calls = (l->tp < 2 ? 0 : l->sequence_parallel ? 4 : 2) + layer_copies(l);
+    const int32_t parts = luo_context_parts(&l->context), sums = 2 * (parts - 1);
+    const bool fused = stack->attention_fused;
+    const int32_t kept = (out->kept[0] > 0 ? 2 : 0) + (out->kept[1] > 0 ? 2 : 0);
+    const int32_t extra = (m->position == LUO_POS_ROPE) + (m->qk_norm ? 2 : 0) + kept;
+    out->kernels = stack->kernels_forward + (calls ? 2 : 0);
+    out->kernels_backward = 1.75 * out->kernels;
+    if (stack->kernels_forward > 0) return;
+    out->kernels = 9 + (fused ? 1 : 3) * parts + extra + calls; /* norms, sums, products, .. */
+    out->kernels_backward = 13 + (fused ? 1 : 5) * parts + extra + calls + sums;
+}
+
+luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
+                              const luo_layer_shape *l, luo_layer_gpu *out, luo_err *err)
+{
+    const luo_model *m = l->model;
+    if (m->family == LUO_FAMILY_VGG)
+        return luo_err_set(err, LUO_EINPUT,
+                           "model `%s` is a vgg, which has no transformer layers to cost; use "
+                           "another family.",
+                           m->name);
+    const int64_t tokens = luo_layer_tokens(l), d = m->head_dim;
+    const int64_t heads = cut(l->local_heads, m->heads, l->tp);
+    const int64_t kv = cut(l->local_kv_heads, m->kv_heads, l->tp);
+    const double e = (double)luo_dtype_bytes(dtype), t = (double)tokens;
+    const double th = t * (double)m->hidden / (l->sequence_parallel ? l->tp : 1);
+    luo_profile room;
+    LUO_TRY(luo_profile_under(p, stack, dtype, &room, &p, err));
+    sum s = {p, dtype, 0, 0, err, out}, extra = {p, dtype, 0, 0, err, NULL};
+    double norm[2] = {0, 0};
+    *out = (luo_layer_gpu){0};
+    LUO_TRY(product(&s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, m->hidden, 1));
+    LUO_TRY(product(&s, LUO_LAYER_OUT, tokens, m->hidden, heads * d, 1));
+    LUO_TRY(attention(&s, stack, l, heads, out));
+    LUO_TRY(stream(&s, 2, 2 * e * th, 4 * e * th, norm));
+    LUO_TRY(stream(&s, 2, (3 * e + 1) * th, (2 * e + 1) * th, out->residual)); /* and dropout */
+    if (has_experts(m, l->layer)) LUO_TRY(experts(&s, l, tokens));
+    else LUO_TRY(mlp(&s, m, tokens, cut(l->local_ffn, m->ffn_hidden, l->tp), 1));
+    out->y[LUO_LAYER_NORM1] = out->y[LUO_LAYER_NORM2] = norm[0];
+    out->dx[LUO_LAYER_NORM1] = out->dx[LUO_LAYER_NORM2] = norm[1];
+    const double q = t * (double)(heads * d), k = t * (double)(kv * d);
+    if (m->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * q, 4 * e * q, NULL));
+    if (m->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * k, 4 * e * k, NULL));
+    if (m->position == LUO_POS_ROPE)
+        LUO_TRY(stream(&extra, 1, 2 * e * (q + k), 2 * e * (q + k), NULL));
+    out->extra_forward = extra.forward;
+    out->extra_backward = extra.backward;
+    out->forward = s.forward;
+    out->backward = s.backward;
+    count_kernels(stack, l, out);
+    return LUO_OK;
+}
+
+typedef struct talk { /* the collectives of a tensor group; the slowest group decides */
+    double before, behind; /* seconds of one before a row-parallel and behind a column-parallel
+                              product, as backward has them; in forward the other way round */
+    double loss;
+} talk;
+
+static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *l,
+                              const int32_t *dev, talk *out, luo_err *err)
+{
+    const int32_t cp = luo_layer_ranks(l);
+    const int64_t bytes = luo_layer_tokens(l) * l->model->hidden * luo_dtype_bytes(ctx->dtype);
+    *out = (talk){0, 0, 0};
+    for (int32_t c = 0; c < cp && l->tp > 1; c++) {
+        double a = 0, b = 0;
+        const int32_t *group = dev + (int64_t)c * l->tp;
+        if (l->sequence_parallel) {
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, l->tp, bytes, 0, &a, err));
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_RS, group, l->tp, bytes, 0, &b, err));
+        } else {
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, group, l->tp, bytes, 0, &b, err));
+        }
+        out->before = fmax(out->before, a * ctx->stack->tp_exposed_factor);
+        out->behind = fmax(out->behind, b * ctx->stack->tp_exposed_factor);
+        out->loss = fmax(out->loss, luo_cost_overlap_loss(ctx, group, l->tp));
+    }
+    return LUO_OK;
+}
+
+/* Calls for each device of the group whose node group differs from the one before. */
+static bool differs(const luo_cluster *c, const int32_t *dev, int32_t i)
+{
+    return i == 0 || c->devices[dev[i]].group != c->devices[dev[i - 1]].group;
+}
+
+/* A pass over a layer: work and communication in turns, and when its parts are reached. */
+typedef struct pass {
+    double work, comm;
+    double at[LUO_LAYER_PARTS], comm_at[LUO_LAYER_PARTS];
+    double due[LUO_LAYER_PARTS], comm_due[LUO_LAYER_PARTS]; /* their outputs' gradients are there */
+    int32_t nbeside; /* sums that run beside dW: seconds of both, and what is left of the sum */
+    double call[2], dw[2], left[2];
+    luo_ring ring;   /* steps of attention */
+    double messages; /* around them and in the ring: what work does not hide */
+} pass;
+
+static void reach(pass *p, luo_layer_part part)
+{
+    p->at[part] = p->work;
+    p->comm_at[part] = p->comm;
+}
+
+static pass go_forward(const luo_layer_gpu *g, const talk *t, const layer_context *x)
+{
+    pass p = {.ring = g->ring[0]};
+    p.ring.hop = x->hop;
+    for (int i = 0; i < LUO_LAYER_PARTS; i++) {
+        const luo_layer_part part = (luo_layer_part)i;
+        if (part == LUO_LAYER_QKV || part == LUO_LAYER_UP) p.comm += t->before;
+        reach(&p, part);
+        p.work += g->y[part];
+        if (part == LUO_LAYER_QKV) p.work += g->attention[0] + g->extra_forward;
+        if (part == LUO_LAYER_QKV) p.comm += 2 * x->copies[0];
+        if (part == LUO_LAYER_QKV) p.work += 2 * (g->kept[0] + g->kept[1]);
+        if (part == LUO_LAYER_UP) p.work += g->activation[0];
+        if (part != LUO_LAYER_OUT && part != LUO_LAYER_DOWN) continue;
+        p.comm += t->behind;
+        p.work += g->residual[0];
+    }
+    return p;
+}
+
+/* dX, then dW of a product whose dX is summed over the group; beside dW, if the stack does so. */
+static void sum_beside(const luo_stack *stack, const luo_layer_gpu *g, const talk *t,
+                       luo_layer_part part, pass *p)
+{
+    double dw = g->dw[part], left = t->behind;
+    if (stack->tp_overlap && t->behind > 0) {
+        dw = luo_cost_beside(dw, t->behind, t->loss);
+        left = fmax(0, t->behind - dw);
+        p->call[p->nbeside] = t->behind;
+        p->dw[p->nbeside] = dw;
+        p->left[p->nbeside++] = left;
+    }
+    p->work += g->dx[part] + dw;
+    reach(p, part);
+    p->comm += left;
+}
+
+static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const talk *t,
+                        const layer_context *x, double core)
+{
+    pass p = {.ring = g->ring[1]};
+    if (core > 0) p.ring.first += g->ring[0].first, p.ring.rest += g->ring[0].rest;
+    p.ring.hop = x->hop;
+    for (int i = LUO_LAYER_PARTS - 1; i >= 0; i--) {
+        const luo_layer_part part = (luo_layer_part)i;
+        p.due[part] = p.work;
+        p.comm_due[part] = p.comm;
+        if (part == LUO_LAYER_QKV || part == LUO_LAYER_UP) {
+            sum_beside(stack, g, t, part, &p);
+            continue;
+        }
+        if (part == LUO_LAYER_DOWN || part == LUO_LAYER_OUT) p.comm += t->before;
+        p.work += g->dx[part] + g->dw[part];
+        reach(&p, part);
+        if (part == LUO_LAYER_DOWN) p.work += g->activation[1];
+        if (part == LUO_LAYER_OUT) p.work += g->attention[1] + g->extra_backward + core;
+        if (part == LUO_LAYER_OUT) p.work += (p.ring.parts - 1) * p.ring.sum;
+        if (part == LUO_LAYER_OUT) p.work += 2 * (g->kept[0] + g->kept[1]);
+        if (part == LUO_LAYER_OUT) p.comm += 2 * x->copies[1];
+        if (part == LUO_LAYER_NORM1 || part == LUO_LAYER_NORM2) p.work += g->residual[1];
+    }
+    return p;
+}
+
+/* Exchanges of heads: queries, keys and values one after another on one side of attention, queries
+ * alone on the other. What stays on the device is copied meanwhile, and the first exchange of
+ * backward also has the weights of the product before it beside it. */
+static double exchanged(const layer_context *x, const luo_layer_gpu *g, bool backward,
+                        double stretch)
+{
+    const double behind = stretch * (g->kept[0] + 2 * g->kept[1]);
+    const double before = stretch * (g->kept[0] + (backward ? g->dw[LUO_LAYER_OUT] : 0));
+    return fmax(0, x->queries + 2 * x->keys - behind) + fmax(0, x->queries - before);
+}
+
+/* Keys leave again for a backward as soon as the lane is free: behind the last attention, the
+ * tensor group's calls if they share the lane, or the exchange before. */
+static double lead(const luo_stack *stack, const layer_context *x, const luo_layer_gpu *g,
+                   const talk *t, double stretch, double others)
+{
+    const double last = stretch * (g->dx[LUO_LAYER_OUT] + g->dw[LUO_LAYER_OUT]);
+    if (x->queries > 0) return fmax(0, stretch * g->dw[LUO_LAYER_OUT] - x->queries);
+    return stack->tp_overlap && t->behind > 0 ? last : fmax(0, others);
+}
+
+static double messages(const luo_stack *stack, const pass *p, const layer_context *x,
+                       const luo_layer_gpu *g, const talk *t, double stretch, double all)
+{
+    luo_ring r = p->ring;
+    r.first *= stretch;
+    r.rest *= stretch;
+    r.sum *= stretch;
+    const double work = r.first + (r.parts - 1) * (r.rest + r.sum);
+    if (r.backward) r.lead = lead(stack, x, g, t, stretch, all - work);
+    return exchanged(x, g, r.backward, stretch) + luo_cost_ring(&r) -
+           (r.backward ? work : r.first + (r.parts - 1) * r.rest);
+}
+
+/* Is the part reached when attention is over? */
+static bool is_behind(const pass *p, int part)
+{
+    return p->ring.backward ? part < LUO_LAYER_OUT : part > LUO_LAYER_QKV;
+}
+
+/* With the host's floor: seconds of the pass; at[], due[]: when its parts are reached, from `from`
+ * on. */
+static double with_host(const luo_stack *stack, pass *p, const layer_context *x,
+                        const luo_layer_gpu *g, const talk *t, double slow, double kernels,
+                        double from, double *at, double *due)
+{
+    double all = luo_cost_host(stack, p->work * slow + p->comm, kernels);
+    const double stretch = p->work > 0 ? (all - p->comm) / p->work : 0;
+    for (int32_t i = 0; i < p->nbeside; i++) /* a dW that the host makes longer hides more */
+        all -= p->left[i] - fmax(0, p->call[i] - p->dw[i] * stretch);
+    p->messages = messages(stack, p, x, g, t, stretch, all);
+    for (int i = 0; i < LUO_LAYER_PARTS; i++) {
+        const double begin = from + (is_behind(p, i) ? p->messages : 0);
+        at[i] = fmax(at[i], begin + p->at[i] * stretch + p->comm_at[i]);
+        if (due) due[i] = fmax(due[i], begin + p->due[i] * stretch + p->comm_due[i]);
+    }
+    return all + p->messages;
+}
+
+/* Products of a layer's weight gradients, one after another. */
+static pass go_weights(const luo_layer_gpu *g)
+{
+    pass p = {.ring = {.parts = 1}};
+    for (int part = LUO_LAYER_PARTS - 1; part >= 0; part--) {
+        p.due[part] = p.work;
+        p.work += g->dw[part];
+        reach(&p, (luo_layer_part)part);
+    }
+    return p;
+}
+
+/* BI: backward without dW; BW: dW alone. again: seconds of the forward that runs again. */
+static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const talk *t,
+                       const layer_context *x, double slow, double core, double again,
+                       luo_layer_cost *out)
+{
+    enum { PRODUCTS = 4 };
+    const luo_stack *stack = ctx->stack;
+    const bool counted = stack->kernels_forward <= 0;
+    const double late = counted ? PRODUCTS : 0.75 * stack->kernels_forward;
+    const double launches = gpu->kernels_backward - late;
+    const layer_context none = {0};
+    const talk silent = {0, 0, 0};
+    double unused[LUO_LAYER_PARTS] = {0};
+    luo_layer_gpu g = *gpu;
+    for (int i = 0; i < LUO_LAYER_PARTS; i++) g.dw[i] = 0;
+    pass b = go_backward(stack, &g, t, x, core), w = go_weights(gpu);
+    const double input =
+        again + with_host(stack, &b, x, &g, t, slow,
+                          launches + (counted && core > 0 ? 3 * gpu->ring[1].parts : 0), again,
+                          unused, NULL);
+    g = (luo_layer_gpu){0};
+    const double weight = with_host(stack, &w, &none, &g, &silent, slow, late, 0,
+                                    out->weight_done, out->weight_due);
+    out->input = fmax(out->input, input);
+    out->weight = fmax(out->weight, weight);
+}
+
+static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const luo_layer_gpu *gpu,
+                      int recompute, const talk *t, const layer_context *x, double slow,
+                      luo_layer_cost *out)
+{
+    const double core = recompute == 1 ? gpu->core : 0;
+    pass f = go_forward(gpu, t, x);
+    pass b = go_backward(ctx->stack, gpu, t, x, core);
+    const double forward =
+        with_host(ctx->stack, &f, x, gpu, t, slow, gpu->kernels, 0, out->read, NULL);
+    const double again = recompute == 2 ? forward : 0;
+    const bool counted = ctx->stack->kernels_forward <= 0;
+    const double kernels =
+        gpu->kernels_backward +
+        (counted ? (core > 0 ? 3 * gpu->ring[1].parts : 0) + l->beside_kernels : 0);
+    const double own = b.work;
+    b.work += l->beside;
+    const double both =
+        with_host(ctx->stack, &b, x, gpu, t, slow, kernels, again, out->done, out->due);
+    const double beside = own > 0 ? (both - b.comm - b.messages) * l->beside / b.work : 0;
+    const double backward = again + both - beside;
+    out->beside = fmax(out->beside, beside);
+    out->reread = fmax(out->reread, again > 0 ? 0 : t->before);
+    out->renorm = again > 0 ? 0 : out->due[LUO_LAYER_NORM2];
+    out->forward = fmax(out->forward, forward);
+    out->backward = fmax(out->backward, backward);
+    add_halves(ctx, gpu, t, x, slow, core, again, out);
+    const double forth = f.comm + f.messages, back = b.comm + b.messages;
+    out->forward_comm = fmax(out->forward_comm, forth);
+    out->backward_comm = fmax(out->backward_comm, back + (recompute == 2 ? forth : 0));
+}
+
+luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
+                          int recompute, luo_layer_cost *out, luo_err *err)
+{
+    const int32_t n = l->tp * luo_layer_ranks(l);
+    layer_context x;
+    talk t;
+    *out = (luo_layer_cost){0};
+    LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
+    LUO_TRY(layer_context_comm(ctx, l, dev, &x, err));
+    for (int32_t i = 0; i < n; i++) {
+        luo_layer_gpu gpu;
+        if (!differs(ctx->cluster, dev, i)) continue;
+        LUO_TRY(luo_cost_layer_gpu(luo_cluster_profile(ctx->cluster, dev[i]), ctx->stack,
+                                   ctx->dtype, l, &gpu, err));
+        add_layer(ctx, l, &gpu, recompute, &t, &x,
+                  luo_cluster_base_slowdown(ctx->cluster, dev[i]), out);
+    }
+    return LUO_OK;
+}
+
+/* Kernels that stand in no layer: each has its own floor. */
+static double alone(const luo_cost_ctx *ctx, double gpu, double slow)
+{
+    return luo_cost_host(ctx->stack, gpu, 1) * slow;
+}
+
+luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
+                         luo_pair_cost *out, luo_err *err)
+{
+    const int64_t tokens = luo_layer_tokens(l);
+    const int64_t width = cut(0, luo_mem_vocab(l->model, l->tp), l->tp);
+    const double e = (double)luo_dtype_bytes(ctx->dtype);
+    const double th = (double)tokens * (double)l->model->hidden /
+                      (l->sequence_parallel ? l->tp : 1);
+    talk t;
+    double row = 0;
+    *out = (luo_pair_cost){0};
+    LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
+    if (l->tp > 1) /* largest, sum and target of every row */
+        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, dev, l->tp, 4 * tokens, 0, &row, err));
+    for (int32_t i = 0; i < l->tp * luo_layer_ranks(l); i++) {
+        if (!differs(ctx->cluster, dev, i)) continue;
+        luo_profile room;
+        luo_layer_gpu g = {0};
+        const luo_profile *p = luo_cluster_profile(ctx->cluster, dev[i]);
+        LUO_TRY(luo_profile_under(p, ctx->stack, ctx->dtype, &room, &p, err));
+        sum s = {p, ctx->dtype, 0, 0, err, &g};
+        const double slow = luo_cluster_base_slowdown(ctx->cluster, dev[i]);
+        const double softmax = 10.0 * (double)tokens * (double)width; /* in f32, both ways */
+        double norm[2] = {0, 0}, rows[2] = {0, 0};
+        LUO_TRY(product(&s, LUO_LAYER_UP, tokens, width, l->model->hidden, 1));
+        LUO_TRY(stream(&s, 1, softmax, softmax, rows));
+        LUO_TRY(stream(&s, 1, 2 * e * th, 4 * e * th, norm));
+        double dw = g.dw[LUO_LAYER_UP], left = t.behind;
+        if (ctx->stack->tp_overlap && t.behind > 0) {
+            dw = luo_cost_beside(dw, t.behind, t.loss);
+            left = fmax(0, t.behind - dw);
+        }
+        const double read = alone(ctx, norm[0], slow) + t.before;
+        const double done = alone(ctx, rows[1], slow) + alone(ctx, g.dx[LUO_LAYER_UP], slow) +
+                            alone(ctx, dw, slow);
+        const double rest = alone(ctx, g.y[LUO_LAYER_UP], slow) + alone(ctx, rows[0], slow);
+        out->read = fmax(out->read, read);
+        out->done = fmax(out->done, done);
+        out->reread = fmax(out->reread, alone(ctx, rows[1], slow));
+        out->forward = fmax(out->forward,
+                            read + rest + 3 * row * ctx->stack->tp_exposed_factor);
+        out->backward = fmax(out->backward, done + left + alone(ctx, norm[1], slow));
+        out->weight = fmax(out->weight, alone(ctx, g.dw[LUO_LAYER_UP], slow));
+        out->input = fmax(out->input, alone(ctx, rows[1], slow) + t.behind +
+                                          alone(ctx, g.dx[LUO_LAYER_UP], slow) +
+                                          alone(ctx, norm[1], slow));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *l,
+                              const int32_t *dev, luo_pair_cost *out, luo_err *err)
+{
+    const double th = (double)luo_layer_tokens(l) * (double)l->model->hidden;
+    const double e = (double)luo_dtype_bytes(ctx->dtype);
+    const double own = th / (l->sequence_parallel ? l->tp : 1); /* positions, and their sum */
+    talk t;
+    luo_pair_cost worst = {0};
+    LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
+    for (int32_t i = 0; i < l->tp * luo_layer_ranks(l); i++) {
+        if (!differs(ctx->cluster, dev, i)) continue;
+        const luo_profile *p = luo_cluster_profile(ctx->cluster, dev[i]);
+        const double slow = luo_cluster_base_slowdown(ctx->cluster, dev[i]);
+        double table = 0, positions = 0, both = 0;
+        LUO_TRY(luo_cost_stream(p, 2 * e * th, &table, err));
+        if (l->model->position == LUO_POS_LEARNED) {
+            LUO_TRY(luo_cost_stream(p, 2 * e * own, &positions, err));
+            LUO_TRY(luo_cost_stream(p, (3 * e + 1) * own, &both, err));
+        }
+        const double backward = alone(ctx, table, slow) + alone(ctx, positions, slow);
+        worst.forward = fmax(worst.forward, backward + alone(ctx, both, slow));
+        worst.backward = fmax(worst.backward, backward);
+    }
+    *out = (luo_pair_cost){.forward = worst.forward + t.behind,
+                           .backward = worst.backward + t.before,
+                           .done = worst.backward + t.before,
+                           .input = t.before,
+                           .weight = worst.backward};
+    return LUO_OK;
+}
+
+luo_status luo_cost_optimizer(const luo_cost_ctx *ctx, int32_t device, double parameters,
+                              double *seconds, luo_err *err)
+{
+    double t = 0;
+    LUO_TRY(luo_cost_stream(luo_cluster_profile(ctx->cluster, device),
+                            ctx->stack->optimizer_bytes * parameters, &t, err));
+    *seconds = t * luo_cluster_base_slowdown(ctx->cluster, device) +
+               (parameters > 0 ? 40 * ctx->stack->host_launch_s : 0);
+    return LUO_OK;
+}

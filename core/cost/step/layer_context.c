@@ -1,0 +1,159 @@
+/* layer_context.c: messages of context parallelism in a layer (cp-moe.md 1.3, 1.4), as
+ * core/plan/context.c cuts tensors. A part is `inner` neighbouring ranks. */
+#include <assert.h>
+#include <math.h>
+
+#include "core/cost/step/layer_internal.h"
+
+typedef struct keys { /* key-value heads around an exchange */
+    int32_t sent;   /* ranks among which some of them are exchanged; 1: none */
+    int32_t copied; /* ranks, or devices, that bring their tokens together for copies; 1: none */
+    double heads;   /* on a device afterwards */
+    bool all;       /* copies over the tensor group, too */
+} keys;
+
+static int64_t cut(int64_t given, int64_t whole, int32_t parts)
+{
+    return given > 0 ? given : (whole + parts - 1) / parts;
+}
+
+static int32_t inner_of(const luo_layer_shape *l)
+{
+    return luo_context_is_on(&l->context) ? l->context.inner : 1;
+}
+
+/* The first that fits: as many heads as ranks, one that several share, all. */
+static keys find_keys(const luo_layer_shape *l)
+{
+    const int32_t inner = inner_of(l);
+    const int64_t all = l->model->kv_heads, own = cut(l->local_kv_heads, all, l->tp);
+    if (inner == 1) return (keys){1, 1, (double)own, false};
+    if (all != l->model->heads && all % l->tp) return (keys){1, inner, (double)all, true};
+    if (own % inner == 0) return (keys){inner, 1, (double)own / inner, false};
+    if (inner % own == 0) return (keys){(int32_t)own, inner / (int32_t)own, 1, false};
+    return (keys){1, inner, (double)own, false};
+}
+
+int32_t layer_copies(const luo_layer_shape *l)
+{
+    return find_keys(l).copied > 1 ? 2 : 0;
+}
+
+double layer_key_elements(const luo_layer_shape *l)
+{
+    return (double)luo_layer_tokens(l) * inner_of(l) * find_keys(l).heads *
+           (double)l->model->head_dim;
+}
+
+void layer_kept_elements(const luo_layer_shape *l, double elements[2])
+{
+    const int32_t inner = inner_of(l);
+    const keys k = find_keys(l);
+    const double each = (double)luo_layer_tokens(l) * (double)l->model->head_dim;
+    const double heads = (double)cut(l->local_heads, l->model->heads, l->tp);
+    const double own = (double)cut(l->local_kv_heads, l->model->kv_heads, l->tp);
+    elements[0] = inner > 1 ? each * ceil(heads / inner) : 0;
+    elements[1] = k.sent > 1 ? each * own / k.sent : 0;
+}
+
+/* Device j of rank r exchanges `bytes` with each of the n ranks of its part around it. Messages
+ * inside the node follow each other, and so do those out of it; one to another node starts while
+ * that before is under way. */
+static luo_status exchange(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
+                           int32_t r, int32_t j, int32_t n, double bytes, double *seconds,
+                           luo_err *err)
+{
+    const luo_device *at = ctx->cluster->devices;
+    const int32_t first = r / n * n, own = dev[(int64_t)r * l->tp + j];
+    double sum[2] = {0, 0};
+    int32_t last = -1;
+    for (int32_t k = first; k < first + n; k++) {
+        const int32_t to = dev[(int64_t)k * l->tp + j];
+        const bool far = at[to].node != at[own].node;
+        double s = 0, start = 0;
+        LUO_TRY(luo_cost_p2p(ctx, own, to, (int64_t)bytes, 0, &s, err));
+        if (far && sum[1] > 0 && at[to].node != last)
+            LUO_TRY(luo_cost_p2p(ctx, own, to, 1, 0, &start, err));
+        if (far) last = at[to].node;
+        sum[far] += s - start;
+    }
+    *seconds = fmax(sum[0], sum[1]);
+    return LUO_OK;
+}
+
+static luo_status exchanges(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
+                            const keys *k, layer_context *out, luo_err *err)
+{
+    const double e = (double)luo_dtype_bytes(ctx->dtype);
+    double kept[2];
+    layer_kept_elements(l, kept);
+    for (int32_t r = 0; r < l->context.c; r++)
+        for (int32_t j = 0; j < l->tp; j++) {
+            double q = 0, kv = 0;
+            if (kept[0] > 0)
+                LUO_TRY(exchange(ctx, l, dev, r, j, inner_of(l), e * kept[0], &q, err));
+            if (kept[1] > 0) LUO_TRY(exchange(ctx, l, dev, r, j, k->sent, e * kept[1], &kv, err));
+            out->queries = fmax(out->queries, q);
+            out->keys = fmax(out->keys, kv);
+        }
+    return LUO_OK;
+}
+
+/* Devices that bring the tokens of a head together: those of rank r, of tensor rank j. */
+static int32_t copy_group(const luo_layer_shape *l, const int32_t *dev, const keys *k, int32_t r,
+                          int32_t j, int32_t *group)
+{
+    const int32_t inner = inner_of(l), first = r / inner * inner, step = inner / k->copied;
+    int32_t n = 0;
+    for (int32_t i = 0; i < k->copied; i++) {
+        const int32_t rank = first + r % step + i * step;
+        for (int32_t t = k->all ? 0 : j; t < (k->all ? l->tp : j + 1); t++)
+            group[n++] = dev[(int64_t)rank * l->tp + t];
+    }
+    return n;
+}
+
+static luo_status copies(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
+                         const keys *k, layer_context *out, luo_err *err)
+{
+    enum { MOST = LUO_CONTEXT_SHARES * 64 };
+    const int64_t bytes = (int64_t)layer_key_elements(l) * luo_dtype_bytes(ctx->dtype);
+    const double factor = ctx->stack->tp_exposed_factor;
+    int32_t group[MOST];
+    for (int32_t r = 0; r < l->context.c && k->copied > 1; r++)
+        for (int32_t j = 0; j < (k->all ? 1 : l->tp); j++) {
+            assert(k->copied * l->tp <= MOST);
+            const int32_t n = copy_group(l, dev, k, r, j, group);
+            double gather = 0, scatter = 0;
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, n, bytes, 0, &gather, err));
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_RS, group, n, bytes, 0, &scatter, err));
+            out->copies[0] = fmax(out->copies[0], gather * factor);
+            out->copies[1] = fmax(out->copies[1], scatter * factor);
+        }
+    return LUO_OK;
+}
+
+/* Keys, then values, from every part to the next. */
+static luo_status hops(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
+                       layer_context *out, luo_err *err)
+{
+    const int32_t n = luo_context_parts(&l->context) > 1 ? l->context.c * l->tp : 0;
+    const int64_t bytes = (int64_t)layer_key_elements(l) * luo_dtype_bytes(ctx->dtype);
+    for (int32_t i = 0; i < n; i++) {
+        double s = 0;
+        LUO_TRY(luo_cost_p2p(ctx, dev[i], dev[(i + inner_of(l) * l->tp) % n], bytes, 0, &s, err));
+        out->hop = fmax(out->hop, 2 * s);
+    }
+    return LUO_OK;
+}
+
+luo_status layer_context_comm(const luo_cost_ctx *ctx, const luo_layer_shape *l,
+                              const int32_t *dev, layer_context *out, luo_err *err)
+{
+    *out = (layer_context){0};
+    if (!luo_context_is_on(&l->context)) return LUO_OK;
+    const keys k = find_keys(l);
+    LUO_TRY(exchanges(ctx, l, dev, &k, out, err));
+    LUO_TRY(copies(ctx, l, dev, &k, out, err));
+    return hops(ctx, l, dev, out, err);
+}

@@ -1,0 +1,459 @@
+/* step_units.c: tasks of ZeRO 2 and 3, beat by beat as the programs have them
+ * (core/graph/specialize/spec_units_emit.c). All replicas of a stage are one group, so its calls
+ * are one lane.
+ *
+ * Units are embedding, layers and head. ZeRO 3 gathers a unit when the work of the unit depth + 1
+ * before is done. The gradients of a bucket (ZeRO 3: of a unit) are cut when they are complete, and
+ * their pieces are added up behind the next cut, so that a lane that is late holds the work up. */
+#include <math.h>
+
+#include "core/cost/step/step_internal.h"
+
+/* ---- sums of pieces ---- */
+
+/* Does a device copy its slice of what all devices of the tensor group have? A call that follows
+ * reads it where it lies, if it is one of a bucket. */
+static bool copies(const stepper *w, const step_tensor *t)
+{
+    const luo_step_spec *s = w->s;
+    if (!step_cuts_whole(s, t, false) || s->sequence_parallel) return false;
+    return step_shard_size(s) == 1 || luo_bucketing_is_off(step_rule(w));
+}
+
+/* GPU seconds of a kernel that reads two pieces and writes one, and of the copy before, if any. */
+static luo_status sum_seconds(const stepper *w, int32_t stage, const step_tensor *t,
+                              double seconds[2])
+{
+    const luo_profile *p = luo_cluster_profile(w->ctx->cluster, step_devices(w, 0, stage)[0]);
+    const double bytes = (w->ctx->dtype == LUO_F64 ? 8 : 4) * step_moved(w->s, t, false);
+    const int32_t ranks = step_way(w->s, t, false) == STEP_PIPELINES ? step_ranks(w->s) : 1;
+    seconds[1] = 0;
+    LUO_TRY(luo_cost_stream(p, 3 * bytes * ranks / step_shard_size(w->s), &seconds[0], w->err));
+    return copies(w, t) ? luo_cost_stream(p, 2 * bytes, &seconds[1], w->err) : LUO_OK;
+}
+
+luo_status step_beside(const stepper *w, int32_t stage, luo_layer_shape *l)
+{
+    step_tensor t[STEP_LAYER_TENSORS];
+    if (!step_scatters_each(w->s)) return LUO_OK;
+    const int32_t n = step_layer_tensors(w->s, l->layer, t);
+    l->beside = 0;
+    l->beside_kernels = n;
+    for (int32_t i = 0; i < n; i++) {
+        double seconds[2];
+        LUO_TRY(sum_seconds(w, stage, &t[i], seconds));
+        l->beside += seconds[0] + seconds[1];
+        l->beside_kernels += seconds[1] > 0;
+    }
+    return LUO_OK;
+}
+
+/* ---- beats ---- */
+
+typedef struct builder {
+    stepper *w;
+    int32_t stage, chunk;
+    step_beats *b;
+    bool failed;
+    int32_t n, nbuckets, *bucket; /* of the tensors at hand */
+    int32_t *first, *last, *next; /* tensors of a bucket; -1: the end */
+    step_tensor *t;
+    int32_t *complete; /* by bucket: mark */
+    int32_t *call;   /* by bucket: its last call */
+    int32_t called;  /* bucket whose pieces wait to be added up; -1: none */
+    bool *added;     /* by bucket */
+} builder;
+
+static step_beat *beat(builder *x, step_beat_kind kind)
+{
+    step_beats *b = x->b;
+    if (b->n == b->cap) {
+        const size_t was = (size_t)b->cap * sizeof *b->at;
+        step_beat *at = luo_arena_grow(x->w->scratch, b->at, was, 2 * was + 64 * sizeof *at);
+        if (!at) {
+            x->failed = true;
+            b->n = 0;
+            return b->cap > 0 ? b->at : NULL;
+        }
+        b->at = at;
+        b->cap = 2 * b->cap + 64;
+    }
+    b->at[b->n] = (step_beat){.kind = kind};
+    return &b->at[b->n++];
+}
+
+static void work(builder *x, double seconds)
+{
+    step_beat *b = seconds > 0 ? beat(x, STEP_WORK) : NULL;
+    if (b) b->seconds = seconds;
+}
+
+static int32_t call(builder *x, double seconds, int32_t since)
+{
+    step_beat *b = beat(x, STEP_CALL);
+    if (!b) return -1;
+    b->seconds = seconds;
+    b->since = since;
+    return b->call = x->b->ncalls++;
+}
+
+/* A moment that a later call refers to. */
+static int32_t mark(builder *x)
+{
+    step_beat *b = beat(x, STEP_MARK);
+    return b ? b->call = x->b->ncalls++ : -1;
+}
+
+static void await(builder *x, int32_t which)
+{
+    step_beat *b = which >= 0 ? beat(x, STEP_WAIT) : NULL;
+    if (b) b->call = which;
+}
+
+/* ---- units ---- */
+
+typedef struct unit {
+    int32_t id; /* as step_tensor.unit */
+    double forward, backward;
+    /* Of its calls, among replicas and then inside the tensor group: seconds in forward and in
+     * backward, and when backward needs what they bring; negative: it does not. */
+    double gather[2][2], reread[2];
+    int32_t call[2];
+} unit;
+
+static int32_t list_units(const builder *x, unit *u)
+{
+    const stepper *w = x->w;
+    const luo_step_spec *s = w->s;
+    const int64_t each = step_chunk_layers(s, x->stage, x->chunk);
+    const int64_t first = step_chunk_first(s, x->stage, x->chunk);
+    int32_t n = 0;
+    if (step_is_first(x->stage, x->chunk))
+        u[n++] = (unit){.id = -1, .forward = w->embedding.forward,
+                        .backward = w->embedding.backward, .reread = {-1, -1}};
+    for (int64_t l = first; l < first + each; l++)
+        u[n++] = (unit){.id = (int32_t)l, .forward = w->layer[l].forward,
+                        .backward = w->layer[l].backward,
+                        .reread = {w->layer[l].reread, w->layer[l].renorm}};
+    if (step_is_last(s, x->stage, x->chunk))
+        u[n++] = (unit){.id = (int32_t)s->model->layers, .forward = w->head.forward,
+                        .backward = w->head.backward,
+                        .reread = {w->head.reread, w->head.done}};
+    return n;
+}
+
+static luo_status gather_seconds(const builder *x, int32_t n, double seconds[2])
+{
+    const stepper *w = x->w;
+    const double e = (double)luo_dtype_bytes(w->ctx->dtype);
+    double bytes[2] = {0, 0}, whole = 0, apart = 0;
+    seconds[1] = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const bool away = step_way(w->s, &x->t[i], true) == STEP_PIPELINES;
+        bytes[away] += e * step_moved(w->s, &x->t[i], true);
+        if (step_cuts_whole(w->s, &x->t[i], true)) whole += e * (double)x->t[i].elements;
+    }
+    LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, x->stage, bytes[0], &seconds[0]));
+    LUO_TRY(step_call_seconds(w, STEP_PIPELINES, LUO_COLL_AG, x->stage, bytes[1], &apart));
+    if (whole <= 0) return LUO_OK;
+    LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AG, step_devices(w, 0, x->stage), step_inside(w->s),
+                           (int64_t)whole, 0, &seconds[1], w->err));
+    seconds[1] += apart;
+    return LUO_OK;
+}
+
+/* Forward reads what the unit's tensors are; a tied table is in the embedding and read by the head
+ * in backward. */
+static luo_status cost_gathers(builder *x, unit *u, int32_t nu)
+{
+    const bool tied = x->w->s->model->tied_embeddings && !step_is_split(x->w->s);
+    step_tensor *all = x->t;
+    const int32_t n = step_reads(x->w, x->stage, x->chunk, all);
+    double table[2] = {0, 0};
+    for (int32_t k = 0, i = 0; k < nu; k++) {
+        int32_t m = 0;
+        while (i + m < n && all[i + m].unit == u[k].id) m++;
+        x->t = all + i;
+        LUO_TRY(gather_seconds(x, m, u[k].gather[0]));
+        if (tied && u[k].id < 0) { /* apart from the positions */
+            LUO_TRY(gather_seconds(x, 1, table));
+            x->t++;
+            LUO_TRY(gather_seconds(x, m - 1, u[k].gather[0]));
+        }
+        for (int c = 0; c < 2; c++) {
+            u[k].gather[1][c] = u[k].gather[0][c] + (tied && k == nu - 1 ? table[c] : 0);
+            if (tied && u[k].id < 0) u[k].gather[0][c] += table[c];
+        }
+        i += m;
+    }
+    x->t = all;
+    return LUO_OK;
+}
+
+static void gather(builder *x, unit *u, int32_t n, int32_t k, bool backward, bool at_start)
+{
+    if (k >= n) return;
+    unit *at = &u[backward ? n - 1 - k : k];
+    for (int c = 0; c < 2; c++)
+        if (at->gather[backward][c] > 0)
+            at->call[c] = call(x, at->gather[backward][c], at_start ? STEP_AT_START : STEP_NOW);
+}
+
+static void forward_beats(builder *x, unit *u, int32_t n)
+{
+    const int32_t depth = x->w->s->prefetch_depth;
+    for (int32_t k = 0; k <= depth; k++) gather(x, u, n, k, false, true);
+    for (int32_t k = 0; k < n; k++) {
+        for (int c = 0; c < 2; c++) await(x, u[k].call[c]);
+        work(x, u[k].forward);
+        gather(x, u, n, k + 1 + depth, false, false);
+    }
+    beat(x, STEP_END);
+}
+
+/* ---- scatters ---- */
+
+/* With sequence parallelism what is whole is summed inside the tensor group first. */
+static bool is_apart(const builder *x, const step_tensor *t)
+{
+    return t->whole && x->w->s->sequence_parallel && x->w->s->tp > 1;
+}
+
+static bool is_summed(const builder *x, int32_t bucket)
+{
+    return is_apart(x, &x->t[x->first[bucket]]);
+}
+
+static luo_status scatter_inside(builder *x, int32_t bucket, int32_t since)
+{
+    const stepper *w = x->w;
+    double bytes = 0, seconds = 0;
+    for (int32_t i = x->first[bucket]; i >= 0; i = x->next[i])
+        bytes += step_sum_bytes(w) * (double)x->t[i].elements;
+    LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, step_devices(w, 0, x->stage), step_inside(w->s),
+                           (int64_t)bytes, 0, &seconds, w->err));
+    call(x, seconds, since);
+    return LUO_OK;
+}
+
+static luo_status scatter(builder *x, int32_t bucket, int32_t since)
+{
+    const stepper *w = x->w;
+    double bytes = 0, seconds = 0;
+    for (int32_t i = x->first[bucket]; i >= 0; i = x->next[i])
+        bytes += step_sum_bytes(w) * step_moved(w->s, &x->t[i], false);
+    const step_members way = step_way(w->s, &x->t[x->first[bucket]], false);
+    LUO_TRY(step_call_seconds(w, way, LUO_COLL_RS, x->stage, bytes, &seconds));
+    x->call[bucket] = call(x, seconds, since);
+    return LUO_OK;
+}
+
+/* Pieces of a layer: its part of what the layer's sums take; else a kernel each. */
+static luo_status add_pieces(builder *x, int32_t bucket)
+{
+    const stepper *w = x->w;
+    double sum = 0;
+    if (bucket < 0 || x->added[bucket]) return LUO_OK;
+    x->added[bucket] = true;
+    await(x, x->call[bucket]);
+    for (int32_t i = x->first[bucket]; i >= 0; i = x->next[i]) {
+        double seconds[2];
+        const int32_t l = x->t[i].unit;
+        LUO_TRY(sum_seconds(w, x->stage, &x->t[i], seconds));
+        for (int k = 0; k < 2; k++)
+            sum += l >= 0 && l < w->s->model->layers
+                       ? seconds[k] * w->layer[l].beside / w->beside[l]
+                       : luo_cost_host(w->ctx->stack, seconds[k], 1);
+    }
+    work(x, sum);
+    step_beat *b = beat(x, STEP_KEEP);
+    if (b) b->call = bucket;
+    return LUO_OK;
+}
+
+/* Behind a call those of the one before are added up. */
+static luo_status turn(builder *x, int32_t bucket)
+{
+    const int32_t before = x->called;
+    if (bucket < 0) return LUO_OK;
+    x->called = bucket;
+    return add_pieces(x, before);
+}
+
+static luo_status list_buckets(builder *x)
+{
+    luo_arena *scratch = x->w->scratch;
+    x->n = step_done(x->w, x->stage, x->chunk, x->t);
+    const bool alone = step_shard_size(x->w->s) == 1;
+    LUO_TRY(step_close(x->w, step_rule(x->w), x->t, x->n, false, &x->bucket, &x->nbuckets));
+    /* with one replica only what a tensor group sums travels; the rest is added up one by one */
+    for (int32_t i = 0; alone && i < x->n; i++)
+        if (!is_apart(x, &x->t[i])) x->bucket[i] = x->nbuckets++;
+    x->b->bucket = x->bucket;
+    x->b->kept = LUO_NEW_N(scratch, double, x->nbuckets);
+    if (!x->b->kept) return luo_err_nomem(x->w->err);
+    x->complete = LUO_NEW_N(scratch, int32_t, x->nbuckets);
+    x->call = LUO_NEW_N(scratch, int32_t, x->nbuckets);
+    x->added = LUO_NEW_N(scratch, bool, x->nbuckets);
+    x->first = LUO_NEW_N(scratch, int32_t, x->nbuckets);
+    x->last = LUO_NEW_N(scratch, int32_t, x->nbuckets);
+    x->next = LUO_NEW_N(scratch, int32_t, x->n);
+    if (!x->complete || !x->call || !x->added || !x->first || !x->last || !x->next)
+        return luo_err_nomem(x->w->err);
+    for (int32_t b = 0; b < x->nbuckets; b++) x->first[b] = x->last[b] = x->call[b] = -1;
+    for (int32_t i = 0; i < x->n; i++) {
+        const int32_t b = x->bucket[i];
+        x->next[i] = -1;
+        if (x->last[b] >= 0) x->next[x->last[b]] = i;
+        else x->first[b] = i;
+        x->last[b] = i;
+    }
+    x->called = -1;
+    return LUO_OK;
+}
+
+/* Work of a unit up to a time of its own. */
+static void until(builder *x, double time, double *now)
+{
+    work(x, time - *now);
+    *now = fmax(*now, time);
+}
+
+/* Waits for a call where its weights are needed, once. */
+static void reread(builder *x, const unit *u, int which, double *now)
+{
+    if (u->call[which] < 0 || u->reread[which] < 0 || *now > u->reread[which]) return;
+    until(x, u->reread[which], now);
+    await(x, u->call[which]);
+}
+
+/* A bucket that ends behind tensor i. */
+static luo_status scatter_behind(builder *x, int32_t i)
+{
+    const int32_t bucket = x->bucket[i];
+    if (x->last[bucket] != i) return LUO_OK;
+    if (is_summed(x, bucket)) LUO_TRY(scatter_inside(x, bucket, STEP_NOW));
+    LUO_TRY(scatter(x, bucket, STEP_NOW));
+    return turn(x, bucket);
+}
+
+/* Those of a unit, its tensors from..to-1, behind its work, in the order of their first tensors;
+ * what was summed inside the tensor group follows them. */
+static luo_status scatter_unit(builder *x, int32_t from, int32_t to)
+{
+    for (int32_t i = from; i < to; i++) {
+        const int32_t b = x->bucket[i];
+        if (x->first[b] != i) continue;
+        LUO_TRY(is_summed(x, b) ? scatter_inside(x, b, x->complete[b])
+                                : scatter(x, b, x->complete[b]));
+    }
+    for (int32_t i = from; i < to; i++) {
+        const int32_t b = x->bucket[i];
+        if (x->first[b] == i && is_summed(x, b)) LUO_TRY(scatter(x, b, STEP_NOW));
+    }
+    return LUO_OK;
+}
+
+/* Those of the unit before are added up. */
+static luo_status turn_unit(builder *x, int32_t from)
+{
+    for (int32_t i = 0; i < from; i++) LUO_TRY(add_pieces(x, x->bucket[i]));
+    return LUO_OK;
+}
+
+static luo_status backward_beats(builder *x, unit *u, int32_t n, bool by_unit)
+{
+    const int32_t depth = step_gathers_each(x->w->s) ? x->w->s->prefetch_depth : n;
+    double base = 0;
+    for (int32_t k = 0; k <= depth; k++) gather(x, u, n, k, true, true);
+    for (int32_t k = 0, i = 0; k < n; k++) {
+        const unit *at = &u[n - 1 - k];
+        double now = 0;
+        const int32_t from = i;
+        reread(x, at, 0, &now);
+        for (; i < x->n && x->t[i].unit == at->id; i++) {
+            if (x->t[i].at - base > at->reread[1]) reread(x, at, 1, &now);
+            until(x, x->t[i].at - base, &now);
+            if (!by_unit) LUO_TRY(scatter_behind(x, i));
+            else if (x->last[x->bucket[i]] == i) x->complete[x->bucket[i]] = mark(x);
+        }
+        work(x, at->backward - now);
+        if (k == n - 1) beat(x, STEP_END);
+        if (by_unit) LUO_TRY(scatter_unit(x, from, i));
+        gather(x, u, n, k + 1 + depth, true, false);
+        if (by_unit) LUO_TRY(turn_unit(x, from));
+        base += at->backward;
+    }
+    for (int32_t b = 0; b < x->nbuckets; b++) LUO_TRY(add_pieces(x, b));
+    return LUO_OK;
+}
+
+/* ---- a stage ---- */
+
+static luo_status make_chunk(builder *x)
+{
+    stepper *w = x->w;
+    const luo_step_spec *s = w->s;
+    const int64_t most = step_chunk_layers(s, x->stage, x->chunk) + 2;
+    unit *u = LUO_NEW_N(w->scratch, unit, most);
+    if (!u) return luo_err_nomem(w->err);
+    const int32_t n = list_units(x, u);
+    for (int32_t i = 0; i < n; i++) u[i].call[0] = u[i].call[1] = -1;
+    step_stage *k = &w->stage[x->stage];
+    x->t = w->room;
+    if (step_gathers_each(s)) {
+        LUO_TRY(cost_gathers(x, u, n));
+        x->b = &k->forward_beats[x->chunk];
+        forward_beats(x, u, n);
+    }
+    for (int32_t i = 0; i < n; i++) u[i].call[0] = u[i].call[1] = -1;
+    x->b = &k->backward_beats[x->chunk];
+    LUO_TRY(list_buckets(x));
+    LUO_TRY(backward_beats(x, u, n, step_rule(w).rule == LUO_BUCKET_UNIT));
+    return x->failed ? luo_err_nomem(w->err) : LUO_OK;
+}
+
+luo_status step_make_beats(stepper *w, int32_t stage)
+{
+    if (!step_scatters_each(w->s)) return LUO_OK;
+    for (int32_t c = 0; c < w->s->chunks; c++) {
+        step_stage *k = &w->stage[stage];
+        k->forward_beats[c].n = k->backward_beats[c].n = 0;
+        k->forward_beats[c].ncalls = k->backward_beats[c].ncalls = 0;
+        builder x = {.w = w, .stage = stage, .chunk = c};
+        LUO_TRY(make_chunk(&x));
+        const int32_t most = k->backward_beats[c].ncalls > k->forward_beats[c].ncalls
+                                 ? k->backward_beats[c].ncalls : k->forward_beats[c].ncalls;
+        if (most <= w->nends) continue;
+        w->ends = LUO_NEW_N(w->scratch, double, most);
+        if (!w->ends) return luo_err_nomem(w->err);
+        w->nends = most;
+    }
+    return LUO_OK;
+}
+
+/* ---- a task ---- */
+
+/* Without dp_overlap work and calls take turns: each waits for all that was issued before. */
+void step_play(stepper *w, int32_t stage, const step_beats *b, luo_turn *x)
+{
+    step_stage *k = &w->stage[stage];
+    const bool turns = w->ctx->stack->dp_overlap <= 0;
+    double now = x->start;
+    for (int32_t i = 0; i < b->n; i++) {
+        const step_beat *at = &b->at[i];
+        double *end = &w->ends[at->kind == STEP_KEEP ? 0 : at->call], since = now;
+        switch (at->kind) {
+        case STEP_WORK: now = (turns ? fmax(now, k->lane) : now) + at->seconds; break;
+        case STEP_MARK: *end = now; break;
+        case STEP_KEEP: b->kept[at->call] = now; break;
+        case STEP_WAIT: now = fmax(now, *end); break;
+        case STEP_END: x->end = now; break;
+        case STEP_CALL:
+            if (at->since == STEP_AT_START) since = k->worked;
+            else if (at->since >= 0 && !turns) since = w->ends[at->since];
+            *end = k->lane = fmax(k->lane, since) + at->seconds;
+        }
+    }
+    k->worked = x->free = now;
+}

@@ -1,0 +1,115 @@
+#include "core/graph/program/memory_rules.h"
+
+#include <math.h>
+#include <string.h>
+
+int64_t luo_memory_score_bytes(const luo_memory_rules *r, int64_t elem_bytes)
+{
+    if (!r->attention_unfused) return 0;
+    return r->dropout ? 2 * elem_bytes + 1 : elem_bytes;
+}
+
+static bool is(const luo_programs *set, const luo_instr *i, const char *kind)
+{
+    return i->kind == LUO_INSTR_COMPUTE && strcmp(set->ops[i->op].kind, kind) == 0;
+}
+
+static int64_t scores(const luo_programs *set, const luo_role *role, const luo_instr *i)
+{
+    const int64_t *a = i->cost.a; /* heads here, head_dim, tokens, sequence tokens, -, pairs */
+    return a[0] * (a[5] > 0 ? a[5] : a[2] * a[3]) *
+           luo_memory_score_bytes(&set->memory, role->buf[i->in[0]].elem_bytes);
+}
+
+/* Selective recompute: forward drops the scores, backward makes them again. */
+static bool drops_scores(const luo_programs *set, const luo_instr *i)
+{
+    return set->selective && i->layer >= 0 && set->selective[i->layer];
+}
+
+static int64_t elements(const luo_buffer *b)
+{
+    return b->bytes / b->elem_bytes;
+}
+
+/* Its input has another reader only in forward: the sum that the layer ends with. */
+static bool is_second_norm(const luo_programs *set, const luo_instr *i)
+{
+    const char *name = set->ops[i->op].name, *dot = strrchr(name, '.');
+    return i->layer >= 0 && is(set, i, "norm") && dot && strcmp(dot, ".norm2") == 0;
+}
+
+void luo_memory_bytes(const luo_programs *set, const luo_role *role, int64_t *out)
+{
+    const luo_memory_rules *r = &set->memory;
+    for (int32_t b = 0; b < role->nbuf; b++) out[b] = role->buf[b].bytes;
+    for (int32_t k = 0; k < role->ninstr; k++) {
+        const luo_instr *i = &role->instr[k];
+        if (i->kind != LUO_INSTR_COMPUTE || i->nout == 0) continue;
+        const luo_buffer *first = &role->buf[i->out[0]];
+        if (r->dropout && i->layer >= 0 && first->rank == 2 && is(set, i, "norm"))
+            out[i->out[0]] = first->bytes + elements(first);
+        if (r->norm2_again && is_second_norm(set, i)) out[i->in[0]] = 0;
+        if (i->nout < 2) continue;
+        const luo_buffer *second = &role->buf[i->out[1]];
+        if (i->cost.kind == LUO_COST_ATTENTION_F && !drops_scores(set, i))
+            out[i->out[1]] = second->bytes + scores(set, role, i);
+        if (r->silu_again && is(set, i, "activation")) out[i->out[1]] = 0;
+        if (r->cross_entropy_unfused && is(set, i, "row_sum"))
+            out[i->out[1]] = second->bytes + 4 * elements(second);
+    }
+}
+
+int64_t luo_memory_beside(const luo_programs *set, const luo_role *role, const luo_instr *i)
+{
+    int64_t n = 0;
+    if (i->cost.kind == LUO_COST_ATTENTION_B && drops_scores(set, i)) n += scores(set, role, i);
+    if (!set->memory.dummy_gradients || i->layer >= 0 || !is(set, i, "matmul_dw")) return n;
+    for (int32_t k = 0; k < i->nout; k++) /* of the weights' precision */
+        n += elements(&role->buf[i->out[k]]) * role->buf[i->in[0]].elem_bytes;
+    return n;
+}
+
+/* Weights that forward products of the segment's layer `layer` read. */
+static int64_t matrices(const luo_programs *set, const luo_role *role, const luo_instr *i)
+{
+    int64_t n = 0;
+    if (i->phase != LUO_PHASE_F || i->layer < 0 || !is(set, i, "matmul")) return 0;
+    for (int32_t k = 1; k < i->nin; k++) n += role->buf[i->in[k]].bytes;
+    return n;
+}
+
+int64_t luo_memory_dummies(const luo_programs *set, const luo_role *role)
+{
+    int64_t most = 0;
+    if (!set->memory.dummy_gradients) return 0;
+    for (int32_t s = 0; s < role->nseg; s++) {
+        const luo_segment *seg = &role->seg[s];
+        int64_t sum = 0;
+        for (int32_t k = seg->first; k < seg->first + seg->n; k++) {
+            const luo_instr *i = &role->instr[k];
+            if (k > seg->first && i->layer != i[-1].layer) sum = 0;
+            sum += matrices(set, role, i);
+            if (sum > most) most = sum;
+        }
+    }
+    return most;
+}
+
+void luo_memory_held(const luo_memory_rules *r, int64_t weight_bytes, int64_t *gradients,
+                     int64_t *optimizer)
+{
+    if (weight_bytes == 2 && r->gradient_bytes > 0)
+        *gradients = (int64_t)ceil((double)*gradients * r->gradient_bytes / 4 - 1e-6);
+    if (weight_bytes == 4 && r->f32_state_bytes > 8) /* 8 of them are weights and gradients */
+        *optimizer = (int64_t)ceil((double)*optimizer * (r->f32_state_bytes - 8) / 8 - 1e-6);
+}
+
+void luo_memory_total(const luo_memory_rules *r, int64_t tensors, luo_memory *m)
+{
+    const double factor = r->allocator_factor > 1 ? r->allocator_factor : 1;
+    const double headroom = r->headroom_factor > 1 ? r->headroom_factor : 1;
+    m->allocated = tensors + (int64_t)r->framework_bytes;
+    m->peak = (int64_t)ceil((double)m->allocated * factor - 1e-6);
+    m->needed = (int64_t)ceil((double)m->peak * headroom - 1e-6);
+}

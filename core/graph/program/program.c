@@ -1,0 +1,93 @@
+/* program.c: names, lanes and look-up. */
+#include "core/graph/program/program.h"
+
+#include <assert.h>
+
+const char *luo_stream_name(luo_stream s)
+{
+    static const char *const names[LUO_STREAMS] = {"compute", "tp", "pp", "dp", "move", "io"};
+    assert(s < LUO_STREAMS);
+    return names[s];
+}
+
+const char *luo_phase_name(luo_phase p)
+{
+    static const char *const names[] = {"pre", "F", "B", "post", "switch", "BI", "BW"};
+    assert(p < LUO_PHASES);
+    return names[p];
+}
+
+const char *luo_instr_kind_name(luo_instr_kind k)
+{
+    static const char *const names[] = {"COMPUTE", "COLLECTIVE", "P2P", "LOCAL", "IO"};
+    assert(k <= LUO_INSTR_IO);
+    return names[k];
+}
+
+const char *luo_coll_name(luo_coll c)
+{
+    static const char *const names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                        "broadcast"};
+    assert(c <= LUO_COLL_BCAST);
+    return names[c];
+}
+
+int32_t luo_instr_lane(const luo_instr *i)
+{
+    if (i->stream == LUO_STREAM_DP && i->lane > 0) return LUO_LANE_DP_1 + i->lane - 1;
+    if (i->stream != LUO_STREAM_PP) return i->stream;
+    const bool send = i->bytes > 0;
+    if (luo_phase_is_backward(i->phase)) return send ? LUO_LANE_PP_B_SEND : LUO_LANE_PP_B_RECV;
+    return send ? LUO_STREAM_PP : LUO_LANE_PP_F_RECV;
+}
+
+int32_t luo_lane_peer(int32_t lane)
+{
+    switch (lane) {
+    case LUO_STREAM_PP: return LUO_LANE_PP_F_RECV;
+    case LUO_LANE_PP_F_RECV: return LUO_STREAM_PP;
+    case LUO_LANE_PP_B_SEND: return LUO_LANE_PP_B_RECV;
+    case LUO_LANE_PP_B_RECV: return LUO_LANE_PP_B_SEND;
+    default: return lane;
+    }
+}
+
+const luo_program *luo_programs_find(const luo_programs *set, int32_t device)
+{
+    int32_t lo = 0, hi = set->n;
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo) / 2;
+        if (set->at[mid].device < device) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < set->n && set->at[lo].device == device ? &set->at[lo] : NULL;
+}
+
+void luo_role_order(const luo_role *role, int32_t *turn)
+{
+    int32_t n = 0;
+    for (int32_t b = 0; b < role->nbuf; b++) turn[b] = -1;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
+        for (int32_t k = 0; in->coll == LUO_COLL_AR && k < in->npieces; k++)
+            if (turn[in->piece[k].buffer] < 0) turn[in->piece[k].buffer] = n++;
+    }
+    for (int32_t b = 0; b < role->nbuf; b++)
+        if (turn[b] < 0 && role->buf[b].buffer_class <= LUO_BUFFER_OPTIMIZER) turn[b] = n++;
+}
+
+bool luo_instr_adjoins(const luo_role *role, const int32_t *turn, const luo_instr *instr)
+{
+    if (instr->coll != LUO_COLL_AR) return false; /* parts of a rank are apart in every tensor */
+    for (int32_t k = 0; k < instr->npieces; k++) {
+        const luo_instr_piece *p = &instr->piece[k];
+        const luo_buffer *b = &role->buf[p->buffer];
+        if (p->count * b->elem_bytes != b->bytes) return false;
+        if (k == 0) continue;
+        const luo_instr_piece *q = p - 1;
+        if (turn[p->buffer] != turn[q->buffer] + 1 ||
+            role->buf[q->buffer].bytes % LUO_BUFFER_ALIGN != 0)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,276 @@
+/* program_memory.c: memory of one device from buffer lifetimes (accuracy.md 8).
+ *
+ * A kept activation lives from the instruction of F (or BI) that makes it to the last one of B
+ * (or BI, BW) that touches it, once per micro-batch in flight; work lives inside one task, and so
+ * does what a reduce-scatter of gradients receives beside the gradients it reads. One pass over the
+ * instructions gives every segment its own curve, one pass over the tasks adds them up. */
+#include <string.h>
+
+#include "core/graph/program/memory_rules.h"
+
+typedef struct curve { /* of a segment, relative to its start */
+    int64_t kept_after;           /* change of kept bytes when the task has ended */
+    int64_t peak, kept, work;     /* largest sum, and its two parts there */
+    int32_t at;                   /* instruction of the peak */
+} curve;
+
+typedef struct span { /* of one buffer in one segment */
+    int32_t first, last; /* instructions; -1: untouched */
+    bool written_first;
+} span;
+
+typedef struct look {
+    const luo_role *role;
+    int32_t *home;  /* by buffer: last segment of B, BI or BW that touches it, -1: none */
+    int64_t *kept, *work; /* by instruction of the segment: bytes that appear (or go) there */
+    span *span;     /* by buffer */
+    int32_t *turn;  /* by buffer: luo_role_order */
+    int64_t *bytes; /* by buffer: luo_memory_bytes */
+} look;
+
+static void touch(look *l, int32_t b, int32_t i, bool write)
+{
+    span *s = &l->span[b];
+    if (s->first < 0) *s = (span){i, i, write};
+    s->last = i;
+}
+
+static void find_homes(look *l)
+{
+    const luo_role *r = l->role;
+    for (int32_t b = 0; b < r->nbuf; b++) l->home[b] = -1;
+    for (int32_t s = 0; s < r->nseg; s++) {
+        if (!luo_phase_is_backward(r->seg[s].phase)) continue;
+        for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++) {
+            for (int32_t k = 0; k < r->instr[i].nin; k++) l->home[r->instr[i].in[k]] = s;
+            for (int32_t k = 0; k < r->instr[i].nout; k++) l->home[r->instr[i].out[k]] = s;
+        }
+    }
+}
+
+static void place(look *l, int32_t s, int32_t b)
+{
+    const luo_segment *seg = &l->role->seg[s];
+    const luo_buffer *buf = &l->role->buf[b];
+    const int64_t bytes = l->bytes[b];
+    span *p = &l->span[b];
+    const int32_t from = p->first - seg->first, to = p->last - seg->first;
+    if (buf->buffer_class == LUO_BUFFER_STASH) {
+        if (!luo_phase_ends_backward(seg->phase) && p->written_first) l->kept[from] += bytes;
+        if (luo_phase_is_backward(seg->phase) && l->home[b] == s) l->kept[to + 1] -= bytes;
+    } else if (buf->buffer_class >= LUO_BUFFER_WORK) {
+        l->work[from] += bytes;
+        l->work[to + 1] -= bytes;
+    }
+    p->first = -1;
+}
+
+static void add_up(const look *l, const luo_segment *seg, curve *c)
+{
+    int64_t kept = 0, work = 0;
+    *c = (curve){.at = seg->first};
+    for (int32_t i = 0; i <= seg->n; i++) {
+        kept += l->kept[i];
+        work += l->work[i];
+        if (i < seg->n && kept + work > c->peak)
+            *c = (curve){0, kept + work, kept, work, seg->first + i};
+        l->kept[i] = l->work[i] = 0;
+    }
+    c->kept_after = kept;
+}
+
+/* Bytes that a reduce-scatter receives if it leaves its part where the whole was: they need a place
+ * of their own meanwhile. */
+static int64_t received_apart(const luo_programs *set, const luo_program *p, const luo_instr *i)
+{
+    if (set->memory.flat_gradients || i->kind != LUO_INSTR_COLLECTIVE ||
+        i->coll != LUO_COLL_RS || i->slot < 0 || i->nin == 0 || i->nout == 0 ||
+        i->in[0] != i->out[0] || i->npieces > 1)
+        return 0;
+    const luo_group *g = &set->groups[p->slots[i->slot].group];
+    return (i->bytes + g->n - 1) / g->n;
+}
+
+int64_t luo_memory_packed(const luo_programs *set, const luo_program *p, const int32_t *turn,
+                          const luo_instr *i)
+{
+    const luo_role *role = &set->roles[p->role];
+    if (i->npieces < 2 || set->memory.flat_gradients || luo_instr_adjoins(role, turn, i)) return 0;
+    const luo_group *g = &set->groups[p->slots[i->slot].group];
+    return i->bytes + (i->coll == LUO_COLL_RS ? (i->bytes + g->n - 1) / g->n : 0);
+}
+
+static bool is_shared(const luo_instr *i)
+{
+    return i->kind == LUO_INSTR_COLLECTIVE && i->stream == LUO_STREAM_DP;
+}
+
+/* The operands of calls first..end-1 are in use up to instruction `last`. */
+static void hold(look *l, int32_t first, int32_t end, int32_t last)
+{
+    for (int32_t i = first; i < end; i++) {
+        const luo_instr *in = &l->role->instr[i];
+        if (!is_shared(in)) continue;
+        for (int32_t k = 0; k < in->nin + in->nout; k++) {
+            span *s = &l->span[k < in->nin ? in->in[k] : in->out[k - in->nin]];
+            if (s->last < last) s->last = last;
+        }
+    }
+}
+
+/* Inside tasks gradients are cut while the next ones are made: what a call reads is in use until
+ * something waits for it, or for a later one, since these calls follow each other. */
+static void hold_until_waited(look *l, const luo_segment *seg)
+{
+    const int32_t end = seg->first + seg->n;
+    int32_t open = seg->first;
+    if (!luo_phase_in_task(seg->phase)) return;
+    for (int32_t i = seg->first; i < end; i++)
+        for (int32_t k = 0; k < l->role->instr[i].ndep; k++) {
+            const int32_t d = l->role->instr[i].dep[k];
+            if (d < open || d >= end || !is_shared(&l->role->instr[d])) continue;
+            hold(l, open, d + 1, i);
+            open = d + 1;
+        }
+    hold(l, open, end, end - 1);
+}
+
+/* Outputs that forward of these tokens sends on, where the stack keeps them until backward. */
+static int64_t sent(const look *l, const luo_programs *set, int32_t chunk, int64_t tokens)
+{
+    const luo_role *r = l->role;
+    int64_t n = 0;
+    if (!set->memory.outputs_kept) return 0;
+    for (int32_t s = 0; s < r->nseg; s++) {
+        const luo_segment *seg = &r->seg[s];
+        if (seg->phase != LUO_PHASE_F || seg->chunk != chunk || seg->tokens != tokens) continue;
+        for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
+            const luo_instr *in = &r->instr[i];
+            if (in->kind != LUO_INSTR_P2P || in->stream != LUO_STREAM_PP) continue;
+            if (in->bytes == 0 || in->nin == 0) continue;
+            if (r->buf[in->in[0]].buffer_class != LUO_BUFFER_STASH) n += l->bytes[in->in[0]];
+        }
+    }
+    return n;
+}
+
+static void keep_outputs(look *l, const luo_programs *set, const luo_segment *seg)
+{
+    const int64_t n = sent(l, set, seg->chunk, seg->tokens);
+    if (seg->phase == LUO_PHASE_F) l->kept[seg->n] += n; /* work until then */
+    if (luo_phase_begins_backward(seg->phase)) l->kept[seg->n] -= n;
+}
+
+static void make_curve(look *l, const luo_programs *set, const luo_program *p, int32_t s, curve *c)
+{
+    const luo_role *r = l->role;
+    const luo_segment *seg = &r->seg[s];
+    const int32_t end = seg->first + seg->n;
+    for (int32_t i = seg->first; i < end; i++) {
+        for (int32_t k = 0; k < r->instr[i].nin; k++) touch(l, r->instr[i].in[k], i, false);
+        for (int32_t k = 0; k < r->instr[i].nout; k++) touch(l, r->instr[i].out[k], i, true);
+    }
+    hold_until_waited(l, seg);
+    int64_t most[LUO_DP_LANES] = {0}; /* from the first bucket of the lane on */
+    for (int32_t i = seg->first; i < end; i++) {
+        const int64_t bucket = luo_memory_packed(set, p, l->turn, &r->instr[i]);
+        int64_t *had = &most[r->instr[i].lane];
+        if (bucket > *had) {
+            l->work[i - seg->first] += bucket - *had;
+            l->work[seg->n] -= bucket - *had;
+            *had = bucket;
+        }
+        const int64_t apart = received_apart(set, p, &r->instr[i]);
+        l->work[i - seg->first] += apart; /* all of them are under way before the first is needed */
+        l->work[seg->n] -= apart;
+        const int64_t beside = luo_memory_beside(set, r, &r->instr[i]);
+        l->work[i - seg->first] += beside;
+        l->work[i - seg->first + 1] -= beside;
+        for (int32_t k = 0; k < r->instr[i].nin + r->instr[i].nout; k++) {
+            const luo_instr *in = &r->instr[i];
+            const int32_t b = k < in->nin ? in->in[k] : in->out[k - in->nin];
+            if (l->span[b].first >= 0) place(l, s, b);
+        }
+    }
+    keep_outputs(l, set, seg);
+    add_up(l, seg, c);
+}
+
+/* Tensors are cut by whole rows or heads, which some devices may get none of; an array is cut
+ * anywhere, so what is cut at all is cut evenly. */
+static void cut_evenly(const luo_programs *set, int64_t weights, int64_t states, luo_memory *m)
+{
+    if (!set->memory.flat_gradients || states == 0 || states >= weights) return;
+    m->optimizer = (int64_t)((double)m->optimizer / (double)states * (double)weights /
+                             (set->copies > 0 ? set->copies : set->npipelines));
+}
+
+static void count_state(const luo_programs *set, const luo_role *r, luo_memory *m)
+{
+    int64_t weight = 0, weights = 0, states = 0;
+    for (int32_t b = 0; b < r->nbuf; b++) {
+        const int64_t n = r->buf[b].bytes;
+        switch (r->buf[b].buffer_class) {
+        case LUO_BUFFER_WEIGHT:
+            m->weights += n;
+            weight = r->buf[b].elem_bytes;
+            if (!strchr(r->buf[b].tensor, '@')) weights += n / weight; /* a copy has no state */
+            break;
+        case LUO_BUFFER_GRADIENT: m->gradients += n; break;
+        case LUO_BUFFER_OPTIMIZER:
+            m->optimizer += n;
+            states += n / r->buf[b].elem_bytes;
+            break;
+        default: break;
+        }
+    }
+    cut_evenly(set, weights, states, m);
+    luo_memory_held(&set->memory, weight, &m->gradients, &m->optimizer);
+    m->gradients += luo_memory_dummies(set, r);
+}
+
+/* The most bytes of tensors at any moment. */
+static int64_t walk_tasks(const luo_program *p, const curve *curves, luo_memory *m)
+{
+    const int64_t state = m->weights + m->gradients + m->optimizer;
+    int64_t kept = 0, most = -1;
+    for (int32_t t = 0; t < p->ntask; t++) {
+        const curve *c = &curves[p->tasks[t].seg];
+        if (state + kept + c->peak > most) {
+            most = state + kept + c->peak;
+            m->activations = kept + c->kept;
+            m->buffers = c->work;
+            m->peak_instruction = c->at;
+        }
+        kept += c->kept_after;
+    }
+    return most < 0 ? state : most;
+}
+
+luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32_t device,
+                              luo_memory *out, luo_err *err)
+{
+    const luo_program *p = luo_programs_find(set, device);
+    if (!p)
+        return luo_err_set(err, LUO_EINPUT, "device %d has no program; name a device of the plan.",
+                           (int)device);
+    const luo_role *r = &set->roles[p->role];
+    const size_t mark = luo_arena_mark(scratch);
+    look l = {r, LUO_NEW_N(scratch, int32_t, r->nbuf), LUO_NEW_N(scratch, int64_t, r->ninstr + 1),
+              LUO_NEW_N(scratch, int64_t, r->ninstr + 1), LUO_NEW_N(scratch, span, r->nbuf),
+              LUO_NEW_N(scratch, int32_t, r->nbuf), LUO_NEW_N(scratch, int64_t, r->nbuf)};
+    curve *curves = LUO_NEW_N(scratch, curve, r->nseg);
+    if (!l.home || !l.kept || !l.work || !l.span || !l.turn || !l.bytes || !curves)
+        return luo_err_nomem(err);
+    luo_memory m = {0};
+    for (int32_t b = 0; b < r->nbuf; b++) l.span[b].first = -1;
+    find_homes(&l);
+    luo_role_order(r, l.turn);
+    luo_memory_bytes(set, r, l.bytes);
+    for (int32_t s = 0; s < r->nseg; s++) make_curve(&l, set, p, s, &curves[s]);
+    count_state(set, r, &m);
+    luo_memory_total(&set->memory, walk_tasks(p, curves, &m), &m);
+    luo_arena_reset(scratch, mark);
+    *out = m;
+    return LUO_OK;
+}

@@ -1,0 +1,393 @@
+/* program_text.c: the text form of a program set, and its hash.
+ *
+ *   set    = "luoshu.program/1" NL "schedule" NAME NL "pipelines" N NL
+ *            "ops" N NL { op } "groups" N NL { group } [ "counts" N NL { counts } ]
+ *            "roles" N NL { role } "tasks" N NL { tasks } "devices" N NL { device }
+ *   op     = "op" ID KIND LAYER NAME NL                        (ids count up from 0 everywhere)
+ *   group  = "group" ID STREAM "[" devices "]" NL              (in rank order; a-b ascending)
+ *   counts = "counts" ID runs NL                               (elements of each rank of a group)
+ *   role   = "role" ID "segments" N "buffers" N "instructions" N "slots" N NL
+ *            { seg } { buf } { instr }
+ *   seg    = "seg" ID PHASE "chunk" N "tokens" N "first" N "n" N NL
+ *   buf    = "buf" ID CLASS ELEM_BYTES BYTES DIMS NAME NL      (DIMS: 4096x512, "-" for a scalar)
+ *   instr  = "i" ID KIND STREAM PHASE { field } NL
+ *   field  = "coll" NAME | "v" | "again" | "lane" N | "op" N | "layer" N | "x" N | "slot" N
+ *          | "bytes" N | "flops" N | "cost" NAME ints | "in" ints | "out" ints | "dep" ints
+ *          | "pieces" { BUFFER ":" OFFSET ":" COUNT }
+ *   tasks  = "tasks" ID N { SEG "/" ( MICRO_BATCH | "-" ) } NL
+ *   device = "device" N "pipeline" N "stage" N "role" N "tasks" N NL { slot }
+ *   slot   = "slot" ID ( "group" N [ "counts" ID ] | "p2p" { (">" | "<") PEER ":" ELEMENTS ":"
+ *            BYTES } ) NL
+ *   ints   = N { "," N }
+ *   runs   = N [ "x" TIMES ] { "," N [ "x" TIMES ] }
+ * `again` marks a forward operation run again in the backward pass; "x" is the exchange id. Fields
+ * stand in this order; those with their default (0, -1, none) are left out. Lists of counts are
+ * those that slots have, each once, in the order in which they come first. "#" starts a comment.
+ */
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/graph/program/counts.h"
+#include "core/graph/program/program_text.h"
+
+const char *const luo_cost_names[LUO_COST_NAMES] = {"none",        "gemm",   "attention_f",
+                                                    "attention_b", "stream", "optimizer"};
+const char *const luo_class_names[LUO_CLASS_NAMES] = {"weight", "gradient", "optimizer",
+                                                      "stash",  "work",     "comm"};
+
+typedef struct writer {
+    luo_str *s;
+    bool hashing; /* lines are hashed and thrown away */
+    uint64_t hash;
+    const luo_programs *set;
+    luo_map tasks; /* task list -> id; looked up only, ids are given in device order */
+    luo_arena *arena;
+    const luo_program **first; /* first device with task list id */
+    int32_t ntasks;
+    luo_counts counts;
+} writer;
+
+static void end_line(writer *w)
+{
+    luo_str_addc(w->s, '\n');
+    if (!w->hashing || w->s->len < (1 << 16)) return;
+    w->hash = luo_hash_bytes(w->hash, w->s->at, w->s->len);
+    luo_str_clear(w->s);
+}
+
+static void word(writer *w, const char *text)
+{
+    luo_str_add(w->s, text);
+}
+
+/* " NAME value" */
+static void number(writer *w, const char *name, int64_t v)
+{
+    luo_str_addc(w->s, ' ');
+    if (name[0]) {
+        word(w, name);
+        luo_str_addc(w->s, ' ');
+    }
+    luo_str_addi(w->s, v);
+}
+
+static void integers(writer *w, const char *name, const int32_t *at, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (i == 0) number(w, name, at[i]);
+        else luo_str_addc(w->s, ','), luo_str_addi(w->s, at[i]);
+    }
+}
+
+static void wide_integers(writer *w, const char *name, const int64_t *at, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (i == 0) number(w, name, at[i]);
+        else luo_str_addc(w->s, ','), luo_str_addi(w->s, at[i]);
+    }
+}
+
+static void put_count(writer *w, const char *what, int32_t n)
+{
+    word(w, what);
+    number(w, "", n);
+    end_line(w);
+}
+
+static void put_ops(writer *w)
+{
+    put_count(w, "ops", w->set->nops);
+    for (int32_t i = 0; i < w->set->nops; i++) {
+        const luo_op_info *op = &w->set->ops[i];
+        word(w, "op");
+        number(w, "", i);
+        luo_str_addc(w->s, ' ');
+        word(w, op->kind);
+        number(w, "", op->layer);
+        luo_str_addc(w->s, ' ');
+        word(w, op->name);
+        end_line(w);
+    }
+}
+
+static void put_group(writer *w, int32_t i)
+{
+    const luo_group *g = &w->set->groups[i];
+    word(w, "group");
+    number(w, "", i);
+    luo_str_addc(w->s, ' ');
+    word(w, luo_stream_name((luo_stream)g->stream));
+    luo_str_addc(w->s, ' ');
+    luo_devset_print(w->s, g->dev, g->n);
+    end_line(w);
+}
+
+static int32_t run_length(const int64_t *at, int32_t n)
+{
+    int32_t run = 1;
+    while (run < n && at[run] == at[0]) run++;
+    return run;
+}
+
+static void put_counts(writer *w, int32_t id)
+{
+    const luo_count_list *l = &w->counts.list[id];
+    word(w, "counts");
+    number(w, "", id);
+    for (int32_t i = 0, run; i < l->n; i += run) {
+        run = run_length(l->at + i, l->n - i);
+        luo_str_addc(w->s, i ? ',' : ' ');
+        luo_str_addi(w->s, l->at[i]);
+        if (run == 1) continue;
+        luo_str_addc(w->s, 'x');
+        luo_str_addi(w->s, run);
+    }
+    end_line(w);
+}
+
+static void put_segment(writer *w, const luo_segment *seg, int32_t i)
+{
+    word(w, "seg");
+    number(w, "", i);
+    luo_str_addc(w->s, ' ');
+    word(w, luo_phase_name((luo_phase)seg->phase));
+    number(w, "chunk", seg->chunk);
+    number(w, "tokens", seg->tokens);
+    number(w, "first", seg->first);
+    number(w, "n", seg->n);
+    end_line(w);
+}
+
+static void put_buffer(writer *w, const luo_buffer *b, int32_t i)
+{
+    word(w, "buf");
+    number(w, "", i);
+    luo_str_addc(w->s, ' ');
+    word(w, luo_class_names[b->buffer_class]);
+    number(w, "", b->elem_bytes);
+    number(w, "", b->bytes);
+    luo_str_addc(w->s, ' ');
+    if (b->rank == 0) luo_str_addc(w->s, '-');
+    for (int32_t d = 0; d < b->rank; d++) {
+        if (d) luo_str_addc(w->s, 'x');
+        luo_str_addi(w->s, b->dim[d]);
+    }
+    luo_str_addc(w->s, ' ');
+    word(w, b->tensor);
+    end_line(w);
+}
+
+static void put_cost(writer *w, const luo_cost_key *c)
+{
+    if (c->kind == LUO_COST_NONE) return;
+    word(w, " cost ");
+    word(w, luo_cost_names[c->kind]);
+    wide_integers(w, "", c->a, 6);
+}
+
+static void put_pieces(writer *w, const luo_instr *i)
+{
+    if (i->npieces) word(w, " pieces");
+    for (int32_t k = 0; k < i->npieces; k++) {
+        number(w, "", i->piece[k].buffer);
+        luo_str_addc(w->s, ':');
+        luo_str_addi(w->s, i->piece[k].offset);
+        luo_str_addc(w->s, ':');
+        luo_str_addi(w->s, i->piece[k].count);
+    }
+}
+
+static void put_instr(writer *w, const luo_instr *i, bool comment)
+{
+    luo_str_addc(w->s, 'i');
+    number(w, "", i->id);
+    luo_str_addc(w->s, ' ');
+    word(w, luo_instr_kind_name((luo_instr_kind)i->kind));
+    luo_str_addc(w->s, ' ');
+    word(w, luo_stream_name((luo_stream)i->stream));
+    luo_str_addc(w->s, ' ');
+    word(w, luo_phase_name((luo_phase)i->phase));
+    if (i->kind == LUO_INSTR_COLLECTIVE) {
+        word(w, " coll ");
+        word(w, luo_coll_name((luo_coll)i->coll));
+    }
+    if (i->v) word(w, " v");
+    if (i->recompute) word(w, " again");
+    if (i->at_start) word(w, " start");
+    if (i->lane) number(w, "lane", i->lane);
+    number(w, "op", i->op);
+    if (i->layer >= 0) number(w, "layer", i->layer);
+    if (i->exchange >= 0) number(w, "x", i->exchange);
+    if (i->slot >= 0) number(w, "slot", i->slot);
+    if (i->bytes) number(w, "bytes", i->bytes);
+    if (i->flops) number(w, "flops", i->flops);
+    put_cost(w, &i->cost);
+    integers(w, "in", i->in, i->nin);
+    integers(w, "out", i->out, i->nout);
+    integers(w, "dep", i->dep, i->ndep);
+    put_pieces(w, i);
+    if (comment) {
+        word(w, " # ");
+        word(w, w->set->ops[i->op].name);
+    }
+    end_line(w);
+}
+
+static void put_role(writer *w, int32_t id, bool comment)
+{
+    const luo_role *r = &w->set->roles[id];
+    word(w, "role");
+    number(w, "", id);
+    number(w, "segments", r->nseg);
+    number(w, "buffers", r->nbuf);
+    number(w, "instructions", r->ninstr);
+    number(w, "slots", r->nslot);
+    end_line(w);
+    for (int32_t i = 0; i < r->nseg; i++) put_segment(w, &r->seg[i], i);
+    for (int32_t i = 0; i < r->nbuf; i++) put_buffer(w, &r->buf[i], i);
+    for (int32_t i = 0; i < r->ninstr; i++) put_instr(w, &r->instr[i], comment);
+}
+
+static void put_tasks(writer *w, int32_t id)
+{
+    const luo_program *p = w->first[id];
+    word(w, "tasks");
+    number(w, "", id);
+    number(w, "", p->ntask);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        number(w, "", p->tasks[i].seg);
+        luo_str_addc(w->s, '/');
+        if (p->tasks[i].micro_batch < 0) luo_str_addc(w->s, '-');
+        else luo_str_addi(w->s, p->tasks[i].micro_batch);
+    }
+    end_line(w);
+}
+
+static void put_slot(writer *w, const luo_slot *slot, int32_t id)
+{
+    word(w, "slot");
+    number(w, "", id);
+    if (slot->group >= 0) {
+        number(w, "group", slot->group);
+        if (slot->counts) number(w, "counts", luo_counts_id(&w->counts, w->set, slot));
+    } else {
+        word(w, " p2p");
+    }
+    for (int32_t i = 0; i < slot->nmessage; i++) {
+        const luo_message *m = &slot->message[i];
+        word(w, m->send ? " >" : " <");
+        luo_str_addi(w->s, m->peer);
+        luo_str_addc(w->s, ':');
+        luo_str_addi(w->s, m->elements);
+        luo_str_addc(w->s, ':');
+        luo_str_addi(w->s, m->bytes);
+    }
+    end_line(w);
+}
+
+static uint64_t task_key(const luo_program *p)
+{
+    return (uint64_t)(uintptr_t)p->tasks;
+}
+
+static void put_device(writer *w, const luo_program *p)
+{
+    word(w, "device");
+    number(w, "", p->device);
+    number(w, "pipeline", p->pipeline);
+    number(w, "stage", p->stage);
+    number(w, "role", p->role);
+    number(w, "tasks", luo_map_get(&w->tasks, task_key(p), 0));
+    end_line(w);
+    for (int32_t i = 0; i < w->set->roles[p->role].nslot; i++) put_slot(w, &p->slots[i], i);
+}
+
+/* Ids of task lists and counts in device order. False: out of memory. */
+static bool number_lists(writer *w)
+{
+    w->arena = luo_arena_new(0);
+    if (luo_counts_of(w->set, &w->counts, NULL) != LUO_OK) return false;
+    if (w->arena) w->first = LUO_NEW_N(w->arena, const luo_program *, w->set->n);
+    if (!w->first) return false;
+    for (int32_t i = 0; i < w->set->n; i++) {
+        const luo_program *p = &w->set->at[i];
+        const int64_t *id = luo_map_at(&w->tasks, task_key(p), w->ntasks);
+        if (!id) return false;
+        if (*id == w->ntasks) w->first[w->ntasks++] = p;
+    }
+    return true;
+}
+
+static void put_head(writer *w)
+{
+    word(w, "luoshu.program/1");
+    end_line(w);
+    word(w, "schedule ");
+    word(w, luo_sched_name(w->set->schedule));
+    end_line(w);
+    put_count(w, "pipelines", w->set->npipelines);
+}
+
+static void put_all(writer *w)
+{
+    const luo_programs *set = w->set;
+    put_head(w);
+    put_ops(w);
+    put_count(w, "groups", set->ngroups);
+    for (int32_t i = 0; i < set->ngroups; i++) put_group(w, i);
+    if (w->counts.n) put_count(w, "counts", w->counts.n);
+    for (int32_t i = 0; i < w->counts.n; i++) put_counts(w, i);
+    put_count(w, "roles", set->nroles);
+    for (int32_t i = 0; i < set->nroles; i++) put_role(w, i, false);
+    put_count(w, "tasks", w->ntasks);
+    for (int32_t i = 0; i < w->ntasks; i++) put_tasks(w, i);
+    put_count(w, "devices", set->n);
+    for (int32_t i = 0; i < set->n; i++) put_device(w, &set->at[i]);
+}
+
+/* One device: its role with operation names, its tasks, its slots, their groups and counts. */
+static void put_one(writer *w, const luo_program *p)
+{
+    const int32_t n = w->set->roles[p->role].nslot;
+    put_role(w, p->role, true);
+    put_tasks(w, (int32_t)luo_map_get(&w->tasks, task_key(p), 0));
+    put_device(w, p);
+    for (int32_t i = 0; i < n; i++)
+        if (p->slots[i].group >= 0) put_group(w, p->slots[i].group);
+    for (int32_t i = 0; i < n; i++)
+        if (p->slots[i].counts) put_counts(w, luo_counts_id(&w->counts, w->set, &p->slots[i]));
+}
+
+static void close_writer(writer *w)
+{
+    luo_map_free(&w->tasks);
+    luo_counts_free(&w->counts);
+    luo_arena_free(w->arena);
+}
+
+void luo_program_print(luo_str *s, const luo_programs *set, int32_t device)
+{
+    writer w = {.s = s, .set = set};
+    const luo_program *p = device < 0 ? NULL : luo_programs_find(set, device);
+    if (!number_lists(&w)) s->failed = true;
+    else if (device < 0) put_all(&w);
+    else if (p) put_one(&w, p);
+    close_writer(&w);
+}
+
+luo_status luo_programs_hash(luo_programs *set, luo_err *err)
+{
+    luo_str s = {0};
+    writer w = {.s = &s, .set = set, .hashing = true, .hash = LUO_HASH_EMPTY};
+    bool good = number_lists(&w);
+    if (good) {
+        put_all(&w);
+        good = !s.failed;
+        if (good && s.len) w.hash = luo_hash_bytes(w.hash, s.at, s.len);
+    }
+    close_writer(&w);
+    luo_str_free(&s);
+    if (!good) return luo_err_nomem(err);
+    set->hash = w.hash;
+    return LUO_OK;
+}

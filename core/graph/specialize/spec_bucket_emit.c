@@ -1,0 +1,188 @@
+/* spec_bucket_emit.c: the calls of a bucket on one device, and where its pieces lie. */
+#include "core/graph/specialize/spec_emit.h"
+
+/* ---- pieces ---- */
+
+/* Number of element x among those of the spans; -1: it is in none. */
+static int64_t rank_of(const luo_region *r, int32_t d, int64_t x)
+{
+    int64_t before = 0;
+    for (int32_t k = 0; k < r->dim[d].n; k++) {
+        const luo_span s = r->dim[d].at[k];
+        if (x >= s.lo && x < s.hi) return before + x - s.lo;
+        before += s.hi - s.lo;
+    }
+    return -1;
+}
+
+static int64_t extent(const luo_region *r, int32_t d)
+{
+    int64_t n = 0;
+    for (int32_t k = 0; k < r->dim[d].n; k++) n += r->dim[d].at[k].hi - r->dim[d].at[k].lo;
+    return n;
+}
+
+/* Where the first cell of `part` lies in a buffer that holds `frame`, row-major. */
+static int64_t offset_in(const luo_region *frame, const luo_region *part)
+{
+    int64_t at = 0;
+    for (int32_t d = 0; d < frame->rank; d++)
+        at = at * extent(frame, d) + rank_of(frame, d, part->dim[d].at[0].lo);
+    return at;
+}
+
+/* Empty: the device holds nothing of it. */
+static luo_status frame_of(const spec *s, int32_t ann, const luo_shape *shape, int32_t dev,
+                           luo_region *out)
+{
+    const luo_ann *a = luo_annset_get(s->g->set, ann);
+    *out = (luo_region){.rank = shape->rank, .empty = true};
+    for (int32_t u = 0; u < a->u; u++)
+        for (int32_t i = 0; i < a->grp[u].ndev; i++)
+            if (a->grp[u].dev[i] == dev)
+                return luo_region_of(s->scratch, a, shape, u, i, out, s->err);
+    return LUO_OK;
+}
+
+luo_status luo_spec_piece(const spec *s, const spec_move *m, const spec_call *call, int32_t dev,
+                          luo_instr_piece *out)
+{
+    const luo_move *v = &m->resolution->moves.at[call->move];
+    const bool gathers = v->kind == LUO_MOVE_AG;
+    const spec_dims *d = luo_spec_find(s, gathers ? m->to : m->from, dev);
+    *out = (luo_instr_piece){.buffer = -1, .count = call->cells};
+    if (out->count == 0 || (d && out->count == d->volume)) return LUO_OK; /* all of the buffer */
+    luo_region frame;
+    const size_t mark = luo_arena_mark(s->scratch);
+    LUO_TRY(frame_of(s, gathers ? m->dst : m->src, &m->shape, dev, &frame));
+    int64_t least = INT64_MAX;
+    for (int32_t i = 0; i < v->nregion && !frame.empty; i++) {
+        if (v->region[i].empty) continue;
+        const int64_t at = offset_in(&frame, &v->region[i]);
+        if (at < least) least = at;
+    }
+    if (least < INT64_MAX) out->offset = least;
+    luo_arena_reset(s->scratch, mark);
+    return LUO_OK;
+}
+
+/* ---- calls ---- */
+
+/* Step in which the device has its first call, or its last; -1: it has none. */
+static int32_t step_of_call(const spec_move *m, int32_t dev, bool last)
+{
+    int32_t found = -1;
+    for (int32_t k = 0; k < m->nsteps && (last || found < 0); k++) {
+        const spec_step *t = &m->step[k];
+        const int32_t i = luo_spec_take_part(t, dev);
+        for (int32_t n = i < 0 ? 0 : t->first[i]; i >= 0 && n < t->first[i + 1]; n++)
+            if (t->item[n].kind == LUO_INSTR_COLLECTIVE) found = k;
+    }
+    return found;
+}
+
+/* Buffers of a tensor at both ends of a call. Once a step gradients are summed where they were
+ * added up, and weights gathered where they are used. In a task they lie apart from their pieces:
+ * what comes first reads those of a weight, what comes last writes those of a gradient. */
+static void ends_of(const emitter *e, const spec_part *p, int32_t *in, int32_t *out)
+{
+    const spec *s = e->s;
+    const luo_op *op = &s->g->op[p->op];
+    const spec_move *m = spec_move_of(s, p->op, 0);
+    const int32_t from = luo_spec_buffer(e, op->in[0]), to = luo_spec_buffer(e, op->out[0]);
+    switch ((spec_duty)s->duty[p->op]) {
+    case SPEC_GATHER:
+        *in = step_of_call(m, e->dev, false) == p->step ? from : to;
+        *out = to;
+        return;
+    case SPEC_SCATTER:
+        *in = from;
+        *out = step_of_call(m, e->dev, true) == p->step ? to : from;
+        return;
+    default: *in = *out = op->phase == LUO_PHASE_PRE ? to : from;
+    }
+}
+
+/* The latest call of a group in this segment, if it stands in another lane: the next one waits for
+ * it. */
+static int32_t call_before(const emitter *e, int32_t group, const luo_instr *i)
+{
+    for (int32_t k = e->ninstr - 1; k >= e->segment[e->seg].first; k--) {
+        const luo_instr *x = &e->instr[k];
+        if (x->kind != LUO_INSTR_COLLECTIVE || x->stream != LUO_STREAM_DP) continue;
+        const spec_slot_ref *r = &e->ref[x->slot];
+        if (r->step->item[r->step->first[luo_spec_take_part(r->step, e->dev)] + r->item]
+                .slot.group != group)
+            continue;
+        return luo_instr_lane(x) == luo_instr_lane(i) ? -1 : k;
+    }
+    return -1;
+}
+
+/* i: position of the device in the bucket's step. */
+static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
+{
+    spec *s = e->s;
+    const int32_t b = turn->bucket, k = turn->item;
+    const spec_bucket *x = &s->bucket[b];
+    const spec_item *it = &x->step.item[x->step.first[i] + k];
+    luo_instr_piece *piece = LUO_NEW_N(s->arena, luo_instr_piece, x->n);
+    int32_t *in = LUO_NEW_N(s->scratch, int32_t, x->n);
+    int32_t *out = LUO_NEW_N(s->scratch, int32_t, x->n);
+    if (!piece || !in || !out) return false;
+    for (int32_t p = 0; p < x->n; p++) {
+        const int32_t o = x->part[p].op;
+        const spec_move *m = spec_move_of(s, o, 0);
+        const spec_call *call = &m->step[x->part[p].step].call[it->call];
+        if (luo_spec_piece(s, m, call, e->dev, &piece[p]) != LUO_OK) return false;
+        ends_of(e, &x->part[p], &in[p], &out[p]);
+        piece[p].buffer = it->coll == LUO_COLL_AG ? out[p] : in[p];
+    }
+    luo_instr n = {.kind = LUO_INSTR_COLLECTIVE, .stream = it->stream, .phase = (uint8_t)e->phase,
+                   .coll = it->coll, .lane = turn->lane, .v = it->v, .op = s->g->nops + b,
+                   .exchange = x->exchange,
+                   .layer = -1, .slot = luo_spec_slot(e, &x->step, k), .bytes = it->bytes,
+                   .recompute = x->phase == LUO_PHASE_F && luo_phase_is_backward(e->phase),
+                   .npieces = x->n, .piece = piece};
+    e->also = call_before(e, it->slot.group, &n);
+    luo_spec_push(e, &n, in, x->n, out, x->n);
+    e->also = -1;
+    return true;
+}
+
+void luo_spec_emit_bucket(emitter *e, int32_t b)
+{
+    const spec_step *t = &e->s->bucket[b].step;
+    const int32_t i = luo_spec_take_part(t, e->dev);
+    for (int32_t k = 0; i >= 0 && k < t->first[i + 1] - t->first[i]; k++)
+        if (!emit_call(e, &(spec_turn){b, k, 0}, i)) e->failed = true;
+}
+
+void luo_spec_emit_turns(emitter *e)
+{
+    const spec *s = e->s;
+    const int32_t d = s->index_of[e->dev];
+    for (int32_t j = s->first_turn[d]; j < s->first_turn[d + 1]; j++) {
+        const spec_turn *turn = &s->turn[j];
+        const spec_bucket *b = &s->bucket[turn->bucket];
+        if (b->phase != e->phase) continue;
+        if (!emit_call(e, turn, luo_spec_take_part(&b->step, e->dev))) e->failed = true;
+    }
+}
+
+int32_t luo_spec_emit_buckets(emitter *e, int32_t o)
+{
+    const spec *s = e->s;
+    int32_t lo = 0, hi = s->nbuckets; /* those behind o: they are sorted by that */
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo) / 2;
+        if (s->bucket[mid].after < o) lo = mid + 1;
+        else hi = mid;
+    }
+    int32_t last = -1;
+    for (; lo < s->nbuckets && s->bucket[lo].after == o; lo++) {
+        luo_spec_emit_bucket(e, lo);
+        last = lo;
+    }
+    return last;
+}

@@ -1,0 +1,201 @@
+/* spec_cost.c: what each operation costs on one device (accuracy.md 4.1 to 4.6).
+ * Sizes are local: with uneven shares every device is costed with its own. */
+#include "core/graph/specialize/spec_internal.h"
+
+enum { UPDATE_BYTES = 34 }; /* per parameter: gradient, state, weight, clipping (accuracy.md 4.6) */
+
+typedef struct look { /* where sizes are looked up */
+    const spec *s;
+    const luo_op *op;
+    int32_t length, dev;
+} look;
+
+static int64_t volume_of(const look *l, int32_t x)
+{
+    const spec_dims *d = spec_local(l->s, x, l->length, l->dev);
+    return d ? d->volume : 0;
+}
+
+static int64_t in_volume(const look *l, int32_t i)
+{
+    return volume_of(l, l->op->in[i]);
+}
+
+static int64_t tokens_of(const look *l, int32_t x)
+{
+    const spec_dims *d = spec_local(l->s, x, l->length, l->dev);
+    return d ? d->dim[0] : 0;
+}
+
+static void stream(luo_instr *i, int64_t bytes)
+{
+    i->cost = (luo_cost_key){LUO_COST_STREAM, {bytes}};
+}
+
+static void gemm(const look *l, luo_instr *i, int64_t m, int64_t n, int64_t k)
+{
+    i->cost = (luo_cost_key){LUO_COST_GEMM, {m, n, k, 1, l->s->g->elem_bytes, 0}};
+    i->flops = 2 * m * n * k;
+}
+
+/* Products of all weights of the operation at once: widths add up (accuracy.md 4.4). */
+static int64_t width(const look *l, const int32_t *at, int32_t n, int32_t step, int64_t tokens)
+{
+    int64_t sum = 0;
+    for (int32_t j = 0; j < n; j += step) sum += volume_of(l, at[j]);
+    return tokens ? sum / tokens : 0;
+}
+
+static void cost_matmul(const look *l, luo_instr *i)
+{
+    const luo_op *op = l->op;
+    if (op->kind == LUO_OP_MATMUL) {
+        const int64_t t = tokens_of(l, op->in[0]);
+        gemm(l, i, t, width(l, op->out, op->nout, 1, t), t ? in_volume(l, 0) / t : 0);
+    } else if (op->kind == LUO_OP_MATMUL_DX) {
+        const int64_t t = tokens_of(l, op->out[0]);
+        gemm(l, i, t, width(l, op->out, 1, 1, t), width(l, op->in, op->nin, 2, t));
+    } else {
+        const int64_t t = tokens_of(l, op->in[0]);
+        gemm(l, i, t ? in_volume(l, 0) / t : 0, width(l, op->in + 1, op->nin - 1, 1, t), t);
+    }
+}
+
+const luo_context *luo_spec_context(const spec *s, int32_t dev)
+{
+    return &s->g->context[s->pipe_of[dev]];
+}
+
+/* Block that has come to the device by step j. */
+static int32_t block_of(const spec *s, int32_t dev, int32_t j)
+{
+    const int32_t parts = luo_context_parts(luo_spec_context(s, dev));
+    return (spec_ring_part(s, dev) - j % parts + parts) % parts;
+}
+
+bool luo_spec_sees(const spec *s, const luo_op *op, int32_t dev)
+{
+    return !s->g->causal || luo_spec_context(s, dev)->zigzag ||
+           block_of(s, dev, op->ring) <= spec_ring_part(s, dev);
+}
+
+int32_t luo_spec_part_differs(const spec *s, int32_t dev)
+{
+    const luo_context *x = luo_spec_context(s, dev);
+    const bool differs =
+        luo_context_parts(x) > 1 && ((s->g->causal && !x->zigzag) || x->share);
+    return differs ? spec_ring_part(s, dev) : -1;
+}
+
+/* Pairs of queries and keys in this step, per head, of all sequences of the micro-batch. The
+ * diagonal counts half, so that the steps add up to the half square of a sequence. */
+static int64_t pairs_of(const look *l, const luo_length *n)
+{
+    const luo_context *x = luo_spec_context(l->s, l->dev);
+    const int64_t s = n->sequence_tokens;
+    const int32_t q = spec_ring_part(l->s, l->dev), k = block_of(l->s, l->dev, l->op->ring);
+    const int64_t twice = luo_context_half_pairs(x, s, l->s->g->causal, true, q, k);
+    return s > 0 ? (int64_t)((__int128)twice * n->tokens / (2 * s)) : 0;
+}
+
+/* Causal or not; backward of layers with selective recompute says that the core runs again. */
+static int64_t mask_of(const look *l, bool backward)
+{
+    const spec_class *c = &l->s->cls[l->s->class_of[l->s->pipe_of[l->dev]]];
+    const bool again = backward && l->op->layer >= 0 && c->selective[l->op->layer];
+    return (l->s->g->causal ? LUO_ATTENTION_CAUSAL : 0) | (again ? LUO_ATTENTION_AGAIN : 0);
+}
+
+/* One step of a ring: 2 products of a query and a key forward, 5 backward. A step that only makes
+ * the zeros that others add to writes them. */
+static void cost_ring(const look *l, luo_instr *i, const spec_dims *d, bool backward)
+{
+    const luo_length *n = &l->s->in->lengths[l->length];
+    const int64_t pairs = pairs_of(l, n), heads = d->dim[1], head = d->dim[2];
+    if (pairs == 0) {
+        stream(i, volume_of(l, l->op->out[1]) * 2 * l->s->g->elem_bytes);
+        return;
+    }
+    i->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
+                             {heads, head, d->dim[0], n->sequence_tokens, mask_of(l, backward),
+                              pairs}};
+    i->flops = (backward ? 10 : 4) * heads * head * pairs;
+}
+
+/* Fused attention (4.2): the square of each sequence, half of it if causal; backward 2.5 times. */
+static void cost_attention(const look *l, luo_instr *i, int32_t q, bool backward)
+{
+    const spec_dims *d = spec_local(l->s, q, l->length, l->dev);
+    if (!d) return;
+    if (l->s->g->npipelines > 0 && luo_context_parts(luo_spec_context(l->s, l->dev)) > 1) {
+        cost_ring(l, i, d, backward);
+        return;
+    }
+    const luo_length *n = &l->s->in->lengths[l->length];
+    const int64_t t = d->dim[0], heads = d->dim[1], head = d->dim[2];
+    const int64_t sequence = n->sequence_tokens < t ? n->sequence_tokens : t;
+    const bool causal = l->s->g->causal;
+    i->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
+                             {heads, head, t, sequence, mask_of(l, backward), 0}};
+    const int64_t flops = (causal ? 2 : 4) * heads * head * t * sequence;
+    i->flops = backward ? flops / 2 * 5 : flops;
+}
+
+static int64_t in_volumes(const look *l)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < l->op->nin; i++) sum += in_volume(l, i);
+    return sum;
+}
+
+/* Streaming kernels of 4.3 and 4.6. Kernels that ride along with another one cost nothing of
+ * their own: biases with their product, dW of a norm with its dX, the loss with the exp. */
+static void cost_stream(const look *l, luo_instr *i)
+{
+    const int64_t e = l->s->g->elem_bytes;
+    const luo_op *op = l->op;
+    const bool gated = op->kind == LUO_OP_ACTIVATION ? op->nin == 2 : op->nin == 4;
+    switch ((luo_op_kind)op->kind) {
+    case LUO_OP_NORM: stream(i, 2 * e * in_volume(l, 0)); break;
+    case LUO_OP_NORM_DX: stream(i, 4 * e * in_volume(l, 0)); break;
+    case LUO_OP_ROPE:
+    case LUO_OP_ROPE_DX: stream(i, 2 * e * in_volumes(l)); break;
+    case LUO_OP_ACTIVATION: stream(i, (gated ? 3 : 2) * e * in_volume(l, 0)); break;
+    case LUO_OP_ACTIVATION_DX: stream(i, (gated ? 5 : 3) * e * in_volume(l, 0)); break;
+    case LUO_OP_ADD: /* forward: residual and dropout; backward: their gradients meet */
+        if (op->phase == LUO_PHASE_POST) stream(i, 3 * l->s->g->sum_bytes * in_volume(l, 0));
+        else stream(i, ((op->phase == LUO_PHASE_F ? 3 : op->nin) * e + 1) * in_volume(l, 0));
+        break;
+    case LUO_OP_EMBEDDING: stream(i, 2 * e * volume_of(l, op->out[0])); break;
+    case LUO_OP_EMBEDDING_DW: stream(i, 2 * e * in_volume(l, 1)); break;
+    case LUO_OP_ROW_SUM:
+    case LUO_OP_LOSS_DX: stream(i, 10 * in_volume(l, 0)); break;
+    case LUO_OP_ACCUMULATE: { /* what arrives, and the sum twice */
+        const int64_t arrives = l->s->g->tensor[op->in[0]].elem_bytes;
+        stream(i, (arrives + 2 * l->s->g->sum_bytes) * in_volumes(l));
+        break;
+    }
+    default: break;
+    }
+}
+
+static void cost_update(const look *l, luo_instr *i)
+{
+    int64_t n = 0;
+    for (int32_t k = 0; k < l->op->nin / 2; k++) n += in_volume(l, k);
+    i->cost = (luo_cost_key){LUO_COST_OPTIMIZER, {n, UPDATE_BYTES}};
+}
+
+void luo_spec_cost(const spec *s, int32_t o, int32_t length, int32_t dev, luo_instr *i)
+{
+    const look l = {s, &s->g->op[o], length, dev};
+    switch ((luo_op_kind)l.op->kind) {
+    case LUO_OP_MATMUL:
+    case LUO_OP_MATMUL_DX:
+    case LUO_OP_MATMUL_DW: cost_matmul(&l, i); break;
+    case LUO_OP_ATTENTION: cost_attention(&l, i, l.op->in[0], false); break;
+    case LUO_OP_ATTENTION_DX: cost_attention(&l, i, l.op->in[3], true); break;
+    case LUO_OP_UPDATE: cost_update(&l, i); break;
+    default: cost_stream(&l, i); break;
+    }
+}

@@ -1,0 +1,93 @@
+/* spec_emit.h: the state of writing one role: instructions, buffers, dependencies. */
+#ifndef LUO_CORE_GRAPH_SPECIALIZE_SPEC_EMIT_H
+#define LUO_CORE_GRAPH_SPECIALIZE_SPEC_EMIT_H
+#include "core/graph/specialize/spec_internal.h"
+
+typedef struct maker { /* an instruction that wrote a buffer; one per segment, latest first */
+    int32_t instr, seg;
+    struct maker *next;
+} maker;
+
+typedef struct emit_buffer {
+    luo_buffer b;
+    maker *made;
+    uint32_t read_there; /* lanes that have read it in the segment that made it */
+    uint32_t waited;     /* lanes that have waited for it in segment waited_seg */
+    int32_t waited_seg;
+    uint8_t made_in, read_in; /* bit per phase */
+} emit_buffer;
+
+typedef struct emit_late { /* a sum of pieces that waits for its call */
+    int32_t key, op;
+} emit_late;
+
+typedef struct emitter {
+    spec *s;
+    int32_t dev, stage;
+    const spec_class *c;
+    int32_t length, phase, seg;
+    bool failed; /* out of memory */
+    size_t mark; /* of scratch */
+    luo_instr *instr;
+    luo_segment *segment;
+    emit_buffer *buf;
+    spec_slot_ref *ref;
+    int32_t ninstr, cap_instr, nseg, cap_seg, nbuf, cap_buf, cap_ref;
+    luo_intern slot_key;     /* (step, item) */
+    int32_t *buffer, *stamp; /* by tensor: its buffer, valid if stamp fits (0: never) */
+    int32_t *again;          /* by tensor: segment in which it was gathered again */
+    int32_t *redone;         /* by layer: segment in which it ran again */
+    int32_t besides;         /* buffer that the next instruction waits for besides; -1: none */
+    int32_t gate;            /* gradient that came from another stage, not waited for yet; -1 */
+    int32_t last[LUO_LANES][LUO_LANES]; /* [waiter][lane]: latest instruction waited for */
+    /* ZeRO-2 and 3 (spec_units_emit.c) */
+    int32_t computed; /* latest of stream compute in this segment; -1: none */
+    int32_t after;    /* what communication waits for beside its operands; -1: nothing */
+    bool at_start;    /* communication waits for the tasks before */
+    int32_t vs;       /* virtual stage of the segment */
+    int32_t nunits, unit; /* units of the segment, position of the one at hand; -1: not begun */
+    int32_t *units;
+    emit_late *late;
+    int32_t nlate, cap_late, called; /* called: key of the latest call; -1: none */
+    int32_t also; /* of this segment; what is added waits for it as well; -1: for nothing */
+} emitter;
+
+luo_status luo_spec_emit_open(emitter *e);
+luo_status luo_spec_emit_close(emitter *e, luo_role *role, const spec_slot_ref **refs);
+void luo_spec_begin(emitter *e, int32_t phase, int32_t chunk, int64_t tokens);
+void luo_spec_end(emitter *e);
+/* Buffer of a tensor for the length at hand, -1: none yet. */
+int32_t luo_spec_buffer(const emitter *e, int32_t tensor);
+void luo_spec_bind(emitter *e, int32_t tensor, int32_t buffer);
+/* Pre: the device holds the tensor. */
+int32_t luo_spec_new_buffer(emitter *e, int32_t tensor);
+/* spec_bucket_emit.c: the calls of Pre or Post, in the device's order. */
+void luo_spec_emit_turns(emitter *e);
+/* In a task: the calls of all buckets that stand behind operation o; the last of these
+ * buckets, -1: none. */
+int32_t luo_spec_emit_buckets(emitter *e, int32_t o);
+/* The calls of bucket b on this device, if it takes part. */
+void luo_spec_emit_bucket(emitter *e, int32_t b);
+
+/* spec_emit.c */
+bool luo_spec_is_here(const emitter *e, int32_t o, int32_t phase, int32_t vs);
+void luo_spec_emit_reshard(emitter *e, int32_t o, bool again);
+void luo_spec_emit_accumulate(emitter *e, int32_t o);
+
+/* spec_units_emit.c: what ZeRO-2 and 3 add to a segment of F or B of virtual stage vs. */
+void luo_spec_units_begin(emitter *e, int32_t vs);
+/* Right before operation o; true: it is emitted at its unit, or later. */
+bool luo_spec_units_before(emitter *e, int32_t o);
+/* Right behind it. */
+void luo_spec_units_behind(emitter *e, int32_t o);
+void luo_spec_units_end(emitter *e);
+/* Slot number for item k of this device in a step. */
+int32_t luo_spec_slot(emitter *e, const spec_step *step, int32_t k);
+/* Room for element n of an array; NULL and failed: out of memory. */
+void *luo_spec_room(emitter *e, void *at, int32_t n, int32_t *cap, size_t bytes);
+/* Instruction of operation o with everything but cost, slot and operands. */
+luo_instr luo_spec_instr(const emitter *e, int32_t o, luo_instr_kind kind, luo_stream stream);
+/* Adds the instruction with its operands and the dependencies that follow from them. */
+void luo_spec_push(emitter *e, const luo_instr *i, const int32_t *in, int32_t nin,
+                   const int32_t *out, int32_t nout);
+#endif

@@ -1,0 +1,132 @@
+/* spec_moves.c: every Reshard is resolved once per distinct (source, destination,
+ * shape), however many layers have it. */
+#include <string.h>
+
+#include "core/graph/specialize/spec_internal.h"
+
+/* Of one pipeline and one length. Weights and their gradients are all pipelines', at any length. */
+static bool per_micro_batch(const spec *s, int32_t o)
+{
+    const luo_op *op = &s->g->op[o];
+    return (op->phase == LUO_PHASE_F || op->phase == LUO_PHASE_B) && s->duty[o] == SPEC_NONE;
+}
+
+/* Context-parallel ranks, where all pipelines have equally many; else 0. */
+static int32_t ranks_of(const luo_graph *g)
+{
+    for (int32_t p = 1; p < g->npipelines; p++)
+        if (g->context[p].c != g->context[0].c) return 0;
+    return g->npipelines > 0 ? g->context[0].c : 0;
+}
+
+static luo_status resolve(spec *s, spec_move *m)
+{
+    if (m->src == m->dst) return LUO_OK;
+    luo_resolution *r = LUO_NEW(s->arena, luo_resolution);
+    if (!r) return luo_err_nomem(s->err);
+    const luo_resolve_opts opts = {.planner = s->in->planner, .elem_bytes = m->elem_bytes,
+                                   .name = m->name, .ranks = ranks_of(s->g)};
+    LUO_TRY(luo_resolve(s->arena, luo_annset_get(s->g->set, m->src),
+                        luo_annset_get(s->g->set, m->dst), &m->shape, &opts, r, s->err));
+    m->resolution = r;
+    return luo_spec_make_steps(s, m);
+}
+
+/* Shape of a Reshard's tensor: both ends cut the tokens alike. */
+static luo_shape shape_of(const spec *s, int32_t x, int32_t length)
+{
+    int32_t kept = 0;
+    for (int32_t p = 0; p < s->in->npipelines; p++)
+        kept += s->has_length[length * s->in->npipelines + p];
+    return luo_graph_shape(s->g, x, s->in->lengths[length].tokens, kept);
+}
+
+static luo_status move_id(spec *s, int32_t o, int32_t length, int32_t *id)
+{
+    const luo_op *op = &s->g->op[o];
+    const int32_t n = s->in->nlengths, x = op->in[0], y = op->out[0];
+    spec_move m = {.src = s->cut_ann[(int64_t)x * n + length],
+                   .dst = s->cut_ann[(int64_t)y * n + length],
+                   .from = spec_table_of(s, x, length), .to = spec_table_of(s, y, length),
+                   .name = op->name,
+                   .shape = shape_of(s, x, length), .elem_bytes = s->g->tensor[y].elem_bytes,
+                   .per_micro_batch = per_micro_batch(s, o)};
+    int32_t key[5 + 2 * LUO_RANK_MAX] = {m.src, m.dst, (int32_t)m.elem_bytes, m.per_micro_batch,
+                                         m.shape.rank};
+    for (int32_t d = 0; d < m.shape.rank; d++) {
+        key[5 + 2 * d] = (int32_t)(uint32_t)m.shape.dim[d];
+        key[6 + 2 * d] = (int32_t)(m.shape.dim[d] >> 32);
+    }
+    bool fresh;
+    *id = luo_intern_id(&s->move_key, key, 5 + 2 * m.shape.rank, &fresh);
+    if (*id < 0) return luo_err_nomem(s->err);
+    if (!fresh) return LUO_OK;
+    if (*id == s->cap_move) {
+        const size_t old = (size_t)s->cap_move, cap = old ? 2 * old : 64;
+        spec_move *at = luo_arena_grow(s->arena, s->move, old * sizeof *at, cap * sizeof *at);
+        if (!at) return luo_err_nomem(s->err);
+        s->move = at;
+        s->cap_move = (int32_t)cap;
+    }
+    s->move[*id] = m;
+    return resolve(s, &s->move[*id]);
+}
+
+/* Exchange ids: one per (Reshard, step), of each length if it runs per micro-batch. */
+static void number_exchanges(spec *s)
+{
+    const int32_t n = s->in->nlengths;
+    for (int32_t o = 0; o < s->g->nops; o++) {
+        for (int32_t k = 0; k < n; k++) {
+            const int64_t at = (int64_t)o * n + k;
+            s->exchange_of[at] = -1;
+            if (s->move_of[at] < 0) continue;
+            const spec_move *m = &s->move[s->move_of[at]];
+            if (k > 0 && !m->per_micro_batch) {
+                s->exchange_of[at] = s->exchange_of[at - k];
+                continue;
+            }
+            if (m->nsteps) s->exchange_of[at] = s->nexchanges;
+            s->nexchanges += m->nsteps;
+        }
+    }
+}
+
+static luo_status list_exchanges(spec *s)
+{
+    const int32_t n = s->in->nlengths;
+    number_exchanges(s);
+    s->exchange = LUO_NEW_N(s->arena, luo_exchange, s->nexchanges);
+    if (!s->exchange) return luo_err_nomem(s->err);
+    for (int64_t at = 0; at < (int64_t)s->g->nops * n; at++) {
+        if (s->exchange_of[at] < 0) continue;
+        const spec_move *m = &s->move[s->move_of[at]];
+        const char *src = luo_annset_text(s->g->set, m->src);
+        const char *dst = luo_annset_text(s->g->set, m->dst);
+        if (!src || !dst) return luo_err_nomem(s->err);
+        for (int32_t k = 0; k < m->nsteps; k++)
+            s->exchange[s->exchange_of[at] + k] =
+                (luo_exchange){.op = (int32_t)(at / n), .step = k,
+                               .resolution = m->resolution, .src = src, .dst = dst,
+                               .shape = m->shape, .elem_bytes = m->elem_bytes};
+    }
+    return LUO_OK;
+}
+
+luo_status luo_spec_make_moves(spec *s)
+{
+    const int32_t n = s->in->nlengths;
+    luo_intern_init(&s->move_key, s->arena);
+    luo_intern_init(&s->group_key, s->arena);
+    luo_intern_init(&s->structure_key, s->arena);
+    s->move_of = LUO_NEW_N(s->arena, int32_t, (int64_t)s->g->nops * n);
+    s->exchange_of = LUO_NEW_N(s->arena, int32_t, (int64_t)s->g->nops * n);
+    if (!s->move_of || !s->exchange_of) return luo_err_nomem(s->err);
+    for (int32_t o = 0; o < s->g->nops; o++)
+        for (int32_t k = 0; k < n; k++) {
+            int32_t *id = &s->move_of[(int64_t)o * n + k];
+            *id = -1;
+            if (s->g->op[o].kind == LUO_OP_RESHARD) LUO_TRY(move_id(s, o, k, id));
+        }
+    return list_exchanges(s);
+}

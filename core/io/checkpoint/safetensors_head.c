@@ -1,0 +1,342 @@
+#include "core/io/checkpoint/safetensors_head.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/jsonw.h"
+
+#define HEAD_BYTES_MAX UINT64_C(100000000) /* the limit of the format's own reader */
+
+const char *luo_file_dtype_name(luo_file_dtype t)
+{
+    static const char *const names[] = {
+#define NAME(name, bytes) #name,
+        LUO_FILE_DTYPE_LIST(NAME)
+#undef NAME
+    };
+    return t < LUO_FILE_DTYPES ? names[t] : "?";
+}
+
+int64_t luo_file_dtype_bytes(luo_file_dtype t)
+{
+    static const int64_t sizes[] = {
+#define SIZE(name, bytes) bytes,
+        LUO_FILE_DTYPE_LIST(SIZE)
+#undef SIZE
+    };
+    return t < LUO_FILE_DTYPES ? sizes[t] : 0;
+}
+
+/* ---- one tensor ---- */
+
+static luo_status wrong(luo_err *err, const char *name, const char *what)
+{
+    return luo_err_set(err, LUO_EINPUT, "tensor `%.80s`: %s.", name, what);
+}
+
+static luo_status take_dtype(const json_t *v, luo_file_tensor *t, luo_err *err)
+{
+    const char *text = json_string_value(v);
+    if (!text) return wrong(err, t->name, "no `dtype` is given; a text such as `F32` is expected");
+    for (int k = 0; k < LUO_FILE_DTYPES; k++)
+        if (strcmp(text, luo_file_dtype_name((luo_file_dtype)k)) == 0) {
+            t->dtype = (luo_file_dtype)k;
+            return LUO_OK;
+        }
+    return luo_err_set(
+        err, LUO_EINPUT,
+        "tensor `%.80s`: unknown `dtype` `%.20s`; F32, F64, F16 or BF16 is expected.", t->name,
+        text);
+}
+
+/* A whole number from 0 to below limit; -1: it is not. */
+static int64_t whole(const json_t *v, int64_t limit)
+{
+    const int64_t n = json_is_integer(v) ? json_integer_value(v) : -1;
+    return n < limit ? n : -1;
+}
+
+static luo_status take_shape(const json_t *v, luo_file_tensor *t, luo_err *err)
+{
+    if (!json_is_array(v))
+        return wrong(err, t->name, "no `shape` is given; a list of dimensions is expected");
+    const size_t n = json_array_size(v);
+    if (n > LUO_RANK_MAX)
+        return luo_err_set(err, LUO_EINPUT,
+                           "tensor `%.80s`: `shape` has %zu dimensions; up to %d are expected.",
+                           t->name, n, LUO_RANK_MAX);
+    t->rank = (int32_t)n;
+    for (size_t d = 0; d < n; d++) {
+        t->dim[d] = whole(json_array_get(v, d), LUO_DIM_LIMIT);
+        if (t->dim[d] < 0)
+            return luo_err_set(err, LUO_EINPUT,
+                               "tensor `%.80s`: dimension %zu of `shape` is no whole number from 0 "
+                               "to below 2^40; one is expected.",
+                               t->name, d);
+    }
+    return LUO_OK;
+}
+
+/* Bytes that the shape needs; -1: more than 64 bits hold. */
+static int64_t bytes_of(const luo_file_tensor *t)
+{
+    int64_t n = luo_file_dtype_bytes(t->dtype);
+    for (int32_t d = 0; d < t->rank; d++)
+        if (t->dim[d] == 0) return 0;
+    for (int32_t d = 0; d < t->rank; d++) {
+        if (n > INT64_MAX / t->dim[d]) return -1;
+        n *= t->dim[d];
+    }
+    return n;
+}
+
+static luo_status take_offsets(const json_t *v, int64_t room, luo_file_tensor *t, luo_err *err)
+{
+    if (!json_is_array(v) || json_array_size(v) != 2)
+        return wrong(err, t->name, "no `data_offsets` are given; a begin and an end are expected");
+    t->begin = whole(json_array_get(v, 0), INT64_MAX);
+    t->end = whole(json_array_get(v, 1), INT64_MAX);
+    if (t->begin < 0 || t->end < t->begin)
+        return wrong(err, t->name,
+                     "its `data_offsets` are no begin and end; two whole numbers that "
+                     "do not descend are expected");
+    if (t->end > room)
+        return luo_err_set(err, LUO_EINPUT,
+                           "tensor `%.80s` ends at byte %" PRId64 " behind the head; the file has "
+                           "%" PRId64 " there.",
+                           t->name, t->end, room);
+    const int64_t need = bytes_of(t);
+    if (need < 0)
+        return wrong(err, t->name, "its shape is too large; below 2^63 bytes are expected");
+    if (t->end - t->begin == need) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT,
+                       "tensor `%.80s` has %" PRId64 " bytes of data; its shape and dtype need "
+                       "%" PRId64 ".",
+                       t->name, t->end - t->begin, need);
+}
+
+static luo_status take_tensor(luo_arena *arena, const char *name, const json_t *v, int64_t room,
+                              luo_file_tensor *t, luo_err *err)
+{
+    const char *key;
+    json_t *member;
+    *t = (luo_file_tensor){.name = luo_arena_strdup(arena, name)};
+    if (!t->name) return luo_err_nomem(err);
+    if (!json_is_object(v))
+        return wrong(err, name,
+                     "no object stands here; one of `dtype`, `shape` and "
+                     "`data_offsets` is expected");
+    json_object_foreach((json_t *)v, key, member) if (
+        strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 &&
+        strcmp(key, "data_offsets") !=
+            0) return luo_err_set(err, LUO_EINPUT,
+                                  "tensor `%.80s`: unknown key `%.40s`; `dtype`, `shape` and "
+                                  "`data_offsets` are expected.",
+                                  name, key);
+    LUO_TRY(take_dtype(json_object_get(v, "dtype"), t, err));
+    LUO_TRY(take_shape(json_object_get(v, "shape"), t, err));
+    return take_offsets(json_object_get(v, "data_offsets"), room, t, err);
+}
+
+/* ---- all of them ---- */
+
+static luo_status check_metadata(const json_t *v, luo_err *err)
+{
+    const char *key;
+    json_t *member;
+    if (!json_is_object(v))
+        return luo_err_set(err, LUO_EINPUT,
+                           "`__metadata__` is no object; one of texts is expected.");
+    json_object_foreach((json_t *)v, key, member) if (!json_is_string(member)) return luo_err_set(
+        err, LUO_EINPUT, "`%.40s` in `__metadata__` is no text; one is expected.", key);
+    return LUO_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const luo_file_tensor *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->end != y->end ? (x->end < y->end ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const luo_file_tensor *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static luo_status check_places(luo_file_tensor *at, int32_t n, int64_t room, luo_err *err)
+{
+    int64_t end = 0;
+    qsort(at, (size_t)n, sizeof *at, by_place);
+    for (int32_t i = 0; i < n; i++) {
+        if (at[i].begin != end)
+            return luo_err_set(err, LUO_EINPUT,
+                               "tensor `%.80s` begins at byte %" PRId64 " behind the head; %" PRId64
+                               " is expected, where the one before ends.",
+                               at[i].name, at[i].begin, end);
+        end = at[i].end;
+    }
+    if (end == room) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT,
+                       "the tensors end at byte %" PRId64 " behind the head; the file has %" PRId64
+                       " there.",
+                       end, room);
+}
+
+/* ---- checksums ---- */
+
+static const char sum_key[] = "crc32:";
+
+static luo_status take_sum(luo_file_tensor *t, const char *text, luo_err *err)
+{
+    if (strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
+        return wrong(err, t->name, "its checksum in `__metadata__` is none; 8 hexadecimal digits "
+                                   "are expected");
+    t->checksum = (uint32_t)strtoul(text, NULL, 16);
+    t->summed = true;
+    return LUO_OK;
+}
+
+/* Of all tensors or of none: a damaged key would hide what it guards. at[0..n): by name. */
+static luo_status take_sums(const json_t *metadata, luo_file_tensor *at, int32_t n, luo_err *err)
+{
+    const char *key;
+    json_t *v;
+    int32_t found = 0;
+    json_object_foreach((json_t *)metadata, key, v)
+    {
+        if (strncmp(key, sum_key, sizeof sum_key - 1) != 0) continue;
+        const luo_file_tensor name = {.name = key + sizeof sum_key - 1};
+        luo_file_tensor *t =
+            n ? bsearch(&name, at, (size_t)n, sizeof *at, by_name) : NULL;
+        if (!t) return wrong(err, name.name, "it has a checksum and is not there");
+        LUO_TRY(take_sum(t, json_string_value(v), err));
+        found++;
+    }
+    for (int32_t i = 0; found > 0 && i < n; i++)
+        if (!at[i].summed) return wrong(err, at[i].name, "it has no checksum and others have one");
+    return LUO_OK;
+}
+
+static luo_status take_all(luo_arena *arena, const json_t *root, int64_t room, luo_safetensors *out,
+                           luo_err *err)
+{
+    const char *name;
+    json_t *v;
+    int32_t n = 0;
+    if (!json_is_object(root))
+        return luo_err_set(err, LUO_EINPUT,
+                           "the head holds no object; one of tensors is expected.");
+    luo_file_tensor *at = LUO_NEW_N(arena, luo_file_tensor, json_object_size(root));
+    if (!at) return luo_err_nomem(err);
+    json_object_foreach((json_t *)root, name, v)
+    {
+        if (strcmp(name, "__metadata__") == 0)
+            LUO_TRY(check_metadata(v, err));
+        else
+            LUO_TRY(take_tensor(arena, name, v, room, &at[n++], err));
+    }
+    LUO_TRY(check_places(at, n, room, err));
+    qsort(at, (size_t)n, sizeof *at, by_name);
+    LUO_TRY(take_sums(json_object_get(root, "__metadata__"), at, n, err));
+    out->n = n;
+    out->at = at;
+    return LUO_OK;
+}
+
+static luo_status head_length(const unsigned char *p, size_t n, uint64_t *out, luo_err *err)
+{
+    uint64_t length = 0;
+    if (n < 8)
+        return luo_err_set(err, LUO_EINPUT,
+                           "the file has %zu bytes; a safetensors file begins with 8 bytes that "
+                           "tell the length of its head.",
+                           n);
+    for (int i = 7; i >= 0; i--) length = length << 8 | p[i];
+    if (length > n - 8)
+        return luo_err_set(err, LUO_EINPUT,
+                           "the head is said to have %" PRIu64 " bytes; the file has %zu behind "
+                           "that number.",
+                           length, n - 8);
+    if (length > HEAD_BYTES_MAX)
+        return luo_err_set(err, LUO_EINPUT,
+                           "the head has %" PRIu64 " bytes; up to %" PRIu64 " are expected.",
+                           length, HEAD_BYTES_MAX);
+    *out = length;
+    return LUO_OK;
+}
+
+luo_status luo_safetensors_read(luo_arena *arena, const void *file, size_t n, luo_safetensors *out,
+                                luo_err *err)
+{
+    uint64_t length = 0;
+    json_error_t e;
+    LUO_TRY(head_length(file, n, &length, err));
+    json_t *root = json_loadb((const char *)file + 8, (size_t)length, JSON_REJECT_DUPLICATES, &e);
+    if (!root && json_error_code(&e) == json_error_out_of_memory) return luo_err_nomem(err);
+    if (!root)
+        return luo_err_set(err, LUO_EPARSE,
+                           "the head is no JSON at byte %d (%s); one object is expected.",
+                           e.position, e.text);
+    luo_safetensors f = {.data = 8 + (int64_t)length};
+    const luo_status st = take_all(arena, root, (int64_t)(n - 8 - (size_t)length), &f, err);
+    json_decref(root);
+    if (st == LUO_OK) *out = f;
+    return st;
+}
+
+const luo_file_tensor *luo_safetensors_find(const luo_safetensors *f, const char *name)
+{
+    const luo_file_tensor key = {.name = name};
+    if (!f->n) return NULL;
+    return bsearch(&key, f->at, (size_t)f->n, sizeof key, by_name);
+}
+
+/* ---- writing ---- */
+
+static void put_tensor(luo_str *s, const luo_file_tensor *t)
+{
+    luo_str_addc(s, ',');
+    luo_json_quote(s, t->name);
+    luo_str_addf(s, ":{\"dtype\":\"%s\",\"shape\":[", luo_file_dtype_name(t->dtype));
+    for (int32_t d = 0; d < t->rank; d++) luo_str_addf(s, "%s%" PRId64, d ? "," : "", t->dim[d]);
+    luo_str_addf(s, "],\"data_offsets\":[%" PRId64 ",%" PRId64 "]}", t->begin, t->end);
+}
+
+static void put_sum(luo_str *s, const luo_file_tensor *t)
+{
+    luo_str key = {0};
+    luo_str_addf(&key, "%s%s", sum_key, t->name);
+    luo_str_addc(s, ',');
+    luo_json_quote(s, luo_str_get(&key));
+    luo_str_addf(s, ":\"%08" PRIx32 "\"", t->checksum);
+    if (key.failed) s->failed = true;
+    luo_str_free(&key);
+}
+
+void luo_safetensors_head(luo_str *out, luo_file_tensor *at, int32_t n)
+{
+    luo_str text = {0};
+    char length[8];
+    int64_t end = 0;
+    /* Readers of Hugging Face want to know the library; `pt` is what all of them take. */
+    luo_str_add(&text, "{\"__metadata__\":{\"format\":\"pt\"");
+    for (int32_t i = 0; i < n; i++)
+        if (at[i].summed) put_sum(&text, &at[i]);
+    luo_str_addc(&text, '}');
+    for (int32_t i = 0; i < n; i++) {
+        at[i].begin = end;
+        at[i].end = end += bytes_of(&at[i]);
+        put_tensor(&text, &at[i]);
+    }
+    luo_str_addc(&text, '}');
+    while (!text.failed && text.len % 8) luo_str_addc(&text, ' ');
+    for (int i = 0; i < 8; i++) length[i] = (char)((uint64_t)text.len >> 8 * i);
+    luo_str_addn(out, length, sizeof length);
+    luo_str_addn(out, luo_str_get(&text), text.len);
+    if (text.failed) out->failed = true;
+    luo_str_free(&text);
+}

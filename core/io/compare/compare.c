@@ -1,0 +1,333 @@
+#include "core/io/compare/compare.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/io/compare/compare_internal.h"
+#include "core/io/files.h"
+#include "core/io/io.h"
+#include "core/io/jsonw.h"
+
+double luo_result_lost_s(const luo_result *r)
+{
+    double kept = 0;
+    for (int i = 0; i < 10; i++) kept += r->time[i]; /* compute_s .. bubble_s */
+    return r->total_s - kept;
+}
+
+static double over(double a, double b)
+{
+    return b > 0 ? a / b : NAN;
+}
+
+double luo_result_speedup(const luo_result *r, const luo_result *first)
+{
+    return over(r->goodput_tokens_per_s, first->goodput_tokens_per_s);
+}
+
+double luo_result_error(const luo_result *r, const luo_result *first)
+{
+    if (strcmp(r->backend, first->backend) == 0) return NAN;
+    return over(r->step_mean_s, first->step_mean_s) - 1;
+}
+
+static luo_status put_run(luo_table *t, const luo_result *r, const luo_result *first, luo_err *err)
+{
+    luo_table_text(t, r->name);
+    luo_table_text(t, r->policy);
+    luo_table_text(t, r->backend);
+    luo_table_text(t, r->state);
+    luo_table_text(t, r->seed);
+    luo_table_text(t, r->nplans ? r->plans[0] : "");
+    luo_table_text(t, r->nplans ? r->programs[0] : "");
+    luo_table_int_opt(t, r->steps_done);
+    luo_table_num(t, r->total_s);
+    luo_table_num(t, r->extent_s);
+    luo_table_num(t, r->step_mean_s);
+    luo_table_num(t, r->step_p50_s);
+    luo_table_num(t, r->step_p99_s);
+    luo_table_num(t, r->tokens_per_s);
+    luo_table_num(t, r->goodput_tokens_per_s);
+    luo_table_num(t, r->mfu_ratio);
+    luo_table_num(t, luo_result_lost_s(r));
+    luo_table_int_opt(t, r->switches);
+    luo_table_int_opt(t, r->restarts);
+    luo_table_num(t, r->peak_memory_ratio);
+    luo_table_num(t, luo_result_speedup(r, first));
+    luo_table_num(t, luo_result_error(r, first));
+    return luo_table_end(t, err);
+}
+
+static luo_status write_table(const char *out, const luo_result *runs, int32_t n, luo_err *err)
+{
+    luo_table t = {0};
+    luo_status st = luo_table_open(&t, out, luo_table_def_at(LUO_TABLE_COMPARE), err);
+    for (int32_t i = 0; st == LUO_OK && i < n; i++) st = put_run(&t, &runs[i], &runs[0], err);
+    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+    return st == LUO_OK ? closed : st;
+}
+
+static void count(luo_jsonw *w, const char *key, int64_t v)
+{
+    if (v < 0)
+        luo_jsonw_text(w, key, NULL);
+    else
+        luo_jsonw_int(w, key, v);
+}
+
+static void json_run(luo_jsonw *w, const luo_result *r, const luo_result *first)
+{
+    luo_jsonw_open(w, NULL, '{');
+    luo_jsonw_text(w, "run", r->name);
+    luo_jsonw_text(w, "scenario", r->scenario);
+    luo_jsonw_text(w, "scenario_hash", r->scenario_hash);
+    luo_jsonw_text(w, "policy", r->policy);
+    luo_jsonw_text(w, "backend", r->backend);
+    luo_jsonw_text(w, "state", r->state);
+    luo_jsonw_text(w, "error", r->error[0] ? r->error : NULL);
+    luo_jsonw_text(w, "seed", r->seed);
+    luo_jsonw_open(w, "plans", '[');
+    for (int32_t i = 0; i < r->nplans; i++) luo_jsonw_text(w, NULL, r->plans[i]);
+    luo_jsonw_close(w);
+    luo_jsonw_open(w, "programs", '[');
+    for (int32_t i = 0; i < r->nplans; i++) luo_jsonw_text(w, NULL, r->programs[i]);
+    luo_jsonw_close(w);
+    count(w, "steps", r->steps_done);
+    count(w, "steps_redone", r->steps_redone);
+    count(w, "tokens", r->tokens);
+    luo_jsonw_num(w, "total_s", r->total_s, 9);
+    luo_jsonw_num(w, "extent_s", r->extent_s, 9);
+    luo_jsonw_num(w, "step_mean_s", r->step_mean_s, 9);
+    luo_jsonw_num(w, "step_p50_s", r->step_p50_s, 9);
+    luo_jsonw_num(w, "step_p99_s", r->step_p99_s, 9);
+    luo_jsonw_num(w, "tokens_per_s", r->tokens_per_s, 3);
+    luo_jsonw_num(w, "goodput_tokens_per_s", r->goodput_tokens_per_s, 3);
+    luo_jsonw_num(w, "mfu_ratio", r->mfu_ratio, 6);
+    luo_jsonw_num(w, "lost_s", luo_result_lost_s(r), 9);
+    luo_jsonw_open(w, "time", '{');
+    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(w, luo_time_names[i], r->time[i], 9);
+    luo_jsonw_close(w);
+    count(w, "switches", r->switches);
+    count(w, "restarts", r->restarts);
+    luo_jsonw_num(w, "peak_memory_ratio", r->peak_memory_ratio, 6);
+    luo_jsonw_num(w, "speedup", luo_result_speedup(r, first), 6);
+    luo_jsonw_num(w, "error_ratio", luo_result_error(r, first), 6);
+    luo_jsonw_close(w);
+}
+
+static void json_seeds(luo_jsonw *w, const luo_seed_stats *s)
+{
+    if (s->npolicies == 0) return;
+    luo_jsonw_open(w, "seeds", '[');
+    for (int32_t i = 0; i < s->npolicies; i++) {
+        const luo_interval *v = &s->policy[i].goodput;
+        luo_jsonw_open(w, NULL, '{');
+        luo_jsonw_text(w, "run", s->policy[i].label);
+        luo_jsonw_int(w, "seeds", s->policy[i].n);
+        luo_jsonw_num(w, "goodput_mean_tokens_per_s", v->mean, 3);
+        luo_jsonw_num(w, "goodput_low95_tokens_per_s", v->low, 3);
+        luo_jsonw_num(w, "goodput_high95_tokens_per_s", v->high, 3);
+        luo_jsonw_close(w);
+    }
+    luo_jsonw_close(w);
+    luo_jsonw_open(w, "pairs", '[');
+    for (int32_t i = 0; i < s->npairs; i++) {
+        const luo_seed_pair *p = &s->pair[i];
+        luo_jsonw_open(w, NULL, '{');
+        luo_jsonw_text(w, "run", s->policy[p->run].label);
+        luo_jsonw_text(w, "other", s->policy[p->other].label);
+        luo_jsonw_int(w, "seeds", p->difference.n);
+        luo_jsonw_int(w, "ahead", p->ahead);
+        luo_jsonw_int(w, "behind", p->behind);
+        luo_jsonw_num(w, "difference_tokens_per_s", p->difference.mean, 3);
+        luo_jsonw_num(w, "difference_low95_tokens_per_s", p->difference.low, 3);
+        luo_jsonw_num(w, "difference_high95_tokens_per_s", p->difference.high, 3);
+        luo_jsonw_num(w, "p", p->difference.p, 6);
+        luo_jsonw_close(w);
+    }
+    luo_jsonw_close(w);
+    luo_jsonw_text(w, "answer", s->answer);
+}
+
+static void json_all(luo_jsonw *w, const luo_result *runs, int32_t n, const luo_seed_stats *seeds)
+{
+    luo_jsonw_text(w, "reference", runs[0].name);
+    luo_jsonw_text(w, "goodput", luo_goodput_means);
+    luo_jsonw_open(w, "runs", '[');
+    for (int32_t i = 0; i < n; i++) json_run(w, &runs[i], &runs[0]);
+    luo_jsonw_close(w);
+    json_seeds(w, seeds);
+}
+
+static luo_status write_json(const luo_compare_opts *o, const luo_result *runs, int32_t n,
+                             const luo_seed_stats *seeds, luo_err *err)
+{
+    luo_str text = {0}, path = {0};
+    luo_jsonw w = luo_jsonw_start(&text);
+    luo_jsonw_open(&w, NULL, '{');
+    luo_jsonw_text(&w, "schema", "luoshu.compare/1");
+    json_all(&w, runs, n, seeds);
+    luo_jsonw_close(&w);
+    luo_str_addf(&path, "%s/compare.json", o->out);
+    const luo_status st = text.failed || path.failed
+                              ? luo_err_nomem(err)
+                              : luo_file_write_atomic(path.at, text.at, text.len, err);
+    luo_str_free(&text);
+    luo_str_free(&path);
+    if (!o->json) return st;
+    luo_jsonw_open(o->json, "compared", '{');
+    json_all(o->json, runs, n, seeds);
+    luo_jsonw_close(o->json);
+    return st;
+}
+
+/* The first place where the programs of a simulated and a real run differ; -1: nowhere. Only as
+ * many as both used are held against each other: one may have been stopped earlier. */
+static int32_t different(const luo_result *a, const luo_result *b)
+{
+    if ((strcmp(a->backend, "sim") == 0) == (strcmp(b->backend, "sim") == 0)) return -1;
+    for (int32_t i = 0; i < a->nplans && i < b->nplans; i++)
+        if (strcmp(a->programs[i], b->programs[i]) != 0) return i;
+    return -1;
+}
+
+/* Letters up to the last folder that all runs lie in. */
+static size_t shared_folders(const luo_result *runs, int32_t n)
+{
+    size_t end = 0;
+    for (size_t i = 0; runs[0].dir[i]; i++) {
+        for (int32_t k = 1; k < n; k++)
+            if (runs[k].dir[i] != runs[0].dir[i]) return end;
+        if (runs[0].dir[i] == '/') end = i + 1;
+    }
+    return 0; /* the same run twice: its whole path */
+}
+
+/* Two runs of one name would write the same row names; the folders in which they differ tell them
+ * apart. */
+static bool tell_apart(luo_arena *arena, luo_result *runs, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = 0; j < n; j++) {
+            if (i == j || strcmp(runs[i].name, runs[j].name) != 0) continue;
+            const size_t from = shared_folders(runs, n);
+            for (int32_t k = 0; k < n; k++) {
+                char *name = luo_arena_strdup(arena, runs[k].dir + from);
+                if (!name) return false;
+                for (char *p = name; *p; p++)
+                    if (*p == '/' || *p == ' ') *p = '_';
+                runs[k].name = name;
+            }
+            return true;
+        }
+    return true;
+}
+
+/* A run of a given number of steps that did not make them all: its tokens count over the time of
+ * the longest run of the seed, so that it is behind every one that made them. */
+static double extent_of(const luo_result *runs, int32_t n, int32_t i)
+{
+    double longest = 0;
+    for (int32_t k = 0; k < n; k++)
+        if (strcmp(runs[k].seed, runs[i].seed) == 0) longest = fmax(longest, runs[k].total_s);
+    return longest;
+}
+
+static void settle(luo_result *runs, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        luo_result *r = &runs[i];
+        if (!r->measured) continue;
+        if (!isfinite(r->extent_s)) r->extent_s = extent_of(runs, n, i);
+        r->goodput_tokens_per_s = r->extent_s > 0 ? (double)r->kept_tokens / r->extent_s : 0;
+    }
+}
+
+luo_status luo_compare_open(luo_arena *arena, luo_table *t, const char *out, luo_table_id id,
+                            const char *suffix, luo_err *err)
+{
+    luo_table_def *def = LUO_NEW(arena, luo_table_def);
+    if (!def) return luo_err_nomem(err);
+    *def = *luo_table_def_at(id);
+    def->file =
+        luo_arena_printf(arena, "%.*s%s.csv", (int)strlen(def->file) - 4, def->file, suffix);
+    return def->file ? luo_table_open(t, out, def, err) : luo_err_nomem(err);
+}
+
+/* The first run beside run i. */
+static luo_status compare_pair(luo_arena *arena, const luo_compare_opts *o, const luo_result *runs,
+                               int32_t n, int32_t i, luo_op_table *ops, luo_str *text,
+                               luo_diags *diags)
+{
+    luo_pair_errors e;
+    luo_err err = {0};
+    char *suffix =
+        n > 2 ? luo_arena_printf(arena, "-%s", runs[i].name) : luo_arena_strdup(arena, "");
+    if (!suffix) return LUO_ENOMEM;
+    LUO_TRY(luo_compare_steps(arena, o->out, &runs[0], &runs[i], suffix, &e, diags));
+    LUO_TRY(luo_op_table_read(ops, i, &runs[i], diags));
+    const bool predicted = strcmp(runs[0].backend, runs[i].backend) != 0;
+    if (predicted && e.steps > 0)
+        luo_str_addf(text,
+                     "%s against %s: step time differs by %.2f %% in the median, %.2f %% at most, "
+                     "over %lld steps; the whole run by %.2f %%\n",
+                     runs[i].name, runs[0].name, 100 * e.median, 100 * e.largest,
+                     (long long)e.steps, 100 * fabs(over(runs[i].total_s, runs[0].total_s) - 1));
+    if (luo_op_table_write(ops, i, o->out, suffix, predicted ? text : NULL, &err) != LUO_OK)
+        return luo_diags_err(diags, &err);
+    const int32_t plan = different(&runs[0], &runs[i]);
+    if (plan < 0 || o->allow_different) return LUO_OK;
+    luo_diags_add(diags, LUO_ERROR, LUO_ENO, NULL, 0, 0,
+                  "runs `%s` and `%s` ran different programs for plan %d (%s, %s); compare equal "
+                  "ones or pass --allow-different.",
+                  runs[0].dir, runs[i].dir, plan, runs[0].programs[plan], runs[i].programs[plan]);
+    return LUO_ENO;
+}
+
+/* Then its steps are other ones, not slower or faster ones. */
+static bool other_seed(const luo_result *a, const luo_result *b)
+{
+    return strcmp(a->seed, b->seed) != 0 && strcmp(a->backend, b->backend) == 0;
+}
+
+static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_result *runs,
+                               int32_t n, luo_str *text, luo_diags *diags)
+{
+    luo_err err = {0};
+    luo_seed_stats seeds;
+    luo_status st = luo_dir_make(o->out, &err), answer = LUO_OK;
+    if (st == LUO_OK) st = luo_seed_stats_of(arena, runs, n, &seeds, &err);
+    if (st == LUO_OK) st = write_table(o->out, runs, n, &err);
+    if (st == LUO_OK) st = write_json(o, runs, n, &seeds, &err);
+    if (st != LUO_OK) return luo_diags_err(diags, &err);
+    luo_compare_text(text, runs, n);
+    luo_op_table *ops = luo_op_table_new(arena, n);
+    st = !ops                        ? LUO_ENOMEM
+         : n > 1 && runs[0].measured ? luo_op_table_read(ops, 0, &runs[0], diags)
+                                     : LUO_OK;
+    for (int32_t i = 1; st == LUO_OK && i < n; i++) {
+        if (other_seed(&runs[0], &runs[i]) || !runs[0].measured || !runs[i].measured) continue;
+        st = compare_pair(arena, o, runs, n, i, ops, text, diags);
+        if (st != LUO_ENO) continue;
+        answer = st; /* the other pairs are written all the same */
+        st = LUO_OK;
+    }
+    luo_op_table_free(ops);
+    if (st == LUO_OK) st = luo_compare_predicted(arena, o->out, runs, n, diags);
+    if (st == LUO_OK) st = luo_compare_seeds(arena, o->out, runs, n, &seeds, text, diags);
+    return st != LUO_OK ? st : answer;
+}
+
+luo_status luo_compare(luo_arena *arena, const luo_compare_opts *opts, luo_str *text,
+                       luo_diags *diags)
+{
+    const char *const *dirs;
+    int32_t n;
+    LUO_TRY(luo_result_expand(arena, opts->paths, opts->npaths, &dirs, &n, diags));
+    luo_result *runs = LUO_NEW_N(arena, luo_result, n);
+    if (!runs) return LUO_ENOMEM;
+    for (int32_t i = 0; i < n; i++) LUO_TRY(luo_result_read(arena, dirs[i], &runs[i], diags));
+    if (!tell_apart(arena, runs, n)) return LUO_ENOMEM;
+    settle(runs, n);
+    return compare_runs(arena, opts, runs, n, text, diags);
+}

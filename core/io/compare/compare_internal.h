@@ -1,0 +1,70 @@
+/* compare_internal.h: what the files that make up compare share; not for others. */
+#ifndef LUO_CORE_IO_COMPARE_COMPARE_INTERNAL_H
+#define LUO_CORE_IO_COMPARE_COMPARE_INTERNAL_H
+#include "core/io/compare/compare.h"
+#include "core/io/result/table.h"
+
+typedef struct luo_pair_errors { /* of one pair of runs */
+    int64_t steps;
+    double median, largest; /* of |error| of steps; NAN: no common step */
+} luo_pair_errors;
+
+/* Opens OUT/compare_X-SUFFIX.csv as a table of that definition. */
+luo_status luo_compare_open(luo_arena *arena, luo_table *t, const char *out, luo_table_id id,
+                            const char *suffix, luo_err *err);
+/* compare_steps.c. suffix: "" or "-RUN". */
+luo_status luo_compare_steps(luo_arena *arena, const char *out, const luo_result *reference,
+                             const luo_result *other, const char *suffix, luo_pair_errors *errors,
+                             luo_diags *diags);
+/* compare_ops.c: sums by op of every run; run 0 is the reference. */
+typedef struct luo_op_table luo_op_table;
+luo_op_table *luo_op_table_new(luo_arena *arena, int32_t nruns); /* NULL: out of memory */
+void luo_op_table_free(luo_op_table *t);
+luo_status luo_op_table_read(luo_op_table *t, int32_t run, const luo_result *result,
+                             luo_diags *diags);
+/* A row per op, then sums, whose names have a * in them: of an op over all layers, of all ops of a
+ * kind, of all; the last two also to text (NULL: not wanted). Nothing when no step was traced in
+ * both. */
+luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, const char *suffix,
+                              luo_str *text, luo_err *err);
+/* predicted.c: OUT/plots/predicted.csv, if the reference or others were simulated and the other one
+ * was not; else nothing. Reads the files that were written for the pairs. suffix: as above, per
+ * run. */
+luo_status luo_compare_predicted(luo_arena *arena, const char *out, const luo_result *runs,
+                                 int32_t n, luo_diags *diags);
+
+typedef struct luo_seed_policy { /* runs of one folder's name under several seeds */
+    const char *label;
+    int32_t n;
+    const luo_result **run;
+    luo_interval goodput; /* tokens per second, of the mean over seeds, 95 % */
+} luo_seed_policy;
+typedef struct luo_seed_pair { /* of policies, seed by seed */
+    int32_t run, other;
+    int32_t ahead, behind;   /* seeds in which `run` kept more, less */
+    luo_interval difference; /* of their goodput */
+    double against;          /* mean goodput of `other` in these seeds */
+} luo_seed_pair;
+typedef struct luo_seed_stats {
+    int32_t npolicies, npairs; /* each pair in both directions */
+    luo_seed_policy *policy;   /* in the order of their first runs */
+    luo_seed_pair *pair;
+    const char *answer; /* one sentence: which is better and how sure that is; "": no two */
+} luo_seed_stats;
+/* seeds_pairs.c. Runs without figures are left out. Pre: goodput is settled. Errors: LUO_ENOMEM. */
+luo_status luo_seed_stats_of(luo_arena *arena, const luo_result *runs, int32_t n,
+                             luo_seed_stats *out, luo_err *err);
+/* seeds.c: OUT/seeds.csv, OUT/pairs.csv and OUT/plots/bands.csv of these policies, a line each and
+ * the answer to text; nothing, and no such files, if there are none. */
+luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result *runs, int32_t n,
+                             const luo_seed_stats *stats, luo_str *text, luo_diags *diags);
+/* compare_text.c: what goodput is, of every run alike, finished or lost. */
+extern const char luo_goodput_means[];
+void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n);
+
+/* Time not spent in steps that stayed. */
+double luo_result_lost_s(const luo_result *r);
+double luo_result_speedup(const luo_result *r, const luo_result *first);
+/* NAN unless the two are on different backends. */
+double luo_result_error(const luo_result *r, const luo_result *first);
+#endif

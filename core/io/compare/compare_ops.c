@@ -1,0 +1,278 @@
+/* Runs op by op, from their ops.csv. Each file is read once, whatever the number of pairs: kept is
+ * one sum per op and traced attempt of a step. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/graph/program/program.h"
+#include "core/io/compare/compare_internal.h"
+
+typedef struct op_name {
+    const char *op, *kind;
+} op_name;
+
+typedef struct op_sum { /* of one op in one attempt */
+    int32_t op, attempt;
+    int64_t calls;
+    double seconds;
+} op_sum;
+
+typedef struct attempt {
+    int64_t step, attempt;
+} attempt;
+
+typedef struct run_ops {
+    attempt *attempt;
+    op_sum *sum;
+    int32_t nattempt, cap_attempt, nsum, cap_sum;
+    luo_map index; /* (op, attempt) -> sum */
+} run_ops;
+
+struct luo_op_table {
+    luo_arena *arena;
+    op_name *name;
+    int32_t n, cap;
+    luo_map index; /* hash of op and kind -> name */
+    int32_t nruns;
+    run_ops *runs;
+};
+
+luo_op_table *luo_op_table_new(luo_arena *arena, int32_t nruns)
+{
+    luo_op_table *t = calloc(1, sizeof *t);
+    if (!t) return NULL;
+    t->arena = arena;
+    t->nruns = nruns;
+    t->runs = calloc((size_t)nruns + 1, sizeof *t->runs);
+    if (t->runs) return t;
+    free(t);
+    return NULL;
+}
+
+void luo_op_table_free(luo_op_table *t)
+{
+    if (!t) return;
+    for (int32_t i = 0; i < t->nruns; i++) {
+        free(t->runs[i].attempt);
+        free(t->runs[i].sum);
+        luo_map_free(&t->runs[i].index);
+    }
+    luo_map_free(&t->index);
+    free(t->name);
+    free(t->runs);
+    free(t);
+}
+
+/* Room for one more of n items; false: out of memory. */
+static bool grow(void *list, int32_t n, int32_t *cap, size_t size)
+{
+    void **at = list;
+    if (n < *cap) return true;
+    const int32_t more = *cap ? 2 * *cap : 64;
+    void *p = realloc(*at, (size_t)more * size);
+    if (!p) return false;
+    *at = p;
+    *cap = more;
+    return true;
+}
+
+/* Number of an op; -1: out of memory. */
+static int32_t op_of(luo_op_table *t, const char *op, const char *kind)
+{
+    uint64_t key = luo_hash_str(luo_hash_str(LUO_HASH_EMPTY, op), kind);
+    for (;; key++) { /* the next key when two names have one hash */
+        int64_t *slot = luo_map_at(&t->index, key, -1);
+        if (!slot) return -1;
+        if (*slot >= 0) {
+            const op_name *known = &t->name[*slot];
+            if (strcmp(known->op, op) == 0 && strcmp(known->kind, kind) == 0) return (int32_t)*slot;
+            continue;
+        }
+        if (!grow(&t->name, t->n, &t->cap, sizeof *t->name)) return -1;
+        t->name[t->n] = (op_name){luo_arena_strdup(t->arena, op), luo_arena_strdup(t->arena, kind)};
+        if (!t->name[t->n].op || !t->name[t->n].kind) return -1;
+        *slot = t->n;
+        return t->n++;
+    }
+}
+
+/* Rows of one attempt stand together. */
+static bool add_row(luo_op_table *t, run_ops *r, const luo_csv_cell *c)
+{
+    enum { STEP = 1, ATTEMPT, KIND = 7, OP, START = 17, END };
+    const attempt *last = r->nattempt ? &r->attempt[r->nattempt - 1] : NULL;
+    if (!last || last->step != c[STEP].whole || last->attempt != c[ATTEMPT].whole) {
+        if (!grow(&r->attempt, r->nattempt, &r->cap_attempt, sizeof *r->attempt)) return false;
+        r->attempt[r->nattempt++] = (attempt){c[STEP].whole, c[ATTEMPT].whole};
+    }
+    const int32_t op = op_of(t, c[OP].text, c[KIND].text), at = r->nattempt - 1;
+    if (op < 0) return false;
+    int64_t *slot = luo_map_at(&r->index, (uint64_t)op << 32 | (uint32_t)at, -1);
+    if (!slot || !grow(&r->sum, r->nsum, &r->cap_sum, sizeof *r->sum)) return false;
+    if (*slot < 0) {
+        *slot = r->nsum;
+        r->sum[r->nsum++] = (op_sum){op, at, 0, 0};
+    }
+    r->sum[*slot].calls++;
+    r->sum[*slot].seconds += c[END].number - c[START].number;
+    return true;
+}
+
+luo_status luo_op_table_read(luo_op_table *t, int32_t run, const luo_result *result,
+                             luo_diags *diags)
+{
+    luo_csv_cell cells[LUO_CSV_COLUMNS];
+    luo_csv *in = luo_result_table(t->arena, result->dir, LUO_TABLE_OPS, diags);
+    bool ok = true;
+    while (ok && in && luo_csv_next(in, cells)) ok = add_row(t, &t->runs[run], cells);
+    const luo_status st = luo_csv_close(in);
+    return ok ? st : LUO_ENOMEM;
+}
+
+typedef struct pair_sum {
+    int64_t calls[2];
+    double seconds[2];
+} pair_sum;
+
+static bool has_attempt(const run_ops *r, const attempt *a)
+{
+    for (int32_t i = 0; i < r->nattempt; i++)
+        if (r->attempt[i].step == a->step && r->attempt[i].attempt == a->attempt) return true;
+    return false;
+}
+
+/* Adds what run r spent in attempts that `other` has as well. */
+static void add_common(pair_sum *sum, int which, const run_ops *r, const run_ops *other)
+{
+    for (int32_t i = 0; i < r->nsum; i++) {
+        const op_sum *s = &r->sum[i];
+        if (!has_attempt(other, &r->attempt[s->attempt])) continue;
+        sum[s->op].calls[which] += s->calls;
+        sum[s->op].seconds[which] += s->seconds;
+    }
+}
+
+static void add_pair(pair_sum *to, const pair_sum *from)
+{
+    for (int k = 0; k < 2; k++) {
+        to->calls[k] += from->calls[k];
+        to->seconds[k] += from->seconds[k];
+    }
+}
+
+static double error_of(const pair_sum *s)
+{
+    return s->seconds[0] > 0 ? s->seconds[1] / s->seconds[0] - 1 : NAN;
+}
+
+static luo_status put_row(luo_table *csv, const char *op, const char *kind, const pair_sum *s,
+                          luo_err *err)
+{
+    if (s->calls[0] + s->calls[1] == 0) return LUO_OK;
+    luo_table_text(csv, op);
+    luo_table_text(csv, kind);
+    luo_table_int(csv, s->calls[0]);
+    luo_table_num(csv, s->seconds[0]);
+    luo_table_num(csv, s->seconds[1]);
+    luo_table_num(csv, error_of(s));
+    return luo_table_end(csv, err);
+}
+
+/* `layers.12.mlp.down` -> `layers.*.mlp.down`; NULL: the op of no layer. */
+static const char *of_all_layers(luo_arena *arena, const char *op)
+{
+    static const char word[] = "layers.";
+    luo_str s = {0};
+    bool any = false;
+    for (const char *at = op; *at;) {
+        const size_t n = sizeof word - 1;
+        const size_t digits = strncmp(at, word, n) == 0 ? strspn(at + n, "0123456789") : 0;
+        if (digits == 0) {
+            luo_str_addc(&s, *at++);
+            continue;
+        }
+        luo_str_add(&s, "layers.*");
+        at += n + digits;
+        any = true;
+    }
+    const char *out = any ? luo_arena_strdup(arena, luo_str_get(&s)) : NULL;
+    luo_str_free(&s);
+    return out;
+}
+
+/* Ops of one name over all layers, in the order in which they first appear. */
+static luo_status put_layers(luo_op_table *t, const pair_sum *sum, luo_table *csv, luo_err *err)
+{
+    bool *done = calloc((size_t)t->n + 1, sizeof *done);
+    const char **name = calloc((size_t)t->n + 1, sizeof *name);
+    luo_status st = done && name ? LUO_OK : luo_err_nomem(err);
+    for (int32_t i = 0; st == LUO_OK && i < t->n; i++)
+        name[i] = of_all_layers(t->arena, t->name[i].op);
+    for (int32_t i = 0; st == LUO_OK && i < t->n; i++) {
+        pair_sum all = {0};
+        if (done[i] || !name[i]) continue;
+        for (int32_t k = i; k < t->n; k++) {
+            if (!name[k] || strcmp(name[i], name[k]) || strcmp(t->name[i].kind, t->name[k].kind))
+                continue;
+            done[k] = true;
+            add_pair(&all, &sum[k]);
+        }
+        st = put_row(csv, name[i], t->name[i].kind, &all, err);
+    }
+    free(done);
+    free(name);
+    return st;
+}
+
+static void tell(luo_str *text, const char *what, const pair_sum *s)
+{
+    const double error = error_of(s);
+    if (!text || s->calls[0] + s->calls[1] == 0) return;
+    luo_str_addf(text, "  %-11s %12.6f s  %12.6f s", what, s->seconds[0], s->seconds[1]);
+    if (isfinite(error)) luo_str_addf(text, "  %+8.2f %%", 100 * error);
+    luo_str_add(text, "\n");
+}
+
+/* By kind of instruction, and all together. */
+static luo_status put_kinds(luo_op_table *t, const pair_sum *sum, luo_table *csv, luo_str *text,
+                            luo_err *err)
+{
+    pair_sum total = {0};
+    if (text) luo_str_add(text, "  operations, in the steps traced in both\n");
+    for (int kind = 0; kind <= LUO_INSTR_IO; kind++) {
+        const char *name = luo_instr_kind_name((luo_instr_kind)kind);
+        pair_sum all = {0};
+        for (int32_t i = 0; i < t->n; i++)
+            if (strcmp(t->name[i].kind, name) == 0) add_pair(&all, &sum[i]);
+        LUO_TRY(put_row(csv, "*", name, &all, err));
+        tell(text, name, &all);
+        add_pair(&total, &all);
+    }
+    tell(text, "all", &total);
+    return put_row(csv, "*", "*", &total, err);
+}
+
+luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, const char *suffix,
+                              luo_str *text, luo_err *err)
+{
+    luo_table csv = {0};
+    luo_status st = LUO_OK;
+    pair_sum *sum = calloc((size_t)t->n + 1, sizeof *sum);
+    bool any = false;
+    if (!sum) return luo_err_nomem(err);
+    add_common(sum, 0, &t->runs[0], &t->runs[run]);
+    add_common(sum, 1, &t->runs[run], &t->runs[0]);
+    for (int32_t i = 0; i < t->n; i++) any |= sum[i].calls[0] + sum[i].calls[1] > 0;
+    if (any) {
+        st = luo_compare_open(t->arena, &csv, out, LUO_TABLE_COMPARE_OPS, suffix, err);
+        for (int32_t i = 0; st == LUO_OK && i < t->n; i++)
+            st = put_row(&csv, t->name[i].op, t->name[i].kind, &sum[i], err);
+        if (st == LUO_OK) st = put_layers(t, sum, &csv, err);
+        if (st == LUO_OK) st = put_kinds(t, sum, &csv, text, err);
+    }
+    const luo_status closed = luo_table_close(&csv, st == LUO_OK ? err : NULL);
+    free(sum);
+    return st == LUO_OK ? closed : st;
+}

@@ -1,0 +1,90 @@
+/* Two runs step by step. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/compare/compare_internal.h"
+
+typedef struct steps { /* step_s by step; NAN: did not stay */
+    double *at;
+    int64_t n, cap;
+} steps;
+
+/* A later row of a step is a later attempt: the last one stayed, unless the run went back before
+ * it and never came there again, which ends the run. */
+static luo_status read_steps(luo_arena *arena, const luo_result *r, steps *out, luo_diags *diags)
+{
+    const luo_table_def *def = luo_table_def_at(LUO_TABLE_STEPS);
+    const int32_t step = luo_table_column(def, "step"), dur = luo_table_column(def, "step_s");
+    luo_csv_cell cells[LUO_CSV_COLUMNS];
+    luo_csv *t = luo_result_table(arena, r->dir, LUO_TABLE_STEPS, diags);
+    bool ok = true;
+    while (ok && t && luo_csv_next(t, cells)) {
+        const int64_t k = cells[step].whole;
+        if (k < 0 || k > INT32_MAX) continue;
+        if (k >= out->cap) {
+            const int64_t cap = k < 512 ? 1024 : 2 * k;
+            double *grown = realloc(out->at, (size_t)cap * sizeof *grown);
+            ok = grown != NULL;
+            if (!ok) break;
+            out->at = grown;
+            out->cap = cap;
+        }
+        for (; out->n <= k; out->n++) out->at[out->n] = NAN;
+        out->at[k] = cells[dur].number;
+    }
+    if (out->n > r->steps_done) out->n = r->steps_done;
+    const luo_status st = luo_csv_close(t);
+    return ok ? st : LUO_ENOMEM;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static luo_status write_steps(luo_arena *arena, const char *out, const steps *a, const steps *b,
+                              const char *suffix, luo_pair_errors *e, luo_err *err)
+{
+    const int64_t n = a->n < b->n ? a->n : b->n;
+    double *errors = malloc((size_t)n * sizeof *errors + 1);
+    luo_table t = {0};
+    int64_t k = 0;
+    if (!errors) return luo_err_nomem(err);
+    luo_status st = luo_compare_open(arena, &t, out, LUO_TABLE_COMPARE_STEPS, suffix, err);
+    for (int64_t i = 0; st == LUO_OK && i < n; i++) {
+        if (!isfinite(a->at[i]) || !isfinite(b->at[i])) continue;
+        const double error = a->at[i] > 0 ? b->at[i] / a->at[i] - 1 : NAN;
+        luo_table_int(&t, i);
+        luo_table_num(&t, a->at[i]);
+        luo_table_num(&t, b->at[i]);
+        luo_table_num(&t, error);
+        if (isfinite(error)) errors[k++] = fabs(error);
+        st = luo_table_end(&t, err);
+    }
+    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+    if (k > 0) qsort(errors, (size_t)k, sizeof *errors, by_value);
+    *e = (luo_pair_errors){k, k ? luo_quantile(errors, k, 0.5) : NAN, k ? errors[k - 1] : NAN};
+    free(errors);
+    return st == LUO_OK ? closed : st;
+}
+
+luo_status luo_compare_steps(luo_arena *arena, const char *out, const luo_result *reference,
+                             const luo_result *other, const char *suffix, luo_pair_errors *errors,
+                             luo_diags *diags)
+{
+    const luo_result *const run[] = {reference, other};
+    steps s[2] = {{0}};
+    luo_err err = {0};
+    luo_status st = LUO_OK;
+    for (int k = 0; st == LUO_OK && k < 2; k++) st = read_steps(arena, run[k], &s[k], diags);
+    if (st == LUO_OK) {
+        st = write_steps(arena, out, &s[0], &s[1], suffix, errors, &err);
+        if (st != LUO_OK) luo_diags_err(diags, &err);
+    }
+    free(s[0].at);
+    free(s[1].at);
+    return st;
+}

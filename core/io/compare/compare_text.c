@@ -1,0 +1,109 @@
+/* The table of `luoshu compare` for people: fixed columns, units in the header. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/compare/compare_internal.h"
+
+const char luo_goodput_means[] =
+    "tokens of steps that stayed over the scenario's duration; where it has steps instead, over "
+    "the run's own time if it made them all, else over the longest run's of its seed";
+
+enum { COLUMNS = 13, WIDTH = 24 };
+
+static const char *const titles[COLUMNS][2] = {
+    {"run", ""},      {"state", ""},        {"steps", ""},  {"time", "h"}, {"step", "s"},
+    {"p99", "s"},     {"goodput", "tok/s"}, {"MFU", "%"},   {"lost", "%"}, {"switches", ""},
+    {"restarts", ""}, {"memory", "%"},      {"speedup", ""}};
+
+typedef char row[COLUMNS][WIDTH];
+
+static void num(char out[WIDTH], double v, int decimals)
+{
+    luo_str s = {0};
+    if (isfinite(v)) luo_print_fixed(&s, v, decimals); /* never "-0.0" */
+    if (s.len)
+        snprintf(out, WIDTH, "%s", s.at);
+    else
+        snprintf(out, WIDTH, "-");
+    luo_str_free(&s);
+}
+
+static void count(char out[WIDTH], int64_t v)
+{
+    if (v < 0)
+        snprintf(out, WIDTH, "-");
+    else
+        snprintf(out, WIDTH, "%lld", (long long)v);
+}
+
+static void fill(row out, const luo_result *r, const luo_result *first)
+{
+    if (snprintf(out[0], WIDTH, "%s", r->name) >= WIDTH) memcpy(out[0] + WIDTH - 3, "..", 3);
+    snprintf(out[1], WIDTH, "%s", r->state);
+    count(out[2], r->steps_done);
+    num(out[3], r->total_s / 3600, 2);
+    num(out[4], r->step_mean_s, 3);
+    num(out[5], r->step_p99_s, 3);
+    num(out[6], r->goodput_tokens_per_s, 0);
+    num(out[7], 100 * r->mfu_ratio, 1);
+    num(out[8], 100 * luo_result_lost_s(r) / r->total_s, 1);
+    count(out[9], r->switches);
+    count(out[10], r->restarts);
+    num(out[11], 100 * r->peak_memory_ratio, 1);
+    num(out[12], luo_result_speedup(r, first), 3);
+}
+
+static void put(luo_str *s, const row cells, const int *width)
+{
+    luo_str line = {0};
+    for (int c = 0; c < COLUMNS; c++) {
+        const int pad = width[c] - (int)strlen(cells[c]);
+        const bool left = c < 2;
+        if (c) luo_str_add(&line, "  ");
+        if (left) luo_str_add(&line, cells[c]);
+        for (int i = 0; i < pad; i++) luo_str_addc(&line, ' ');
+        if (!left) luo_str_add(&line, cells[c]);
+    }
+    size_t n = line.len;
+    while (n > 0 && line.at[n - 1] == ' ') n--;
+    luo_str_addn(s, luo_str_get(&line), n);
+    luo_str_addc(s, '\n');
+    s->failed |= line.failed;
+    luo_str_free(&line);
+}
+
+static void widen(int *width, const row cells)
+{
+    for (int c = 0; c < COLUMNS; c++)
+        if ((int)strlen(cells[c]) > width[c]) width[c] = (int)strlen(cells[c]);
+}
+
+void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n)
+{
+    int width[COLUMNS] = {0};
+    row cells, head[2];
+    for (int c = 0; c < COLUMNS; c++)
+        for (int k = 0; k < 2; k++) snprintf(head[k][c], WIDTH, "%s", titles[c][k]);
+    widen(width, head[0]);
+    widen(width, head[1]);
+    for (int32_t i = 0; i < n; i++) {
+        fill(cells, &runs[i], &runs[0]);
+        widen(width, cells);
+    }
+    put(s, head[0], width);
+    put(s, head[1], width);
+    for (int32_t i = 0; i < n; i++) {
+        fill(cells, &runs[i], &runs[0]);
+        put(s, cells, width);
+    }
+    if (n > 1) luo_str_addf(s, "goodput: %s\n", luo_goodput_means);
+    for (int32_t i = 0; i < n; i++) {
+        const luo_result *r = &runs[i];
+        if (r->measured && strcmp(r->state, "complete") != 0)
+            luo_str_addf(s, "%s: %s after %.4g s; its tokens count over %.4g s\n", r->name,
+                         r->state, r->total_s, r->extent_s);
+        if (strcmp(r->state, "failed") == 0 && r->error[0])
+            luo_str_addf(s, "%s: failed: %s\n", r->name, r->error);
+    }
+}

@@ -1,0 +1,245 @@
+/* Policies that ran under several seeds: OUT/seeds.csv, a row a policy, OUT/pairs.csv, a row two of
+ * them, and OUT/plots/bands.csv, what they had kept over run time, for the figure `goodput`. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/io/compare/compare_internal.h"
+#include "core/io/files.h"
+
+enum { POINTS = 240 };
+
+typedef struct member { /* one run of a policy */
+    const luo_result *run;
+    double goodput, speedup, lost;
+    double *kept; /* POINTS + 1 values over the longest time of all runs */
+    double ideal; /* tokens per second of the first step */
+} member;
+
+typedef struct seeds {
+    luo_arena *arena;
+    const luo_result *runs;
+    int32_t n;
+    const luo_seed_stats *stats;
+    double longest_s;
+    luo_diags *diags;
+    luo_err err;
+} seeds;
+
+static bool same_seed(const luo_result *a, const luo_result *b)
+{
+    return strcmp(a->seed, b->seed) == 0;
+}
+
+/* ---- kept tokens over run time ---- */
+
+typedef struct keeper {
+    int64_t *before, cap; /* tokens of the steps below one */
+    int64_t step, kept;   /* of the last row */
+    int32_t next;         /* grid point */
+} keeper;
+
+static bool reach(keeper *k, int64_t step)
+{
+    if (step < k->cap) return true;
+    const int64_t cap = step < 512 ? 1024 : 2 * step;
+    int64_t *grown = realloc(k->before, (size_t)cap * sizeof *grown);
+    if (!grown) return false;
+    memset(grown + k->cap, 0, (size_t)(cap - k->cap) * sizeof *grown);
+    k->before = grown;
+    k->cap = cap;
+    return true;
+}
+
+static void hold(keeper *k, double until_s, double grid_s, double *out)
+{
+    for (; k->next <= POINTS && k->next * grid_s < until_s; k->next++)
+        out[k->next] = (double)k->kept;
+}
+
+static luo_status fill_kept(seeds *s, const luo_result *run, member *m)
+{
+    const luo_table_def *def = luo_table_def_at(LUO_TABLE_STEPS);
+    const int32_t step = luo_table_column(def, "step"), tokens = luo_table_column(def, "tokens"),
+                  start = luo_table_column(def, "t_start_s"),
+                  end = luo_table_column(def, "t_end_s");
+    const double grid_s = s->longest_s / POINTS;
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv *t = luo_result_table(s->arena, run->dir, LUO_TABLE_STEPS, s->diags);
+    keeper k = {.step = -1};
+    bool ok = true;
+    while (ok && t && luo_csv_next(t, c)) {
+        if (c[step].whole < 0 || c[step].whole > INT32_MAX) continue;
+        ok = reach(&k, c[step].whole + 1);
+        if (!ok) break;
+        if (c[step].whole <= k.step) { /* the run has gone back */
+            hold(&k, c[start].number, grid_s, m->kept);
+            k.kept = k.before[c[step].whole];
+        }
+        hold(&k, c[end].number, grid_s, m->kept);
+        if (k.step < 0) m->ideal = (double)c[tokens].whole / (c[end].number - c[start].number);
+        k.step = c[step].whole;
+        k.kept = k.before[k.step] + c[tokens].whole;
+        k.before[k.step + 1] = k.kept;
+    }
+    const luo_status st = luo_csv_close(t);
+    hold(&k, INFINITY, grid_s, m->kept);
+    free(k.before);
+    return ok ? st : luo_err_nomem(&s->err);
+}
+
+/* ---- a policy ---- */
+
+static luo_status gather(seeds *s, const luo_seed_policy *p, member **out)
+{
+    member *m = *out = LUO_NEW_N(s->arena, member, p->n);
+    if (!m) return luo_err_nomem(&s->err);
+    for (int32_t i = 0; i < p->n; i++) {
+        const luo_result *r = p->run[i], *first = r;
+        for (int32_t k = s->n - 1; k >= 0; k--)
+            if (same_seed(&s->runs[k], r)) first = &s->runs[k];
+        m[i] = (member){.run = r,
+                        .goodput = r->goodput_tokens_per_s,
+                        .speedup = luo_result_speedup(r, first),
+                        .lost = luo_result_lost_s(r) / r->total_s,
+                        .kept = LUO_NEW_N(s->arena, double, POINTS + 1)};
+        if (!m[i].kept) return luo_err_nomem(&s->err);
+        LUO_TRY(fill_kept(s, r, &m[i]));
+    }
+    return LUO_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The 10th, 50th and 90th of 100 of one value of every run. */
+static void tenths(double *x, int32_t n, double out[3])
+{
+    static const double at[] = {0.1, 0.5, 0.9};
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    for (int k = 0; k < 3; k++) out[k] = luo_quantile(x, n, at[k]);
+}
+
+static luo_status put_seeds(seeds *s, luo_table *t, const luo_seed_policy *p, const member *m,
+                            luo_str *text)
+{
+    const int32_t n = p->n;
+    double *x = LUO_NEW_N(s->arena, double, n);
+    double good[3], speedup[3], lost[3];
+    if (!x) return luo_err_nomem(&s->err);
+    for (int32_t i = 0; i < n; i++) x[i] = m[i].goodput;
+    tenths(x, n, good);
+    for (int32_t i = 0; i < n; i++) x[i] = m[i].speedup;
+    tenths(x, n, speedup);
+    for (int32_t i = 0; i < n; i++) x[i] = m[i].lost;
+    tenths(x, n, lost);
+    luo_table_text(t, p->label);
+    luo_table_int(t, n);
+    for (int k = 0; k < 3; k++) luo_table_num(t, good[k]);
+    for (int k = 0; k < 3; k++) luo_table_num(t, speedup[k]);
+    luo_table_num(t, lost[1]);
+    luo_table_num(t, p->goodput.mean);
+    luo_table_num(t, p->goodput.low);
+    luo_table_num(t, p->goodput.high);
+    luo_str_addf(text,
+                 "%s: %.0f tok/s in the mean of %d runs, 95 %% interval %.0f to %.0f; median %.0f, "
+                 "%.0f to %.0f (10th to 90th of 100), speedup %.3f\n",
+                 p->label, p->goodput.mean, (int)n, p->goodput.low, p->goodput.high, good[1],
+                 good[0], good[2], speedup[1]);
+    return luo_table_end(t, &s->err);
+}
+
+static luo_status put_pairs(seeds *s, luo_table *t)
+{
+    for (int32_t i = 0; i < s->stats->npairs; i++) {
+        const luo_seed_pair *p = &s->stats->pair[i];
+        luo_table_text(t, s->stats->policy[p->run].label);
+        luo_table_text(t, s->stats->policy[p->other].label);
+        luo_table_int(t, p->difference.n);
+        luo_table_int(t, p->ahead);
+        luo_table_int(t, p->behind);
+        luo_table_num(t, p->difference.mean);
+        luo_table_num(t, p->difference.low);
+        luo_table_num(t, p->difference.high);
+        luo_table_num(t, p->difference.mean / p->against);
+        luo_table_num(t, p->difference.p);
+        LUO_TRY(luo_table_end(t, &s->err));
+    }
+    return LUO_OK;
+}
+
+static luo_status put_bands(seeds *s, luo_table *t, const char *label, const member *m, int32_t n)
+{
+    double *x = LUO_NEW_N(s->arena, double, n), q[3], ideal[3];
+    if (!x) return luo_err_nomem(&s->err);
+    for (int32_t i = 0; i < n; i++) x[i] = m[i].ideal;
+    tenths(x, n, ideal);
+    for (int32_t p = 0; p <= POINTS; p++) {
+        const double t_s = s->longest_s / POINTS * p;
+        for (int32_t i = 0; i < n; i++) x[i] = m[i].kept[p];
+        const luo_interval mean = luo_mean_interval(x, n, 0.95);
+        tenths(x, n, q);
+        luo_table_text(t, label);
+        luo_table_num(t, t_s);
+        for (int k = 0; k < 3; k++) luo_table_num(t, q[k]);
+        luo_table_num(t, ideal[1] * t_s);
+        luo_table_num(t, mean.mean);
+        luo_table_num(t, mean.low);
+        luo_table_num(t, mean.high);
+        LUO_TRY(luo_table_end(t, &s->err));
+    }
+    return LUO_OK;
+}
+
+static luo_status put_all(seeds *s, luo_table *rows, luo_table *bands, luo_str *text)
+{
+    for (int32_t i = 0; i < s->stats->npolicies; i++) {
+        const luo_seed_policy *p = &s->stats->policy[i];
+        member *m = NULL;
+        LUO_TRY(gather(s, p, &m));
+        LUO_TRY(put_seeds(s, rows, p, m, text));
+        LUO_TRY(put_bands(s, bands, p->label, m, p->n));
+    }
+    if (s->stats->answer[0]) luo_str_addf(text, "%s\n", s->stats->answer);
+    return LUO_OK;
+}
+
+static luo_status write_all(seeds *s, const char *out, const char *plots, luo_str *text)
+{
+    luo_table t[3] = {{0}};
+    static const luo_table_id id[3] = {LUO_TABLE_SEEDS, LUO_TABLE_PLOT_BANDS, LUO_TABLE_PAIRS};
+    luo_status st = luo_dir_make(plots, &s->err);
+    for (int i = 0; i < 3 && st == LUO_OK; i++)
+        st = luo_table_open(&t[i], i == 1 ? plots : out, luo_table_def_at(id[i]), &s->err);
+    if (st == LUO_OK) st = put_all(s, &t[0], &t[1], text);
+    if (st == LUO_OK) st = put_pairs(s, &t[2]);
+    for (int i = 0; i < 3; i++) {
+        const luo_status closed = luo_table_close(&t[i], st == LUO_OK ? &s->err : NULL);
+        if (st == LUO_OK) st = closed;
+    }
+    return st;
+}
+
+luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result *runs, int32_t n,
+                             const luo_seed_stats *stats, luo_str *text, luo_diags *diags)
+{
+    static const char *const files[] = {"seeds.csv", "pairs.csv", "plots/bands.csv"};
+    seeds s = {.arena = arena, .runs = runs, .n = n, .stats = stats, .diags = diags};
+    const char *plots = luo_arena_printf(arena, "%s/plots", out);
+    if (!plots) return LUO_ENOMEM;
+    for (int32_t i = 0; i < n; i++) s.longest_s = fmax(s.longest_s, runs[i].total_s);
+    /* tables of an earlier comparison would be taken for this one's */
+    for (size_t i = 0; i < sizeof files / sizeof *files && stats->npolicies == 0; i++) {
+        const char *old = luo_arena_printf(arena, "%s/%s", out, files[i]);
+        if (!old) return LUO_ENOMEM;
+        unlink(old);
+    }
+    if (stats->npolicies == 0) return LUO_OK;
+    const luo_status st = write_all(&s, out, plots, text);
+    if (s.err.st != LUO_OK) luo_diags_err(diags, &s.err);
+    return st;
+}

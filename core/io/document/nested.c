@@ -1,0 +1,48 @@
+#include "core/io/document/nested.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/builtin.h"
+
+static luo_status get(luo_yaml_doc *doc, const luo_files *files, const luo_yaml *node,
+                      const char *path, luo_source *out)
+{
+    luo_err err;
+    const luo_status st = luo_files_get(files, doc->arena, path, out, &err);
+    if (st == LUO_ENOMEM) return luo_yaml_nomem(doc);
+    if (st != LUO_OK) return luo_yaml_error(doc, node, "%s", err.text);
+    return LUO_OK;
+}
+
+luo_status luo_nested_get(luo_yaml_doc *doc, const luo_files *files, const luo_yaml *node,
+                          luo_source *out)
+{
+    const char *path = luo_path_join(doc->arena, doc->src->name, node->text);
+    return path ? get(doc, files, node, path, out) : luo_yaml_nomem(doc);
+}
+
+luo_status luo_nested_named(luo_yaml_doc *doc, const luo_files *files, const luo_yaml *node,
+                            const char *folder, luo_source *out)
+{
+    char path[LUO_ERR_PATH];
+    if (!luo_builtin_path(folder, node->text, path, sizeof path))
+        return luo_nested_get(doc, files, node, out);
+    return get(doc, files, node, path, out);
+}
+
+void luo_nested_trail(luo_yaml_doc *doc, const luo_diag *before, const char *what,
+                      const luo_yaml *node)
+{
+    char trail[LUO_ERR_PATH + 64];
+    if (node->from)
+        snprintf(trail, sizeof trail, " (in %s named by --set %s)", what, node->from);
+    else
+        snprintf(trail, sizeof trail, " (in %s named at %s:%d:%d)", what, doc->src->name,
+                 node->line, node->col);
+    luo_diag *d = before ? before->next : doc->diags->first;
+    for (; d; d = d->next) {
+        const size_t n = strlen(d->err.text);
+        if (n + strlen(trail) < sizeof d->err.text) strcpy(d->err.text + n, trail);
+    }
+}

@@ -1,0 +1,410 @@
+/* Tables over run time: throughput, lost time, marks, breakdown. */
+#include "core/io/plot/plotdata.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/result/table.h"
+
+enum { MEDIAN = 21, POINTS = 1200, MARKS = 400, LABELS = 30 };
+
+typedef struct step_row {
+    int64_t step, tokens, plan;
+    double start_s, end_s, rate, parts[10];
+    bool stayed;
+} step_row;
+
+typedef struct step_list {
+    step_row *at;
+    int64_t n, cap;
+} step_list;
+
+static bool add(step_list *l, const step_row *row)
+{
+    if (l->n == l->cap) {
+        const int64_t cap = l->cap ? 2 * l->cap : 1024;
+        step_row *grown = realloc(l->at, (size_t)cap * sizeof *grown);
+        if (!grown) return false;
+        l->at = grown;
+        l->cap = cap;
+    }
+    l->at[l->n++] = *row;
+    return true;
+}
+
+/* A row stayed unless a later row is of the same step or an earlier one. */
+static void mark_stayed(step_list *l)
+{
+    int64_t least = INT64_MAX;
+    for (int64_t i = l->n - 1; i >= 0; i--) {
+        l->at[i].stayed = l->at[i].step < least;
+        if (l->at[i].step < least) least = l->at[i].step;
+    }
+}
+
+static luo_status read_steps(luo_arena *arena, const luo_result *run, step_list *out,
+                             luo_diags *diags)
+{
+    enum { STEP, ATTEMPT, PLAN, START, END, STEP_S, SEQUENCES, TOKENS, RATE, COMPUTE };
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_STEPS, diags);
+    bool ok = true;
+    while (ok && t && luo_csv_next(t, c)) {
+        step_row row = {.step = c[STEP].whole,
+                        .tokens = c[TOKENS].whole,
+                        .plan = c[PLAN].whole,
+                        .start_s = c[START].number,
+                        .end_s = c[END].number,
+                        .rate = c[RATE].number};
+        for (int i = 0; i < 10; i++) row.parts[i] = c[COMPUTE + i].number;
+        ok = add(out, &row);
+    }
+    const luo_status st = luo_csv_close(t);
+    mark_stayed(out);
+    return ok ? st : LUO_ENOMEM;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_at(const step_list *l, int64_t k)
+{
+    double w[MEDIAN] = {0};
+    int n = 0;
+    for (int64_t i = k - MEDIAN / 2; i <= k + MEDIAN / 2; i++)
+        if (i >= 0 && i < l->n) w[n++] = l->at[i].rate;
+    qsort(w, (size_t)n, sizeof *w, by_value);
+    return luo_quantile(w, n, 0.5);
+}
+
+/* Does time pass without a step between rows k and k + 1? */
+static bool gap_after(const step_list *l, int64_t k)
+{
+    return k + 1 < l->n && l->at[k + 1].start_s - l->at[k].end_s > 1e-6;
+}
+
+static luo_status put_point(luo_table *t, const char *run, double t_s, double rate, int64_t kept,
+                            luo_err *err)
+{
+    luo_table_text(t, run);
+    luo_table_num(t, t_s);
+    luo_table_num(t, rate);
+    luo_table_int(t, kept);
+    return luo_table_end(t, err);
+}
+
+/* kept: tokens of steps below index i, so far as known when a row was written. */
+static luo_status put_throughput(luo_table *t, const luo_result *run, const step_list *l,
+                                 luo_err *err)
+{
+    const int64_t every = l->n / POINTS + 1;
+    int64_t most = 0;
+    for (int64_t i = 0; i < l->n; i++)
+        if (l->at[i].step + 1 > most) most = l->at[i].step + 1;
+    int64_t *before = calloc((size_t)most + 1, sizeof *before);
+    luo_status st = before ? LUO_OK : luo_err_nomem(err);
+    for (int64_t i = 0; st == LUO_OK && i < l->n; i++) {
+        const step_row *r = &l->at[i];
+        const int64_t kept = before[r->step] + r->tokens;
+        before[r->step + 1] = kept;
+        const bool back = i > 0 && r->step <= l->at[i - 1].step, gap = gap_after(l, i);
+        if (i % every && !back && !gap && i + 1 < l->n) continue;
+        if (back) st = put_point(t, run->name, r->start_s, NAN, before[r->step], err);
+        if (st == LUO_OK) st = put_point(t, run->name, r->end_s, median_at(l, i), kept, err);
+        if (st == LUO_OK && gap) st = put_point(t, run->name, r->end_s, NAN, kept, err);
+    }
+    free(before);
+    return st;
+}
+
+typedef luo_status (*run_fn)(luo_arena *arena, luo_table *t, const luo_result *run,
+                             luo_diags *diags, luo_err *err);
+
+/* Opens a table, lets fn add the rows of every run, closes it. */
+static luo_status each_run(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,
+                           luo_table_id id, run_fn fn, int64_t *rows, luo_diags *diags)
+{
+    luo_table t = {0};
+    luo_err err = {0};
+    luo_status st = luo_table_open(&t, out, luo_table_def_at(id), &err);
+    for (int32_t i = 0; st == LUO_OK && i < n; i++) st = fn(arena, &t, &runs[i], diags, &err);
+    *rows = t.rows;
+    const luo_status closed = luo_table_close(&t, st == LUO_OK ? &err : NULL);
+    if (st == LUO_OK) st = closed;
+    if (err.st != LUO_OK) luo_diags_err(diags, &err); /* faults of files read are there already */
+    return st;
+}
+
+static luo_status throughput_of(luo_arena *arena, luo_table *t, const luo_result *run,
+                                luo_diags *diags, luo_err *err)
+{
+    step_list l = {0};
+    luo_status st = read_steps(arena, run, &l, diags);
+    if (st == LUO_OK) st = put_throughput(t, run, &l, err);
+    free(l.at);
+    return st;
+}
+
+luo_status luo_plotdata_throughput(luo_arena *arena, const luo_result *runs, int32_t n,
+                                   const char *out, int64_t *rows, luo_diags *diags)
+{
+    return each_run(arena, runs, n, out, LUO_TABLE_PLOT_THROUGHPUT, throughput_of, rows, diags);
+}
+
+/* At most POINTS + 1 points of the distribution, least and largest among them. */
+static luo_status stepcdf_of(luo_arena *arena, luo_table *t, const luo_result *run,
+                             luo_diags *diags, luo_err *err)
+{
+    step_list l = {0};
+    luo_status st = read_steps(arena, run, &l, diags);
+    double *x = malloc((size_t)l.n * sizeof *x + 1);
+    int64_t n = 0;
+    if (!x) st = luo_err_nomem(err);
+    for (int64_t i = 0; x && i < l.n; i++)
+        if (l.at[i].stayed) x[n++] = l.at[i].end_s - l.at[i].start_s;
+    if (n > 0) qsort(x, (size_t)n, sizeof *x, by_value);
+    const int64_t every = n / POINTS + 1;
+    for (int64_t i = 0; st == LUO_OK && i < n; i++) {
+        const bool step = i + 1 == n || i == 0 || x[i + 1] - x[i] > 1e-3 * x[n - 1] ||
+                          x[i] - x[i - 1] > 1e-3 * x[n - 1]; /* corners stay sharp */
+        if (i % every && !step) continue;
+        luo_table_text(t, run->name);
+        luo_table_num(t, x[i]);
+        luo_table_num(t, (double)(i + 1) / (double)n);
+        st = luo_table_end(t, err);
+    }
+    free(x);
+    free(l.at);
+    return st;
+}
+
+luo_status luo_plotdata_stepcdf(luo_arena *arena, const luo_result *runs, int32_t n,
+                                const char *out, int64_t *rows, luo_diags *diags)
+{
+    return each_run(arena, runs, n, out, LUO_TABLE_PLOT_STEPCDF, stepcdf_of, rows, diags);
+}
+
+static luo_status timelost_of(luo_arena *arena, luo_table *t, const luo_result *run,
+                              luo_diags *diags, luo_err *err)
+{
+    (void)arena;
+    (void)diags;
+    luo_table_text(t, run->name);
+    luo_table_text(t, run->state);
+    for (int i = 0; i < LUO_TIMES; i++) luo_table_num(t, run->time[i]);
+    return luo_table_end(t, err);
+}
+
+luo_status luo_plotdata_timelost(luo_arena *arena, const luo_result *runs, int32_t n,
+                                 const char *out, int64_t *rows, luo_diags *diags)
+{
+    return each_run(arena, runs, n, out, LUO_TABLE_PLOT_TIMELOST, timelost_of, rows, diags);
+}
+
+typedef struct span {
+    double start_s, end_s;
+    int64_t step;
+    char kind[16];
+    bool lost;
+} span;
+
+/* Joins spans that touch and are of one kind. */
+static luo_status put_lost(luo_table *t, const char *run, const span *s, int64_t n, luo_err *err)
+{
+    for (int64_t i = 0, j; i < n; i = j) {
+        j = i + 1;
+        if (!s[i].lost) continue;
+        while (j < n && s[j].lost && strcmp(s[j].kind, s[i].kind) == 0 &&
+               s[j].start_s - s[j - 1].end_s < 1e-6)
+            j++;
+        luo_table_text(t, run);
+        luo_table_text(t, s[i].kind);
+        luo_table_num(t, s[i].start_s);
+        luo_table_num(t, s[j - 1].end_s);
+        LUO_TRY(luo_table_end(t, err));
+    }
+    return LUO_OK;
+}
+
+/* Blocking rows that are no steps, and steps that had to be done again. */
+static luo_status lost_of(luo_arena *arena, luo_table *t, const luo_result *run, luo_diags *diags,
+                          luo_err *err)
+{
+    enum { START = 1, END, KIND, BLOCKING, STEP };
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_TIMELINE, diags);
+    span *s = NULL;
+    int64_t n = 0, cap = 0;
+    bool ok = true;
+    while (ok && in && luo_csv_next(in, c)) {
+        if (c[BLOCKING].whole != 1) continue;
+        if (n == cap) {
+            cap = cap ? 2 * cap : 1024;
+            span *grown = realloc(s, (size_t)cap * sizeof *s);
+            ok = grown != NULL;
+            if (!ok) break;
+            s = grown;
+        }
+        s[n] = (span){.start_s = c[START].number, .end_s = c[END].number, .step = c[STEP].whole};
+        snprintf(s[n].kind, sizeof s[n].kind, "%s", c[KIND].text);
+        s[n].lost = strcmp(s[n].kind, "step") != 0;
+        n++;
+    }
+    luo_status st = luo_csv_close(in);
+    if (!ok) st = luo_err_nomem(err);
+    int64_t least = INT64_MAX;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        if (s[i].lost) continue;
+        if (s[i].step >= least) {
+            s[i].lost = true;
+            snprintf(s[i].kind, sizeof s[i].kind, "redone");
+        } else {
+            least = s[i].step;
+        }
+    }
+    if (st == LUO_OK) st = put_lost(t, run->name, s, n, err);
+    free(s);
+    if (st != LUO_OK || strcmp(run->state, "lost") != 0) return st;
+    luo_table_text(t, run->name);
+    luo_table_text(t, "lost");
+    luo_table_num(t, run->total_s);
+    luo_table_num(t, run->total_s);
+    return luo_table_end(t, err);
+}
+
+luo_status luo_plotdata_lost(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,
+                             int64_t *rows, luo_diags *diags)
+{
+    return each_run(arena, runs, n, out, LUO_TABLE_PLOT_LOST, lost_of, rows, diags);
+}
+
+/* "device:12 x2.57", "fail node:h800-1", "h20-1/nic3 x0.25". */
+static void mark_label(char *out, size_t size, const char *kind, const char *target,
+                       const luo_csv_cell *value)
+{
+    if (!value->given) snprintf(out, size, "%s %s", kind, target);
+    else
+        snprintf(out, size, "%s x%.3g", strncmp(target, "link:", 5) == 0 ? target + 5 : target,
+                 value->number);
+}
+
+typedef struct mark {
+    double t_s;
+    bool breaks; /* devices go or come, which counts more than slowness */
+    bool named;
+    char kind[24], label[128];
+} mark;
+
+/* A mark needs 1/MARKS of the width. */
+static luo_status read_marks(luo_arena *arena, const luo_result *run, luo_diags *diags, mark *out,
+                             int32_t *n)
+{
+    enum { T_S = 1, ID = 3, PHASE, KIND, TARGET, VALUE };
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_EVENTS, diags);
+    *n = 0;
+    while (in && *n <= MARKS && luo_csv_next(in, c)) {
+        if (strcmp(c[PHASE].text, "fired") != 0) continue;
+        if (*n > 0 && c[T_S].number - out[*n - 1].t_s < run->total_s / MARKS) continue;
+        mark *m = &out[(*n)++];
+        *m = (mark){.t_s = c[T_S].number,
+                    .breaks = strcmp(c[KIND].text, "straggler") && strcmp(c[KIND].text, "link")};
+        snprintf(m->kind, sizeof m->kind, "%s", c[KIND].text);
+        mark_label(m->label, sizeof m->label, c[KIND].text, c[TARGET].text, &c[VALUE]);
+    }
+    return luo_csv_close(in);
+}
+
+/* A label needs 1/LABELS of the width. */
+static void name_marks(mark *m, int32_t n, bool breaks, double width_s)
+{
+    for (int32_t i = 0; i < n; i++) {
+        bool free = m[i].breaks == breaks;
+        for (int32_t k = 0; k < n && free; k++)
+            free = !m[k].named || fabs(m[k].t_s - m[i].t_s) > width_s;
+        if (free) m[i].named = true;
+    }
+}
+
+static luo_status marks_of(luo_arena *arena, luo_table *t, const luo_result *run, luo_diags *diags,
+                           luo_err *err)
+{
+    mark *m = LUO_NEW_N(arena, mark, MARKS + 1);
+    int32_t n;
+    if (!m) return luo_err_nomem(err);
+    LUO_TRY(read_marks(arena, run, diags, m, &n));
+    name_marks(m, n, true, run->total_s / LABELS);
+    name_marks(m, n, false, run->total_s / LABELS);
+    for (int32_t i = 0; i < n; i++) {
+        luo_table_num(t, m[i].t_s);
+        luo_table_text(t, m[i].kind);
+        luo_table_text(t, m[i].named ? m[i].label : "-"); /* gnuplot takes the last one for "" */
+        LUO_TRY(luo_table_end(t, err));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_plotdata_marks(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,
+                              int64_t *rows, luo_diags *diags)
+{
+    int32_t longest = 0;
+    for (int32_t i = 1; i < n; i++)
+        if (runs[i].total_s > runs[longest].total_s) longest = i;
+    return each_run(arena, runs + longest, 1, out, LUO_TABLE_PLOT_MARKS, marks_of, rows, diags);
+}
+
+static luo_status put_breakdown(luo_table *t, const char *name, const step_list *l, int64_t plan,
+                                luo_err *err)
+{
+    double sum[10] = {0};
+    int64_t n = 0;
+    for (int64_t i = 0; i < l->n; i++) {
+        if (!l->at[i].stayed || (plan >= 0 && l->at[i].plan != plan)) continue;
+        for (int k = 0; k < 10; k++) sum[k] += l->at[i].parts[k];
+        n++;
+    }
+    if (n == 0) return LUO_OK;
+    luo_table_text(t, name);
+    luo_table_int(t, n);
+    for (int k = 0; k < 10; k++) luo_table_num(t, sum[k] / (double)n);
+    return luo_table_end(t, err);
+}
+
+static luo_status breakdown_by_run(luo_arena *arena, luo_table *t, const luo_result *run,
+                                   luo_diags *diags, luo_err *err)
+{
+    step_list l = {0};
+    luo_status st = read_steps(arena, run, &l, diags);
+    if (st == LUO_OK) st = put_breakdown(t, run->name, &l, -1, err);
+    free(l.at);
+    return st;
+}
+
+static luo_status breakdown_by_plan(luo_arena *arena, luo_table *t, const luo_result *run,
+                                    luo_diags *diags, luo_err *err)
+{
+    step_list l = {0};
+    char name[32];
+    luo_status st = read_steps(arena, run, &l, diags);
+    int64_t last = -1;
+    for (int64_t i = 0; i < l.n; i++)
+        if (l.at[i].plan > last) last = l.at[i].plan;
+    for (int64_t plan = 0; st == LUO_OK && plan <= last && plan < 1000; plan++) {
+        snprintf(name, sizeof name, "plan %lld", (long long)plan);
+        st = put_breakdown(t, name, &l, plan, err);
+    }
+    free(l.at);
+    return st;
+}
+
+luo_status luo_plotdata_breakdown(luo_arena *arena, const luo_result *runs, int32_t n,
+                                  const char *out, int64_t *rows, luo_diags *diags)
+{
+    return each_run(arena, runs, n, out, LUO_TABLE_PLOT_BREAKDOWN,
+                    n == 1 ? breakdown_by_plan : breakdown_by_run, rows, diags);
+}

@@ -1,0 +1,30 @@
+/* plotdata.h: the small tables beside the figures, DIR/plots/X.csv, made from the tables of
+ * the runs; not for others than plots.c. gnuplot neither sorts nor joins nor takes medians. */
+#ifndef LUO_CORE_IO_PLOT_PLOTDATA_H
+#define LUO_CORE_IO_PLOT_PLOTDATA_H
+#include "core/io/result/result.h"
+
+/* Each writes its table into `out` and tells how many rows it has; with 0 rows there is nothing to
+ * draw. Errors are in diags. */
+luo_status luo_plotdata_throughput(luo_arena *arena, const luo_result *runs, int32_t n,
+                                   const char *out, int64_t *rows, luo_diags *diags);
+luo_status luo_plotdata_stepcdf(luo_arena *arena, const luo_result *runs, int32_t n,
+                                const char *out, int64_t *rows, luo_diags *diags);
+luo_status luo_plotdata_timelost(luo_arena *arena, const luo_result *runs, int32_t n,
+                                 const char *out, int64_t *rows, luo_diags *diags);
+luo_status luo_plotdata_lost(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,
+                             int64_t *rows, luo_diags *diags);
+/* Events of the run that lasts longest. */
+luo_status luo_plotdata_marks(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,
+                              int64_t *rows, luo_diags *diags);
+/* One bar per run; with one run, one per plan. */
+luo_status luo_plotdata_breakdown(luo_arena *arena, const luo_result *runs, int32_t n,
+                                  const char *out, int64_t *rows, luo_diags *diags);
+/* The first traced step of a run. */
+luo_status luo_plotdata_gantt(luo_arena *arena, const luo_result *run, const char *out,
+                              int64_t *rows, luo_diags *diags);
+luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const char *out,
+                                 int64_t *rows, luo_diags *diags);
+luo_status luo_plotdata_busiest(luo_arena *arena, const luo_result *run, const char *out,
+                                int64_t *rows, luo_diags *diags);
+#endif

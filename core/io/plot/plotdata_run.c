@@ -1,0 +1,421 @@
+/* Tables of one run: gantt, slowdown, busiest. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/io/plot/plotdata.h"
+#include "core/io/result/table.h"
+
+enum { COLUMNS = 1500, ROWS = 32, LANES = 6 };
+
+static luo_status finish(luo_table *t, luo_status st, luo_err *err, int64_t *rows, luo_diags *diags)
+{
+    *rows = t->rows;
+    const luo_status closed = luo_table_close(t, st == LUO_OK ? err : NULL);
+    if (st == LUO_OK) st = closed;
+    if (err->st != LUO_OK) luo_diags_err(diags, err);
+    return st;
+}
+
+/* ---- gantt ---- */
+
+typedef enum slice_kind {
+    NONE,
+    FORWARD,
+    BACKWARD,
+    RECOMPUTE,
+    OTHER,
+    TP,
+    PP,
+    DP,
+    MOVE,
+    IO,
+    KINDS
+} slice_kind;
+static const char *const kind_names[KINDS] = {"",   "forward", "backward", "recompute", "other",
+                                              "tp", "pp",      "dp",       "move",      "io"};
+static const char *const lane_names[LANES] = {"compute", "tp", "pp", "dp", "move", "io"};
+
+typedef struct slice {
+    int32_t row, lane, kind, micro_batch;
+    double start_s, end_s;
+} slice;
+
+typedef struct gantt {
+    slice *at;
+    int64_t n, cap;
+    struct {
+        int32_t pipeline, stage, device;
+    } row[ROWS];
+    int32_t nrows;
+    luo_map forward; /* (device, op) seen in a forward task */
+    double start_s, end_s;
+} gantt;
+
+/* Row of a device: it stands for its stage, whose first device it is. -1: another does, or there
+ * is no room. */
+static int32_t row_of(gantt *g, const luo_csv_cell *device, const luo_csv_cell *pipeline,
+                      const luo_csv_cell *stage)
+{
+    const int32_t d = (int32_t)device->whole;
+    const int32_t p = pipeline->given ? (int32_t)pipeline->whole : -1;
+    const int32_t s = stage->given ? (int32_t)stage->whole : -1;
+    for (int32_t i = 0; i < g->nrows; i++)
+        if (g->row[i].pipeline == p && g->row[i].stage == s) return g->row[i].device == d ? i : -1;
+    if (g->nrows == ROWS) return -1;
+    g->row[g->nrows].pipeline = p;
+    g->row[g->nrows].stage = s;
+    g->row[g->nrows].device = d;
+    return g->nrows++;
+}
+
+static int32_t lane_of(const char *stream)
+{
+    for (int32_t i = 0; i < LANES; i++)
+        if (strcmp(lane_names[i], stream) == 0) return i;
+    return 0;
+}
+
+/* A forward op met in a backward task is recomputation. */
+static slice_kind kind_of(gantt *g, int32_t lane, const char *phase, int64_t device, const char *op)
+{
+    if (lane > 0) return (slice_kind)(TP + lane - 1);
+    const uint64_t key = luo_hash_str(luo_hash_bytes(LUO_HASH_EMPTY, &device, sizeof device), op);
+    if (strcmp(phase, "F") == 0) {
+        luo_map_at(&g->forward, key, 1);
+        return FORWARD;
+    }
+    if (strcmp(phase, "B") != 0 && strcmp(phase, "BI") != 0 && strcmp(phase, "BW") != 0)
+        return OTHER;
+    return luo_map_get(&g->forward, key, 0) ? RECOMPUTE : BACKWARD;
+}
+
+/* Slices of the first step of the file; its rows stand together. */
+static luo_status read_ops(luo_arena *arena, const luo_result *run, gantt *g, luo_diags *diags)
+{
+    enum {
+        STEP = 1,
+        ATTEMPT,
+        DEVICE,
+        STREAM,
+        PHASE,
+        OP = 8,
+        PIPELINE,
+        STAGE,
+        MICRO_BATCH = 12,
+        START = 17,
+        END
+    };
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_OPS, diags);
+    bool ok = true, first = true;
+    int64_t step = 0, attempt = 0;
+    while (ok && t && luo_csv_next(t, c)) {
+        if (first) {
+            step = c[STEP].whole;
+            attempt = c[ATTEMPT].whole;
+            g->start_s = c[START].number;
+            first = false;
+        }
+        if (c[STEP].whole != step || c[ATTEMPT].whole != attempt) break;
+        g->start_s = fmin(g->start_s, c[START].number);
+        g->end_s = fmax(g->end_s, c[END].number);
+        const int32_t row = row_of(g, &c[DEVICE], &c[PIPELINE], &c[STAGE]);
+        if (row < 0) continue;
+        if (g->n == g->cap) {
+            g->cap = g->cap ? 2 * g->cap : 4096;
+            slice *grown = realloc(g->at, (size_t)g->cap * sizeof *grown);
+            ok = grown != NULL;
+            if (!ok) break;
+            g->at = grown;
+        }
+        slice *s = &g->at[g->n++];
+        s->row = row;
+        s->lane = lane_of(c[STREAM].text);
+        s->kind =
+            (int32_t)kind_of(g, s->lane, c[PHASE].text, c[DEVICE].whole, c[OP].text);
+        s->micro_batch = c[MICRO_BATCH].given ? (int32_t)c[MICRO_BATCH].whole : -1;
+        s->start_s = c[START].number;
+        s->end_s = c[END].number;
+    }
+    const luo_status st = luo_csv_close(t);
+    return ok ? st : LUO_ENOMEM;
+}
+
+typedef struct pixel {
+    double covered[KINDS];
+    int32_t micro_batch[KINDS];
+} pixel;
+
+static void cover(pixel *px, double start_s, double width_s, const slice *s)
+{
+    const double a = (s->start_s - start_s) / width_s, b = (s->end_s - start_s) / width_s;
+    for (int k = (int)a; k < COLUMNS && k < b; k++) {
+        const double lo = fmax(a, k), hi = fmin(b, k + 1);
+        if (hi <= lo) continue;
+        px[k].covered[s->kind] += hi - lo;
+        px[k].micro_batch[s->kind] = s->micro_batch;
+    }
+}
+
+typedef struct shade { /* what is drawn in a column */
+    slice_kind kind;
+    int quarters; /* of the time, 1..4 */
+    int32_t micro_batch;
+} shade;
+
+/* What alternates faster than the eye follows is drawn as what covers most of it: the kind is that
+ * of seven columns. */
+static shade shade_at(const pixel *px, int at)
+{
+    enum { REACH = 3 };
+    double sum[KINDS] = {0};
+    int n = 0;
+    shade s = {NONE, 0, -1};
+    for (int i = at - REACH; i <= at + REACH; i++) {
+        if (i < 0 || i >= COLUMNS) continue;
+        n++;
+        for (int k = 1; k < KINDS; k++) sum[k] += px[i].covered[k];
+    }
+    double all = 0, here = 0;
+    for (int k = 1; k < KINDS; k++) {
+        if (sum[k] > sum[s.kind]) s.kind = (slice_kind)k;
+        all += sum[k];
+        here += px[at].covered[k];
+    }
+    s.quarters = (int)ceil(4 * fmin(all / n, 1) - 0.5);
+    if (s.kind == NONE || s.quarters < 1 || (here <= 0 && all < 0.5 * n))
+        return (shade){NONE, 0, -1};
+    s.micro_batch = px[at].covered[s.kind] > 0 ? px[at].micro_batch[s.kind] : -2;
+    return s;
+}
+
+static bool same_shade(shade *a, const shade *b)
+{
+    if (a->kind != b->kind || a->quarters != b->quarters) return false;
+    if (a->micro_batch == -2) a->micro_batch = b->micro_batch; /* not seen in its first columns */
+    return b->micro_batch == -2 || a->micro_batch == b->micro_batch;
+}
+
+static void name_of(const gantt *g, int32_t row, char *out, size_t size)
+{
+    if (g->row[row].pipeline < 0) snprintf(out, size, "dev %d", g->row[row].device);
+    else
+        snprintf(out, size, "p%d s%d (dev %d)", g->row[row].pipeline, g->row[row].stage,
+                 g->row[row].device);
+}
+
+/* Runs of equal columns of one lane as rows of the table. */
+static luo_status put_lane(luo_table *t, const gantt *g, int32_t position, int32_t row,
+                           int32_t lane, const pixel *px, luo_err *err)
+{
+    const double width_s = (g->end_s - g->start_s) / COLUMNS;
+    char name[64];
+    name_of(g, row, name, sizeof name);
+    for (int i = 0, j; i < COLUMNS; i = j) {
+        shade s = shade_at(px, i), next;
+        for (j = i + 1; j < COLUMNS && (next = shade_at(px, j), same_shade(&s, &next));) j++;
+        if (s.kind == NONE) continue;
+        luo_table_int(t, position);
+        luo_table_text(t, name);
+        luo_table_int(t, lane);
+        luo_table_text(t, kind_names[s.kind]);
+        luo_table_int_opt(t, s.micro_batch);
+        luo_table_num(t, g->start_s + i * width_s);
+        luo_table_num(t, g->start_s + j * width_s);
+        luo_table_num(t, s.quarters / 4.0);
+        LUO_TRY(luo_table_end(t, err));
+    }
+    return LUO_OK;
+}
+
+static luo_status put_gantt(luo_arena *arena, luo_table *t, const gantt *g, luo_err *err)
+{
+    pixel *px = LUO_NEW_N(arena, pixel, COLUMNS);
+    int32_t order[ROWS];
+    if (!px) return luo_err_nomem(err);
+    for (int32_t i = 0; i < g->nrows; i++) { /* by pipeline, then stage */
+        int32_t k = i;
+        for (; k > 0; k--) {
+            const int32_t a = order[k - 1];
+            if (g->row[a].pipeline < g->row[i].pipeline ||
+                (g->row[a].pipeline == g->row[i].pipeline && g->row[a].stage < g->row[i].stage))
+                break;
+            order[k] = a;
+        }
+        order[k] = i;
+    }
+    for (int32_t p = 0; p < g->nrows; p++) {
+        for (int32_t lane = 0; lane < LANES; lane++) {
+            memset(px, 0, COLUMNS * sizeof *px);
+            for (int64_t i = 0; i < g->n; i++)
+                if (g->at[i].row == order[p] && g->at[i].lane == lane)
+                    cover(px, g->start_s, (g->end_s - g->start_s) / COLUMNS, &g->at[i]);
+            LUO_TRY(put_lane(t, g, p, order[p], lane, px, err));
+        }
+    }
+    return LUO_OK;
+}
+
+luo_status luo_plotdata_gantt(luo_arena *arena, const luo_result *run, const char *out,
+                              int64_t *rows, luo_diags *diags)
+{
+    gantt g = {0};
+    luo_table t = {0};
+    luo_err err = {0};
+    luo_status st = read_ops(arena, run, &g, diags);
+    if (st == LUO_OK) st = luo_table_open(&t, out, luo_table_def_at(LUO_TABLE_PLOT_GANTT), &err);
+    if (st == LUO_OK && g.end_s > g.start_s) st = put_gantt(arena, &t, &g, &err);
+    free(g.at);
+    luo_map_free(&g.forward);
+    return finish(&t, st, &err, rows, diags);
+}
+
+/* ---- slowdown ---- */
+
+typedef struct place {
+    int32_t pipeline, stage;
+    double slowdown; /* < 0: none */
+} place;
+
+/* Pipeline and stage of every device in plan 0. */
+static luo_status read_places(luo_arena *arena, const luo_result *run, place **out, int32_t *n,
+                              luo_diags *diags)
+{
+    enum { PLAN, DEVICE, PIPELINE = 4, STAGE };
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_MEMORY, diags);
+    int32_t cap = 0;
+    bool ok = true;
+    *n = 0;
+    while (ok && t && luo_csv_next(t, c)) {
+        const int64_t d = c[DEVICE].whole;
+        if (c[PLAN].whole != 0 || d < 0 || d >= INT32_MAX / 2) continue;
+        if (d >= cap) {
+            const int32_t more = d < 64 ? 128 : 2 * (int32_t)d;
+            place *grown = luo_arena_grow(arena, *out, (size_t)cap * sizeof *grown,
+                                          (size_t)more * sizeof *grown);
+            ok = grown != NULL;
+            if (!ok) break;
+            *out = grown;
+            cap = more;
+        }
+        for (; *n <= d; ++*n) (*out)[*n] = (place){-1, -1, -1};
+        (*out)[d].pipeline = c[PIPELINE].given ? (int32_t)c[PIPELINE].whole : -1;
+        (*out)[d].stage = c[STAGE].given ? (int32_t)c[STAGE].whole : -1;
+    }
+    const luo_status st = luo_csv_close(t);
+    return ok ? st : LUO_ENOMEM;
+}
+
+static luo_status read_slowdowns(luo_arena *arena, const luo_result *run, place *at, int32_t n,
+                                 luo_diags *diags)
+{
+    enum { DEVICE, CAUSED = 13 };
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_DEVICES, diags);
+    while (t && luo_csv_next(t, c))
+        if (c[CAUSED].given && c[DEVICE].whole >= 0 && c[DEVICE].whole < n)
+            at[c[DEVICE].whole].slowdown = c[CAUSED].number;
+    return luo_csv_close(t);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    if (x->pipeline != y->pipeline) return x->pipeline < y->pipeline ? -1 : 1;
+    if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
+    return (x->slowdown < y->slowdown) - (x->slowdown > y->slowdown); /* largest first */
+}
+
+luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const char *out,
+                                 int64_t *rows, luo_diags *diags)
+{
+    place *at = NULL;
+    int32_t n;
+    luo_table t = {0};
+    luo_err err = {0};
+    luo_status st = read_places(arena, run, &at, &n, diags);
+    if (st == LUO_OK) st = read_slowdowns(arena, run, at, n, diags);
+    if (st == LUO_OK) st = luo_table_open(&t, out, luo_table_def_at(LUO_TABLE_PLOT_SLOWDOWN), &err);
+    if (st == LUO_OK && n > 0) qsort(at, (size_t)n, sizeof *at, by_place);
+    for (int32_t i = 0; st == LUO_OK && i < n; i++) {
+        if (at[i].stage < 0 || at[i].slowdown < 0) continue;
+        if (i > 0 && at[i].pipeline == at[i - 1].pipeline && at[i].stage == at[i - 1].stage)
+            continue;
+        luo_table_int(&t, at[i].pipeline);
+        luo_table_int(&t, at[i].stage);
+        luo_table_num(&t, at[i].slowdown);
+        st = luo_table_end(&t, &err);
+    }
+    return finish(&t, st, &err, rows, diags);
+}
+
+/* ---- busiest ---- */
+
+static const char *const classes[] = {"nvlink", "pcie", "socket", "nic",
+                                      "uplink", "line", "storage"};
+enum { CLASSES = 7, OF_CLASS = 6 };
+
+typedef struct link_use {
+    char name[64];
+    int64_t bytes, line;
+    double ratio;
+} link_use;
+
+static bool before(const link_use *a, const link_use *b)
+{
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->line < b->line;
+}
+
+typedef struct class_top {
+    link_use at[OF_CLASS + 1];
+    int n;
+} class_top;
+
+static void offer(class_top *top, const link_use *u)
+{
+    int k = top->n;
+    for (; k > 0 && before(u, &top->at[k - 1]); k--) top->at[k] = top->at[k - 1];
+    top->at[k] = *u;
+    if (top->n < OF_CLASS) top->n++;
+}
+
+static luo_status read_links(luo_arena *arena, const luo_result *run, class_top *top,
+                             luo_diags *diags)
+{
+    enum { LINK, CLASS, BYTES, BUSY, RATIO };
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_LINKS, diags);
+    for (int64_t line = 0; in && luo_csv_next(in, c); line++) {
+        if (c[BYTES].whole <= 0) continue;
+        link_use u = {
+            .bytes = c[BYTES].whole, .line = line, .ratio = c[RATIO].given ? c[RATIO].number : NAN};
+        snprintf(u.name, sizeof u.name, "%s", c[LINK].text);
+        for (int k = 0; k < CLASSES; k++)
+            if (strcmp(c[CLASS].text, classes[k]) == 0) offer(&top[k], &u);
+    }
+    return luo_csv_close(in);
+}
+
+luo_status luo_plotdata_busiest(luo_arena *arena, const luo_result *run, const char *out,
+                                int64_t *rows, luo_diags *diags)
+{
+    class_top top[CLASSES] = {{.n = 0}};
+    luo_table t = {0};
+    luo_err err = {0};
+    luo_status st = read_links(arena, run, top, diags);
+    if (st == LUO_OK) st = luo_table_open(&t, out, luo_table_def_at(LUO_TABLE_PLOT_BUSIEST), &err);
+    for (int k = 0; k < CLASSES; k++)
+        for (int i = 0; st == LUO_OK && i < top[k].n; i++) {
+            luo_table_int(&t, t.rows);
+            luo_table_text(&t, top[k].at[i].name);
+            luo_table_text(&t, classes[k]);
+            luo_table_int(&t, top[k].at[i].bytes);
+            luo_table_num(&t, top[k].at[i].ratio);
+            st = luo_table_end(&t, &err);
+        }
+    return finish(&t, st, &err, rows, diags);
+}

@@ -1,0 +1,358 @@
+#include "core/io/plot/plots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/io/files.h"
+#include "core/io/plot/plotdata.h"
+
+enum { FIGURES = 12, JOBS = 2 };
+
+static const char *const names[FIGURES] = {"throughput", "goodput",   "stepcdf", "timelost",
+                                           "breakdown",  "predicted", "gantt",   "memory",
+                                           "switch",     "slowdown",  "links",   "errorbox"};
+enum {
+    THROUGHPUT,
+    GOODPUT,
+    STEPCDF,
+    TIMELOST,
+    BREAKDOWN,
+    PREDICTED,
+    GANTT,
+    MEMORY,
+    SWITCH,
+    SLOWDOWN,
+    LINKS,
+    ERRORBOX
+};
+
+/* ---- gnuplot ---- */
+
+static bool is_program(const char *path)
+{
+    return access(path, X_OK) == 0;
+}
+
+/* Full path of the program, or "". */
+static void find_program(const char *name, char *out, size_t size)
+{
+    const char *path = getenv("PATH");
+    out[0] = 0;
+    if (strchr(name, '/')) {
+        if (is_program(name)) snprintf(out, size, "%s", name);
+        return;
+    }
+    for (const char *at = path ? path : "/usr/bin:/bin"; *at;) {
+        const size_t n = strcspn(at, ":");
+        if (n > 0 && snprintf(out, size, "%.*s/%s", (int)n, at, name) < (int)size &&
+            is_program(out))
+            return;
+        at += n + (at[n] == ':');
+    }
+    out[0] = 0;
+}
+
+bool luo_plot_possible(const char *gnuplot)
+{
+    char path[4096];
+    find_program(gnuplot ? gnuplot : "gnuplot", path, sizeof path);
+    return path[0] != 0;
+}
+
+typedef struct job { /* one figure under way */
+    pid_t pid;
+    int said; /* file that takes what gnuplot says */
+    const char *figure;
+    char *base;
+} job;
+
+typedef struct plotter {
+    const luo_plot_opts *o;
+    luo_arena *arena;
+    luo_str *made;
+    luo_diags *diags;
+    char program[4096];
+    job job[JOBS];
+    int njobs;
+    bool drawn;         /* a figure was started */
+    luo_status st;      /* of everything but gnuplot */
+    luo_status gnuplot; /* the other figures are drawn all the same */
+} plotter;
+
+static void child(const plotter *p, const char *vars, const char *script, int said)
+{
+    char home[4096];
+    snprintf(home, sizeof home, "HOME=%s", getenv("HOME") ? getenv("HOME") : "/"); /* font cache */
+    char *const env[] = {"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", home, NULL};
+    char *const argv[] = {(char *)(uintptr_t)p->program, "-d", "-e", (char *)(uintptr_t)vars,
+                          (char *)(uintptr_t)script,     NULL};
+    const int null = open("/dev/null", O_RDONLY);
+    if (null < 0 || dup2(null, 0) < 0 || dup2(said, 1) < 0 || dup2(said, 2) < 0) _exit(126);
+    execve(p->program, argv, env);
+    _exit(127);
+}
+
+/* The last line that gnuplot said. */
+static void last_words(int said, char *out, size_t size)
+{
+    char text[4096];
+    const off_t end = lseek(said, 0, SEEK_END);
+    const off_t from = end > (off_t)sizeof text - 1 ? end - (off_t)sizeof text + 1 : 0;
+    ssize_t n = pread(said, text, sizeof text - 1, from);
+    if (n < 0) n = 0;
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' ')) n--;
+    text[n] = 0;
+    const char *nl = strrchr(text, '\n');
+    const char *line = nl ? nl + 1 : text;
+    while (*line == ' ') line++;
+    snprintf(out, size, "%.200s", line);
+}
+
+static void add_made(plotter *p, const char *base)
+{
+    luo_str_addf(p->made, "%s.svg\n%s.png\n", base, base);
+    if (p->made->failed) p->st = LUO_ENOMEM;
+}
+
+/* Waits for the oldest figure. */
+static void reap(plotter *p)
+{
+    job j = p->job[0];
+    int how = 0;
+    char words[256];
+    memmove(p->job, p->job + 1, (size_t)(--p->njobs) * sizeof *p->job);
+    while (waitpid(j.pid, &how, 0) < 0 && errno == EINTR) continue;
+    last_words(j.said, words, sizeof words);
+    close(j.said);
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) {
+        if (words[0])
+            luo_diags_add(p->diags, LUO_WARNING, LUO_OK, NULL, 0, 0,
+                          "figure `%s`: gnuplot says: %s", j.figure, words);
+        add_made(p, j.base);
+        return;
+    }
+    p->gnuplot = luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,
+                               "gnuplot failed on figure `%s` (%s); it says: %s", j.figure, j.base,
+                               words[0] ? words : "nothing");
+}
+
+/* 'text' for gnuplot: a quote inside is doubled. */
+static void quoted(luo_str *s, const char *name, const char *text)
+{
+    luo_str_addf(s, "%s='", name);
+    for (const char *at = text; *at; at++) {
+        if (*at == '\'') luo_str_addc(s, '\'');
+        luo_str_addc(s, *at == '\n' ? ' ' : *at);
+    }
+    luo_str_add(s, "'; ");
+}
+
+static void start(plotter *p, const char *figure, const char *dir, const char *title,
+                  const char *more)
+{
+    luo_str vars = {0}, script = {0};
+    char name[] = "/tmp/luoshu-plot-XXXXXX";
+    char *base = luo_arena_printf(p->arena, "%s/plots/%s", dir, figure);
+    if (p->st != LUO_OK) return;
+    if (p->njobs == JOBS) reap(p);
+    quoted(&vars, "run", dir);
+    quoted(&vars, "out", base ? base : "");
+    quoted(&vars, "title", title);
+    if (p->o->column) luo_str_add(&vars, "column=1; ");
+    luo_str_add(&vars, more);
+    luo_str_addf(&script, "%s/%s.gp", p->o->scripts, figure);
+    const int said = mkostemp(name, O_CLOEXEC);
+    if (said >= 0) unlink(name);
+    const pid_t pid = base && !vars.failed && !script.failed && said >= 0 ? fork() : -1;
+    if (pid == 0) child(p, vars.at, script.at, said);
+    if (pid > 0) {
+        p->job[p->njobs++] = (job){pid, said, figure, base};
+        p->drawn = true;
+    } else {
+        if (said >= 0) close(said);
+        p->st = luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,
+                              "can not start %s for figure `%s`; memory or processes have run out.",
+                              p->program, figure);
+    }
+    luo_str_free(&vars);
+    luo_str_free(&script);
+}
+
+/* ---- figures ---- */
+
+static bool wanted(const plotter *p, int figure)
+{
+    return p->st == LUO_OK && (!p->o->figure || strcmp(p->o->figure, names[figure]) == 0);
+}
+
+/* Scenario, policy, backend, seed, hash; a narrow figure has room for half of the hash. */
+static const char *title_of(const plotter *p, const luo_result *r, bool of_set)
+{
+    const char *t = luo_arena_printf(p->arena, "%s%s%s, %s, seed %s, %.*s", r->scenario,
+                                     of_set ? "" : ", ", of_set ? "" : r->policy, r->backend,
+                                     r->seed, p->o->column ? 8 : 16, r->scenario_hash);
+    return t ? t : "";
+}
+
+static void keep(plotter *p, luo_status st)
+{
+    if (p->st == LUO_OK) p->st = st;
+}
+
+/* Figures that hold several runs side by side, or one. */
+static void draw_common(plotter *p, const char *dir, const char *plots, const luo_result *runs,
+                        int32_t n)
+{
+    luo_arena *a = p->arena;
+    const char *title = title_of(p, &runs[0], n > 1);
+    int64_t rows = 0, lost = 0, marks = 0;
+    keep(p, luo_plotdata_timelost(a, runs, n, plots, &rows, p->diags)); /* names the runs */
+    if (wanted(p, THROUGHPUT) || wanted(p, GOODPUT)) {
+        keep(p, luo_plotdata_lost(a, runs, n, plots, &lost, p->diags));
+        keep(p, luo_plotdata_marks(a, runs, n, plots, &marks, p->diags));
+        keep(p, luo_plotdata_throughput(a, runs, n, plots, &rows, p->diags));
+        const char *more = luo_arena_printf(a, "nlost=%d; nmarks=%d; ", lost > 0, marks > 0);
+        if (!more) keep(p, LUO_ENOMEM);
+        if (wanted(p, THROUGHPUT) && rows > 0) start(p, names[THROUGHPUT], dir, title, more);
+        if (wanted(p, GOODPUT) && rows > 0) start(p, names[GOODPUT], dir, title, more);
+    }
+    if (wanted(p, STEPCDF)) {
+        keep(p, luo_plotdata_stepcdf(a, runs, n, plots, &rows, p->diags));
+        if (rows > 0) start(p, names[STEPCDF], dir, title, "");
+    }
+    if (wanted(p, TIMELOST)) start(p, names[TIMELOST], dir, title, "");
+    if (wanted(p, BREAKDOWN)) {
+        keep(p, luo_plotdata_breakdown(a, runs, n, plots, &rows, p->diags));
+        if (rows > 0) start(p, names[BREAKDOWN], dir, title, "");
+    }
+}
+
+/* Rows of a table in the folder, counted to two. */
+static int rows_of(plotter *p, const char *dir, luo_table_id id)
+{
+    luo_csv_cell cells[LUO_CSV_COLUMNS];
+    luo_csv *t = luo_result_table(p->arena, dir, id, p->diags);
+    int n = 0;
+    while (t && n < 2 && luo_csv_next(t, cells)) n++;
+    keep(p, luo_csv_close(t));
+    return n;
+}
+
+/* The table is a comparison's (compare.h) or of `validate`; nothing if there was none of sim with a
+ * real run. Errors by suite belong to `validate` alone, which leaves its own table in dir. */
+static void draw_predicted(plotter *p, const char *dir, const char *plots, const char *title)
+{
+    const bool suites = luo_result_has(dir, "validate.csv");
+    if (!luo_result_has(plots, "predicted.csv") || rows_of(p, plots, LUO_TABLE_PLOT_PREDICTED) == 0)
+        return;
+    if (wanted(p, PREDICTED)) start(p, names[PREDICTED], dir, title, "");
+    if (wanted(p, ERRORBOX) && suites) start(p, names[ERRORBOX], dir, title, "");
+}
+
+static void draw_run(plotter *p, const char *plots, const luo_result *run)
+{
+    luo_arena *a = p->arena;
+    const char *title = title_of(p, run, false);
+    int64_t rows = 0;
+    if (wanted(p, GANTT)) {
+        keep(p, luo_plotdata_gantt(a, run, plots, &rows, p->diags));
+        if (rows > 0) start(p, names[GANTT], run->dir, title, "");
+    }
+    if (wanted(p, MEMORY) && rows_of(p, run->dir, LUO_TABLE_MEMORY) > 0)
+        start(p, names[MEMORY], run->dir, title, "");
+    if (wanted(p, SWITCH) && rows_of(p, run->dir, LUO_TABLE_SWITCHES) > 0)
+        start(p, names[SWITCH], run->dir, title, "");
+    if (wanted(p, SLOWDOWN)) {
+        keep(p, luo_plotdata_slowdown(a, run, plots, &rows, p->diags));
+        if (rows > 0) start(p, names[SLOWDOWN], run->dir, title, "");
+    }
+    if (wanted(p, LINKS)) {
+        keep(p, luo_plotdata_busiest(a, run, plots, &rows, p->diags));
+        if (rows > 0) start(p, names[LINKS], run->dir, title, "");
+    }
+}
+
+/* DIR/plots, made if missing; NULL: failed, and it is said. */
+static const char *plots_folder(plotter *p, const char *dir)
+{
+    luo_err err = {0};
+    const char *path = luo_arena_printf(p->arena, "%s/plots", dir);
+    const luo_status st = path ? luo_dir_make(path, &err) : luo_err_nomem(&err);
+    if (st != LUO_OK) keep(p, luo_diags_err(p->diags, &err));
+    return st == LUO_OK ? path : NULL;
+}
+
+static void draw(plotter *p)
+{
+    const char *const *dirs;
+    int32_t n;
+    keep(p, luo_result_expand(p->arena, &p->o->dir, 1, &dirs, &n, p->diags));
+    if (p->st != LUO_OK) return;
+    luo_result *runs = LUO_NEW_N(p->arena, luo_result, n);
+    if (!runs) keep(p, LUO_ENOMEM);
+    int32_t all = n;
+    n = 0;
+    for (int32_t i = 0; p->st == LUO_OK && i < all; i++) {
+        keep(p, luo_result_read(p->arena, dirs[i], &runs[n], p->diags));
+        n += p->st == LUO_OK && runs[n].measured; /* of the others there is nothing to draw */
+    }
+    if (n == 0) return;
+    const char *plots = p->st == LUO_OK ? plots_folder(p, p->o->dir) : NULL;
+    if (plots) draw_common(p, p->o->dir, plots, runs, n);
+    if (plots) draw_predicted(p, p->o->dir, plots, title_of(p, &runs[0], n > 1));
+    for (int32_t i = 0; p->st == LUO_OK && i < n; i++) {
+        const char *own = plots_folder(p, runs[i].dir);
+        if (own) draw_run(p, own, &runs[i]);
+    }
+    while (p->njobs > 0) reap(p);
+}
+
+static luo_status check(plotter *p)
+{
+    const char *program = p->o->gnuplot ? p->o->gnuplot : "gnuplot";
+    bool known = !p->o->figure;
+    for (int i = 0; i < FIGURES; i++) known |= p->o->figure && strcmp(p->o->figure, names[i]) == 0;
+    if (!known) {
+        luo_str s = {0};
+        luo_say_expected(&s, p->o->figure, names, FIGURES);
+        luo_diags_add(p->diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0, "unknown figure `%s`; %s",
+                      p->o->figure, luo_str_get(&s));
+        luo_str_free(&s);
+        return LUO_EUSAGE;
+    }
+    find_program(program, p->program, sizeof p->program);
+    if (!p->program[0])
+        return luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,
+                             "`%s` is not installed; figures need it (Debian: gnuplot-nox).",
+                             program);
+    return LUO_OK;
+}
+
+luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const char *title,
+                             luo_str *made, luo_diags *diags)
+{
+    plotter p = {.o = opts, .arena = arena, .made = made, .diags = diags};
+    LUO_TRY(check(&p));
+    const char *plots = plots_folder(&p, opts->dir);
+    if (plots) draw_predicted(&p, opts->dir, plots, title);
+    if (plots && wanted(&p, GOODPUT) && luo_result_has(plots, "bands.csv"))
+        start(&p, names[GOODPUT], opts->dir, title, "bands=1; ");
+    while (p.njobs > 0) reap(&p);
+    return p.st != LUO_OK ? p.st : p.gnuplot;
+}
+
+luo_status luo_plot(luo_arena *arena, const luo_plot_opts *opts, luo_str *made, luo_diags *diags)
+{
+    plotter p = {.o = opts, .arena = arena, .made = made, .diags = diags};
+    LUO_TRY(check(&p));
+    draw(&p);
+    if (p.st == LUO_OK && opts->figure && !p.drawn)
+        return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, NULL, 0, 0,
+                             "`%s` holds no data for figure `%s`.", opts->dir, opts->figure);
+    return p.st != LUO_OK ? p.st : p.gnuplot;
+}

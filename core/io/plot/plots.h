@@ -1,0 +1,32 @@
+/* plots.h: figures by gnuplot from the CSV files of runs (conventions.md 12).
+ *
+ * plots/FIGURE.gp does the drawing; here the small tables beside the figures are made (plotdata.h)
+ * and gnuplot is started, without a shell, without start-up files, with an environment of its own,
+ * so that equal tables give equal bytes. */
+#ifndef LUO_CORE_IO_PLOT_PLOTS_H
+#define LUO_CORE_IO_PLOT_PLOTS_H
+#include "core/base/err.h"
+#include "core/base/str.h"
+
+typedef struct luo_plot_opts {
+    const char *dir;     /* a run directory or a result set */
+    const char *scripts; /* folder of common.gp and the figures */
+    const char *figure;  /* one figure; NULL: all that the data allow */
+    bool column;         /* 84 mm wide instead of 174 mm (--column 1) */
+    const char *gnuplot; /* program; NULL: gnuplot, found through PATH */
+} luo_plot_opts;
+
+/* Draws DIR/plots/FIGURE.svg and .png; for a result set also the figures of single runs into
+ * DIR/RUN/plots/. A figure without data is left out; asked for by name it is an error. made: one
+ * path a line of what was written.
+ * Errors: LUO_EUSAGE no such figure; LUO_EINPUT no run, or no data for the figure asked for;
+ *         LUO_EBACKEND gnuplot is missing or failed, with its words; LUO_EIO; LUO_ENOMEM. */
+luo_status luo_plot(luo_arena *arena, const luo_plot_opts *opts, luo_str *made, luo_diags *diags);
+/* The figures of a folder that holds what luo_compare wrote and perhaps no run: `predicted` if
+ * there is a plots/predicted.csv with rows, `goodput` with bands over seeds if there is a
+ * plots/bands.csv. Errors: as above. */
+luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const char *title,
+                              luo_str *made, luo_diags *diags);
+/* True if the program can be started (NULL: gnuplot). */
+bool luo_plot_possible(const char *gnuplot);
+#endif

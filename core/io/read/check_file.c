@@ -1,0 +1,284 @@
+/* check_file.c: what kind of file of ours a file is, and whether it is a good one. */
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/io/document/input.h"
+#include "core/io/io.h"
+#include "core/io/result/tables.h"
+#include "core/io/document/yaml_strict.h"
+
+static const char *const names[] = {"cluster", "profile", "stack", "model",
+                                    "scenario", "plan",   "params", "table"};
+
+const char *luo_file_kind_name(luo_file_kind k)
+{
+    return names[k];
+}
+
+/* ---- kind ---- */
+
+static size_t content_start(const luo_source *src)
+{
+    size_t i = src->len >= 3 && memcmp(src->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    for (;;) {
+        while (i < src->len && src->text[i] && strchr(" \t\r\n", src->text[i])) i++;
+        if (i == src->len || src->text[i] != '#') return i;
+        while (i < src->len && src->text[i] != '\n') i++;
+    }
+}
+
+/* "luoshu.cluster/1" -> "cluster"; the number is for the reader to judge. */
+static bool by_schema(const char *schema, luo_file_kind *out)
+{
+    static const char prefix[] = "luoshu.";
+    if (strncmp(schema, prefix, sizeof prefix - 1) != 0) return false;
+    const char *at = schema + sizeof prefix - 1;
+    const size_t n = strcspn(at, "/");
+    for (int k = 0; k < LUO_FILE_TABLE; k++)
+        if (strlen(names[k]) == n && strncmp(names[k], at, n) == 0) {
+            *out = (luo_file_kind)k;
+            return true;
+        }
+    return false;
+}
+
+static luo_status unknown_kind(const luo_source *src, int line, int col, const char *schema,
+                               luo_diags *diags)
+{
+    luo_str s = {0};
+    luo_say_choices(&s, names, LUO_FILE_TABLE);
+    if (schema)
+        luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, line, col,
+                      "`schema` is `%.60s`; `luoshu.KIND/1` with KIND %s is expected.", schema,
+                      luo_str_get(&s));
+    else
+        luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, line, col,
+                      "this is no file of ours; `schema: luoshu.KIND/1` with KIND %s, or a table "
+                      "with a known header, is expected.", luo_str_get(&s));
+    luo_str_free(&s);
+    return LUO_EINPUT;
+}
+
+static luo_status kind_of_json(const luo_source *src, const json_t *root, luo_file_kind *out,
+                               luo_diags *diags)
+{
+    const char *schema = json_string_value(json_object_get(root, "schema"));
+    int line, col;
+    if (!schema && json_object_get(root, "model_type")) {
+        *out = LUO_FILE_MODEL;
+        return LUO_OK;
+    }
+    if (schema && by_schema(schema, out)) return LUO_OK;
+    luo_json_where(src->text, src->len, "/schema", false, &line, &col);
+    return unknown_kind(src, line, col, schema, diags);
+}
+
+typedef struct header { /* the words of a first line */
+    const char *at[LUO_CSV_COLUMNS];
+    size_t len[LUO_CSV_COLUMNS];
+    int n;
+} header;
+
+static header split_header(const char *line, size_t len)
+{
+    header h = {.n = 0};
+    size_t from = 0;
+    for (size_t i = 0; i <= len; i++) {
+        const bool inside = i < len && (line[i] == 0 || !strchr(", \"\t\r", line[i]));
+        if (inside) continue;
+        if (i > from && h.n < LUO_CSV_COLUMNS) {
+            h.at[h.n] = line + from;
+            h.len[h.n++] = i - from;
+        }
+        from = i + 1;
+    }
+    return h;
+}
+
+static bool has_word(const header *h, const char *word)
+{
+    const size_t n = strlen(word);
+    for (int i = 0; i < h->n; i++)
+        if (h->len[i] == n && memcmp(h->at[i], word, n) == 0) return true;
+    return false;
+}
+
+/* The columns of the header that a table knows, and whether all it requires are there. */
+static int header_score(const luo_table *t, const header *h, bool *whole)
+{
+    int hits = 0;
+    *whole = true;
+    for (int i = 0; i < t->n; i++) {
+        const bool hit = has_word(h, t->columns[i].name);
+        hits += hit;
+        if (!hit && t->columns[i].required) *whole = false;
+    }
+    return hits;
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    const size_t n = strlen(name), k = strlen(end);
+    return n > k && strcmp(name + n - k, end) == 0;
+}
+
+const luo_table *luo_table_of(const luo_source *src)
+{
+    const size_t start = content_start(src);
+    const bool named = ends_in(src->name, ".csv");
+    const char *line = src->text + start, *nl = memchr(line, '\n', src->len - start);
+    const size_t len = nl ? (size_t)(nl - line) : src->len - start;
+    const luo_table *best = NULL;
+    int n, most = 0;
+    const luo_table *all = luo_tables(&n);
+    bool best_whole = false;
+    if (len > 4096 || (!named && !memchr(line, ',', len))) return NULL;
+    const header h = split_header(line, len);
+    for (int i = 0; i < n; i++) {
+        bool whole;
+        const int score = header_score(&all[i], &h, &whole);
+        if ((!whole && !named) || score == 0 || (best_whole && !whole)) continue;
+        if (score > most || (whole && !best_whole)) {
+            most = score;
+            best = &all[i];
+            best_whole = whole;
+        }
+    }
+    return best;
+}
+
+static luo_status kind_of_yaml(const luo_source *src, luo_file_kind *out, luo_diags *diags)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_diags own; /* faults beside the kind are for its reader to tell */
+    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = &own};
+    luo_status st = LUO_OK;
+    if (!arena)
+        return luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, src->name, 0, 0,
+                             "this process is out of memory; free some or use less.");
+    luo_diags_init(&own, arena);
+    luo_yaml_parse(&doc);
+    const luo_yaml *schema = luo_yaml_get(doc.root, "schema");
+    if (!doc.root)
+        for (const luo_diag *d = own.first; d; d = d->next) luo_diags_err(diags, &d->err);
+    if (!doc.root) st = doc.st;
+    else if (!schema) st = unknown_kind(src, 1, 1, NULL, diags);
+    else if (!by_schema(schema->text, out))
+        st = unknown_kind(src, schema->line, schema->col, schema->text, diags);
+    luo_arena_free(arena);
+    return st;
+}
+
+luo_status luo_file_kind_of_text(const luo_source *src, luo_file_kind *out, luo_diags *diags)
+{
+    const size_t start = content_start(src);
+    if (start < src->len && src->text[start] == '{') {
+        json_t *root = json_loadb(src->text + start, src->len - start, 0, NULL);
+        if (root) {
+            const luo_status st = kind_of_json(src, root, out, diags);
+            json_decref(root);
+            return st;
+        }
+        *out = LUO_FILE_PLAN; /* its reader names the fault in the syntax */
+        if (ends_in(src->name, ".json")) return LUO_OK;
+    }
+    if (luo_table_of(src)) {
+        *out = LUO_FILE_TABLE;
+        return LUO_OK;
+    }
+    return kind_of_yaml(src, out, diags);
+}
+
+/* Enough of the file to see what it is: a table may be larger than any file that is read whole. */
+static luo_status read_start(luo_arena *arena, const char *path, luo_source *out, luo_err *err)
+{
+    const luo_status st = luo_read_text(arena, path, out, err);
+    if (st != LUO_E2BIG) return st;
+    int fd;
+    char *text = luo_arena_alloc(arena, 4097);
+    if (!text) return luo_err_nomem(err);
+    if (luo_input_open(path, LUO_INPUT_FILE, "a table", &fd, NULL) != LUO_OK) return st;
+    const ssize_t got = read(fd, text, 4096);
+    const size_t n = got > 0 ? (size_t)got : 0;
+    close(fd);
+    text[n] = 0;
+    *out = (luo_source){path, text, n};
+    return luo_table_of(out) ? LUO_OK : st;
+}
+
+luo_status luo_file_kind_of(const char *path, luo_file_kind *out, luo_diags *diags)
+{
+    luo_err err = {0};
+    luo_source src;
+    luo_arena *arena = luo_arena_new(0);
+    luo_status st = arena ? read_start(arena, path, &src, &err) : luo_err_nomem(&err);
+    if (st != LUO_OK) luo_diags_err(diags, &err);
+    else st = luo_file_kind_of_text(&src, out, diags);
+    luo_arena_free(arena);
+    return st;
+}
+
+/* ---- check ---- */
+
+static luo_status check_table(luo_arena *arena, const char *path, luo_diags *diags)
+{
+    luo_csv_cell cells[LUO_CSV_COLUMNS];
+    luo_err err;
+    luo_source src;
+    const luo_status st = read_start(arena, path, &src, &err);
+    if (st != LUO_OK) return luo_diags_err(diags, &err);
+    const luo_table *table = luo_table_of(&src);
+    if (!table) return unknown_kind(&src, 1, 1, NULL, diags);
+    if (table->columns == luo_table_events.columns) {
+        luo_event *events;
+        int32_t n;
+        return luo_read_event_trace(arena, &src, NULL, 0, 1, &events, &n, diags);
+    }
+    if (table->columns == luo_table_causes.columns) {
+        luo_cause *causes;
+        int32_t n;
+        return luo_read_causes(arena, &src, &causes, &n, diags);
+    }
+    if (table->columns == luo_table_rates.columns) {
+        luo_rate_row *rows;
+        int32_t n;
+        return luo_read_rates(arena, path, NULL, &rows, &n, diags);
+    }
+    luo_csv *t = luo_csv_open_path(path, table->columns, table->n, diags);
+    while (luo_csv_next(t, cells)) continue;
+    return luo_csv_close(t);
+}
+
+static luo_status check_plan(luo_arena *arena, const char *path, luo_diags *diags)
+{
+    luo_plan *plan;
+    luo_source src;
+    luo_plan_finding *f;
+    int32_t n;
+    LUO_TRY(luo_read_plan(arena, path, &plan, &src, diags));
+    const luo_status st = luo_plan_check(arena, plan, NULL, NULL, &f, &n);
+    luo_report_plan(&src, f, n, diags);
+    return st;
+}
+
+luo_status luo_check_file(luo_arena *arena, const char *path, luo_file_kind k, luo_diags *diags)
+{
+    luo_cluster *cluster;
+    luo_profile *profile;
+    luo_stack stack;
+    luo_model *model;
+    luo_scenario *scenario;
+    luo_malleus_params params;
+    switch (k) {
+    case LUO_FILE_CLUSTER: return luo_read_cluster(arena, path, &cluster, diags);
+    case LUO_FILE_PROFILE: return luo_read_profile(arena, path, &profile, diags);
+    case LUO_FILE_STACK: return luo_read_stack(arena, path, &stack, diags);
+    case LUO_FILE_MODEL: return luo_read_model(arena, path, &model, diags);
+    case LUO_FILE_SCENARIO: return luo_read_scenario(arena, path, NULL, &scenario, NULL, diags);
+    case LUO_FILE_PLAN: return check_plan(arena, path, diags);
+    case LUO_FILE_PARAMS: return luo_read_params(arena, path, &params, diags);
+    case LUO_FILE_TABLE: return check_table(arena, path, diags);
+    }
+    return LUO_EBUG;
+}

@@ -1,0 +1,218 @@
+/* Measured tables of a profile: times of ops, collectives and transfers (conventions.md 8). */
+#include "core/io/read/profile_tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/result/tables.h"
+
+static const char *name_of(luo_yaml_doc *doc, const char *from)
+{
+    const char *to = luo_arena_strdup(doc->arena, from);
+    if (!to) luo_yaml_nomem(doc);
+    return to;
+}
+
+static void take_op_times(luo_yaml_doc *doc, const luo_source *src, luo_profile *p)
+{
+    luo_csv *t = luo_csv_open(src, luo_table_op_times.columns, luo_table_op_times.n, doc->diags);
+    luo_csv_cell c[LUO_OP_N];
+    luo_op_time *v = (luo_op_time *)p->op_times;
+    int32_t n = p->nop_times, cap = n;
+    while (luo_csv_next(t, c)) {
+        if (c[LUO_OP_ROLE].whole == LUO_ROLE_VALIDATION) continue;
+        if (n == cap) {
+            v = luo_arena_grow(doc->arena, v, (size_t)cap * sizeof *v,
+                               (size_t)(2 * cap + 16) * sizeof *v);
+            if (!v) break;
+            cap = 2 * cap + 16;
+        }
+        v[n++] = (luo_op_time){name_of(doc, c[LUO_OP_OP].text),
+                               (luo_dtype)c[LUO_OP_DTYPE].whole,
+                               c[LUO_OP_M].whole,
+                               c[LUO_OP_N_].whole,
+                               c[LUO_OP_K].whole,
+                               c[LUO_OP_TIME].number * 1e-6};
+    }
+    const luo_status st = luo_csv_close(t);
+    if (doc->st == LUO_OK) doc->st = st;
+    if (!v && cap) luo_yaml_nomem(doc);
+    p->op_times = v;
+    p->nop_times = v ? n : 0;
+}
+
+typedef struct curve_row {
+    luo_collective op;
+    int32_t devices, line;
+    double bytes, busbw;
+} curve_row;
+
+static int by_curve(const void *a, const void *b)
+{
+    const curve_row *x = a, *y = b;
+    if (x->op != y->op) return x->op < y->op ? -1 : 1;
+    if (x->devices != y->devices) return x->devices < y->devices ? -1 : 1;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return x->line < y->line ? -1 : x->line > y->line;
+}
+
+/* nccl-tests: busbw = factor * bytes / time. */
+static double busbw(const luo_csv_cell *c)
+{
+    const double n = c[LUO_CO_DEVICES].number;
+    const int64_t op = c[LUO_CO_COLLECTIVE].whole;
+    const double factor = op == LUO_ALL_REDUCE  ? 2 * (n - 1) / n
+                          : op == LUO_BROADCAST ? 1
+                                                : (n - 1) / n;
+    return c[LUO_CO_BUSBW].given ? c[LUO_CO_BUSBW].number * 1e9
+                                 : factor * c[LUO_CO_SIZE].number / (c[LUO_CO_TIME].number * 1e-6);
+}
+
+/* Rows of one node: that is what the profile's curves are of (profile.h). */
+static curve_row *read_curve_rows(luo_yaml_doc *doc, const luo_source *src, int32_t *count)
+{
+    luo_csv *t = luo_csv_open(src, luo_table_collective_times.columns, luo_table_collective_times.n,
+                              doc->diags);
+    luo_csv_cell c[LUO_CO_N];
+    curve_row *v = NULL;
+    int32_t n = 0, cap = 0, other = 0;
+    while (luo_csv_next(t, c)) {
+        if (c[LUO_CO_ROLE].whole == LUO_ROLE_VALIDATION) continue;
+        if (c[LUO_CO_NODES].whole != 1) {
+            other++;
+            continue;
+        }
+        if (n == cap) {
+            v = luo_arena_grow(doc->arena, v, (size_t)cap * sizeof *v,
+                               (size_t)(2 * cap + 64) * sizeof *v);
+            if (!v) break;
+            cap = 2 * cap + 64;
+        }
+        v[n++] = (curve_row){(luo_collective)c[LUO_CO_COLLECTIVE].whole,
+                             (int32_t)c[LUO_CO_DEVICES].whole, luo_csv_line(t),
+                             c[LUO_CO_SIZE].number, busbw(c)};
+    }
+    if (other)
+        luo_diags_add(doc->diags, LUO_WARNING, LUO_OK, src->name, 0, 0,
+                      "%d rows with `nodes` above 1 do not enter the profile; its curves are those "
+                      "of one node.",
+                      other);
+    const luo_status st = luo_csv_close(t);
+    if (doc->st == LUO_OK) doc->st = st;
+    if (!v && cap) luo_yaml_nomem(doc);
+    *count = v ? n : 0;
+    return v;
+}
+
+static void take_curves(luo_yaml_doc *doc, const luo_source *src, luo_profile *p)
+{
+    int32_t n, curves = p->ncurves;
+    curve_row *v = read_curve_rows(doc, src, &n);
+    if (n == 0) return;
+    qsort(v, (size_t)n, sizeof *v, by_curve);
+    luo_curve *to = LUO_NEW_N(doc->arena, luo_curve, p->ncurves + n);
+    luo_curve_point *at = LUO_NEW_N(doc->arena, luo_curve_point, n);
+    if (!to || !at) {
+        luo_yaml_nomem(doc);
+        return;
+    }
+    if (curves) memcpy(to, p->curves, (size_t)curves * sizeof *to);
+    for (int32_t i = 0; i < n; i++) {
+        const bool same = i && v[i].op == v[i - 1].op && v[i].devices == v[i - 1].devices;
+        if (same && v[i].bytes == v[i - 1].bytes) {
+            doc->st = luo_diags_add(doc->diags, LUO_ERROR, LUO_EINPUT, src->name, v[i].line, 1,
+                                    "the same collective, devices and size stand in line %d; one "
+                                    "row each is expected.",
+                                    v[i - 1].line);
+            continue;
+        }
+        at[i] = (luo_curve_point){v[i].bytes, v[i].busbw};
+        if (!same) to[curves++] = (luo_curve){v[i].op, v[i].devices, 0, &at[i]};
+        to[curves - 1].n++;
+    }
+    p->curves = to;
+    p->ncurves = curves;
+}
+
+typedef struct p2p_row {
+    luo_p2p_time time;
+    int32_t line;
+} p2p_row;
+
+static int by_class(const void *a, const void *b)
+{
+    const p2p_row *x = a, *y = b;
+    const int order = strcmp(x->time.link_class, y->time.link_class);
+    if (order) return order;
+    if (x->time.bytes != y->time.bytes) return x->time.bytes < y->time.bytes ? -1 : 1;
+    return x->line < y->line ? -1 : x->line > y->line;
+}
+
+static p2p_row *read_p2p_rows(luo_yaml_doc *doc, const luo_source *src, int32_t *count)
+{
+    luo_csv *t = luo_csv_open(src, luo_table_p2p_times.columns, luo_table_p2p_times.n, doc->diags);
+    const char *const *classes = luo_table_p2p_times.columns[LUO_P2_CLASS].words;
+    luo_csv_cell c[LUO_P2_N];
+    p2p_row *v = NULL;
+    int32_t n = 0, cap = 0;
+    while (luo_csv_next(t, c)) {
+        if (c[LUO_P2_ROLE].whole == LUO_ROLE_VALIDATION) continue;
+        if (n == cap) {
+            v = luo_arena_grow(doc->arena, v, (size_t)cap * sizeof *v,
+                               (size_t)(2 * cap + 16) * sizeof *v);
+            if (!v) break;
+            cap = 2 * cap + 16;
+        }
+        v[n++] = (p2p_row){
+            {classes[c[LUO_P2_CLASS].whole], c[LUO_P2_SIZE].number, c[LUO_P2_TIME].number * 1e-6},
+            luo_csv_line(t)};
+    }
+    const luo_status st = luo_csv_close(t);
+    if (doc->st == LUO_OK) doc->st = st;
+    if (!v && cap) luo_yaml_nomem(doc);
+    *count = v ? n : 0;
+    return v;
+}
+
+/* Points of a class ascend in bytes, as cost expects them; a second table adds to the first. */
+static void take_p2p(luo_yaml_doc *doc, const luo_source *src, luo_profile *p)
+{
+    int32_t n;
+    p2p_row *v = read_p2p_rows(doc, src, &n);
+    if (n == 0) return;
+    qsort(v, (size_t)n, sizeof *v, by_class);
+    luo_p2p_time *to = LUO_NEW_N(doc->arena, luo_p2p_time, p->np2p_times + n);
+    if (!to) {
+        luo_yaml_nomem(doc);
+        return;
+    }
+    if (p->np2p_times) memcpy(to, p->p2p_times, (size_t)p->np2p_times * sizeof *to);
+    for (int32_t i = 0; i < n; i++) {
+        const bool same = i && v[i].time.link_class == v[i - 1].time.link_class &&
+                          v[i].time.bytes == v[i - 1].time.bytes;
+        if (same)
+            doc->st = luo_diags_add(doc->diags, LUO_ERROR, LUO_EINPUT, src->name, v[i].line, 1,
+                                    "the same class and size stand in line %d; one row each is "
+                                    "expected.",
+                                    v[i - 1].line);
+        else
+            to[p->np2p_times++] = v[i].time;
+    }
+    p->p2p_times = to;
+}
+
+void luo_profile_table(luo_yaml_doc *doc, luo_profile_table_kind kind, const luo_source *src,
+                       luo_profile *p)
+{
+    switch (kind) {
+    case LUO_OP_TIMES:
+        take_op_times(doc, src, p);
+        break;
+    case LUO_COLLECTIVE_TIMES:
+        take_curves(doc, src, p);
+        break;
+    case LUO_P2P_TIMES:
+        take_p2p(doc, src, p);
+        break;
+    }
+}

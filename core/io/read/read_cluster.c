@@ -1,0 +1,480 @@
+/* read_cluster.c: cluster.yaml with its profiles into a finished luo_cluster
+ * (conventions.md 5). */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/builtin.h"
+#include "core/io/document/nested.h"
+
+/* ---- the file as libcyaml fills it; a number that is not given is 0 ---- */
+
+typedef struct mesh_yaml {
+    int32_t a, b, lanes;
+} mesh_yaml;
+typedef struct scale_up_yaml {
+    luo_scale_up kind;
+    double bandwidth, latency;
+} scale_up_yaml;
+typedef struct pcie_yaml {
+    double bandwidth, latency, socket;
+    int32_t devices_per_switch, sockets;
+} pcie_yaml;
+typedef struct nics_yaml {
+    int32_t count, attach;
+    double bandwidth, latency;
+} nics_yaml;
+typedef struct host_yaml {
+    double cores, memory, disk_read, disk_write;
+} host_yaml;
+typedef struct group_yaml {
+    char *name, *profile, *site;
+    int32_t nodes, devices_per_node;
+    double base_slowdown;
+    char **racks, **hosts;
+    mesh_yaml *mesh;
+    uint32_t racks_count, hosts_count, mesh_count;
+    scale_up_yaml scale_up;
+    pcie_yaml pcie;
+    nics_yaml nics;
+    host_yaml host;
+} group_yaml;
+typedef struct line_yaml {
+    char *a, *b;
+    double bandwidth, latency;
+} line_yaml;
+typedef struct fabric_yaml {
+    luo_fabric kind;
+    double hop, uplink;
+    line_yaml *lines;
+    uint32_t lines_count;
+} fabric_yaml;
+typedef struct storage_yaml {
+    double read, write;
+} storage_yaml;
+typedef struct health_yaml {
+    char *target;
+    int32_t state;
+    double slowdown;
+} health_yaml;
+typedef struct cluster_yaml {
+    char *schema, *name, *standby;
+    group_yaml *groups;
+    health_yaml *health;
+    uint32_t groups_count, health_count;
+    fabric_yaml fabric;
+    storage_yaml storage;
+} cluster_yaml;
+
+#define OPT LUO_YAML_OPT
+#define REQ LUO_YAML_REQ
+
+static const cyaml_strval_t scale_ups[] = {{"none", LUO_SCALE_UP_NONE},
+                                           {"nvswitch", LUO_SCALE_UP_NVSWITCH},
+                                           {"mesh", LUO_SCALE_UP_MESH}};
+static const cyaml_strval_t fabrics[] = {{"single", LUO_FABRIC_SINGLE},
+                                         {"two_tier", LUO_FABRIC_TWO_TIER},
+                                         {"rail", LUO_FABRIC_RAIL}};
+static const cyaml_strval_t attaches[] = {{"slot", 0}, {"shared", 1}};
+static const cyaml_strval_t states[] = {{"down", 0}, {"slow", 1}};
+
+static const cyaml_schema_value_t text_entry = {
+    CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char *, 0, CYAML_UNLIMITED)};
+
+static const cyaml_schema_field_t mesh_fields[] = {LUO_YAML_INT("a", REQ, mesh_yaml, a),
+                                                   LUO_YAML_INT("b", REQ, mesh_yaml, b),
+                                                   LUO_YAML_INT("lanes", REQ, mesh_yaml, lanes),
+                                                   CYAML_FIELD_END};
+static const cyaml_schema_value_t mesh_entry = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, mesh_yaml, mesh_fields)};
+
+static const cyaml_schema_field_t scale_up_fields[] = {
+    LUO_YAML_ENUM("kind", REQ, scale_up_yaml, kind, scale_ups),
+    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", OPT, scale_up_yaml, bandwidth),
+    LUO_YAML_FLOAT("latency_us", OPT, scale_up_yaml, latency), CYAML_FIELD_END};
+
+static const cyaml_schema_field_t pcie_fields[] = {
+    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, pcie_yaml, bandwidth),
+    LUO_YAML_FLOAT("latency_us", OPT, pcie_yaml, latency),
+    LUO_YAML_INT("devices_per_switch", OPT, pcie_yaml, devices_per_switch),
+    LUO_YAML_INT("sockets", OPT, pcie_yaml, sockets),
+    LUO_YAML_FLOAT("socket_gbytes_per_s", OPT, pcie_yaml, socket), CYAML_FIELD_END};
+
+static const cyaml_schema_field_t nics_fields[] = {
+    LUO_YAML_INT("count", REQ, nics_yaml, count),
+    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, nics_yaml, bandwidth),
+    LUO_YAML_FLOAT("latency_us", OPT, nics_yaml, latency),
+    LUO_YAML_ENUM("attach", OPT, nics_yaml, attach, attaches), CYAML_FIELD_END};
+
+static const cyaml_schema_field_t host_fields[] = {
+    LUO_YAML_FLOAT("cores", OPT, host_yaml, cores),
+    LUO_YAML_FLOAT("memory_gib", OPT, host_yaml, memory),
+    LUO_YAML_FLOAT("disk_read_gbytes_per_s", OPT, host_yaml, disk_read),
+    LUO_YAML_FLOAT("disk_write_gbytes_per_s", OPT, host_yaml, disk_write), CYAML_FIELD_END};
+
+static const cyaml_schema_field_t group_fields[] = {
+    LUO_YAML_TEXT("name", REQ, group_yaml, name),
+    LUO_YAML_INT("nodes", REQ, group_yaml, nodes),
+    LUO_YAML_INT("devices_per_node", REQ, group_yaml, devices_per_node),
+    LUO_YAML_TEXT("profile", REQ, group_yaml, profile),
+    LUO_YAML_FLOAT("base_slowdown", OPT, group_yaml, base_slowdown),
+    LUO_YAML_SEQ("racks", OPT, group_yaml, racks, text_entry),
+    LUO_YAML_TEXT("site", OPT, group_yaml, site),
+    LUO_YAML_SEQ("hosts", OPT, group_yaml, hosts, text_entry),
+    LUO_YAML_MAPPING("scale_up", OPT, group_yaml, scale_up, scale_up_fields),
+    LUO_YAML_SEQ("scale_up_links", OPT, group_yaml, mesh, mesh_entry),
+    LUO_YAML_MAPPING("pcie", OPT, group_yaml, pcie, pcie_fields),
+    LUO_YAML_MAPPING("nics", OPT, group_yaml, nics, nics_fields),
+    LUO_YAML_MAPPING("host", OPT, group_yaml, host, host_fields),
+    CYAML_FIELD_END};
+static const cyaml_schema_value_t group_entry = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, group_yaml, group_fields)};
+
+static const cyaml_schema_field_t line_fields[] = {
+    LUO_YAML_TEXT("a", REQ, line_yaml, a), LUO_YAML_TEXT("b", REQ, line_yaml, b),
+    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, line_yaml, bandwidth),
+    LUO_YAML_FLOAT("latency_us", OPT, line_yaml, latency), CYAML_FIELD_END};
+static const cyaml_schema_value_t line_entry = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, line_yaml, line_fields)};
+
+static const cyaml_schema_field_t fabric_fields[] = {
+    LUO_YAML_ENUM("kind", REQ, fabric_yaml, kind, fabrics),
+    LUO_YAML_FLOAT("hop_latency_us", OPT, fabric_yaml, hop),
+    LUO_YAML_FLOAT("rack_uplink_gbytes_per_s", OPT, fabric_yaml, uplink),
+    LUO_YAML_SEQ("site_links", OPT, fabric_yaml, lines, line_entry), CYAML_FIELD_END};
+
+static const cyaml_schema_field_t storage_fields[] = {
+    LUO_YAML_FLOAT("read_gbytes_per_s", REQ, storage_yaml, read),
+    LUO_YAML_FLOAT("write_gbytes_per_s", REQ, storage_yaml, write), CYAML_FIELD_END};
+
+static const cyaml_schema_field_t health_fields[] = {
+    LUO_YAML_TEXT("target", REQ, health_yaml, target),
+    LUO_YAML_ENUM("state", REQ, health_yaml, state, states),
+    LUO_YAML_FLOAT("slowdown", OPT, health_yaml, slowdown), CYAML_FIELD_END};
+static const cyaml_schema_value_t health_entry = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, health_yaml, health_fields)};
+
+static const cyaml_schema_field_t cluster_fields[] = {
+    LUO_YAML_TEXT("schema", REQ, cluster_yaml, schema),
+    LUO_YAML_TEXT("name", REQ, cluster_yaml, name),
+    LUO_YAML_SEQ("node_groups", REQ, cluster_yaml, groups, group_entry),
+    LUO_YAML_MAPPING("fabric", OPT, cluster_yaml, fabric, fabric_fields),
+    LUO_YAML_MAPPING("storage", OPT, cluster_yaml, storage, storage_fields),
+    LUO_YAML_TEXT("standby", OPT, cluster_yaml, standby),
+    LUO_YAML_SEQ("health", OPT, cluster_yaml, health, health_entry),
+    CYAML_FIELD_END};
+static const cyaml_schema_value_t schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, cluster_yaml, cluster_fields)};
+
+#define GBYTES_PER_S LUO_OF(LUO_Q_BANDWIDTH, 1e9)
+static const luo_yaml_rule rules[] = {
+    {"nodes", LUO_OF(LUO_Q_NODES, 1), NULL, NULL},
+    {"devices_per_node", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
+    {"base_slowdown", LUO_OF(LUO_Q_SLOWDOWN, 1), NULL, NULL},
+    {"slowdown", LUO_OF(LUO_Q_SLOWDOWN, 1), NULL, NULL},
+    {"bandwidth_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"socket_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"rack_uplink_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"read_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"write_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"disk_read_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"disk_write_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
+    {"latency_us", LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6), NULL, NULL},
+    {"hop_latency_us", LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6), NULL, NULL},
+    {"devices_per_switch", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
+    {"sockets", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
+    {"nics.count", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
+    {"cores", LUO_OF(LUO_Q_CORES, 1), NULL, NULL},
+    {"memory_gib", LUO_OF(LUO_Q_BYTES, 1073741824.0), NULL, NULL},
+    {"scale_up_links.a", LUO_WITHIN(0, 63), NULL, NULL},
+    {"scale_up_links.b", LUO_WITHIN(0, 63), NULL, NULL},
+    {"lanes", LUO_WITHIN(1, 1024), NULL, NULL},
+    {"standby", LUO_FROM(0), "a quoted device set such as \"[0-3]\"", NULL},
+};
+
+/* ---- what needs more than one key ---- */
+
+static bool name_good(const char *name)
+{
+    if (*name < 'a' || *name > 'z') return false;
+    for (; *name; name++)
+        if (!((*name >= 'a' && *name <= 'z') || (*name >= '0' && *name <= '9') || *name == '_'))
+            return false;
+    return true;
+}
+
+static void check_scale_up(luo_yaml_doc *doc, const luo_yaml *at, const group_yaml *g)
+{
+    const luo_yaml *up = luo_yaml_get(at, "scale_up"), *links = luo_yaml_get(at, "scale_up_links");
+    const luo_yaml *bandwidth = luo_yaml_get(up, "bandwidth_gbytes_per_s");
+    const luo_yaml *latency = luo_yaml_get(up, "latency_us");
+    const luo_yaml *idle = bandwidth ? bandwidth : latency;
+    if (up && g->scale_up.kind != LUO_SCALE_UP_NONE && !bandwidth)
+        luo_yaml_missing(doc, up, "bandwidth_gbytes_per_s");
+    if (up && g->scale_up.kind == LUO_SCALE_UP_NONE && idle)
+        luo_yaml_error_key(doc, idle, "`%s` has no meaning with `kind` none; choose `nvswitch` or "
+                                      "`mesh`, or leave it out.", idle->key);
+    if (g->scale_up.kind == LUO_SCALE_UP_MESH && g->mesh_count == 0)
+        luo_yaml_missing(doc, at, "scale_up_links");
+    if (g->scale_up.kind != LUO_SCALE_UP_MESH && links)
+        luo_yaml_error_key(doc, links, "`scale_up_links` belongs to `scale_up` of kind `mesh`; "
+                                       "leave it out or change the kind.");
+}
+
+static void check_group(luo_yaml_doc *doc, const luo_yaml *at, const group_yaml *g, bool several)
+{
+    const luo_yaml *name = luo_yaml_get(at, "name"), *racks = luo_yaml_get(at, "racks");
+    const luo_yaml *hosts = luo_yaml_get(at, "hosts");
+    if (!name_good(g->name))
+        luo_yaml_error(doc, name, "`name` is `%.60s`; a to z, digits and _ are expected, a letter "
+                                  "first.", g->name);
+    if (racks && g->racks_count != 1 && g->racks_count != (uint32_t)g->nodes)
+        luo_yaml_error(doc, racks, "`racks` has %u entries for %d nodes; one, or one per node, is "
+                                   "expected.", g->racks_count, g->nodes);
+    if (hosts && g->hosts_count != (uint32_t)g->nodes)
+        luo_yaml_error(doc, hosts, "`hosts` has %u entries for %d nodes; one per node is expected.",
+                       g->hosts_count, g->nodes);
+    if (several && !luo_yaml_get(at, "nics"))
+        luo_yaml_error(doc, at, "key `nics` is missing; it is required when there is more than one "
+                                "node.");
+    check_scale_up(doc, at, g);
+}
+
+static void check_all(luo_yaml_doc *doc, const cluster_yaml *y)
+{
+    const luo_yaml *groups = luo_yaml_get(doc->root, "node_groups");
+    const luo_yaml *health = luo_yaml_get(doc->root, "health");
+    int64_t nodes = 0;
+    for (uint32_t i = 0; i < y->groups_count; i++) nodes += y->groups[i].nodes;
+    if (y->groups_count == 0)
+        luo_yaml_error(doc, groups, "`node_groups` is empty; one group or more is expected.");
+    if (nodes > 1 && !luo_yaml_get(doc->root, "fabric"))
+        luo_yaml_error(doc, doc->root, "key `fabric` is missing; it is required when there is more "
+                                       "than one node.");
+    const luo_yaml *at = groups->first;
+    for (uint32_t i = 0; i < y->groups_count; i++, at = at->next)
+        check_group(doc, at, &y->groups[i], nodes > 1);
+    at = health ? health->first : NULL;
+    for (uint32_t i = 0; i < y->health_count; i++, at = at->next) {
+        const luo_yaml *slow = luo_yaml_get(at, "slowdown");
+        if (y->health[i].state == 1 && !slow) luo_yaml_missing(doc, at, "slowdown");
+        if (y->health[i].state == 0 && slow)
+            luo_yaml_error_key(doc, slow, "`slowdown` has no meaning with `state` down; leave it "
+                                          "out.");
+    }
+}
+
+/* ---- into the arena ---- */
+
+static const char *const *texts(luo_yaml_doc *doc, char *const *from, uint32_t n)
+{
+    const char **to = LUO_NEW_N(doc->arena, const char *, n);
+    for (uint32_t i = 0; to && i < n; i++) {
+        to[i] = luo_arena_strdup(doc->arena, from[i]);
+        if (!to[i]) to = NULL;
+    }
+    if (!to) luo_yaml_nomem(doc);
+    return to;
+}
+
+static const char *text(luo_yaml_doc *doc, const char *from)
+{
+    const char *to = from ? luo_arena_strdup(doc->arena, from) : NULL;
+    if (from && !to) luo_yaml_nomem(doc);
+    return to;
+}
+
+static void take_links(luo_node_group *g, const group_yaml *y, const luo_yaml *at)
+{
+    g->scale_up = y->scale_up.kind;
+    g->scale_up_bytes_per_s = y->scale_up.bandwidth * 1e9;
+    g->scale_up_latency_s = y->scale_up.latency * 1e-6;
+    g->has_pcie = luo_yaml_get(at, "pcie") != NULL;
+    g->pcie_bytes_per_s = y->pcie.bandwidth * 1e9;
+    g->pcie_latency_s = y->pcie.latency * 1e-6;
+    g->socket_bytes_per_s = y->pcie.socket * 1e9;
+    g->devices_per_switch = y->pcie.devices_per_switch;
+    g->sockets = y->pcie.sockets;
+    g->nics = y->nics.count;
+    g->nic_bytes_per_s = y->nics.bandwidth * 1e9;
+    g->nic_latency_s = y->nics.latency * 1e-6;
+    g->nic_shared = y->nics.attach == 1;
+    g->host_cores = y->host.cores;
+    g->host_memory_bytes = y->host.memory * 1073741824.0;
+    g->disk_read_bytes_per_s = y->host.disk_read * 1e9;
+    g->disk_write_bytes_per_s = y->host.disk_write * 1e9;
+}
+
+static void take_group(luo_yaml_doc *doc, luo_node_group *g, const group_yaml *y,
+                       const luo_yaml *at)
+{
+    luo_mesh_link *mesh = LUO_NEW_N(doc->arena, luo_mesh_link, y->mesh_count);
+    if (!mesh) luo_yaml_nomem(doc);
+    for (uint32_t i = 0; mesh && i < y->mesh_count; i++)
+        mesh[i] = (luo_mesh_link){y->mesh[i].a, y->mesh[i].b, y->mesh[i].lanes};
+    g->name = text(doc, y->name);
+    g->site = text(doc, y->site);
+    g->nodes = y->nodes;
+    g->devices_per_node = y->devices_per_node;
+    g->base_slowdown = y->base_slowdown;
+    g->racks = y->racks_count ? texts(doc, y->racks, y->racks_count) : NULL;
+    g->nracks = (int32_t)y->racks_count;
+    g->hosts = y->hosts_count ? texts(doc, y->hosts, y->hosts_count) : NULL;
+    g->nmesh = mesh ? (int32_t)y->mesh_count : 0;
+    g->mesh = mesh;
+    take_links(g, y, at);
+}
+
+static void take_lines(luo_yaml_doc *doc, luo_cluster *c, const fabric_yaml *f)
+{
+    luo_site_link *v = LUO_NEW_N(doc->arena, luo_site_link, f->lines_count);
+    if (!v) luo_yaml_nomem(doc);
+    for (uint32_t i = 0; v && i < f->lines_count; i++)
+        v[i] = (luo_site_link){text(doc, f->lines[i].a), text(doc, f->lines[i].b),
+                               f->lines[i].bandwidth * 1e9, f->lines[i].latency * 1e-6};
+    c->site_links = v;
+    c->nsite_links = v ? (int32_t)f->lines_count : 0;
+}
+
+static void take_health(luo_yaml_doc *doc, luo_cluster *c, const cluster_yaml *y)
+{
+    luo_health *v = LUO_NEW_N(doc->arena, luo_health, y->health_count);
+    const luo_yaml *list = luo_yaml_get(doc->root, "health");
+    const luo_yaml *at = list ? list->first : NULL;
+    if (!v) luo_yaml_nomem(doc);
+    for (uint32_t i = 0; v && i < y->health_count; i++, at = at->next) {
+        const luo_yaml *target = luo_yaml_get(at, "target");
+        v[i] = (luo_health){text(doc, y->health[i].target), y->health[i].state == 0,
+                            y->health[i].slowdown, target->line, target->col};
+    }
+    c->health = v;
+    c->nhealth = v ? (int32_t)y->health_count : 0;
+}
+
+/* Several groups may name one profile: it is read once. */
+static void take_profile(luo_yaml_doc *doc, const luo_files *files, luo_cluster *c, int32_t i,
+                         const luo_yaml *at)
+{
+    const luo_yaml *first = at->up->first, *node = luo_yaml_get(at, "profile");
+    luo_profile *p = NULL;
+    luo_source src;
+    for (int32_t k = 0; k < i; k++, first = first->next)
+        if (strcmp(luo_yaml_get(first, "profile")->text, node->text) == 0) {
+            c->groups[i].profile = c->groups[k].profile;
+            return;
+        }
+    if (luo_nested_named(doc, files, node, LUO_BUILTIN_PROFILES, &src) != LUO_OK) return;
+    const luo_diag *before = doc->diags->last;
+    const luo_status st = luo_read_profile_text(doc->arena, &src, files, &p, doc->diags);
+    if (st != LUO_OK && doc->st == LUO_OK) doc->st = st;
+    luo_nested_trail(doc, before, "profile", node);
+    c->groups[i].profile = p;
+}
+
+static luo_cluster *take(luo_yaml_doc *doc, const luo_files *files, const cluster_yaml *y)
+{
+    luo_cluster *c = LUO_NEW(doc->arena, luo_cluster);
+    luo_node_group *g = LUO_NEW_N(doc->arena, luo_node_group, y->groups_count);
+    if (!c || !g) {
+        luo_yaml_nomem(doc);
+        return NULL;
+    }
+    c->name = text(doc, y->name);
+    c->groups = g;
+    c->ngroups = (int32_t)y->groups_count;
+    c->fabric = y->fabric.kind;
+    c->hop_latency_s = y->fabric.hop * 1e-6;
+    c->rack_uplink_bytes_per_s = y->fabric.uplink * 1e9;
+    c->storage_read_bytes_per_s = y->storage.read * 1e9;
+    c->storage_write_bytes_per_s = y->storage.write * 1e9;
+    const luo_yaml *at = luo_yaml_get(doc->root, "node_groups")->first;
+    for (int32_t i = 0; i < c->ngroups; i++, at = at->next) {
+        take_group(doc, &g[i], &y->groups[i], at);
+        take_profile(doc, files, c, i, at);
+    }
+    take_lines(doc, c, &y->fabric);
+    take_health(doc, c, y);
+    return c;
+}
+
+/* ---- the whole ---- */
+
+static void take_standby(luo_yaml_doc *doc, luo_cluster *c)
+{
+    const luo_yaml *at = luo_yaml_get(doc->root, "standby");
+    int64_t devices = 0;
+    int32_t *dev;
+    luo_err err;
+    if (!at) return;
+    for (int32_t i = 0; i < c->ngroups; i++)
+        devices += (int64_t)c->groups[i].nodes * c->groups[i].devices_per_node;
+    const int32_t limit = devices < LUO_DEVICES_MAX ? (int32_t)devices : LUO_DEVICES_MAX;
+    const luo_status st =
+        luo_devset_parse(doc->arena, at->text, false, limit, &dev, &c->nstandby, &err);
+    if (st == LUO_OK)
+        c->standby = dev;
+    else
+        luo_yaml_error(doc, at, "`standby` is no device set: %s", err.text);
+}
+
+/* luo_cluster_finish knows no lines: a key or a group it names gives the place. */
+static const luo_yaml *place_of(const luo_yaml_doc *doc, const luo_cluster *c, const char *says)
+{
+    const luo_yaml *groups = luo_yaml_get(doc->root, "node_groups"), *group = NULL;
+    const luo_yaml *at = groups->first;
+    char word[80];
+    for (int32_t i = 0; i < c->ngroups; i++, at = at->next) {
+        snprintf(word, sizeof word, "`%s`", c->groups[i].name);
+        if (strstr(says, word)) group = at;
+    }
+    const char *tick = strchr(says, '`');
+    const size_t n = tick ? strcspn(tick + 1, "`") : 0;
+    snprintf(word, sizeof word, "%.*s", (int)(n < 79 ? n : 79), tick ? tick + 1 : "");
+    const luo_yaml *fabric = luo_yaml_get(doc->root, "fabric");
+    const luo_yaml *holders[] = {group, fabric, doc->root};
+    for (int i = 0; i < 3; i++)
+        if (luo_yaml_get(holders[i], word)) return luo_yaml_get(holders[i], word);
+    if (group) return group;
+    return strncmp(says, "fabric", 6) == 0 && fabric ? fabric : groups;
+}
+
+static void finish(luo_yaml_doc *doc, luo_cluster *c)
+{
+    luo_err err = {0};
+    if (doc->st != LUO_OK) return;
+    const luo_status st = luo_cluster_finish(doc->arena, c, &err);
+    if (st == LUO_OK) return;
+    const luo_yaml *at = place_of(doc, c, err.text);
+    doc->st = st;
+    luo_diags_add(doc->diags, LUO_ERROR, st, doc->src->name, err.line ? err.line : at->line,
+                  err.line ? err.col : at->col, "%s", err.text);
+}
+
+luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const luo_files *files,
+                                 luo_cluster **out, luo_diags *diags)
+{
+    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    void *data = NULL;
+    luo_cluster *c = NULL;
+    luo_yaml_parse(&doc);
+    luo_yaml_check(&doc, "cluster", &schema, rules, (int)CYAML_ARRAY_LEN(rules));
+    if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) {
+        check_all(&doc, data);
+        c = take(&doc, files, data);
+    }
+    luo_yaml_unload(&schema, data);
+    if (c) {
+        take_standby(&doc, c);
+        finish(&doc, c);
+    }
+    if (doc.st == LUO_OK) *out = c;
+    return doc.st;
+}
+
+luo_status luo_read_cluster(luo_arena *arena, const char *path, luo_cluster **out,
+                            luo_diags *diags)
+{
+    luo_err err;
+    luo_source src;
+    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    return luo_read_cluster_text(arena, &src, NULL, out, diags);
+}

@@ -1,0 +1,357 @@
+/* read_model.c: model.yaml into a luo_model, the defaults of its family filled in
+ * (conventions.md 5). */
+#include "core/io/read/read_model.h"
+
+#include <string.h>
+
+typedef struct moe_yaml {
+    int64_t experts, experts_per_token, expert_ffn_hidden, shared_experts, shared_ffn_hidden;
+    int64_t first_dense_layers, every_layers;
+    double capacity_factor;
+    int32_t gate;
+} moe_yaml;
+typedef struct model_yaml {
+    char *schema, *name;
+    luo_family family;
+    int64_t layers, hidden, heads, ffn_hidden, kv_heads, head_dim, vocab, max_sequence_tokens;
+    int64_t token_types, classes, variant;
+    bool qk_norm, tied_embeddings, linear_bias, qkv_bias, causal;
+    double rope_base, norm_eps;
+    luo_norm norm;
+    luo_activation activation;
+    luo_position position;
+    moe_yaml moe;
+    luo_image image;
+    luo_dtype dtype;
+} model_yaml;
+
+#define OPT LUO_YAML_OPT
+#define REQ LUO_YAML_REQ
+
+static const cyaml_strval_t families[] = {
+    {"llama", LUO_FAMILY_LLAMA}, {"gpt", LUO_FAMILY_GPT}, {"bert", LUO_FAMILY_BERT},
+    {"vit", LUO_FAMILY_VIT},     {"vgg", LUO_FAMILY_VGG}, {"moe", LUO_FAMILY_MOE}};
+static const cyaml_strval_t norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
+static const cyaml_strval_t activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
+static const cyaml_strval_t positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};
+static const cyaml_strval_t dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
+static const cyaml_strval_t gates[] = {{"topk", 0}, {"top1", 1}};
+
+static const cyaml_schema_field_t moe_fields[] = {
+    LUO_YAML_INT("experts", REQ, moe_yaml, experts),
+    LUO_YAML_INT("experts_per_token", REQ, moe_yaml, experts_per_token),
+    LUO_YAML_INT("expert_ffn_hidden", REQ, moe_yaml, expert_ffn_hidden),
+    LUO_YAML_INT("shared_experts", OPT, moe_yaml, shared_experts),
+    LUO_YAML_INT("shared_ffn_hidden", OPT, moe_yaml, shared_ffn_hidden),
+    LUO_YAML_INT("first_dense_layers", OPT, moe_yaml, first_dense_layers),
+    LUO_YAML_INT("every_layers", OPT, moe_yaml, every_layers),
+    LUO_YAML_FLOAT("capacity_factor", OPT, moe_yaml, capacity_factor),
+    LUO_YAML_ENUM("gate", OPT, moe_yaml, gate, gates),
+    CYAML_FIELD_END};
+
+static const cyaml_schema_field_t image_fields[] = {
+    LUO_YAML_INT("height_px", REQ, luo_image, height_px),
+    LUO_YAML_INT("width_px", REQ, luo_image, width_px),
+    LUO_YAML_INT("channels", REQ, luo_image, channels),
+    LUO_YAML_INT("patch_px", OPT, luo_image, patch_px), CYAML_FIELD_END};
+
+static const cyaml_schema_field_t model_fields[] = {
+    LUO_YAML_TEXT("schema", REQ, model_yaml, schema),
+    LUO_YAML_TEXT("name", REQ, model_yaml, name),
+    LUO_YAML_ENUM("family", REQ, model_yaml, family, families),
+    LUO_YAML_INT("layers", OPT, model_yaml, layers),
+    LUO_YAML_INT("hidden", OPT, model_yaml, hidden),
+    LUO_YAML_INT("ffn_hidden", OPT, model_yaml, ffn_hidden),
+    LUO_YAML_INT("heads", OPT, model_yaml, heads),
+    LUO_YAML_INT("kv_heads", OPT, model_yaml, kv_heads),
+    LUO_YAML_INT("head_dim", OPT, model_yaml, head_dim),
+    LUO_YAML_BOOL("qk_norm", OPT, model_yaml, qk_norm),
+    LUO_YAML_FLOAT("rope_base", OPT, model_yaml, rope_base),
+    LUO_YAML_INT("vocab", OPT, model_yaml, vocab),
+    LUO_YAML_INT("max_sequence_tokens", OPT, model_yaml, max_sequence_tokens),
+    LUO_YAML_INT("token_types", OPT, model_yaml, token_types),
+    LUO_YAML_BOOL("tied_embeddings", OPT, model_yaml, tied_embeddings),
+    LUO_YAML_BOOL("linear_bias", OPT, model_yaml, linear_bias),
+    LUO_YAML_BOOL("qkv_bias", OPT, model_yaml, qkv_bias),
+    LUO_YAML_ENUM("norm", OPT, model_yaml, norm, norms),
+    LUO_YAML_FLOAT("norm_eps", OPT, model_yaml, norm_eps),
+    LUO_YAML_ENUM("activation", OPT, model_yaml, activation, activations),
+    LUO_YAML_ENUM("position", OPT, model_yaml, position, positions),
+    LUO_YAML_BOOL("causal", OPT, model_yaml, causal),
+    LUO_YAML_MAPPING("moe", OPT, model_yaml, moe, moe_fields),
+    LUO_YAML_MAPPING("image", OPT, model_yaml, image, image_fields),
+    LUO_YAML_INT("classes", OPT, model_yaml, classes),
+    LUO_YAML_INT("variant", OPT, model_yaml, variant),
+    LUO_YAML_ENUM("dtype", OPT, model_yaml, dtype, dtypes),
+    CYAML_FIELD_END};
+static const cyaml_schema_value_t schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, model_yaml, model_fields)};
+
+#define SIZE LUO_OF(LUO_Q_WIDTH, 1)
+#define HEADS LUO_OF(LUO_Q_HEADS, 1)
+#define LAYERS LUO_OF(LUO_Q_LAYERS, 1)
+#define PIXELS LUO_OF(LUO_Q_PIXELS, 1)
+static const luo_yaml_rule rules[] = {
+    {"layers", LAYERS, NULL, NULL},
+    {"hidden", SIZE, NULL, NULL},
+    {"ffn_hidden", SIZE, NULL, NULL},
+    {"heads", HEADS, NULL, NULL},
+    {"kv_heads", HEADS, NULL, NULL},
+    {"head_dim", HEADS, NULL, NULL},
+    {"rope_base", LUO_ABOVE_TO(0, 1e12), NULL, NULL},
+    {"vocab", SIZE, NULL, NULL},
+    {"max_sequence_tokens", LUO_OF(LUO_Q_SEQUENCE, 1), NULL, NULL},
+    {"token_types", HEADS, NULL, NULL},
+    {"norm_eps", LUO_ABOVE_TO(0, 1), NULL, NULL},
+    {"classes", SIZE, NULL, NULL},
+    {"variant", LUO_WITHIN(11, 19), "11, 13, 16 or 19", NULL},
+    {"experts", HEADS, NULL, NULL},
+    {"experts_per_token", HEADS, NULL, NULL},
+    {"expert_ffn_hidden", SIZE, NULL, NULL},
+    {"shared_experts", LUO_OF_OR_0(LUO_Q_HEADS, 1), NULL, NULL},
+    {"shared_ffn_hidden", LUO_OF_OR_0(LUO_Q_WIDTH, 1), NULL, NULL},
+    {"first_dense_layers", LUO_OF_OR_0(LUO_Q_LAYERS, 1), NULL, NULL},
+    {"every_layers", LAYERS, NULL, NULL},
+    {"capacity_factor", LUO_WITHIN(0, 1e6), NULL, NULL},
+    {"height_px", PIXELS, NULL, NULL},
+    {"width_px", PIXELS, NULL, NULL},
+    {"channels", PIXELS, NULL, NULL},
+    {"patch_px", PIXELS, NULL, NULL},
+};
+
+/* ---- which key belongs to which family ---- */
+
+enum {
+    LLAMA = 1 << LUO_FAMILY_LLAMA,
+    GPT = 1 << LUO_FAMILY_GPT,
+    BERT = 1 << LUO_FAMILY_BERT,
+    VIT = 1 << LUO_FAMILY_VIT,
+    VGG = 1 << LUO_FAMILY_VGG,
+    MOE = 1 << LUO_FAMILY_MOE,
+    TEXTS = LLAMA | GPT | BERT | MOE,
+    LAYERED = TEXTS | VIT
+};
+
+static const struct {
+    const char *key;
+    int required, allowed; /* sets of families */
+} places[] = {
+    {"layers", LAYERED, LAYERED},
+    {"hidden", LAYERED, LAYERED},
+    {"heads", LAYERED, LAYERED},
+    {"ffn_hidden", LAYERED, LAYERED},
+    {"kv_heads", 0, LLAMA | MOE},
+    {"head_dim", 0, LAYERED},
+    {"qk_norm", 0, LLAMA | MOE},
+    {"rope_base", 0, LLAMA | MOE},
+    {"vocab", TEXTS, TEXTS},
+    {"max_sequence_tokens", TEXTS, TEXTS},
+    {"token_types", 0, BERT},
+    {"tied_embeddings", 0, TEXTS},
+    {"linear_bias", 0, LAYERED},
+    {"qkv_bias", 0, LAYERED},
+    {"norm", 0, LAYERED},
+    {"norm_eps", 0, LAYERED},
+    {"activation", 0, LAYERED},
+    {"position", 0, LAYERED},
+    {"causal", 0, LAYERED},
+    {"moe", MOE, MOE},
+    {"image", VIT | VGG, VIT | VGG},
+    {"classes", VIT | VGG, VIT | VGG},
+    {"variant", VGG, VGG},
+};
+
+static void family_names(int set, luo_str *s)
+{
+    const char *names[CYAML_ARRAY_LEN(families)];
+    int n = 0;
+    for (size_t i = 0; i < CYAML_ARRAY_LEN(families); i++)
+        if (set >> families[i].val & 1) names[n++] = families[i].str;
+    luo_say_choices(s, names, n);
+}
+
+static void check_keys(luo_yaml_doc *doc, const model_yaml *y)
+{
+    const char *family = luo_yaml_get(doc->root, "family")->text;
+    for (size_t i = 0; i < CYAML_ARRAY_LEN(places); i++) {
+        const luo_yaml *at = luo_yaml_get(doc->root, places[i].key);
+        if (at && !(places[i].allowed >> y->family & 1)) {
+            luo_str s = {0};
+            family_names(places[i].allowed, &s);
+            luo_yaml_error_key(doc, at, "`%s` does not belong to family `%s`; it is a key of %s.",
+                               at->key, family, luo_str_get(&s));
+            luo_str_free(&s);
+        }
+        if (!at && (places[i].required >> y->family & 1))
+            luo_yaml_error(doc, doc->root, "key `%s` is missing; family `%s` requires it.",
+                           places[i].key, family);
+    }
+}
+
+/* ---- contradictions between keys (V-E7) ---- */
+
+static const luo_yaml *at_key(const luo_yaml_doc *doc, const char *key)
+{
+    return luo_yaml_get(doc->root, key);
+}
+
+static void check_heads(luo_yaml_doc *doc, const luo_model *m)
+{
+    const luo_yaml *heads = at_key(doc, "heads"), *hidden = at_key(doc, "hidden");
+    if (heads && hidden && !at_key(doc, "head_dim") && m->hidden % m->heads)
+        luo_yaml_error(doc, heads, "`heads` is %lld; `hidden` %lld is not divisible by %lld, give "
+                                   "`head_dim` if it is meant.", (long long)m->heads,
+                       (long long)m->hidden, (long long)m->heads);
+    else if (heads && m->position == LUO_POS_ROPE && m->head_dim % 2)
+        luo_yaml_error(doc, at_key(doc, "head_dim") ? at_key(doc, "head_dim") : heads,
+                       "a head has %lld elements; `position` rope turns pairs and needs an even "
+                       "number.", (long long)m->head_dim);
+    if (heads && at_key(doc, "kv_heads") && (m->kv_heads > m->heads || m->heads % m->kv_heads))
+        luo_yaml_error(doc, at_key(doc, "kv_heads"),
+                       "`kv_heads` is %lld; a number that divides the %lld heads is expected.",
+                       (long long)m->kv_heads, (long long)m->heads);
+}
+
+static void check_image(luo_yaml_doc *doc, const luo_model *m)
+{
+    const luo_yaml *image = at_key(doc, "image"), *patch = luo_yaml_get(image, "patch_px");
+    const luo_yaml *variant = at_key(doc, "variant");
+    if (image && m->family == LUO_FAMILY_VIT && !patch) luo_yaml_missing(doc, image, "patch_px");
+    if (patch && m->family == LUO_FAMILY_VGG)
+        luo_yaml_error_key(doc, patch, "`patch_px` does not belong to family `vgg`; it is a key of "
+                                       "`vit`.");
+    if (patch && m->family == LUO_FAMILY_VIT &&
+        (m->image.height_px % m->image.patch_px || m->image.width_px % m->image.patch_px))
+        luo_yaml_error(doc, patch, "`patch_px` is %lld; a number that divides height and width is "
+                                   "expected.", (long long)m->image.patch_px);
+    if (variant && m->variant != 11 && m->variant != 13 && m->variant != 16 && m->variant != 19)
+        luo_yaml_error(doc, variant, "`variant` is `%lld`; 11, 13, 16 or 19 is expected.",
+                       (long long)m->variant);
+}
+
+static void check_moe(luo_yaml_doc *doc, const luo_model *m)
+{
+    const luo_yaml *moe = at_key(doc, "moe"), *each = luo_yaml_get(moe, "experts_per_token");
+    if (!moe || m->family != LUO_FAMILY_MOE) return;
+    if (m->moe.experts_per_token > m->moe.experts)
+        luo_yaml_error(doc, each, "`experts_per_token` is %lld; there are %lld experts.",
+                       (long long)m->moe.experts_per_token, (long long)m->moe.experts);
+    if (m->moe.top1 && m->moe.experts_per_token != 1)
+        luo_yaml_error(doc, each, "`experts_per_token` is %lld; `gate` top1 gives 1.",
+                       (long long)m->moe.experts_per_token);
+    if ((m->moe.shared_experts > 0) != (m->moe.shared_ffn_hidden > 0))
+        luo_yaml_error(doc, moe, "`shared_experts` and `shared_ffn_hidden` are given together or "
+                                 "not at all; give both above 0.");
+}
+
+/* Each size is within its range, and so is what they make together. */
+static void check_parameters(luo_yaml_doc *doc, const luo_model *m)
+{
+    luo_err err;
+    int64_t n;
+    if (doc->st != LUO_OK || m->family == LUO_FAMILY_VGG) return;
+    if (luo_model_parameters(m, &n, &err) != LUO_OK) luo_yaml_error(doc, doc->root, "%s", err.text);
+}
+
+/* ---- defaults ---- */
+
+static void take_family_defaults(const luo_yaml_doc *doc, luo_model *m)
+{
+    const bool ours = m->family == LUO_FAMILY_LLAMA || m->family == LUO_FAMILY_MOE;
+    const bool gpt = m->family == LUO_FAMILY_GPT;
+    const bool biased = !ours && m->family != LUO_FAMILY_VGG;
+    if (!at_key(doc, "kv_heads")) m->kv_heads = m->heads;
+    if (!at_key(doc, "head_dim")) m->head_dim = m->heads ? m->hidden / m->heads : 0;
+    if (!at_key(doc, "rope_base")) m->rope_base = ours ? 10000 : 0;
+    if (!at_key(doc, "token_types")) m->token_types = m->family == LUO_FAMILY_BERT ? 2 : 0;
+    if (!at_key(doc, "tied_embeddings")) m->tied_embeddings = gpt || m->family == LUO_FAMILY_BERT;
+    if (!at_key(doc, "linear_bias")) m->linear_bias = biased;
+    if (!at_key(doc, "qkv_bias")) m->qkv_bias = biased;
+    if (!at_key(doc, "norm")) m->norm = ours ? LUO_NORM_RMS : LUO_NORM_LAYER;
+    if (!at_key(doc, "norm_eps")) m->norm_eps = ours ? 1e-6 : gpt ? 1e-5 : 1e-12;
+    if (!at_key(doc, "activation")) m->activation = ours ? LUO_ACT_SWIGLU : LUO_ACT_GELU;
+    if (!at_key(doc, "position")) m->position = ours ? LUO_POS_ROPE : LUO_POS_LEARNED;
+    if (!at_key(doc, "causal")) m->causal = ours || gpt;
+    if (!at_key(doc, "dtype")) m->dtype = LUO_BF16;
+    if (!luo_yaml_get(at_key(doc, "moe"), "every_layers"))
+        m->moe.every_layers = m->family == LUO_FAMILY_MOE;
+}
+
+static luo_model *take(luo_yaml_doc *doc, const model_yaml *y)
+{
+    luo_model *m = LUO_NEW(doc->arena, luo_model);
+    const char *name = luo_arena_strdup(doc->arena, y->name);
+    if (!m || !name) {
+        luo_yaml_nomem(doc);
+        return NULL;
+    }
+    *m = (luo_model){
+        .name = name, .family = y->family, .layers = y->layers, .hidden = y->hidden,
+        .ffn_hidden = y->ffn_hidden, .heads = y->heads, .kv_heads = y->kv_heads,
+        .head_dim = y->head_dim, .vocab = y->vocab,
+        .max_sequence_tokens = y->max_sequence_tokens, .token_types = y->token_types,
+        .classes = y->classes, .variant = y->variant, .tied_embeddings = y->tied_embeddings,
+        .linear_bias = y->linear_bias, .qkv_bias = y->qkv_bias, .qk_norm = y->qk_norm,
+        .causal = y->causal, .norm = y->norm, .activation = y->activation,
+        .position = y->position, .norm_eps = y->norm_eps, .rope_base = y->rope_base,
+        .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
+                y->moe.shared_experts, y->moe.shared_ffn_hidden, y->moe.first_dense_layers,
+                y->moe.every_layers, y->moe.capacity_factor, y->moe.gate == 1},
+        .image = y->image, .dtype = y->dtype};
+    take_family_defaults(doc, m);
+    return m;
+}
+
+/* ---- the whole ---- */
+
+/* A config.json of Hugging Face: JSON with `model_type`. YAML of ours may begin with { as well. */
+static json_t *foreign(const luo_source *src)
+{
+    size_t i = 0;
+    while (i < src->len && strchr(" \t\r\n\xef\xbb\xbf", src->text[i]) && src->text[i]) i++;
+    if (i == src->len || src->text[i] != '{') return NULL;
+    json_t *root = json_loadb(src->text + i, src->len - i, JSON_REJECT_DUPLICATES, NULL);
+    if (root && json_object_get(root, "model_type")) return root;
+    json_decref(root);
+    return NULL;
+}
+
+static void make_tree(luo_yaml_doc *doc, const luo_overrides *overrides)
+{
+    json_t *config = foreign(doc->src);
+    if (config) luo_hf_model(doc, config, overrides);
+    else luo_yaml_parse(doc);
+    json_decref(config);
+    for (int32_t i = 0; overrides && i < overrides->n; i++) luo_yaml_set(doc, overrides->at[i]);
+}
+
+luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
+                               const luo_overrides *overrides, luo_model **out, luo_diags *diags)
+{
+    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    void *data = NULL;
+    luo_model *m = NULL;
+    make_tree(&doc, overrides);
+    luo_yaml_check(&doc, "model", &schema, rules, (int)CYAML_ARRAY_LEN(rules));
+    if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) {
+        m = take(&doc, data);
+        if (m) {
+            check_heads(&doc, m);
+            check_image(&doc, m);
+            check_moe(&doc, m);
+        }
+        check_keys(&doc, data);
+        if (m) check_parameters(&doc, m);
+    }
+    luo_yaml_unload(&schema, data);
+    if (doc.st == LUO_OK) *out = m;
+    return doc.st;
+}
+
+luo_status luo_read_model(luo_arena *arena, const char *path, luo_model **out, luo_diags *diags)
+{
+    luo_err err;
+    luo_source src;
+    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    return luo_read_model_text(arena, &src, NULL, out, diags);
+}

@@ -1,0 +1,189 @@
+/* read_params.c: what a planner is told beyond cluster and model (`luoshu.params/1`,
+ * conventions.md 3.2; keys: Malleus 16), as YAML, or as JSON if the name ends so. */
+#include <string.h>
+
+#include "core/io/document/json.h"
+#include "core/io/document/yaml_strict.h"
+
+typedef struct params_yaml {
+    char *schema;
+    double *alpha, *k;
+    uint32_t alpha_count, k_count;
+    double tau, emb, extra, bound, gap, context;
+    int32_t zero_replicas;
+} params_yaml;
+
+#define OPT LUO_YAML_OPT
+#define REQ LUO_YAML_REQ
+
+static const cyaml_schema_value_t number_entry = {CYAML_VALUE_FLOAT(CYAML_FLAG_DEFAULT, double)};
+
+static const cyaml_schema_field_t fields[] = {
+    LUO_YAML_TEXT("schema", REQ, params_yaml, schema),
+    LUO_YAML_SEQ("alpha", OPT, params_yaml, alpha, number_entry),
+    LUO_YAML_FLOAT("tau_ms", OPT, params_yaml, tau),
+    LUO_YAML_SEQ("k_mib", OPT, params_yaml, k, number_entry),
+    LUO_YAML_FLOAT("emb_mib", OPT, params_yaml, emb),
+    LUO_YAML_FLOAT("extra_mib", OPT, params_yaml, extra),
+    LUO_YAML_FLOAT("bound_mib", OPT, params_yaml, bound),
+    LUO_YAML_FLOAT("gap_mib", OPT, params_yaml, gap),
+    LUO_YAML_FLOAT("context_mib", OPT, params_yaml, context),
+    LUO_YAML_INT("zero_replicas", OPT, params_yaml, zero_replicas),
+    CYAML_FIELD_END};
+static const cyaml_schema_value_t schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, params_yaml, fields)};
+
+#define MIB LUO_OF(LUO_Q_BYTES, 1048576.0)
+#define MIB_OR_0 LUO_OF_OR_0(LUO_Q_BYTES, 1048576.0)
+#define MS LUO_OF(LUO_Q_TIME, 1e-3)
+#define ALPHA LUO_OF(LUO_Q_SLOWDOWN, 1)
+static const luo_yaml_rule rules[] = {
+    {"alpha", ALPHA, NULL, NULL},
+    {"tau_ms", MS, NULL, NULL},
+    {"k_mib", MIB, NULL, NULL},
+    {"emb_mib", MIB, NULL, NULL},
+    {"extra_mib", MIB, NULL, NULL},
+    {"bound_mib", MIB, NULL, NULL},
+    {"gap_mib", MIB_OR_0, NULL, NULL},
+    {"context_mib", MIB, NULL, NULL},
+    {"zero_replicas", LUO_WITHIN(1, 64), NULL, NULL},
+};
+
+/* ---- alpha ---- */
+
+static bool rises(const double *v, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (i == 0 ? v[0] != 1 : v[i] <= v[i - 1]) return false;
+    return true;
+}
+
+static void say_alpha(const double *v, int32_t n, luo_str *s)
+{
+    luo_str_add(s, "`alpha` is [");
+    for (int32_t i = 0; i < n; i++) luo_str_addf(s, i ? ", %.6g" : "%.6g", v[i]);
+    luo_str_add(s, "]; it must start at 1 and rise.");
+}
+
+/* ---- YAML ---- */
+
+static const double *copy(luo_yaml_doc *doc, const double *from, uint32_t n)
+{
+    double *to = LUO_NEW_N(doc->arena, double, n);
+    if (!to) luo_yaml_nomem(doc);
+    else if (n) memcpy(to, from, n * sizeof *to);
+    return to;
+}
+
+static void take(luo_yaml_doc *doc, const params_yaml *y, luo_malleus_params *out)
+{
+    const luo_yaml *alpha = luo_yaml_get(doc->root, "alpha"), *k = luo_yaml_get(doc->root, "k_mib");
+    luo_str s = {0};
+    if (alpha && y->alpha_count == 0)
+        luo_yaml_error(doc, alpha, "`alpha` is empty; one value or more is expected.");
+    if (k && y->k_count == 0)
+        luo_yaml_error(doc, k, "`k_mib` is empty; one value or more is expected.");
+    if (!rises(y->alpha, (int32_t)y->alpha_count)) {
+        say_alpha(y->alpha, (int32_t)y->alpha_count, &s);
+        luo_yaml_error(doc, alpha, "%s", luo_str_get(&s));
+        luo_str_free(&s);
+    }
+    *out = (luo_malleus_params){
+        .nalpha = (int32_t)y->alpha_count, .alpha = copy(doc, y->alpha, y->alpha_count),
+        .tau_s = y->tau * 1e-3, .nk = (int32_t)y->k_count, .k_mib = copy(doc, y->k, y->k_count),
+        .emb_mib = y->emb, .extra_mib = y->extra, .bound_mib = y->bound,
+        .gap_mib = luo_yaml_get(doc->root, "gap_mib") ? y->gap : -1, .context_mib = y->context,
+        .zero_replicas = y->zero_replicas};
+}
+
+static luo_status read_yaml(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
+                            luo_diags *diags)
+{
+    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    luo_malleus_params p = {0};
+    void *data = NULL;
+    luo_yaml_parse(&doc);
+    luo_yaml_check(&doc, "params", &schema, rules, (int)CYAML_ARRAY_LEN(rules));
+    if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) take(&doc, data, &p);
+    luo_yaml_unload(&schema, data);
+    if (doc.st == LUO_OK) *out = p;
+    return doc.st;
+}
+
+/* ---- JSON ---- */
+
+static double number(luo_json *j, const luo_json_at *root, const char *key, luo_limit limit,
+                     double otherwise)
+{
+    return luo_json_num(j, root, key, &limit, otherwise);
+}
+
+static const double *numbers(luo_json *j, const luo_json_at *root, const char *key,
+                             const luo_limit *limit, int32_t *n)
+{
+    size_t count;
+    const luo_json_at list = luo_json_list(j, root, key, 1, &count);
+    double *v = LUO_NEW_N(j->arena, double, count);
+    *n = v ? (int32_t)count : 0;
+    if (!v) luo_json_nomem(j);
+    for (int32_t i = 0; i < *n; i++) {
+        const luo_json_at at = luo_json_nth(&list, (size_t)i);
+        v[i] = luo_json_item_num(j, &at, limit);
+    }
+    return v;
+}
+
+static void take_json(luo_json *j, const luo_json_at *root, luo_malleus_params *p)
+{
+    static const luo_limit ratio = ALPHA, mib = MIB, mib_or_0 = MIB_OR_0, ms = MS;
+    luo_str s = {0};
+    *p = (luo_malleus_params){.tau_s = number(j, root, "tau_ms", ms, 0) * 1e-3,
+                              .emb_mib = number(j, root, "emb_mib", mib, 0),
+                              .extra_mib = number(j, root, "extra_mib", mib, 0),
+                              .bound_mib = number(j, root, "bound_mib", mib, 0),
+                              .gap_mib = number(j, root, "gap_mib", mib_or_0, -1),
+                              .context_mib = number(j, root, "context_mib", mib, 0),
+                              .zero_replicas =
+                                  (int32_t)luo_json_int(j, root, "zero_replicas", 1, 64, 0)};
+    p->alpha = numbers(j, root, "alpha", &ratio, &p->nalpha);
+    p->k_mib = numbers(j, root, "k_mib", &mib, &p->nk);
+    if (j->st != LUO_OK || rises(p->alpha, p->nalpha)) return;
+    const luo_json_at at = luo_json_in(root, "alpha");
+    say_alpha(p->alpha, p->nalpha, &s);
+    luo_json_error(j, &at, false, "%s", luo_str_get(&s));
+    luo_str_free(&s);
+}
+
+static luo_status read_json(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
+                            luo_diags *diags)
+{
+    luo_json_key keys[CYAML_ARRAY_LEN(fields)];
+    luo_json j = {.arena = arena, .src = src, .diags = diags};
+    const luo_json_at root = {NULL, NULL, 0, luo_json_load(&j)};
+    const int n = (int)CYAML_ARRAY_LEN(fields) - 1; /* the keys of YAML, less the end mark */
+    luo_malleus_params p = {0};
+    if (!root.v) return j.st;
+    for (int i = 0; i < n; i++) keys[i] = (luo_json_key){fields[i].key, i == 0};
+    if (luo_json_schema(&j, &root, "params") && luo_json_keys(&j, &root, keys, n))
+        take_json(&j, &root, &p);
+    json_decref(root.v);
+    if (j.st == LUO_OK) *out = p;
+    return j.st;
+}
+
+luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
+                                luo_diags *diags)
+{
+    const size_t n = strlen(src->name);
+    const bool json = n > 5 && strcmp(src->name + n - 5, ".json") == 0;
+    return json ? read_json(arena, src, out, diags) : read_yaml(arena, src, out, diags);
+}
+
+luo_status luo_read_params(luo_arena *arena, const char *path, luo_malleus_params *out,
+                           luo_diags *diags)
+{
+    luo_err err;
+    luo_source src;
+    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    return luo_read_params_text(arena, &src, out, diags);
+}

@@ -1,0 +1,306 @@
+/* read_profile.c: GPU types and software stacks (conventions.md 5, accuracy.md 3.1). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/builtin.h"
+#include "core/io/document/nested.h"
+#include "core/io/read/profile_tables.h"
+
+typedef struct value_yaml {
+    char *name, *source;
+    double value;
+    luo_provenance provenance;
+} value_yaml;
+typedef struct table_yaml {
+    int32_t kind;
+    char *file;
+} table_yaml;
+typedef struct calibrated_yaml {
+    char *date, *device, *driver, *cuda, *nccl;
+    int64_t rows, validation_rows;
+} calibrated_yaml;
+typedef struct profile_yaml {
+    char *schema, *name;
+    int32_t kind;
+    value_yaml *values;
+    table_yaml *tables;
+    uint32_t values_count, tables_count;
+    calibrated_yaml calibrated;
+} profile_yaml;
+typedef struct switch_yaml {
+    char *name, *value;
+} switch_yaml;
+typedef struct stack_yaml {
+    char *schema, *name;
+    value_yaml *values;
+    switch_yaml *switches;
+    uint32_t values_count, switches_count;
+} stack_yaml;
+
+#define OPT LUO_YAML_OPT
+#define REQ LUO_YAML_REQ
+
+static const cyaml_strval_t kinds[] = {{"gpu", 0}, {"cpu", 1}};
+static const cyaml_strval_t table_kinds[] = {{"op_times", LUO_OP_TIMES},
+                                             {"collective_times", LUO_COLLECTIVE_TIMES},
+                                             {"p2p_times", LUO_P2P_TIMES}};
+static const cyaml_strval_t provenances[] = {
+    {"paper", LUO_FROM_PAPER},       {"datasheet", LUO_FROM_DATASHEET},
+    {"public_code", LUO_FROM_PUBLIC_CODE}, {"reported", LUO_FROM_REPORTED},
+    {"measured", LUO_FROM_MEASURED}, {"fitted", LUO_FROM_FITTED},
+    {"chosen", LUO_FROM_CHOSEN}};
+
+static const cyaml_schema_field_t value_fields[] = {
+    LUO_YAML_TEXT("name", REQ, value_yaml, name), LUO_YAML_FLOAT("value", REQ, value_yaml, value),
+    LUO_YAML_TEXT("source", REQ, value_yaml, source),
+    LUO_YAML_ENUM("provenance", REQ, value_yaml, provenance, provenances), CYAML_FIELD_END};
+static const cyaml_schema_value_t value_entry = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, value_yaml, value_fields)};
+
+static const cyaml_schema_field_t table_fields[] = {
+    LUO_YAML_ENUM("kind", REQ, table_yaml, kind, table_kinds),
+    LUO_YAML_TEXT("file", REQ, table_yaml, file), CYAML_FIELD_END};
+static const cyaml_schema_value_t table_entry = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, table_yaml, table_fields)};
+
+static const cyaml_schema_field_t calibrated_fields[] = {
+    LUO_YAML_TEXT("date", REQ, calibrated_yaml, date),
+    LUO_YAML_TEXT("device", REQ, calibrated_yaml, device),
+    LUO_YAML_TEXT("driver", OPT, calibrated_yaml, driver),
+    LUO_YAML_TEXT("cuda", OPT, calibrated_yaml, cuda),
+    LUO_YAML_TEXT("nccl", OPT, calibrated_yaml, nccl),
+    LUO_YAML_INT("rows", REQ, calibrated_yaml, rows),
+    LUO_YAML_INT("validation_rows", OPT, calibrated_yaml, validation_rows), CYAML_FIELD_END};
+
+static const cyaml_schema_field_t profile_fields[] = {
+    LUO_YAML_TEXT("schema", REQ, profile_yaml, schema),
+    LUO_YAML_TEXT("name", REQ, profile_yaml, name),
+    LUO_YAML_ENUM("kind", OPT, profile_yaml, kind, kinds),
+    LUO_YAML_SEQ("values", REQ, profile_yaml, values, value_entry),
+    LUO_YAML_SEQ("tables", OPT, profile_yaml, tables, table_entry),
+    LUO_YAML_MAPPING("calibrated", OPT, profile_yaml, calibrated, calibrated_fields),
+    CYAML_FIELD_END};
+static const cyaml_schema_value_t profile_schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, profile_yaml, profile_fields)};
+
+static const cyaml_schema_field_t switch_fields[] = {
+    LUO_YAML_TEXT("name", REQ, switch_yaml, name), LUO_YAML_TEXT("value", REQ, switch_yaml, value),
+    CYAML_FIELD_END};
+static const cyaml_schema_value_t switch_entry = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, switch_yaml, switch_fields)};
+
+static const cyaml_schema_field_t stack_fields[] = {
+    LUO_YAML_TEXT("schema", REQ, stack_yaml, schema), LUO_YAML_TEXT("name", REQ, stack_yaml, name),
+    LUO_YAML_SEQ("values", OPT, stack_yaml, values, value_entry),
+    LUO_YAML_SEQ("switches", OPT, stack_yaml, switches, switch_entry), CYAML_FIELD_END};
+static const cyaml_schema_value_t stack_schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, stack_yaml, stack_fields)};
+
+static const luo_yaml_rule rules[] = {
+    {"rows", LUO_FROM(0), NULL, NULL},
+    {"validation_rows", LUO_FROM(0), NULL, NULL},
+};
+
+static const char *text(luo_yaml_doc *doc, const char *from)
+{
+    const char *to = luo_arena_strdup(doc->arena, from ? from : "");
+    if (!to) luo_yaml_nomem(doc);
+    return to;
+}
+
+/* ---- values: each with its source (A8) ---- */
+
+static void check_source(luo_yaml_doc *doc, const luo_yaml *at, const value_yaml *v)
+{
+    const luo_yaml *source = luo_yaml_get(at, "source");
+    if (!*v->source)
+        luo_yaml_error(doc, source, "`source` is empty; say where the number comes from.");
+    else if (v->provenance == LUO_FROM_FITTED && !strstr(v->source, "row"))
+        luo_yaml_error(doc, source, "`source` of a fitted value names no rows; say which "
+                                    "calibration rows it was fitted on.");
+}
+
+static const luo_yaml *values_of(const luo_yaml_doc *doc)
+{
+    const luo_yaml *list = luo_yaml_get(doc->root, "values");
+    return list ? list->first : NULL;
+}
+
+static void take_values(luo_yaml_doc *doc, luo_profile *p, const profile_yaml *y)
+{
+    luo_value *v = LUO_NEW_N(doc->arena, luo_value, y->values_count);
+    const luo_yaml *at = values_of(doc);
+    if (!v) luo_yaml_nomem(doc);
+    for (uint32_t i = 0; v && i < y->values_count; i++, at = at->next) {
+        const luo_yaml *name = luo_yaml_get(at, "name");
+        check_source(doc, at, &y->values[i]);
+        v[i] = (luo_value){text(doc, y->values[i].name), text(doc, y->values[i].source),
+                           y->values[i].value, y->values[i].provenance, name->line, name->col};
+    }
+    p->values = v;
+    p->nvalues = v ? (int32_t)y->values_count : 0;
+}
+
+static void take_tables(luo_yaml_doc *doc, const luo_files *files, luo_profile *p,
+                        const profile_yaml *y)
+{
+    const luo_yaml *list = luo_yaml_get(doc->root, "tables");
+    const luo_yaml *at = list ? list->first : NULL;
+    for (uint32_t i = 0; i < y->tables_count; i++, at = at->next) {
+        const luo_yaml *file = luo_yaml_get(at, "file");
+        luo_source src;
+        if (luo_nested_get(doc, files, file, &src) != LUO_OK) continue;
+        const luo_diag *before = doc->diags->last;
+        luo_profile_table(doc, (luo_profile_table_kind)y->tables[i].kind, &src, p);
+        luo_nested_trail(doc, before, "table", file);
+    }
+}
+
+/* ---- the whole ---- */
+
+/* The value whose name stands at line and col, or its name; NULL: none. */
+static const luo_yaml *place_of_value(const luo_yaml_doc *doc, int line, int col, bool value)
+{
+    for (const luo_yaml *at = values_of(doc); at; at = at->next) {
+        const luo_yaml *name = luo_yaml_get(at, "name");
+        if (name->line == line && name->col == col)
+            return value ? luo_yaml_get(at, "value") : name;
+    }
+    return NULL;
+}
+
+/* luo_profile_finish names one value at a time; it is taken out and the next is looked for. What
+ * is then missing may be the value taken out, so nothing is said of it. */
+static void finish(luo_yaml_doc *doc, luo_profile *p)
+{
+    luo_profile rest = *p;
+    luo_value *v = LUO_NEW_N(doc->arena, luo_value, p->nvalues);
+    luo_err err = {0};
+    if (!v) {
+        luo_yaml_nomem(doc);
+        return;
+    }
+    if (p->nvalues) memcpy(v, p->values, (size_t)p->nvalues * sizeof *v);
+    rest.values = v;
+    luo_status st;
+    for (bool first = true; (st = luo_profile_finish(&rest, &err)) != LUO_OK; first = false) {
+        if (!err.line && !first) return;
+        int32_t i = 0;
+        while (i < rest.nvalues && (v[i].line != err.line || v[i].col != err.col)) i++;
+        const luo_yaml *at = place_of_value(doc, err.line, err.col, err.text[0] == '`');
+        luo_diags_add(doc->diags, LUO_ERROR, st, doc->src->name, at ? at->line : 1,
+                      at ? at->col : 1, "%s", err.text);
+        if (doc->st == LUO_OK) doc->st = st;
+        if (i == rest.nvalues) return;
+        memmove(&v[i], &v[i + 1], (size_t)(--rest.nvalues - i) * sizeof *v);
+        err = (luo_err){0};
+    }
+    if (doc->st == LUO_OK) *p = rest;
+}
+
+static luo_profile *take_profile(luo_yaml_doc *doc, const luo_files *files, const profile_yaml *y)
+{
+    luo_profile *p = LUO_NEW(doc->arena, luo_profile);
+    if (!p) {
+        luo_yaml_nomem(doc);
+        return NULL;
+    }
+    p->name = text(doc, y->name);
+    p->cpu = y->kind == 1;
+    take_values(doc, p, y);
+    const calibrated_yaml *c = &y->calibrated;
+    p->calibrated = (luo_calibrated){text(doc, c->date), text(doc, c->device),
+                                     text(doc, c->driver), text(doc, c->cuda), text(doc, c->nccl),
+                                     c->rows, c->validation_rows};
+    take_tables(doc, files, p, y);
+    finish(doc, p);
+    return p;
+}
+
+luo_status luo_read_profile_text(luo_arena *arena, const luo_source *src, const luo_files *files,
+                                 luo_profile **out, luo_diags *diags)
+{
+    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    void *data = NULL;
+    luo_profile *p = NULL;
+    luo_yaml_parse(&doc);
+    luo_yaml_check(&doc, "profile", &profile_schema, rules, (int)CYAML_ARRAY_LEN(rules));
+    if (doc.st == LUO_OK && luo_yaml_load(&doc, &profile_schema, &data) == LUO_OK)
+        p = take_profile(&doc, files, data);
+    luo_yaml_unload(&profile_schema, data);
+    if (doc.st == LUO_OK) *out = p;
+    return doc.st;
+}
+
+luo_status luo_read_profile(luo_arena *arena, const char *path, luo_profile **out,
+                            luo_diags *diags)
+{
+    luo_err err;
+    luo_source src;
+    char named[LUO_ERR_PATH];
+    if (luo_builtin_path(LUO_BUILTIN_PROFILES, path, named, sizeof named)) path = named;
+    if (luo_files_get(NULL, arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    return luo_read_profile_text(arena, &src, NULL, out, diags);
+}
+
+/* ---- stacks ---- */
+
+/* A second value of the same name would win in silence. */
+static void check_twice(luo_yaml_doc *doc, const char *list)
+{
+    const luo_yaml *at = luo_yaml_get(doc->root, list);
+    for (at = at ? at->first : NULL; at; at = at->next) {
+        const luo_yaml *name = luo_yaml_get(at, "name"), *before = at->up->first;
+        while (before != at && strcmp(luo_yaml_get(before, "name")->text, name->text) != 0)
+            before = before->next;
+        if (before != at)
+            luo_yaml_error(doc, name, "`%s` is given twice, first at line %d; give it once.",
+                           name->text, before->line);
+    }
+}
+
+static void take_stack(luo_yaml_doc *doc, luo_stack *s, const stack_yaml *y)
+{
+    const luo_yaml *list = luo_yaml_get(doc->root, "switches"), *at = values_of(doc);
+    luo_err err;
+    luo_stack_default(s);
+    s->name = text(doc, y->name);
+    check_twice(doc, "values");
+    check_twice(doc, "switches");
+    for (uint32_t i = 0; i < y->values_count; i++, at = at->next) {
+        check_source(doc, at, &y->values[i]);
+        if (luo_stack_set(s, y->values[i].name, y->values[i].value, &err) != LUO_OK)
+            luo_yaml_error(doc, luo_yaml_get(at, err.text[0] == '`' ? "value" : "name"), "%s",
+                           err.text);
+    }
+    at = list ? list->first : NULL;
+    for (uint32_t i = 0; i < y->switches_count; i++, at = at->next)
+        if (luo_stack_switch(s, y->switches[i].name, y->switches[i].value, &err) != LUO_OK)
+            luo_yaml_error(doc, luo_yaml_get(at, err.text[0] == '`' ? "value" : "name"), "%s",
+                           err.text);
+}
+
+luo_status luo_read_stack_text(luo_arena *arena, const luo_source *src, luo_stack *out,
+                               luo_diags *diags)
+{
+    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    void *data = NULL;
+    luo_stack s = {0};
+    luo_yaml_parse(&doc);
+    luo_yaml_check(&doc, "stack", &stack_schema, rules, (int)CYAML_ARRAY_LEN(rules));
+    if (doc.st == LUO_OK && luo_yaml_load(&doc, &stack_schema, &data) == LUO_OK)
+        take_stack(&doc, &s, data);
+    luo_yaml_unload(&stack_schema, data);
+    if (doc.st == LUO_OK) *out = s;
+    return doc.st;
+}
+
+luo_status luo_read_stack(luo_arena *arena, const char *path, luo_stack *out, luo_diags *diags)
+{
+    luo_err err;
+    luo_source src;
+    char named[LUO_ERR_PATH];
+    if (luo_builtin_path(LUO_BUILTIN_STACKS, path, named, sizeof named)) path = named;
+    if (luo_files_get(NULL, arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    return luo_read_stack_text(arena, &src, out, diags);
+}

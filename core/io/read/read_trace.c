@@ -1,0 +1,271 @@
+/* read_trace.c: event traces and tables of causes (conventions.md 8). */
+#include "core/io/read/read_trace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/io.h"
+#include "core/io/result/tables.h"
+
+/* ---- targets ---- */
+
+static bool all_have(const luo_target *t, bool links)
+{
+    for (int32_t i = 0; i < t->nchoices; i++)
+        if ((links ? t->choices[i].nlink : t->choices[i].ndev) == 0) return false;
+    return t->nchoices > 0;
+}
+
+static luo_status judge(const luo_target *t, luo_event_kind kind, bool process,
+                        const char *target, const char *what, luo_err *err)
+{
+    if (process && (t->any || !all_have(t, false)))
+        return luo_err_set(err, LUO_EINPUT, "`target` is `%.100s`; %s has a clock for each device, "
+                           "so devices, nodes, groups or racks are expected.", target, what);
+    if (process) return LUO_OK;
+    if (kind == LUO_EVENT_STRAGGLER && !all_have(t, false))
+        return luo_err_set(err, LUO_EINPUT, "`target` is `%.100s`; %s slows devices down, so "
+                           "devices, nodes, groups or racks are expected.", target, what);
+    if ((kind == LUO_EVENT_LINK || kind == LUO_EVENT_FLAP) && !all_have(t, true))
+        return luo_err_set(err, LUO_EINPUT, "`target` is `%.100s`; %s changes links, so links, "
+                           "switches or whole nodes are expected.", target, what);
+    return LUO_OK;
+}
+
+luo_status luo_check_target(luo_arena *arena, const luo_cluster *c, luo_event_kind kind,
+                            bool process, const char *target, const char *what, luo_err *err)
+{
+    luo_target t;
+    const size_t mark = luo_arena_mark(arena);
+    luo_status st = luo_target_parse(arena, c, target, &t, err);
+    if (st == LUO_OK) st = judge(&t, kind, process, target, what, err);
+    luo_arena_reset(arena, mark);
+    return st;
+}
+
+/* ---- event traces ---- */
+
+typedef struct trace {
+    luo_arena *arena;
+    luo_csv *table;
+    const luo_cluster *cluster;
+    const char *file; /* last part of the path, for ids */
+    double start_s, time_scale;
+    luo_event *at;
+    int32_t n, cap;
+    bool failed;
+} trace;
+
+/* kinds in the order of the table's words (tables.c). */
+static const luo_event_kind row_kinds[] = {LUO_EVENT_STRAGGLER, LUO_EVENT_FAIL, LUO_EVENT_LEAVE,
+                                           LUO_EVENT_JOIN, LUO_EVENT_LINK};
+
+/* "a slowdown of at least 1"; both ends of the range for who is beyond one of them. */
+static const char *expected(luo_event_kind kind, double v, char *buf, size_t size)
+{
+    const bool slow = kind == LUO_EVENT_STRAGGLER;
+    const luo_quantity *q = luo_quantity_at(slow ? LUO_Q_SLOWDOWN : LUO_Q_LINK_FACTOR);
+    if (slow ? v < 1 : v <= 0 || v > 1)
+        snprintf(buf, size, "%s",
+                 slow ? "a slowdown of at least 1" : "a bandwidth factor above 0, at most 1,");
+    else
+        snprintf(buf, size, "a %s from %.15g to %.15g", slow ? "slowdown" : "bandwidth factor",
+                 q->lowest, q->highest);
+    return buf;
+}
+
+static bool check_value(trace *t, luo_event_kind kind, const luo_csv_cell *c)
+{
+    const luo_csv_cell *v = &c[LUO_EV_VALUE];
+    char buf[80];
+    const bool slow = kind == LUO_EVENT_STRAGGLER, link = kind == LUO_EVENT_LINK;
+    if ((slow || link) && !v->given)
+        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is empty; kind `%s` needs %s.",
+                      c[LUO_EV_KIND].text, slow ? "a slowdown" : "a bandwidth factor");
+    else if ((slow && !luo_quantity_holds(LUO_Q_SLOWDOWN, v->number)) ||
+             (link && !luo_quantity_holds(LUO_Q_LINK_FACTOR, v->number)))
+        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; %s is expected.", v->text,
+                      expected(kind, v->number, buf, sizeof buf));
+    else if (!slow && !link && v->given)
+        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; kind `%s` has none, leave it "
+                                              "empty.", v->text, c[LUO_EV_KIND].text);
+    else return true;
+    return false;
+}
+
+/* What the scenario makes of times: start_s + t_s * time_scale. */
+static bool check_times(trace *t, const luo_csv_cell *c)
+{
+    const double at = t->start_s + c[LUO_EV_T].number * t->time_scale;
+    const double life = c[LUO_EV_DURATION].number * t->time_scale;
+    const luo_quantity *run = luo_quantity_at(LUO_Q_RUN_TIME), *time = luo_quantity_at(LUO_Q_TIME);
+    const bool early = at <= run->highest;
+    const bool whole = !c[LUO_EV_DURATION].given || luo_quantity_holds(LUO_Q_TIME, life);
+    if (!early)
+        luo_csv_error(t->table, LUO_EV_T,
+                      "`t_s` is `%s`, at %g s with `start_s` and `time_scale` of the scenario; "
+                      "a date up to %g s is expected.",
+                      c[LUO_EV_T].text, at, run->highest);
+    if (!whole)
+        luo_csv_error(t->table, LUO_EV_DURATION,
+                      "`duration_s` is `%s`, %g s with `time_scale` of the scenario; a time from "
+                      "%g to %g s is expected.",
+                      c[LUO_EV_DURATION].text, life, time->lowest, time->highest);
+    return early && whole;
+}
+
+static bool check_row(trace *t, luo_event_kind kind, const luo_csv_cell *c)
+{
+    char what[80];
+    luo_err err;
+    bool good = check_value(t, kind, c);
+    good = check_times(t, c) && good;
+    snprintf(what, sizeof what, "kind `%s`", c[LUO_EV_KIND].text);
+    if (kind == LUO_EVENT_JOIN && c[LUO_EV_DURATION].given) {
+        luo_csv_error(t->table, LUO_EV_DURATION, "`duration_s` is `%s`; what joins is up from then "
+                                                 "on, leave it empty.", c[LUO_EV_DURATION].text);
+        good = false;
+    }
+    if (strchr(c[LUO_EV_ID].text, '#')) {
+        luo_csv_error(t->table, LUO_EV_ID, "`id` is `%.60s`; a text without `#` is expected.",
+                      c[LUO_EV_ID].text);
+        good = false;
+    }
+    const luo_status st = t->cluster ? luo_check_target(t->arena, t->cluster, kind, false,
+                                                        c[LUO_EV_TARGET].text, what, &err)
+                                     : LUO_OK;
+    if (st == LUO_ENOMEM) t->failed = true;
+    else if (st != LUO_OK) luo_csv_error(t->table, LUO_EV_TARGET, "%s", err.text);
+    return good && st == LUO_OK;
+}
+
+static void add_event(trace *t, luo_event_kind kind, const luo_csv_cell *c)
+{
+    if (t->n == t->cap) {
+        luo_event *more = luo_arena_grow(t->arena, t->at, (size_t)t->cap * sizeof *more,
+                                         (size_t)(2 * t->cap + 16) * sizeof *more);
+        if (!more) {
+            t->failed = true;
+            return;
+        }
+        t->at = more;
+        t->cap = 2 * t->cap + 16;
+    }
+    const int line = luo_csv_line(t->table);
+    luo_event *e = &t->at[t->n++];
+    *e = (luo_event){.kind = kind, .trigger = LUO_AT_S, .cause = "", .line = line, .col = 1,
+                     .target = luo_arena_strdup(t->arena, c[LUO_EV_TARGET].text),
+                     .id = c[LUO_EV_ID].given
+                               ? luo_arena_strdup(t->arena, c[LUO_EV_ID].text)
+                               : luo_arena_printf(t->arena, "%s:%d", t->file, line)};
+    e->at[0] = t->start_s + c[LUO_EV_T].number * t->time_scale;
+    if (c[LUO_EV_DURATION].given) e->life.duration_s = c[LUO_EV_DURATION].number * t->time_scale;
+    if (kind == LUO_EVENT_STRAGGLER) e->slowdown = c[LUO_EV_VALUE].number;
+    if (kind == LUO_EVENT_LINK) e->bandwidth_factor = c[LUO_EV_VALUE].number;
+    if (!e->target || !e->id) t->failed = true;
+}
+
+luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src,
+                                const luo_cluster *cluster, double start_s, double time_scale,
+                                luo_event **out, int32_t *n, luo_diags *diags)
+{
+    const char *slash = strrchr(src->name, '/');
+    luo_csv_cell c[LUO_EV_N];
+    trace t = {.arena = arena, .cluster = cluster, .start_s = start_s, .time_scale = time_scale,
+               .file = slash ? slash + 1 : src->name};
+    t.table = luo_csv_open(src, luo_table_events.columns, luo_table_events.n, diags);
+    while (!t.failed && luo_csv_next(t.table, c)) {
+        const luo_event_kind kind = row_kinds[c[LUO_EV_KIND].whole];
+        if (check_row(&t, kind, c)) add_event(&t, kind, c);
+    }
+    luo_status st = luo_csv_close(t.table);
+    if (t.failed)
+        st = luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, src->name, 0, 0,
+                           "this process is out of memory; free some or use less.");
+    if (st != LUO_OK) return st;
+    *out = t.at;
+    *n = t.n;
+    return LUO_OK;
+}
+
+/* ---- causes ---- */
+
+static const luo_event_kind cause_kinds[] = {LUO_EVENT_FAIL, LUO_EVENT_STRAGGLER, LUO_EVENT_LINK};
+
+/* A straggler has a slowdown, a link a bandwidth factor, a failure nothing; only a failure can hit
+ * the whole job. */
+static bool check_cause(luo_csv *t, const luo_csv_cell *c)
+{
+    const luo_event_kind kind = cause_kinds[c[LUO_CA_KIND].whole];
+    const luo_csv_cell *v = &c[LUO_CA_VALUE];
+    char buf[80];
+    bool good = true;
+    if (kind == LUO_EVENT_FAIL
+            ? v->given
+            : !(v->given &&
+                luo_quantity_holds(kind == LUO_EVENT_LINK ? LUO_Q_LINK_FACTOR : LUO_Q_SLOWDOWN,
+                                   v->number))) {
+        luo_csv_error(t, LUO_CA_VALUE, "`value` is %s%s%s; %s is expected for kind `%s`.",
+                      v->given ? "`" : "", v->given ? v->text : "empty", v->given ? "`" : "",
+                      kind == LUO_EVENT_FAIL ? "an empty cell"
+                                             : expected(kind, v->number, buf, sizeof buf),
+                      c[LUO_CA_KIND].text);
+        good = false;
+    }
+    if (c[LUO_CA_SCOPE].whole == LUO_SCOPE_JOB && kind != LUO_EVENT_FAIL) {
+        luo_csv_error(t, LUO_CA_SCOPE, "`scope` is `job`; only kind `fail` can hit the whole job.");
+        good = false;
+    }
+    if (c[LUO_CA_SIGMA].given && !c[LUO_CA_MEDIAN].given) {
+        luo_csv_error(t, LUO_CA_SIGMA, "`life_sigma` has no `life_median_s` beside it; give both "
+                                       "or none.");
+        good = false;
+    }
+    if (strchr(c[LUO_CA_CAUSE].text, '#')) {
+        luo_csv_error(t, LUO_CA_CAUSE, "`cause` is `%.60s`; a text without `#` is expected.",
+                      c[LUO_CA_CAUSE].text);
+        good = false;
+    }
+    return good;
+}
+
+luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **out, int32_t *n,
+                           luo_diags *diags)
+{
+    luo_csv_cell c[LUO_CA_N];
+    luo_cause *v = NULL;
+    int32_t count = 0, cap = 0;
+    bool failed = false;
+    luo_csv *t = luo_csv_open(src, luo_table_causes.columns, luo_table_causes.n, diags);
+    while (!failed && luo_csv_next(t, c)) {
+        if (!check_cause(t, c)) continue;
+        if (count == cap) {
+            v = luo_arena_grow(arena, v, (size_t)cap * sizeof *v,
+                               (size_t)(2 * cap + 16) * sizeof *v);
+            cap = 2 * cap + 16;
+        }
+        const char *name = luo_arena_strdup(arena, c[LUO_CA_CAUSE].text);
+        failed = !v || !name;
+        if (failed) break;
+        v[count] = (luo_cause){.cause = name, .kind = cause_kinds[c[LUO_CA_KIND].whole],
+                               .count = c[LUO_CA_COUNT].whole,
+                               .life_median_s = c[LUO_CA_MEDIAN].number,
+                               .life_sigma = c[LUO_CA_SIGMA].number,
+                               .value = c[LUO_CA_VALUE].number};
+        switch (c[LUO_CA_SCOPE].whole) {
+        case 0: v[count].scope = LUO_SCOPE_DEVICE; break;
+        case 1: v[count].scope = LUO_SCOPE_NODE; break;
+        case 2: v[count].scope = LUO_SCOPE_LINK; break;
+        default: v[count].scope = LUO_SCOPE_JOB; break;
+        }
+        count++;
+    }
+    luo_status st = luo_csv_close(t);
+    if (failed)
+        st = luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, src->name, 0, 0,
+                           "this process is out of memory; free some or use less.");
+    if (st != LUO_OK) return st;
+    *out = v;
+    *n = count;
+    return LUO_OK;
+}

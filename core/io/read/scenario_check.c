@@ -1,0 +1,346 @@
+/* scenario_check.c: keys that contradict each other within one map of scenario.yaml
+ * (conventions.md 7), and what is not in this build. Only the tree is looked at, so that a map is
+ * judged even when another part of the file is wrong. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/document/names.h"
+#include "core/io/read/scenario_yaml.h"
+#include "core/run/driver.h"
+#include "core/run/policy/policy.h"
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+static const char *text_of(const luo_yaml *map, const char *key)
+{
+    const luo_yaml *x = luo_yaml_get(map, key);
+    return x ? x->text : "";
+}
+
+static double number_of(const luo_yaml *x)
+{
+    double v = 0;
+    if (x) luo_number_float(x->text, strlen(x->text), &v);
+    return v;
+}
+
+/* Of several keys exactly one (or, `least` 0, at most one) is given. what: "event `a`". */
+static void one_of(luo_yaml_doc *doc, const luo_yaml *map, const char *what,
+                   const char *const *keys, int n, int least, const char *noun)
+{
+    const luo_yaml *first = NULL;
+    luo_str all = {0};
+    for (const luo_yaml *x = map->first; x; x = x->next) {
+        int i = 0;
+        while (i < n && strcmp(keys[i], x->key) != 0) i++;
+        if (i == n) continue;
+        if (!first)
+            first = x;
+        else
+            luo_yaml_error_key(doc, x, "%s has `%s` and `%s`; exactly one %s is allowed.", what,
+                               first->key, x->key, noun);
+    }
+    luo_say_choices(&all, keys, n);
+    if (!first && least)
+        luo_yaml_error(doc, map, "%s has no %s; %s is required.", what, noun, luo_str_get(&all));
+    luo_str_free(&all);
+}
+
+static void check_order(luo_yaml_doc *doc, const luo_yaml *map, const char *key)
+{
+    const luo_yaml *x = luo_yaml_get(map, key);
+    if (x && number_of(luo_yaml_nth(x, 0)) > number_of(luo_yaml_nth(x, 1)))
+        luo_yaml_error(doc, x, "`%s` goes down; the lower value comes first.", key);
+}
+
+/* ---- events ---- */
+
+enum {
+    STRAGGLER = 1,
+    FAIL = 2,
+    LEAVE = 4,
+    JOIN = 8,
+    LINK = 16,
+    FLAP = 32,
+    LENGTHS = 64,
+    CAUSES = 128
+};
+static const char *const kinds[] = {"straggler", "fail", "leave",   "join",
+                                    "link",      "flap", "lengths", "causes"};
+
+typedef struct key_place {
+    const char *key;
+    int allowed, required; /* sets of kinds */
+} key_place;
+
+static const key_place event_keys[] = {
+    {"target", 127 & ~LENGTHS, 127 & ~LENGTHS},
+    {"slowdown", STRAGGLER, 0},
+    {"slowdown_between", STRAGGLER, 0},
+    {"bandwidth_factor", LINK, 0},
+    {"extra_latency_us", LINK, 0},
+    {"duration_s", 127 & ~JOIN, 0},
+    {"duration_steps", 127 & ~JOIN, 0},
+    {"ramp_s", STRAGGLER, 0},
+    {"notice_s", LEAVE, 0},
+    {"down_s", FLAP, FLAP},
+    {"up_s", FLAP, FLAP},
+    {"cause", 127 & ~LENGTHS, 0},
+    {"hard", FAIL, 0},
+    {"lengths", LENGTHS, LENGTHS},
+};
+static const key_place process_keys[] = {
+    {"slowdown", STRAGGLER, 0},
+    {"slowdown_between", STRAGGLER, 0},
+    {"bandwidth_factor", LINK, 0},
+    {"extra_latency_us", LINK, 0},
+    {"duration_s", 255 & ~CAUSES, 0},
+    {"life", 255 & ~CAUSES, 0},
+    {"distribution", 255 & ~CAUSES, 255 & ~CAUSES},
+    {"mean_s", 255 & ~CAUSES, 255 & ~CAUSES},
+    {"shape", 255 & ~CAUSES, 0},
+    {"file", CAUSES, CAUSES},
+    {"observed_devices", CAUSES, CAUSES},
+    {"observed_s", CAUSES, CAUSES},
+};
+
+static int kind_bit(const luo_yaml *map)
+{
+    int k = 0;
+    while (k < COUNT(kinds) - 1 && strcmp(kinds[k], text_of(map, "kind")) != 0) k++;
+    return 1 << k;
+}
+
+static void kind_names(int set, luo_str *s)
+{
+    const char *names[COUNT(kinds)];
+    int n = 0;
+    for (int k = 0; k < COUNT(kinds); k++)
+        if (set >> k & 1) names[n++] = kinds[k];
+    luo_say_choices(s, names, n);
+}
+
+static void check_places(luo_yaml_doc *doc, const luo_yaml *map, const char *what,
+                         const key_place *keys, int n)
+{
+    const int kind = kind_bit(map);
+    for (int i = 0; i < n; i++) {
+        const luo_yaml *x = luo_yaml_get(map, keys[i].key);
+        if (x && !(keys[i].allowed & kind)) {
+            luo_str s = {0};
+            kind_names(keys[i].allowed, &s);
+            luo_yaml_error_key(doc, x, "%s is of kind `%s` and has `%s`; that is a key of %s.",
+                               what, text_of(map, "kind"), x->key, luo_str_get(&s));
+            luo_str_free(&s);
+        }
+        if (!x && (keys[i].required & kind))
+            luo_yaml_error(doc, map, "%s of kind `%s` has no `%s`; it is required.", what,
+                           text_of(map, "kind"), keys[i].key);
+    }
+}
+
+static void check_what(luo_yaml_doc *doc, const luo_yaml *map, const char *what)
+{
+    static const char *const slow[] = {"slowdown", "slowdown_between"};
+    const luo_yaml *id = luo_yaml_get(map, "id");
+    const int kind = kind_bit(map);
+    if (!*id->text || strchr(id->text, '#'))
+        luo_yaml_error(doc, id, "`id` is `%.60s`; a text without `#` is expected.", id->text);
+    if (kind == STRAGGLER) one_of(doc, map, what, slow, COUNT(slow), 1, "slowdown");
+    if (kind == LINK && !luo_yaml_get(map, "bandwidth_factor") &&
+        !luo_yaml_get(map, "extra_latency_us"))
+        luo_yaml_error(doc, map,
+                       "%s changes nothing; `bandwidth_factor` or `extra_latency_us` is "
+                       "required.",
+                       what);
+    check_order(doc, map, "slowdown_between");
+}
+
+void luo_check_event(luo_yaml_doc *doc, const luo_yaml *map)
+{
+    static const char *const triggers[] = {"at_s", "at_step", "between_s", "between_steps",
+                                           "per_step_probability"};
+    static const char *const lives[] = {"duration_s", "duration_steps"};
+    char what[96];
+    snprintf(what, sizeof what, "event `%.60s`", text_of(map, "id"));
+    one_of(doc, map, what, triggers, COUNT(triggers), 1, "trigger");
+    check_places(doc, map, what, event_keys, COUNT(event_keys));
+    check_what(doc, map, what);
+    one_of(doc, map, what, lives, COUNT(lives), 0, "life");
+    check_order(doc, map, "between_s");
+    check_order(doc, map, "between_steps");
+}
+
+static void needs(luo_yaml_doc *doc, const luo_yaml *map, const char *dist, const char *key,
+                  bool wanted)
+{
+    const luo_yaml *x = luo_yaml_get(map, key);
+    if (wanted && !x)
+        luo_yaml_error(doc, map, "`distribution` %s has no `%s`; it is required.", dist, key);
+    if (!wanted && x)
+        luo_yaml_error_key(doc, x, "`%s` does not belong to `distribution` %s; leave it out.", key,
+                           dist);
+}
+
+void luo_check_process(luo_yaml_doc *doc, const luo_yaml *map)
+{
+    static const char *const lives[] = {"duration_s", "life"};
+    const char *dist = text_of(map, "distribution");
+    char what[96];
+    snprintf(what, sizeof what, "process `%.60s`", text_of(map, "id"));
+    check_places(doc, map, what, process_keys, COUNT(process_keys));
+    check_what(doc, map, what);
+    one_of(doc, map, what, lives, COUNT(lives), 0, "life");
+    if (*dist) needs(doc, map, dist, "shape", strcmp(dist, "weibull") == 0);
+}
+
+void luo_check_life(luo_yaml_doc *doc, const luo_yaml *map)
+{
+    const char *dist = text_of(map, "distribution");
+    const bool lognormal = strcmp(dist, "lognormal") == 0;
+    needs(doc, map, dist, "mean_s", !lognormal);
+    needs(doc, map, dist, "shape", strcmp(dist, "weibull") == 0);
+    needs(doc, map, dist, "median_s", lognormal);
+    needs(doc, map, dist, "sigma", lognormal);
+}
+
+/* ---- policies and planners ---- */
+
+/* What a map of `policies` has beside the keys of its policy. */
+static const char *const common_keys[] = {"name", "label", "plan", "planner"};
+static const char *const known_policies[] = {
+    "static",      "restart",      "rebalance", "oobleck",      "malleus",  "oracle",   "padding",
+    "pack_static", "pack_dynamic", "hotspa",    "uniform_best", "one_plan", "hydraulis"};
+
+static bool listed(const char *const *names, int n, const char *word)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(names[i], word) == 0) return true;
+    return false;
+}
+
+static bool policy_here(luo_yaml_doc *doc, const luo_yaml *name)
+{
+    int32_t n;
+    const char *const *names = luo_policy_names(&n);
+    if (listed(names, n, name->text)) return true;
+    luo_str s = {0};
+    if (listed(known_policies, COUNT(known_policies), name->text)) {
+        luo_say_choices(&s, names, n);
+        luo_yaml_error(doc, name, "policy `%s` is not in this build; %s is.", name->text,
+                       luo_str_get(&s));
+    } else {
+        luo_say_expected(&s, name->text, names, n);
+        luo_yaml_error(doc, name, "unknown policy `%.60s`; %s", name->text, luo_str_get(&s));
+    }
+    luo_str_free(&s);
+    return false;
+}
+
+/* `key` of a policy that does not have it: those of this build that do. */
+static void key_elsewhere(luo_yaml_doc *doc, const luo_yaml *x, const char *policy)
+{
+    int32_t n, has = 0;
+    const char *const *names = luo_policy_names(&n);
+    const char **having = LUO_NEW_N(doc->arena, const char *, n);
+    luo_str s = {0};
+    for (int32_t k = 0; having && k < n; k++)
+        if (luo_policy_has_key(luo_policy_find(names[k]), x->key)) having[has++] = names[k];
+    if (having) luo_say_choices(&s, having, has);
+    luo_yaml_error_key(doc, x, "`%s` does not belong to policy `%s`; it is a key of %s.", x->key,
+                       policy, luo_str_get(&s));
+    luo_str_free(&s);
+}
+
+void luo_check_policy(luo_yaml_doc *doc, const luo_yaml *map)
+{
+    const luo_yaml *name = luo_yaml_get(map, "name"), *label = luo_yaml_get(map, "label");
+    const luo_yaml *planner = luo_yaml_get(map, "planner");
+    if (!policy_here(doc, name)) return;
+    const luo_policy *policy = luo_policy_find(name->text);
+    for (const luo_yaml *x = map->first; x; x = x->next)
+        if (!listed(common_keys, COUNT(common_keys), x->key) && !luo_policy_has_key(policy, x->key))
+            key_elsewhere(doc, x, name->text);
+    if (planner && *text_of(map, "plan"))
+        luo_yaml_error_key(doc, planner,
+                           "policy `%s` has a `plan` and a `planner`; one of them "
+                           "makes its first plan.",
+                           name->text);
+    if (label && luo_label_fault(label->text))
+        luo_yaml_error(doc, label, "`label` is `%.60s`; %s.", label->text,
+                       luo_label_fault(label->text));
+    if (luo_yaml_get(map, "planner_s") && strcmp(text_of(map, "planner_time"), "measured") == 0)
+        luo_yaml_error_key(doc, luo_yaml_get(map, "planner_s"),
+                           "`planner_s` is not used with `planner_time` measured; leave one out.");
+}
+
+void luo_check_planner(luo_yaml_doc *doc, const luo_yaml *map)
+{
+    static const char *const here[] = {"uniform", "malleus"};
+    static const char *const later[] = {"hydraulis", "hap", "auto"};
+    const luo_yaml *name = luo_yaml_get(map, "name");
+    if (listed(here, COUNT(here), name->text)) return;
+    luo_str s = {0};
+    if (listed(later, COUNT(later), name->text)) {
+        luo_yaml_error(doc, name, "planner `%s` is not in this build; `uniform` and `malleus` are.",
+                       name->text);
+    } else {
+        luo_say_expected(&s, name->text, here, COUNT(here));
+        luo_yaml_error(doc, name, "unknown planner `%.60s`; %s", name->text, luo_str_get(&s));
+    }
+    luo_str_free(&s);
+}
+
+/* ---- the rest ---- */
+
+void luo_check_extent(luo_yaml_doc *doc, const luo_yaml *map)
+{
+    static const char *const keys[] = {"steps", "duration_s"};
+    one_of(doc, map, "`extent`", keys, COUNT(keys), 1, "length");
+}
+
+void luo_check_batch(luo_yaml_doc *doc, const luo_yaml *map)
+{
+    static const char *const keys[] = {"sequences", "tokens"};
+    const luo_yaml *tokens = luo_yaml_get(map, "tokens");
+    one_of(doc, map, "`batch`", keys, COUNT(keys), 1, "size");
+    if (tokens)
+        luo_yaml_error_key(doc, tokens,
+                           "batches by `tokens` are not in this build; give "
+                           "`sequences`.");
+}
+
+void luo_check_data(luo_yaml_doc *doc, const luo_yaml *map)
+{
+    const luo_yaml *x = luo_yaml_get(map, "truncate_last");
+    if (x)
+        luo_yaml_error_key(doc, x,
+                           "`truncate_last` belongs to batches by `tokens`, which are "
+                           "not in this build; leave it out.");
+}
+
+void luo_check_lengths(luo_yaml_doc *doc, const luo_yaml *map)
+{
+    const luo_yaml *kind = luo_yaml_get(map, "kind");
+    if (strcmp(kind->text, "fixed") != 0) {
+        luo_yaml_error(doc, kind, "lengths of `kind` `%.60s` are not in this build; `fixed` is.",
+                       kind->text);
+        return;
+    }
+    for (const luo_yaml *x = map->first; x; x = x->next)
+        if (strcmp(x->key, "kind") != 0 && strcmp(x->key, "tokens") != 0)
+            luo_yaml_error_key(doc, x,
+                               "`%s` does not belong to lengths of `kind` fixed; leave it "
+                               "out.",
+                               x->key);
+    if (!luo_yaml_get(map, "tokens")) luo_yaml_missing(doc, map, "tokens");
+}
+
+void luo_check_checkpoint(luo_yaml_doc *doc, const luo_yaml *map)
+{
+    static const char *const keys[] = {"every_steps", "every_s", "auto"};
+    const luo_yaml *automatic = luo_yaml_get(map, "auto");
+    one_of(doc, map, "`checkpoint`", keys, COUNT(keys), 1, "period");
+    if (automatic && strcmp(automatic->text, "true") != 0)
+        luo_yaml_error(doc, automatic, "`auto` is `false`; leave it out, or write `true`.");
+}

@@ -1,0 +1,251 @@
+/* scenario_hash.c: canonical JSON of a scenario, for its hash (conventions.md 2): every
+ * value with its default, keys sorted, files by the hash of their content. */
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "core/base/hash.h"
+#include "core/io/read/scenario_yaml.h"
+
+static void num(json_t *o, const char *key, double v)
+{
+    json_object_set_new(o, key, json_real(v));
+}
+
+static void whole(json_t *o, const char *key, int64_t v)
+{
+    json_object_set_new(o, key, json_integer(v));
+}
+
+static void text(json_t *o, const char *key, const char *v)
+{
+    json_object_set_new(o, key, json_string(v ? v : ""));
+}
+
+static void flag(json_t *o, const char *key, bool v)
+{
+    json_object_set_new(o, key, json_boolean(v));
+}
+
+static json_t *pair(const double v[2])
+{
+    json_t *a = json_array();
+    json_array_append_new(a, json_real(v[0]));
+    json_array_append_new(a, json_real(v[1]));
+    return a;
+}
+
+static json_t *life_json(const luo_life *l)
+{
+    json_t *o = json_object();
+    num(o, "duration_s", l->duration_s);
+    whole(o, "duration_steps", l->steps);
+    whole(o, "distribution", l->dist);
+    num(o, "mean_s", l->mean_s);
+    num(o, "shape", l->shape);
+    num(o, "median_s", l->median_s);
+    num(o, "sigma", l->sigma);
+    return o;
+}
+
+static json_t *event_json(const luo_event *e)
+{
+    json_t *o = json_object();
+    text(o, "id", e->id);
+    text(o, "target", e->target);
+    text(o, "cause", e->cause);
+    text(o, "kind", luo_event_kind_name(e->kind));
+    whole(o, "trigger", e->trigger);
+    json_object_set_new(o, "at", pair(e->at));
+    num(o, "slowdown", e->slowdown);
+    json_object_set_new(o, "slowdown_between", pair(e->slowdown_between));
+    num(o, "ramp_s", e->ramp_s);
+    num(o, "notice_s", e->notice_s);
+    num(o, "down_s", e->down_s);
+    num(o, "up_s", e->up_s);
+    num(o, "bandwidth_factor", e->bandwidth_factor);
+    num(o, "extra_latency_s", e->extra_latency_s);
+    json_object_set_new(o, "life", life_json(&e->life));
+    whole(o, "tokens", e->tokens);
+    flag(o, "hard", e->hard);
+    return o;
+}
+
+static json_t *process_json(const luo_process *p)
+{
+    json_t *o = json_object();
+    text(o, "id", p->id);
+    text(o, "target", p->target);
+    text(o, "kind", luo_event_kind_name(p->kind));
+    whole(o, "distribution", p->dist);
+    num(o, "mean_s", p->mean_s);
+    num(o, "shape", p->shape);
+    json_object_set_new(o, "life", life_json(&p->life));
+    num(o, "slowdown", p->slowdown);
+    json_object_set_new(o, "slowdown_between", pair(p->slowdown_between));
+    num(o, "bandwidth_factor", p->bandwidth_factor);
+    num(o, "extra_latency_s", p->extra_latency_s);
+    num(o, "observed_devices", p->observed_devices);
+    num(o, "observed_s", p->observed_s);
+    return o;
+}
+
+static json_t *policy_json(const luo_policy_spec *p)
+{
+    json_t *o = json_object();
+    text(o, "name", p->name);
+    text(o, "label", p->label);
+    if (p->planner) text(o, "planner", p->planner);
+    num(o, "restart_s", p->restart_s);
+    num(o, "threshold_slowdown", p->threshold_slowdown);
+    num(o, "replan_gap", p->replan_gap);
+    num(o, "payback_steps", p->payback_steps);
+    if (p->payback_given) flag(o, "payback_given", true);
+    num(o, "planner_s", p->planner_s);
+    whole(o, "window_steps", p->window_steps);
+    whole(o, "top_k", p->top_k);
+    whole(o, "reentry_probes", p->reentry_probes);
+    whole(o, "plan_mode", p->plan_mode);
+    whole(o, "rank", p->rank);
+    if (p->judged != LUO_JUDGED_AUTO) whole(o, "judged", p->judged);
+    if (!p->deals_batch) flag(o, "deals_batch", false);
+    flag(o, "split2", p->split2);
+    flag(o, "dp_auto", p->dp_auto);
+    flag(o, "planner_measured", p->planner_measured);
+    flag(o, "always_switch", p->always_switch);
+    flag(o, "strict_uniform", p->strict_uniform);
+    return o;
+}
+
+/* What is not said is absent: the hash of before. */
+static void memory_json(json_t *o, const luo_memory_rules *r)
+{
+    const struct {
+        const char *key;
+        double value, otherwise;
+    } all[] = {{"dropout", r->dropout, 0},
+               {"silu_again", r->silu_again, 0},
+               {"norm2_again", r->norm2_again, 0},
+               {"cross_entropy_unfused", r->cross_entropy_unfused, 0},
+               {"dummy_gradients", r->dummy_gradients, 0},
+               {"flat_gradients", r->flat_gradients, 0},
+               {"outputs_kept", r->outputs_kept, 0},
+               {"gradient_bytes", r->gradient_bytes, 0},
+               {"f32_state_bytes", r->f32_state_bytes, 0},
+               {"framework_bytes", r->framework_bytes, 0},
+               {"allocator_factor", r->allocator_factor, 1},
+               {"headroom_factor", r->headroom_factor, 1}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].value != all[i].otherwise) num(o, all[i].key, all[i].value);
+}
+
+static json_t *stack_json(const luo_stack *s)
+{
+    json_t *o = json_object();
+    text(o, "name", s->name);
+    num(o, "host_launch_s", s->host_launch_s);
+    num(o, "host_exponent", s->host_exponent);
+    num(o, "busbw_factor", s->busbw_factor);
+    num(o, "dp_overlap", s->dp_overlap);
+    num(o, "tp_exposed_factor", s->tp_exposed_factor);
+    num(o, "scale_jitter", s->scale_jitter);
+    num(o, "grad_comm_bytes", s->grad_comm_bytes);
+    num(o, "optimizer_bytes", s->optimizer_bytes);
+    flag(o, "attention_fused", s->attention_fused);
+    flag(o, "p2p_blocking", s->p2p_blocking);
+    flag(o, "scatter_gather", s->scatter_gather);
+    num(o, "kernels_forward", s->kernels_forward);
+    num(o, "gemm_ratio", s->gemm_ratio);
+    num(o, "attention_ratio", s->attention_ratio);
+    flag(o, "tp_overlap", s->tp_overlap);
+    flag(o, "tf32", s->tf32);
+    memory_json(o, &s->memory);
+    if (s->bucket.rule != LUO_BUCKET_UNSAID) /* absent: the hash of before */
+        text(o, "bucket_rule", luo_bucket_rule_name(s->bucket.rule));
+    if (s->bucket.has_mib) num(o, "bucket_mib", s->bucket.mib);
+    if (s->bucket.lanes) whole(o, "dp_lanes", s->bucket.lanes);
+    return o;
+}
+
+static json_t *checkpoint_json(const luo_scenario *sc)
+{
+    json_t *o = json_object();
+    whole(o, "kind", sc->checkpoint.kind);
+    whole(o, "every_steps", sc->checkpoint.every_steps);
+    num(o, "every_s", sc->checkpoint.every_s);
+    flag(o, "blocking", sc->checkpoint.blocking);
+    flag(o, "disk", sc->checkpoint.target == LUO_TARGET_DISK);
+    if (sc->checkpoint.target == LUO_TARGET_PEER) flag(o, "peer", true);
+    return o;
+}
+
+static json_t *costs_json(const luo_scenario *sc)
+{
+    json_t *o = json_object();
+    num(o, "detect_fail_s", sc->detect_fail_s);
+    num(o, "process_start_s", sc->process_start_s);
+    num(o, "communicator_s", sc->communicator_s);
+    if (sc->operator_s > 0) num(o, "operator_s", sc->operator_s);
+    num(o, "replacement_s", sc->replacement_s);
+    return o;
+}
+
+static void scalars(json_t *o, const luo_scenario *sc)
+{
+    text(o, "name", sc->name);
+    whole(o, "seed", (int64_t)sc->seed);
+    text(o, "planner", sc->planner);
+    whole(o, "steps", sc->steps);
+    num(o, "duration_s", sc->duration_s);
+    whole(o, "batch_sequences", sc->batch_sequences);
+    whole(o, "length_tokens", sc->length_tokens);
+    num(o, "compute_sigma", sc->compute_sigma);
+    num(o, "comm_sigma", sc->comm_sigma);
+    flag(o, "truth", sc->truth);
+}
+
+static json_t *files_json(const luo_named_hash *files, int32_t n)
+{
+    json_t *o = json_object();
+    char hash[17];
+    for (int32_t i = 0; i < n; i++) text(o, files[i].name, luo_hash_print(files[i].hash, hash));
+    return o;
+}
+
+static json_t *traces_json(const luo_scenario_yaml *y)
+{
+    json_t *a = json_array();
+    for (uint32_t i = 0; i < y->traces_count; i++) {
+        json_t *o = json_object();
+        num(o, "start_s", y->traces[i].start_s);
+        num(o, "time_scale", luo_trace_scale(&y->traces[i]));
+        json_array_append_new(a, o);
+    }
+    return a;
+}
+
+luo_status luo_scenario_canonical(luo_str *s, const luo_scenario *sc, const luo_named_hash *files,
+                                  int32_t n, int32_t own_events, const luo_scenario_yaml *y)
+{
+    json_t *o = json_object(), *events = json_array(), *processes = json_array();
+    json_t *policies = json_array();
+    scalars(o, sc);
+    for (int32_t i = 0; i < own_events; i++)
+        json_array_append_new(events, event_json(&sc->events[i]));
+    for (int32_t i = 0; i < sc->nprocesses; i++)
+        json_array_append_new(processes, process_json(&sc->processes[i]));
+    for (int32_t i = 0; i < sc->npolicies; i++)
+        json_array_append_new(policies, policy_json(&sc->policies[i]));
+    json_object_set_new(o, "events", events);
+    json_object_set_new(o, "processes", processes);
+    json_object_set_new(o, "policies", policies);
+    json_object_set_new(o, "traces", traces_json(y));
+    json_object_set_new(o, "stack", stack_json(&sc->stack));
+    json_object_set_new(o, "checkpoint", checkpoint_json(sc));
+    json_object_set_new(o, "costs", costs_json(sc));
+    json_object_set_new(o, "files", files_json(files, n));
+    char *out = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    if (out) luo_str_add(s, out);
+    free(out);
+    json_decref(o);
+    return out && !s->failed ? LUO_OK : LUO_ENOMEM;
+}

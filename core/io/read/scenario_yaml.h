@@ -1,0 +1,118 @@
+/* scenario_yaml.h: scenario.yaml as libcyaml fills it, and its schema (conventions.md 7).
+ * A number that is not given is 0; the tree tells whether it was given. */
+#ifndef LUO_CORE_IO_READ_SCENARIO_YAML_H
+#define LUO_CORE_IO_READ_SCENARIO_YAML_H
+#include "core/io/document/yaml_strict.h"
+#include "core/run/scenario.h"
+
+typedef struct luo_lengths_yaml {
+    int32_t kind;
+    int64_t tokens, low_tokens, high_tokens, repeat;
+    double median_tokens, sigma, weight;
+    char *file;
+    struct luo_lengths_yaml *components;
+    uint32_t components_count;
+} luo_lengths_yaml;
+
+typedef struct luo_life_yaml {
+    luo_dist distribution;
+    double mean_s, shape, median_s, sigma;
+} luo_life_yaml;
+
+/* An event, or a process: the keys of one are not those of the other (luo_event_keys). */
+typedef struct luo_event_yaml {
+    char *id, *target, *cause, *file;
+    luo_event_kind kind;
+    int64_t at_step, between_steps[2], duration_steps;
+    double at_s, between_s[2], per_step_probability;
+    double slowdown, slowdown_between[2], ramp_s, duration_s, notice_s, down_s, up_s;
+    double bandwidth_factor, extra_latency_us;
+    bool hard;
+    luo_lengths_yaml lengths;
+    luo_dist distribution;
+    double mean_s, shape, observed_devices, observed_s;
+    luo_life_yaml life;
+} luo_event_yaml;
+
+typedef struct luo_planner_yaml {
+    char *name;
+} luo_planner_yaml;
+
+/* `rank`: an objective of the search (luo_malleus_rank), or by what plans are chosen. */
+enum { LUO_RANK_WORDS_SIMULATED = 3, LUO_RANK_WORDS_OBJECTIVE };
+
+typedef struct luo_policy_yaml {
+    char *name, *label, *plan;
+    luo_planner_yaml planner;
+    double restart_s, threshold_slowdown, replan_gap, payback_steps, planner_s;
+    int64_t window_steps, top_k, reentry_probes;
+    char *payback;
+    int32_t planner_time, rank, grouping, plan_mode, dp, lost_batch; /* indices of their words */
+    bool always_switch, strict_uniform;
+} luo_policy_yaml;
+
+typedef struct luo_trace_yaml {
+    char *file;
+    double start_s, time_scale; /* not given: 0, which a file can not say; see below */
+} luo_trace_yaml;
+
+static inline double luo_trace_scale(const luo_trace_yaml *t)
+{
+    return t->time_scale > 0 ? t->time_scale : 1;
+}
+
+typedef struct luo_scenario_yaml {
+    char *schema, *name, *cluster, *model, *plan, *stack;
+    int64_t seed;
+    luo_planner_yaml planner;
+    struct luo_extent_yaml {
+        int64_t steps;
+        double duration_s;
+    } extent;
+    struct luo_data_yaml {
+        struct luo_batch_yaml {
+            int64_t sequences, tokens;
+        } batch;
+        luo_lengths_yaml lengths;
+        bool truncate_last;
+    } data;
+    luo_policy_yaml *policies;
+    luo_event_yaml *events, *processes;
+    luo_trace_yaml *traces;
+    uint32_t policies_count, events_count, processes_count, traces_count;
+    struct luo_noise_yaml {
+        double compute_sigma, comm_sigma;
+    } noise;
+    struct luo_checkpoint_yaml {
+        int64_t every_steps;
+        double every_s;
+        bool automatic;
+        int32_t mode, target; /* 1: blocking; 1: disk */
+    } checkpoint;
+    struct luo_costs_yaml {
+        double detect_fail_s, process_start_s, communicator_s, operator_s, replacement_s;
+    } costs;
+    struct luo_truth_yaml {
+        bool write;
+    } truth;
+} luo_scenario_yaml;
+
+extern const cyaml_schema_value_t luo_scenario_schema;
+extern const luo_yaml_rule luo_scenario_rules[];
+extern const int luo_scenario_nrules;
+
+/* Contradictions within one map (scenario_check.c). */
+luo_yaml_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,
+    luo_check_batch, luo_check_data, luo_check_lengths, luo_check_planner, luo_check_checkpoint,
+    luo_check_life;
+
+/* Appends canonical JSON of all values with defaults (scenario_hash.c); files enter by the hashes
+ * in files[0..n), named
+ * by their place in the scenario. own_events: events of the file, without those of traces. */
+typedef struct luo_named_hash {
+    const char *name; /* "cluster", "policies.0.plan" */
+    uint64_t hash;
+} luo_named_hash;
+luo_status luo_scenario_canonical(luo_str *s, const luo_scenario *sc, const luo_named_hash *files,
+                                  int32_t n, int32_t own_events, const luo_scenario_yaml *y);
+#endif

@@ -1,0 +1,384 @@
+#include "core/io/result/csv.h"
+
+#include <csv.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/utf8.h"
+#include "core/io/document/input.h"
+
+struct luo_csv {
+    const char *name;
+    const luo_csv_column *columns;
+    int n;
+    luo_diags *diags;
+    luo_status st;
+    /* where lines come from: text in memory, or a file */
+    const char *at, *end;
+    FILE *file;
+    char *line_buf;
+    size_t line_cap;
+    int line;
+    /* the row being read */
+    struct csv_parser parser;
+    bool parser_open, header_read, over;
+    char *row;
+    size_t row_cap, row_len;
+    size_t start[LUO_CSV_COLUMNS];
+    int fields, header_fields;
+    int column_of[LUO_CSV_COLUMNS]; /* field -> column */
+    int field_of[LUO_CSV_COLUMNS];  /* column -> field, -1: none */
+};
+
+static luo_status vcomplain(luo_csv *t, luo_status st, int field, const char *fmt, va_list ap)
+    LUO_PRINTF(4, 0);
+static luo_status vcomplain(luo_csv *t, luo_status st, int field, const char *fmt, va_list ap)
+{
+    luo_diags_vadd(t->diags, LUO_ERROR, st, t->name, t->line, field + 1, fmt, ap);
+    if (t->st == LUO_OK) t->st = st;
+    return st;
+}
+
+static luo_status complain(luo_csv *t, luo_status st, int field, const char *fmt, ...)
+    LUO_PRINTF(4, 5);
+static luo_status complain(luo_csv *t, luo_status st, int field, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vcomplain(t, st, field, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+luo_status luo_csv_error(luo_csv *t, int column, const char *fmt, ...)
+{
+    const int field = t->field_of[column];
+    va_list ap;
+    va_start(ap, fmt);
+    vcomplain(t, LUO_EINPUT, field < 0 ? 0 : field, fmt, ap);
+    va_end(ap);
+    return LUO_EINPUT;
+}
+
+static void out_of_memory(luo_csv *t)
+{
+    luo_diags_add(t->diags, LUO_ERROR, LUO_ENOMEM, t->name, 0, 0,
+                  "this process is out of memory; free some or use less.");
+    t->st = LUO_ENOMEM;
+    t->over = true;
+}
+
+/* ---- lines ---- */
+
+/* The next physical line without its end; false: none. */
+static bool raw_line(luo_csv *t, const char **line, size_t *len)
+{
+    if (t->file) {
+        const ssize_t n = getline(&t->line_buf, &t->line_cap, t->file);
+        if (n < 0) {
+            if (ferror(t->file)) complain(t, LUO_EINPUT, 0, "the file cannot be read to its end.");
+            return false;
+        }
+        *line = t->line_buf;
+        *len = (size_t)n;
+    } else {
+        if (t->at == t->end) return false;
+        const char *nl = memchr(t->at, '\n', (size_t)(t->end - t->at));
+        *line = t->at;
+        *len = (size_t)((nl ? nl + 1 : t->end) - t->at);
+        t->at += *len;
+    }
+    t->line++;
+    if (*len && (*line)[*len - 1] == '\n') --*len;
+    if (*len && (*line)[*len - 1] == '\r') --*len;
+    if (t->line == 1 && *len >= 3 && memcmp(*line, "\xef\xbb\xbf", 3) == 0) {
+        *line += 3;
+        *len -= 3;
+    }
+    return true;
+}
+
+static bool blank(const char *line, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (line[i] != ' ' && line[i] != '\t') return false;
+    return true;
+}
+
+/* ---- cells of one line ---- */
+
+static void on_field(void *data, size_t len, void *ctx)
+{
+    luo_csv *t = ctx;
+    if (t->fields < LUO_CSV_COLUMNS) {
+        t->start[t->fields] = t->row_len;
+        memcpy(t->row + t->row_len, data, len);
+        t->row_len += len;
+        t->row[t->row_len++] = 0;
+    }
+    t->fields++;
+}
+
+static bool open_parser(luo_csv *t)
+{
+    if (t->parser_open) csv_free(&t->parser);
+    t->parser_open = csv_init(&t->parser, CSV_STRICT | CSV_STRICT_FINI) == 0;
+    if (t->parser_open)
+        csv_set_blk_size(&t->parser, 4096);
+    else
+        out_of_memory(t);
+    return t->parser_open;
+}
+
+static bool room_for(luo_csv *t, size_t len)
+{
+    const size_t need = len + LUO_CSV_COLUMNS + 1;
+    if (t->row_cap >= need) return true;
+    char *row = realloc(t->row, 2 * need);
+    if (!row) {
+        out_of_memory(t);
+        return false;
+    }
+    t->row = row;
+    t->row_cap = 2 * need;
+    return true;
+}
+
+/* True: the row is in t->row. A quote left open ends with its line, not with the file. */
+static bool split(luo_csv *t, const char *line, size_t len)
+{
+    if (!room_for(t, len)) return false;
+    t->fields = 0;
+    t->row_len = 0;
+    if (memchr(line, 0, len) || memchr(line, '\r', len)) {
+        complain(t, LUO_EPARSE, 0,
+                 "a 0 character or a lone carriage return; text lines are "
+                 "expected.");
+        return false;
+    }
+    const size_t got = csv_parse(&t->parser, line, len, on_field, NULL, t);
+    if (got == len && csv_fini(&t->parser, on_field, NULL, t) == 0) return true;
+    if (csv_error(&t->parser) == CSV_ENOMEM)
+        out_of_memory(t);
+    else
+        complain(t, LUO_EPARSE, t->fields,
+                 "a quote is open or stands within a cell; quote the "
+                 "whole cell and double the quotes inside.");
+    open_parser(t);
+    return false;
+}
+
+static bool next_split(luo_csv *t)
+{
+    const char *line;
+    size_t len;
+    while (!t->over && raw_line(t, &line, &len)) {
+        if (blank(line, len) || line[0] == '#') continue;
+        if (split(t, line, len)) return true;
+        if (!t->header_read) break; /* without a header there is nothing to read by */
+    }
+    t->over = true;
+    return false;
+}
+
+/* ---- header ---- */
+
+/* A misspelt column is one error: the one it was meant for is not reported as missing, too. */
+static void unknown_column(luo_csv *t, int field, const char *name, bool *excused)
+{
+    int meant;
+    const char *names[LUO_CSV_COLUMNS];
+    luo_str s = {0};
+    for (int i = 0; i < t->n; i++) names[i] = t->columns[i].name;
+    luo_say_unknown(&s, name, names, t->n, &meant);
+    complain(t, LUO_EINPUT, field, "unknown column `%.60s`; %s", name, luo_str_get(&s));
+    luo_str_free(&s);
+    if (meant >= 0) excused[meant] = true;
+}
+
+static void read_header(luo_csv *t)
+{
+    bool excused[LUO_CSV_COLUMNS] = {false};
+    t->header_fields = t->fields;
+    for (int f = 0; f < t->fields && f < LUO_CSV_COLUMNS; f++) {
+        const char *name = t->row + t->start[f];
+        int i = 0;
+        while (i < t->n && strcmp(t->columns[i].name, name) != 0) i++;
+        t->column_of[f] = i;
+        if (i == t->n)
+            unknown_column(t, f, name, excused);
+        else if (t->field_of[i] >= 0)
+            complain(t, LUO_EINPUT, f, "column `%s` is given twice; each column is given once.",
+                     name);
+        else
+            t->field_of[i] = f;
+    }
+    for (int i = 0; i < t->n; i++)
+        if (t->columns[i].required && !excused[i] && t->field_of[i] < 0)
+            complain(t, LUO_EINPUT, 0, "column `%s` is missing; it is required.",
+                     t->columns[i].name);
+    if (t->fields > LUO_CSV_COLUMNS)
+        complain(t, LUO_EINPUT, LUO_CSV_COLUMNS, "more than %d columns; none of our tables has.",
+                 LUO_CSV_COLUMNS);
+    if (t->st != LUO_OK) t->over = true; /* rows can not be judged by a wrong header */
+}
+
+static luo_csv *open_table(const char *name, const luo_csv_column *columns, int n, luo_diags *diags)
+{
+    luo_csv *t = calloc(1, sizeof *t);
+    if (!t) {
+        luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, name, 0, 0,
+                      "this process is out of memory; free some or use less.");
+        return NULL;
+    }
+    t->name = name;
+    t->columns = columns;
+    t->n = n;
+    t->diags = diags;
+    for (int i = 0; i < n; i++) t->field_of[i] = -1;
+    open_parser(t);
+    return t;
+}
+
+static luo_csv *begin(luo_csv *t)
+{
+    if (next_split(t))
+        read_header(t);
+    else if (t->st == LUO_OK)
+        complain(t, LUO_EINPUT, 0, "the table is empty; a header line is expected.");
+    t->header_read = true;
+    return t;
+}
+
+luo_csv *luo_csv_open(const luo_source *src, const luo_csv_column *columns, int n, luo_diags *diags)
+{
+    luo_csv *t = open_table(src->name, columns, n, diags);
+    if (!t) return NULL;
+    t->at = src->text;
+    t->end = src->text + src->len;
+    return begin(t);
+}
+
+luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int n, luo_diags *diags)
+{
+    luo_csv *t = open_table(path, columns, n, diags);
+    if (!t) return NULL;
+    luo_err err = {0};
+    int fd;
+    t->st = luo_input_open(path, LUO_INPUT_READ, "a readable table", &fd, &err);
+    if (t->st == LUO_OK && !(t->file = fdopen(fd, "r"))) {
+        close(fd);
+        t->st = luo_err_nomem(&err);
+    }
+    if (t->st == LUO_OK) return begin(t);
+    luo_diags_err(diags, &err);
+    t->over = true;
+    return t;
+}
+
+/* ---- rows ---- */
+
+static void bad_cell(luo_csv *t, int i, const char *text)
+{
+    const luo_csv_column *c = &t->columns[i];
+    char buf[128];
+    luo_str words = {0};
+    const char *want = buf;
+    int n = 0;
+    if (c->type == LUO_CSV_WORD) {
+        while (c->words[n]) n++;
+        luo_say_expected(&words, text, c->words, n);
+        luo_csv_error(t, i, *text ? "`%s` is `%.60s`; %s" : "`%s` is empty%.0s; %s", c->name, text,
+                      luo_str_get(&words));
+        luo_str_free(&words);
+        return;
+    } else if (c->type == LUO_CSV_TEXT) {
+        luo_csv_error(t, i, "`%s` is %s; a text is expected.", c->name,
+                      *text ? "not UTF-8" : "empty");
+        return;
+    } else {
+        double v;
+        const bool number = luo_number_float(text, strlen(text), &v);
+        luo_limit_say(&c->limit, c->type == LUO_CSV_WHOLE, number ? v : NAN, buf, sizeof buf - 10);
+        if (c->inf) strcat(buf, " or `inf`");
+    }
+    if (*text)
+        luo_csv_error(t, i, "`%s` is `%.60s`; %s is expected.", c->name, text, want);
+    else
+        luo_csv_error(t, i, "`%s` is empty; %s is expected.", c->name, want);
+}
+
+static bool take_cell(const luo_csv_column *c, const char *text, luo_csv_cell *out)
+{
+    const size_t n = strlen(text);
+    switch (c->type) {
+    case LUO_CSV_WHOLE:
+        if (!luo_number_whole(text, n, &out->whole)) return false;
+        out->number = (double)out->whole;
+        return luo_limit_holds(&c->limit, out->number);
+    case LUO_CSV_NUMBER:
+        if (c->inf && strcmp(text, "inf") == 0) {
+            out->number = INFINITY;
+            return true;
+        }
+        return luo_number_float(text, n, &out->number) && luo_limit_holds(&c->limit, out->number);
+    case LUO_CSV_WORD:
+        for (out->whole = 0; c->words[out->whole]; out->whole++)
+            if (strcmp(c->words[out->whole], text) == 0) return true;
+        return false;
+    default:
+        return luo_utf8_valid(text, n);
+    }
+}
+
+static bool take_row(luo_csv *t, luo_csv_cell *cells)
+{
+    bool good = true;
+    if (t->fields != t->header_fields) {
+        complain(t, LUO_EINPUT, t->fields < t->header_fields ? t->fields : t->header_fields,
+                 "the row has %d cells; the header has %d.", t->fields, t->header_fields);
+        return false;
+    }
+    for (int i = 0; i < t->n; i++) {
+        const int f = t->field_of[i];
+        const char *text = f < 0 ? "" : t->row + t->start[f];
+        cells[i] = (luo_csv_cell){.given = *text != 0, .text = text};
+        if (!*text && !t->columns[i].required) continue;
+        if (*text && take_cell(&t->columns[i], text, &cells[i])) continue;
+        bad_cell(t, i, text);
+        good = false;
+    }
+    return good;
+}
+
+bool luo_csv_next(luo_csv *t, luo_csv_cell *cells)
+{
+    while (t && next_split(t))
+        if (take_row(t, cells)) return true;
+    return false;
+}
+
+int luo_csv_line(const luo_csv *t)
+{
+    return t->line;
+}
+
+bool luo_csv_has(const luo_csv *t, int column)
+{
+    return t && t->field_of[column] >= 0;
+}
+
+luo_status luo_csv_close(luo_csv *t)
+{
+    if (!t) return LUO_ENOMEM;
+    const luo_status st = t->st;
+    if (t->parser_open) csv_free(&t->parser);
+    if (t->file) fclose(t->file);
+    free(t->line_buf);
+    free(t->row);
+    free(t);
+    return st;
+}

@@ -1,0 +1,191 @@
+/* config/ and manifest.json of a run directory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/io/builtin.h"
+#include "core/io/files.h"
+#include "core/io/document/input.h"
+#include "core/io/io.h"
+#include "core/io/document/json.h"
+#include "core/io/jsonw.h"
+#include "core/io/result/rundir_internal.h"
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* NAME, or 2-NAME .. when an earlier input has that name. */
+static void config_name(const luo_rundir *r, int32_t k, luo_str *out)
+{
+    int32_t same = 1;
+    for (int32_t i = 0; i < k; i++)
+        same += strcmp(base_name(r->opts.inputs[i]), base_name(r->opts.inputs[k])) == 0;
+    if (same > 1) luo_str_addf(out, "%d-", same);
+    luo_str_add(out, base_name(r->opts.inputs[k]));
+}
+
+static luo_status hash_file(const char *path, luo_rundir_input *in, luo_err *err)
+{
+    unsigned char block[1 << 15];
+    luo_source part; /* of the program */
+    ssize_t n;
+    int fd;
+    if (luo_builtin_get(path, &part)) {
+        in->hash = luo_hash_bytes(LUO_HASH_EMPTY, part.text, part.len);
+        in->bytes = (int64_t)part.len;
+        return LUO_OK;
+    }
+    LUO_TRY(luo_input_open(path, LUO_INPUT_READ, "a readable file", &fd, err));
+    in->hash = LUO_HASH_EMPTY;
+    while ((n = read(fd, block, sizeof block)) > 0) {
+        in->hash = luo_hash_bytes(in->hash, block, (size_t)n);
+        in->bytes += (int64_t)n;
+    }
+    const luo_status st = n < 0 ? luo_input_unreadable(path, "a readable file", err) : LUO_OK;
+    close(fd);
+    return st;
+}
+
+static luo_status copy_input(luo_rundir *r, int32_t k, luo_err *err)
+{
+    const char *path = r->opts.inputs[k];
+    luo_rundir_input *in = &r->inputs[k];
+    LUO_TRY(hash_file(path, in, err));
+    if (in->bytes >= (int64_t)LUO_FILE_BYTES) return LUO_OK;
+    const size_t mark = luo_arena_mark(r->scratch);
+    luo_source src;
+    luo_str to = {0};
+    luo_str_addf(&to, "%s/config/", r->dir);
+    config_name(r, k, &to);
+    luo_status st =
+        to.failed ? luo_err_nomem(err) : luo_files_get(NULL, r->scratch, path, &src, err);
+    if (st == LUO_OK) st = luo_file_write_atomic(to.at, src.text, src.len, err);
+    in->copied = st == LUO_OK;
+    luo_str_free(&to);
+    luo_arena_reset(r->scratch, mark);
+    return st;
+}
+
+luo_status luo_rundir_config(luo_rundir *r, luo_err *err)
+{
+    luo_str dir = {0};
+    luo_str_addf(&dir, "%s/config", r->dir);
+    luo_status st = dir.failed ? luo_err_nomem(err) : luo_dir_make(dir.at, err);
+    luo_str_free(&dir);
+    for (int32_t k = 0; st == LUO_OK && k < r->opts.ninputs; k++) st = copy_input(r, k, err);
+    return st;
+}
+
+static void texts(luo_jsonw *w, const char *key, const char *const *at, int32_t n)
+{
+    luo_jsonw_open(w, key, '[');
+    for (int32_t i = 0; i < n; i++) luo_jsonw_text(w, NULL, at[i]);
+    luo_jsonw_close(w);
+}
+
+static void inputs(luo_jsonw *w, const luo_rundir *r)
+{
+    luo_jsonw_open(w, "inputs", '[');
+    for (int32_t k = 0; k < r->opts.ninputs; k++) {
+        luo_str name = {0};
+        luo_str_add(&name, "config/");
+        config_name(r, k, &name);
+        luo_jsonw_open(w, NULL, '{');
+        luo_jsonw_text(w, "path", r->opts.inputs[k]);
+        luo_jsonw_text(w, "copy", r->inputs[k].copied ? luo_str_get(&name) : NULL);
+        luo_jsonw_int(w, "bytes", r->inputs[k].bytes);
+        luo_jsonw_hash(w, "hash", r->inputs[k].hash);
+        luo_jsonw_close(w);
+        luo_str_free(&name);
+    }
+    luo_jsonw_close(w);
+}
+
+static void facts(luo_jsonw *w, const luo_fact *at, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) luo_jsonw_text(w, at[i].name, at[i].value);
+}
+
+static void plans(luo_jsonw *w, const luo_rundir *r)
+{
+    luo_jsonw_open(w, "plans", '[');
+    for (int32_t i = 0; i < r->nplans; i++) {
+        luo_jsonw_open(w, NULL, '{');
+        luo_jsonw_hash(w, "hash", r->plans[i].hash);
+        luo_jsonw_hash(w, "program_hash", r->plans[i].program_hash);
+        luo_jsonw_close(w);
+    }
+    luo_jsonw_close(w);
+}
+
+luo_status luo_rundir_manifest(const luo_rundir *r, const char *state, int exit_code, luo_err *err)
+{
+    const luo_rundir_opts *o = &r->opts;
+    luo_str text = {0}, path = {0};
+    luo_jsonw w = luo_jsonw_start(&text);
+    luo_jsonw_open(&w, NULL, '{');
+    luo_jsonw_text(&w, "schema", "luoshu.manifest/1");
+    luo_jsonw_text(&w, "state", state);
+    luo_jsonw_text(&w, "luoshu", o->version);
+    facts(&w, o->facts, o->nfacts);
+    luo_jsonw_open(&w, "libraries", '{');
+    facts(&w, o->libraries, o->nlibraries);
+    luo_jsonw_close(&w);
+    luo_jsonw_text(&w, "backend", o->backend);
+    luo_jsonw_text(&w, "policy", o->policy);
+    luo_jsonw_text(&w, "scenario", o->scenario->name);
+    texts(&w, "argv", o->argv, o->argc);
+    texts(&w, "overrides", o->overrides, o->noverrides);
+    luo_jsonw_seed(&w, "seed", o->scenario->seed);
+    luo_jsonw_hash(&w, "scenario_hash", o->scenario->hash);
+    plans(&w, r);
+    inputs(&w, r);
+    luo_jsonw_num(&w, "wall_s", o->wall_s ? o->wall_s(o->ctx) - r->wall_open : 0, 3);
+    if (strcmp(state, "running") != 0) luo_jsonw_int(&w, "exit", exit_code);
+    if (r->why) luo_jsonw_text(&w, "error", r->why);
+    luo_jsonw_close(&w);
+    luo_str_addf(&path, "%s/manifest.json", r->dir);
+    const luo_status st = text.failed || path.failed
+                              ? luo_err_nomem(err)
+                              : luo_file_write_atomic(path.at, text.at, text.len, err);
+    luo_str_free(&text);
+    luo_str_free(&path);
+    return st;
+}
+
+static luo_status rewrite(json_t *m, const char *path, luo_err *err)
+{
+    char *text = json_dumps(m, JSON_INDENT(1));
+    luo_str out = {0};
+    luo_str_add(&out, text ? text : "");
+    luo_str_addc(&out, '\n');
+    const luo_status st = !text || out.failed ? luo_err_nomem(err)
+                                              : luo_file_write_atomic(path, out.at, out.len, err);
+    free(text);
+    luo_str_free(&out);
+    return st;
+}
+
+luo_status luo_rundir_ended(const char *dir, const char *state, int exit_code, const char *error,
+                            luo_err *err)
+{
+    luo_str path = {0};
+    luo_status st = LUO_OK;
+    luo_str_addf(&path, "%s/manifest.json", dir);
+    if (path.failed) return luo_err_nomem(err);
+    json_t *m = json_load_file(path.at, JSON_REJECT_DUPLICATES, NULL);
+    const char *was = json_string_value(json_object_get(m, "state"));
+    if (was && strcmp(was, "running") == 0) {
+        const bool set = json_object_set_new(m, "state", json_string(state)) == 0 &&
+                         json_object_set_new(m, "exit", json_integer(exit_code)) == 0 &&
+                         json_object_set_new(m, "error", json_string(error)) == 0;
+        st = set ? rewrite(m, path.at, err) : luo_err_nomem(err);
+    }
+    json_decref(m);
+    luo_str_free(&path);
+    return st;
+}

@@ -1,0 +1,253 @@
+/* ops.csv: every instruction of a traced step, by device, stream, issue order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/result/rundir_internal.h"
+
+/* One row: the record, and its place in the device's issue order. */
+typedef struct op_row {
+    int64_t record, seq;
+    int32_t device, stream;
+} op_row;
+
+static int in_order(const void *a, const void *b)
+{
+    const op_row *x = a, *y = b;
+    if (x->device != y->device) return x->device < y->device ? -1 : 1;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+/* The other device or device set of a P2P, the group of a collective. */
+static void put_peer(luo_table *t, luo_str *text, luo_arena *scratch, const luo_programs *set,
+                     const luo_program *p, const luo_instr *in)
+{
+    const luo_slot *s = in->slot >= 0 ? &p->slots[in->slot] : NULL;
+    luo_str_clear(text);
+    if (!s || (in->kind != LUO_INSTR_COLLECTIVE && in->kind != LUO_INSTR_P2P)) {
+        luo_table_none(t);
+        return;
+    }
+    if (in->kind == LUO_INSTR_COLLECTIVE) {
+        luo_devset_print(text, set->groups[s->group].dev, set->groups[s->group].n);
+    } else {
+        int32_t n = 0;
+        int32_t *peer = LUO_NEW_N(scratch, int32_t, s->nmessage + 1);
+        if (!peer) {
+            text->failed = true;
+            return;
+        }
+        for (int32_t i = 0; i < s->nmessage; i++) { /* each once, in message order */
+            bool known = false;
+            for (int32_t j = 0; j < n; j++) known |= peer[j] == s->message[i].peer;
+            if (!known) peer[n++] = s->message[i].peer;
+        }
+        if (n == 1) luo_str_addi(text, peer[0]);
+        else luo_devset_print(text, peer, n);
+    }
+    luo_table_text(t, luo_str_get(text));
+}
+
+typedef struct op_ctx {
+    luo_rundir *r;
+    const luo_programs *set;
+    const luo_step_result *result;
+    int64_t step;
+    int32_t attempt;
+    double start_s;
+    luo_str peer;
+    const luo_program *program; /* of the device of the last row */
+} op_ctx;
+
+/* ---- cells that every row of an instruction has ---- */
+
+enum { TEXTS = 1 << 20, TEXT_BYTES = 1 << 24, HEAD_CELLS = 8, TAIL_CELLS = 4 };
+
+void luo_op_texts_free(luo_op_texts *x)
+{
+    free(x->first);
+    free(x->of);
+    luo_str_free(&x->text);
+    *x = (luo_op_texts){0};
+}
+
+/* Steps of one program set follow each other. A set that is too large has none. */
+static void open_texts(luo_op_texts *x, const luo_programs *set)
+{
+    int64_t n = 0;
+    if (x->n == set->n && x->hash == set->hash) return;
+    luo_op_texts_free(x);
+    x->first = calloc((size_t)set->n + 1, sizeof *x->first);
+    for (int32_t i = 0; x->first && i < set->n; i++) {
+        x->first[i] = n;
+        n += set->roles[set->at[i].role].ninstr;
+    }
+    if (x->first && n <= TEXTS) x->of = calloc((size_t)n + 1, sizeof *x->of);
+    if (!x->of) return;
+    x->hash = set->hash;
+    x->n = set->n;
+}
+
+/* NULL: not kept. */
+static luo_op_text *text_of(op_ctx *c, const luo_program *p, const luo_instr *in)
+{
+    luo_op_texts *x = &c->r->op_texts;
+    return x->of ? &x->of[x->first[p - c->set->at] + in->id] : NULL;
+}
+
+static void keep_text(op_ctx *c, luo_op_text *o, size_t head, size_t head_end, size_t tail)
+{
+    luo_str *all = &c->r->op_texts.text;
+    const luo_str *row = &c->r->table[LUO_TABLE_OPS].buf;
+    if (!o || row->failed || all->len + row->len - head > TEXT_BYTES) return;
+    const luo_op_text made = {(uint32_t)all->len, (uint32_t)(head_end - head),
+                              (uint32_t)(row->len - tail)};
+    luo_str_addn(all, row->at + head, made.head);
+    luo_str_addn(all, row->at + tail, made.tail);
+    if (!all->failed) *o = made;
+}
+
+static void put_cells(op_ctx *c, luo_table *t, const luo_program *p, const luo_op_record *rec)
+{
+    const luo_role *role = &c->set->roles[p->role];
+    const luo_instr *in = &role->instr[rec->instr];
+    const luo_run_task *task = &p->tasks[rec->task];
+    luo_op_text *o = text_of(c, p, in);
+    if (o && o->head) {
+        const char *at = c->r->op_texts.text.at + o->at;
+        luo_table_again(t, at, o->head, HEAD_CELLS);
+        luo_table_int_opt(t, task->micro_batch);
+        luo_table_again(t, at + o->head, o->tail, TAIL_CELLS);
+        return;
+    }
+    const size_t head = t->buf.len + 1; /* behind the comma */
+    luo_table_text(t, luo_stream_name((luo_stream)in->stream));
+    luo_table_text(t, luo_phase_name((luo_phase)in->phase));
+    luo_table_int(t, in->id);
+    luo_table_text(t, luo_instr_kind_name((luo_instr_kind)in->kind));
+    luo_table_text(t, in->op >= 0 ? c->set->ops[in->op].name : "");
+    luo_table_int_opt(t, p->pipeline);
+    luo_table_int_opt(t, p->stage);
+    luo_table_int(t, role->seg[task->seg].chunk);
+    const size_t head_end = t->buf.len;
+    luo_table_int_opt(t, task->micro_batch);
+    const size_t tail = t->buf.len + 1;
+    luo_table_int_opt(t, in->layer);
+    put_peer(t, &c->peer, c->r->scratch, c->set, p, in);
+    luo_table_int(t, in->bytes);
+    luo_table_int(t, in->flops);
+    keep_text(c, o, head, head_end, tail);
+}
+
+static luo_status put_row(op_ctx *c, const op_row *row, luo_err *err)
+{
+    luo_table *t = &c->r->table[LUO_TABLE_OPS];
+    const luo_op_record *rec = &c->result->records[row->record];
+    const size_t mark = luo_arena_mark(c->r->scratch);
+    if (!c->program || c->program->device != rec->device)
+        c->program = luo_programs_find(c->set, rec->device);
+    luo_table_int(t, row->seq);
+    luo_table_int(t, c->step);
+    luo_table_int(t, c->attempt);
+    luo_table_int(t, rec->device);
+    put_cells(c, t, c->program, rec);
+    luo_table_num(t, c->start_s + rec->start_s);
+    luo_table_num(t, c->start_s + rec->end_s);
+    luo_table_text(t, luo_status_name(rec->status));
+    luo_arena_reset(c->r->scratch, mark);
+    return c->peer.failed ? luo_err_nomem(err) : luo_table_end(t, err);
+}
+
+/* Rows of records first..n-1 in the order of the file. */
+static luo_status put_rows(op_ctx *c, int64_t n, luo_err *err)
+{
+    op_row *rows = malloc((size_t)n * sizeof *rows + 1);
+    if (!rows) return luo_err_nomem(err);
+    int64_t seq = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const luo_op_record *rec = &c->result->records[k];
+        const luo_program *p = luo_programs_find(c->set, rec->device);
+        if (k > 0 && rec->device != c->result->records[k - 1].device) seq = 0;
+        rows[k] = (op_row){k, seq++, rec->device, c->set->roles[p->role].instr[rec->instr].stream};
+    }
+    qsort(rows, (size_t)n, sizeof *rows, in_order);
+    luo_status st = LUO_OK;
+    for (int64_t k = 0; st == LUO_OK && k < n; k++) st = put_row(c, &rows[k], err);
+    free(rows);
+    return st;
+}
+
+static bool note_step(luo_traced *t, int64_t step)
+{
+    if (t->n > 0 && t->at[t->n - 1].hi - 1 == step) return true; /* another attempt */
+    if (t->n > 0 && t->at[t->n - 1].hi == step) {
+        t->at[t->n - 1].hi++;
+        return true;
+    }
+    if (t->n == t->cap) {
+        const int32_t cap = t->cap ? 2 * t->cap : 8;
+        luo_range *grown = realloc(t->at, (size_t)cap * sizeof *grown);
+        if (!grown) return false;
+        t->at = grown;
+        t->cap = cap;
+    }
+    t->at[t->n++] = (luo_range){(int32_t)step, (int32_t)step + 1};
+    return true;
+}
+
+/* How many of the n records, in whole devices, fit into `room`. */
+static int64_t whole_devices(const luo_op_record *rec, int64_t n, int64_t room, int32_t *devices,
+                             int32_t *all)
+{
+    int64_t fit = 0;
+    *devices = *all = 0;
+    for (int64_t k = 0, next; k < n; k = next) {
+        for (next = k + 1; next < n && rec[next].device == rec[k].device; next++) continue;
+        ++*all;
+        if (next > room) continue;
+        fit = next;
+        ++*devices;
+    }
+    return fit;
+}
+
+luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
+                          const luo_programs *set, const luo_step_result *result, luo_err *err)
+{
+    luo_rundir *r = ctx;
+    (void)plan; /* steps.csv has it */
+    LUO_TRY(luo_trace_step(r->trace, step, attempt, start_s, set, result, err));
+    luo_traced *traced = &r->traced;
+    int64_t n = result->nrecords;
+    if (traced->full || n == 0) return LUO_OK;
+    if (traced->ops + n > r->opts.ops_limit) {
+        traced->full = true;
+        if (traced->n > 0) return LUO_OK;
+        n = whole_devices(result->records, n, r->opts.ops_limit, &traced->part_devices,
+                          &traced->part_of);
+    }
+    traced->ops += n;
+    if (!note_step(traced, step)) return luo_err_nomem(err);
+    op_ctx c = {
+        .r = r, .set = set, .result = result, .step = step, .attempt = attempt, .start_s = start_s};
+    open_texts(&r->op_texts, set);
+    const luo_status st = put_rows(&c, n, err);
+    luo_str_free(&c.peer);
+    return st;
+}
+
+bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out)
+{
+    if (!t->full) return false;
+    luo_str_add(out, "trace holds ");
+    if (t->part_of > 0)
+        luo_str_addf(out, "%d of %d devices of step %d", t->part_devices, t->part_of, t->at[0].lo);
+    else luo_str_add(out, t->n == 1 && t->at[0].hi == t->at[0].lo + 1 ? "step " : "steps ");
+    for (int32_t i = 0; t->part_of == 0 && i < t->n; i++) {
+        luo_str_addf(out, i ? ",%d" : "%d", t->at[i].lo);
+        if (t->at[i].hi - t->at[i].lo > 1) luo_str_addf(out, "-%d", t->at[i].hi - 1);
+    }
+    luo_str_addf(out, " of %lld (limit %lld operations); use --trace-steps to choose.",
+                 (long long)steps, (long long)limit);
+    return true;
+}

@@ -1,0 +1,300 @@
+#include "core/io/result/result.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/io/document/json.h"
+
+const char *const luo_time_names[LUO_TIMES] = {
+    "compute_s", "recompute_s",  "tp_s",     "ep_s",         "cp_s",      "pp_s",
+    "dp_s",      "move_s",       "io_s",     "bubble_s",     "redone_s",  "detect_s",
+    "plan_s",    "specialize_s", "switch_s", "checkpoint_s", "restart_s", "wait_s"};
+
+bool luo_result_has(const char *dir, const char *name)
+{
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path &&
+           access(path, R_OK) == 0;
+}
+
+typedef struct reader {
+    luo_arena *arena;
+    const char *file;
+    json_t *root;
+    luo_diags *diags;
+    luo_status st;
+} reader;
+
+static luo_status complain(reader *r, const char *key, const char *what)
+{
+    if (r->st == LUO_OK)
+        r->st =
+            luo_diags_add(r->diags, LUO_ERROR, LUO_EINPUT, r->file, 0, 0, "`%s` %s.", key, what);
+    return r->st;
+}
+
+static reader open_json(luo_arena *arena, const char *dir, const char *name, luo_diags *diags)
+{
+    reader r = {arena, luo_arena_printf(arena, "%s/%s", dir, name), NULL, diags, LUO_OK};
+    json_error_t why;
+    luo_source src;
+    luo_err err = {0};
+    r.st = r.file ? luo_read_text(arena, r.file, &src, &err) : luo_err_nomem(&err);
+    if (r.st != LUO_OK) {
+        luo_diags_err(diags, &err);
+        return r;
+    }
+    r.root = json_loadb(src.text, src.len, JSON_REJECT_DUPLICATES, &why);
+    if (!json_is_object(r.root))
+        r.st = luo_diags_add(diags, LUO_ERROR, LUO_EPARSE, r.file, why.line, why.column,
+                             "no JSON object; a file that luoshu wrote is expected.");
+    return r;
+}
+
+static const char *text_of(reader *r, const json_t *in, const char *key)
+{
+    const char *v = json_string_value(json_object_get(in, key));
+    if (!v) complain(r, key, "is missing or no text");
+    const char *copy = v ? luo_arena_strdup(r->arena, v) : "";
+    if (!copy) r->st = LUO_ENOMEM;
+    return copy ? copy : "";
+}
+
+static int64_t int_of(reader *r, const json_t *in, const char *key)
+{
+    const json_t *v = json_object_get(in, key);
+    if (!json_is_integer(v)) complain(r, key, "is missing or no whole number");
+    return json_integer_value(v);
+}
+
+static double num_of(reader *r, const json_t *in, const char *key)
+{
+    const json_t *v = json_object_get(in, key);
+    if (!v || (!json_is_number(v) && !json_is_null(v))) complain(r, key, "is missing or no number");
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static void read_plans(reader *r, luo_result *out)
+{
+    const json_t *list = json_object_get(r->root, "plans");
+    const size_t n = json_array_size(list);
+    const char **plans = LUO_NEW_N(r->arena, const char *, n + 1);
+    const char **programs = LUO_NEW_N(r->arena, const char *, n + 1);
+    if (!plans || !programs) {
+        r->st = LUO_ENOMEM;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        plans[i] = text_of(r, json_array_get(list, i), "hash");
+        programs[i] = text_of(r, json_array_get(list, i), "program_hash");
+    }
+    out->nplans = (int32_t)n;
+    out->plans = plans;
+    out->programs = programs;
+}
+
+static void read_manifest(reader *r, luo_result *out)
+{
+    const json_t *seed = json_object_get(r->root, "seed");
+    out->scenario = text_of(r, r->root, "scenario");
+    out->policy = text_of(r, r->root, "policy");
+    out->backend = text_of(r, r->root, "backend");
+    out->scenario_hash = text_of(r, r->root, "scenario_hash");
+    if (json_is_integer(seed)) {
+        out->seed = luo_arena_printf(r->arena, "%lld", (long long)json_integer_value(seed));
+        if (!out->seed) r->st = LUO_ENOMEM;
+    } else {
+        out->seed = text_of(r, r->root, "seed");
+    }
+    out->state = text_of(r, r->root, "state");
+    if (json_object_get(r->root, "error")) out->error = text_of(r, r->root, "error");
+    read_plans(r, out);
+}
+
+static void no_summary(luo_result *out)
+{
+    int64_t *const counts[] = {&out->steps_done,        &out->steps_redone, &out->tokens,
+                               &out->kept_tokens,       &out->switches,     &out->restarts,
+                               &out->peak_memory_device};
+    double *const figures[] = {
+        &out->extent_s,         &out->total_s,      &out->step_mean_s,          &out->step_p50_s,
+        &out->step_p99_s,       &out->tokens_per_s, &out->goodput_tokens_per_s, &out->mfu_ratio,
+        &out->peak_memory_ratio};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) *counts[i] = -1;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) *figures[i] = NAN;
+    for (int i = 0; i < LUO_TIMES; i++) out->time[i] = NAN;
+}
+
+static void read_summary(reader *r, luo_result *out)
+{
+    out->measured = true;
+    out->state = text_of(r, r->root, "state");
+    out->kept_tokens = int_of(r, r->root, "kept_tokens");
+    out->extent_s = num_of(r, r->root, "extent_s");
+    out->steps_done = int_of(r, r->root, "steps_done");
+    out->steps_redone = int_of(r, r->root, "steps_redone");
+    out->tokens = int_of(r, r->root, "tokens");
+    out->switches = int_of(r, r->root, "switches");
+    out->restarts = int_of(r, r->root, "restarts");
+    out->peak_memory_device = int_of(r, r->root, "peak_memory_device");
+    out->total_s = num_of(r, r->root, "total_s");
+    out->step_mean_s = num_of(r, r->root, "step_mean_s");
+    out->step_p50_s = num_of(r, r->root, "step_p50_s");
+    out->step_p99_s = num_of(r, r->root, "step_p99_s");
+    out->tokens_per_s = num_of(r, r->root, "tokens_per_s");
+    out->goodput_tokens_per_s = num_of(r, r->root, "goodput_tokens_per_s");
+    out->mfu_ratio = num_of(r, r->root, "mfu_ratio");
+    out->peak_memory_ratio = num_of(r, r->root, "peak_memory_ratio");
+    for (int i = 0; i < LUO_TIMES; i++)
+        out->time[i] = num_of(r, json_object_get(r->root, "time"), luo_time_names[i]);
+}
+
+static const char *last_part(luo_arena *arena, const char *dir)
+{
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/') n--;
+    size_t from = n;
+    while (from > 0 && dir[from - 1] != '/') from--;
+    return luo_arena_strndup(arena, dir + from, n - from);
+}
+
+luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, luo_diags *diags)
+{
+    luo_result got = {.dir = dir, .name = last_part(arena, dir), .error = ""};
+    if (!got.name) return LUO_ENOMEM;
+    reader m = open_json(arena, dir, "manifest.json", diags);
+    if (m.st == LUO_OK) read_manifest(&m, &got);
+    json_decref(m.root);
+    if (m.st != LUO_OK) return m.st;
+    if (!luo_result_has(dir, "summary.json") &&
+        (strcmp(got.state, "failed") == 0 || strcmp(got.state, "interrupted") == 0)) {
+        no_summary(&got);
+        *out = got;
+        return LUO_OK;
+    }
+    if (!luo_result_has(dir, "summary.json"))
+        return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, NULL, 0, 0,
+                             "run `%s` has no summary.json; it was not finished.", dir);
+    reader s = open_json(arena, dir, "summary.json", diags);
+    if (s.st == LUO_OK) read_summary(&s, &got);
+    json_decref(s.root);
+    if (s.st == LUO_OK) *out = got;
+    return s.st;
+}
+
+luo_csv *luo_result_table(luo_arena *arena, const char *dir, luo_table_id id, luo_diags *diags)
+{
+    return luo_result_file(arena, dir, luo_table_def_at(id)->file, id, diags);
+}
+
+luo_csv *luo_result_file(luo_arena *arena, const char *dir, const char *file, luo_table_id id,
+                         luo_diags *diags)
+{
+    const luo_table_def *def = luo_table_def_at(id);
+    luo_csv_column *columns = LUO_NEW_N(arena, luo_csv_column, def->n);
+    char *path = luo_arena_printf(arena, "%s/%s", dir, file);
+    if (!columns || !path) return NULL;
+    for (int32_t i = 0; i < def->n; i++) {
+        const luo_cell_kind kind = def->columns[i].kind;
+        columns[i] = (luo_csv_column){.name = def->columns[i].name,
+                                      .type = kind == LUO_CELL_TEXT  ? LUO_CSV_TEXT
+                                              : kind == LUO_CELL_INT ? LUO_CSV_WHOLE
+                                                                     : LUO_CSV_NUMBER,
+                                      .limit = {.lo = -INFINITY, .hi = INFINITY}};
+    }
+    return luo_csv_open_path(path, columns, def->n, diags);
+}
+
+typedef struct list {
+    luo_arena *arena;
+    const char **at;
+    int32_t n, cap;
+} list;
+
+static bool push(list *l, const char *dir, const char *name)
+{
+    if (l->n == l->cap) {
+        const int32_t cap = l->cap ? 2 * l->cap : 16;
+        l->at = luo_arena_grow(l->arena, (void *)l->at, (size_t)l->cap * sizeof *l->at,
+                               (size_t)cap * sizeof *l->at);
+        l->cap = cap;
+    }
+    char *path =
+        name ? luo_arena_printf(l->arena, "%s/%s", dir, name) : luo_arena_strdup(l->arena, dir);
+    if (!l->at || !path) return false;
+    l->at[l->n++] = path;
+    return true;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sub-folders that are run directories, by name. */
+static bool push_folders(list *l, const char *dir)
+{
+    const int32_t first = l->n;
+    DIR *d = opendir(dir);
+    bool ok = true;
+    for (struct dirent *e; d && ok && (e = readdir(d));) {
+        char inside[4096];
+        if (e->d_name[0] == '.') continue;
+        if (snprintf(inside, sizeof inside, "%s/%s", dir, e->d_name) >= (int)sizeof inside)
+            continue;
+        if (luo_result_has(inside, "manifest.json")) ok = push(l, inside, NULL);
+    }
+    if (d) closedir(d);
+    if (ok && l->n > first)
+        qsort((void *)(l->at + first), (size_t)(l->n - first), sizeof *l->at, by_text);
+    return ok;
+}
+
+static luo_status push_set(list *l, const char *dir, luo_diags *diags)
+{
+    if (!luo_result_has(dir, "compare.csv")) return push_folders(l, dir) ? LUO_OK : LUO_ENOMEM;
+    luo_csv_cell cells[LUO_CSV_COLUMNS];
+    const int32_t run = luo_table_column(luo_table_def_at(LUO_TABLE_COMPARE), "run");
+    const int32_t first = l->n;
+    luo_csv *t = luo_result_table(l->arena, dir, LUO_TABLE_COMPARE, diags);
+    bool ok = t != NULL;
+    while (ok && luo_csv_next(t, cells)) {
+        char inside[4096];
+        snprintf(inside, sizeof inside, "%s/%s", dir, cells[run].text);
+        if (luo_result_has(inside, "manifest.json")) ok = push(l, inside, NULL);
+    }
+    const luo_status st = luo_csv_close(t);
+    if (ok && st == LUO_OK && l->n == first) ok = push_folders(l, dir); /* runs of other sets */
+    return !ok ? LUO_ENOMEM : st;
+}
+
+luo_status luo_result_expand(luo_arena *arena, const char *const *paths, int32_t n,
+                             const char *const **out, int32_t *nout, luo_diags *diags)
+{
+    list l = {.arena = arena};
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t before = l.n;
+        luo_status st = LUO_OK;
+        if (luo_result_has(paths[i], "manifest.json"))
+            st = push(&l, paths[i], NULL) ? LUO_OK : LUO_ENOMEM;
+        else
+            st = push_set(&l, paths[i], diags);
+        if (st != LUO_OK) return st;
+        if (l.n == before)
+            return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, NULL, 0, 0,
+                                 "`%s` holds no run; a run directory or a result set is expected.",
+                                 paths[i]);
+    }
+    for (int32_t i = 0; i < l.n; i++)
+        for (int32_t j = 0; j < i; j++)
+            if (strcmp(l.at[i], l.at[j]) == 0)
+                return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, NULL, 0, 0,
+                                     "run `%s` is given twice; give each once.", l.at[i]);
+    *out = l.at;
+    *nout = l.n;
+    return LUO_OK;
+}

@@ -1,0 +1,46 @@
+/* result.h: a run directory read back, for compare, plots and report.
+ *
+ * Only the files of conventions.md 10 are used. A number that the file gives as null is NAN. */
+#ifndef LUO_CORE_IO_RESULT_RESULT_H
+#define LUO_CORE_IO_RESULT_RESULT_H
+#include "core/base/stats.h"
+#include "core/io/result/columns.h"
+#include "core/io/result/csv.h"
+
+enum { LUO_TIMES = 18 };
+/* Keys of `time` in summary.json, in the order of conventions.md 10. */
+extern const char *const luo_time_names[LUO_TIMES];
+
+typedef struct luo_result {
+    const char *dir, *name; /* as given; its last part */
+    const char *scenario, *policy, *backend, *state;
+    const char *seed; /* decimal */
+    const char *scenario_hash;
+    int32_t nplans;
+    const char *const *plans, *const *programs; /* hashes, in order of use */
+    const char *error;                          /* why it was lost or failed; "" not told */
+    bool measured; /* false: it failed before it had a figure; they are -1 and NAN */
+    int64_t steps_done, steps_redone, tokens, kept_tokens, switches, restarts, peak_memory_device;
+    double extent_s; /* NAN: see luo_run_summary */
+    double total_s, step_mean_s, step_p50_s, step_p99_s, tokens_per_s, goodput_tokens_per_s;
+    double mfu_ratio, peak_memory_ratio;
+    double time[LUO_TIMES];
+} luo_result;
+
+/* Reads manifest.json and summary.json of a run directory. One that failed or was stopped before it
+ * had a summary is a result without figures. Errors, with the file: LUO_EINPUT no
+ * run directory, not finished, or a key missing; LUO_EPARSE; LUO_ENOMEM. Owner: arena. */
+luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, luo_diags *diags);
+/* Run directories among paths: a run directory is itself, a result set its runs in the order of its
+ * compare.csv, else by name. Errors: LUO_EINPUT a folder that is neither, or two runs of one
+ * folder; LUO_ENOMEM. */
+luo_status luo_result_expand(luo_arena *arena, const char *const *paths, int32_t n,
+                             const char *const **out, int32_t *nout, luo_diags *diags);
+/* Opens DIR/FILE of a table for luo_csv_next: cell i is column i of its definition. */
+luo_csv *luo_result_table(luo_arena *arena, const char *dir, luo_table_id id, luo_diags *diags);
+/* The same of DIR/`file`, a table of that definition under another name. */
+luo_csv *luo_result_file(luo_arena *arena, const char *dir, const char *file, luo_table_id id,
+                         luo_diags *diags);
+/* True if DIR/NAME is a file that can be read. */
+bool luo_result_has(const char *dir, const char *name);
+#endif

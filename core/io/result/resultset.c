@@ -1,0 +1,371 @@
+#include "core/io/result/resultset.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/io/files.h"
+#include "core/io/document/names.h"
+#include "core/io/replace.h"
+
+enum { OPEN_FOLDERS = 16 };
+
+/* In a folder beside until it is put in place: before that it can go. */
+#define LUO_SET_BEGUN ".begun"
+
+/* ---- names ---- */
+
+/* False, and errno: too long. */
+static bool join(char out[PATH_MAX], const char *dir, const char *name)
+{
+    const int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);
+    if (n >= 0 && n < PATH_MAX) return true;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+static bool there(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat info;
+    return join(path, dir, name) && lstat(path, &info) == 0;
+}
+
+/* The folder of a run, or of one that was killed before it had a manifest. */
+static bool is_run(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    if (!join(path, dir, name)) return false;
+    return there(path, "manifest.json") || (there(path, "config") && there(path, "plans"));
+}
+
+static bool special(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, LUO_LOCK_FILE) == 0 ||
+           strcmp(name, LUO_SET_OLD) == 0 || strcmp(name, LUO_SET_BEGUN) == 0;
+}
+
+static bool of_set(const char *dir, const char *name)
+{
+    return luo_name_of_set(name) || is_run(dir, name);
+}
+
+/* The first entry of dir for which fn holds is put into name; false: there is none. */
+typedef bool (*entry_fn)(const char *dir, const char *name, const void *ctx);
+static bool find(const char *dir, entry_fn fn, const void *ctx, char name[NAME_MAX + 1])
+{
+    DIR *d = opendir(dir);
+    bool found = false;
+    for (const struct dirent *e; d && !found && (e = readdir(d));) {
+        if (special(e->d_name)) continue;
+        found = fn(dir, e->d_name, ctx);
+        if (found) snprintf(name, NAME_MAX + 1, "%s", e->d_name);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+static bool any_entry(const char *dir, const char *name, const void *ctx)
+{
+    (void)dir, (void)name, (void)ctx;
+    return true;
+}
+
+static bool of_old(const char *dir, const char *name, const void *ctx)
+{
+    (void)ctx;
+    return strcmp(name, "compare.csv") == 0 || is_run(dir, name);
+}
+
+bool luo_set_old(const luo_set *s)
+{
+    char name[NAME_MAX + 1];
+    return find(s->real, of_old, NULL, name);
+}
+
+luo_status luo_set_label(const luo_set *s, const char *label, luo_err *err)
+{
+    char path[PATH_MAX], name[NAME_MAX + 1];
+    if (!join(path, s->real, label)) return luo_err_io(err, "make", s->dir);
+    if (!there(s->real, label) || is_run(s->real, label)) return LUO_OK;
+    DIR *d = opendir(path);
+    const bool empty = d && !find(path, any_entry, NULL, name);
+    if (d) closedir(d);
+    if (empty) return LUO_OK;
+    return luo_err_set(err, LUO_EUSAGE,
+                       "`%s/%s` is in the way of a run and is none; move it, or give another "
+                       "--out.",
+                       s->dir, label);
+}
+
+/* ---- removing ---- */
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info, (void)kind, (void)where;
+    return remove(path);
+}
+
+static luo_status remove_tree(const char *path, luo_err *err)
+{
+    struct stat info;
+    if (lstat(path, &info) != 0 && errno == ENOENT) return LUO_OK;
+    return nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0
+               ? LUO_OK
+               : luo_err_io(err, "remove", path);
+}
+
+/* ---- what was under way when a process was killed ---- */
+
+static luo_status mark(const char *dir, luo_err *err)
+{
+    char path[PATH_MAX];
+    if (!join(path, dir, LUO_SET_BEGUN)) return luo_err_io(err, "make", dir);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    return fd >= 0 && close(fd) == 0 ? LUO_OK : luo_err_io(err, "make", path);
+}
+
+static void drop(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    if (join(path, dir, name)) unlink(path);
+}
+
+static bool put_in(const char *what, const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    return join(path, dir, name) && rename(what, path) == 0;
+}
+
+static bool foreign(const char *dir, const char *name, const void *to)
+{
+    return !of_set(dir, name) && !there(to, name);
+}
+
+/* What is no part of a result set goes back to where it was. */
+static bool bring_back(const char *from, const char *to)
+{
+    char name[NAME_MAX + 1], a[PATH_MAX];
+    while (find(from, foreign, to, name))
+        if (!join(a, from, name) || !put_in(a, to, name)) return false;
+    return true;
+}
+
+static bool beside_of(const char *dir, const char *name, const void *base)
+{
+    const size_t n = strlen(base);
+    (void)dir;
+    return name[0] == '.' && strncmp(name + 1, base, n) == 0 &&
+           strncmp(name + 1 + n, ".new-", 5) == 0;
+}
+
+/* Folders beside of processes that are dead, as nobody but us has the lock: a set that was begun
+ * and never put in place, or what was there before and has yet to go to its own place. */
+static luo_status tidy(const luo_set *s, luo_err *err)
+{
+    char parent[PATH_MAX], left[PATH_MAX], name[NAME_MAX + 1];
+    const char *slash = strrchr(s->real, '/');
+    snprintf(parent, sizeof parent, "%.*s", (int)(slash - s->real) + (slash == s->real), s->real);
+    drop(s->real, LUO_SET_BEGUN);
+    while (find(parent, beside_of, slash + 1, name)) {
+        if (!join(left, parent, name)) return luo_err_io(err, "read", parent);
+        const bool old = !there(left, LUO_SET_BEGUN) && bring_back(left, s->real) &&
+                         !there(s->real, LUO_SET_OLD) && put_in(left, s->real, LUO_SET_OLD);
+        if (!old) LUO_TRY(remove_tree(left, err));
+    }
+    return LUO_OK;
+}
+
+/* ---- opening and closing ---- */
+
+static luo_status check_empty(const luo_set *s, luo_err *err)
+{
+    char name[NAME_MAX + 1];
+    if (!find(s->real, any_entry, NULL, name)) return LUO_OK;
+    return luo_err_set(err, LUO_EUSAGE, "folder `%s` is not empty; give another --out, or --force.",
+                       s->dir);
+}
+
+luo_status luo_set_open(luo_set *s, const char *dir, bool force, luo_err *err)
+{
+    struct stat info;
+    *s = (luo_set){0};
+    if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode))
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`%s` cannot be used as a folder: not a directory; give another --out.",
+                           dir);
+    luo_status st = luo_dir_make(dir, err);
+    if (st == LUO_OK) {
+        s->dir = strdup(dir);
+        s->real = realpath(dir, NULL);
+        if (!s->dir || !s->real) st = luo_err_nomem(err);
+    }
+    if (st == LUO_OK) st = luo_lock_take(&s->lock, dir, err);
+    if (st == LUO_OK) st = tidy(s, err);
+    if (st == LUO_OK && !force) st = check_empty(s, err);
+    if (st != LUO_OK) luo_set_close(s, false, NULL);
+    return st;
+}
+
+bool luo_set_replaced(const luo_set *s)
+{
+    return s->real && there(s->real, LUO_SET_OLD);
+}
+
+luo_status luo_set_close(luo_set *s, bool whole, luo_err *err)
+{
+    char old[PATH_MAX];
+    luo_status st = LUO_OK;
+    if (whole && s->real && join(old, s->real, LUO_SET_OLD)) st = remove_tree(old, err);
+    luo_lock_give(&s->lock);
+    free(s->dir);
+    free(s->real);
+    *s = (luo_set){0};
+    return st;
+}
+
+/* ---- what the runs read ---- */
+
+/* The part of path below dir; NULL: it lies elsewhere. path may be a name of nothing. */
+static char *below(const char *dir, const char *path)
+{
+    char *whole = path ? realpath(path, NULL) : NULL;
+    const size_t n = strlen(dir);
+    char *part = NULL;
+    if (whole && strncmp(whole, dir, n) == 0 && whole[n] == '/') part = strdup(whole + n + 1);
+    if (whole && strcmp(whole, dir) == 0) part = strdup("");
+    free(whole);
+    return part;
+}
+
+static bool replaced(const luo_set *s, const char *path)
+{
+    char *part = below(s->real, path);
+    bool hit = false;
+    if (part) {
+        part[strcspn(part, "/")] = 0;
+        hit = *part && (strcmp(part, LUO_SET_OLD) == 0 || of_set(s->real, part));
+    }
+    free(part);
+    return hit;
+}
+
+static luo_status check_read(const luo_set *s, const luo_set_new *how, luo_err *err)
+{
+    for (int32_t i = 0; i < how->nread; i++)
+        if (how->read[i] && replaced(s, how->read[i]))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`%s` is read by this run and lies among the results that --force "
+                               "replaces; copy it, or give another --out.",
+                               how->read[i]);
+    char *here = below(s->real, ".");
+    const bool inside = here != NULL;
+    free(here);
+    if (!inside) return LUO_OK;
+    return luo_err_set(err, LUO_EUSAGE,
+                       "you stand in folder `%s`, whose results --force replaces; go elsewhere, or "
+                       "give another --out.",
+                       s->dir);
+}
+
+/* ---- carrying on: links to the files of a folder ---- */
+
+static struct {
+    const char *to;
+    size_t from; /* letters of the folder that is left */
+} linking;       /* nftw hands nothing on */
+
+static int link_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    char to[PATH_MAX];
+    (void)info, (void)where;
+    if (!join(to, linking.to, path + linking.from + 1)) return -1;
+    if (kind == FTW_D) return mkdir(to, 0777) == 0 || errno == EEXIST ? 0 : -1;
+    return link(path, to);
+}
+
+static luo_status carry(const luo_set *s, const char *keep, const char *to, luo_err *err)
+{
+    char folder[PATH_MAX];
+    char *part = below(s->real, keep), *from = part ? realpath(keep, NULL) : NULL;
+    luo_status st = LUO_OK;
+    if (from && replaced(s, keep)) {
+        linking.to = to;
+        linking.from = strlen(s->real);
+        *(strrchr(part, '/') ? strrchr(part, '/') : part) = 0; /* its parent */
+        st = join(folder, to, part) ? luo_dir_make(folder, err) : luo_err_io(err, "keep", keep);
+        if (st == LUO_OK && nftw(from, link_one, OPEN_FOLDERS, FTW_PHYS) != 0)
+            st = luo_err_io(err, "keep", keep);
+    }
+    free(part);
+    free(from);
+    return st;
+}
+
+/* ---- changing places ---- */
+
+/* The name of what is beside: .NAME.new-PID, in the same folder. */
+static luo_status beside(const luo_set *s, char out[PATH_MAX], luo_err *err)
+{
+    const char *slash = strrchr(s->real, '/');
+    if (snprintf(out, PATH_MAX, "%.*s/.%s.new-%ld", (int)(slash - s->real), s->real, slash + 1,
+                 (long)getpid()) < PATH_MAX)
+        return LUO_OK;
+    errno = ENAMETOOLONG;
+    return luo_err_io(err, "make", s->dir);
+}
+
+/* Where the file system cannot exchange, DIR is missing for a moment and both are beside it. */
+static bool exchange(const char *a, const char *b)
+{
+    char aside[PATH_MAX];
+    if (renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0) return true;
+    if (errno != EINVAL && errno != ENOSYS) return false;
+    if (snprintf(aside, sizeof aside, "%s-old", a) >= PATH_MAX) return false;
+    if (rename(b, aside) != 0) return false;
+    return rename(a, b) == 0 && rename(aside, a) == 0;
+}
+
+/* From the exchange on, `new` is the folder of what was there before. */
+static luo_status swap(luo_set *s, const char *new, luo_lock *lock, bool *done, luo_err *err)
+{
+    LUO_TRY(luo_folder_sync(new, err));
+    *done = exchange(new, s->real);
+    if (!*done)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "folder `%s` cannot be replaced: %s; give another --out.", s->dir,
+                           strerror(errno));
+    const int was = s->lock.fd; /* of a file that is in `new` now */
+    s->lock.fd = lock->fd;
+    free(lock->path);
+    *lock = (luo_lock){0};
+    drop(s->real, LUO_SET_BEGUN);
+    const bool moved = bring_back(new, s->real) && put_in(new, s->real, LUO_SET_OLD);
+    close(was);
+    return moved ? LUO_OK : luo_err_io(err, "move the results before from", new);
+}
+
+luo_status luo_set_replace(luo_set *s, const luo_set_new *how, luo_err *err)
+{
+    char new[PATH_MAX];
+    luo_lock lock = {0};
+    bool done = false;
+    LUO_TRY(check_read(s, how, err));
+    LUO_TRY(beside(s, new, err));
+    if (mkdir(new, 0777) != 0) return luo_err_io(err, "make", new);
+    luo_status st = luo_lock_take(&lock, new, err);
+    if (st == LUO_OK) st = mark(new, err);
+    if (st == LUO_OK) st = how->begin(how->ctx, new, err);
+    if (st == LUO_OK && how->keep) st = carry(s, how->keep, new, err);
+    if (st == LUO_OK) st = swap(s, new, &lock, &done, err);
+    luo_lock_give(&lock);
+    if (!done) remove_tree(new, NULL);
+    return st;
+}

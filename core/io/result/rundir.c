@@ -1,0 +1,406 @@
+/* Opening and closing a run directory, and the rows that are one struct each. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/io/files.h"
+#include "core/io/io.h"
+#include "core/io/result/rundir_internal.h"
+
+static double wall(const luo_rundir *r)
+{
+    return r->opts.wall_s ? r->opts.wall_s(r->opts.ctx) : 0;
+}
+
+static void put_parts(luo_table *t, const luo_parts *p)
+{
+    luo_table_num(t, p->tp_s);
+    luo_table_num(t, p->ep_s);
+    luo_table_num(t, p->cp_s);
+    luo_table_num(t, p->pp_s);
+    luo_table_num(t, p->dp_s);
+}
+
+static luo_status put_step(void *ctx, const luo_row_step *row, luo_err *err)
+{
+    luo_rundir *r = ctx;
+    luo_table *t = &r->table[LUO_TABLE_STEPS];
+    const double now = wall(r);
+    luo_table_int(t, row->step);
+    luo_table_int(t, row->attempt);
+    luo_table_int(t, row->plan);
+    luo_table_num(t, row->start_s);
+    luo_table_num(t, row->end_s);
+    luo_table_num(t, row->end_s - row->start_s);
+    luo_table_int(t, row->sequences);
+    luo_table_int(t, row->tokens);
+    luo_table_num(t, row->tokens_per_s);
+    luo_table_num(t, row->parts.compute_s);
+    luo_table_num(t, row->parts.recompute_s);
+    put_parts(t, &row->parts);
+    luo_table_num(t, row->parts.move_s);
+    luo_table_num(t, row->parts.io_s);
+    luo_table_num(t, row->parts.bubble_s);
+    luo_table_int(t, row->devices_used);
+    luo_table_int(t, row->devices_up);
+    luo_table_int_opt(t, row->slowest_device);
+    luo_table_num(t, row->max_slowdown);
+    luo_table_num(t, row->has_loss ? row->loss : NAN);
+    luo_table_num(t, row->has_loss ? row->grad_norm : NAN);
+    luo_table_num(t, now - r->wall_last);
+    r->wall_last = now;
+    return luo_table_end(t, err);
+}
+
+static luo_status put_timeline(void *ctx, const luo_row_timeline *row, luo_err *err)
+{
+    luo_rundir *r = ctx;
+    luo_table *t = &r->table[LUO_TABLE_TIMELINE];
+    luo_table_int(t, r->timeline_seq++);
+    luo_table_num(t, row->start_s);
+    luo_table_num(t, row->end_s);
+    luo_table_text(t, luo_span_kind_name(row->kind));
+    luo_table_int(t, row->blocking);
+    luo_table_int(t, row->step);
+    luo_table_int_opt(t, row->plan);
+    luo_table_text(t, row->event);
+    luo_table_int(t, row->bytes);
+    LUO_TRY(luo_table_end(t, err));
+    return luo_trace_span(r->trace, row, err);
+}
+
+static luo_status put_event(void *ctx, const luo_row_event *row, luo_err *err)
+{
+    luo_rundir *r = ctx;
+    luo_table *t = &r->table[LUO_TABLE_EVENTS];
+    luo_table_int(t, r->event_seq++);
+    luo_table_num(t, row->t_s);
+    luo_table_int(t, row->step);
+    luo_table_text(t, row->id);
+    luo_table_text(t, row->phase);
+    luo_table_text(t, row->kind);
+    luo_table_text(t, row->target);
+    luo_table_num(t, row->has_value ? row->value : NAN);
+    luo_table_text(t, row->detail);
+    LUO_TRY(luo_table_end(t, err));
+    return luo_trace_event(r->trace, row, err);
+}
+
+static luo_status put_memory(void *ctx, const luo_row_memory *row, luo_err *err)
+{
+    luo_rundir *r = ctx;
+    luo_table *t = &r->table[LUO_TABLE_MEMORY];
+    const luo_cluster *c = r->opts.scenario->cluster;
+    const luo_memory *m = &row->memory;
+    const int64_t left = row->capacity_bytes - row->reserved_bytes - m->needed;
+    luo_table_int(t, row->plan);
+    luo_table_int(t, row->device);
+    luo_table_text(t, c->nodes[c->devices[row->device].node].name);
+    luo_table_text(t, luo_cluster_profile(c, row->device)->name);
+    luo_table_int_opt(t, row->pipeline);
+    luo_table_int_opt(t, row->stage);
+    luo_table_int(t, row->capacity_bytes);
+    luo_table_int(t, row->reserved_bytes);
+    luo_table_int(t, m->weights);
+    luo_table_int(t, m->gradients);
+    luo_table_int(t, m->optimizer);
+    luo_table_int(t, m->activations);
+    luo_table_int(t, m->buffers);
+    luo_table_int(t, m->peak);
+    luo_table_int(t, left);
+    luo_table_int_opt(t, m->peak_instruction);
+    luo_table_text(t, left >= 0 ? "fits" : "over");
+    if (row->measured_bytes <= 0)
+        luo_table_none(t);
+    else
+        luo_table_int(t, row->measured_bytes);
+    return luo_table_end(t, err);
+}
+
+static luo_status put_switch(void *ctx, const luo_row_switch *row, luo_err *err)
+{
+    luo_rundir *r = ctx;
+    luo_table *t = &r->table[LUO_TABLE_SWITCHES];
+    luo_table_int(t, r->switch_seq++);
+    luo_table_num(t, row->t_s);
+    luo_table_int(t, row->from_plan);
+    luo_table_int(t, row->to_plan);
+    luo_table_text(t, row->event);
+    luo_table_num(t, row->detect_s);
+    luo_table_num(t, row->plan_s);
+    luo_table_num(t, row->specialize_s);
+    luo_table_num(t, row->move_s);
+    luo_table_num(t, row->total_s);
+    luo_table_int(t, row->bytes_local);
+    luo_table_int(t, row->bytes_nvlink);
+    luo_table_int(t, row->bytes_pcie);
+    luo_table_int(t, row->bytes_nic);
+    luo_table_int(t, row->messages);
+    luo_table_int_opt(t, row->max_sender);
+    luo_table_int(t, row->max_sender_bytes);
+    luo_table_text(t, row->source);
+    return luo_table_end(t, err);
+}
+
+static luo_status put_truth(void *ctx, const luo_row_truth *row, luo_err *err)
+{
+    luo_rundir *r = ctx;
+    luo_table *t = &r->table[LUO_TABLE_TRUTH];
+    luo_table_text(t, row->id);
+    luo_table_text(t, row->kind);
+    luo_table_text(t, row->target);
+    luo_table_num(t, row->value);
+    luo_table_num(t, row->start_s);
+    luo_table_num(t, row->end_s < 0 ? NAN : row->end_s);
+    luo_table_int_opt(t, row->first_step);
+    luo_table_int_opt(t, row->last_step);
+    luo_table_num(t, row->detected_s < 0 ? NAN : row->detected_s);
+    return luo_table_end(t, err);
+}
+
+static luo_status put_device(void *ctx, const luo_row_device *row, luo_err *err)
+{
+    luo_rundir *r = ctx;
+    luo_table *t = &r->table[LUO_TABLE_DEVICES];
+    const luo_cluster *c = r->opts.scenario->cluster;
+    luo_table_int(t, row->device);
+    luo_table_text(t, c->nodes[c->devices[row->device].node].name);
+    luo_table_text(t, luo_cluster_profile(c, row->device)->name);
+    luo_table_num(t, row->up_s);
+    luo_table_num(t, row->used_s);
+    luo_table_num(t, row->parts.compute_s + row->parts.recompute_s);
+    put_parts(t, &row->parts);
+    luo_table_num(t, row->parts.bubble_s);
+    luo_table_num(t, row->mean_slowdown);
+    luo_table_num(t, row->caused_slowdown < 0 ? NAN : row->caused_slowdown);
+    return luo_table_end(t, err);
+}
+
+static luo_status flush(luo_rundir *r, luo_err *err)
+{
+    for (int i = 0; i < LUO_RUN_TABLES; i++) LUO_TRY(luo_table_flush(&r->table[i], err));
+    return LUO_OK;
+}
+
+static luo_status boundary(void *ctx, int64_t step, int64_t steps, double t_s, int32_t events,
+                           luo_err *err)
+{
+    luo_rundir *r = ctx;
+    r->steps = step > r->steps ? step : r->steps;
+    LUO_TRY(flush(r, err));
+    if (r->opts.progress) r->opts.progress(r->opts.ctx, step, steps, t_s, events);
+    return LUO_OK;
+}
+
+static luo_status write_program(const luo_rundir *r, int32_t index, const luo_programs *set,
+                                luo_err *err)
+{
+    luo_str text = {0}, path = {0};
+    luo_str_addf(&path, "%s/programs", r->dir);
+    luo_program_print(&text, set, -1);
+    luo_status st = text.failed || path.failed ? luo_err_nomem(err) : luo_dir_make(path.at, err);
+    luo_str_addf(&path, "/program-%03d.txt", index);
+    if (st == LUO_OK)
+        st = luo_file_write_atomic(luo_str_get(&path), luo_str_get(&text), text.len, err);
+    luo_str_free(&text);
+    luo_str_free(&path);
+    return st;
+}
+
+static luo_status put_plan(void *ctx, int32_t index, const luo_plan *plan, const luo_programs *set,
+                           luo_err *err)
+{
+    luo_rundir *r = ctx;
+    luo_str path = {0};
+    if (r->nplans == r->cap_plans) {
+        const int32_t cap = r->cap_plans ? 2 * r->cap_plans : 8;
+        luo_rundir_plan *grown = realloc(r->plans, (size_t)cap * sizeof *grown);
+        if (!grown) return luo_err_nomem(err);
+        r->plans = grown;
+        r->cap_plans = cap;
+    }
+    r->plans[r->nplans++] = (luo_rundir_plan){luo_plan_hash(plan), set->hash};
+    luo_str_addf(&path, "%s/plans/plan-%03d.json", r->dir, index);
+    luo_status st = path.failed ? luo_err_nomem(err) : luo_write_plan(path.at, plan, err);
+    luo_str_free(&path);
+    if (st == LUO_OK && r->opts.keep_programs) st = write_program(r, index, set, err);
+    return st;
+}
+
+void luo_rundir_log(luo_rundir *r, luo_severity severity, const char *text)
+{
+    static const char *const words[] = {"note", "warning", "error"};
+    luo_str line = {0};
+    if (severity == LUO_ERROR) {
+        free(r->why);
+        r->why = strdup(text);
+    }
+    luo_str_addf(&line, "%s: %s\n", words[severity], text);
+    if (line.failed || write(r->log_fd, line.at, line.len) != (ssize_t)line.len)
+        r->log_failed = true;
+    luo_str_free(&line);
+}
+
+static luo_status put_note(void *ctx, const char *text, luo_err *err)
+{
+    (void)err; /* a log that can not be written is told when the run ends */
+    luo_rundir_log(ctx, LUO_NOTE, text);
+    return LUO_OK;
+}
+
+static const luo_sink functions = {
+    .step = put_step,
+    .timeline = put_timeline,
+    .event = put_event,
+    .note = put_note,
+    .tell = luo_rundir_tell,
+    .plan = put_plan,
+    .memory = put_memory,
+    .switched = put_switch,
+    .truth = put_truth,
+    .ops = luo_rundir_ops,
+    .links = luo_rundir_links,
+    .comm = luo_rundir_comm,
+    .device = put_device,
+    .summary = luo_rundir_summary,
+    .boundary = boundary,
+};
+
+const luo_sink *luo_rundir_sink(const luo_rundir *r)
+{
+    return &r->sink;
+}
+
+static void release(luo_rundir *r)
+{
+    for (int i = 0; i < LUO_RUN_TABLES; i++) luo_table_close(&r->table[i], NULL);
+    if (r->log_fd >= 0) close(r->log_fd);
+    luo_trace_free(r->trace);
+    luo_arena_free(r->scratch);
+    free(r->traced.at);
+    luo_op_texts_free(&r->op_texts);
+    free(r->plans);
+    free(r->inputs);
+    free(r->why);
+    free(r->dir);
+    free(r);
+}
+
+void luo_rundir_leave(luo_rundir *r)
+{
+    release(r);
+}
+
+static luo_rundir *make(const char *dir, const luo_rundir_opts *opts)
+{
+    luo_rundir *r = calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->opts = *opts;
+    if (r->opts.ops_limit <= 0) r->opts.ops_limit = LUO_OPS_LIMIT;
+    r->log_fd = -1;
+    r->sink = functions;
+    r->sink.ctx = r;
+    if (!opts->scenario->truth) r->sink.truth = NULL;
+    r->wall_open = r->wall_last = wall(r);
+    r->dir = strdup(dir);
+    r->scratch = luo_arena_new(0);
+    r->inputs = calloc((size_t)opts->ninputs + 1, sizeof *r->inputs);
+    r->trace = luo_trace_new(opts->scenario->cluster, opts->trace_limit);
+    if (r->dir && r->scratch && r->inputs && r->trace) return r;
+    release(r);
+    return NULL;
+}
+
+static luo_status open_files(luo_rundir *r, luo_err *err)
+{
+    luo_str path = {0};
+    luo_status st = LUO_OK;
+    luo_str_addf(&path, "%s/plans", r->dir);
+    if (path.failed) return luo_err_nomem(err);
+    LUO_TRY_OUT(luo_dir_make(path.at, err));
+    LUO_TRY_OUT(luo_trace_spill_to(r->trace, r->dir, 0, err));
+    LUO_TRY_OUT(luo_rundir_config(r, err));
+    LUO_TRY_OUT(luo_rundir_manifest(r, "running", 0, err));
+    luo_str_clear(&path);
+    luo_str_addf(&path, "%s/log.txt", r->dir);
+    r->log_fd = open(luo_str_get(&path), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (r->log_fd < 0) LUO_TRY_OUT(luo_err_io(err, "write", luo_str_get(&path)));
+    for (int i = 0; i < LUO_RUN_TABLES; i++) {
+        if (i == LUO_TABLE_TRUTH && !r->sink.truth) continue;
+        LUO_TRY_OUT(luo_table_open(&r->table[i], r->dir, luo_table_def_at((luo_table_id)i), err));
+    }
+out:
+    luo_str_free(&path);
+    return st;
+}
+
+luo_status luo_rundir_open(const char *dir, const luo_rundir_opts *opts, luo_rundir **out,
+                           luo_err *err)
+{
+    luo_rundir *r = make(dir, opts);
+    if (!r) return luo_err_nomem(err);
+    const luo_status st = open_files(r, err);
+    if (st == LUO_OK)
+        *out = r;
+    else
+        release(r);
+    return st;
+}
+
+static luo_status write_trace(luo_rundir *r, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(r->scratch);
+    const luo_scenario *s = r->opts.scenario;
+    uint64_t *plans = LUO_NEW_N(r->scratch, uint64_t, r->nplans);
+    uint64_t *programs = LUO_NEW_N(r->scratch, uint64_t, r->nplans);
+    luo_status st = plans && programs ? LUO_OK : luo_err_nomem(err);
+    for (int32_t i = 0; st == LUO_OK && i < r->nplans; i++) {
+        plans[i] = r->plans[i].hash;
+        programs[i] = r->plans[i].program_hash;
+    }
+    const luo_trace_head head = {.scenario = s->name,
+                                 .policy = r->opts.policy,
+                                 .backend = r->opts.backend,
+                                 .version = r->opts.version,
+                                 .seed = s->seed,
+                                 .scenario_hash = s->hash,
+                                 .nplans = r->nplans,
+                                 .plans = plans,
+                                 .programs = programs};
+    if (st == LUO_OK) st = luo_trace_write(r->trace, r->dir, "trace.json.gz", &head, err);
+    luo_arena_reset(r->scratch, mark);
+    return st;
+}
+
+/* Keeps the first status, and its sentence. */
+static void keep(luo_status *first, luo_status st, luo_err *err, const luo_err *now)
+{
+    if (*first != LUO_OK || st == LUO_OK) return;
+    *first = st;
+    if (err) *err = *now;
+}
+
+luo_status luo_rundir_close(luo_rundir *r, const char *state, int exit_code, luo_err *err)
+{
+    luo_status first = LUO_OK;
+    luo_err now = {0};
+    if (!r) return LUO_OK;
+    for (int i = 0; i < LUO_RUN_TABLES; i++)
+        keep(&first, luo_table_close(&r->table[i], &now), err, &now);
+    if (luo_trace_events(r->trace) > 0) keep(&first, write_trace(r, &now), err, &now);
+    if (r->log_failed) {
+        errno = ENOSPC;
+        keep(&first, luo_err_io(&now, "write log.txt of", r->dir), err, &now);
+    }
+    if (first != LUO_OK && err && !r->why) r->why = strdup(err->text);
+    keep(&first,
+         luo_rundir_manifest(r, first == LUO_OK ? state : "failed",
+                             first == LUO_OK ? exit_code : luo_status_exit(first), &now),
+         err, &now);
+    release(r);
+    return first;
+}

@@ -1,0 +1,76 @@
+/* rundir_internal.h: what the files that make up rundir share; not for others. */
+#ifndef LUO_CORE_IO_RESULT_RUNDIR_INTERNAL_H
+#define LUO_CORE_IO_RESULT_RUNDIR_INTERNAL_H
+#include "core/io/result/rundir.h"
+#include "core/io/result/table.h"
+#include "core/io/trace/trace.h"
+
+enum { LUO_OPS_LIMIT = 2000000 };
+
+typedef struct luo_rundir_plan {
+    uint64_t hash, program_hash;
+} luo_rundir_plan;
+
+typedef struct luo_rundir_input {
+    int64_t bytes;
+    uint64_t hash;
+    bool copied; /* not above 64 MiB */
+} luo_rundir_input;
+
+/* Steps whose operations are in ops.csv, as ranges. */
+typedef struct luo_traced {
+    luo_range *at;
+    int32_t n, cap;
+    int64_t ops;
+    bool full;                     /* a step was left out */
+    int32_t part_devices, part_of; /* the only step is held for so many devices; 0: whole */
+} luo_traced;
+
+typedef struct luo_op_text { /* cells of an instruction on a device, where they stand in `text` */
+    uint32_t at, head, tail; /* before and behind the micro-batch; head 0: not there yet */
+} luo_op_text;
+typedef struct luo_op_texts { /* of one program set */
+    uint64_t hash;
+    int32_t n;      /* programs; 0: none */
+    int64_t *first; /* per program: of its instructions in `of` */
+    luo_op_text *of;
+    luo_str text;
+} luo_op_texts;
+
+struct luo_rundir {
+    luo_rundir_opts opts;
+    luo_sink sink;
+    char *dir;
+    luo_table table[LUO_RUN_TABLES];
+    int log_fd;
+    bool log_failed;
+    char *why; /* the last error in the log */
+    double wall_open, wall_last;
+    int64_t timeline_seq, event_seq, switch_seq, steps;
+    luo_rundir_input *inputs;
+    luo_rundir_plan *plans;
+    int32_t nplans, cap_plans;
+    luo_traced traced;
+    luo_op_texts op_texts;
+    luo_trace *trace;
+    luo_arena *scratch;
+};
+
+/* ops.c */
+luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
+                          const luo_programs *set, const luo_step_result *result, luo_err *err);
+void luo_op_texts_free(luo_op_texts *x);
+/* The warning of conventions.md 3.5 for traced steps; false: nothing was left out. */
+bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out);
+/* totals.c */
+luo_status luo_rundir_links(void *ctx, const luo_link_use *use, int32_t n, double total_s,
+                            luo_err *err);
+luo_status luo_rundir_comm(void *ctx, int32_t plan, const luo_programs *set,
+                           const luo_comm_use *use, int32_t n, luo_err *err);
+/* summary.c */
+luo_status luo_rundir_tell(void *ctx, const char *text, luo_err *err);
+luo_status luo_rundir_summary(void *ctx, const luo_run_summary *summary, luo_err *err);
+/* manifest.c */
+luo_status luo_rundir_config(luo_rundir *r, luo_err *err);
+luo_status luo_rundir_manifest(const luo_rundir *r, const char *state, int exit_code, luo_err *err);
+#endif

@@ -1,0 +1,50 @@
+/* table.h: a CSV file that grows row by row (conventions.md 4.5).
+ *
+ * The header is written first; rows leave the buffer whole, at the latest at the next flush. What
+ * stands on disk after a kill parses, always: the kernel may stop a killed process between two
+ * pages of a write, so no write goes over the end of a page but that of a single row, and such a
+ * row is a comment until it is complete. Numbers that are not finite become empty cells. */
+#ifndef LUO_CORE_IO_RESULT_TABLE_H
+#define LUO_CORE_IO_RESULT_TABLE_H
+#include <stdbool.h>
+
+#include "core/base/str.h"
+#include "core/io/result/columns.h"
+
+typedef struct luo_table { /* fields are private */
+    const luo_table_def *def;
+    char *path;
+    int fd, why;           /* why: errno of the failure */
+    int32_t column;        /* next cell of the row under way */
+    int64_t rows, on_disk; /* complete rows: all, written */
+    int64_t bytes;         /* written to the file */
+    size_t row_at;         /* where the row under way begins in buf */
+    luo_str buf;
+    luo_status failed; /* first error of the file; later calls return it again */
+} luo_table;
+
+/* Creates DIR/FILE, truncating, and writes the header. Errors: LUO_EIO; LUO_ENOMEM. */
+luo_status luo_table_open(luo_table *t, const char *dir, const luo_table_def *def, luo_err *err);
+/* The next cell, printed as its column's kind says. */
+void luo_table_int(luo_table *t, int64_t v);
+void luo_table_num(luo_table *t, double v);
+void luo_table_text(luo_table *t,
+                    const char *text); /* quoted if needed; a line end becomes a blank */
+void luo_table_none(luo_table *t);
+/* Integer cell, empty when v is negative. */
+void luo_table_int_opt(luo_table *t, int64_t v);
+/* Cells as they stand in a row written before: text[0..n), commas between them. */
+void luo_table_again(luo_table *t, const char *text, size_t n, int32_t cells);
+/* Ends the row. Errors: LUO_EBUG it has fewer or more cells than columns; LUO_EIO; LUO_ENOMEM. */
+luo_status luo_table_end(luo_table *t, luo_err *err);
+/* Writes every complete row; nothing for a table that is all zero. Errors: LUO_EIO `can not write
+ * demo/static/steps.csv: no space left on device; its 412 complete rows stay readable.` (the file
+ * is cut back to whole rows). */
+luo_status luo_table_flush(luo_table *t, luo_err *err);
+/* Flushes and closes; safe on a table that was never opened or is all zero. */
+luo_status luo_table_close(luo_table *t, luo_err *err);
+
+/* v with `decimals` (0..9) digits after the point, without the detour over printf; as "%.*f" but
+ * that exact ties may round the other way. Pre: v is finite. Never prints "-0". */
+void luo_print_fixed(luo_str *s, double v, int decimals);
+#endif

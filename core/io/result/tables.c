@@ -1,0 +1,208 @@
+#include "core/io/result/tables.h"
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+#define WHOLE(name, req, lo)                                                                       \
+    {                                                                                              \
+        name, LUO_CSV_WHOLE, req, LUO_WITHIN(lo, 9007199254740992.0), NULL, false                  \
+    }
+#define WITHIN_WHOLE(name, req, lo, hi)                                                            \
+    {                                                                                              \
+        name, LUO_CSV_WHOLE, req, LUO_WITHIN(lo, hi), NULL, false                                  \
+    }
+#define OF(name, req, quantity, unit)                                                              \
+    {                                                                                              \
+        name, LUO_CSV_NUMBER, req, LUO_OF(quantity, unit), NULL, false                             \
+    }
+#define OF_OR_0(name, req, quantity, unit)                                                         \
+    {                                                                                              \
+        name, LUO_CSV_NUMBER, req, LUO_OF_OR_0(quantity, unit), NULL, false                        \
+    }
+#define WITHIN(name, req, lo, hi)                                                                  \
+    {                                                                                              \
+        name, LUO_CSV_NUMBER, req, LUO_WITHIN(lo, hi), NULL, false                                 \
+    }
+#define TEXT(name, req)                                                                            \
+    {                                                                                              \
+        name, LUO_CSV_TEXT, req, LUO_FROM(0), NULL, false                                          \
+    }
+#define WORD(name, req, words)                                                                     \
+    {                                                                                              \
+        name, LUO_CSV_WORD, req, LUO_FROM(0), words, false                                         \
+    }
+
+static const char *const event_kinds[] = {"straggler", "fail", "leave", "join", "link", NULL};
+static const char *const cause_kinds[] = {"fail", "straggler", "link", NULL};
+static const char *const scopes[] = {"device", "node", "link", "job", NULL};
+static const char *const dtypes[] = {"bf16", "f32", "f64", NULL};
+static const char *const roles[] = {"calibration", "validation", NULL};
+static const char *const collectives[] = {"all_reduce", "reduce_scatter", "all_gather",
+                                          "all_to_all", "broadcast", NULL};
+static const char *const classes[] = {"nvlink", "pcie", "socket", "nic", "uplink", "line", NULL};
+static const char *const states[] = {"used", "standby", "failed", "joining", NULL};
+
+static const luo_csv_column events[LUO_EV_N] = {OF_OR_0("t_s", true, LUO_Q_RUN_TIME, 1),
+                                                WORD("kind", true, event_kinds),
+                                                TEXT("target", true),
+                                                WITHIN("value", false, 0, 1e6),
+                                                OF("duration_s", false, LUO_Q_TIME, 1),
+                                                TEXT("id", false)};
+
+static const luo_csv_column causes[LUO_CA_N] = {TEXT("cause", true),
+                                                WORD("kind", true, cause_kinds),
+                                                WORD("scope", true, scopes),
+                                                WHOLE("count", true, 0),
+                                                OF("life_median_s", false, LUO_Q_TIME, 1),
+                                                WITHIN("life_sigma", false, 0, 100),
+                                                WITHIN("value", false, 0, 1e6)};
+
+static const luo_csv_column op_times[LUO_OP_N] = {
+    TEXT("op", true),           WORD("dtype", true, dtypes),
+    WHOLE("m", true, 0),        WHOLE("n", true, 0),
+    WHOLE("k", true, 0),        OF_OR_0("time_us", true, LUO_Q_TIME, 1e-6),
+    WHOLE("samples", false, 1), WORD("role", true, roles)};
+
+static const luo_csv_column collective_times[LUO_CO_N] = {
+    WORD("collective", true, collectives),
+    TEXT("dtype", false),
+    {"devices", LUO_CSV_WHOLE, true, LUO_WITHIN(2, 131072), NULL, false},
+    {"nodes", LUO_CSV_WHOLE, true, LUO_OF(LUO_Q_NODES, 1), NULL, false},
+    OF("size_bytes", true, LUO_Q_BYTES, 1),
+    OF("time_us", true, LUO_Q_TIME, 1e-6),
+    OF("algbw_gbytes_per_s", false, LUO_Q_BANDWIDTH, 1e9),
+    OF("busbw_gbytes_per_s", false, LUO_Q_BANDWIDTH, 1e9),
+    WORD("role", true, roles)};
+
+static const luo_csv_column p2p_times[LUO_P2_N] = {
+    WORD("class", true, classes), OF("size_bytes", true, LUO_Q_BYTES, 1),
+    OF("time_us", true, LUO_Q_TIME, 1e-6), WORD("role", true, roles)};
+
+static const luo_csv_column rates[LUO_RA_N] = {
+    {"device", LUO_CSV_WHOLE, true, LUO_WITHIN(0, 131071), NULL, false},
+    {"rate", LUO_CSV_NUMBER, true, LUO_OF(LUO_Q_RATE, 1), NULL, true},
+    WORD("state", false, states),
+    OF_OR_0("t_s", false, LUO_Q_RUN_TIME, 1)};
+
+static const luo_csv_column pool[] = {WHOLE("tp", true, 1),
+                                      WHOLE("pp", true, 1),
+                                      WITHIN("a_ms_per_token2", true, 0, 1e12),
+                                      WITHIN("b_ms_per_token", true, 0, 1e12),
+                                      OF_OR_0("c_ms", true, LUO_Q_TIME, 1e-3),
+                                      WHOLE("cap_tokens", true, 0),
+                                      WHOLE("util_tokens", true, 0)};
+
+static const luo_csv_column lengths[] = {WHOLE("length_tokens", true, 1),
+                                         OF_OR_0("arrival_s", false, LUO_Q_RUN_TIME, 1)};
+static const luo_csv_column histogram[] = {WHOLE("low_tokens", true, 0),
+                                           WHOLE("high_tokens", true, 1), WHOLE("count", true, 0)};
+
+static const luo_csv_column assignment[] = {
+    WHOLE("step", true, 0),     WHOLE("sequence", true, 0),    WHOLE("length_tokens", true, 1),
+    WHOLE("pipeline", true, 0), WHOLE("micro_batch", true, 0), WHOLE("position", true, 0)};
+
+static const luo_csv_column recorded[] = {WHOLE("step", true, 0),
+                                          WHOLE("pipeline", true, 0),
+                                          WHOLE("stage", true, 0),
+                                          TEXT("lane", true),
+                                          TEXT("op", true),
+                                          WHOLE("chunk", true, -1),
+                                          WHOLE("micro_batch", true, -1),
+                                          WHOLE("order", true, 0),
+                                          OF_OR_0("t_start_s", true, LUO_Q_RUN_TIME, 1),
+                                          OF_OR_0("duration_s", true, LUO_Q_TIME, 1)};
+
+static const char *const splits[] = {"cal", "val", "drop", NULL};
+static const char *const recomputes[] = {"none", "selective", "full", NULL};
+static const char *const step_kinds[] = {"measured", "from_tflops96", "from_tflops72",
+                                         "from_tokens", "oom", "mfu_only", NULL};
+
+/* Cells may be empty where the source prints nothing; the columns up to `note` all exist. */
+static const luo_csv_column suite[LUO_SU_N] = {
+    [LUO_SU_ID] = TEXT("id", true),
+    [LUO_SU_SPLIT] = WORD("split", true, splits),
+    [LUO_SU_SUITE] = TEXT("suite", true),
+    [LUO_SU_SYSTEM] = TEXT("system", true),
+    [LUO_SU_DATE] = TEXT("date", false),
+    [LUO_SU_GPU] = TEXT("gpu", true),
+    [LUO_SU_GPUS] = WITHIN_WHOLE("gpus", true, 1, 131072),
+    [LUO_SU_PER_NODE] = WITHIN_WHOLE("gpus_per_node", true, 1, 64),
+    [LUO_SU_FABRIC] = TEXT("fabric", false),
+    [LUO_SU_MODEL] = TEXT("model", false),
+    [LUO_SU_LAYERS] = WITHIN_WHOLE("layers", false, 1, 100000),
+    [LUO_SU_HIDDEN] = WITHIN_WHOLE("hidden", false, 1, 1 << 24),
+    [LUO_SU_HEADS] = WITHIN_WHOLE("heads", false, 1, 1 << 20),
+    [LUO_SU_KV_HEADS] = WITHIN_WHOLE("kv_heads", false, 1, 1 << 20),
+    [LUO_SU_FFN] = WITHIN_WHOLE("ffn", false, 1, 1 << 24),
+    [LUO_SU_VOCAB] = WITHIN_WHOLE("vocab", false, 1, 1 << 28),
+    [LUO_SU_SEQ] = WITHIN_WHOLE("seq", false, 1, 1 << 28),
+    [LUO_SU_PRECISION] = TEXT("precision", false),
+    [LUO_SU_TP] = WITHIN_WHOLE("tp", false, 1, 1 << 17),
+    [LUO_SU_PP] = WITHIN_WHOLE("pp", false, 1, 1 << 17),
+    [LUO_SU_VPP] = WITHIN_WHOLE("vpp", false, 1, 1 << 10),
+    [LUO_SU_DP] = WITHIN_WHOLE("dp", false, 1, 1 << 17),
+    [LUO_SU_CP] = WITHIN_WHOLE("cp", false, 1, 1 << 17),
+    [LUO_SU_MBS] = WITHIN_WHOLE("mbs", false, 1, 1 << 20),
+    [LUO_SU_GBS] = WITHIN_WHOLE("gbs", false, 1, 1 << 24),
+    [LUO_SU_SP] = WITHIN_WHOLE("sp", false, 0, 1),
+    [LUO_SU_RECOMPUTE] = WORD("recompute", false, recomputes),
+    [LUO_SU_ZERO] = WITHIN_WHOLE("zero", false, 0, 3),
+    [LUO_SU_LAYERS_PER_STAGE] = TEXT("layers_per_stage", false),
+    [LUO_SU_STAGE_DEVICES] = TEXT("stage_devices", false),
+    [LUO_SU_STEP] = OF("step_s", false, LUO_Q_TIME, 1),
+    [LUO_SU_STEP_KIND] = WORD("step_kind", true, step_kinds),
+    [LUO_SU_GRAD_REDUCE] = OF_OR_0("grad_reduce_s", false, LUO_Q_TIME, 1),
+    [LUO_SU_MEM] = OF("mem_bytes", false, LUO_Q_BYTES, 1),
+    [LUO_SU_TFLOPS] = WITHIN("tflops_gpu", false, 0, 1e6),
+    [LUO_SU_SOURCE] = TEXT("source", false),
+    [LUO_SU_NOTE] = TEXT("note", false),
+    [LUO_SU_EP] = WITHIN_WHOLE("ep", false, 1, 1 << 17),
+    [LUO_SU_EXPERTS] = WITHIN_WHOLE("experts", false, 1, 1 << 20),
+    [LUO_SU_TOPK] = WITHIN_WHOLE("topk", false, 1, 1 << 20),
+    [LUO_SU_MOE_FFN] = WITHIN_WHOLE("moe_ffn", false, 1, 1 << 24),
+    [LUO_SU_SHARED_FFN] = WITHIN_WHOLE("shared_ffn", false, 0, 1 << 24),
+    [LUO_SU_DENSE_LAYERS] = WITHIN_WHOLE("dense_layers", false, 0, 100000),
+    [LUO_SU_MLA] = WITHIN_WHOLE("mla", false, 0, 1),
+    [LUO_SU_MEM_BY_RANK] = TEXT("mem_by_rank_bytes", false),
+};
+
+/* As eth-easl/sailor profiles networks. */
+static const luo_csv_column layer_times[LUO_LT_N] = {
+    TEXT("model", true),
+    TEXT("gpu", true),
+    WITHIN_WHOLE("mbs", true, 1, 1 << 20),
+    WITHIN_WHOLE("tp", true, 1, 1 << 17),
+    WITHIN_WHOLE("layer", true, 0, 100000),
+    OF_OR_0("fwd_s", true, LUO_Q_TIME, 1),
+    OF_OR_0("bwd_s", true, LUO_Q_TIME, 1),
+    OF_OR_0("update_s", false, LUO_Q_TIME, 1)};
+
+#define TABLE(columns) {#columns, columns, COUNT(columns)}
+const luo_table luo_table_events = {"event_trace", events, COUNT(events)};
+const luo_table luo_table_causes = TABLE(causes);
+const luo_table luo_table_op_times = TABLE(op_times);
+const luo_table luo_table_collective_times = TABLE(collective_times);
+const luo_table luo_table_p2p_times = TABLE(p2p_times);
+const luo_table luo_table_rates = TABLE(rates);
+const luo_table luo_table_suite = TABLE(suite);
+const luo_table luo_table_layer_times = TABLE(layer_times);
+
+static const luo_table all[] = {
+    {"event_trace", events, COUNT(events)},
+    TABLE(causes),
+    TABLE(op_times),
+    TABLE(collective_times),
+    TABLE(p2p_times),
+    TABLE(rates),
+    TABLE(pool),
+    {"histogram", histogram, COUNT(histogram)},
+    TABLE(lengths),
+    TABLE(assignment),
+    TABLE(recorded),
+    TABLE(suite),
+    TABLE(layer_times),
+};
+
+const luo_table *luo_tables(int *n)
+{
+    *n = COUNT(all);
+    return all;
+}

@@ -1,0 +1,136 @@
+/* links.csv and comm.csv, written once at the end of a run. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/io/result/rundir_internal.h"
+
+static luo_status put_link(luo_table *t, const luo_link *l, char way, double bytes, double busy_s,
+                           double total_s, luo_err *err)
+{
+    const double bandwidth = way == '>' ? l->bytes_per_s : l->down_bytes_per_s;
+    char name[192];
+    snprintf(name, sizeof name, "%s%c", l->name, way);
+    luo_table_text(t, name);
+    luo_table_text(t, luo_link_kind_name(l->kind));
+    luo_table_int(t, llround(bytes));
+    luo_table_num(t, busy_s);
+    luo_table_num(t, bandwidth > 0 && total_s > 0 ? bytes / (bandwidth * total_s) : NAN);
+    luo_table_num(t, busy_s > 0 ? bytes / busy_s * 1e-9 : NAN);
+    return luo_table_end(t, err);
+}
+
+luo_status luo_rundir_links(void *ctx, const luo_link_use *use, int32_t n, double total_s,
+                            luo_err *err)
+{
+    luo_rundir *r = ctx;
+    luo_table *t = &r->table[LUO_TABLE_LINKS];
+    const luo_cluster *c = r->opts.scenario->cluster;
+    for (int32_t i = 0; i < n && i < c->nlinks; i++) {
+        const luo_link *l = &c->links[i];
+        LUO_TRY(put_link(t, l, '>', use[i].bytes_up, use[i].busy_up_s, total_s, err));
+        LUO_TRY(put_link(t, l, '<', use[i].bytes_down, use[i].busy_down_s, total_s, err));
+    }
+    return LUO_OK;
+}
+
+/* Slowest kind of link on the way from a to b; -1 when a = b. Kinds stand fastest first. */
+static int path_class(const luo_cluster *c, int32_t a, int32_t b)
+{
+    luo_hop hops[LUO_PATH_MAX];
+    const int32_t n = luo_cluster_path(c, a, b, hops);
+    int worst = -1;
+    for (int32_t i = 0; i < n; i++) {
+        const int kind = (int)c->links[hops[i].link].kind;
+        if (kind > worst) worst = kind;
+    }
+    return worst;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Devices of the sends of an exchange, ascending, and their worst class. */
+static int32_t exchange_devices(luo_arena *scratch, const luo_cluster *c, const luo_exchange *x,
+                                int32_t **dev, int *worst)
+{
+    int32_t n = 0;
+    const luo_moves *m = x->resolution ? &x->resolution->moves : NULL;
+    *worst = -1;
+    *dev = LUO_NEW_N(scratch, int32_t, m ? 2 * m->n + 1 : 1);
+    for (int32_t i = 0; *dev && m && i < m->n; i++) {
+        if (m->at[i].kind != LUO_MOVE_SEND || m->at[i].step != x->step) continue;
+        const int kind = path_class(c, m->at[i].dev[0], m->at[i].dev[1]);
+        if (kind > *worst) *worst = kind;
+        (*dev)[n++] = m->at[i].dev[0];
+        (*dev)[n++] = m->at[i].dev[1];
+    }
+    if (n > 0) qsort(*dev, (size_t)n, sizeof **dev, by_id);
+    int32_t kept = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (i == 0 || (*dev)[i] != (*dev)[i - 1]) (*dev)[kept++] = (*dev)[i];
+    return kept;
+}
+
+/* Bus bandwidth / algorithm bandwidth as nccl-tests. */
+static double bus_factor(int32_t coll, int32_t n)
+{
+    if (coll == LUO_COLL_AR) return 2.0 * (n - 1) / n;
+    return coll == LUO_COLL_BCAST ? 1 : (double)(n - 1) / n;
+}
+
+static luo_status put_comm(luo_rundir *r, int32_t plan, const luo_programs *set,
+                           const luo_comm_use *u, luo_str *text, luo_err *err)
+{
+    luo_table *t = &r->table[LUO_TABLE_COMM];
+    const luo_cluster *c = r->opts.scenario->cluster;
+    const bool p2p = u->group < 0;
+    int worst = -1;
+    luo_str_clear(text);
+    if (!p2p) {
+        const luo_group *g = &set->groups[u->group];
+        luo_devset_print(text, g->dev, g->n);
+        for (int32_t i = 0; i < g->n; i++) { /* neighbours on the ring */
+            const int kind = path_class(c, g->dev[i], g->dev[(i + 1) % g->n]);
+            if (kind > worst) worst = kind;
+        }
+    } else if (u->exchange >= 0) {
+        int32_t *dev;
+        const int32_t n =
+            exchange_devices(r->scratch, c, &set->exchanges[u->exchange], &dev, &worst);
+        if (!dev) return luo_err_nomem(err);
+        luo_devset_print(text, dev, n);
+    }
+    const double algbw = u->busy_s > 0 ? (double)u->bytes / u->busy_s * 1e-9 : NAN;
+    luo_table_int(t, plan);
+    luo_table_text(t, luo_str_get(text));
+    luo_table_text(t, p2p ? "p2p" : luo_coll_name((luo_coll)u->coll));
+    luo_table_text(t, luo_stream_name((luo_stream)u->stream));
+    luo_table_text(t, worst < 0 ? "local" : luo_link_kind_name((luo_link_kind)worst));
+    luo_table_int(t, u->devices);
+    luo_table_int(t, u->calls);
+    luo_table_int(t, u->bytes);
+    luo_table_num(t, u->busy_s);
+    luo_table_num(t, u->exposed_s);
+    luo_table_num(t, algbw);
+    luo_table_num(t, p2p ? algbw : algbw * bus_factor(u->coll, u->devices));
+    return text->failed ? luo_err_nomem(err) : luo_table_end(t, err);
+}
+
+luo_status luo_rundir_comm(void *ctx, int32_t plan, const luo_programs *set,
+                           const luo_comm_use *use, int32_t n, luo_err *err)
+{
+    luo_rundir *r = ctx;
+    luo_str text = {0};
+    luo_status st = LUO_OK;
+    for (int32_t i = 0; st == LUO_OK && i < n; i++) {
+        const size_t mark = luo_arena_mark(r->scratch);
+        st = put_comm(r, plan, set, &use[i], &text, err);
+        luo_arena_reset(r->scratch, mark);
+    }
+    luo_str_free(&text);
+    return st;
+}

@@ -1,0 +1,132 @@
+/* Counters of one traced step: stored bytes of every device, traffic of every NIC. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/io/trace/trace_step.h"
+
+typedef struct stash { /* of a segment: bytes that it stores for a later one, and gives back */
+    int64_t made, freed;
+} stash;
+
+/* What F (or BI) makes and the last of B (or BI, BW) that touches it gives back. */
+static stash *find_stash(luo_arena *scratch, const luo_role *role)
+{
+    stash *at = LUO_NEW_N(scratch, stash, role->nseg);
+    bool *seen = LUO_NEW_N(scratch, bool, role->nbuf);
+    int32_t *home = LUO_NEW_N(scratch, int32_t, role->nbuf); /* segment + 1 */
+    if (!at || !seen || !home) return NULL;
+    for (int32_t s = 0; s < role->nseg; s++)
+        for (int32_t i = role->seg[s].first; i < role->seg[s].first + role->seg[s].n; i++) {
+            const luo_instr *in = &role->instr[i];
+            for (int32_t k = 0; k < in->nin + in->nout; k++) {
+                const int32_t b = k < in->nin ? in->in[k] : in->out[k - in->nin];
+                if (role->buf[b].buffer_class != LUO_BUFFER_STASH) continue;
+                if (luo_phase_is_backward(role->seg[s].phase)) home[b] = s + 1;
+                if (k < in->nin || seen[b]) continue;
+                seen[b] = true;
+                at[s].made += role->buf[b].bytes;
+            }
+        }
+    for (int32_t b = 0; b < role->nbuf; b++)
+        if (home[b] > 0 && seen[b]) at[home[b] - 1].freed += role->buf[b].bytes;
+    return at;
+}
+
+typedef struct stash_change {
+    int64_t ts, bytes;
+    int64_t order;
+} stash_change;
+
+static int by_time(const void *a, const void *b)
+{
+    const stash_change *x = a, *y = b;
+    return x->ts != y->ts ? (x->ts > y->ts) - (x->ts < y->ts)
+                          : (x->order > y->order) - (x->order < y->order);
+}
+
+static bool put_memory(luo_tstep *c, int32_t device, int64_t ts, int64_t bytes)
+{
+    char name[64];
+    if (c->t->memory[device] == bytes) return true;
+    c->t->memory[device] = bytes;
+    snprintf(name, sizeof name, "dev %d memory", device);
+    luo_titem x = luo_trace_item(LUO_TITEM_BYTES, c->t->cluster->devices[device].node + 1, 0, ts);
+    x.name = luo_trace_name(c->t, name);
+    x.bytes = bytes;
+    return x.name >= 0 && luo_trace_add(c->t, x);
+}
+
+/* State plus stored activations: an F task (or BI) adds what it stores when it starts, the B task
+ * (or BI, BW) of the same micro-batch and chunk gives it back when it ends. What failed has not: a
+ * receive that was posted early begins no task. Work buffers inside a task are left out. */
+bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t n)
+{
+    const luo_role *role = &c->set->roles[p->role];
+    luo_arena *scratch = c->t->scratch;
+    const size_t mark = luo_arena_mark(scratch);
+    luo_when *task = LUO_NEW_N(scratch, luo_when, p->ntask);
+    stash_change *ch = LUO_NEW_N(scratch, stash_change, 2 * (int64_t)p->ntask);
+    const stash *stashes = find_stash(scratch, role);
+    bool *failed = LUO_NEW_N(scratch, bool, p->ntask);
+    bool ok = task && ch && stashes && failed;
+    for (int64_t k = first; ok && k < first + n; k++) {
+        const luo_op_record *o = &c->result->records[k];
+        luo_when *w = &task[o->task];
+        failed[o->task] |= o->status != LUO_OK;
+        if (o->status != LUO_OK) continue;
+        if (w->end == 0 || c->at[k].ts < w->ts) w->ts = c->at[k].ts;
+        if (c->at[k].end > w->end) w->end = c->at[k].end;
+    }
+    int32_t nch = 0;
+    for (int32_t i = 0; ok && i < p->ntask; i++) {
+        const stash *x = &stashes[p->tasks[i].seg];
+        if (task[i].end == 0) continue;
+        if (x->made > 0) ch[nch++] = (stash_change){task[i].ts, x->made, i};
+        if (x->freed > 0 && !failed[i]) ch[nch++] = (stash_change){task[i].end, -x->freed, i};
+    }
+    int64_t level = 0;
+    for (int32_t b = 0; b < role->nbuf; b++)
+        if (role->buf[b].buffer_class <= LUO_BUFFER_OPTIMIZER) level += role->buf[b].bytes;
+    if (ok) {
+        qsort(ch, (size_t)nch, sizeof *ch, by_time);
+        ok = put_memory(c, p->device, c->start, level);
+    }
+    for (int32_t i = 0; ok && i < nch; i++) {
+        level += ch[i].bytes;
+        ok = put_memory(c, p->device, ch[i].ts, level);
+    }
+    luo_arena_reset(scratch, mark);
+    return ok;
+}
+
+static bool put_nic(luo_trace *t, int32_t link, bool up, int64_t ts, double ratio)
+{
+    double *last = &t->nic[2 * link + !up];
+    if (*last == ratio || (*last < 0 && ratio == 0)) return true;
+    const luo_link *l = &t->cluster->links[link];
+    char name[160];
+    snprintf(name, sizeof name, "%s%c utilisation", l->name, up ? '>' : '<');
+    luo_titem x = luo_trace_item(LUO_TITEM_RATIO, l->node + 1, 0, ts);
+    x.name = luo_trace_name(t, name);
+    x.value = *last = ratio;
+    return x.name >= 0 && luo_trace_add(t, x);
+}
+
+/* Share of each NIC's bandwidth over the step. After a step that no traced one follows it falls
+ * back to 0. */
+bool luo_trace_nics(luo_trace *t, int64_t start, int64_t end, const luo_link_use *use, int32_t n)
+{
+    for (int32_t i = 0; i < n && i < t->cluster->nlinks; i++) {
+        const luo_link *l = &t->cluster->links[i];
+        if (l->kind != LUO_LINK_NIC || end <= start) continue;
+        if (t->nic_until < start &&
+            (!put_nic(t, i, true, t->nic_until, 0) || !put_nic(t, i, false, t->nic_until, 0)))
+            return false;
+        const double most = l->bytes_per_s * (double)(end - start) * 1e-9;
+        if (!put_nic(t, i, true, start, use[i].bytes_up / most) ||
+            !put_nic(t, i, false, start, use[i].bytes_down / most))
+            return false;
+    }
+    t->nic_until = end;
+    return true;
+}

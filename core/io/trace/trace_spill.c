@@ -1,0 +1,149 @@
+#include "core/io/trace/trace_spill.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/str.h"
+#include "core/io/files.h"
+
+enum { BLOCK = 1024 }; /* events read at once */
+
+struct luo_trace_source {
+    int fd;
+    int64_t at, end; /* in the file: the next block, the end of the piece */
+    luo_titem *block;
+    int64_t i, n; /* in the block */
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const luo_titem *x = a, *y = b;
+    if (x->ts != y->ts) return x->ts < y->ts ? -1 : 1;
+    if (x->dur != y->dur) return x->dur > y->dur ? -1 : 1;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+void luo_trace_mark(luo_trace *t, const luo_titem *x)
+{
+    if (x->pid == LUO_TRACE_RUN) {
+        t->used_run[0] = t->used_run[x->tid] = true;
+        return;
+    }
+    t->used_node[x->pid - 1] = true;
+    if (x->tid > 0) t->used[x->tid - 1] = true;
+}
+
+/* ---- to the file ---- */
+
+/* It has no name, so that nothing is left of it whatever happens. */
+static luo_status open_file(luo_trace *t, luo_err *err)
+{
+    char *path;
+    if (t->spill_fd >= 0) return LUO_OK;
+    if (asprintf(&path, "%s/trace-XXXXXX", t->spill_dir) < 0) return luo_err_nomem(err);
+    t->spill_fd = mkostemp(path, O_CLOEXEC);
+    const luo_status st =
+        t->spill_fd < 0 || unlink(path) != 0 ? luo_err_io(err, "write", path) : LUO_OK;
+    free(path);
+    return st;
+}
+
+static luo_status put(luo_trace *t, int64_t n, luo_err *err)
+{
+    const char *at = (const char *)t->at;
+    for (size_t left = (size_t)n * sizeof *t->at; left > 0;) {
+        const ssize_t k = write(t->spill_fd, at, left);
+        if (k < 0 && errno == EINTR) continue;
+        if (k == 0) errno = ENOSPC;
+        if (k <= 0) return luo_err_io(err, "write the trace in", t->spill_dir);
+        at += k;
+        left -= (size_t)k;
+    }
+    return LUO_OK;
+}
+
+luo_status luo_trace_spill(luo_trace *t, luo_err *err)
+{
+    const int64_t n = t->n - t->spilled;
+    if (!t->spill_dir || n < t->hold) return LUO_OK;
+    LUO_TRY(open_file(t, err));
+    int64_t *ends = realloc(t->piece_end, ((size_t)t->npieces + 1) * sizeof *ends);
+    if (!ends) return luo_err_nomem(err);
+    t->piece_end = ends;
+    qsort(t->at, (size_t)n, sizeof *t->at, by_time);
+    for (int64_t i = 0; i < n; i++) luo_trace_mark(t, &t->at[i]);
+    LUO_TRY(put(t, n, err));
+    t->spilled = t->piece_end[t->npieces++] = t->n;
+    return LUO_OK;
+}
+
+/* ---- and back ---- */
+
+bool luo_trace_reader_open(luo_trace_reader *r, luo_trace *t)
+{
+    const int64_t held = t->n - t->spilled;
+    *r = (luo_trace_reader){.n = t->npieces + 1};
+    r->source = calloc((size_t)r->n, sizeof *r->source);
+    bool ok = r->source != NULL;
+    for (int32_t i = 0; ok && i < t->npieces; i++) {
+        luo_trace_source *s = &r->source[i];
+        *s = (luo_trace_source){.fd = t->spill_fd, .at = i ? t->piece_end[i - 1] : 0,
+                                .end = t->piece_end[i],
+                                .block = malloc(BLOCK * sizeof *s->block)};
+        ok = s->block != NULL;
+    }
+    if (!ok) return false;
+    qsort(t->at, (size_t)held, sizeof *t->at, by_time);
+    for (int64_t i = 0; i < held; i++) luo_trace_mark(t, &t->at[i]);
+    r->source[t->npieces] = (luo_trace_source){.fd = -1, .block = t->at, .n = held};
+    return true;
+}
+
+static bool fill(luo_trace_source *s)
+{
+    s->i = 0;
+    s->n = s->end - s->at < BLOCK ? s->end - s->at : BLOCK;
+    char *to = (char *)s->block;
+    off_t from = (off_t)(s->at * (int64_t)sizeof *s->block);
+    for (size_t left = (size_t)s->n * sizeof *s->block; left > 0;) {
+        const ssize_t k = pread(s->fd, to, left, from);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return false;
+        to += k;
+        from += k;
+        left -= (size_t)k;
+    }
+    s->at += s->n;
+    return true;
+}
+
+static const luo_titem *first_of(luo_trace_reader *r, luo_trace_source *s)
+{
+    if (s->i == s->n && s->at < s->end && !fill(s)) r->failed = true;
+    return s->i < s->n && !r->failed ? &s->block[s->i] : NULL;
+}
+
+const luo_titem *luo_trace_reader_next(luo_trace_reader *r)
+{
+    luo_trace_source *best = NULL;
+    const luo_titem *found = NULL;
+    for (int32_t i = 0; i < r->n; i++) {
+        const luo_titem *x = first_of(r, &r->source[i]);
+        if (!x || (found && by_time(found, x) < 0)) continue;
+        found = x;
+        best = &r->source[i];
+    }
+    if (best) best->i++;
+    return r->failed ? NULL : found;
+}
+
+void luo_trace_reader_close(luo_trace_reader *r)
+{
+    for (int32_t i = 0; r->source && i + 1 < r->n; i++) free(r->source[i].block);
+    free(r->source);
+    *r = (luo_trace_reader){0};
+}

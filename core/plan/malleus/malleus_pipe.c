@@ -1,0 +1,272 @@
+/* Level 3 of the straggler planner: one pipeline, solved once per vector of class counts
+ * (Malleus 10.2, 10.3). */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/plan/malleus/malleus_internal.h"
+
+enum { FIRST_ROOM = 256 };
+
+const int32_t *luo_mal_vector(const luo_mal_mix *mix, int32_t id)
+{
+    return mix->vectors + (size_t)id * (size_t)mix->ncls;
+}
+
+static bool grow_rows(luo_mal_search *s, luo_mal_mix *mix)
+{
+    const size_t was = (size_t)mix->room, now = was ? 2 * was : FIRST_ROOM;
+    const size_t row = (size_t)mix->ncls * sizeof *mix->vectors;
+    void *pipes = luo_arena_grow(s->arena, mix->pipes, was * sizeof *mix->pipes,
+                                 now * sizeof *mix->pipes);
+    if (!pipes) return false;
+    mix->pipes = pipes;
+    void *vectors = luo_arena_grow(s->arena, mix->vectors, was * row, now * row);
+    if (!vectors) return false;
+    mix->vectors = vectors;
+    mix->room = (int32_t)now;
+    return true;
+}
+
+static uint32_t home(const luo_mal_mix *mix, uint64_t key)
+{
+    return (uint32_t)(key ^ key >> 32) & (mix->nslots - 1);
+}
+
+static bool grow_slots(luo_mal_search *s, luo_mal_mix *mix)
+{
+    mix->nslots = mix->nslots ? 2 * mix->nslots : 4 * FIRST_ROOM;
+    mix->slots = LUO_NEW_N(s->arena, int32_t, mix->nslots);
+    if (!mix->slots) return false;
+    for (int32_t id = 0; id < mix->npipes; id++) {
+        uint32_t at = home(mix, mix->pipes[id].key);
+        while (mix->slots[at]) at = (at + 1) & (mix->nslots - 1);
+        mix->slots[at] = id + 1;
+    }
+    return true;
+}
+
+/* Slot of the vector, or the empty one where it belongs. */
+static uint32_t find(const luo_mal_mix *mix, uint64_t key, const int32_t *v)
+{
+    const size_t row = (size_t)mix->ncls * sizeof *v;
+    uint32_t at = home(mix, key);
+    for (; mix->slots[at]; at = (at + 1) & (mix->nslots - 1)) {
+        const int32_t id = mix->slots[at] - 1;
+        if (mix->pipes[id].key == key && memcmp(luo_mal_vector(mix, id), v, row) == 0) break;
+    }
+    return at;
+}
+
+/* Layers that a group of the class holds; as the callback says, INT64_MAX without one. Asked once
+ * per answer that the contract lets differ. */
+static int64_t cap_of(luo_mal_search *s, const luo_mal_class *c, int32_t stages, int32_t stage)
+{
+    const luo_malleus_in *in = s->in;
+    int32_t sizes = 1, k = 0;
+    if (!in->cap) return INT64_MAX;
+    while (in->tp >> sizes) sizes++;
+    while (in->tp >> k > c->size) k++;
+    const int32_t row = c->kind * sizes + k, at = 2 * (stages - stage) + (stage == 0);
+    if (at >= s->ncaps[row]) {
+        const int32_t now = 2 * at + 32;
+        int64_t *caps = luo_arena_grow(s->arena, s->caps[row],
+                                       (size_t)s->ncaps[row] * sizeof *caps,
+                                       (size_t)now * sizeof *caps);
+        if (!caps) {
+            s->nomem = true;
+            return 0;
+        }
+        for (int32_t i = s->ncaps[row]; i < now; i++) caps[i] = -1;
+        s->caps[row] = caps;
+        s->ncaps[row] = now;
+    }
+    int64_t *cap = &s->caps[row][at];
+    if (*cap < 0) *cap = in->cap(in->cap_ctx, c->kind, c->size, stages, stage, s->dp);
+    return *cap;
+}
+
+int32_t luo_mal_lay_out(luo_mal_search *s, const luo_mal_mix *mix, const int32_t *v)
+{
+    int32_t n = 0, at = 0;
+    for (int32_t c = 0; c < mix->ncls; c++) n += v[c];
+    for (int32_t i = 0; i < mix->ncls; i++) {
+        const int32_t c = s->in->rising ? mix->ncls - 1 - i : i;
+        for (int32_t k = 0; k < v[c]; k++, at++) {
+            s->stage_class[at] = c;
+            s->y[at] = mix->cls[c].y;
+            s->cap[at] = cap_of(s, &mix->cls[c], n, at);
+        }
+    }
+    return n;
+}
+
+static bool split(luo_mal_search *s, int32_t n, luo_mal_pipe *p)
+{
+    int64_t room = 0;
+    for (int32_t j = 0; j < n && room < s->in->layers; j++)
+        room += s->cap[j] < s->in->layers ? s->cap[j] : s->in->layers;
+    p->lack = room < s->in->layers ? s->in->layers - room : 0;
+    if (p->lack) return false;
+    s->count.solves++;
+    const luo_status st =
+        luo_split_layers(s->arena, n, s->y, s->in->layers, s->cap, s->layers, NULL);
+    if (st != LUO_OK) s->nomem = true;
+    return st == LUO_OK;
+}
+
+/* Drops from v what 10.3 drops of the n stages just split: the slowest without layers; nobody
+ * misses it. Those in front of all others leave together, which changes no other's cap. */
+static bool trim(const luo_mal_search *s, int32_t n, int32_t *v)
+{
+    int32_t j = 0;
+    if (s->in->rising) {
+        for (j = n - 1; j >= 0 && s->layers[j] > 0;) j--;
+        if (j >= 0) v[s->stage_class[j]]--;
+        return j >= 0;
+    }
+    while (j < n && s->layers[j] > 0) j++;
+    if (j == n) return false;
+    v[s->stage_class[j]]--;
+    for (int32_t k = 1; j == 0 && s->layers[k] == 0; k++) v[s->stage_class[k]]--;
+    return true;
+}
+
+static void drop_slowest(int32_t *v, int32_t n)
+{
+    for (; n > 0; v++) {
+        const int32_t k = *v < n ? *v : n;
+        *v -= k;
+        n -= k;
+    }
+}
+
+/* Solves v or drops stages from it; true: dropped, to be solved again. */
+static bool solve(luo_mal_search *s, const luo_mal_mix *mix, int32_t *v, luo_mal_pipe *p)
+{
+    const int32_t most = s->in->max_stages;
+    int32_t n = 0;
+    for (int32_t c = 0; c < mix->ncls; c++) n += v[c];
+    p->lack = s->in->layers;
+    if (most > 0 && n > most) {
+        drop_slowest(v, n - most);
+        return true;
+    }
+    if (n == 0) return false;
+    luo_mal_lay_out(s, mix, v);
+    if (!split(s, n, p)) return false;
+    if (trim(s, n, v)) return true;
+    for (int32_t j = 0; j < n; j++) {
+        const double t = s->y[j] * (double)s->layers[j];
+        p->o = fmax(p->o, t);
+        p->fill += t;
+    }
+    p->stages = n;
+    return false;
+}
+
+static uint64_t key_of(const luo_mal_mix *mix, const int32_t *v)
+{
+    uint64_t key = 0;
+    for (int32_t c = 0; c < mix->ncls; c++) key += (uint64_t)v[c] * mix->salt[c];
+    return key;
+}
+
+/* Adds a vector that is not there, as its own solution. Returns its id, 0 out of memory. */
+static int32_t add(luo_mal_search *s, luo_mal_mix *mix, const int32_t *v, const luo_mal_pipe *p)
+{
+    if ((mix->npipes == mix->room && !grow_rows(s, mix)) ||
+        (2 * (uint32_t)mix->npipes >= mix->nslots && !grow_slots(s, mix))) {
+        s->nomem = true;
+        return 0;
+    }
+    const int32_t id = mix->npipes++;
+    memcpy(mix->vectors + (size_t)id * (size_t)mix->ncls, v, (size_t)mix->ncls * sizeof *v);
+    mix->pipes[id] = *p;
+    mix->pipes[id].key = key_of(mix, v);
+    mix->pipes[id].trimmed = id;
+    mix->slots[find(mix, mix->pipes[id].key, v)] = id + 1;
+    return id;
+}
+
+static int32_t known(const luo_mal_mix *mix, uint64_t key, const int32_t *v)
+{
+    return mix->slots[find(mix, key, v)] - 1;
+}
+
+static int32_t pipe_of(luo_mal_search *s, luo_mal_mix *mix, uint64_t key, const int32_t *v)
+{
+    const size_t row = (size_t)mix->ncls * sizeof *v;
+    int32_t id = known(mix, key, v), left = -1;
+    luo_mal_pipe p = {0};
+    if (id >= 0) return id;
+    memcpy(s->rest, v, row);
+    while (left < 0 && solve(s, mix, s->rest, &p)) left = known(mix, key_of(mix, s->rest), s->rest);
+    if (left < 0 && memcmp(s->rest, v, row) != 0) left = add(s, mix, s->rest, &p);
+    if (left >= 0) p = mix->pipes[left];
+    id = add(s, mix, v, &p);
+    if (left >= 0) mix->pipes[id].trimmed = mix->pipes[left].trimmed;
+    return id;
+}
+
+int32_t luo_mal_pipe_of(luo_mal_search *s, luo_mal_mix *mix, const int32_t *v)
+{
+    return pipe_of(s, mix, key_of(mix, v), v);
+}
+
+int32_t luo_mal_pipe_but(luo_mal_search *s, luo_mal_mix *mix, int32_t id, int32_t out, int32_t in)
+{
+    uint64_t key = mix->pipes[id].key;
+    memcpy(s->vector, luo_mal_vector(mix, id), (size_t)mix->ncls * sizeof *s->vector);
+    if (out >= 0) {
+        s->vector[out]--;
+        key -= mix->salt[out];
+    }
+    if (in >= 0) {
+        s->vector[in]++;
+        key += mix->salt[in];
+    }
+    return pipe_of(s, mix, key, s->vector);
+}
+
+int32_t luo_mal_stages(luo_mal_search *s, const luo_mal_mix *mix, int32_t id)
+{
+    luo_mal_pipe p = {0};
+    const int32_t n = luo_mal_lay_out(s, mix, luo_mal_vector(mix, id));
+    split(s, n, &p);
+    return n;
+}
+
+static bool make_rows(luo_mal_search *s, int32_t groups)
+{
+    luo_arena *a = s->arena;
+    int32_t rows = 1;
+    while (s->in->tp >> rows) rows++;
+    rows *= s->in->nkinds;
+    s->caps = LUO_NEW_N(a, int64_t *, rows);
+    s->ncaps = LUO_NEW_N(a, int32_t, rows);
+    s->y = LUO_NEW_N(a, double, groups);
+    s->cap = LUO_NEW_N(a, int64_t, groups);
+    s->layers = LUO_NEW_N(a, int64_t, groups);
+    s->stage_class = LUO_NEW_N(a, int32_t, groups);
+    s->vector = LUO_NEW_N(a, int32_t, groups);
+    s->rest = LUO_NEW_N(a, int32_t, groups);
+    return s->caps && s->ncaps && s->y && s->cap && s->layers && s->stage_class && s->vector &&
+           s->rest;
+}
+
+luo_status luo_mal_memo(luo_mal_search *s, luo_err *err)
+{
+    if (!make_rows(s, s->in->ndevices)) return luo_err_nomem(err); /* no mix has more groups */
+    for (int32_t i = 0; i < s->nmixes; i++) LUO_TRY(luo_mal_memo_of(s, &s->mixes[i], err));
+    return LUO_OK;
+}
+
+luo_status luo_mal_memo_of(luo_mal_search *s, luo_mal_mix *mix, luo_err *err)
+{
+    const luo_mal_pipe none = {.lack = s->in->layers};
+    memset(s->vector, 0, (size_t)mix->ncls * sizeof *s->vector);
+    if (!grow_slots(s, mix)) return luo_err_nomem(err);
+    add(s, mix, s->vector, &none);
+    return s->nomem ? luo_err_nomem(err) : LUO_OK;
+}

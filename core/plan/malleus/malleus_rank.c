@@ -1,0 +1,195 @@
+/* The K best distinct plans of the straggler planner, and their order by event time
+ * (Malleus 9, 10.4). */
+#include <math.h>
+#include <string.h>
+
+#include "core/plan/malleus/malleus_internal.h"
+
+enum { TOP = 32, TOP_EVENT = 256 };
+
+static int vector_order(const luo_mal_mix *mix, int32_t a, int32_t b)
+{
+    const int32_t *x = luo_mal_vector(mix, a), *y = luo_mal_vector(mix, b);
+    if (a == b) return 0;
+    for (int32_t c = 0; c < mix->ncls; c++)
+        if (x[c] != y[c]) return x[c] < y[c] ? -1 : 1;
+    return 0;
+}
+
+/* Insertion: nearly sorted is the usual case. */
+void luo_mal_sort(const luo_mal_mix *mix, int32_t *ids, int32_t n)
+{
+    for (int32_t i = 1; i < n; i++) {
+        const int32_t id = ids[i];
+        int32_t at = i;
+        for (; at > 0 && vector_order(mix, ids[at - 1], id) < 0; at--) ids[at] = ids[at - 1];
+        ids[at] = id;
+    }
+}
+
+static bool make_top(luo_mal_search *s, luo_mal_top *out)
+{
+    *out = (luo_mal_top){.ids = LUO_NEW_N(s->arena, int32_t, s->dp),
+                         .m = LUO_NEW_N(s->arena, int64_t, s->dp)};
+    return out->ids && out->m;
+}
+
+luo_status luo_mal_tops(luo_mal_search *s, luo_err *err)
+{
+    const int32_t k = s->in->top_k;
+    s->most = k > 0 ? k : s->in->rank == LUO_RANK_EVENT ? TOP_EVENT : TOP;
+    s->tops = LUO_NEW_N(s->arena, luo_mal_top, s->most);
+    s->o = LUO_NEW_N(s->arena, double, s->dp);
+    s->fill = LUO_NEW_N(s->arena, double, s->dp);
+    s->least = LUO_NEW_N(s->arena, int64_t, s->dp);
+    if (!s->tops || !s->o || !s->fill || !s->least || !make_top(s, &s->spare))
+        return luo_err_nomem(err);
+    return LUO_OK;
+}
+
+static double objective(const luo_mal_search *s, const luo_mal_top *t)
+{
+    return s->in->rank == LUO_RANK_STEADY ? t->steady : t->filled;
+}
+
+double luo_mal_best(const luo_mal_search *s)
+{
+    return s->ntops > 0 ? objective(s, &s->tops[0]) : INFINITY;
+}
+
+double luo_mal_worst(const luo_mal_search *s)
+{
+    return s->ntops < s->most ? INFINITY : objective(s, &s->tops[s->ntops - 1]);
+}
+
+int luo_mal_compare(const luo_mal_search *s, const luo_mal_top *a, const luo_mal_top *b)
+{
+    const bool steady = s->in->rank == LUO_RANK_STEADY;
+    const double x[] = {steady ? a->steady : a->event, a->filled, a->steady};
+    const double y[] = {steady ? b->steady : b->event, b->filled, b->steady};
+    for (int i = 0; i < 3; i++)
+        if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
+    if (a->mix != b->mix) return a->mix->order < b->mix->order ? -1 : 1;
+    for (int32_t i = 0; i < s->dp; i++) {
+        const int order = vector_order(a->mix, a->ids[i], b->ids[i]);
+        if (order) return order;
+    }
+    return 0;
+}
+
+/* Micro-batches of s->spare and its times. */
+static bool judge(luo_mal_search *s)
+{
+    luo_mal_top *t = &s->spare;
+    int64_t least = 0;
+    t->steady = t->filled = 0;
+    for (int32_t i = 0; i < s->dp; i++) {
+        const luo_mal_pipe *p = &t->mix->pipes[t->ids[i]];
+        s->o[i] = p->o;
+        s->fill[i] = p->fill;
+        s->least[i] = s->few ? 1 : p->stages;
+        least += s->least[i];
+    }
+    if (least > s->in->micro_batches) {
+        s->crowded = true;
+        return false;
+    }
+    if (luo_split_micro_batches(s->dp, s->o, s->fill, s->in->rank != LUO_RANK_STEADY,
+                                s->in->micro_batches, s->least, t->m, NULL) != LUO_OK)
+        return false;
+    for (int32_t i = 0; i < s->dp; i++) {
+        t->steady = fmax(t->steady, (double)t->m[i] * s->o[i]);
+        t->filled = fmax(t->filled, (double)(t->m[i] - 1) * s->o[i] + s->fill[i]);
+    }
+    return true;
+}
+
+/* Puts s->spare where it belongs; what falls off is the next spare. */
+static void insert(luo_mal_search *s)
+{
+    int32_t at = s->ntops;
+    int order = 1;
+    while (at > 0 && (order = luo_mal_compare(s, &s->tops[at - 1], &s->spare)) > 0) at--;
+    if ((at > 0 && order == 0) || at == s->most) return;
+    luo_mal_top out;
+    if (s->ntops < s->most) {
+        if (!make_top(s, &out)) {
+            s->nomem = true;
+            return;
+        }
+        s->ntops++;
+    } else {
+        out = s->tops[s->ntops - 1];
+    }
+    memmove(&s->tops[at + 1], &s->tops[at], (size_t)(s->ntops - 1 - at) * sizeof *s->tops);
+    s->tops[at] = s->spare;
+    s->spare = out;
+}
+
+double luo_mal_offer(luo_mal_search *s, luo_mal_mix *mix, const int32_t *ids)
+{
+    luo_mal_top *t = &s->spare;
+    t->mix = mix;
+    t->event = 0;
+    for (int32_t i = 0; i < s->dp; i++) {
+        if (mix->pipes[ids[i]].lack) return INFINITY;
+        t->ids[i] = mix->pipes[ids[i]].trimmed;
+    }
+    luo_mal_sort(mix, t->ids, s->dp);
+    s->count.plans++;
+    if (!judge(s)) return INFINITY;
+    const double value = objective(s, t);
+    insert(s);
+    return value;
+}
+
+/* Event time of one pipeline, once per (pipeline, micro-batches); bits of the double in a map. */
+static luo_status event_of(luo_mal_search *s, luo_map *map, luo_mal_mix *mix, int32_t id, int64_t m,
+                           double *out, luo_err *err)
+{
+    int64_t *known = luo_map_at(map, (uint64_t)id << 32 | (uint32_t)m, -1);
+    if (!known) return luo_err_nomem(err);
+    if (*known == -1) { /* no time is -1: it would be a NaN */
+        const int32_t n = luo_mal_stages(s, mix, id);
+        for (int32_t j = 0; j < n; j++) s->y[j] *= (double)s->layers[j];
+        const luo_pipe_time pipe = {n, s->y, m};
+        double t;
+        LUO_TRY(luo_event_time(s->arena, &pipe, 1, s->in->full_recompute, &t, err));
+        memcpy(known, &t, sizeof t);
+    }
+    memcpy(out, known, sizeof *out);
+    return LUO_OK;
+}
+
+static luo_status time_tops(luo_mal_search *s, luo_map *map, luo_mal_mix *mix, luo_err *err)
+{
+    for (int32_t k = 0; k < s->ntops; k++) {
+        luo_mal_top *t = &s->tops[k];
+        if (t->mix != mix) continue;
+        for (int32_t i = 0; i < s->dp; i++) {
+            double event;
+            LUO_TRY(event_of(s, map, mix, t->ids[i], t->m[i], &event, err));
+            t->event = fmax(t->event, event);
+        }
+    }
+    return LUO_OK;
+}
+
+luo_status luo_mal_rerank(luo_mal_search *s, luo_err *err)
+{
+    luo_status st = LUO_OK;
+    luo_map map = {0};
+    for (int32_t i = 0; i < s->nmixes && st == LUO_OK; i++) {
+        luo_map_clear(&map);
+        st = time_tops(s, &map, &s->mixes[i], err);
+    }
+    luo_map_free(&map);
+    for (int32_t i = 1; i < s->ntops; i++) {
+        const luo_mal_top t = s->tops[i];
+        int32_t at = i;
+        for (; at > 0 && luo_mal_compare(s, &s->tops[at - 1], &t) > 0; at--)
+            s->tops[at] = s->tops[at - 1];
+        s->tops[at] = t;
+    }
+    return st;
+}

@@ -1,0 +1,90 @@
+/* Writes the plans that were kept: which group is which stage, which layers it holds, who stands
+ * by. Members of a class are interchangeable here and are taken by their devices; who has a running
+ * plan places them better afterwards (Malleus 11). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/malleus/malleus_internal.h"
+
+typedef struct sealer {
+    luo_arena *arena;
+    luo_mal_search *s;
+    int32_t *used; /* groups taken of every class */
+    bool *busy;    /* devices of the input */
+} sealer;
+
+static int by_device(const void *key, const void *at)
+{
+    const int32_t k = *(const int32_t *)key, d = ((const luo_malleus_device *)at)->device;
+    return (k > d) - (k < d);
+}
+
+static void mark_busy(sealer *x, const luo_malleus_group *g)
+{
+    const luo_malleus_in *in = x->s->in;
+    for (int32_t i = 0; i < g->size; i++) {
+        const luo_malleus_device *d = bsearch(&g->devices[i], in->devices, (size_t)in->ndevices,
+                                              sizeof *in->devices, by_device);
+        if (d) x->busy[d - in->devices] = true;
+    }
+}
+
+static bool seal_pipe(sealer *x, const luo_mal_top *t, int32_t i, luo_malleus_pipe *out)
+{
+    luo_mal_search *s = x->s;
+    const int32_t n = luo_mal_stages(s, t->mix, t->ids[i]);
+    luo_malleus_stage *stages = LUO_NEW_N(x->arena, luo_malleus_stage, n);
+    int64_t lo = 0;
+    if (!stages) return false;
+    for (int32_t j = 0; j < n; j++) {
+        const int32_t c = s->stage_class[j];
+        const luo_malleus_group *g = t->mix->cls[c].members[x->used[c]++];
+        stages[j] = (luo_malleus_stage){g, lo, lo + s->layers[j], s->cap[j],
+                                        s->y[j] * (double)s->layers[j]};
+        lo = stages[j].hi;
+        mark_busy(x, g);
+    }
+    const luo_mal_pipe *p = &t->mix->pipes[t->ids[i]];
+    *out = (luo_malleus_pipe){n, stages, t->m[i], p->o, p->fill};
+    return true;
+}
+
+static bool seal_standby(sealer *x, luo_malleus_plan *out)
+{
+    const luo_malleus_in *in = x->s->in;
+    int32_t n = 0;
+    for (int32_t i = 0; i < in->ndevices; i++) n += !x->busy[i];
+    int32_t *standby = LUO_NEW_N(x->arena, int32_t, n);
+    if (!standby) return false;
+    out->standby = standby;
+    for (int32_t i = 0; i < in->ndevices; i++)
+        if (!x->busy[i]) standby[out->nstandby++] = in->devices[i].device;
+    return true;
+}
+
+static bool seal_plan(sealer *x, const luo_mal_top *t, luo_malleus_plan *out)
+{
+    luo_malleus_pipe *pipes = LUO_NEW_N(x->arena, luo_malleus_pipe, x->s->dp);
+    if (!pipes) return false;
+    memset(x->used, 0, (size_t)t->mix->ncls * sizeof *x->used);
+    memset(x->busy, 0, (size_t)x->s->in->ndevices * sizeof *x->busy);
+    *out = (luo_malleus_plan){.npipes = x->s->dp, .pipes = pipes, .steady = t->steady,
+                              .filled = t->filled, .event = t->event};
+    for (int32_t i = 0; i < x->s->dp; i++)
+        if (!seal_pipe(x, t, i, &pipes[i])) return false;
+    return seal_standby(x, out);
+}
+
+luo_status luo_mal_seal(luo_arena *arena, luo_mal_search *s, luo_malleus_found *out, luo_err *err)
+{
+    sealer x = {arena, s, LUO_NEW_N(s->arena, int32_t, s->in->ndevices),
+                LUO_NEW_N(s->arena, bool, s->in->ndevices)};
+    luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, s->ntops);
+    if (!x.used || !x.busy || !plans) return luo_err_nomem(err);
+    for (int32_t k = 0; k < s->ntops; k++)
+        if (!seal_plan(&x, &s->tops[k], &plans[k])) return luo_err_nomem(err);
+    if (s->nomem) return luo_err_nomem(err);
+    *out = (luo_malleus_found){.n = s->ntops, .plans = plans, .dp = s->dp, .few = s->few,
+                               .search = s->count};
+    return LUO_OK;
+}

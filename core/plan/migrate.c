@@ -1,0 +1,54 @@
+#include "core/plan/migrate.h"
+
+#include <string.h>
+
+/* Master weight and two moments, each as wide as the accumulated gradient (accuracy.md 4.8). */
+static int64_t state_bytes(luo_dtype t)
+{
+    return t == LUO_F64 ? 24 : 12;
+}
+
+luo_status luo_switching_tensors(luo_arena *arena, const luo_plan *from, const luo_plan *to,
+                                 const luo_model *model, luo_switch_tensor **out, int32_t *n,
+                                 luo_err *err)
+{
+    luo_param *p, *q;
+    int32_t np, nq;
+    LUO_TRY(luo_plan_params(arena, from, model, &p, &np, err));
+    LUO_TRY(luo_plan_params(arena, to, model, &q, &nq, err));
+    luo_switch_tensor *t = LUO_NEW_N(arena, luo_switch_tensor, np);
+    if (!t) return luo_err_nomem(err);
+    for (int32_t i = 0; i < np; i++) {
+        if (nq != np || strcmp(p[i].name, q[i].name) != 0)
+            return luo_err_set(err, LUO_EBUG, "two plans of one model list other parameters.");
+        t[i] = (luo_switch_tensor){.name = p[i].name,
+                                   .from = p[i].state,
+                                   .to = q[i].state,
+                                   .shape = p[i].shape,
+                                   .bucket = 0,
+                                   .elem_bytes = state_bytes(from->dtype)};
+    }
+    *out = t;
+    *n = np;
+    return LUO_OK;
+}
+
+luo_status luo_switching_compile(luo_arena *arena, const luo_plan *from, const luo_plan *to,
+                                 const luo_model *model, const luo_cluster *cluster, int32_t ndead,
+                                 const int32_t *dead, luo_switching *out, luo_err *err)
+{
+    luo_switching m = {0};
+    const luo_switch_opts o = {.planner_unsaid = true,
+                               .planner = {.link_class = luo_cluster_link_class,
+                                           .link_ctx = cluster,
+                                           .ndead = ndead,
+                                           .dead = dead}};
+    LUO_TRY(luo_switching_tensors(arena, from, to, model, &m.tensors, &m.n, err));
+    LUO_TRY(luo_switch_plan(arena, m.tensors, m.n, &o, &m.sw, err));
+    if (m.sw.npair > 0 || m.sw.local_bytes > 0) {
+        LUO_TRY(luo_switch_compile(arena, m.tensors, m.n, &m.sw, &m.set, err));
+        LUO_TRY(luo_program_check(arena, m.set, err));
+    }
+    *out = m;
+    return LUO_OK;
+}

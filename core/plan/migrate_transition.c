@@ -1,0 +1,72 @@
+/* What a switch costs in closed form (Malleus, section 12 and amendment 5). */
+#include <math.h>
+
+#include "core/plan/malleus/malleus_job.h"
+#include "core/plan/migrate.h"
+
+static const double MESSAGE_S = 20e-6;
+
+typedef struct tally { /* what crosses links, by link and direction, and messages by device */
+    double *up, *down;
+    int32_t *messages;
+} tally;
+
+/* Every message takes all links of its way: devices that share a NIC share its time, whatever
+ * rack the other end is in. */
+static void count(const luo_cluster *c, const luo_pair *p, tally *t)
+{
+    luo_hop hop[LUO_PATH_MAX];
+    const int32_t n = luo_cluster_path(c, p->src, p->dst, hop);
+    for (int32_t i = 0; i < n; i++)
+        (hop[i].up ? t->up : t->down)[hop[i].link] += (double)p->bytes;
+    t->messages[p->src]++;
+    t->messages[p->dst]++;
+}
+
+/* Seconds of the link that takes longest, and of what the messages of its devices cost at most. */
+static double busiest(const luo_cluster *c, const tally *t)
+{
+    double worst = 0;
+    int32_t most = 0;
+    for (int32_t i = 0; i < c->nlinks; i++) {
+        const luo_link *l = &c->links[i];
+        if (l->bytes_per_s > 0) worst = fmax(worst, t->up[i] / l->bytes_per_s);
+        if (l->down_bytes_per_s > 0) worst = fmax(worst, t->down[i] / l->down_bytes_per_s);
+    }
+    for (int32_t d = 0; d < c->ndevices; d++)
+        if (t->messages[d] > most) most = t->messages[d];
+    return worst + MESSAGE_S * most;
+}
+
+static luo_status cost(luo_arena *a, const luo_cluster *c, const luo_switch *sw,
+                       luo_transition *out, luo_err *err)
+{
+    tally t = {LUO_NEW_N(a, double, c->nlinks), LUO_NEW_N(a, double, c->nlinks),
+               LUO_NEW_N(a, int32_t, c->ndevices)};
+    if (!t.up || !t.down || !t.messages) return luo_err_nomem(err);
+    for (int32_t i = 0; i < sw->npair; i++) count(c, &sw->pair[i], &t);
+    *out = (luo_transition){.bytes_local = sw->class_bytes[1], .messages = sw->npair,
+                            .seconds = busiest(c, &t)};
+    for (int k = 2; k < LUO_LINK_CLASSES; k++) out->bytes_remote += sw->class_bytes[k];
+    return LUO_OK;
+}
+
+luo_status luo_transition_cost(luo_arena *scratch, const luo_plan *from, const luo_plan *to,
+                               const luo_model *model, const luo_cluster *cluster, int32_t ndead,
+                               const int32_t *dead, luo_transition *out, luo_err *err)
+{
+    const luo_switch_opts o = {.planner_unsaid = true,
+                               .planner = {.link_class = luo_cluster_link_class,
+                                           .link_ctx = cluster, .ndead = ndead, .dead = dead}};
+    const size_t mark = luo_arena_mark(scratch);
+    luo_switch_tensor *tensors;
+    luo_switch sw;
+    int32_t n;
+    luo_status st = LUO_OK;
+    LUO_TRY_OUT(luo_switching_tensors(scratch, from, to, model, &tensors, &n, err));
+    LUO_TRY_OUT(luo_switch_plan(scratch, tensors, n, &o, &sw, err));
+    LUO_TRY_OUT(cost(scratch, cluster, &sw, out, err));
+out:
+    luo_arena_reset(scratch, mark);
+    return st;
+}

@@ -1,0 +1,295 @@
+/* The Megatron user's planner: every plan of alike pipelines that divides and fits, ranked by the
+ * closed form of a whole step (accuracy.md 9). uniform_shapes.c is the grid, uniform_frame.c the
+ * seconds of stages, uniform_price.c memory and closed form; here shapes are priced, best bound
+ * first, and made plans. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/grid.h"
+#include "core/plan/uniform/uniform_internal.h"
+
+static const char *const balanced_names[] = {"", "-uneven"};
+
+/* ---- ranking ---- */
+
+static int by_bound(const void *a, const void *b)
+{
+    const uniform_shape *x = a, *y = b;
+    if (x->bound_s != y->bound_s) return x->bound_s < y->bound_s ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static bool before(const uniform_shape *x, const uniform_shape *y)
+{
+    if (x->cost.step != y->cost.step) return x->cost.step < y->cost.step;
+    return x->order < y->order;
+}
+
+typedef struct best {
+    uniform_shape *at; /* best first */
+    int32_t n, most;
+    bool one_each; /* of a family the best alone */
+} best;
+
+/* Shapes on the same devices in stages and groups of the same sizes. */
+static bool one_family(const uniform_frame *x, const uniform_frame *y)
+{
+    return x->pool == y->pool && x->tp == y->tp && x->pp == y->pp &&
+           x->context.c == y->context.c && x->neighbours == y->neighbours;
+}
+
+static void take_out(best *b, int32_t i)
+{
+    memmove(&b->at[i], &b->at[i + 1], (size_t)(b->n - 1 - i) * sizeof *b->at);
+    b->n--;
+}
+
+static void keep(best *b, const uniform_shape *x)
+{
+    int32_t place = 0;
+    for (int32_t i = 0; b->one_each && i < b->n; i++) {
+        if (!one_family(b->at[i].frame, x->frame)) continue;
+        if (!before(x, &b->at[i])) return;
+        take_out(b, i);
+        break;
+    }
+    while (place < b->n && before(&b->at[place], x)) place++;
+    if (place == b->most) return;
+    if (b->n == b->most) b->n--;
+    memmove(&b->at[place + 1], &b->at[place], (size_t)(b->n - place) * sizeof *b->at);
+    b->at[place] = *x;
+    b->n++;
+}
+
+/* Can a shape with that bound still be among them? */
+static bool may_enter(const best *b, double bound_s)
+{
+    return b->n < b->most || (b->n > 0 && bound_s <= b->at[b->n - 1].cost.step);
+}
+
+/* Prices shapes until no bound leaves hope. */
+static luo_status find_best(uniform_search *s, best *all, best *families)
+{
+    qsort(s->shape, (size_t)s->nshapes, sizeof *s->shape, by_bound);
+    for (int32_t i = 0; i < s->nshapes; i++) {
+        uniform_shape *x = &s->shape[i];
+        if (!may_enter(all, x->bound_s) && !may_enter(families, x->bound_s)) break;
+        uniform_weigh(s, x);
+        if (x->memory_ratio > 1) continue;
+        LUO_TRY(uniform_price(s, x));
+        keep(all, x);
+        keep(families, x);
+    }
+    return LUO_OK;
+}
+
+/* The best of families that are not among the best; all has room for them. */
+static void join(best *all, const best *families)
+{
+    const int32_t n = all->n;
+    all->most += families->n;
+    for (int32_t i = 0; i < families->n; i++) {
+        bool there = false;
+        for (int32_t k = 0; k < n; k++) there |= all->at[k].order == families->at[i].order;
+        if (!there) keep(all, &families->at[i]);
+    }
+}
+
+/* ---- plans ---- */
+
+/* Model FLOP of a step over the sum of what matrix products reach on the devices. */
+static double bound(const uniform_search *s)
+{
+    double flops_per_s = 0;
+    for (int32_t i = 0; i < s->nusable; i++) {
+        const luo_profile *p = luo_cluster_profile(s->cluster, s->usable[i]);
+        flops_per_s += p->peak_flops[s->model->dtype] * p->gemm_ratio /
+                       luo_cluster_base_slowdown(s->cluster, s->usable[i]);
+    }
+    const double tokens = (double)(s->opts->batch_sequences * s->opts->sequence_tokens);
+    return tokens * luo_model_flops_per_token(s->model, s->opts->sequence_tokens) / flops_per_s;
+}
+
+static void set_context(luo_plan *p, const luo_context *x)
+{
+    const bool ring = x->inner == 1, both = !ring && x->inner < x->c;
+    for (int32_t i = 0; i < p->npipelines && x->c > 1; i++)
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
+            luo_stage *s = (luo_stage *)(uintptr_t)&p->pipelines[i].stages[k]; /* just made */
+            s->context_kind = ring ? LUO_CONTEXT_RING : both ? LUO_CONTEXT_2D : LUO_CONTEXT_A2A;
+            s->context_inner = both ? x->inner : 0;
+        }
+}
+
+static const char *name_of(const uniform_search *s, const uniform_shape *x)
+{
+    const uniform_frame *f = x->frame;
+    char more[96];
+    int n = snprintf(more, sizeof more, "%s%s", balanced_names[x->layers != NULL],
+                     f->dealt ? "-dealt" : "");
+    if (x->chunks > 1) n += snprintf(more + n, sizeof more - (size_t)n, "-v%d", x->chunks);
+    if (f->context.c > 1)
+        n += snprintf(more + n, sizeof more - (size_t)n, "-cp%d", f->context.c);
+    if (x->group) snprintf(more + n, sizeof more - (size_t)n, "-shard%d", x->group);
+    return luo_arena_printf(s->scratch, "uniform-tp%d-pp%d-dp%d%s", f->tp, f->pp, f->dp, more);
+}
+
+static luo_status make_plan(uniform_search *s, const uniform_shape *x, luo_plan **out)
+{
+    const uniform_frame *f = x->frame;
+    const luo_grid g = {.name = name_of(s, x), .model = s->model, .cluster = s->cluster,
+                        .dtype = s->model->dtype, .sequence_tokens = s->opts->sequence_tokens,
+                        .micro_batches = f->micro_batches, .pipeline_micro_batches = f->dealt,
+                        .micro_batch_sequences = f->micro_batch_sequences, .zero = x->zero,
+                        .pipelines = f->dp, .stages = f->pp, .tp = f->tp, .chunks = x->chunks,
+                        .context_parallel = f->context.c, .layers = x->layers,
+                        .sequence_parallel = s->opts->sequence_parallel && f->tp > 1,
+                        .recompute = (luo_recompute)f->recompute, .dev = s->dev};
+    uniform_place(s, f);
+    if (!g.name) return luo_err_nomem(s->err);
+    LUO_TRY(luo_plan_grid(s->arena, &g, out, s->err));
+    (*out)->schedule = x->schedule->kind;
+    set_context(*out, &f->context);
+    if (x->zero == 3) (*out)->sharding = (luo_sharding){.kind = x->shard, .pipelines = x->group};
+    return LUO_OK;
+}
+
+static luo_status build(uniform_search *s, const uniform_shape *x, luo_uniform_result *out)
+{
+    const luo_step_cost *c = &x->cost;
+    const uniform_frame *f = x->frame;
+    *out = (luo_uniform_result){.objective_s = c->step, .pipeline_s = c->pipeline,
+                                .ideal_s = c->ideal, .dp_s = c->dp + c->tied,
+                                .optimizer_s = c->optimizer, .jitter = c->jitter,
+                                .bound_s = bound(s), .memory_ratio = x->memory_ratio,
+                                .idle = s->nusable - f->dp * f->pp * uniform_width(f),
+                                .shapes = s->nshapes, .priced = s->npriced};
+    LUO_TRY(make_plan(s, x, &out->plan));
+    out->plan->meta_json =
+        luo_arena_printf(s->arena, "{\"bound_s\":%.9g,\"objective_s\":%.9g,\"planner\":"
+                         "\"uniform\"}", out->bound_s, out->objective_s);
+    return out->plan->meta_json ? LUO_OK : luo_err_nomem(s->err);
+}
+
+/* ---- what can not be ---- */
+
+static luo_status nothing(const uniform_search *s)
+{
+    if (s->nusable == 0)
+        return luo_err_set(s->err, LUO_EINFEASIBLE, "no usable device is left; %d of %d are down "
+                           "or on standby.", s->cluster->ndevices, s->cluster->ndevices);
+    if (s->tightest < INFINITY)
+        return luo_err_set(s->err, LUO_EINFEASIBLE,
+                           "no plan fits in memory; the tightest stage (device %d) needs %.1f GiB "
+                           "of %.1f; try more stages, `recompute` or `zero` 1.", s->tight_device,
+                           (double)s->needs / 1073741824.0, (double)s->has / 1073741824.0);
+    return luo_err_set(s->err, LUO_EINFEASIBLE,
+                       "no tensor, pipeline and data parallelism divides %lld layers and %lld "
+                       "sequences over %d devices; another batch or other sizes are needed.",
+                       (long long)s->model->layers, (long long)s->opts->batch_sequences,
+                       s->nusable);
+}
+
+static luo_status check_halves(const uniform_search *s)
+{
+    const luo_uniform_opts *o = s->opts;
+    if (o->schedule <= 0 || !luo_sched_splits((luo_sched_kind)(o->schedule - 1)) || o->zero < 2)
+        return LUO_OK;
+    return luo_err_set(s->err, LUO_EINPUT, "schedule `%s` is asked for with zero %d, which cuts "
+                       "gradients in a whole backward; ask for zero 0 or 1.",
+                       luo_sched_name((luo_sched_kind)(o->schedule - 1)), o->zero);
+}
+
+static luo_status check_schedule(const uniform_search *s)
+{
+    const luo_uniform_opts *o = s->opts;
+    bool known = o->schedule <= 0;
+    for (int i = 0; i < luo_nuniform_schedules; i++)
+        known |= o->schedule == 1 + (int)luo_uniform_schedules[i].kind;
+    if (!known)
+        return luo_err_set(s->err, LUO_EINPUT, "planner `uniform` has no closed form of schedule "
+                           "`%s`; ask for another.",
+                           luo_sched_name((luo_sched_kind)(o->schedule - 1)));
+    const bool interleaved = o->schedule <= 0 || o->schedule == 1 + (int)LUO_SCHED_INTERLEAVED;
+    if (o->chunks > 1 && (!interleaved || o->schedule == 0))
+        return luo_err_set(s->err, LUO_EINPUT, "%d chunks a stage are asked for with schedule "
+                           "`%s`; only `interleaved_1f1b` has several.", o->chunks,
+                           luo_sched_name(o->schedule > 0 ? (luo_sched_kind)(o->schedule - 1)
+                                                          : LUO_SCHED_1F1B));
+    if (o->chunks == 1 && o->schedule == 1 + (int)LUO_SCHED_INTERLEAVED)
+        return luo_err_set(s->err, LUO_EINPUT, "one chunk a stage is asked for with schedule "
+                           "`interleaved_1f1b`; two at least are needed.");
+    return check_halves(s);
+}
+
+static luo_status check_opts(const uniform_search *s)
+{
+    const luo_uniform_opts *o = s->opts;
+    if (o->batch_sequences < 1 || o->sequence_tokens < 1)
+        return luo_err_set(s->err, LUO_EINPUT, "the batch holds %lld sequences of %lld tokens; at "
+                           "least one of each is expected.", (long long)o->batch_sequences,
+                           (long long)o->sequence_tokens);
+    if (s->model->family == LUO_FAMILY_VGG)
+        return luo_err_set(s->err, LUO_EINPUT, "model `%s` is a vgg; planner `uniform` plans "
+                           "transformers.", s->model->name);
+    if (o->tp && !uniform_heads_divide(s->model, o->tp))
+        return luo_err_set(s->err, LUO_EINPUT, "tensor parallelism of %d does not divide the "
+                           "heads, columns or vocabulary of `%s`; another size is needed.", o->tp,
+                           s->model->name);
+    if (o->pp && o->layers == LUO_UNIFORM_EQUAL && s->model->layers % o->pp)
+        return luo_err_set(s->err, LUO_EINPUT, "%d stages do not divide %lld layers; stages of "
+                           "equally many are asked for.", o->pp, (long long)s->model->layers);
+    if (o->pp > s->model->layers)
+        return luo_err_set(s->err, LUO_EINPUT, "%d stages are more than the %lld layers; each "
+                           "stage has one at least.", o->pp, (long long)s->model->layers);
+    return check_schedule(s);
+}
+
+static luo_status run_search(uniform_search *s, best *b)
+{
+    LUO_TRY(check_opts(s));
+    LUO_TRY(uniform_take_devices(s));
+    s->groups = LUO_NEW_N(s->scratch, int32_t, s->nusable);
+    s->dev = LUO_NEW_N(s->scratch, int32_t, s->nusable);
+    b->most = s->opts->top > 0 ? s->opts->top : 1;
+    best families = {.most = s->opts->families, .one_each = true};
+    families.at = LUO_NEW_N(s->scratch, uniform_shape, families.most + 1);
+    b->at = LUO_NEW_N(s->scratch, uniform_shape, b->most + families.most + 1);
+    if (!s->groups || !s->dev || !b->at || !families.at) return luo_err_nomem(s->err);
+    LUO_TRY(uniform_list_shapes(s));
+    LUO_TRY(find_best(s, b, &families));
+    join(b, &families);
+    return b->n == 0 ? nothing(s) : LUO_OK;
+}
+
+luo_status luo_plan_uniform(luo_arena *arena, const luo_model *model, const luo_cluster *cluster,
+                            const luo_uniform_opts *opts, luo_uniform_result **out, int32_t *n,
+                            luo_err *err)
+{
+    luo_status st = LUO_OK;
+    luo_stack stack;
+    luo_uniform_opts own = *opts;
+    luo_stack_default(&stack);
+    if (!own.stack) own.stack = &stack;
+    uniform_search s = {.arena = arena, .scratch = luo_arena_new(0), .model = model,
+                        .cluster = cluster, .opts = &own, .err = err, .tightest = INFINITY,
+                        .groups_pool = -1,
+                        .cost = {.cluster = cluster, .stack = own.stack, .dtype = model->dtype}};
+    best b = {0};
+    if (!s.scratch) return luo_err_nomem(err);
+    LUO_TRY_OUT(run_search(&s, &b));
+    luo_uniform_result *r = LUO_NEW_N(arena, luo_uniform_result, b.n);
+    if (!r) {
+        st = luo_err_nomem(err);
+        goto out;
+    }
+    for (int32_t i = 0; i < b.n; i++) LUO_TRY_OUT(build(&s, &b.at[i], &r[i]));
+    *out = r;
+    *n = b.n;
+out:
+    luo_map_free(&s.known);
+    luo_arena_free(s.scratch);
+    return st;
+}

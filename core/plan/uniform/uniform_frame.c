@@ -1,0 +1,298 @@
+/* Seconds of the stages of a family of uniform plans: what layers are balanced by, micro-batches
+ * dealt by, and bounds made of. */
+#include <math.h>
+#include <string.h>
+
+#include "core/plan/uniform/uniform_internal.h"
+
+/* ---- of a layer, by devices that are alike ---- */
+
+/* What the cost model sees of the devices of a stage: types, slots of a mesh, and which of them
+ * share node, rack and site. */
+static uint64_t signature(const uniform_search *s, const int32_t *dev, int32_t n, uint64_t h)
+{
+    const luo_cluster *c = s->cluster;
+    const luo_node *first = &c->nodes[c->devices[dev[0]].node];
+    int32_t node = c->devices[dev[0]].node, rank = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const luo_device *d = &c->devices[dev[i]];
+        const luo_node *at = &c->nodes[d->node];
+        const bool plain = c->groups[d->group].scale_up == LUO_SCALE_UP_NVSWITCH;
+        if (d->node != node) rank++;
+        node = d->node;
+        const int32_t part[] = {d->group, plain ? 0 : d->slot, rank, at->rack == first->rack,
+                                at->site == first->site};
+        h = luo_hash_bytes(h, part, sizeof part);
+    }
+    return h;
+}
+
+enum { OF_LAYER, OF_EMBEDDING, OF_HEAD, LAYER_KINDS = 3 };
+
+static luo_step_spec spec_of(const uniform_search *s, const uniform_frame *f)
+{
+    return (luo_step_spec){.model = s->model, .sequence_tokens = s->opts->sequence_tokens,
+                           .micro_batch_sequences = f->micro_batch_sequences, .tp = f->tp,
+                           .context = f->context, .recompute = f->recompute,
+                           .sequence_parallel = s->opts->sequence_parallel};
+}
+
+/* Layers with and without experts differ: the least of them, so that bounds hold. */
+static luo_status layer_seconds(const uniform_search *s, const luo_step_spec *spec,
+                                const int32_t *dev, double out[2])
+{
+    const int64_t kinds[LAYER_KINDS] = {0, s->model->moe.first_dense_layers,
+                                        s->model->layers - 1};
+    const int n = s->model->moe.experts > 0 ? LAYER_KINDS : 1;
+    out[0] = out[1] = INFINITY;
+    for (int k = 0; k < n; k++) {
+        luo_layer_cost c;
+        if (kinds[k] >= s->model->layers) continue;
+        const luo_layer_shape l = luo_step_layer(spec, kinds[k]);
+        LUO_TRY(luo_cost_layer(&s->cost, &l, dev, spec->recompute, &c, s->err));
+        out[0] = fmin(out[0], c.forward);
+        out[1] = fmin(out[1], c.backward);
+    }
+    return LUO_OK;
+}
+
+static luo_status seconds_anew(const uniform_search *s, const uniform_frame *f, int what,
+                               const int32_t *dev, double out[2])
+{
+    const luo_step_spec spec = spec_of(s, f);
+    const luo_layer_shape l = luo_step_layer(&spec, 0);
+    luo_pair_cost pair = {0};
+    if (what == OF_LAYER) return layer_seconds(s, &spec, dev, out);
+    LUO_TRY((what == OF_EMBEDDING ? luo_cost_embedding : luo_cost_head)(&s->cost, &l, dev, &pair,
+                                                                       s->err));
+    out[0] = pair.forward;
+    out[1] = pair.backward;
+    return LUO_OK;
+}
+
+/* Room for one more; its number. */
+static luo_status remember(uniform_search *s, const double seconds[2])
+{
+    if (s->nseconds == s->cap_seconds) {
+        const int32_t more = s->cap_seconds ? 2 * s->cap_seconds : 64;
+        s->seconds = luo_arena_grow(s->scratch, s->seconds,
+                                    (size_t)s->cap_seconds * sizeof *s->seconds,
+                                    (size_t)more * sizeof *s->seconds);
+        if (!s->seconds) return luo_err_nomem(s->err);
+        s->cap_seconds = more;
+    }
+    memcpy(s->seconds[s->nseconds++], seconds, sizeof *s->seconds);
+    return LUO_OK;
+}
+
+/* Forward and backward of a layer or an end on those devices. */
+static luo_status seconds_of(uniform_search *s, const uniform_frame *f, int what,
+                             const int32_t *dev, double out[2])
+{
+    const int32_t key[] = {what, f->tp, f->micro_batch_sequences, f->recompute, f->context.c,
+                           f->context.inner, f->context.zigzag};
+    const uint64_t h = signature(s, dev, uniform_width(f),
+                                 luo_hash_bytes(LUO_HASH_EMPTY, key, sizeof key));
+    int64_t *known = luo_map_at(&s->known, h ? h : 1, -1);
+    if (!known) return luo_err_nomem(s->err);
+    if (*known < 0) {
+        LUO_TRY(seconds_anew(s, f, what, dev, out));
+        *known = s->nseconds;
+        return remember(s, out);
+    }
+    memcpy(out, s->seconds[*known], sizeof *s->seconds);
+    return LUO_OK;
+}
+
+/* ---- of the stages of a pipeline ---- */
+
+typedef struct stages {
+    double *forward, *backward, embedding[2], head[2];
+} stages;
+
+static luo_status stages_new(uniform_search *s, int32_t pp, stages *out)
+{
+    *out = (stages){.forward = LUO_NEW_N(s->scratch, double, pp),
+                    .backward = LUO_NEW_N(s->scratch, double, pp)};
+    return out->forward && out->backward ? LUO_OK : luo_err_nomem(s->err);
+}
+
+static luo_status fill(uniform_search *s, const uniform_frame *f, int32_t pipeline, stages *out)
+{
+    for (int32_t k = 0; k < f->pp; k++) {
+        double t[2];
+        LUO_TRY(seconds_of(s, f, OF_LAYER, uniform_stage(s, f, pipeline, k), t));
+        out->forward[k] = t[0];
+        out->backward[k] = t[1];
+    }
+    LUO_TRY(seconds_of(s, f, OF_EMBEDDING, uniform_stage(s, f, pipeline, 0), out->embedding));
+    return seconds_of(s, f, OF_HEAD, uniform_stage(s, f, pipeline, f->pp - 1), out->head);
+}
+
+/* Of its slowest stage and of all, with equally many layers. */
+static double slowest(const uniform_search *s, const uniform_frame *f, const stages *x, double *all)
+{
+    const double each = (double)s->model->layers / f->pp;
+    double most = 0;
+    *all = 0;
+    for (int32_t k = 0; k < f->pp; k++) {
+        double t = each * (x->forward[k] + x->backward[k]);
+        if (k == 0) t += x->embedding[0] + x->embedding[1];
+        if (k == f->pp - 1) t += x->head[0] + x->head[1];
+        most = fmax(most, t);
+        *all += t;
+    }
+    return most;
+}
+
+static void keep_slower(int32_t pp, const stages *x, stages *most)
+{
+    for (int32_t k = 0; k < pp; k++) {
+        most->forward[k] = fmax(most->forward[k], x->forward[k]);
+        most->backward[k] = fmax(most->backward[k], x->backward[k]);
+    }
+    for (int i = 0; i < 2; i++) {
+        most->embedding[i] = fmax(most->embedding[i], x->embedding[i]);
+        most->head[i] = fmax(most->head[i], x->head[i]);
+    }
+}
+
+/* ---- a frame ---- */
+
+/* Micro-batches of the step, one at least to each pipeline. */
+static luo_status deal_by_speed(uniform_search *s, uniform_frame *f, const double *each,
+                                const double *all, bool *good)
+{
+    const int64_t M = s->opts->batch_sequences / f->micro_batch_sequences;
+    int64_t *lo = LUO_NEW_N(s->scratch, int64_t, f->dp);
+    int64_t *out = LUO_NEW_N(s->scratch, int64_t, f->dp);
+    int32_t *dealt = LUO_NEW_N(s->scratch, int32_t, f->dp);
+    if (!lo || !out || !dealt) return luo_err_nomem(s->err);
+    *good = M >= f->dp;
+    if (!*good) return LUO_OK;
+    for (int32_t d = 0; d < f->dp; d++) lo[d] = 1;
+    LUO_TRY(luo_split_micro_batches(f->dp, each, all, true, M, lo, out, s->err));
+    *good = false;
+    f->micro_batches = 0;
+    for (int32_t d = 0; d < f->dp; d++) {
+        dealt[d] = (int32_t)out[d];
+        if (out[d] != out[0]) *good = true; /* else it is the plan with equal ones */
+        if (out[d] > f->micro_batches) f->micro_batches = out[d];
+    }
+    f->dealt = dealt;
+    return LUO_OK;
+}
+
+/* The pipeline with most to do. */
+static int32_t busiest(const uniform_frame *f, const double *each)
+{
+    int32_t best = 0;
+    double most = -1;
+    for (int32_t d = 0; d < f->dp; d++) {
+        const double t = each[d] * (f->dealt ? f->dealt[d] : 1);
+        if (t > most) best = d;
+        most = fmax(most, t);
+    }
+    return best;
+}
+
+luo_status uniform_finish_frame(uniform_search *s, uniform_frame *f, bool deal, bool *good)
+{
+    const int32_t n = s->pool[f->pool].mixed ? f->dp : 1; /* else they are taken as alike */
+    double *each = LUO_NEW_N(s->scratch, double, n), *all = LUO_NEW_N(s->scratch, double, n);
+    stages most, own;
+    if (!each || !all) return luo_err_nomem(s->err);
+    *good = true;
+    LUO_TRY(stages_new(s, f->pp, &most));
+    LUO_TRY(stages_new(s, f->pp, &own));
+    uniform_place(s, f);
+    if (s->pool[f->pool].mixed && uniform_is_of_one_type(s, f)) {
+        *good = false; /* the pool of that type has it */
+        return LUO_OK;
+    }
+    for (int32_t d = 0; d < n; d++) {
+        LUO_TRY(fill(s, f, d, &own));
+        keep_slower(f->pp, &own, &most);
+        each[d] = slowest(s, f, &own, &all[d]);
+    }
+    if (deal) LUO_TRY(deal_by_speed(s, f, each, all, good));
+    const int32_t d = n > 1 ? busiest(f, each) : 0;
+    LUO_TRY(fill(s, f, d, &own));
+    f->forward = most.forward;
+    f->backward = most.backward;
+    f->own_forward = own.forward;
+    f->own_backward = own.backward;
+    memcpy(f->embedding, most.embedding, sizeof f->embedding);
+    memcpy(f->head, most.head, sizeof f->head);
+    memcpy(f->own_embedding, own.embedding, sizeof f->own_embedding);
+    memcpy(f->own_head, own.head, sizeof f->own_head);
+    f->own_micro_batches = f->dealt ? f->dealt[d] : f->micro_batches;
+    return LUO_OK;
+}
+
+/* ---- layers ---- */
+
+/* Of a stage into its chunks: the first ones have one more. */
+static int64_t chunk_layers(int64_t n, int32_t chunks, int32_t c)
+{
+    return n / chunks + (c < n % chunks);
+}
+
+/* Stages from the last, so that of equal ones the later have more layers: they keep less. */
+luo_status uniform_balance(uniform_search *s, const uniform_frame *f, int32_t chunks,
+                           const int64_t **layers)
+{
+    const int32_t pp = f->pp;
+    const int64_t L = s->model->layers;
+    double *w = LUO_NEW_N(s->scratch, double, pp), *off = LUO_NEW_N(s->scratch, double, pp);
+    int64_t *lo = LUO_NEW_N(s->scratch, int64_t, pp), *n = LUO_NEW_N(s->scratch, int64_t, pp);
+    bool equal = true;
+    *layers = NULL;
+    if (!w || !off || !lo || !n) return luo_err_nomem(s->err);
+    if ((int64_t)pp * chunks > L) return LUO_OK;
+    for (int32_t k = 0; k < pp; k++) {
+        const int32_t j = pp - 1 - k;
+        w[j] = f->forward[k] + f->backward[k];
+        off[j] = (k == 0 ? f->embedding[0] + f->embedding[1] : 0) +
+                 (k == pp - 1 ? f->head[0] + f->head[1] : 0);
+        lo[j] = chunks;
+    }
+    LUO_TRY(luo_alloc_minmax(pp, w, off, L, lo, NULL, n, NULL, s->err));
+    int64_t *out = LUO_NEW_N(s->scratch, int64_t, (int64_t)pp * chunks);
+    if (!out) return luo_err_nomem(s->err);
+    for (int32_t c = 0; c < chunks; c++)
+        for (int32_t k = 0; k < pp; k++) {
+            out[c * pp + k] = chunk_layers(n[pp - 1 - k], chunks, c);
+            if (out[c * pp + k] * pp * chunks != L) equal = false;
+        }
+    if (!equal) *layers = out;
+    return LUO_OK;
+}
+
+/* ---- a bound ---- */
+
+/* On one stage: what the first micro-batch has behind it, all of its own work, what the last has
+ * before it. */
+double uniform_bound(const uniform_search *s, const uniform_shape *x)
+{
+    const uniform_frame *f = x->frame;
+    const int32_t pp = f->pp, v = x->chunks;
+    double before = 0, most = 0;
+    for (int32_t k = 0; k < pp; k++) {
+        double first[2] = {0, 0}, all = 0;
+        for (int32_t c = 0; c < v; c++) {
+            const double n = x->layers ? (double)x->layers[c * pp + k]
+                                       : (double)s->model->layers / ((double)pp * v);
+            double t[2] = {n * f->own_forward[k], n * f->own_backward[k]};
+            for (int i = 0; i < 2; i++) {
+                if (k == 0 && c == 0) t[i] += f->own_embedding[i];
+                if (k == pp - 1 && c == v - 1) t[i] += f->own_head[i];
+                if (c == 0) first[i] = t[i];
+                all += t[i];
+            }
+        }
+        most = fmax(most, before + (double)f->own_micro_batches * all);
+        before += first[0] + (x->schedule->whole_backward ? first[1] : 0);
+    }
+    return most * luo_cost_jitter(s->opts->stack, f->dp * pp * uniform_width(f)) * (1 - 1e-9);
+}

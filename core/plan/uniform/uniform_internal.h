@@ -1,0 +1,123 @@
+/* uniform_internal.h: what the parts of the uniform planner share; for core/plan/uniform/uniform*.c
+ * only. A frame is what a family of shapes has in common: devices, sizes, seconds of a layer. */
+#ifndef LUO_CORE_PLAN_UNIFORM_UNIFORM_INTERNAL_H
+#define LUO_CORE_PLAN_UNIFORM_UNIFORM_INTERNAL_H
+#include "core/base/hash.h"
+#include "core/cost/step/memory.h"
+#include "core/cost/step/step.h"
+#include "core/plan/planners.h"
+
+/* Usable devices, those of a type side by side. */
+typedef struct uniform_pool {
+    const int32_t *dev;
+    int32_t n;
+    bool mixed; /* of several types */
+} uniform_pool;
+
+typedef struct uniform_frame {
+    int32_t pool, tp, pp, dp, micro_batch_sequences, recompute;
+    bool neighbours;     /* pipelines on neighbouring devices (--use-tp-pp-dp-mapping) */
+    luo_context context; /* c 1: none */
+    int64_t micro_batches;          /* of a pipeline; with `dealt` the most of one */
+    const int32_t *dealt;           /* per pipeline: by its speed; NULL: all alike */
+    const double *forward, *backward; /* per stage: of a layer, slowest pipeline */
+    double embedding[2], head[2];     /* forward, backward; slowest pipeline */
+    /* Of the pipeline that has most to do, for bounds: per stage, and its micro-batches. */
+    const double *own_forward, *own_backward;
+    double own_embedding[2], own_head[2];
+    int64_t own_micro_batches;
+} uniform_frame;
+
+typedef struct uniform_shape {
+    const uniform_frame *frame;
+    const struct uniform_schedule *schedule;
+    const int64_t *layers; /* [chunk*pp + stage]; NULL: equal */
+    int32_t chunks, zero, order;
+    luo_shard shard; /* zero 3 */
+    int32_t group;   /* of shard hybrid: pipelines that share a state */
+    double bound_s;  /* no closed form of this shape is below */
+    double memory_ratio;
+    luo_step_cost cost;
+} uniform_shape;
+
+/* The schedules that are searched: a row each. */
+typedef struct uniform_schedule {
+    luo_sched_kind kind;
+    bool chunks;   /* has several */
+    bool unasked;  /* searched; else only where it is asked for */
+    /* Does the way of a micro-batch back through the stages before take their whole backward? */
+    bool whole_backward;
+} uniform_schedule;
+extern const uniform_schedule luo_uniform_schedules[];
+extern const int luo_nuniform_schedules;
+
+typedef struct uniform_search {
+    luo_arena *arena, *scratch;
+    const luo_model *model;
+    const luo_cluster *cluster;
+    const luo_uniform_opts *opts;
+    luo_err *err;
+    luo_cost_ctx cost;
+    int32_t *usable, nusable; /* ascending */
+    uniform_pool pool[8];
+    int32_t npools;
+    int32_t *groups; /* of the pool and tp at hand: ngroups * tp devices */
+    int32_t ngroups, groups_pool, groups_tp;
+    int32_t *dev; /* of a frame: [((pipeline*pp + stage)*c + rank)*tp + i] */
+    const uniform_frame *placed;
+    luo_map known; /* seconds of a layer or an end by devices and sizes: index in `seconds` */
+    double (*seconds)[2];
+    int32_t nseconds, cap_seconds;
+    uniform_shape *shape;
+    int32_t nshapes, cap_shapes;
+    double tightest; /* smallest ratio of those that do not fit */
+    int64_t needs, has, npriced, nmemory;
+    int32_t tight_device;
+} uniform_search;
+
+/* ---- uniform_place.c ---- */
+
+/* Usable devices and pools. */
+luo_status uniform_take_devices(uniform_search *s);
+/* s->groups: groups of tp devices of the pool inside nodes; what is left in a node stays idle. */
+void uniform_make_groups(uniform_search *s, int32_t pool, int32_t tp);
+/* s->dev: conventions.md 13.2. */
+void uniform_place(uniform_search *s, const uniform_frame *f);
+static inline int32_t uniform_width(const uniform_frame *f)
+{
+    return f->tp * f->context.c;
+}
+static inline const int32_t *uniform_stage(const uniform_search *s, const uniform_frame *f,
+                                           int32_t pipeline, int32_t stage)
+{
+    return s->dev + ((int64_t)pipeline * f->pp + stage) * uniform_width(f);
+}
+/* Has the frame, which is placed, devices of one type alone? */
+bool uniform_is_of_one_type(const uniform_search *s, const uniform_frame *f);
+/* Pipelines whose devices of a stage fill a node: what they share stays inside; 0: none or all. */
+int32_t uniform_near(uniform_search *s, const uniform_frame *f);
+/* Ranks of the first node if there are more of them: neighbours that exchange heads; else 1. */
+int32_t uniform_neighbours(uniform_search *s, const uniform_frame *f);
+
+/* ---- uniform_frame.c ---- */
+
+/* Fills in seconds; with `deal`, micro-batches by speed. *good: there are micro-batches enough, and
+ * no other frame is the same. */
+luo_status uniform_finish_frame(uniform_search *s, uniform_frame *f, bool deal, bool *good);
+/* Layers of the virtual stages by speed and ends, NULL: nothing else than equal ones. */
+luo_status uniform_balance(uniform_search *s, const uniform_frame *f, int32_t chunks,
+                           const int64_t **layers);
+/* Seconds that no closed form of the shape is below. */
+double uniform_bound(const uniform_search *s, const uniform_shape *x);
+
+/* ---- uniform_shapes.c: the grid ---- */
+
+luo_status uniform_list_shapes(uniform_search *s);
+bool uniform_heads_divide(const luo_model *m, int32_t tp);
+
+/* ---- uniform_price.c ---- */
+
+/* Ratio of memory on the worst device by the closed form (accuracy.md 8). */
+void uniform_weigh(uniform_search *s, uniform_shape *x);
+luo_status uniform_price(uniform_search *s, uniform_shape *x);
+#endif

@@ -1,0 +1,98 @@
+/* Memory and the closed form of a step of one uniform plan. */
+#include <math.h>
+
+#include "core/plan/uniform/uniform_internal.h"
+
+static int64_t layers_of(const uniform_search *s, const uniform_shape *x, int32_t stage)
+{
+    int64_t n = 0;
+    if (!x->layers) return s->model->layers / x->frame->pp;
+    for (int32_t c = 0; c < x->chunks; c++) n += x->layers[c * x->frame->pp + stage];
+    return n;
+}
+
+/* Weights that are gathered once a step are whole as with ZeRO-2. */
+static bool keeps_weights(const uniform_shape *x)
+{
+    return x->zero == 3 && x->shard == LUO_SHARD_GRAD_OP;
+}
+
+static luo_mem_spec memory_spec(const uniform_search *s, const uniform_shape *x, int32_t stage,
+                                const luo_memory_rules *rules)
+{
+    const luo_uniform_opts *o = s->opts;
+    const uniform_frame *f = x->frame;
+    const luo_bucketing own = {.rule = keeps_weights(x) ? LUO_BUCKET_UNIT
+                                                          : LUO_BUCKET_UNSAID};
+    return (luo_mem_spec){
+        .model = s->model, .layers = (double)layers_of(s, x, stage), .recompute_layers = -1,
+        .recompute = f->recompute, .sequence_tokens = o->sequence_tokens,
+        .micro_batch_tokens = o->sequence_tokens * f->micro_batch_sequences, .tp = f->tp,
+        .context = f->context, .stage = stage, .stages = f->pp, .chunks = x->chunks,
+        .micro_batches = (int32_t)f->micro_batches,
+        .replicas = x->group ? x->group : f->dp, .zero = keeps_weights(x) ? 2 : x->zero,
+        .bucket = luo_bucketing_of(own, o->stack->bucket),
+        .gathered = LUO_PREFETCH_DEFAULT + 1, .schedule = x->schedule->kind,
+        .embedding = stage == 0, .head = stage == f->pp - 1,
+        .sequence_parallel = o->sequence_parallel,
+        .attention_fused = o->stack->attention_fused, .rules = rules};
+}
+
+static void count(uniform_search *s, uniform_shape *x, int32_t dev, const luo_mem *m)
+{
+    const luo_profile *prof = luo_cluster_profile(s->cluster, dev);
+    const double r = ((double)m->needed + prof->reserved_bytes) / prof->memory_bytes;
+    if (r <= x->memory_ratio) return;
+    x->memory_ratio = r;
+    if (r <= 1 || r >= s->tightest) return;
+    s->tight_device = dev;
+    s->needs = m->needed;
+    s->has = (int64_t)(prof->memory_bytes - prof->reserved_bytes);
+}
+
+/* Stages between two of equally many layers keep less than the first of them, but not where they
+ * wait with more weight gradients. */
+static bool like_before(const uniform_search *s, const uniform_shape *x, int32_t stage)
+{
+    return !luo_sched_splits(x->schedule->kind) && stage > 1 && stage < x->frame->pp - 1 &&
+           layers_of(s, x, stage) == layers_of(s, x, stage - 1);
+}
+
+void uniform_weigh(uniform_search *s, uniform_shape *x)
+{
+    const uniform_frame *f = x->frame;
+    const luo_memory_rules rules = luo_stack_memory(s->opts->stack);
+    const bool mixed = s->pool[f->pool].mixed;
+    const int32_t pipelines = mixed ? f->dp : 1;
+    x->memory_ratio = 0;
+    s->nmemory++;
+    uniform_place(s, f);
+    for (int32_t p = 0; p < f->pp; p++) {
+        const luo_mem_spec spec = memory_spec(s, x, p, &rules);
+        luo_mem m;
+        if (!mixed && like_before(s, x, p)) continue;
+        luo_mem_stage(&spec, &m);
+        for (int32_t d = 0; d < pipelines; d++) count(s, x, uniform_stage(s, f, d, p)[0], &m);
+    }
+    if (x->memory_ratio > 1 && x->memory_ratio < s->tightest) s->tightest = x->memory_ratio;
+}
+
+luo_status uniform_price(uniform_search *s, uniform_shape *x)
+{
+    const uniform_frame *f = x->frame;
+    const luo_step_spec spec = {
+        .model = s->model, .sequence_tokens = s->opts->sequence_tokens,
+        .micro_batch_sequences = f->micro_batch_sequences,
+        .micro_batches = (int32_t)f->micro_batches, .tp = f->tp, .pp = f->pp, .dp = f->dp,
+        .chunks = x->chunks, .schedule = x->schedule->kind, .recompute = f->recompute,
+        .zero = x->zero, .context = f->context, .prefetch_depth = LUO_PREFETCH_DEFAULT,
+        .keep_weights = keeps_weights(x),
+        .shard_pipelines = x->group, .sequence_parallel = s->opts->sequence_parallel,
+        .layers = x->layers, .pipeline_micro_batches = f->dealt, .dev = s->dev};
+    const size_t mark = luo_arena_mark(s->scratch);
+    uniform_place(s, f);
+    s->npriced++;
+    const luo_status st = luo_cost_step(s->scratch, &s->cost, &spec, &x->cost, s->err);
+    luo_arena_reset(s->scratch, mark);
+    return st;
+}

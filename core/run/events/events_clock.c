@@ -1,0 +1,165 @@
+/* Draws and clocks of random processes (conventions.md 7 and 9): one clock per device, which runs
+ * only while its device is up. An indexed heap keeps the earliest on top; equal dates go by the
+ * clock's index, that is by device, then source. */
+#include <math.h>
+
+#include "core/run/events/events_internal.h"
+
+void luo_draw_all(luo_rng *rng, const luo_life *life, luo_draws *out)
+{
+    out->time = luo_rng_u(rng);
+    out->pick = luo_rng_u(rng);
+    out->magnitude = luo_rng_u(rng);
+    out->life = luo_rng_u(rng);
+    out->life2 = life->dist == LUO_DIST_LOGNORMAL ? luo_rng_u(rng) : 0;
+}
+
+double luo_draw_life(const luo_life *life, const luo_draws *d)
+{
+    switch (life->dist) {
+    case LUO_DIST_EXPONENTIAL: return luo_rng_exponential_of(d->life, life->mean_s);
+    case LUO_DIST_WEIBULL: return luo_rng_weibull_of(d->life, life->mean_s, life->shape);
+    case LUO_DIST_LOGNORMAL:
+        return life->median_s * exp(life->sigma * luo_rng_normal_of(d->life, d->life2));
+    case LUO_DIST_NONE: break;
+    }
+    return life->duration_s > 0 ? life->duration_s : INFINITY;
+}
+
+static double gap(const luo_event_source *s, const luo_draws *d)
+{
+    const luo_process *p = s->process;
+    if (!s->cause && p->dist == LUO_DIST_WEIBULL)
+        return luo_rng_weibull_of(d->time, s->mean_s, p->shape);
+    return luo_rng_exponential_of(d->time, s->mean_s);
+}
+
+static bool before(const luo_event_state *s, int32_t a, int32_t b)
+{
+    const double x = s->clocks[a].due_s, y = s->clocks[b].due_s;
+    return x < y || (x == y && a < b);
+}
+
+static void put(luo_event_state *s, int32_t at, int32_t clock)
+{
+    s->heap[at] = clock;
+    s->pos[clock] = at;
+}
+
+static void sift_up(luo_event_state *s, int32_t at)
+{
+    const int32_t c = s->heap[at];
+    for (; at > 0 && before(s, c, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        put(s, at, s->heap[(at - 1) / 2]);
+    put(s, at, c);
+}
+
+static void sift_down(luo_event_state *s, int32_t at)
+{
+    const int32_t c = s->heap[at];
+    for (;;) {
+        int32_t next = 2 * at + 1;
+        if (next >= s->nclocks) break;
+        if (next + 1 < s->nclocks && before(s, s->heap[next + 1], s->heap[next])) next++;
+        if (!before(s, s->heap[next], c)) break;
+        put(s, at, s->heap[next]);
+        at = next;
+    }
+    put(s, at, c);
+}
+
+static void set_due(luo_event_state *s, int32_t clock, double due_s)
+{
+    s->clocks[clock].due_s = due_s;
+    sift_up(s, s->pos[clock]);
+    sift_down(s, s->pos[clock]);
+}
+
+/* Has the source a clock on this device? A cause's target is that of its process. */
+static bool ticks_on(const luo_event_source *s, int32_t device)
+{
+    const luo_choice *c = s->target.choices;
+    for (int32_t i = 0; i < c->ndev; i++)
+        if (c->dev[i] == device) return true;
+    return false;
+}
+
+static luo_status start_clock(luo_events *e, int32_t source, int32_t device, luo_err *err)
+{
+    const luo_event_source *src = &e->sources[source];
+    luo_event_state *s = &e->state;
+    const size_t mark = luo_arena_mark(e->arena);
+    char *name = luo_arena_printf(e->arena, "%s#%d", src->id, device);
+    if (!name) return luo_err_nomem(err);
+    luo_clock *c = &s->clocks[s->nclocks];
+    *c = (luo_clock){.source = source, .device = device,
+                     .rng = luo_rng_stream(e->scenario->seed, name)};
+    luo_arena_reset(e->arena, mark);
+    luo_draw_all(&c->rng, &src->life, &c->draws);
+    c->left_s = gap(src, &c->draws);
+    c->due_s = s->world->up[device] ? c->left_s : INFINITY;
+    put(s, s->nclocks, s->nclocks);
+    sift_up(s, s->nclocks++);
+    return LUO_OK;
+}
+
+static luo_status make_room(luo_events *e, int64_t n, luo_err *err)
+{
+    luo_event_state *both[2] = {&e->state, &e->ahead};
+    for (int i = 0; i < 2; i++) {
+        both[i]->clocks = LUO_NEW_N(e->arena, luo_clock, n);
+        both[i]->heap = LUO_NEW_N(e->arena, int32_t, n);
+        both[i]->pos = LUO_NEW_N(e->arena, int32_t, n);
+        if (!both[i]->clocks || !both[i]->heap || !both[i]->pos) return luo_err_nomem(err);
+    }
+    return LUO_OK;
+}
+
+luo_status luo_clocks_make(luo_events *e, luo_err *err)
+{
+    const int32_t ndevices = e->state.world->ndevices;
+    int64_t n = 0;
+    for (int32_t i = 0; i < e->nsources; i++)
+        if (e->sources[i].process) n += e->sources[i].target.choices->ndev;
+    e->first_clock = LUO_NEW_N(e->arena, int32_t, ndevices + 1);
+    if (!e->first_clock) return luo_err_nomem(err);
+    LUO_TRY(make_room(e, n, err));
+    for (int32_t d = 0; n > 0 && d < ndevices; d++) {
+        e->first_clock[d] = e->state.nclocks;
+        for (int32_t i = 0; i < e->nsources; i++)
+            if (e->sources[i].process && ticks_on(&e->sources[i], d))
+                LUO_TRY(start_clock(e, i, d, err));
+    }
+    e->first_clock[ndevices] = e->state.nclocks;
+    return LUO_OK;
+}
+
+double luo_clocks_next(const luo_event_state *s)
+{
+    return s->nclocks > 0 ? s->clocks[s->heap[0]].due_s : INFINITY;
+}
+
+int32_t luo_clocks_take(const luo_events *e, luo_event_state *s, luo_draws *draws)
+{
+    const int32_t clock = s->heap[0];
+    luo_clock *c = &s->clocks[clock];
+    const luo_event_source *src = &e->sources[c->source];
+    *draws = c->draws;
+    luo_draw_all(&c->rng, &src->life, &c->draws);
+    set_due(s, clock, luo_event_later(c->due_s, gap(src, &c->draws)));
+    return clock;
+}
+
+void luo_clocks_pause(const luo_events *e, luo_event_state *s, int32_t device)
+{
+    for (int32_t i = e->first_clock[device]; i < e->first_clock[device + 1]; i++) {
+        s->clocks[i].left_s = s->clocks[i].due_s - s->now_s;
+        set_due(s, i, INFINITY);
+    }
+}
+
+void luo_clocks_resume(const luo_events *e, luo_event_state *s, int32_t device)
+{
+    for (int32_t i = e->first_clock[device]; i < e->first_clock[device + 1]; i++)
+        set_due(s, i, s->now_s + s->clocks[i].left_s);
+}

@@ -1,0 +1,92 @@
+/* world.c: the state of a cluster at a time. */
+#include "core/run/events/world.h"
+
+#include <string.h>
+
+static luo_status world_alloc(luo_arena *arena, const luo_cluster *c, luo_world **out,
+                              luo_err *err)
+{
+    luo_world *w = LUO_NEW(arena, luo_world);
+    if (!w) return luo_err_nomem(err);
+    w->ndevices = c->ndevices;
+    w->nlinks = c->nlinks;
+    w->slowdown = LUO_NEW_N(arena, double, c->ndevices);
+    w->up = LUO_NEW_N(arena, bool, c->ndevices);
+    w->link_factor = LUO_NEW_N(arena, double, c->nlinks);
+    w->link_extra_latency_s = LUO_NEW_N(arena, double, c->nlinks);
+    if (!w->slowdown || !w->up || !w->link_factor || !w->link_extra_latency_s)
+        return luo_err_nomem(err);
+    for (int32_t i = 0; i < c->ndevices; i++) {
+        w->slowdown[i] = 1;
+        w->up[i] = true;
+    }
+    for (int32_t i = 0; i < c->nlinks; i++) w->link_factor[i] = 1;
+    *out = w;
+    return LUO_OK;
+}
+
+/* A device that is down keeps its slowdown: it comes back as slow as it was. Links go down only
+ * where links are named: nobody uses those of a node whose devices are all down, and a device that
+ * comes back must find them up. */
+static luo_status apply_health(luo_arena *arena, const luo_cluster *c, luo_world *w, luo_err *err)
+{
+    for (int32_t i = 0; i < c->nhealth; i++) {
+        const luo_health *h = &c->health[i];
+        const size_t mark = luo_arena_mark(arena);
+        luo_target t;
+        LUO_TRY(luo_err_at(err, luo_target_parse(arena, c, h->target, &t, err), NULL, h->line,
+                           h->col));
+        for (int32_t k = 0; k < t.choices[0].ndev; k++) {
+            const int32_t d = t.choices[0].dev[k];
+            if (h->down) w->up[d] = false;
+            else w->slowdown[d] *= h->slowdown;
+        }
+        for (int32_t k = 0; t.kind == LUO_TARGET_LINKS && h->down && k < t.choices[0].nlink; k++)
+            w->link_factor[t.choices[0].link[k]] = 0;
+        luo_arena_reset(arena, mark);
+    }
+    return LUO_OK;
+}
+
+luo_status luo_world_new(luo_arena *arena, const luo_cluster *c, luo_world **out, luo_err *err)
+{
+    luo_world *w = NULL;
+    LUO_TRY(world_alloc(arena, c, &w, err));
+    LUO_TRY(apply_health(arena, c, w, err));
+    *out = w;
+    return LUO_OK;
+}
+
+void luo_world_apply(luo_world *w, const luo_change *change)
+{
+    switch (change->kind) {
+    case LUO_CHANGE_SLOWDOWN: w->slowdown[change->target] = change->value; break;
+    case LUO_CHANGE_DOWN: w->up[change->target] = false; break;
+    case LUO_CHANGE_UP: w->up[change->target] = true; break;
+    case LUO_CHANGE_LINK:
+        w->link_factor[change->target] = change->value;
+        w->link_extra_latency_s[change->target] = change->latency_s;
+        break;
+    }
+}
+
+void luo_world_copy(luo_world *to, const luo_world *from)
+{
+    const size_t devices = (size_t)from->ndevices, links = (size_t)from->nlinks;
+    memcpy(to->slowdown, from->slowdown, devices * sizeof *to->slowdown);
+    memcpy(to->up, from->up, devices * sizeof *to->up);
+    memcpy(to->link_factor, from->link_factor, links * sizeof *to->link_factor);
+    memcpy(to->link_extra_latency_s, from->link_extra_latency_s,
+           links * sizeof *to->link_extra_latency_s);
+}
+
+bool luo_world_equal(const luo_world *a, const luo_world *b)
+{
+    const size_t devices = (size_t)a->ndevices, links = (size_t)a->nlinks;
+    return a->ndevices == b->ndevices && a->nlinks == b->nlinks &&
+           memcmp(a->slowdown, b->slowdown, devices * sizeof *a->slowdown) == 0 &&
+           memcmp(a->up, b->up, devices * sizeof *a->up) == 0 &&
+           memcmp(a->link_factor, b->link_factor, links * sizeof *a->link_factor) == 0 &&
+           memcmp(a->link_extra_latency_s, b->link_extra_latency_s,
+                  links * sizeof *a->link_extra_latency_s) == 0;
+}

@@ -1,0 +1,79 @@
+/* Many small slow-downs (Malleus 5 (e)): none of them is a change of its own, but together they
+ * make the plan slower by a tenth. Then the medians of today count as accepted, and the policy is
+ * asked.
+ *
+ * Event times are those of the running plan from the compute that was predicted for its last step:
+ * only their ratio matters. Rates below the threshold are noise, as they are for planners. */
+#include <math.h>
+
+#include "core/plan/replan/replan.h"
+#include "core/run/run.h"
+
+static const double LEAST = 1.10; /* as luo_drift_push wants it */
+
+static double rho(const luo_run *r, double rate)
+{
+    return rate < r->spec->threshold_slowdown ? 1 : rate;
+}
+
+static double known(const luo_run *r, int32_t d)
+{
+    return rho(r, r->detect.accepted[d]);
+}
+
+static double today(const luo_run *r, int32_t d)
+{
+    return rho(r, luo_detect_median(&r->detect, d));
+}
+
+/* Without one such device the event times can not be so far apart. */
+static bool possible(const luo_run *r)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    for (int32_t i = 0; i < u->ndev; i++)
+        if (today(r, u->dev[i]) >= LEAST * known(r, u->dev[i])) return true;
+    return false;
+}
+
+static luo_status event_time(luo_run *r, double (*rate)(const luo_run *, int32_t), double *out,
+                             luo_err *err)
+{
+    const luo_plan *p = luo_run_plan(r)->plan;
+    luo_pipe_time *pipes = LUO_NEW_N(r->scratch, luo_pipe_time, p->npipelines);
+    if (!pipes) return luo_err_nomem(err);
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const luo_pipeline *pl = &p->pipelines[i];
+        double *t = LUO_NEW_N(r->scratch, double, pl->nstages);
+        if (!t) return luo_err_nomem(err);
+        for (int32_t s = 0; s < pl->nstages; s++)
+            for (int32_t k = 0; k < pl->stages[s].ndev; k++) {
+                const int32_t d = pl->stages[s].dev[k];
+                t[s] = fmax(t[s], r->predicted[d] * rate(r, d) / pl->micro_batches);
+            }
+        pipes[i] = (luo_pipe_time){pl->nstages, t, pl->micro_batches};
+    }
+    const bool full = p->pipelines[0].stages[0].recompute == LUO_RECOMPUTE_FULL;
+    return luo_event_time(r->scratch, pipes, p->npipelines, full, out, err);
+}
+
+luo_status luo_drift_step(luo_run *r, luo_err *err)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    double now_s = 1, known_s = 1;
+    if (!r->policy->plans || !r->has_predicted) return LUO_OK;
+    if (possible(r)) {
+        LUO_TRY(event_time(r, today, &now_s, err));
+        LUO_TRY(event_time(r, known, &known_s, err));
+    } else {
+        known_s = INFINITY;
+    }
+    if (!luo_drift_push(&r->drift, now_s, known_s)) return LUO_OK;
+    for (int32_t i = 0; i < u->ndev; i++)
+        luo_detect_accept(&r->detect, u->dev[i], luo_detect_median(&r->detect, u->dev[i]));
+    r->news |= LUO_NEWS_RATE;
+    r->cause = "";
+    LUO_TRY(luo_run_note(r, err, "step %lld: drift: a step of %.6g s is expected and not %.6g s",
+                         (long long)r->step, now_s, known_s));
+    return luo_run_event(r, "detected", "", "straggler", "", false, 0, "drift of several devices",
+                         err);
+}

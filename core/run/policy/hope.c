@@ -1,0 +1,118 @@
+/* Waiting for what a plan needs: is there hope, and when to ask again?
+ *
+ * Hope is what the policy itself says of the best picture there can still be: everything up that
+ * can come back. So an event that brings nothing back is no hope, however often it comes, and
+ * neither is a device that comes back where that is not enough. Two things are taken for granted,
+ * as they hold for all policies: more devices never make a plan impossible, and slowness alone
+ * never does (slow devices are everybody's last resort), so that the end of a straggler is no hope.
+ * Lengths that will change are hope: another plan may fit then. */
+#include <math.h>
+#include <string.h>
+
+#include "core/run/events/reach.h"
+#include "core/run/run.h"
+
+/* One look at the future goes over so many lists of changes; a look that found nothing new counts
+ * as an answer, and after so many of these in a row there is no hope. */
+enum { LOOKS = 64, WAITS_IN_A_ROW = 1000 };
+
+static void take_leaving(bool *usable, const bool *leaving, int32_t n)
+{
+    for (int32_t d = 0; d < n; d++) usable[d] = usable[d] && !leaving[d];
+}
+
+static bool is_within(const bool *a, const bool *b, int32_t n)
+{
+    for (int32_t d = 0; d < n; d++)
+        if (a[d] && !b[d]) return false;
+    return true;
+}
+
+static bool was_refused(const luo_run *r, const luo_refusals *f, const bool *usable)
+{
+    for (const luo_refusal *x = f->last; x; x = x->before)
+        if (is_within(usable, x->usable, r->sc->cluster->ndevices)) return true;
+    return false;
+}
+
+static luo_status refuse(luo_run *r, luo_refusals *f, luo_err *err)
+{
+    const int32_t n = r->sc->cluster->ndevices;
+    luo_refusal *x = LUO_NEW(r->scratch, luo_refusal);
+    bool *usable = LUO_NEW_N(r->scratch, bool, n);
+    if (!x || !usable) return luo_err_nomem(err);
+    memcpy(usable, r->usable, (size_t)n * sizeof *usable);
+    take_leaving(usable, luo_events_leaving(r->events), n);
+    *x = (luo_refusal){usable, f->last};
+    f->last = x;
+    f->n++;
+    return LUO_OK;
+}
+
+static luo_status is_hope(luo_run *r, const luo_refusals *f, double *lengths_s, bool *hope,
+                          luo_err *err)
+{
+    const int32_t n = r->sc->cluster->ndevices;
+    luo_event_returns back;
+    luo_decision d;
+    bool *usable = LUO_NEW_N(r->scratch, bool, n);
+    if (!usable) return luo_err_nomem(err);
+    LUO_TRY(luo_events_returns(r->scratch, r->events, &back, err));
+    *lengths_s = back.lengths_s;
+    *hope = back.any && back.lengths_s < INFINITY;
+    if (!back.any || *hope || f->n >= WAITS_IN_A_ROW) return LUO_OK;
+    luo_reach(r->sc->cluster, back.world, usable);
+    LUO_TRY(luo_run_ask_what_if(r, usable, back.leaving, &d, err));
+    take_leaving(usable, back.leaving, n);
+    *hope = d.verb != LUO_WAIT && d.verb != LUO_LOSE && !was_refused(r, f, usable);
+    return LUO_OK;
+}
+
+/* The world as it will be, change by change; *until_s: the first date at which something is there
+ * that was not at any refusal, or how far was looked. */
+static luo_status find_news(luo_run *r, const luo_refusals *f, double limit_s, double *until_s,
+                            luo_err *err)
+{
+    const int32_t n = r->sc->cluster->ndevices;
+    luo_world *w;
+    const luo_change *c;
+    int32_t nc;
+    bool *usable = LUO_NEW_N(r->scratch, bool, n), *leaving = LUO_NEW_N(r->scratch, bool, n);
+    if (!usable || !leaving) return luo_err_nomem(err);
+    LUO_TRY(luo_world_new(r->scratch, r->sc->cluster, &w, err));
+    luo_world_copy(w, luo_events_world(r->events));
+    memcpy(leaving, luo_events_leaving(r->events), (size_t)n * sizeof *leaving);
+    *until_s = limit_s;
+    LUO_TRY(luo_events_peek(r->events, until_s, &c, &nc, err));
+    for (int look = 0; look < LOOKS; look++) {
+        for (int32_t i = 0; i < nc; i++) {
+            luo_world_apply(w, &c[i]);
+            if (c[i].kind == LUO_CHANGE_DOWN) leaving[c[i].target] = false;
+            if (c[i].kind != LUO_CHANGE_UP && c[i].kind != LUO_CHANGE_LINK) continue;
+            luo_reach(r->sc->cluster, w, usable);
+            take_leaving(usable, leaving, n);
+            if (was_refused(r, f, usable)) continue;
+            *until_s = c[i].at_s;
+            return LUO_OK;
+        }
+        if (*until_s >= limit_s) return LUO_OK;
+        *until_s = limit_s;
+        LUO_TRY(luo_events_peek_on(r->events, until_s, &c, &nc, err));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_run_wait(luo_run *r, luo_refusals *f, bool *hope, luo_err *err)
+{
+    double until_s, limit_s;
+    if (luo_run_interrupted(r))
+        return luo_err_set(err, LUO_ECANCELED, "the run was interrupted while it waited.");
+    LUO_TRY(refuse(r, f, err));
+    LUO_TRY(is_hope(r, f, &limit_s, hope, err));
+    if (!*hope) return LUO_OK;
+    if (r->sc->duration_s > 0) limit_s = fmin(limit_s, r->sc->duration_s);
+    LUO_TRY(find_news(r, f, limit_s, &until_s, err));
+    *hope = until_s < INFINITY;
+    if (!*hope) return LUO_OK;
+    return luo_run_span_until(r, LUO_SPAN_WAIT, until_s, 0, err);
+}

@@ -1,0 +1,185 @@
+#include "core/run/policy/judge.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/cost/profile.h"
+#include "core/plan/compile.h"
+#include "core/plan/planners.h"
+#include "core/run/parts.h"
+
+/* Devices outside the plan have no part in its step. */
+static uint64_t key_of(const luo_plan *p, int64_t tokens, const double *rate)
+{
+    uint64_t h = luo_plan_hash(p);
+    h = luo_hash_bytes(h, &tokens, sizeof tokens);
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++) {
+                const double slowdown = fmax(1, rate[p->pipelines[i].stages[s].dev[k]]);
+                h = luo_hash_bytes(h, &slowdown, sizeof slowdown);
+            }
+    return h ? h : 1;
+}
+
+int64_t luo_judge_bits(double v)
+{
+    int64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+double luo_judge_number(int64_t bits)
+{
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static luo_status check(luo_arena *a, const luo_judge *j, const luo_plan *p, bool as_it_is,
+                        luo_err *err)
+{
+    luo_cluster c = *j->cluster;
+    luo_plan_finding *f;
+    int32_t n = 0;
+    if (!as_it_is) c.nhealth = 0;
+    const luo_status st = luo_plan_check(a, p, j->model, &c, &f, &n);
+    if (st == LUO_OK || n == 0) return st;
+    return luo_err_set(err, f[0].st, "plan `%s` %s: %s", p->name, f[0].pointer, f[0].text);
+}
+
+static luo_status compile(luo_arena *a, const luo_judge *j, const luo_plan *p, int64_t tokens,
+                          luo_programs **set, double *memory_ratio, luo_err *err)
+{
+    const luo_compile_opts opts = {.sequence_tokens = tokens, .interrupted = j->interrupted,
+                                   .memory = luo_stack_memory(j->stack)};
+    int32_t device;
+    LUO_TRY(luo_plan_compile(a, p, j->model, j->cluster, &opts, set, err));
+    luo_memory *m = LUO_NEW_N(a, luo_memory, (*set)->n);
+    if (!m) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(a, *set, m, err));
+    return luo_plan_fits(luo_plan_hash(p), j->cluster, *set, m, memory_ratio, &device, err);
+}
+
+/* What the busiest device works longer than the mean. */
+static double imbalance(const luo_parts *p, int32_t n, const luo_parts *mean)
+{
+    double most = 0;
+    for (int32_t i = 0; i < n; i++)
+        most = fmax(most, p[i].compute_s + p[i].recompute_s + p[i].tp_s + p[i].ep_s + p[i].cp_s);
+    const double all = mean->compute_s + mean->recompute_s + mean->tp_s + mean->ep_s + mean->cp_s;
+    return fmax(0, fmin(most - all, mean->bubble_s));
+}
+
+luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_programs *set,
+                              luo_dtype dtype, const double *rate, luo_judgement *out,
+                              luo_err *err)
+{
+    const luo_backend_config config = {.cluster = j->cluster,
+                                       .stack = j->stack,
+                                       .model = j->model,
+                                       .dtype = dtype,
+                                       .comm = j->comm,
+                                       .interrupted = j->interrupted,
+                                       .fold = true};
+    luo_backend_state *b;
+    luo_world *world;
+    luo_step_result r = {0};
+    LUO_TRY(luo_world_new(scratch, j->cluster, &world, err));
+    for (int32_t d = 0; rate && d < world->ndevices; d++) {
+        world->up[d] = true;
+        world->slowdown[d] = isfinite(rate[d]) ? fmax(1, rate[d]) : 1;
+    }
+    LUO_TRY(j->simulator->open(&config, &b, err));
+    const luo_step_request q = {.programs = set, .world = world};
+    luo_status st = j->simulator->run_ranks(b, &q, &r, err);
+    if (st == LUO_OK && r.status != LUO_OK) st = luo_err_set(err, r.status, "%s", r.text);
+    out->seconds = r.end_s - r.start_s;
+    out->program_hash = set->hash;
+    if (st == LUO_OK && r.parts && r.n > 0) {
+        out->mean = luo_parts_mean(r.parts, r.n);
+        out->imbalance_s = imbalance(r.parts, r.n, &out->mean);
+    }
+    j->simulator->close(b);
+    return st;
+}
+
+static bool usable(const luo_plan *p, const double *rate)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
+                if (isinf(rate[p->pipelines[i].stages[s].dev[k]])) return false;
+    return true;
+}
+
+static luo_status compile_and_simulate(luo_arena *a, const luo_judge *j, const luo_plan *given,
+                                       int64_t tokens, const double *rate, luo_judgement *out,
+                                       luo_err *err)
+{
+    luo_programs *set = NULL;
+    luo_plan plan = *given;
+    plan.bucket = luo_bucketing_over(plan.bucket, j->bucket);
+    if (rate && !usable(&plan, rate))
+        return luo_err_set(err, LUO_EINFEASIBLE, "a device of plan `%s` is not usable.",
+                           plan.name);
+    LUO_TRY(check(a, j, &plan, !rate, err));
+    LUO_TRY(compile(a, j, &plan, tokens, &set, &out->memory_ratio, err));
+    return luo_judge_simulate(a, j, set, plan.dtype, rate, out, err);
+}
+
+luo_status luo_judge_plan(const luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
+                          const double *rate, luo_judgement *out, luo_err *err)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    *out = (luo_judgement){0};
+    if (!a) return luo_err_nomem(err);
+    const luo_status st = compile_and_simulate(a, j, p, sequence_tokens, rate, out, err);
+    luo_arena_free(a);
+    if (st == LUO_ENOMEM || st == LUO_EBACKEND || st == LUO_ECANCELED) return st;
+    if (st != LUO_OK) out->seconds = INFINITY;
+    return LUO_OK;
+}
+
+luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
+                          const double *rate, double *seconds, luo_err *err)
+{
+    luo_judgement x;
+    int64_t *known = luo_map_at(&j->known, key_of(p, sequence_tokens, rate), luo_judge_bits(-1));
+    if (!known) return luo_err_nomem(err);
+    *seconds = luo_judge_number(*known);
+    if (*seconds >= 0) return LUO_OK;
+    LUO_TRY(luo_judge_plan(j, p, sequence_tokens, rate, &x, err));
+    *seconds = x.seconds;
+    *known = luo_judge_bits(*seconds);
+    return LUO_OK;
+}
+
+void luo_judge_free(luo_judge *j)
+{
+    luo_map_free(&j->known);
+}
+
+luo_status luo_judge_uniform(luo_arena *arena, const luo_judge *j, const luo_uniform_result *r,
+                             int32_t n, int64_t sequence_tokens, const double *rate,
+                             luo_judged_plan **out, int32_t *nout, luo_err *err)
+{
+    luo_judged_plan *at = LUO_NEW_N(arena, luo_judged_plan, n);
+    luo_err why = {0};
+    int32_t kept = 0;
+    if (!at) return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) {
+        luo_judged_plan x = {.result = &r[i]};
+        const luo_status st = luo_judge_plan(j, r[i].plan, sequence_tokens, rate, &x.step, &why);
+        if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+        if (isinf(x.step.seconds)) continue;
+        int32_t place = kept++;
+        for (; place > 0 && at[place - 1].step.seconds > x.step.seconds; place--)
+            at[place] = at[place - 1];
+        at[place] = x;
+    }
+    *out = at;
+    *nout = kept;
+    if (kept > 0) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE, "no plan fits; the last of %d tried: %s", n, why.text);
+}

@@ -1,0 +1,213 @@
+#include "core/run/policy/offers.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/run/policy/judge.h"
+
+void luo_offers_add(luo_offers *o, const char *from, const luo_plan *plan, double objective_s)
+{
+    const uint64_t hash = luo_plan_hash(plan);
+    for (int32_t i = 0; i < o->n; i++)
+        if (luo_plan_hash(o->at[i].plan) == hash) return;
+    if (o->n < LUO_OFFERS) o->at[o->n++] = (luo_offer){from, plan, objective_s, -1};
+}
+
+/* A policy without a plan for the picture offers none. */
+static luo_status unless_infeasible(luo_status st, const luo_err *why, luo_err *err)
+{
+    if (st == LUO_OK || st == LUO_EINFEASIBLE || st == LUO_EINPUT) return LUO_OK;
+    return luo_err_set(err, st, "%s", why->text);
+}
+
+/* ---- order ---- */
+
+static double rank_of(const luo_offer *x)
+{
+    return x->step_s >= 0 ? x->step_s : (double)INFINITY;
+}
+
+static double objective_of(const luo_offer *x)
+{
+    return x->objective_s;
+}
+
+/* Stable. */
+static void sort(luo_offers *o, double (*key)(const luo_offer *))
+{
+    for (int32_t i = 1; i < o->n; i++) {
+        const luo_offer x = o->at[i];
+        int32_t place = i;
+        for (; place > 0 && key(&o->at[place - 1]) > key(&x); place--)
+            o->at[place] = o->at[place - 1];
+        o->at[place] = x;
+    }
+}
+
+/* ---- the planner's own ---- */
+
+enum { OWN = 3, OWN_OTHER = 1, OF_EACH = 4 }; /* the best by the objective of four times as many */
+
+static bool is_large(const luo_malleus_job *job)
+{
+    return job->cluster->ndevices > LUO_JUDGE_DEVICES;
+}
+
+static luo_status price(luo_arena *arena, const luo_malleus_job *job, luo_offer *x, luo_err *err)
+{
+    luo_objective step;
+    if (!luo_objective_knows(x->plan))
+        return luo_malleus_event_s(arena, job, x->plan, &x->objective_s, err);
+    LUO_TRY(luo_malleus_step(arena, job, x->plan, &step, err));
+    x->objective_s = step.step;
+    return LUO_OK;
+}
+
+static luo_status own_offers(luo_arena *arena, const luo_malleus_job *job, int32_t pipelines,
+                             int32_t most, luo_offers *out, luo_err *err)
+{
+    luo_malleus_job j = *job;
+    luo_malleus_answer a;
+    luo_offers own = {0};
+    luo_err why = {0};
+    j.pipelines = pipelines;
+    j.quick = most < OWN; /* another number of pipelines than the base plan's */
+    j.offers = is_large(job) ? most : OF_EACH * most;
+    const luo_status st = luo_plan_malleus(arena, &j, &a, &why);
+    if (st != LUO_OK) return unless_infeasible(st, &why, err);
+    for (int32_t i = 0; i < a.noffers; i++) luo_offers_add(&own, "malleus", a.offer[i], 0);
+    for (int32_t i = 0; i < own.n; i++) LUO_TRY(price(arena, job, &own.at[i], err));
+    sort(&own, objective_of);
+    for (int32_t i = 0; i < own.n && i < most; i++)
+        luo_offers_add(out, "malleus", own.at[i].plan, own.at[i].objective_s);
+    return LUO_OK;
+}
+
+/* Most numbers of pipelines that are searched; of large clusters, where a search takes long, and of
+ * those of more than MANY_DEVICES. */
+enum { COUNTS = 8, FEW_COUNTS = 4, LEAST_COUNTS = 3, MANY_DEVICES = 2048 };
+
+typedef struct counts { /* numbers of pipelines that were searched */
+    int32_t at[COUNTS], n;
+} counts;
+
+static bool is_new(counts *c, int32_t most, int32_t pipelines)
+{
+    if (pipelines < 1) return false;
+    for (int32_t i = 0; i < c->n; i++)
+        if (c->at[i] == pipelines) return false;
+    if (c->n >= most) return false;
+    c->at[c->n++] = pipelines;
+    return true;
+}
+
+/* One fewer and one more, then as the best of the others have. */
+static luo_status other_counts(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
+                               luo_offers *out, luo_err *err)
+{
+    const int32_t dp = now->base->npipelines, n = out->n;
+    const int32_t most = job->cluster->ndevices > MANY_DEVICES ? LEAST_COUNTS
+                         : is_large(job)                       ? FEW_COUNTS
+                                                               : COUNTS;
+    counts tried = {{dp}, 1};
+    int32_t ask[COUNTS], nask = 0;
+    sort(out, objective_of);
+    for (int32_t more = -1; more <= 1; more += 2)
+        if (is_new(&tried, most, dp + more)) ask[nask++] = dp + more;
+    for (int32_t i = 0; i < n; i++)
+        if (is_new(&tried, most, out->at[i].plan->npipelines))
+            ask[nask++] = out->at[i].plan->npipelines;
+    for (int32_t i = 0; i < nask; i++)
+        LUO_TRY(own_offers(arena, job, ask[i], OWN_OTHER, out, err));
+    for (int32_t i = n; i < out->n; i++) LUO_TRY(price(arena, job, &out->at[i], err));
+    return LUO_OK;
+}
+
+luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
+                          luo_offers *out, luo_err *err)
+{
+    const int32_t dp = now->base->npipelines;
+    luo_err why = {0};
+    *out = (luo_offers){0};
+    LUO_TRY(own_offers(arena, job, dp, OWN, out, err));
+    for (int slow_too = 0; slow_too < 2; slow_too++) {
+        luo_err a = {0}, b = {0};
+        LUO_TRY(unless_infeasible(luo_restart_offers(arena, now, slow_too, out, &a), &a, err));
+        if (slow_too && is_large(job)) continue; /* a template for every window of nodes */
+        LUO_TRY(unless_infeasible(luo_oobleck_offers(arena, now, slow_too, out, &b), &b, err));
+    }
+    LUO_TRY(unless_infeasible(luo_uniform_offers(arena, now, out, &why), &why, err));
+    LUO_TRY(luo_rebalance_offers(arena, now, out, err));
+    LUO_TRY(luo_spares_offers(arena, now, out, err));
+    LUO_TRY(luo_drop_replica_offers(arena, now, out, err));
+    LUO_TRY(luo_reroute_offers(arena, now, out, err));
+    luo_offers_add(out, "base", now->base, 0);
+    luo_offers_add(out, "running", now->plan, 0);
+    for (int32_t i = 0; i < out->n; i++) LUO_TRY(price(arena, job, &out->at[i], err));
+    return other_counts(arena, now, job, out, err);
+}
+
+/* ---- without a node ---- */
+
+static bool stage_on(const luo_stage *st, const luo_cluster *c, int32_t node)
+{
+    for (int32_t k = 0; k < st->ndev; k++)
+        if (c->devices[st->dev[k]].node == node) return true;
+    return false;
+}
+
+static bool holds(const luo_stage *st, int32_t layer)
+{
+    for (int32_t k = 0; k < st->nlayers; k++)
+        if (layer >= st->layers[k].lo && layer < st->layers[k].hi) return true;
+    return false;
+}
+
+static bool copy_elsewhere(const luo_plan *p, const luo_cluster *c, int32_t layer, int32_t node)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
+            const luo_stage *st = &p->pipelines[i].stages[s];
+            if (holds(st, layer) && !stage_on(st, c, node)) return true;
+        }
+    return false;
+}
+
+bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c)
+{
+    if (p->zero > 0) return false;
+    for (int32_t node = 0; node < c->nnodes; node++)
+        for (int32_t layer = 0; layer < p->layers; layer++)
+            if (!copy_elsewhere(p, c, layer, node)) return false;
+    return true;
+}
+
+/* ---- by simulation ---- */
+
+/* The objective may be so much above the simulated step; 1.05 was the most of 579 plans of
+ * tests/diff/diff_objective.c. */
+static const double HOPE = 1.1;
+
+luo_status luo_offers_judge(luo_offers *o, const luo_picture *now, luo_err *err)
+{
+    luo_err why = {0};
+    double best = INFINITY, second = INFINITY; /* the runner-up is told, too */
+    if (!now->step_s) return LUO_OK;
+    sort(o, objective_of);
+    for (int32_t i = 0; i < o->n; i++) {
+        luo_offer *x = &o->at[i];
+        if (x->step_s >= 0 || (second < INFINITY && x->objective_s > HOPE * best)) continue;
+        if (now->closed_form) {
+            x->step_s = x->objective_s;
+            continue;
+        }
+        const luo_status st = now->step_s(now->run, x->plan, &x->step_s, &why);
+        if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+        second = fmin(second, fmax(best, x->step_s));
+        best = fmin(best, x->step_s);
+    }
+    sort(o, rank_of);
+    if (o->n > 0 && isfinite(rank_of(&o->at[0]))) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE, "no plan can run on the devices that are left%s%s",
+                       why.text[0] ? "; " : ".", why.text);
+}

@@ -1,0 +1,55 @@
+#include "core/run/policy/plan_cache.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool same_rate(double now, double then, double gap, double threshold)
+{
+    return fabs(now - then) < fmax(gap, 0.15 * then) && (now < threshold) == (then < threshold);
+}
+
+static bool same(const luo_picture_key *now, const luo_picture_key *then, double gap,
+                 double threshold)
+{
+    if (now->n != then->n || now->memory_factor != then->memory_factor ||
+        now->sequence_tokens != then->sequence_tokens ||
+        now->micro_batches != then->micro_batches ||
+        memcmp(now->candidate, then->candidate, (size_t)now->n * sizeof *now->candidate) != 0)
+        return false;
+    for (int32_t d = 0; d < now->n; d++)
+        if (now->candidate[d] && !same_rate(now->rate[d], then->rate[d], gap, threshold))
+            return false;
+    return true;
+}
+
+const luo_picture_known *luo_pictures_find(const luo_pictures *p, const luo_picture_key *key,
+                                           double gap, double threshold)
+{
+    for (int32_t i = 0; i < p->n; i++) {
+        const int32_t at = (p->newest - i + LUO_PICTURES) % LUO_PICTURES;
+        if (same(key, &p->at[at].key, gap, threshold)) return &p->at[at];
+    }
+    return NULL;
+}
+
+luo_status luo_pictures_add(luo_pictures *p, luo_arena *arena, const luo_picture_key *key,
+                            const luo_plan *const *plans, int32_t n, luo_err *err)
+{
+    const int32_t at = p->n == 0 ? 0 : (p->newest + 1) % LUO_PICTURES;
+    const bool used = p->n == LUO_PICTURES;
+    double *rate = used ? (double *)p->at[at].key.rate : LUO_NEW_N(arena, double, key->n);
+    bool *candidate = used ? (bool *)p->at[at].key.candidate : LUO_NEW_N(arena, bool, key->n);
+    luo_plan *copy[LUO_PICTURE_PLANS];
+    if (!rate || !candidate) return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) LUO_TRY(luo_plan_copy(arena, plans[i], &copy[i], err));
+    memcpy(rate, key->rate, (size_t)key->n * sizeof *rate);
+    memcpy(candidate, key->candidate, (size_t)key->n * sizeof *candidate);
+    p->at[at].key = *key;
+    p->at[at].key.rate = rate;
+    p->at[at].key.candidate = candidate;
+    p->at[at].n = n;
+    for (int32_t i = 0; i < n; i++) p->at[at].plan[i] = copy[i];
+    p->newest = at;
+    if (!used) p->n++;
+    return LUO_OK;
+}

@@ -1,0 +1,116 @@
+#include "core/run/policy/policy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/plan/malleus/malleus_job.h"
+#include "core/run/driver.h"
+#include "core/run/policy/groups.h"
+
+#define ROW(name) &luo_policy_##name,
+#define NAME(name) #name,
+static const luo_policy *const table[] = {LUO_POLICIES(ROW)};
+static const char *const names[] = {LUO_POLICIES(NAME)};
+enum { NPOLICIES = sizeof table / sizeof *table };
+
+const luo_policy *luo_policy_find(const char *name)
+{
+    for (int32_t i = 0; i < NPOLICIES; i++)
+        if (strcmp(table[i]->name, name) == 0) return table[i];
+    return NULL;
+}
+
+static bool is_word_of(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = words; at && (at = strstr(at, word)); at += n)
+        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0)) return true;
+    return false;
+}
+
+bool luo_policy_has_key(const luo_policy *p, const char *key)
+{
+    return is_word_of(p->keys, key) || (p->plans && is_word_of("planner_time planner_s", key)) ||
+           (!p->bound && is_word_of("threshold_slowdown replan_gap window_steps", key));
+}
+
+luo_status luo_policy_check_zero(const luo_picture *now, luo_err *err)
+{
+    if (now->base->zero < 2) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT, "the base plan has zero %d, which needs pipelines of equal "
+                       "borders and micro-batches; zero 0 or 1 is expected.", (int)now->base->zero);
+}
+
+double luo_picture_payback(const luo_picture *now, double step_s)
+{
+    const double least = now->spec->payback_steps;
+    if (now->spec->payback_given || !(step_s > 0)) return least;
+    return fmax(least, now->expected_s / step_s);
+}
+
+luo_status luo_picture_step_s(luo_arena *scratch, const luo_picture *now, const luo_plan *p,
+                              double *seconds, luo_err *err)
+{
+    luo_picture then = *now;
+    if (now->step_s) return now->step_s(now->run, p, seconds, err);
+    then.plan = p;
+    return luo_groups_event(scratch, &then, seconds, err);
+}
+
+luo_status luo_picture_switch_s(luo_arena *scratch, const luo_picture *now, const luo_plan *to,
+                                double *seconds, luo_err *err)
+{
+    const luo_cluster *c = now->scenario->cluster;
+    int32_t *dead = LUO_NEW_N(scratch, int32_t, c->ndevices), ndead = 0;
+    luo_transition t = {0};
+    luo_err why = {0};
+    double specialize = 0;
+    if (!dead) return luo_err_nomem(err);
+    for (int32_t d = 0; d < c->ndevices; d++)
+        if (isinf(now->rate[d])) dead[ndead++] = d;
+    const luo_status st = luo_transition_cost(scratch, now->plan, to, now->scenario->model, c,
+                                              ndead, dead, &t, &why);
+    *seconds = INFINITY;
+    if (st == LUO_ELOST) return LUO_OK;
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    LUO_TRY(now->specialize_s(now->run, to, &specialize, err));
+    *seconds = t.seconds + specialize;
+    return LUO_OK;
+}
+
+bool luo_picture_whole(const luo_picture *now)
+{
+    const luo_plan *p = now->plan;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
+                if (isinf(now->rate[p->pipelines[i].stages[s].dev[k]])) return false;
+    return true;
+}
+
+void luo_decide_to_stay(const luo_picture *now, const char *why, luo_decision *out)
+{
+    const bool failed = now->news & LUO_NEWS_FAIL;
+    if (!failed || !luo_picture_whole(now)) {
+        out->verb = failed ? LUO_WAIT : LUO_KEEP;
+        snprintf(out->why, sizeof out->why, "%.150s", why);
+        return;
+    }
+    out->verb = LUO_RESTART;
+    out->plan = now->plan;
+    snprintf(out->why, sizeof out->why, "%.120s%srestart on the same devices", why,
+             *why ? "; " : "");
+}
+
+const char *const *luo_policy_names(int32_t *n)
+{
+    *n = NPOLICIES;
+    return names;
+}
+
+bool luo_policy_is_bound(const char *name)
+{
+    const luo_policy *p = luo_policy_find(name);
+    return p && p->bound;
+}

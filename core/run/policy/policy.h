@@ -1,0 +1,110 @@
+/* policy.h: what a training run does when the world changes (design.md 1; Malleus 14).
+ *
+ * A policy is a row of a table: a name and one function from a picture of the run to a decision.
+ * The driver measures, decides when to ask, charges time and carries decisions out. */
+#ifndef LUO_CORE_RUN_POLICY_POLICY_H
+#define LUO_CORE_RUN_POLICY_POLICY_H
+#include "core/run/scenario.h"
+
+enum { /* news: why the policy is asked; a mask */
+    LUO_NEWS_FAIL = 1,   /* the plan has lost a device or a link, or the job crashed */
+    LUO_NEWS_RATE = 2,   /* the detector accepted a new rate */
+    LUO_NEWS_JOIN = 4,   /* a device outside the plan became usable */
+    LUO_NEWS_NOTICE = 8  /* a device of the plan was announced to leave */
+};
+
+typedef struct luo_picture {
+    const luo_scenario *scenario;
+    const luo_policy_spec *spec;
+    const luo_plan *base; /* of the start of the run */
+    const luo_plan *plan; /* the running one */
+    int news;
+    const double *rate;        /* per device: accepted slowdown, INFINITY when not usable */
+    const bool *leaving;       /* per device */
+    const double *predicted_s; /* per device: compute of the last step on a nominal device of its
+                                  type; 0: not in the plan; NULL: no step yet */
+    int64_t micro_batches;     /* of a step, all pipelines */
+    int64_t sequence_tokens;
+    double expected_s;         /* until the next event: of the scenario's processes, without any
+                                  the mean between those so far; 0: not known */
+    double restart_cost_s;     /* of a restart now, without communicators and redone steps */
+    double memory_factor;      /* plan with this share of the memory: a plan did not fit */
+    const bool *candidate;     /* per device: may hold layers (run/reentry.c) */
+    luo_arena *keep;           /* lives as long as the run .. */
+    void **memory;             /* .. as what a policy remembers; NULL at first */
+    /* Seconds that communicators and operators of p would take which do not exist yet. */
+    luo_status (*specialize_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
+    /* Seconds of a step of p on the devices as they are: simulated (luo_judge_step), or by the
+     * closed form (luo_plan_objective). NULL: plans are ranked by the policy's own objective. */
+    luo_status (*step_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
+    bool closed_form;
+    void *run;
+} luo_picture;
+
+/* Steps of step_s seconds in which the way to a plan has to pay: `payback_steps`, or, where that is
+ * not given, those until the next event is expected, 50 at least. */
+double luo_picture_payback(const luo_picture *now, double step_s);
+/* Seconds of a step of p on the devices as they are: simulated, or by the closed form of groups. */
+luo_status luo_picture_step_s(luo_arena *scratch, const luo_picture *now, const luo_plan *p,
+                              double *seconds, luo_err *err);
+/* Seconds of moving state from the running plan to this one and of making its communicators;
+ * INFINITY: state is lost. */
+luo_status luo_picture_switch_s(luo_arena *scratch, const luo_picture *now, const luo_plan *to,
+                                double *seconds, luo_err *err);
+/* Are all devices of the running plan usable? */
+bool luo_picture_whole(const luo_picture *now);
+
+typedef enum luo_action {
+    LUO_KEEP,    /* go on with the running plan */
+    LUO_SWITCH,  /* to `plan`, state moves between devices */
+    LUO_RESTART, /* of all processes from a checkpoint, with `plan` */
+    LUO_WAIT,    /* until the world changes */
+    LUO_LOSE     /* give up */
+} luo_action;
+
+typedef struct luo_decision {
+    luo_action verb;
+    const luo_plan *plan;
+    double old_s, new_s; /* event times of the running and the new plan; < 0: not computed */
+    bool known;          /* the answer was remembered: the planner took no time */
+    char why[160];       /* for events.csv: words and counts, nothing that was measured */
+    char figures[320];   /* for log.txt: what was measured and computed from it; "" */
+} luo_decision;
+
+/* No other plan is taken, for this reason ("" if it needs none): the running one goes on. After a
+ * failure nothing goes on by itself: it starts again if all its devices are back, else it waits. */
+void luo_decide_to_stay(const luo_picture *now, const char *why, luo_decision *out);
+
+typedef struct luo_policy {
+    const char *name;
+    const char *keys; /* of a scenario that are its own, words; luo_policy_has_key */
+    bool plans; /* costs planner_s each time it is asked, unless the answer is known */
+    bool bound; /* no run but what no run could be faster than; never asked (bound.c) */
+    luo_status (*decide)(luo_arena *arena, const luo_picture *now, luo_decision *out,
+                         luo_err *err);
+    /* Can it work on this base plan? Asked before the run starts; NULL: on any. */
+    luo_status (*check)(const luo_picture *now, luo_err *err);
+} luo_policy;
+
+/* `check` of policies whose pipelines differ in borders or micro-batches, which those of ZeRO-2 and
+ * 3 can not. Errors: LUO_EINPUT. */
+luo_status luo_policy_check_zero(const luo_picture *now, luo_err *err);
+
+/* NULL: not in this build. */
+const luo_policy *luo_policy_find(const char *name);
+/* Does a scenario's key belong to it? Its own; what its planner costs, if it plans; what is news
+ * to it, unless it is a bound. */
+bool luo_policy_has_key(const luo_policy *p, const char *key);
+
+/* The policies of scenarios, in the order of the documentation (conventions.md 7): all lists of
+ * them are made from this one. X(name): the row is luo_policy_name. */
+#define LUO_POLICIES(X)                                                                            \
+    X(static) X(restart) X(rebalance) X(oobleck) X(spares) X(drop_replica) X(reroute) X(malleus)   \
+    X(oracle)
+#define LUO_POLICY_ROW(name) extern const luo_policy luo_policy_##name;
+LUO_POLICIES(LUO_POLICY_ROW)
+#undef LUO_POLICY_ROW
+/* Not for scenarios: what a run without a policy does when a process has died: the best plan of the
+ * uniform planner on the devices that are left, with the micro-batches of the base plan. */
+extern const luo_policy luo_policy_survive;
+#endif

@@ -1,0 +1,189 @@
+/* Nodes with a failed or slow device leave; pipelines are templates of whole nodes, and the state
+ * of those that are new is copied from the pipelines that are left (Malleus, section 14). Choices
+ * of ours where the page is silent:
+ * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
+ *   steps of luo_picture_payback pays for the switch (the adopt test of section 5);
+ * - slow nodes stay when no plan fits without them;
+ * - with a simulator the best list of templates, and the best with one pipeline fewer, one more
+ *   and two, are simulated;
+ * - state that has no copy left comes from the checkpoint, at the cost of a restart;
+ * - after a crash of all processes, with every node still there, the same plan starts again. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/plan/oobleck/oobleck.h"
+#include "core/run/policy/groups.h"
+#include "core/run/policy/offers.h"
+
+enum { PIPELINES = 2 }; /* f + 1, f = 1 */
+
+static luo_status make_stage(luo_arena *arena, const luo_groups *g, const luo_oobleck_pipe *pipe,
+                             int32_t s, int64_t first_layer, luo_stage *out, luo_err *err)
+{
+    luo_range *layers = LUO_NEW(arena, luo_range);
+    if (!layers) return luo_err_nomem(err);
+    *layers = (luo_range){(int32_t)first_layer, (int32_t)(first_layer + pipe->layers[s])};
+    *out = (luo_stage){.nlayers = 1, .layers = layers, .ndev = g->tp,
+                       .dev = g->dev + (int64_t)(pipe->group + s) * g->tp, .context_parallel = 1,
+                       .recompute = luo_groups_pattern(g->now)->recompute, .embedding = s == 0,
+                       .head = s == pipe->stages - 1};
+    return LUO_OK;
+}
+
+static luo_status make_pipeline(luo_arena *arena, const luo_groups *g,
+                                const luo_oobleck_pipe *pipe, luo_pipeline *out, luo_err *err)
+{
+    luo_stage *stages = LUO_NEW_N(arena, luo_stage, pipe->stages);
+    int64_t first = 0;
+    if (!stages) return luo_err_nomem(err);
+    for (int32_t s = 0; s < pipe->stages; s++) {
+        LUO_TRY(make_stage(arena, g, pipe, s, first, &stages[s], err));
+        first += pipe->layers[s];
+    }
+    *out = (luo_pipeline){.micro_batches = (int32_t)pipe->micro_batches,
+                          .micro_batch_sequences = g->now->base->micro_batch_sequences,
+                          .nstages = pipe->stages, .stages = stages};
+    return LUO_OK;
+}
+
+static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_oobleck_plan *t,
+                            const luo_plan **out, luo_err *err)
+{
+    const luo_plan *base = g->now->base;
+    luo_plan *p = LUO_NEW(arena, luo_plan);
+    luo_pipeline *pipelines = LUO_NEW_N(arena, luo_pipeline, t->npipes);
+    if (!p || !pipelines) return luo_err_nomem(err);
+    for (int32_t i = 0; i < t->npipes; i++)
+        LUO_TRY(make_pipeline(arena, g, &t->pipes[i], &pipelines[i], err));
+    *p = (luo_plan){.name = "oobleck", .model = base->model, .cluster = base->cluster,
+                    .layers = base->layers, .devices = base->devices, .dtype = base->dtype,
+                    .sequence_tokens = base->sequence_tokens,
+                    .micro_batch_sequences = base->micro_batch_sequences, .zero = base->zero,
+                    .sequence_parallel = base->sequence_parallel, .schedule = LUO_SCHED_1F1B,
+                    .chunks = 1, .npipelines = t->npipes, .pipelines = pipelines};
+    *out = p;
+    return LUO_OK;
+}
+
+/* The best of the lists with so many pipelines (0: any number); *count: how many it has. */
+static luo_status offer(luo_arena *arena, const luo_groups *g, int32_t least, int32_t most,
+                        luo_offers *out, int32_t *count, luo_err *err)
+{
+    const luo_picture *now = g->now;
+    const luo_plan *p = NULL;
+    luo_oobleck_plan t;
+    const luo_oobleck_in in = {
+        .nnodes = g->nnodes, .first = g->first, .kind = g->kind, .y = g->y,
+        .layers = now->scenario->model->layers, .micro_batches = now->micro_batches,
+        .least_pipelines = least, .most_pipelines = most,
+        .full_recompute = luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL,
+        .cap = luo_groups_cap, .cap_ctx = g};
+    LUO_TRY(luo_oobleck(arena, &in, &t, err));
+    LUO_TRY(make_plan(arena, g, &t, &p, err));
+    luo_offers_add(out, "oobleck", p, t.event);
+    *count = t.npipes;
+    return LUO_OK;
+}
+
+luo_status luo_oobleck_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
+                              luo_offers *out, luo_err *err)
+{
+    luo_groups g;
+    int32_t n, other;
+    LUO_TRY(luo_groups_find(arena, now, slow_too, &g, err));
+    if (g.nnodes == 0)
+        return luo_err_set(err, LUO_EINFEASIBLE,
+                           "no usable node is left; two at least are needed.");
+    LUO_TRY(offer(arena, &g, PIPELINES, 0, out, &n, err));
+    const int32_t others[] = {n - 1, n + 1, PIPELINES};
+    for (int i = 0; i < 3 && now->step_s; i++) {
+        luo_err why = {0};
+        if (others[i] < PIPELINES || others[i] == n) continue;
+        const luo_status st = offer(arena, &g, others[i], others[i], out, &other, &why);
+        if (st != LUO_OK && st != LUO_EINFEASIBLE) return luo_err_set(err, st, "%s", why.text);
+    }
+    return LUO_OK;
+}
+
+/* *slow_too: only with slow nodes there is one. */
+static luo_status best_plan(luo_arena *arena, const luo_picture *now, luo_offers *o, bool *slow_too,
+                            luo_err *err)
+{
+    luo_err why = {0};
+    luo_status st = LUO_EINFEASIBLE;
+    *o = (luo_offers){0};
+    for (int slow = 0; slow < 2 && st == LUO_EINFEASIBLE; slow++) {
+        *slow_too = slow;
+        st = luo_oobleck_offers(arena, now, slow, o, &why);
+        if (st == LUO_OK) st = luo_offers_judge(o, now, &why);
+    }
+    return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
+}
+
+static void switch_to(luo_decision *out, luo_action verb, const luo_plan *p)
+{
+    out->verb = verb;
+    out->plan = p;
+    snprintf(out->why, sizeof out->why, "%d pipelines of whole nodes", p->npipelines);
+    snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
+}
+
+/* Nobody has to leave: does the other plan pay for the way to it (the adopt test of section 5)? */
+static luo_status weigh(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+{
+    const luo_plan *better = out->plan;
+    double way_s;
+    LUO_TRY(luo_picture_step_s(arena, now, now->plan, &out->old_s, err));
+    LUO_TRY(luo_picture_switch_s(arena, now, better, &way_s, err));
+    const double steps = luo_picture_payback(now, out->new_s);
+    const double gain = (out->old_s - out->new_s) * steps;
+    if (gain > way_s) {
+        switch_to(out, LUO_SWITCH, better);
+        return LUO_OK;
+    }
+    snprintf(out->why, sizeof out->why, "a switch does not pay");
+    snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
+             steps, way_s);
+    return LUO_OK;
+}
+
+static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+{
+    const bool failed = now->news & LUO_NEWS_FAIL;
+    luo_err why = {0};
+    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
+    if (failed && luo_picture_whole(now)) {
+        switch_to(out, LUO_RESTART, now->plan);
+        return LUO_OK;
+    }
+    luo_offers o;
+    bool slow_too;
+    const luo_status st = best_plan(arena, now, &o, &slow_too, &why);
+    if (st == LUO_EINFEASIBLE) {
+        luo_decide_to_stay(now, why.text, out);
+        return LUO_OK;
+    }
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    out->plan = o.at[0].plan;
+    out->new_s = now->step_s ? o.at[0].step_s : o.at[0].objective_s;
+    if (!failed && luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
+        snprintf(out->why, sizeof out->why, "the running plan is the best one");
+        return LUO_OK;
+    }
+    if (!failed && !luo_groups_must_leave(now, slow_too)) return weigh(arena, now, out, err);
+    switch_to(out, LUO_SWITCH, out->plan);
+    return LUO_OK;
+}
+
+/* Templates know stages of tensor-parallel devices only. */
+static luo_status check(const luo_picture *now, luo_err *err)
+{
+    if (luo_plan_has_context(now->base))
+        return luo_err_set(err, LUO_EINPUT, "the base plan cuts sequences among devices; "
+                           "`context_parallel` 1 is expected.");
+    return luo_policy_check_zero(now, err);
+}
+
+const luo_policy luo_policy_oobleck = {.name = "oobleck", .plans = true, .decide = decide,
+                                       .check = check,
+                                       .keys = "restart_s payback_steps payback rank"};

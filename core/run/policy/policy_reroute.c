@@ -1,0 +1,126 @@
+/* Adaptive pipelining (Malleus, amendment 7; ReCycle: Gandhi et al., SOSP 2024, arXiv 2405.14009):
+ * when a device fails, the micro-batches of its stage run on the devices of the same stage in other
+ * pipelines, inside their bubbles. No parameters move, nothing restarts: what it costs is to find
+ * out, the communicators that are not there yet, and the interrupted step. A device that comes back
+ * is taken in again by a copy from a peer. Choices of ours where the page is silent:
+ * - as in ReCycle backward parts are split while micro-batches are rerouted, so that weight
+ *   gradients fill bubbles: a base plan with schedule 1f1b goes on with zb_h1, where that fits into
+ *   memory and its simulated step is shorter, or where there is no simulator;
+ * - of a tensor-parallel group of which one device fails, all leave the stage;
+ * - slow devices stay; devices announced to leave count as gone;
+ * - state that has no copy (ZeRO-1 cuts it over pipelines) comes from the checkpoint, at the cost
+ *   of a restart;
+ * - when a stage has no devices left in any pipeline, the run waits;
+ * - steps follow each other: no stage begins the next one before the norm of all gradients is
+ *   known, which ReCycle's staggered optimizer goes past (core/graph/schedule/joint.h). */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/plan/replan/reroute.h"
+#include "core/run/policy/offers.h"
+
+static luo_status find_usable(luo_arena *arena, const luo_picture *now, bool **usable, luo_err *err)
+{
+    const int32_t n = now->scenario->cluster->ndevices;
+    *usable = LUO_NEW_N(arena, bool, n);
+    if (!*usable) return luo_err_nomem(err);
+    for (int32_t d = 0; d < n; d++) (*usable)[d] = !isinf(now->rate[d]) && !now->leaving[d];
+    return LUO_OK;
+}
+
+static int32_t count_lost(const luo_plan *p)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            n += p->pipelines[i].stages[s].nreroute > 0;
+    return n;
+}
+
+static luo_status check(const luo_picture *now, luo_err *err)
+{
+    const char *why = luo_plan_not_reroutable(now->base);
+    if (why)
+        return luo_err_set(err, LUO_EINPUT, "policy `reroute` can not take a base plan with %s; "
+                           "schedule 1f1b or zb_h1 and zero 0 or 1 without such are expected.",
+                           why);
+    if (now->base->npipelines < 2)
+        return luo_err_set(err, LUO_EINPUT, "policy `reroute` goes on with the other pipelines, "
+                           "and the base plan has one; several are expected.");
+    return LUO_OK;
+}
+
+/* The same with split backward parts; NULL: they are, or it did not fit. */
+static const luo_plan *split(luo_arena *arena, const luo_picture *now, const luo_plan *p)
+{
+    luo_plan *to = NULL;
+    if (p->schedule == LUO_SCHED_ZB_H1 || now->memory_factor < 0.95) return NULL;
+    if (!(to = LUO_NEW(arena, luo_plan))) return NULL;
+    *to = *p;
+    to->schedule = LUO_SCHED_ZB_H1;
+    return to;
+}
+
+/* *lost: stages of the base plan without devices; 0: it is whole, and the offer. */
+static luo_status offer(luo_arena *arena, const luo_picture *now, luo_offers *out, int32_t *lost,
+                        luo_err *err)
+{
+    const luo_plan *p, *q;
+    bool *usable;
+    LUO_TRY(find_usable(arena, now, &usable, err));
+    LUO_TRY(luo_plan_reroute(arena, now->base, usable, &p, err));
+    *lost = count_lost(p);
+    q = *lost ? split(arena, now, p) : NULL;
+    if (q) luo_offers_add(out, "reroute", q, 0);
+    luo_offers_add(out, "reroute", p, 0);
+    return LUO_OK;
+}
+
+luo_status luo_reroute_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+                              luo_err *err)
+{
+    luo_err why = {0};
+    int32_t lost;
+    if (check(now, NULL) != LUO_OK || luo_plan_is_rerouted(now->base)) return LUO_OK;
+    const luo_status st = offer(arena, now, out, &lost, &why);
+    return st == LUO_OK || st == LUO_EINFEASIBLE ? LUO_OK : luo_err_set(err, st, "%s", why.text);
+}
+
+static void say(luo_decision *out, int32_t lost)
+{
+    const luo_plan *p = out->plan;
+    if (lost)
+        snprintf(out->why, sizeof out->why, "micro-batches of %d lost stage%s run on peers, %s",
+                 lost, lost > 1 ? "s" : "", luo_sched_name(p->schedule));
+    else
+        snprintf(out->why, sizeof out->why, "all stages have their devices again");
+    if (out->new_s > 0)
+        snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
+}
+
+static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+{
+    luo_err why = {0};
+    luo_offers o = {0};
+    int32_t lost = 0;
+    *out = (luo_decision){.verb = LUO_SWITCH, .old_s = -1, .new_s = -1};
+    luo_status st = offer(arena, now, &o, &lost, &why);
+    if (st == LUO_OK && o.n > 1) st = luo_offers_judge(&o, now, &why);
+    if (st == LUO_EINFEASIBLE) {
+        luo_decide_to_stay(now, why.text, out);
+        return LUO_OK;
+    }
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    out->plan = o.at[0].plan;
+    out->new_s = o.at[0].step_s;
+    if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
+        luo_decide_to_stay(now, now->news & LUO_NEWS_FAIL ? "" : "the stages stay as they are",
+                           out);
+        return LUO_OK;
+    }
+    say(out, lost);
+    return LUO_OK;
+}
+
+const luo_policy luo_policy_reroute = {.name = "reroute", .plans = true, .decide = decide,
+                                       .check = check, .keys = "restart_s"};

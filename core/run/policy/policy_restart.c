@@ -1,0 +1,138 @@
+/* Nodes with a failed or slow device leave; the rest restarts from a checkpoint with the best
+ * uniform plan (Malleus, section 14). Choices of ours where the page is silent:
+ * - when all devices of the scenario's plan are as they should be, that plan is the one to return
+ *   to (amendment 6); of others the best few by event time are simulated, where there is a
+ *   simulator;
+ * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
+ *   steps of luo_picture_payback pays for the restart (the adopt test of section 5);
+ * - slow nodes stay when no plan fits without them;
+ * - nodes announced to leave count as gone. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/plan/grid.h"
+#include "core/run/policy/groups.h"
+#include "core/run/policy/offers.h"
+
+static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_restart_plan *r,
+                            const luo_plan **out, luo_err *err)
+{
+    const luo_picture *now = g->now;
+    int32_t *dev = LUO_NEW_N(arena, int32_t, (int64_t)r->pipelines * r->stages * g->tp);
+    if (!dev) return luo_err_nomem(err);
+    for (int32_t d = 0; d < r->pipelines; d++)
+        for (int32_t s = 0; s < r->stages; s++)
+            memcpy(dev + ((int64_t)d * r->stages + s) * g->tp,
+                   g->dev + (int64_t)r->group[d + r->pipelines * s] * g->tp,
+                   (size_t)g->tp * sizeof *dev);
+    const luo_grid grid = {.name = "restart", .model = now->scenario->model,
+                           .cluster = now->scenario->cluster, .dtype = now->base->dtype,
+                           .sequence_tokens = now->base->sequence_tokens,
+                           .micro_batches = r->micro_batches,
+                           .micro_batch_sequences = now->base->micro_batch_sequences,
+                           .zero = now->base->zero, .pipelines = r->pipelines,
+                           .stages = r->stages, .tp = g->tp,
+                           .sequence_parallel = now->base->sequence_parallel,
+                           .recompute = luo_groups_pattern(now)->recompute, .dev = dev,
+                           .layers = r->layers};
+    luo_plan *p;
+    LUO_TRY(luo_plan_grid(arena, &grid, &p, err));
+    *out = p;
+    return LUO_OK;
+}
+
+enum { OFFERS = 4 };
+
+luo_status luo_restart_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
+                              luo_offers *out, luo_err *err)
+{
+    luo_groups g;
+    luo_restart_plan r[OFFERS];
+    int32_t n = 0;
+    const bool full = luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL;
+    LUO_TRY(luo_groups_find(arena, now, slow_too, &g, err));
+    if (g.n == 0)
+        return luo_err_set(err, LUO_EINFEASIBLE, "no usable node is left; one at least is needed.");
+    const luo_restart_in in = {.ngroups = g.n, .y = g.y, .layers = now->scenario->model->layers,
+                               .micro_batches = now->micro_batches,
+                               .strict_uniform = now->spec->strict_uniform,
+                               .full_recompute = full,
+                               .cap = luo_groups_cap, .cap_ctx = &g};
+    LUO_TRY(luo_restart_shapes(arena, &in, OFFERS, r, &n, err));
+    for (int32_t i = 0; i < n; i++) {
+        const luo_plan *p = NULL;
+        LUO_TRY(make_plan(arena, &g, &r[i], &p, err));
+        luo_offers_add(out, "restart", p, r[i].event);
+    }
+    return LUO_OK;
+}
+
+/* The plan of the scenario, when all its devices are as they should be. */
+static bool own_plan_is_back(const luo_picture *now)
+{
+    luo_picture then = *now;
+    then.plan = now->base;
+    return luo_picture_whole(&then) && !luo_groups_must_leave(&then, false);
+}
+
+static luo_status best_plan(luo_arena *arena, const luo_picture *now, luo_offers *o, luo_err *err)
+{
+    luo_err why = {0};
+    *o = (luo_offers){0};
+    if (own_plan_is_back(now)) {
+        luo_picture then = *now;
+        double event;
+        then.plan = now->base;
+        LUO_TRY(luo_groups_event(arena, &then, &event, err));
+        luo_offers_add(o, "base", now->base, event);
+        return luo_offers_judge(o, now, err);
+    }
+    for (int slow_too = 0; slow_too < 2; slow_too++) {
+        luo_status st = luo_restart_offers(arena, now, slow_too, o, &why);
+        if (st == LUO_OK) st = luo_offers_judge(o, now, &why);
+        if (st != LUO_EINFEASIBLE) return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
+    }
+    return luo_err_set(err, LUO_EINFEASIBLE, "%s", why.text);
+}
+
+static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+{
+    const bool failed = now->news & LUO_NEWS_FAIL;
+    luo_err why = {0};
+    luo_offers o;
+    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
+    const luo_status st = best_plan(arena, now, &o, &why);
+    if (st == LUO_EINFEASIBLE) {
+        luo_decide_to_stay(now, why.text, out);
+        return LUO_OK;
+    }
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    out->plan = o.at[0].plan;
+    out->new_s = now->step_s ? o.at[0].step_s : o.at[0].objective_s;
+    const bool other = luo_plan_hash(out->plan) != luo_plan_hash(now->plan);
+    if (!failed && !other) {
+        snprintf(out->why, sizeof out->why, "the running plan is the best one");
+        return LUO_OK;
+    }
+    if (failed || luo_groups_must_leave(now, false)) {
+        out->verb = LUO_RESTART;
+        snprintf(out->why, sizeof out->why, "restart on %d pipelines", out->plan->npipelines);
+        snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
+        return LUO_OK;
+    }
+    LUO_TRY(luo_picture_step_s(arena, now, now->plan, &out->old_s, err));
+    const double steps = luo_picture_payback(now, out->new_s);
+    const double gain = (out->old_s - out->new_s) * steps;
+    out->verb = gain > now->restart_cost_s ? LUO_RESTART : LUO_KEEP;
+    snprintf(out->why, sizeof out->why, "a restart %s",
+             out->verb == LUO_KEEP ? "does not pay" : "pays");
+    snprintf(out->figures, sizeof out->figures,
+             "%.6g s saved in %.0f steps for a restart of %.6g s", gain, steps,
+             now->restart_cost_s);
+    return LUO_OK;
+}
+
+const luo_policy luo_policy_restart = {
+    .name = "restart", .plans = true, .decide = decide,
+    .keys = "restart_s strict_uniform payback_steps payback rank"};

@@ -1,0 +1,221 @@
+/* Hot spare nodes take the place of nodes with a failed or slow device (Malleus, amendment 7; what
+ * MegaScale, arXiv 2402.15627 section 4, does when it evicts a node): the plan stays, device by
+ * device, and the newcomers get their state from peers that hold a copy. Choices of ours where the
+ * page is silent:
+ * - spares are the usable nodes of the same group that the plan leaves free, by number; a node that
+ *   comes back is a spare from then on, and nothing moves back;
+ * - a slow node is only replaced when the time saved in the steps of luo_picture_payback pays for
+ *   the way; a slow node is nobody's spare;
+ * - when there are too few spares, what `restart` does is done; when there are enough again, the
+ *   plan of the scenario comes back when that pays;
+ * - state that has no copy left comes from the checkpoint, at the cost of a restart. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/run/policy/offers.h"
+
+typedef struct exchange { /* of nodes */
+    const luo_picture *now;
+    bool *member; /* per device: of the plan */
+    bool *taken;  /* per node: it replaces one */
+    int32_t *to;  /* per device: what stands in its place */
+    int32_t n;    /* nodes replaced */
+} exchange;
+
+static bool is_there(const luo_picture *now, int32_t d)
+{
+    return !isinf(now->rate[d]) && !now->leaving[d];
+}
+
+static bool is_well(const luo_picture *now, int32_t d)
+{
+    return is_there(now, d) && now->rate[d] < now->spec->threshold_slowdown;
+}
+
+static luo_status begin(luo_arena *arena, const luo_picture *now, const luo_plan *p, exchange *x,
+                        luo_err *err)
+{
+    const luo_cluster *c = now->scenario->cluster;
+    int32_t n, *dev;
+    *x = (exchange){.now = now, .member = LUO_NEW_N(arena, bool, c->ndevices),
+                    .taken = LUO_NEW_N(arena, bool, c->nnodes),
+                    .to = LUO_NEW_N(arena, int32_t, c->ndevices)};
+    if (!x->member || !x->taken || !x->to) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_devices(arena, p, &dev, &n, err));
+    for (int32_t i = 0; i < n; i++) x->member[dev[i]] = true;
+    for (int32_t d = 0; d < c->ndevices; d++) x->to[d] = d;
+    return LUO_OK;
+}
+
+/* Can node s stand in for node n? Then its devices are written down. */
+static bool replace(exchange *x, const luo_node *n, int32_t spare)
+{
+    const luo_cluster *c = x->now->scenario->cluster;
+    const luo_node *s = &c->nodes[spare];
+    const int32_t per_node = c->groups[n->group].devices_per_node;
+    int32_t next = 0;
+    if (s->group != n->group || x->taken[spare]) return false;
+    for (int32_t k = 0; k < per_node; k++)
+        if (x->member[s->first_device + k]) return false;
+    for (int turn = 0; turn < 2; turn++, next = 0)
+        for (int32_t k = 0; k < per_node; k++) {
+            if (!x->member[n->first_device + k]) continue;
+            while (next < per_node && !is_well(x->now, s->first_device + next)) next++;
+            if (next == per_node) return false;
+            if (turn == 1) x->to[n->first_device + k] = s->first_device + next;
+            next++;
+        }
+    x->taken[spare] = true;
+    x->n++;
+    return true;
+}
+
+/* false: a node has to go, and there is none for it. */
+static bool find_spares(exchange *x)
+{
+    const luo_cluster *c = x->now->scenario->cluster;
+    bool enough = true;
+    for (int must = 1; must >= 0; must--) /* those that are gone first */
+        for (int32_t i = 0; i < c->nnodes; i++) {
+            const luo_node *n = &c->nodes[i];
+            bool well = true, there = true, done = false;
+            for (int32_t d = n->first_device;
+                 d < n->first_device + c->groups[n->group].devices_per_node; d++) {
+                if (!x->member[d]) continue;
+                well = well && is_well(x->now, d);
+                there = there && is_there(x->now, d);
+            }
+            if (well || there == (must == 1)) continue;
+            for (int32_t s = 0; s < c->nnodes && !done; s++) done = replace(x, n, s);
+            if (must && !done) enough = false;
+        }
+    return enough;
+}
+
+static luo_status rename_devices(luo_arena *arena, const luo_plan *p, const int32_t *to,
+                                 const luo_plan **out, luo_err *err)
+{
+    luo_plan *copy;
+    LUO_TRY(luo_plan_copy(arena, p, &copy, err));
+    luo_pipeline *pl = LUO_NEW_N(arena, luo_pipeline, p->npipelines);
+    if (!pl) return luo_err_nomem(err);
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        luo_stage *st = LUO_NEW_N(arena, luo_stage, p->pipelines[i].nstages);
+        if (!st) return luo_err_nomem(err);
+        pl[i] = copy->pipelines[i];
+        for (int32_t s = 0; s < pl[i].nstages; s++) {
+            int32_t *dev = LUO_NEW_N(arena, int32_t, pl[i].stages[s].ndev);
+            if (!dev) return luo_err_nomem(err);
+            st[s] = pl[i].stages[s];
+            for (int32_t k = 0; k < st[s].ndev; k++) dev[k] = to[st[s].dev[k]];
+            st[s].dev = dev;
+        }
+        pl[i].stages = st;
+    }
+    copy->pipelines = pl;
+    copy->name = "spares";
+    copy->meta_json = NULL;
+    *out = copy;
+    return LUO_OK;
+}
+
+/* The same but for its devices? */
+static bool same_shape(const luo_plan *a, const luo_plan *b)
+{
+    if (a->npipelines != b->npipelines) return false;
+    for (int32_t i = 0; i < a->npipelines; i++) {
+        const luo_pipeline *x = &a->pipelines[i], *y = &b->pipelines[i];
+        if (x->nstages != y->nstages || x->micro_batches != y->micro_batches) return false;
+        for (int32_t s = 0; s < x->nstages; s++)
+            if (x->stages[s].ndev != y->stages[s].ndev ||
+                x->stages[s].nlayers != y->stages[s].nlayers ||
+                memcmp(x->stages[s].layers, y->stages[s].layers,
+                       (size_t)x->stages[s].nlayers * sizeof *x->stages[s].layers) != 0)
+                return false;
+    }
+    return true;
+}
+
+/* Nothing failed, and nobody is about to leave: does it pay? */
+static luo_status weigh(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+{
+    double way_s;
+    LUO_TRY(luo_picture_step_s(arena, now, now->plan, &out->old_s, err));
+    LUO_TRY(luo_picture_step_s(arena, now, out->plan, &out->new_s, err));
+    LUO_TRY(luo_picture_switch_s(arena, now, out->plan, &way_s, err));
+    if (isinf(way_s)) way_s = now->restart_cost_s;
+    const double steps = luo_picture_payback(now, out->new_s);
+    const double gain = (out->old_s - out->new_s) * steps;
+    snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
+             steps, way_s);
+    if (gain > way_s) return LUO_OK;
+    out->verb = LUO_KEEP;
+    snprintf(out->why, sizeof out->why, "a spare node does not pay");
+    return LUO_OK;
+}
+
+static bool someone_leaves(const luo_picture *now)
+{
+    const luo_plan *p = now->plan;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
+                if (!is_there(now, p->pipelines[i].stages[s].dev[k])) return true;
+    return false;
+}
+
+/* The plan whose nodes are replaced. */
+static const luo_plan *to_keep(const luo_picture *now)
+{
+    return same_shape(now->plan, now->base) ? now->plan : now->base;
+}
+
+static luo_status check(const luo_picture *now, luo_err *err)
+{
+    const luo_plan *p = now->base;
+    if (p->nannotations > 0 || p->state_layout.ndev > 0)
+        return luo_err_set(err, LUO_EINPUT, "policy `spares` gives the places of the base plan to "
+                           "other devices, but annotations of the plan name devices; a plan "
+                           "without `annotations` and `state_layout` is expected.");
+    return LUO_OK;
+}
+
+luo_status luo_spares_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+                             luo_err *err)
+{
+    const luo_plan *p;
+    exchange x;
+    if (check(now, NULL) != LUO_OK) return LUO_OK;
+    LUO_TRY(begin(arena, now, to_keep(now), &x, err));
+    if (!find_spares(&x) || x.n == 0) return LUO_OK;
+    LUO_TRY(rename_devices(arena, to_keep(now), x.to, &p, err));
+    luo_offers_add(out, "spares", p, 0);
+    return LUO_OK;
+}
+
+static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+{
+    const bool failed = now->news & LUO_NEWS_FAIL;
+    const luo_plan *from = to_keep(now);
+    exchange x;
+    LUO_TRY(begin(arena, now, from, &x, err));
+    if (!find_spares(&x)) return luo_policy_restart.decide(arena, now, out, err);
+    *out = (luo_decision){.verb = LUO_SWITCH, .old_s = -1, .new_s = -1};
+    LUO_TRY(rename_devices(arena, from, x.to, &out->plan, err));
+    if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
+        luo_decide_to_stay(now, failed ? "" : "no spare node is better", out);
+        return LUO_OK;
+    }
+    if (from == now->plan)
+        snprintf(out->why, sizeof out->why, "%d spare node%s in place of as many", (int)x.n,
+                 x.n == 1 ? "" : "s");
+    else
+        snprintf(out->why, sizeof out->why, "the plan of the scenario, %d of its nodes replaced",
+                 (int)x.n);
+    return failed || someone_leaves(now) ? LUO_OK : weigh(arena, now, out, err);
+}
+
+const luo_policy luo_policy_spares = {.name = "spares", .plans = true, .decide = decide,
+                                      .check = check,
+                                      .keys = "restart_s payback_steps payback rank"};

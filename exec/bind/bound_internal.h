@@ -1,0 +1,28 @@
+/* bound_internal.h: what the files of bound.h share; nobody else includes it. */
+#ifndef LUO_EXEC_BIND_BOUND_INTERNAL_H
+#define LUO_EXEC_BIND_BOUND_INTERNAL_H
+#include "exec/bind/bound.h"
+
+typedef struct luo_binder {
+    luo_arena *arena;
+    luo_bound *b;
+    luo_err *err;
+} luo_binder;
+
+/* bound_ops.c. Binds a COMPUTE, or a LOCAL that belongs to no Reshard. */
+luo_status luo_bind_op(luo_binder *k, luo_bound_op *op);
+/* bound_comm.c. All others. */
+luo_status luo_bind_comm(luo_binder *k, luo_bound_op *op);
+/* bound_update.c */
+luo_status luo_bind_pieces(luo_binder *k);
+luo_status luo_bind_update(luo_binder *k, luo_bound_op *op);
+
+static inline const luo_buffer *luo_op_in(const luo_binder *k, const luo_bound_op *op, int32_t i)
+{
+    return luo_bound_desc(k->b, op->instr->in[i]);
+}
+static inline const luo_buffer *luo_op_out(const luo_binder *k, const luo_bound_op *op, int32_t i)
+{
+    return luo_bound_desc(k->b, op->instr->out[i]);
+}
+#endif

@@ -1,0 +1,102 @@
+/* join.c: the parts of a bucket, tensor by tensor, become one route over the slab. */
+#include "exec/bind/layout.h"
+#include "exec/bind/segments.h"
+
+typedef struct joiner {
+    luo_arena *arena;
+    const luo_layout *layout;
+    int64_t elem_bytes, scratch; /* scratch: where that of the part begins, in elements */
+    luo_err *err;
+} joiner;
+
+/* Where the strips of a buffer, or of the scratch, count from in the slab. */
+static int64_t base_of(const joiner *j, int32_t buffer)
+{
+    return buffer == LUO_ROUTE_SCRATCH ? j->scratch : j->layout->at[buffer] / j->elem_bytes;
+}
+
+/* What follows the last strip directly makes it longer. */
+static luo_status append(const joiner *j, luo_strip_list *to, int32_t buffer, const luo_strips *s)
+{
+    for (int32_t i = 0; i < s->n; i++) {
+        const int64_t at = base_of(j, buffer) + s->at[i].at;
+        luo_strip *last = to->n ? &to->at[to->n - 1] : NULL;
+        to->elements += s->at[i].n;
+        if (last && last->at + last->n == at) {
+            last->n += s->at[i].n;
+            continue;
+        }
+        if (to->n == to->cap) {
+            const size_t old = (size_t)to->cap, cap = old ? 2 * old : 4;
+            to->at = luo_arena_grow(j->arena, to->at, old * sizeof *last, cap * sizeof *last);
+            if (!to->at) return luo_err_nomem(j->err);
+            to->cap = (int32_t)cap;
+        }
+        to->at[to->n++] = (luo_strip){at, s->at[i].n};
+    }
+    return LUO_OK;
+}
+
+typedef struct copy_list {
+    luo_strip_list src, dst;
+} copy_list;
+
+static luo_status append_copy(const joiner *j, copy_list *to, const luo_route_copy *c)
+{
+    if (c->from == -1) return LUO_OK;
+    LUO_TRY(append(j, &to->src, c->from, &c->src));
+    return append(j, &to->dst, c->to, &c->dst);
+}
+
+static luo_route_copy copy_of(const copy_list *c)
+{
+    if (c->src.elements == 0) return (luo_route_copy){.from = -1, .to = -1};
+    return (luo_route_copy){LUO_ROUTE_SLAB, LUO_ROUTE_SLAB, luo_strips_of(&c->src),
+                            luo_strips_of(&c->dst)};
+}
+
+static luo_status join_ends(const joiner *j, const luo_route *route, int32_t rank, luo_strips *send,
+                            luo_strips *recv, int64_t scratch)
+{
+    joiner at = *j;
+    luo_strip_list from = {0}, to = {0};
+    at.scratch = scratch;
+    for (int32_t k = 0; k < route->nparts; k++) {
+        const luo_route *p = &route->part[k];
+        LUO_TRY(append(&at, &from, p->in, &p->send[rank]));
+        LUO_TRY(append(&at, &to, p->out, &p->recv[rank]));
+        at.scratch += p->scratch_elements;
+    }
+    *send = luo_strips_of(&from);
+    *recv = luo_strips_of(&to);
+    return LUO_OK;
+}
+
+luo_status luo_layout_join(luo_arena *arena, const luo_layout *l, int32_t instr, int64_t elem_bytes,
+                           luo_route *route, luo_err *err)
+{
+    luo_strips *send = LUO_NEW_N(arena, luo_strips, route->n);
+    luo_strips *recv = LUO_NEW_N(arena, luo_strips, route->n);
+    if (!send || !recv) return luo_err_nomem(err);
+    const int64_t scratch = l->scratch[instr] < 0 ? 0 : l->scratch[instr] / elem_bytes;
+    joiner j = {arena, l, elem_bytes, scratch, err};
+    copy_list enter = {0}, leave = {0};
+    for (int32_t k = 0; k < route->nparts; k++) {
+        LUO_TRY(append_copy(&j, &enter, &route->part[k].enter));
+        LUO_TRY(append_copy(&j, &leave, &route->part[k].leave));
+        j.scratch += route->part[k].scratch_elements;
+    }
+    int64_t reads = 0, writes = 0;
+    for (int32_t r = 0; r < route->n; r++) {
+        LUO_TRY(join_ends(&j, route, r, &send[r], &recv[r], scratch));
+        reads += send[r].elements;
+        writes += recv[r].elements;
+    }
+    route->in = reads ? LUO_ROUTE_SLAB : -1;
+    route->out = writes ? LUO_ROUTE_SLAB : -1;
+    route->enter = copy_of(&enter);
+    route->leave = copy_of(&leave);
+    route->send = send;
+    route->recv = recv;
+    return LUO_OK;
+}

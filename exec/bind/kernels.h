@@ -1,0 +1,118 @@
+/* kernels.h: what an executor computes with, one table a precision.
+ *
+ * Notation: t tokens of a micro-batch, h hidden, n query heads, g key-value heads, d head size,
+ * f feed-forward, v vocabulary entries held here. All arrays are dense and row-major, of the
+ * table's precision (`real`) unless typed; ids, labels and positions are int32. Outputs never
+ * overlap inputs unless said. `add`: the result is added to the output, which must be valid.
+ * Kernels allocate nothing, return nothing and read no global state. Sums run in a fixed order, so
+ * the same input gives the same bits.
+ * Sources: GEMM is BLAS 3; RMSNorm Zhang and Sennrich 2019; RoPE Su et al. 2021 in the half-split
+ * form of the Hugging Face weights; attention in one pass over keys with row statistics (Dao et
+ * al. 2022); AdamW Loshchilov and Hutter 2019.
+ */
+#ifndef LUO_EXEC_BIND_KERNELS_H
+#define LUO_EXEC_BIND_KERNELS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct luo_documents { /* documents packed in a micro-batch; they do not see each other */
+    int32_t n;
+    const int32_t *start; /* start[0] = 0 .. start[n] = t */
+} luo_documents;
+
+typedef struct luo_run { /* neighbours of one document: tokens at.. of the reordered micro-batch */
+    int32_t at, n, document, position; /* position of the first in its document */
+} luo_run;
+
+typedef struct luo_runs { /* all tokens but pads, ascending by `at` */
+    int32_t n;
+    const luo_run *run;
+} luo_runs;
+
+typedef struct luo_block { /* queries and keys of an attention that sees a part of them */
+    const luo_runs *runs;
+    int64_t q, nq, k, nk; /* tokens q.. and k.. of the micro-batch */
+    bool first_keys;      /* of these queries: o and rows, dq are made; else gone on with */
+} luo_block;
+
+typedef struct luo_heads { /* of an attention: query head j reads key-value head kv_of[j] */
+    int64_t n, g, d;
+    const int32_t *kv_of; /* n values, local indices below g */
+    bool causal;
+} luo_heads;
+
+typedef struct luo_adam { /* one AdamW step; `grad_scale` holds clipping */
+    double lr, beta1, beta2, eps, weight_decay, grad_scale;
+    int64_t step; /* counts from 1, for the bias correction */
+} luo_adam;
+
+typedef struct luo_kernels {
+    const char *name; /* "f32" "f64" */
+    size_t elem;
+    /* C[m x n] = A B (+ C if add). A is [m x k], or stored [k x m] if ta; B is [k x n], or stored
+     * [n x k] if tb. lda, ldb, ldc: elements from one stored row to the next. */
+    void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+                 const void *b, int64_t ldb, bool add, void *c, int64_t ldc);
+    void (*bias)(int64_t t, int64_t n, const void *x, const void *b, void *y);
+    void (*bias_dw)(int64_t t, int64_t n, const void *dy, bool add, void *db);
+    /* Rows lo..hi-1 of the table lie here; other ids give zero rows, and take no gradient. */
+    void (*embedding)(int64_t t, int64_t h, int64_t lo, int64_t hi, const int32_t *ids,
+                      const void *table, void *y);
+    void (*embedding_dw)(int64_t t, int64_t h, int64_t lo, int64_t hi, const int32_t *ids,
+                         const void *dy, bool add, void *dtable);
+    /* Over the last dimension h of `rows` rows. b NULL: RMSNorm, else LayerNorm. */
+    void (*norm)(int64_t rows, int64_t h, double eps, const void *x, const void *w, const void *b,
+                 void *y);
+    void (*norm_dx)(int64_t rows, int64_t h, double eps, bool centred, const void *dy,
+                    const void *x, const void *w, void *dx);
+    /* db NULL: RMSNorm. */
+    void (*norm_dw)(int64_t rows, int64_t h, double eps, const void *dy, const void *x, bool add,
+                    void *dw, void *db);
+    /* x, y [t x heads x d]; pairs (i, i + d/2) turn by position * base^(-2i/d); back: the other
+     * way, which is the gradient. */
+    void (*rope)(int64_t t, int64_t heads, int64_t d, double base, bool back,
+                 const int32_t *positions, const void *x, void *y);
+    /* q, o [t x n x d], k, v [t x g x d], rows [t x n]: log of the sum of exp of the scaled
+     * scores. Scale d^-1/2. work: attention_work(..) bytes. */
+    size_t (*attention_work)(int64_t t, const luo_heads *heads, const luo_documents *docs,
+                             bool backward);
+    void (*attention)(int64_t t, const luo_heads *heads, const luo_documents *docs, const void *q,
+                      const void *k, const void *v, void *o, void *rows, void *work);
+    void (*attention_dx)(int64_t t, const luo_heads *heads, const luo_documents *docs,
+                         const void *dout, const void *o, const void *rows, const void *q,
+                         const void *k, const void *v, void *dq, void *dk, void *dv, void *work);
+    /* The same where tokens lie out of order, a block of queries and keys at a time: o [nq x n x d]
+     * and rows [nq x n] become those of the keys so far, and queries that have seen none have o 0
+     * and rows -INFINITY. Backward makes dk, dv [nk x g x d] and adds to dq [nq x n x d]; pads
+     * give and take nothing. work: block_work(..) bytes. */
+    size_t (*block_work)(const luo_block *b, const luo_heads *heads, bool backward);
+    void (*attention_block)(const luo_block *b, const luo_heads *heads, const void *q,
+                            const void *k, const void *v, void *o, void *rows, void *work);
+    void (*attention_block_dx)(const luo_block *b, const luo_heads *heads, const void *dout,
+                               const void *o, const void *rows, const void *q, const void *k,
+                               const void *v, void *dq, void *dk, void *dv, void *work);
+    void (*swiglu)(int64_t n, const void *gate, const void *up, void *y, void *silu);
+    void (*swiglu_dx)(int64_t n, const void *dy, const void *gate, const void *up,
+                      const void *silu, void *dgate, void *dup);
+    void (*gelu)(int64_t n, const void *x, void *y); /* tanh form, as gpt2 */
+    void (*gelu_dx)(int64_t n, const void *dy, const void *x, void *dx);
+    void (*add)(int64_t n, int32_t count, const void *const *x, void *y); /* y may be x[0] */
+    /* Cross-entropy over a vocabulary cut among devices; columns lo.. of it lie here. A label
+     * below 0 is no target: its loss and gradient are 0. */
+    void (*row_max)(int64_t t, int64_t v, const void *logits, void *max);
+    void (*row_sum)(int64_t t, int64_t v, const void *logits, const void *max, void *sum,
+                    void *exp);
+    void (*row_target)(int64_t t, int64_t v, int64_t lo, const void *logits, const int32_t *labels,
+                       void *target);
+    void (*loss)(int64_t t, const void *max, const void *sum, const void *target,
+                 const int32_t *labels, double scale, void *loss);
+    void (*loss_dx)(int64_t t, int64_t v, int64_t lo, const void *exp, const void *sum,
+                    const int32_t *labels, double scale, void *dlogits);
+    void (*sum)(int64_t n, const void *x, bool add, void *out);
+    double (*sum_squares)(int64_t n, const void *x);
+    void (*adamw)(int64_t n, const luo_adam *a, const void *grad, void *w, void *m, void *v);
+} luo_kernels;
+
+extern const luo_kernels luo_kernels_f32, luo_kernels_f64; /* exec/host */
+#endif

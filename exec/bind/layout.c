@@ -1,0 +1,508 @@
+/* layout.c: three parts of the slab: what keeps its place, what F leaves for B, and work,
+ * which is packed segment by segment since tasks follow each other. */
+#include "exec/bind/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/graph/program/memory_rules.h"
+
+enum { NOWHERE = -1, EVERYWHERE = -2 };
+
+typedef struct span { /* of a buffer or a scratch inside its segment: instructions first..last */
+    int32_t first, last;
+} span;
+
+typedef struct maker {
+    luo_arena *arena, *tmp; /* result; thrown away */
+    const luo_programs *set;
+    const luo_program *program;
+    const luo_role *role;
+    const luo_route *routes;
+    bool messages_inside;
+    int64_t *at, *stride, *scratch; /* of the result */
+    int32_t *copy;
+    int64_t bytes;      /* laid out so far */
+    int32_t *home;      /* by buffer: the segment that touches it, NOWHERE, EVERYWHERE */
+    int32_t *first_home, *last_home; /* by buffer: the first one, the last one */
+    uint8_t *life;      /* by buffer: luo_layout_life */
+    bool *exposed;      /* by buffer: some segment reads it before writing it */
+    bool *outside;      /* by buffer: touched in Pre or Post */
+    int32_t *group;     /* by segment: tree of segments that hand buffers of the life at hand to
+                           each other */
+    int32_t *done;      /* by instruction: the last one at which its buffers are in use */
+    luo_err *err;
+} maker;
+
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + LUO_LAYOUT_ALIGN - 1) / LUO_LAYOUT_ALIGN * LUO_LAYOUT_ALIGN;
+}
+
+static int32_t operands(const luo_instr *i)
+{
+    return i->nin + i->nout;
+}
+
+static int32_t operand(const luo_instr *i, int32_t k)
+{
+    return k < i->nin ? i->in[k] : i->out[k - i->nin];
+}
+
+static luo_status open(maker *m)
+{
+    const luo_role *r = m->role;
+    m->at = LUO_NEW_N(m->arena, int64_t, r->nbuf);
+    m->stride = LUO_NEW_N(m->arena, int64_t, r->nbuf);
+    m->scratch = LUO_NEW_N(m->arena, int64_t, r->ninstr);
+    m->copy = LUO_NEW_N(m->arena, int32_t, LUO_LIVES * (int64_t)m->program->ntask);
+    m->life = LUO_NEW_N(m->arena, uint8_t, r->nbuf);
+    m->first_home = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
+    m->home = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
+    m->last_home = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
+    m->exposed = LUO_NEW_N(m->tmp, bool, r->nbuf);
+    m->outside = LUO_NEW_N(m->tmp, bool, r->nbuf);
+    m->group = LUO_NEW_N(m->tmp, int32_t, r->nseg);
+    m->done = LUO_NEW_N(m->tmp, int32_t, r->ninstr);
+    if (!m->at || !m->stride || !m->scratch || !m->copy || !m->home || !m->last_home ||
+        !m->life || !m->first_home || !m->exposed || !m->outside || !m->group || !m->done)
+        return luo_err_nomem(m->err);
+    for (int32_t b = 0; b < r->nbuf; b++) m->home[b] = NOWHERE;
+    for (int32_t i = 0; i < r->ninstr; i++) m->scratch[i] = -1;
+    return LUO_OK;
+}
+
+/* ---- who touches what ---- */
+
+static bool per_micro_batch(const luo_segment *s)
+{
+    return luo_phase_in_task(s->phase);
+}
+
+static void touch(maker *m, int32_t s, int32_t b, bool read, int32_t *seen)
+{
+    if (seen[b] != s + 1 && read) m->exposed[b] = true;
+    seen[b] = s + 1;
+    if (m->home[b] == NOWHERE) m->home[b] = m->first_home[b] = s;
+    if (m->home[b] != s) m->home[b] = EVERYWHERE;
+    m->last_home[b] = s;
+    if (!per_micro_batch(&m->role->seg[s])) m->outside[b] = true;
+}
+
+static luo_status look(maker *m)
+{
+    const luo_role *r = m->role;
+    int32_t *seen = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
+    if (!seen) return luo_err_nomem(m->err);
+    for (int32_t s = 0; s < r->nseg; s++)
+        for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++) {
+            const luo_instr *x = &r->instr[i];
+            for (int32_t k = 0; k < x->nin; k++) touch(m, s, x->in[k], true, seen);
+            for (int32_t k = 0; k < x->nout; k++) touch(m, s, x->out[k], false, seen);
+        }
+    for (int32_t b = 0; b < r->nbuf; b++) {
+        if (m->home[b] != EVERYWHERE || r->seg[m->last_home[b]].phase != LUO_PHASE_BW) continue;
+        const bool halves = r->seg[m->first_home[b]].phase == LUO_PHASE_BI;
+        m->life[b] = halves ? LUO_LIFE_HALVES : LUO_LIFE_WEIGHTS;
+    }
+    return LUO_OK;
+}
+
+/* One segment hands it to another, for the same micro-batch. */
+static bool is_kept(const maker *m, int32_t b)
+{
+    const bool state = m->role->buf[b].buffer_class <= LUO_BUFFER_OPTIMIZER;
+    return !state && !m->outside[b] && m->home[b] == EVERYWHERE && m->exposed[b];
+}
+
+/* Nobody else ever lies there. */
+static bool is_own(const maker *m, int32_t b)
+{
+    if (m->role->buf[b].buffer_class <= LUO_BUFFER_OPTIMIZER) return true;
+    return (m->home[b] == EVERYWHERE || m->exposed[b]) && !is_kept(m, b);
+}
+
+static luo_status place_own(maker *m)
+{
+    const int32_t n = m->role->nbuf;
+    int32_t *turn = LUO_NEW_N(m->tmp, int32_t, n), *order = LUO_NEW_N(m->tmp, int32_t, n), last = 0;
+    if (!turn || !order) return luo_err_nomem(m->err);
+    luo_role_order(m->role, turn);
+    for (int32_t b = 0; b < n; b++)
+        if (turn[b] >= 0) order[turn[b]] = b, last++;
+    for (int32_t b = 0; b < n; b++)
+        if (turn[b] < 0) order[last++] = b;
+    for (int32_t k = 0; k < n; k++) {
+        if (!is_own(m, order[k])) continue;
+        m->at[order[k]] = m->bytes;
+        m->bytes += aligned(m->role->buf[order[k]].bytes);
+    }
+    return LUO_OK;
+}
+
+/* ---- what is left for another task: copies ---- */
+
+static int32_t root(const maker *m, int32_t s)
+{
+    while (m->group[s] != s) s = m->group[s];
+    return s;
+}
+
+static bool is_of(const maker *m, int32_t b, luo_layout_life life)
+{
+    return m->life[b] == life && is_kept(m, b);
+}
+
+static luo_status join_segments(maker *m, luo_layout_life life)
+{
+    const luo_role *r = m->role;
+    int32_t *before = LUO_NEW_N(m->tmp, int32_t, r->nbuf); /* segment + 1 */
+    if (!before) return luo_err_nomem(m->err);
+    for (int32_t s = 0; s < r->nseg; s++) m->group[s] = s;
+    for (int32_t s = 0; s < r->nseg; s++)
+        for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++)
+            for (int32_t k = 0; k < operands(&r->instr[i]); k++) {
+                const int32_t b = operand(&r->instr[i], k);
+                if (!is_of(m, b, life)) continue;
+                if (before[b]) m->group[root(m, s)] = root(m, before[b] - 1);
+                before[b] = s + 1;
+            }
+    for (int32_t s = 0; s < r->nseg; s++) m->group[s] = root(m, s);
+    return LUO_OK;
+}
+
+typedef struct unit {                 /* the tasks of one micro-batch in one group of segments */
+    int32_t group, micro_batch, last; /* task */
+    int32_t copy;                     /* -1: none yet */
+} unit;
+
+static int by_unit(const void *a, const void *b)
+{
+    const unit *x = a, *y = b;
+    if (x->group != y->group) return x->group < y->group ? -1 : 1;
+    if (x->micro_batch != y->micro_batch) return x->micro_batch < y->micro_batch ? -1 : 1;
+    return (x->last > y->last) - (x->last < y->last);
+}
+
+static unit *find_unit(unit *at, int32_t n, int32_t group, int32_t micro_batch)
+{
+    int32_t lo = 0, hi = n - 1;
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo) / 2;
+        const bool before =
+            at[mid].group < group || (at[mid].group == group && at[mid].micro_batch < micro_batch);
+        if (before)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return &at[lo];
+}
+
+/* One per (group, micro-batch), with its last task. */
+static luo_status list_units(const maker *m, unit **out, int32_t *nout)
+{
+    const luo_program *p = m->program;
+    unit *at = LUO_NEW_N(m->tmp, unit, p->ntask);
+    int32_t n = 0;
+    if (!at) return luo_err_nomem(m->err);
+    for (int32_t t = 0; t < p->ntask; t++)
+        at[t] = (unit){m->group[p->tasks[t].seg], p->tasks[t].micro_batch, t, -1};
+    if (p->ntask) qsort(at, (size_t)p->ntask, sizeof *at, by_unit);
+    for (int32_t k = 0; k < p->ntask; k++) {
+        const bool same =
+            n && at[n - 1].group == at[k].group && at[n - 1].micro_batch == at[k].micro_batch;
+        at[same ? n - 1 : n++] = at[k];
+    }
+    *out = at;
+    *nout = n;
+    return LUO_OK;
+}
+
+/* Groups whose copies are equally large share them: pool[group] is the first of these.
+ * Micro-batches of several lengths, or of pipelines whose stage is lost, are not all in flight at
+ * once. */
+static void find_pools(const maker *m, const int64_t *sum, int32_t *pool)
+{
+    for (int32_t s = 0; s < m->role->nseg; s++) {
+        pool[s] = s;
+        for (int32_t t = 0; t < s && pool[s] == s; t++)
+            if (sum[t] == sum[s]) pool[s] = t;
+    }
+}
+
+/* The lowest copy that no micro-batch in flight uses. most[pool]: copies needed. */
+static luo_status choose_copies(maker *m, luo_layout_life life, const int32_t *pool, int32_t *most)
+{
+    const luo_program *p = m->program;
+    const int32_t nseg = m->role->nseg;
+    unit *units = NULL;
+    int32_t n = 0;
+    LUO_TRY(list_units(m, &units, &n));
+    int32_t *start = LUO_NEW_N(m->tmp, int32_t, nseg + 1); /* of a pool's flags */
+    bool *used = LUO_NEW_N(m->tmp, bool, n);
+    if (!start || !used) return luo_err_nomem(m->err);
+    for (int32_t k = 0; k < n; k++) start[pool[units[k].group] + 1]++;
+    for (int32_t s = 0; s < nseg; s++) start[s + 1] += start[s];
+    for (int32_t t = 0; t < p->ntask; t++) {
+        const int32_t g = m->group[p->tasks[t].seg], of = pool[g];
+        unit *u = find_unit(units, n, g, p->tasks[t].micro_batch);
+        if (u->copy < 0) {
+            u->copy = 0;
+            while (used[start[of] + u->copy]) u->copy++;
+            used[start[of] + u->copy] = true;
+            if (u->copy >= most[of]) most[of] = u->copy + 1;
+        }
+        m->copy[(int64_t)life * p->ntask + t] = u->copy;
+        if (u->last == t) used[start[of] + u->copy] = false;
+    }
+    return LUO_OK;
+}
+
+/* Copies of a pool lie one behind the other, each with all buffers of the group that uses it. */
+static luo_status place_life(maker *m, luo_layout_life life)
+{
+    const luo_role *r = m->role;
+    int32_t *most = LUO_NEW_N(m->tmp, int32_t, r->nseg);
+    int64_t *sum = LUO_NEW_N(m->tmp, int64_t, r->nseg);
+    int64_t *start = LUO_NEW_N(m->tmp, int64_t, r->nseg);
+    int32_t *pool = LUO_NEW_N(m->tmp, int32_t, r->nseg);
+    if (!most || !sum || !start || !pool) return luo_err_nomem(m->err);
+    LUO_TRY(join_segments(m, life));
+    for (int32_t b = 0; b < r->nbuf; b++) {
+        if (!is_of(m, b, life)) continue;
+        const int32_t g = m->group[m->last_home[b]];
+        m->at[b] = sum[g];
+        sum[g] += aligned(r->buf[b].bytes);
+    }
+    find_pools(m, sum, pool);
+    LUO_TRY(choose_copies(m, life, pool, most));
+    for (int32_t s = 0; s < r->nseg; s++) {
+        start[s] = m->bytes;
+        m->bytes += most[s] * sum[s];
+    }
+    for (int32_t b = 0; b < r->nbuf; b++) {
+        if (!is_of(m, b, life)) continue;
+        const int32_t g = m->group[m->last_home[b]];
+        m->at[b] += start[pool[g]];
+        m->stride[b] = sum[g];
+    }
+    return LUO_OK;
+}
+
+static luo_status place_kept(maker *m)
+{
+    bool any[LUO_LIVES] = {false};
+    for (int32_t b = 0; b < m->role->nbuf; b++) any[m->life[b]] |= is_kept(m, b);
+    for (int life = 0; life < LUO_LIVES; life++)
+        if (any[life]) LUO_TRY(place_life(m, (luo_layout_life)life));
+    return LUO_OK;
+}
+
+/* ---- work: packed inside a segment ---- */
+
+/* Until when an instruction uses its buffers. */
+luo_status luo_layout_done(luo_arena *tmp, const luo_role *r, const luo_segment *seg, int32_t *done,
+                           luo_err *err)
+{
+    const int32_t end = seg->first + seg->n;
+    const size_t mark = luo_arena_mark(tmp);
+    int32_t *next = LUO_NEW_N(tmp, int32_t, seg->n); /* pending after this one on its lane */
+    if (!next) return luo_err_nomem(err);
+    int32_t oldest[LUO_LANES], newest[LUO_LANES];
+    memset(oldest, -1, sizeof oldest);
+    for (int32_t i = seg->first; i < end; i++) {
+        const luo_instr *x = &r->instr[i];
+        for (int32_t k = 0; k < x->ndep; k++) {
+            if (x->dep[k] < seg->first || x->dep[k] >= end) continue;
+            int32_t *o = &oldest[luo_instr_lane(&r->instr[x->dep[k]])];
+            for (; *o >= 0 && *o <= x->dep[k]; *o = next[*o - seg->first]) done[*o] = i - 1;
+        }
+        const bool comm = x->kind == LUO_INSTR_COLLECTIVE || x->kind == LUO_INSTR_P2P;
+        const int32_t lane = luo_instr_lane(x);
+        done[i] = comm ? end - 1 : i;
+        if (!comm) continue;
+        next[i - seg->first] = -1;
+        if (oldest[lane] < 0)
+            oldest[lane] = i;
+        else
+            next[newest[lane] - seg->first] = i;
+        newest[lane] = i;
+    }
+    luo_arena_reset(tmp, mark);
+    return LUO_OK;
+}
+
+typedef struct block { /* in use until instruction `last` */
+    int64_t lo, hi;
+    int32_t last;
+} block;
+
+typedef struct packer {
+    maker *m;
+    block *at; /* by address */
+    int32_t n, cap;
+    int64_t top;
+} packer;
+
+/* The lowest free place for `bytes` from instruction `first` to `last`. */
+static luo_status pack(packer *p, int64_t bytes, int32_t first, int32_t last, int64_t *at)
+{
+    const int64_t size = aligned(bytes);
+    int64_t lo = 0;
+    int32_t n = 0, before = -1; /* position of the new block */
+    for (int32_t k = 0; k < p->n; k++) {
+        const block b = p->at[k];
+        if (b.last < first) continue;
+        if (before < 0 && b.lo - lo >= size) before = n;
+        if (before < 0) lo = b.hi;
+        p->at[n++] = b;
+    }
+    p->n = n;
+    *at = lo;
+    if (size == 0) return LUO_OK;
+    if (n == p->cap) {
+        const size_t old = (size_t)p->cap, cap = old ? 2 * old : 64;
+        block *more = luo_arena_grow(p->m->tmp, p->at, old * sizeof *more, cap * sizeof *more);
+        if (!more) return luo_err_nomem(p->m->err);
+        p->at = more;
+        p->cap = (int32_t)cap;
+    }
+    if (before < 0) before = n;
+    memmove(&p->at[before + 1], &p->at[before], (size_t)(n - before) * sizeof *p->at);
+    p->at[before] = (block){lo, lo + size, last};
+    p->n++;
+    if (lo + size > p->top) p->top = lo + size;
+    return LUO_OK;
+}
+
+/* Scratch of the Reshard that begins with instruction i. */
+static luo_status pack_scratch(packer *p, int32_t i)
+{
+    maker *m = p->m;
+    const luo_instr *x = &m->role->instr[i];
+    if (!m->routes || x->exchange < 0) return LUO_OK;
+    const luo_route *r = &m->routes[i];
+    if (r->first != i || r->scratch_elements == 0) return LUO_OK;
+    int32_t last = i;
+    int64_t at;
+    for (int32_t k = r->first; k <= r->last; k++)
+        if (m->done[k] > last) last = m->done[k];
+    const int64_t bytes = r->scratch_elements * m->set->exchanges[x->exchange].elem_bytes;
+    LUO_TRY(pack(p, bytes, i, last, &at));
+    for (int32_t k = r->first; k <= r->last; k++) m->scratch[k] = m->bytes + at;
+    return LUO_OK;
+}
+
+static luo_status pack_segment(maker *m, const luo_segment *seg, span *spans, packer *p)
+{
+    const luo_role *r = m->role;
+    LUO_TRY(luo_layout_done(m->tmp, r, seg, m->done, m->err));
+    for (int32_t i = seg->first; i < seg->first + seg->n; i++)
+        for (int32_t k = 0; k < operands(&r->instr[i]); k++) {
+            span *s = &spans[operand(&r->instr[i], k)];
+            if (s->first < 0) *s = (span){i, i};
+            if (m->done[i] > s->last) s->last = m->done[i];
+        }
+    p->n = 0;
+    for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
+        LUO_TRY(pack_scratch(p, i));
+        for (int32_t k = 0; k < operands(&r->instr[i]); k++) {
+            const int32_t b = operand(&r->instr[i], k);
+            if (is_own(m, b) || is_kept(m, b) || spans[b].first != i) continue;
+            LUO_TRY(pack(p, r->buf[b].bytes, i, spans[b].last, &m->at[b]));
+            m->at[b] += m->bytes;
+            spans[b].first = EVERYWHERE; /* placed */
+        }
+    }
+    return LUO_OK;
+}
+
+static luo_status place_work(maker *m)
+{
+    packer p = {.m = m};
+    span *spans = LUO_NEW_N(m->tmp, span, m->role->nbuf);
+    if (!spans) return luo_err_nomem(m->err);
+    for (int32_t b = 0; b < m->role->nbuf; b++) spans[b] = (span){NOWHERE, NOWHERE};
+    for (int32_t s = 0; s < m->role->nseg; s++)
+        LUO_TRY(pack_segment(m, &m->role->seg[s], spans, &p));
+    m->bytes += p.top;
+    return LUO_OK;
+}
+
+bool luo_role_has_task_buckets(const luo_role *role)
+{
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const bool in_task = luo_phase_in_task(role->instr[i].phase);
+        if (role->instr[i].npieces > 0 && in_task) return true;
+    }
+    return false;
+}
+
+/* Calls of buckets in Pre or in Post: one place a lane, its largest call's. */
+static int64_t packed_in(const maker *m, const int32_t *turn, luo_phase phase)
+{
+    int64_t most[LUO_DP_LANES] = {0}, sum = 0;
+    for (int32_t i = 0; i < m->role->ninstr; i++) {
+        const luo_instr *in = &m->role->instr[i];
+        if ((luo_phase)in->phase != phase || in->npieces == 0) continue;
+        const int64_t bytes = aligned(luo_memory_packed(m->set, m->program, turn, in));
+        if (bytes > most[in->lane]) most[in->lane] = bytes;
+    }
+    for (int32_t l = 0; l < LUO_DP_LANES; l++) sum += most[l];
+    return sum;
+}
+
+static luo_status make_room(maker *m, int64_t own)
+{
+    int32_t *turn = LUO_NEW_N(m->tmp, int32_t, m->role->nbuf);
+    if (!turn) return luo_err_nomem(m->err);
+    luo_role_order(m->role, turn);
+    const int64_t before = packed_in(m, turn, LUO_PHASE_PRE);
+    const int64_t behind = packed_in(m, turn, LUO_PHASE_POST);
+    const int64_t need = before > behind ? before : behind;
+    if (m->bytes < own + need) m->bytes = own + need;
+    return LUO_OK;
+}
+
+static luo_status make(maker *m, luo_layout *out)
+{
+    LUO_TRY(open(m));
+    LUO_TRY(look(m));
+    LUO_TRY(place_own(m));
+    const int64_t own = m->bytes;
+    LUO_TRY(place_kept(m));
+    if (m->messages_inside && !luo_role_has_task_buckets(m->role)) LUO_TRY(make_room(m, own));
+    const int64_t kept = m->bytes - own;
+    LUO_TRY(place_work(m));
+    *out = (luo_layout){.bytes = m->bytes,
+                        .nbuf = m->role->nbuf,
+                        .at = m->at,
+                        .stride = m->stride,
+                        .life = m->life,
+                        .ntask = m->program->ntask,
+                        .copy = m->copy,
+                        .scratch = m->scratch,
+                        .own = own,
+                        .kept = kept,
+                        .work = m->bytes - own - kept};
+    return LUO_OK;
+}
+
+luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_program *program,
+                           const luo_route *routes, bool messages_inside, luo_layout *out,
+                           luo_err *err)
+{
+    maker m = {.arena = arena,
+               .tmp = luo_arena_new(1 << 16),
+               .set = set,
+               .program = program,
+               .role = &set->roles[program->role],
+               .routes = routes,
+               .messages_inside = messages_inside,
+               .err = err};
+    if (!m.tmp) return luo_err_nomem(err);
+    const luo_status st = make(&m, out);
+    luo_arena_free(m.tmp);
+    return st;
+}

@@ -1,0 +1,224 @@
+/* path.c: where cells lie between the steps of a Reshard.
+ *
+ * A step may read and write one buffer only if no instruction of it overwrites what a later one
+ * reads: a device that sums the same cells with several partners, one collective after the other,
+ * must give its own summand to each of them. And what a step makes may fit neither end: a sum that
+ * is scattered afterwards. Then the cells lie in the scratch for that time. */
+#include "exec/bind/path.h"
+
+#include <string.h>
+
+int32_t luo_move_rank(const luo_move *m, int32_t device)
+{
+    for (int32_t k = 0; k < m->ndev; k++)
+        if (m->dev[k] == device) return k;
+    return -1;
+}
+
+const luo_region *luo_move_cells(const luo_move *m, int32_t device, bool written, int32_t *n)
+{
+    const int32_t rank = luo_move_rank(m, device);
+    *n = 1;
+    switch (m->kind) {
+    case LUO_MOVE_SEND:
+        *n = rank == written;
+        return m->region;
+    case LUO_MOVE_RS:
+        if (written) return &m->region[rank];
+        *n = m->nregion;
+        return m->region;
+    case LUO_MOVE_AG:
+        if (!written) return &m->region[rank];
+        *n = m->nregion;
+        return m->region;
+    default:
+        return m->region; /* copy, all-reduce */
+    }
+}
+
+/* ---- what a step reads and writes ---- */
+
+static bool overwrites(const luo_move *first, const luo_move *then, int32_t device)
+{
+    int32_t nw, nr;
+    const luo_region *w = luo_move_cells(first, device, true, &nw);
+    const luo_region *r = luo_move_cells(then, device, false, &nr);
+    for (int32_t i = 0; i < nw; i++)
+        for (int32_t j = 0; j < nr; j++)
+            if (luo_region_overlap(&w[i], &r[j])) return true;
+    return false;
+}
+
+/* Turn of a move among the instructions of its leg. */
+static int32_t turn_of(const luo_leg *l, int32_t k)
+{
+    const luo_move_kind kind = l->move[k]->kind;
+    if (kind == LUO_MOVE_SEND) return l->nmove;
+    return kind == LUO_MOVE_COPY ? l->nmove + 1 : k;
+}
+
+/* Some instruction of the leg would overwrite what a later one reads, were both ends one buffer. */
+static bool must_part(const luo_way *w, const luo_leg *l)
+{
+    for (int32_t i = 0; i < l->nmove && l->n > 1; i++)
+        for (int32_t j = 0; j < l->nmove; j++) {
+            if (l->move[j]->kind == LUO_MOVE_COPY && !l->local) continue;
+            if (turn_of(l, i) < turn_of(l, j) && overwrites(l->move[i], l->move[j], w->device))
+                return true;
+        }
+    return false;
+}
+
+/* Everything that the moves put there, or take, lies in the frame. */
+static bool lies_inside(const luo_way *w, const luo_move *const *move, int32_t n, bool written,
+                        const luo_frame *f)
+{
+    for (int32_t k = 0; k < n; k++) {
+        int32_t parts;
+        const luo_region *r = luo_move_cells(move[k], w->device, written, &parts);
+        for (int32_t i = 0; i < parts; i++)
+            if (!luo_region_contains(&f->region, &r[i])) return false;
+    }
+    return true;
+}
+
+static luo_status does_not_fit(const luo_way *w, const char *what, const char *name, luo_err *err)
+{
+    return luo_err_set(
+        err, LUO_EINPUT,
+        "device %d: cells that reshard `%s` %s lie outside of their buffer; annotate "
+        "its result and its operand so that one holds the other.",
+        (int)w->device, name, what);
+}
+
+/* ---- scratch ---- */
+
+static luo_status join(luo_arena *arena, const luo_span *a, int32_t na, const luo_span *b,
+                       int32_t nb, luo_region *out, int32_t d, luo_err *err)
+{
+    luo_span *at = LUO_NEW_N(arena, luo_span, na + nb);
+    if (!at) return luo_err_nomem(err);
+    int32_t n = 0;
+    for (int32_t i = 0, j = 0; i < na || j < nb;) {
+        const luo_span s = j == nb || (i < na && a[i].lo <= b[j].lo) ? a[i++] : b[j++];
+        if (!n || at[n - 1].hi < s.lo)
+            at[n++] = s;
+        else if (at[n - 1].hi < s.hi)
+            at[n - 1].hi = s.hi;
+    }
+    out->dim[d].n = n;
+    out->dim[d].at = at;
+    return LUO_OK;
+}
+
+/* The smallest region with r in it, besides what is in hull already. */
+static luo_status widen(luo_arena *arena, luo_region *hull, const luo_region *r, luo_err *err)
+{
+    if (r->empty || luo_region_contains(hull, r)) return LUO_OK;
+    if (hull->empty) {
+        *hull = *r;
+        return LUO_OK;
+    }
+    for (int32_t d = 0; d < r->rank; d++)
+        LUO_TRY(
+            join(arena, hull->dim[d].at, hull->dim[d].n, r->dim[d].at, r->dim[d].n, hull, d, err));
+    return LUO_OK;
+}
+
+/* A part of the scratch for what leg l writes, or reads. */
+static luo_status reserve(luo_arena *arena, luo_way *w, const luo_leg *l, bool written,
+                          luo_place *out, luo_err *err)
+{
+    luo_region hull = {.rank = l->move[0]->region->rank, .empty = true};
+    for (int32_t k = 0; k < l->nmove; k++) {
+        int32_t n;
+        const luo_region *r = luo_move_cells(l->move[k], w->device, written, &n);
+        for (int32_t i = 0; i < n; i++) LUO_TRY(widen(arena, &hull, &r[i], err));
+    }
+    const int64_t volume = luo_region_volume(&hull);
+    *out = (luo_place){LUO_ROUTE_SCRATCH, {hull, volume}, w->scratch_elements};
+    w->scratch_elements += volume;
+    return LUO_OK;
+}
+
+/* Copies of a list of moves, from place to place. all: everything they read, not copies alone. */
+static luo_status copy_cells(luo_arena *arena, const luo_way *w, const luo_move *const *move,
+                             int32_t n, bool all, const luo_place *from, const luo_place *to,
+                             luo_route_copy *out, luo_err *err)
+{
+    luo_strip_list src = {0}, dst = {0};
+    const luo_region *last = NULL; /* partners of one sum follow each other */
+    for (int32_t k = 0; k < n; k++) {
+        int32_t parts;
+        const luo_region *r = luo_move_cells(move[k], w->device, false, &parts);
+        if (move[k]->kind != LUO_MOVE_COPY && !all) continue;
+        for (int32_t i = 0; i < parts; last = &r[i++]) {
+            if (last && luo_region_equal(last, &r[i])) continue;
+            LUO_TRY(luo_strips_add(arena, &src, &from->frame, from->base, &r[i], err));
+            LUO_TRY(luo_strips_add(arena, &dst, &to->frame, to->base, &r[i], err));
+        }
+    }
+    *out = (luo_route_copy){from->buffer, to->buffer, luo_strips_of(&src), luo_strips_of(&dst)};
+    if (src.elements == 0) *out = (luo_route_copy){.from = -1, .to = -1};
+    return LUO_OK;
+}
+
+/* ---- the way ---- */
+
+static bool same_memory(const luo_place *a, const luo_place *b)
+{
+    return a->buffer == b->buffer && a->base == b->base;
+}
+
+/* Where the last leg leaves its cells: in the result, or in the scratch if more than the result
+ * is made. */
+static luo_status choose_end(luo_arena *arena, luo_way *w, const char *name, luo_err *err)
+{
+    luo_leg *l = &w->leg[w->nleg - 1];
+    l->to = w->out;
+    if (lies_inside(w, l->move, l->nmove, true, &w->out.frame)) return LUO_OK;
+    if (!w->ends_early || !lies_inside(w, w->kept, w->nkept, true, &w->out.frame))
+        return does_not_fit(w, "makes", name, err);
+    LUO_TRY(reserve(arena, w, l, true, &l->to, err));
+    return copy_cells(arena, w, w->kept, w->nkept, false, &l->to, &w->out, &w->leave, err);
+}
+
+static luo_status choose_between(luo_arena *arena, luo_way *w, luo_err *err)
+{
+    for (int32_t j = w->nleg - 2; j >= 0; j--) {
+        luo_leg *l = &w->leg[j], *next = l + 1;
+        l->to = w->out;
+        const bool apart = same_memory(&next->to, &w->out) && must_part(w, next);
+        if (apart || w->out.buffer < 0 || !lies_inside(w, l->move, l->nmove, true, &w->out.frame))
+            LUO_TRY(reserve(arena, w, l, true, &l->to, err));
+        next->from = l->to;
+    }
+    return LUO_OK;
+}
+
+/* Copies without an instruction stay where they are, unless the step changes the place. */
+static luo_status choose_enter(luo_arena *arena, luo_way *w, luo_leg *l, luo_err *err)
+{
+    l->enter = (luo_route_copy){.from = -1, .to = -1};
+    if (!same_memory(&l->from, &l->to)) {
+        if (l->local) return LUO_OK;
+        return copy_cells(arena, w, l->move, l->nmove, false, &l->from, &l->to, &l->enter, err);
+    }
+    if (l->from.buffer < 0 || !must_part(w, l)) return LUO_OK;
+    const luo_place was = l->from;
+    LUO_TRY(reserve(arena, w, l, false, &l->from, err));
+    return copy_cells(arena, w, l->move, l->nmove, true, &was, &l->from, &l->enter, err);
+}
+
+luo_status luo_way_plan(luo_arena *arena, luo_way *w, const char *name, luo_err *err)
+{
+    w->leave = (luo_route_copy){.from = -1, .to = -1};
+    w->scratch_elements = 0;
+    const luo_leg *l = &w->leg[0];
+    if (!lies_inside(w, l->move, l->nmove, false, &l->from.frame))
+        return does_not_fit(w, "reads", name, err);
+    LUO_TRY(choose_end(arena, w, name, err));
+    LUO_TRY(choose_between(arena, w, err));
+    for (int32_t j = 0; j < w->nleg; j++) LUO_TRY(choose_enter(arena, w, &w->leg[j], err));
+    return LUO_OK;
+}

@@ -1,0 +1,440 @@
+/* route.c: finds the moves behind an instruction, and says where their cells lie. */
+#include "exec/bind/route.h"
+
+#include <string.h>
+
+#include "core/graph/graph.h"
+#include "exec/bind/path.h"
+
+typedef struct finder {
+    luo_arena *arena;
+    const luo_programs *set;
+    const luo_program *program;
+    const luo_role *role;
+    const luo_exchange *exchange; /* of the instruction */
+    int32_t zero;                 /* id of the Reshard's first exchange */
+    bool again;
+    luo_err *err;
+} finder;
+
+static luo_status contradicts(const finder *f, int32_t instr, const char *what)
+{
+    return luo_err_set(
+        f->err, LUO_EBUG, "device %d, instruction %d (`%s`): %s; compile the program again.",
+        (int)f->program->device, (int)instr, f->set->ops[f->role->instr[instr].op].name, what);
+}
+
+/* ---- the instructions of the Reshard on this device ---- */
+
+static bool belongs(const finder *f, int32_t instr)
+{
+    const luo_instr *i = &f->role->instr[instr];
+    return i->exchange >= f->zero && i->exchange < f->zero + f->exchange->resolution->nsteps &&
+           i->recompute == f->again;
+}
+
+static const luo_segment *segment_of(const luo_role *r, int32_t instr)
+{
+    int32_t lo = 0, hi = r->nseg - 1;
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo) / 2;
+        if (instr < r->seg[mid].first + r->seg[mid].n)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return &r->seg[lo];
+}
+
+/* Instructions of the same Reshard around `instr`, in its segment: *first..*end-1. */
+static void find_run(const finder *f, int32_t instr, int32_t *first, int32_t *end)
+{
+    const luo_segment *seg = segment_of(f->role, instr);
+    *first = instr;
+    *end = instr + 1;
+    while (*first > seg->first && belongs(f, *first - 1)) --*first;
+    while (*end < seg->first + seg->n && belongs(f, *end)) ++*end;
+}
+
+static bool is_collective(const luo_move *m)
+{
+    return m->kind == LUO_MOVE_AR || m->kind == LUO_MOVE_RS || m->kind == LUO_MOVE_AG;
+}
+
+/* Moves of the device in one step; cells nobody has do not count. */
+static luo_status find_moves(const finder *f, luo_leg *l)
+{
+    const luo_moves *all = &f->exchange->resolution->moves;
+    const luo_move **at = NULL;
+    int32_t cap = 0;
+    for (int32_t i = 0; i < all->n; i++) {
+        const luo_move *m = &all->at[i];
+        if (m->step != l->step || luo_move_rank(m, f->program->device) < 0) continue;
+        if (!is_collective(m) && m->region->empty) continue;
+        if (l->nmove == cap) {
+            const size_t old = (size_t)cap * sizeof *at;
+            at = luo_arena_grow(f->arena, at, old, 2 * old + 4 * sizeof *at);
+            if (!at) return luo_err_nomem(f->err);
+            cap = 2 * cap + 4;
+        }
+        at[l->nmove++] = m;
+        l->ncoll += is_collective(m);
+        l->batch |= m->kind == LUO_MOVE_SEND;
+    }
+    l->move = at;
+    return LUO_OK;
+}
+
+/* Instructions of a step from `at` on, if the device has any there: collectives in list order, one
+ * batch, one copy. */
+static luo_status take_leg(const finder *f, luo_leg *l, int32_t at, int32_t end)
+{
+    const luo_instr *i = f->role->instr;
+    l->first = at;
+    for (int32_t k = 0; k < l->ncoll + l->batch; k++, at++) {
+        const int32_t kind = k < l->ncoll ? LUO_INSTR_COLLECTIVE : LUO_INSTR_P2P;
+        if (at == end || i[at].exchange != f->zero + l->step || i[at].kind != kind)
+            return contradicts(f, at == end ? at - 1 : at, "it is not the next of its exchange");
+    }
+    if (at < end && i[at].exchange == f->zero + l->step && i[at].kind == LUO_INSTR_LOCAL) {
+        l->local = true;
+        at++;
+    }
+    l->n = at - l->first;
+    return LUO_OK;
+}
+
+/* Buffer that the instructions of a leg read, or write; -1: none. */
+static int32_t buffer_of(const finder *f, const luo_leg *l, bool written)
+{
+    for (int32_t k = l->first; k < l->first + l->n; k++) {
+        const luo_instr *i = &f->role->instr[k];
+        if (written && i->nout) return i->out[0];
+        if (!written && i->nin) return i->in[0];
+    }
+    return -1;
+}
+
+static luo_status place_of(const finder *f, int32_t buffer, luo_place *out)
+{
+    const int32_t rank = f->exchange->shape.rank;
+    *out = (luo_place){.buffer = buffer, .frame.region = {.rank = rank, .empty = true}};
+    if (buffer < 0) return LUO_OK;
+    const luo_buffer *b = &f->role->buf[buffer];
+    if (!b->ann || b->shape.rank != rank)
+        return luo_err_set(f->err, LUO_EBUG, "buffer `%s` does not say what it is a piece of.",
+                           b->tensor);
+    return luo_frame_of(f->arena, b, f->program->device, &out->frame, f->err);
+}
+
+/* A copy without an instruction in a step that has others: the Reshard runs in place. */
+static bool keeps_in_place(const luo_leg *l)
+{
+    for (int32_t k = 0; k < l->nmove && !l->local; k++)
+        if (l->move[k]->kind == LUO_MOVE_COPY) return true;
+    return false;
+}
+
+/* Ends of the way: the buffers of the Reshard. An instruction that only sends names no result, one
+ * that only receives no operand. */
+static luo_status place_ends(const finder *f, luo_way *w)
+{
+    int32_t in = buffer_of(f, &w->leg[0], false), out = -1;
+    for (int32_t j = 0; j < w->nleg && out < 0; j++) out = buffer_of(f, &w->leg[j], true);
+    if (keeps_in_place(&w->leg[0])) {
+        if (in < 0) in = out;
+        if (out < 0) out = in;
+    }
+    LUO_TRY(place_of(f, out, &w->out));
+    return place_of(f, in, &w->leg[0].from);
+}
+
+/* The steps before, with and after `instr` of one run of the Reshard, from instruction `at` on. */
+static luo_status take_way(const finder *f, const luo_leg *steps, int32_t at, int32_t end,
+                           luo_way *w)
+{
+    const int32_t n = f->exchange->resolution->nsteps;
+    *w = (luo_way){.device = f->program->device, .leg = LUO_NEW_N(f->arena, luo_leg, n)};
+    if (!w->leg) return luo_err_nomem(f->err);
+    for (int32_t s = 0; s < n; s++) {
+        luo_leg *l = &w->leg[w->nleg];
+        *l = steps[s];
+        LUO_TRY(take_leg(f, l, at, end));
+        at += l->n;
+        w->nleg += l->n > 0;
+        w->ends_early = l->n == 0;
+    }
+    if (w->ends_early) {
+        w->kept = steps[n - 1].move;
+        w->nkept = steps[n - 1].nmove;
+    }
+    return LUO_OK;
+}
+
+static luo_status find_way(const finder *f, int32_t instr, luo_way *w)
+{
+    const int32_t n = f->exchange->resolution->nsteps;
+    int32_t at, end;
+    luo_leg *steps = LUO_NEW_N(f->arena, luo_leg, n);
+    if (!steps) return luo_err_nomem(f->err);
+    for (int32_t s = 0; s < n; s++) {
+        steps[s].step = s;
+        LUO_TRY(find_moves(f, &steps[s]));
+    }
+    find_run(f, instr, &at, &end);
+    for (;;) { /* the same Reshard may run twice in a row */
+        LUO_TRY(take_way(f, steps, at, end, w));
+        if (w->nleg == 0) return contradicts(f, instr, "it is not the next of its exchange");
+        const luo_leg *last = &w->leg[w->nleg - 1];
+        at = last->first + last->n;
+        if (instr < at) break;
+    }
+    LUO_TRY(place_ends(f, w));
+    return luo_way_plan(f->arena, w, f->set->ops[f->exchange->op].name, f->err);
+}
+
+/* ---- strips of one instruction ---- */
+
+typedef struct ends { /* being filled */
+    luo_strip_list *send, *recv;
+} ends;
+
+/* What a move takes from the device goes to the lists from send on, what it puts there to those
+ * from recv on. NULL: not looked at. */
+static luo_status add_cells(const finder *f, const luo_leg *l, const luo_move *m,
+                            luo_strip_list *send, luo_strip_list *recv)
+{
+    int32_t n;
+    const luo_region *r = luo_move_cells(m, f->program->device, false, &n);
+    for (int32_t k = 0; k < n && send; k++)
+        LUO_TRY(luo_strips_add(f->arena, &send[k], &l->from.frame, l->from.base, &r[k], f->err));
+    r = luo_move_cells(m, f->program->device, true, &n);
+    for (int32_t k = 0; k < n && recv; k++)
+        LUO_TRY(luo_strips_add(f->arena, &recv[k], &l->to.frame, l->to.base, &r[k], f->err));
+    return LUO_OK;
+}
+
+static luo_status fill_collective(const finder *f, const luo_leg *l, int32_t instr, ends *e,
+                                  luo_route *out)
+{
+    const luo_slot *slot = &f->program->slots[f->role->instr[instr].slot];
+    const luo_group *g = &f->set->groups[slot->group];
+    int32_t turn = instr - l->first, at = 0;
+    while (!is_collective(l->move[at]) || turn-- > 0) at++;
+    const luo_move *m = l->move[at];
+    bool same = g->n == m->ndev;
+    for (int32_t k = 0; same && k < g->n; k++) same = g->dev[k] == m->dev[k];
+    if (!same) return contradicts(f, instr, "its group is another than that of its exchange");
+    out->rank = luo_move_rank(m, f->program->device);
+    return add_cells(f, l, m, e->send, e->recv);
+}
+
+static luo_status fill_batch(const finder *f, const luo_leg *l, int32_t instr, ends *e)
+{
+    const luo_slot *slot = &f->program->slots[f->role->instr[instr].slot];
+    for (int32_t j = 0; j < slot->nmessage; j++) {
+        const luo_message *x = &slot->message[j];
+        luo_strip_list *list = x->send ? &e->send[j] : &e->recv[j];
+        for (int32_t k = 0; k < l->nmove; k++)
+            if (l->move[k]->kind == LUO_MOVE_SEND && l->move[k]->dev[x->send] == x->peer)
+                LUO_TRY(add_cells(f, l, l->move[k], x->send ? list : NULL, x->send ? NULL : list));
+        if (list->elements != x->elements)
+            return contradicts(f, instr, "its messages are not as long as its exchange says");
+    }
+    return LUO_OK;
+}
+
+static luo_status fill_copy(const finder *f, const luo_leg *l, ends *e)
+{
+    for (int32_t k = 0; k < l->nmove; k++)
+        if (l->move[k]->kind == LUO_MOVE_COPY)
+            LUO_TRY(add_cells(f, l, l->move[k], e->send, e->recv));
+    return LUO_OK;
+}
+
+static luo_status fill(const finder *f, const luo_leg *l, int32_t instr, ends *e, luo_route *out)
+{
+    switch (f->role->instr[instr].kind) {
+    case LUO_INSTR_COLLECTIVE:
+        return fill_collective(f, l, instr, e, out);
+    case LUO_INSTR_P2P:
+        return fill_batch(f, l, instr, e);
+    default:
+        return fill_copy(f, l, e);
+    }
+}
+
+/* Ranks, messages, or one. */
+static int32_t count_ends(const finder *f, int32_t instr)
+{
+    const luo_instr *i = &f->role->instr[instr];
+    if (i->kind == LUO_INSTR_COLLECTIVE) return f->set->groups[f->program->slots[i->slot].group].n;
+    return i->kind == LUO_INSTR_P2P ? f->program->slots[i->slot].nmessage : 1;
+}
+
+static luo_status seal(const finder *f, const ends *e, int32_t n, luo_route *out)
+{
+    luo_strips *send = LUO_NEW_N(f->arena, luo_strips, n);
+    luo_strips *recv = LUO_NEW_N(f->arena, luo_strips, n);
+    if (!send || !recv) return luo_err_nomem(f->err);
+    int64_t reads = 0, writes = 0;
+    for (int32_t j = 0; j < n; j++) {
+        send[j] = luo_strips_of(&e->send[j]);
+        recv[j] = luo_strips_of(&e->recv[j]);
+        reads += send[j].elements;
+        writes += recv[j].elements;
+    }
+    out->n = n;
+    out->send = send;
+    out->recv = recv;
+    if (reads == 0) out->in = -1;
+    if (writes == 0) out->out = -1;
+    return LUO_OK;
+}
+
+/* The largest logit is the largest of all devices', every other Partial is a sum. */
+static luo_reduce reduce_of(const finder *f, const luo_way *w)
+{
+    const luo_leg *l = &w->leg[0];
+    const int32_t in = buffer_of(f, l, false);
+    if (in < 0) return LUO_REDUCE_SUM;
+    for (int32_t k = l->first - 1; k >= 0; k--) {
+        const luo_instr *i = &f->role->instr[k];
+        for (int32_t j = 0; j < i->nout; j++)
+            if (i->out[j] == in)
+                return strcmp(f->set->ops[i->op].kind, luo_op_kind_name(LUO_OP_ROW_MAX)) == 0
+                           ? LUO_REDUCE_MAX
+                           : LUO_REDUCE_SUM;
+    }
+    return LUO_REDUCE_SUM;
+}
+
+static luo_status make_route(const finder *f, const luo_way *w, int32_t instr, luo_route *out)
+{
+    const luo_leg *l = w->leg, *last = &w->leg[w->nleg - 1];
+    while (instr >= l->first + l->n) l++;
+    const int32_t n = count_ends(f, instr);
+    ends e = {LUO_NEW_N(f->arena, luo_strip_list, n), LUO_NEW_N(f->arena, luo_strip_list, n)};
+    if (!e.send || !e.recv) return luo_err_nomem(f->err);
+    luo_route r = {.in = l->from.buffer,
+                   .out = l->to.buffer,
+                   .rank = -1,
+                   .scratch_elements = w->scratch_elements,
+                   .first = w->leg[0].first,
+                   .last = last->first + last->n - 1,
+                   .enter.from = -1,
+                   .leave.from = -1};
+    if (instr == l->first) r.enter = l->enter;
+    if (instr == r.last) r.leave = w->leave;
+    LUO_TRY(fill(f, l, instr, &e, &r));
+    if (f->role->instr[instr].kind == LUO_INSTR_COLLECTIVE) r.reduce = reduce_of(f, w);
+    LUO_TRY(seal(f, &e, n, &r));
+    *out = r;
+    return LUO_OK;
+}
+
+/* ---- buckets ---- */
+
+static bool same_call(const luo_instr *a, const luo_instr *b)
+{
+    return a->exchange == b->exchange && a->recompute == b->recompute &&
+           luo_instr_lane(a) == luo_instr_lane(b);
+}
+
+static bool meets(const luo_group *g, const luo_move *m)
+{
+    bool same = is_collective(m) && g->n == m->ndev;
+    for (int32_t k = 0; same && k < g->n; k++) same = g->dev[k] == m->dev[k];
+    return same;
+}
+
+/* The move of a call: as many of its group stand before it as calls do in its segment. */
+static const luo_move *move_of(const finder *f, const luo_leg *l, int32_t instr)
+{
+    const luo_instr *at = f->role->instr;
+    const int32_t group = f->program->slots[at[instr].slot].group;
+    int32_t before = 0;
+    for (int32_t i = segment_of(f->role, instr)->first; i < instr; i++)
+        before += at[i].exchange == at[instr].exchange && at[i].recompute == at[instr].recompute &&
+                  f->program->slots[at[i].slot].group == group;
+    for (int32_t k = 0; k < l->nmove; k++)
+        if (meets(&f->set->groups[group], l->move[k]) && before-- == 0) return l->move[k];
+    return NULL;
+}
+
+/* Leaves the moves of the calls in the leg, in their order; with all calls of the step also what it
+ * moves without one. */
+static luo_status pick_moves(const finder *f, luo_leg *l)
+{
+    const luo_move **at = LUO_NEW_N(f->arena, const luo_move *, l->nmove);
+    int32_t n = 0;
+    if (!at) return luo_err_nomem(f->err);
+    if (l->n > l->ncoll || l->batch)
+        return contradicts(f, l->first, "its bucket has other calls than its exchange");
+    for (int32_t i = l->first; i < l->first + l->n; i++) {
+        at[n] = move_of(f, l, i);
+        if (!at[n++]) return contradicts(f, i, "its group is another than that of its exchange");
+    }
+    for (int32_t k = 0; k < l->nmove && l->n == l->ncoll; k++)
+        if (!is_collective(l->move[k])) at[n++] = l->move[k];
+    l->ncoll = l->n;
+    l->move = at;
+    l->nmove = n;
+    return LUO_OK;
+}
+
+/* Calls of a lane that stand together; every tensor goes its way from the buffer that the call
+ * reads to the one that it writes, so that no step of it has to know of another. */
+static luo_status make_part(const finder *f, int32_t instr, int32_t first, int32_t n, int32_t k,
+                            luo_route *out)
+{
+    luo_leg leg = {.step = f->exchange->step, .first = first, .n = n};
+    luo_way w = {.device = f->program->device, .nleg = 1, .leg = &leg};
+    LUO_TRY(find_moves(f, &leg));
+    LUO_TRY(pick_moves(f, &leg));
+    LUO_TRY(place_of(f, f->role->instr[instr].out[k], &w.out));
+    LUO_TRY(place_of(f, f->role->instr[instr].in[k], &leg.from));
+    LUO_TRY(luo_way_plan(f->arena, &w, f->set->ops[f->exchange->op].name, f->err));
+    return make_route(f, &w, instr, out);
+}
+
+static luo_status make_bucket(finder *f, int32_t instr, const luo_exchange *x, luo_route *out)
+{
+    const luo_instr *at = f->role->instr, *i = &at[instr];
+    const luo_segment *seg = segment_of(f->role, instr);
+    int32_t first = instr, end = instr + 1;
+    while (first > seg->first && same_call(&at[first - 1], i)) first--;
+    while (end < seg->first + seg->n && same_call(&at[end], i)) end++;
+    luo_route *part = LUO_NEW_N(f->arena, luo_route, x->nparts);
+    if (!part) return luo_err_nomem(f->err);
+    if (x->nparts != i->npieces || i->kind != LUO_INSTR_COLLECTIVE)
+        return luo_err_set(f->err, LUO_EBUG, "instruction %d of device %d has other pieces than "
+                           "its bucket.", (int)instr, (int)f->program->device);
+    *out = (luo_route){.in = -1, .out = -1, .rank = -1, .first = first, .last = end - 1,
+                       .enter.from = -1, .leave.from = -1, .nparts = x->nparts, .part = part};
+    for (int32_t k = 0; k < x->nparts; k++) {
+        f->exchange = &f->set->exchanges[x->part[k]];
+        f->zero = x->part[k] - f->exchange->step;
+        LUO_TRY(make_part(f, instr, first, end - first, k, &part[k]));
+        out->scratch_elements += part[k].scratch_elements;
+    }
+    out->n = part[0].n;
+    out->rank = part[0].rank;
+    return LUO_OK;
+}
+
+luo_status luo_route_of(luo_arena *arena, const luo_programs *set, const luo_program *program,
+                        int32_t instr, luo_route *out, luo_err *err)
+{
+    const luo_role *role = &set->roles[program->role];
+    const luo_instr *i = &role->instr[instr];
+    luo_way w;
+    if (i->exchange < 0 || i->exchange >= set->nexchanges)
+        return luo_err_set(err, LUO_EBUG, "instruction %d of device %d has no exchange to follow.",
+                           (int)instr, (int)program->device);
+    const luo_exchange *x = &set->exchanges[i->exchange];
+    finder f = {arena, set, program, role, x, i->exchange - x->step, i->recompute, err};
+    if (x->nparts) return make_bucket(&f, instr, x, out);
+    LUO_TRY(find_way(&f, instr, &w));
+    return make_route(&f, &w, instr, out);
+}

@@ -1,0 +1,37 @@
+/* calibrate_copy.c: memcpy between buffers, as pieces of tensors are moved. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/calibrate/calibrate.h"
+#include "exec/clock.h"
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+luo_status luo_measure_copies(luo_measurer *m, luo_err *err)
+{
+    enum { REPEAT = 15 };
+    const size_t most = 16 << 20;
+    char *from = malloc(most), *to = malloc(most);
+    luo_status st = from && to ? LUO_OK : luo_err_nomem(err);
+    for (size_t n = 1 << 12; st == LUO_OK && n <= most; n *= 4) {
+        double s[REPEAT];
+        memset(from, 1, n);
+        memset(to, 2, n);
+        for (int k = 0; k < REPEAT; k++) {
+            const double start = luo_clock_s();
+            memcpy(to, from, n);
+            s[k] = luo_clock_s() - start;
+            from[k] = to[n - 1 - (size_t)k]; /* so that it is not left out */
+        }
+        qsort(s, REPEAT, sizeof *s, by_value);
+        luo_str_addf(&m->ops, "copy,f32,%zu,0,0,%.4f,%d,calibration\n", n / 4,
+                     1e6 * s[REPEAT / 2], REPEAT);
+    }
+    free(from);
+    free(to);
+    return st;
+}

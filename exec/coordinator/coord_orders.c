@@ -1,0 +1,227 @@
+/* coord_orders.c: the world and its dated changes as orders to ranks: how fast to compute, how
+ * long messages wait, when to fail. */
+#include <math.h>
+#include <string.h>
+
+#include "exec/clock.h"
+#include "exec/coordinator/coord.h"
+
+/* ---- paces and failures of devices ---- */
+
+static luo_status paces(luo_arena *arena, const luo_backend_state *b, const luo_step_request *q,
+                        int32_t device, luo_step_order *o, luo_err *err)
+{
+    int32_t n = 1;
+    for (int32_t i = 0; i < q->nchanges; i++)
+        n += q->changes[i].kind == LUO_CHANGE_SLOWDOWN && q->changes[i].target == device;
+    luo_pace *p = LUO_NEW_N(arena, luo_pace, n);
+    if (!p) return luo_err_nomem(err);
+    p[0] = (luo_pace){luo_clock_s() - 1, q->world->slowdown[device]};
+    o->pace = p;
+    o->npace = 1;
+    for (int32_t i = 0; i < q->nchanges; i++) {
+        const luo_change *c = &q->changes[i];
+        if (c->kind == LUO_CHANGE_SLOWDOWN && c->target == device)
+            p[o->npace++] = (luo_pace){b->t0 + c->at_s, c->value};
+    }
+    return LUO_OK;
+}
+
+/* A device without a program that fails softly is not missed; a process that dies is. */
+static void failures(const luo_backend_state *b, const luo_step_request *q, int32_t device,
+                     luo_step_order *o)
+{
+    const bool member = luo_programs_find(q->programs, device) != NULL;
+    o->withdraw_s = o->kill_s = INFINITY;
+    for (int32_t i = 0; q->world->up[device] && i < q->nchanges; i++) {
+        const luo_change *c = &q->changes[i];
+        if (c->kind != LUO_CHANGE_DOWN || c->target != device) continue;
+        if (c->hard)
+            o->kill_s = fmin(o->kill_s, b->t0 + c->at_s);
+        else if (member)
+            o->withdraw_s = fmin(o->withdraw_s, b->t0 + c->at_s);
+    }
+}
+
+/* ---- links ---- */
+
+typedef struct pair { /* messages go from one device to another */
+    int32_t rank, device;
+    int32_t nhops;
+    luo_hop hops[LUO_PATH_MAX];
+} pair;
+
+typedef struct links {
+    luo_arena *arena;
+    const luo_backend_state *b;
+    const luo_step_request *q;
+    luo_coord_orders *out;
+    int32_t nchanges; /* of links */
+    bool *used;
+    double *factor, *extra_s; /* as they are at the date at hand */
+    int32_t npairs;
+    pair *pairs; /* of messages; collectives only mark links as used */
+} links;
+
+static bool links_matter(const luo_step_request *q)
+{
+    for (int32_t i = 0; i < q->world->nlinks; i++)
+        if (q->world->link_factor[i] != 1 || q->world->link_extra_latency_s[i] != 0) return true;
+    for (int32_t i = 0; i < q->nchanges; i++)
+        if (q->changes[i].kind == LUO_CHANGE_LINK) return true;
+    return false;
+}
+
+static void mark_path(links *l, int32_t from, int32_t to)
+{
+    luo_hop hops[LUO_PATH_MAX];
+    const int32_t n = luo_cluster_path(l->b->config.cluster, from, to, hops);
+    for (int32_t h = 0; h < n; h++) l->used[hops[h].link] = true;
+}
+
+static void add_pair(links *l, int32_t from, int32_t to)
+{
+    const int32_t rank = luo_fleet_rank_of(&l->b->fleet, from);
+    mark_path(l, from, to);
+    for (int32_t i = 0; i < l->npairs; i++)
+        if (l->pairs[i].rank == rank && l->pairs[i].device == to) return;
+    pair *p = &l->pairs[l->npairs++];
+    p->rank = rank;
+    p->device = to;
+    p->nhops = luo_cluster_path(l->b->config.cluster, from, to, p->hops);
+}
+
+static luo_status find_pairs(links *l, luo_err *err)
+{
+    const luo_programs *set = l->q->programs;
+    int64_t most = 0;
+    for (int32_t i = 0; i < set->n; i++)
+        for (int32_t s = 0; s < set->roles[set->at[i].role].nslot; s++)
+            most += set->at[i].slots[s].nmessage;
+    l->pairs = LUO_NEW_N(l->arena, pair, most);
+    if (!l->pairs) return luo_err_nomem(err);
+    for (int32_t i = 0; i < set->n; i++)
+        for (int32_t s = 0; s < set->roles[set->at[i].role].nslot; s++) {
+            const luo_slot *slot = &set->at[i].slots[s];
+            for (int32_t m = 0; m < slot->nmessage; m++)
+                if (slot->message[m].send) add_pair(l, set->at[i].device, slot->message[m].peer);
+        }
+    for (int32_t g = 0; g < set->ngroups; g++) /* as a ring, which is what the simulator uses */
+        for (int32_t i = 0; i < set->groups[g].n && set->groups[g].n > 1; i++)
+            mark_path(l, set->groups[g].dev[i], set->groups[g].dev[(i + 1) % set->groups[g].n]);
+    return LUO_OK;
+}
+
+/* What one message waits longer now: the narrowest link decides, extra latencies add. */
+static void delay_of(const links *l, const pair *p, double at_s, struct luo_delay *out)
+{
+    double was = INFINITY, now = INFINITY;
+    *out = (struct luo_delay){.at_s = at_s, .device = p->device};
+    for (int32_t h = 0; h < p->nhops; h++) {
+        const int32_t k = p->hops[h].link;
+        const double rate = l->b->config.cluster->links[k].bytes_per_s;
+        was = fmin(was, rate);
+        if (l->factor[k] > 0) now = fmin(now, rate * l->factor[k]);
+        out->extra_s += l->extra_s[k];
+    }
+    if (now < was) out->s_per_byte = 1 / now - 1 / was;
+}
+
+static void add_delay(links *l, const pair *p, double at_s)
+{
+    luo_step_order *o = &l->out->at[p->rank];
+    struct luo_delay *list = (struct luo_delay *)(uintptr_t)o->delay;
+    struct luo_delay d;
+    int32_t last = o->ndelay;
+    delay_of(l, p, at_s, &d);
+    while (last > 0 && list[last - 1].device != p->device) last--;
+    const struct luo_delay none = {0}, *before = last > 0 ? &list[last - 1] : &none;
+    if (d.s_per_byte == before->s_per_byte && d.extra_s == before->extra_s) return;
+    list[o->ndelay++] = d;
+    l->out->slow_links = true;
+}
+
+static void break_at(links *l, int32_t link, double at_s)
+{
+    if (!l->used[link] || at_s >= l->out->break_s) return;
+    l->out->break_s = at_s;
+    l->out->broken = link;
+}
+
+static void take_dates(links *l)
+{
+    const luo_world *w = l->q->world;
+    const double now = luo_clock_s() - 1;
+    for (int32_t k = 0; k < w->nlinks; k++)
+        if (w->link_factor[k] <= 0) break_at(l, k, now);
+    for (int32_t i = 0; i < l->npairs; i++) add_delay(l, &l->pairs[i], now);
+    for (int32_t i = 0; i < l->q->nchanges; i++) {
+        const luo_change *c = &l->q->changes[i];
+        if (c->kind != LUO_CHANGE_LINK) continue;
+        l->factor[c->target] = c->value;
+        l->extra_s[c->target] = c->latency_s;
+        if (c->value <= 0) break_at(l, c->target, l->b->t0 + c->at_s);
+        for (int32_t p = 0; p < l->npairs; p++) add_delay(l, &l->pairs[p], l->b->t0 + c->at_s);
+    }
+}
+
+static luo_status make_links(luo_arena *arena, const luo_backend_state *b,
+                             const luo_step_request *q, luo_coord_orders *out, luo_err *err)
+{
+    const luo_world *w = q->world;
+    links l = {.arena = arena, .b = b, .q = q, .out = out};
+    l.used = LUO_NEW_N(arena, bool, w->nlinks);
+    l.factor = LUO_NEW_N(arena, double, w->nlinks);
+    l.extra_s = LUO_NEW_N(arena, double, w->nlinks);
+    if (!l.used || !l.factor || !l.extra_s) return luo_err_nomem(err);
+    memcpy(l.factor, w->link_factor, (size_t)w->nlinks * sizeof *l.factor);
+    memcpy(l.extra_s, w->link_extra_latency_s, (size_t)w->nlinks * sizeof *l.extra_s);
+    for (int32_t i = 0; i < q->nchanges; i++) l.nchanges += q->changes[i].kind == LUO_CHANGE_LINK;
+    LUO_TRY(find_pairs(&l, err));
+    int32_t *each = LUO_NEW_N(arena, int32_t, b->fleet.n);
+    if (!each) return luo_err_nomem(err);
+    for (int32_t i = 0; i < l.npairs; i++) each[l.pairs[i].rank] += 1 + l.nchanges;
+    for (int32_t r = 0; r < b->fleet.n; r++) {
+        out->at[r].delay = LUO_NEW_N(arena, struct luo_delay, each[r]);
+        if (!out->at[r].delay) return luo_err_nomem(err);
+    }
+    take_dates(&l);
+    return LUO_OK;
+}
+
+/* ---- all ---- */
+
+static bool is_quiet(const luo_step_order *o)
+{
+    bool quiet = !o->trace && o->ndelay == 0 && isinf(o->withdraw_s);
+    for (int32_t i = 0; i < o->npace; i++) quiet &= o->pace[i].slowdown <= 1;
+    return quiet;
+}
+
+luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *b,
+                                 const luo_step_request *q, luo_coord_orders *out, luo_err *err)
+{
+    luo_coord_orders o = {.at = LUO_NEW_N(arena, luo_step_order, b->fleet.n),
+                          .break_s = INFINITY,
+                          .broken = -1,
+                          .down = -1};
+    if (!o.at) return luo_err_nomem(err);
+    for (int32_t i = 0; i < q->programs->n; i++) {
+        const int32_t d = q->programs->at[i].device;
+        if (luo_fleet_rank_of(&b->fleet, d) < 0)
+            return luo_err_set(err, LUO_EBUG, "device %d has no process; a restart makes one.", d);
+        if (!q->world->up[d] && o.down < 0) o.down = d;
+    }
+    for (int32_t r = 0; r < b->fleet.n; r++) {
+        o.at[r].step = q->step;
+        o.at[r].trace = q->trace;
+        LUO_TRY(paces(arena, b, q, b->fleet.at[r].device, &o.at[r], err));
+        failures(b, q, b->fleet.at[r].device, &o.at[r]);
+    }
+    if (links_matter(q)) LUO_TRY(make_links(arena, b, q, &o, err));
+    bool quiet = true;
+    for (int32_t r = 0; r < b->fleet.n; r++) quiet &= is_quiet(&o.at[r]);
+    for (int32_t r = 0; r < b->fleet.n; r++) o.at[r].quiet = quiet;
+    *out = o;
+    return LUO_OK;
+}

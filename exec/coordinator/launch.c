@@ -1,0 +1,363 @@
+#include "exec/coordinator/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/io/files.h"
+#include "exec/clock.h"
+
+/* ---- the command line ---- */
+
+enum { WORDS = 22 }; /* of the launcher and of the rank program, but inputs and variables */
+
+typedef struct command {
+    const char **at; /* WORDS + ninputs + 2 * nforwarded */
+    int n, nforwarded;
+    char **forwarded; /* names of variables */
+    char ranks[16], address[LUO_DOOR_HOST + 16], mpirun[4096];
+} command;
+
+void luo_launch_pin(const luo_exec_options *o)
+{
+    if (o->nccl_algo) setenv("NCCL_ALGO", o->nccl_algo, 1);
+    if (o->nccl_proto) setenv("NCCL_PROTO", o->nccl_proto, 1);
+}
+
+/* mpirun gives its environment to the ranks of this host alone. */
+static bool goes_along(const char *variable)
+{
+    static const char *const beginnings[] = {"NCCL_", "CUDA_", "CUBLAS"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncmp(variable, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    return false;
+}
+
+static luo_status list_variables(const luo_exec_options *o, command *c, luo_err *err)
+{
+    int n = 0;
+    while (environ[n]) n++;
+    c->forwarded = calloc((size_t)n + 1, sizeof *c->forwarded);
+    if (!c->forwarded) return luo_err_nomem(err);
+    for (int i = 0; o->gpus && o->launcher == LUO_LAUNCH_MPIRUN && i < n; i++) {
+        if (!goes_along(environ[i])) continue;
+        char *name = strndup(environ[i], strcspn(environ[i], "="));
+        if (!name) return luo_err_nomem(err);
+        c->forwarded[c->nforwarded++] = name;
+    }
+    return LUO_OK;
+}
+
+static void add(command *c, const char *word)
+{
+    c->at[c->n++] = word;
+}
+
+static void add_rank(command *c, const luo_exec_options *o, const luo_door *door)
+{
+    snprintf(c->address, sizeof c->address, "%s:%d", door->host, door->port);
+    add(c, o->program);
+    add(c, "--control");
+    add(c, c->address);
+    for (int32_t i = 0; i < o->ninputs; i++) add(c, o->inputs[i]);
+}
+
+bool luo_launch_mpirun(char *out, size_t size)
+{
+    static const char name[] = "mpirun";
+    if (luo_path_beside(name, out, size, NULL) == LUO_OK && access(out, X_OK) == 0) return true;
+    snprintf(out, size, "%s", name);
+    return false;
+}
+
+static void add_launcher(command *c, const luo_exec_options *o, bool alone, int32_t n)
+{
+    snprintf(c->ranks, sizeof c->ranks, "%d", n);
+    if (o->launcher == LUO_LAUNCH_SRUN) {
+        static const char *const words[] = {"srun",         "--overcommit", "--kill-on-bad-exit=1",
+                                            "--input=none", "--export=ALL", "-n"};
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
+        add(c, c->ranks);
+        return;
+    }
+    static const char *const words[] = {
+        "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"};
+    snprintf(c->mpirun, sizeof c->mpirun, "mpirun");
+    if (o->launcher == LUO_LAUNCH_LOCAL) (void)luo_launch_mpirun(c->mpirun, sizeof c->mpirun);
+    add(c, c->mpirun);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
+    add(c, c->ranks);
+    if (!alone) { /* the name: its value would stand where all can read it */
+        add(c, "-x");
+        add(c, LUO_DOOR_VARIABLE);
+    }
+    for (int i = 0; i < c->nforwarded; i++) {
+        add(c, "-x");
+        add(c, c->forwarded[i]);
+    }
+    if (!o->hostfile) return;
+    add(c, "--hostfile");
+    add(c, o->hostfile);
+}
+
+static luo_status compose(command *c, const luo_exec_options *o, const luo_door *door, int32_t n,
+                          luo_err *err)
+{
+    LUO_TRY(list_variables(o, c, err));
+    c->at = calloc((size_t)(WORDS + o->ninputs + 2 * c->nforwarded), sizeof *c->at);
+    if (!c->at) return luo_err_nomem(err);
+    add_launcher(c, o, door->alone, n);
+    add_rank(c, o, door);
+    return LUO_OK;
+}
+
+static void free_command(command *c)
+{
+    for (int i = 0; i < c->nforwarded; i++) free(c->forwarded[i]);
+    free(c->forwarded);
+    free(c->at);
+}
+
+/* ---- the process ---- */
+
+/* Containers often forbid reading another process's memory; Open MPI then writes a warning for each
+ * message unless told not to try. */
+static bool may_read_memory(void)
+{
+    char from = 1, to = 0;
+    const struct iovec local = {&to, 1}, remote = {&from, 1};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1 && to == 1;
+}
+
+/* Open MPI's own sockets listen on all interfaces, whatever it is told of interfaces: where ranks
+ * share memory they need none. */
+static void share_memory(void)
+{
+    setenv("OMPI_MCA_btl", "self,vader", 0);
+    setenv("OMPI_MCA_pml", "ob1", 0);
+}
+
+/* --launcher local: no other host, whatever batch system is around. Exclusions, since the names of
+ * all plugins that an Open MPI could have are not known. */
+static void stay_here(void)
+{
+    setenv("OMPI_MCA_plm", "isolated", 1);
+    setenv("OMPI_MCA_ras", "^slurm,gridengine,tm,lsf", 1);
+}
+
+void luo_launch_environment(bool alone)
+{
+    if (alone) share_memory();
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
+    setenv("OMPI_MCA_btl", "^openib", 0); /* old, and talkative where it finds a device */
+    if (!may_read_memory()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+}
+
+static void become(const luo_exec_options *o, const command *c, const luo_door *door, int log,
+                   int tell, pid_t parent)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGXFSZ, SIG_DFL); /* MPI hangs where its files may not grow; so it ends */
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* mpirun and srun then end their ranks */
+    const int null = open("/dev/null", O_RDWR);
+    dup2(null, 0);
+    dup2(log, 1);
+    dup2(log, 2);
+    if (o->launcher == LUO_LAUNCH_LOCAL) stay_here();
+    luo_launch_environment(door->alone);
+    setenv(LUO_DOOR_VARIABLE, door->token, 1);
+    if (getppid() != parent) _exit(1);
+    execvp(c->at[0], (char *const *)c->at);
+    const int why = errno;
+    if (write(tell, &why, sizeof why) < 0) _exit(126);
+    _exit(127);
+}
+
+static luo_status no_launcher(const luo_exec_options *o, int code, luo_err *err)
+{
+    static const char *const right[] = {
+        [LUO_LAUNCH_MPIRUN] = "Open MPI has to be installed (openmpi-bin)",
+        [LUO_LAUNCH_SRUN] = "Slurm has to be installed, or use --launcher mpirun",
+        [LUO_LAUNCH_LOCAL] = "a bundle has one (`make bundle`), or Open MPI has to be installed "
+                             "(openmpi-bin)"};
+    char why[128];
+    luo_errno_text(code, why, sizeof why);
+    return luo_err_set(err, LUO_EBACKEND, "can not start `%s`: %s; %s.",
+                       o->launcher == LUO_LAUNCH_SRUN ? "srun" : "mpirun", why, right[o->launcher]);
+}
+
+static luo_status spawn(const luo_exec_options *o, const command *c, const luo_door *door,
+                        luo_launch *l, luo_err *err)
+{
+    int tell[2], why = 0;
+    if (pipe2(tell, O_CLOEXEC) != 0) return no_launcher(o, errno, err);
+    const pid_t parent = getpid(), pid = fork();
+    if (pid == 0) become(o, c, door, l->log, tell[1], parent);
+    if (pid < 0) why = errno;
+    close(tell[1]);
+    ssize_t n = 0;
+    while (pid > 0 && (n = read(tell[0], &why, sizeof why)) < 0 && errno == EINTR) {
+    }
+    close(tell[0]);
+    if (pid > 0 && n != (ssize_t)sizeof why) { /* the pipe closed: it runs */
+        l->pid = pid;
+        return LUO_OK;
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    return no_launcher(o, why, err);
+}
+
+static luo_status open_log(const luo_exec_options *o, luo_launch *l, luo_err *err)
+{
+    l->log = o->log ? open(o->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
+                    : memfd_create("luoshu-ranks", MFD_CLOEXEC);
+    if (l->log < 0) return luo_err_io(err, "write", o->log ? o->log : "a log in memory");
+    l->has_log = true;
+    l->log_from = lseek(l->log, 0, SEEK_END);
+    return LUO_OK;
+}
+
+luo_status luo_launch_start(const luo_exec_options *o, const luo_door *door, int32_t n,
+                            luo_launch *out, luo_err *err)
+{
+    luo_launch l = {0};
+    command c = {0};
+    luo_launch_pin(o);
+    luo_status st = compose(&c, o, door, n, err);
+    if (st == LUO_OK) st = open_log(o, &l, err);
+    if (st == LUO_OK) st = spawn(o, &c, door, &l, err);
+    free_command(&c);
+    if (st == LUO_OK)
+        *out = l;
+    else
+        luo_launch_end(&l, o, 0);
+    return st;
+}
+
+bool luo_launch_ended(luo_launch *l)
+{
+    if (l->pid <= 0) return true;
+    const pid_t got = waitpid(l->pid, &l->how, WNOHANG);
+    if (got == 0 || (got < 0 && errno == EINTR)) return false;
+    l->pid = 0;
+    return true;
+}
+
+static void wait_for(luo_launch *l, double seconds)
+{
+    const double until = luo_clock_s() + seconds;
+    const struct timespec nap = {.tv_nsec = 2000000};
+    while (!luo_launch_ended(l) && luo_clock_s() < until) nanosleep(&nap, NULL);
+}
+
+void luo_launch_end(luo_launch *l, const luo_exec_options *o, double wait_s)
+{
+    wait_for(l, wait_s);
+    if (l->pid > 0) {
+        kill(-l->pid, SIGTERM); /* lets it end what it started, also on other hosts */
+        wait_for(l, 2);
+    }
+    if (l->pid > 0) {
+        kill(-l->pid, SIGKILL);
+        while (waitpid(l->pid, &l->how, 0) < 0 && errno == EINTR) {
+        }
+    }
+    if (l->has_log) {
+        if (o->log && lseek(l->log, 0, SEEK_END) == 0) unlink(o->log);
+        close(l->log);
+    }
+    *l = (luo_launch){0};
+}
+
+/* ---- why it failed ---- */
+
+enum { REASON_BYTES = 1 << 15 };
+
+/* Lines up to the second ruler of dashes, on one line. */
+static void first_notice(const char *at, char *text, size_t size)
+{
+    size_t used = 0;
+    while (*at && used + 1 < size) {
+        const size_t n = strcspn(at, "\n");
+        if (used > 0 && strncmp(at, "-----", 5) == 0) break;
+        if (strspn(at, "- \t\r") < n) {
+            const int did =
+                snprintf(text + used, size - used, "%s%.*s", used ? " " : "", (int)n, at);
+            used = did < 0 || (size_t)did >= size - used ? size - 1 : used + (size_t)did;
+        }
+        at += n + (at[n] == '\n');
+    }
+    while (used > 0 && strchr(". \r", text[used - 1])) text[--used] = 0;
+}
+
+/* What was written since the start; NULL: nothing, or no memory. Owner: free. */
+static char *read_log(const luo_launch *l)
+{
+    char *log = l->has_log ? calloc(1, REASON_BYTES + 1) : NULL;
+    if (!log || pread(l->log, log, REASON_BYTES, l->log_from) > 0) return log;
+    free(log);
+    return NULL;
+}
+
+/* How mpirun tells that a rank was killed; of one that had not begun MPI only its own code does. */
+static const char killed[] = "exited on signal";
+
+bool luo_launch_rank_killed(const luo_launch *l)
+{
+    char *log = read_log(l);
+    const bool found = log && strstr(log, killed);
+    free(log);
+    return found || (WIFEXITED(l->how) && WEXITSTATUS(l->how) == 128 + SIGKILL);
+}
+
+static void line_of(const char *log, const char *at, char *text, size_t size)
+{
+    while (at > log && at[-1] != '\n') at--;
+    size_t n = strcspn(at, "\n");
+    while (n > 0 && strchr(". \r", at[n - 1])) n--;
+    snprintf(text, size, "%.*s", (int)n, at);
+}
+
+/* What a rank program said itself; NULL: nothing. */
+static const char *said_by_rank(const char *log)
+{
+    static const char *const ours[] = {"luoshu-rank: error: ", "luoshu-rank-cuda: error: "};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        const char *at = strstr(log, ours[i]);
+        if (at) return at + strlen(ours[i]);
+    }
+    return NULL;
+}
+
+void luo_launch_reason(const luo_launch *l, char *text, size_t size)
+{
+    char *log = read_log(l);
+    const char *said = log ? said_by_rank(log) : NULL, *how = log ? strstr(log, killed) : NULL;
+    text[0] = 0;
+    if (said)
+        line_of(said, said, text, size);
+    else if (how)
+        line_of(log, how, text, size);
+    else if (log)
+        first_notice(log, text, size);
+    free(log);
+    if (text[0]) return;
+    if (WIFSIGNALED(l->how))
+        snprintf(text, size, "the launcher was ended by signal %d", WTERMSIG(l->how));
+    else
+        snprintf(text, size, "the launcher ended with code %d", WEXITSTATUS(l->how));
+}

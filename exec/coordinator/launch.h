@@ -1,0 +1,54 @@
+/* launch.h: starts the processes of the ranks through mpirun or srun, and ends them.
+ *
+ * The launcher is a process group of its own, so that an interrupt from the terminal reaches the
+ * coordinator alone; it is told to end when the coordinator dies. What it and the ranks write goes
+ * to a log, never to the terminal: mpirun prints an essay whenever a rank dies. */
+#ifndef LUO_EXEC_COORDINATOR_LAUNCH_H
+#define LUO_EXEC_COORDINATOR_LAUNCH_H
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "core/base/err.h"
+#include "exec/coordinator/rendezvous.h"
+#include "exec/options.h"
+
+/* Sets what Open MPI reads in this process's environment, before mpirun is executed; what a user
+ * has set wins. alone: all ranks are on this host and speak through memory. */
+void luo_launch_environment(bool alone);
+
+/* The mpirun beside this program, as a bundle has one (exec/bundle/make.sh); false: there is none,
+ * and out is `mpirun`, which the path finds. */
+bool luo_launch_mpirun(char *out, size_t size);
+
+/* cuda: puts the algorithm and protocol of NCCL that the options name into the environment. */
+void luo_launch_pin(const luo_exec_options *o);
+
+typedef struct luo_launch { /* {0}: none */
+    pid_t pid;              /* 0: it does not run */
+    bool has_log;
+    int log;        /* file descriptor */
+    off_t log_from; /* where this start began to write */
+    int how;        /* wait status, once it has ended */
+} luo_launch;
+
+/* Starts n ranks that knock at the door.
+ * Errors: LUO_EBACKEND the launcher can not be run; LUO_EIO the log can not be written. */
+luo_status luo_launch_start(const luo_exec_options *o, const luo_door *door, int32_t n,
+                            luo_launch *out, luo_err *err);
+/* Has it ended by itself? */
+bool luo_launch_ended(luo_launch *l);
+/* Waits so long for its end, then kills its process group; gives everything back. */
+void luo_launch_end(luo_launch *l, const luo_exec_options *o, double wait_s);
+/* Was a rank killed, as far as the launcher tells? All of it when it has ended. */
+bool luo_launch_rank_killed(const luo_launch *l);
+/* The reason in what was written since the start: a sentence of `luoshu-rank`, that a rank was
+ * killed, else the launcher's first notice on one line, else how it ended. */
+void luo_launch_reason(const luo_launch *l, char *text, size_t size);
+
+/* For --launcher none, before anything else is begun. In the process of rank 0 the coordinator
+ * goes on in a child, which alone returns; the processes that the launcher knows become ranks. Rank
+ * 0 ends with the exit code of its child. These ranks can be started once: there are no restarts,
+ * and one run only.
+ * Errors, in every process: LUO_EUSAGE there is no launcher around; LUO_EBACKEND. */
+luo_status luo_launch_split(const luo_exec_options *o, luo_door *out, luo_err *err);
+#endif

@@ -1,0 +1,118 @@
+#include "exec/coordinator/rendezvous.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "exec/coordinator/hosts.h"
+#include "exec/wire.h"
+
+static const char loopback[] = "127.0.0.1";
+
+/* ---- which address ---- */
+
+/* Nothing says where the others are. A host's own name often means its loopback; then the way to an
+ * address that no host has shows the interface of the default route. */
+static bool guess(char address[LUO_HOSTS_ADDRESS])
+{
+    char name[LUO_DOOR_HOST] = "";
+    bool here;
+    if (gethostname(name, sizeof name - 1) == 0 && luo_hosts_way(name, address, &here) &&
+        strncmp(address, "127.", 4) != 0)
+        return true;
+    return luo_hosts_way("192.0.2.1", address, &here) && !here;
+}
+
+typedef enum reach { HERE, AWAY, UNKNOWN } reach;
+
+/* AWAY: *address is where the first host that is not this one is reached from. */
+static reach find(const luo_hosts *h, char address[LUO_HOSTS_ADDRESS])
+{
+    reach r = h->known ? HERE : UNKNOWN;
+    bool here;
+    for (int32_t i = 0; i < h->n; i++) {
+        if (!luo_hosts_way(h->at[i], address, &here))
+            r = UNKNOWN; /* a name that ssh alone knows */
+        else if (!here)
+            return AWAY;
+    }
+    return r;
+}
+
+static luo_status find_hosts(const luo_exec_options *o, char address[LUO_HOSTS_ADDRESS], reach *out,
+                             luo_err *err)
+{
+    luo_hosts h;
+    luo_arena *arena = luo_arena_new(4096);
+    if (!arena) return luo_err_nomem(err);
+    const luo_status st = luo_hosts_of_run(arena, o, &h, err);
+    if (st == LUO_OK) *out = find(&h, address);
+    luo_arena_free(arena);
+    return st;
+}
+
+bool luo_door_alone(const luo_exec_options *o)
+{
+    char address[LUO_HOSTS_ADDRESS];
+    reach r = UNKNOWN;
+    return !o->listen && find_hosts(o, address, &r, NULL) == LUO_OK && r == HERE;
+}
+
+static luo_status choose(const luo_exec_options *o, luo_door *d, luo_err *err)
+{
+    char address[LUO_HOSTS_ADDRESS];
+    reach r;
+    bool here = false;
+    LUO_TRY(find_hosts(o, address, &r, err));
+    d->alone = r == HERE && !o->listen;
+    if (o->listen) {
+        if (!luo_hosts_way(o->listen, address, &here) || !here)
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--listen` is `%s`; an IPv4 address of this host, or a name for "
+                               "one, is expected.",
+                               o->listen);
+    } else if (r == HERE) {
+        snprintf(address, sizeof address, "%s", loopback);
+    } else if (r == UNKNOWN && !guess(address)) {
+        return luo_err_set(err, LUO_EBACKEND,
+                           "nothing says at which address the other hosts reach this one; "
+                           "`--listen ADDRESS` does.");
+    }
+    snprintf(d->host, sizeof d->host, "%s", address);
+    return LUO_OK;
+}
+
+/* ---- the door ---- */
+
+static luo_status draw_token(luo_door *d, luo_err *err)
+{
+    unsigned char draw[(LUO_DOOR_TOKEN - 1) / 2];
+    if (getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
+        return luo_err_set(err, LUO_EBACKEND, "the system gives no random bytes; it has to.");
+    for (size_t i = 0; i < sizeof draw; i++) snprintf(d->token + 2 * i, 3, "%02x", draw[i]);
+    return LUO_OK;
+}
+
+luo_status luo_door_open(const luo_exec_options *o, luo_door *out, luo_err *err)
+{
+    luo_door d = {.fd = -1, .rank0 = -1};
+    LUO_TRY(draw_token(&d, err));
+    LUO_TRY(choose(o, &d, err));
+    LUO_TRY(luo_wire_listen(d.host, &d.fd, &d.port, err));
+    *out = d;
+    return LUO_OK;
+}
+
+void luo_door_shut(luo_door *door)
+{
+    if (door->fd >= 0) close(door->fd);
+    door->fd = -1;
+}
+
+void luo_door_close(luo_door *door)
+{
+    luo_door_shut(door);
+    if (door->rank0 >= 0) close(door->rank0);
+    door->rank0 = -1;
+}

@@ -1,0 +1,61 @@
+/* calibrate.h: measures GPUs with the executor's own kernels, products and communicators
+ * (accuracy.md 10.1): what `luoshu-rank-cuda --calibrate DIR` does, on one rank for what one GPU
+ * can, on all for communication.
+ *
+ *   calibrate.c        timing, the table of what is measured, facts of the device
+ *   calibrate_ops.c    products, attention, streaming kernels
+ *   calibrate_host.c   launches, copies between host and device, the disk
+ *   calibrate_comm.c   collectives and messages
+ *   calibrate_steps.c  steps of small networks: what the host costs
+ *
+ * Rows of op_times: `gemm` m x n x k; `attention_forward`, `attention_backward` of m tokens, n
+ * query heads of size k, causal; `stream`, m bytes moved by one kernel. Every fourth size is held
+ * out: role validation.
+ */
+#ifndef LUO_EXEC_CUDA_CALIBRATE_CALIBRATE_H
+#define LUO_EXEC_CUDA_CALIBRATE_CALIBRATE_H
+#include "exec/calibrate/calibrate.h"
+#include "exec/cuda/comm/comm.h"
+#include "exec/cuda/product.h"
+
+typedef struct gpu_bench { /* one rank while it measures */
+    luo_measurer *m;
+    gpu_facts facts;
+    cudaStream_t stream;
+    cudaEvent_t begin, end;
+    char *slab; /* device memory that everything is measured in, touched in turns */
+    int64_t slab_bytes;
+    luo_err *err;
+} gpu_bench;
+
+/* Enqueues what is measured once, on b->stream; turn: counts, so that buffers can alternate. */
+typedef luo_status (*gpu_bench_fn)(gpu_bench *b, void *what, int64_t turn);
+
+/* Five runs to warm up, then until 20 repetitions and 0.2 s (with m->networks: one, for tests); the
+ * median by events on the stream. */
+luo_status gpu_bench_time(gpu_bench *b, gpu_bench_fn run, void *what, double *seconds,
+                          int32_t *samples);
+/* One row of op_times; `place` counts the rows of a kind: every fourth is held out. */
+void gpu_bench_row(gpu_bench *b, const char *op, gpu_type type, int64_t m, int64_t n, int64_t k,
+                   double seconds, int32_t samples, int32_t place);
+/* A place of the slab for n bytes: the slab is used round and round. NULL: it is too small. */
+void *gpu_bench_place(const gpu_bench *b, int64_t turn, int64_t bytes);
+/* The first place of n bytes is copied to all others that gpu_bench_time comes to. */
+luo_status gpu_bench_spread(gpu_bench *b, int64_t bytes);
+
+/* Fact `beside_bytes NAME`: what a rank keeps of the GPU beside its tensors (context, code of
+ * kernels and libraries, communicators). Pre: nobody else uses the GPUs; `ranks` of this host have
+ * a slab each and stand still. */
+luo_status gpu_measure_beside(gpu_bench *b, const char *name, int32_t ranks);
+luo_status gpu_measure_products(gpu_bench *b);
+luo_status gpu_measure_attention(gpu_bench *b);
+luo_status gpu_measure_streams(gpu_bench *b);
+luo_status gpu_measure_launches(gpu_bench *b);
+luo_status gpu_measure_copies(gpu_bench *b);
+luo_status gpu_measure_disk(gpu_bench *b);
+/* Facts `step_gpu_s NAME`, `step_kernels NAME`, `step_s NAME`. Pre: one rank; b holds no memory. */
+luo_status gpu_measure_steps(gpu_bench *b);
+luo_status gpu_measure_comm(gpu_bench *b);
+
+extern const luo_measuring gpu_measuring;
+#endif

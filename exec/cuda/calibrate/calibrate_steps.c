@@ -1,0 +1,72 @@
+/* calibrate_steps.c: steps of small networks: what their operations take on the device,
+ * and what a step takes in all. What is between, the host costs. */
+#include <stdlib.h>
+
+#include "exec/calibrate/calibrate_trial.h"
+#include "exec/cuda/calibrate/calibrate.h"
+#include "exec/cuda/executor.h"
+
+/* From such whose host can not keep up to such that hide it. */
+static const luo_network networks[] = {
+    {"h64", 64, 160, 1, 1, 64, 256, 64, 1, 2, false},
+    {"h512", 512, 1376, 8, 8, 64, 8192, 512, 1, 4, false},
+    {"h1024", 1024, 2816, 16, 16, 64, 32000, 512, 1, 4, false},
+    {"h1024.b4", 1024, 2816, 16, 16, 64, 32000, 1024, 4, 4, false},
+    {"h2048", 2048, 5632, 16, 16, 128, 32000, 1024, 1, 4, false},
+    {"h2048.b4", 2048, 5632, 16, 16, 128, 32000, 2048, 4, 4, false},
+    {"h768.g", 768, 3072, 12, 12, 64, 50304, 1024, 2, 4, true},
+};
+enum { NETWORKS = sizeof networks / sizeof *networks, STEPS = 12 };
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The first two steps warm up, and a graph may be captured in them. */
+static luo_status time_steps(gpu_bench *b, luo_trial_run *t, bool trace, double *step_s,
+                             double *device_s, int32_t *kernels)
+{
+    const int32_t n = b->m->networks < INT32_MAX ? 1 : STEPS;
+    double whole[STEPS] = {0}, inside[STEPS] = {0};
+    luo_step_report r;
+    for (int32_t i = -3; i < n; i++) {
+        LUO_TRY(luo_trial_run_step(t, i + 3, trace, &r, b->err));
+        if (i < 0) continue;
+        whole[i] = r.end_s - r.start_s;
+        inside[i] = 0;
+        for (int32_t k = 0; k < r.nrecords; k++)
+            inside[i] += r.records[k].end_s - r.records[k].start_s;
+        *kernels = r.nrecords;
+    }
+    qsort(whole, (size_t)n, sizeof *whole, by_value);
+    qsort(inside, (size_t)n, sizeof *inside, by_value);
+    *step_s = whole[n / 2];
+    *device_s = inside[n / 2];
+    return LUO_OK;
+}
+
+static luo_status measure(gpu_bench *b, const luo_network *w)
+{
+    const luo_dtype dtype = b->facts.major >= 8 ? LUO_BF16 : LUO_F32;
+    luo_trial_run t;
+    double step_s = 0, device_s = 0, ignored;
+    int32_t kernels = 0, none;
+    luo_status st = luo_trial_run_open(b->m, &luo_cuda_executor, w, dtype, &t, b->err);
+    if (st == LUO_OK) st = time_steps(b, &t, true, &ignored, &device_s, &kernels);
+    if (st == LUO_OK) st = time_steps(b, &t, false, &step_s, &ignored, &none);
+    luo_trial_run_close(&t);
+    if (st == LUO_EOOM) return LUO_OK; /* a GPU of little memory tells less */
+    if (st != LUO_OK) return st;
+    luo_str_addf(&b->m->facts, "step_gpu_s %s,%.9f\nstep_kernels %s,%d\nstep_s %s,%.9f\n", w->name,
+                 device_s, w->name, kernels, w->name, step_s);
+    return LUO_OK;
+}
+
+luo_status gpu_measure_steps(gpu_bench *b)
+{
+    for (int32_t i = 0; i < NETWORKS && i < b->m->networks; i++)
+        if (!b->m->quick || i % 2 == 1) LUO_TRY(measure(b, &networks[i]));
+    return LUO_OK;
+}

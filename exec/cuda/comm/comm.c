@@ -1,0 +1,231 @@
+/* comm.c: what can go wrong with communicators: calls that fail or do not end, aborts
+ * from another thread, the end. */
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/str.h"
+#include "exec/clock.h"
+#include "exec/cuda/comm/comm_internal.h"
+
+/* ---- in words ---- */
+
+/* The library's own words, which may be of an earlier call: one line, no full stop. */
+static void last_words(char *text, size_t size)
+{
+    const char *said = ncclGetLastError(NULL);
+    size_t n = said ? strcspn(said, "\n") : 0;
+    while (n > 0 && strchr(". \t\r", said[n - 1])) n--;
+    snprintf(text, size, "%s%.*s%s", n ? " (" : "", (int)(n < 300 ? n : 300), said ? said : "",
+             n ? ")" : "");
+}
+
+luo_status gpu_nccl(luo_err *err, ncclResult_t code, const char *what)
+{
+    char more[320];
+    if (code == ncclSuccess || code == ncclInProgress) return LUO_OK;
+    const bool peer = code == ncclRemoteError || code == ncclSystemError;
+    last_words(more, sizeof more);
+    return luo_err_set(err, peer ? LUO_EPEER : LUO_EBACKEND,
+                       "NCCL failed in %s: %s%s; NCCL_DEBUG=WARN tells more.", what,
+                       ncclGetErrorString(code), more);
+}
+
+luo_status gpu_comms_mpi(luo_err *err, int code, const char *what)
+{
+    if (code == MPI_SUCCESS) return LUO_OK;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int n = 0;
+    MPI_Error_string(code, text, &n);
+    return luo_err_set(err, LUO_EBACKEND, "MPI failed in %s: %s.", what, text);
+}
+
+luo_status gpu_comms_agree(gpu_comms *c, luo_status mine, luo_err *err)
+{
+    int bad = mine != LUO_OK, any = 0;
+    const luo_status st =
+        gpu_comms_mpi(NULL, MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, c->mpi), "agreeing");
+    if (mine != LUO_OK) return mine;
+    if (st != LUO_OK) return luo_err_set(err, st, "MPI can not agree; all ranks have to be there.");
+    if (!any) return LUO_OK;
+    return luo_err_set(err, LUO_ECANCELED,
+                       "another rank could not make its communicators; all have to.");
+}
+
+/* ---- calls beside an abort ---- */
+
+luo_status gpu_comms_lock(gpu_comms *c, luo_err *err)
+{
+    pthread_mutex_lock(&c->lock);
+    if (!c->aborted) return LUO_OK;
+    pthread_mutex_unlock(&c->lock);
+    return luo_err_set(err, LUO_EPEER,
+                       "the communicators of device %d were aborted; the processes have to start "
+                       "again.",
+                       (int)c->device);
+}
+
+void gpu_comms_unlock(gpu_comms *c)
+{
+    pthread_mutex_unlock(&c->lock);
+}
+
+static luo_status look(gpu_comms *c, const ncclComm_t *comm, bool *goes_on, const char *what,
+                       luo_err *err)
+{
+    ncclResult_t state = ncclSuccess;
+    LUO_TRY(gpu_comms_lock(c, err));
+    luo_status st = gpu_nccl(err, ncclCommGetAsyncError(*comm, &state), what);
+    if (st == LUO_OK) st = gpu_nccl(err, state, what);
+    gpu_comms_unlock(c);
+    *goes_on = state == ncclInProgress;
+    return st;
+}
+
+/* A launch takes microseconds; a communicator takes as long as its ranks need to find each other.
+ */
+static void pause_after(double waited_s)
+{
+    const double spin_s = 200e-6, most_s = 1e-3;
+    if (waited_s < spin_s) {
+        sched_yield();
+        return;
+    }
+    nanosleep(&(struct timespec){0, (long)(1e9 * fmin(most_s, waited_s / 8))}, NULL);
+}
+
+luo_status gpu_comm_settle(gpu_comms *c, const ncclComm_t *comm, double limit_s, const char *what,
+                           luo_err *err)
+{
+    bool goes_on = false;
+    LUO_TRY(look(c, comm, &goes_on, what, err));
+    if (!goes_on) return LUO_OK;
+    const double began = luo_clock_s();
+    do {
+        const double waited = luo_clock_s() - began;
+        if (waited > limit_s)
+            return luo_err_set(err, LUO_ETIMEOUT,
+                               "%s did not end within %.0f s; all its ranks have to take part.",
+                               what, limit_s);
+        pause_after(waited);
+        LUO_TRY(look(c, comm, &goes_on, what, err));
+    } while (goes_on);
+    return LUO_OK;
+}
+
+/* ---- from the watchdog's thread ---- */
+
+static void say_broken(gpu_comms *c, const gpu_comm *g, ncclResult_t code)
+{
+    luo_str s = {0};
+    luo_str_addf(&s, "%s in ", ncclGetErrorString(code));
+    if (g) {
+        luo_str_add(&s, "the communicator of devices ");
+        luo_devset_print(&s, g->spec.dev, g->spec.n);
+    } else {
+        luo_str_add(&s, "the communicator of all ranks");
+    }
+    snprintf(c->broken, sizeof c->broken, "%s", luo_str_get(&s));
+    luo_str_free(&s);
+}
+
+static bool is_broken(gpu_comms *c, const gpu_comm *g, ncclComm_t comm)
+{
+    ncclResult_t state = ncclSuccess;
+    if (!comm) return false;
+    const ncclResult_t code = ncclCommGetAsyncError(comm, &state);
+    if (code == ncclSuccess && (state == ncclSuccess || state == ncclInProgress)) return false;
+    say_broken(c, g, code == ncclSuccess ? state : code);
+    return true;
+}
+
+const char *gpu_comms_broken(gpu_comms *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool found = !c->aborted && is_broken(c, NULL, c->root);
+    for (int32_t i = 0; !found && !c->aborted && i < c->nmade; i++)
+        found = is_broken(c, c->made[i], c->made[i]->nccl);
+    pthread_mutex_unlock(&c->lock);
+    return found ? c->broken : NULL;
+}
+
+static void *abort_one(void *comm)
+{
+    (void)ncclCommAbort(comm); /* there is nothing left to do if it fails */
+    return NULL;
+}
+
+static void take_victim(gpu_comms *c, ncclComm_t *comm)
+{
+    if (*comm) c->victim[c->nvictims++].comm = *comm;
+    *comm = NULL;
+}
+
+/* Each by a thread of its own: an abort first tells the kernels to end, then waits until they and
+ * all graphs that hold the communicator are gone. */
+void gpu_comms_abort(gpu_comms *c)
+{
+    pthread_mutex_lock(&c->lock);
+    const bool first = !c->aborted;
+    c->aborted = true;
+    for (int32_t i = 0; i < c->nmade; i++) take_victim(c, &c->made[i]->nccl);
+    take_victim(c, &c->root);
+    for (int32_t i = 0; first && i < c->nvictims; i++) {
+        struct gpu_victim *v = &c->victim[i];
+        v->begun = pthread_create(&v->thread, NULL, abort_one, v->comm) == 0;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- the end ---- */
+
+static void finish_aborts(gpu_comms *c)
+{
+    for (int32_t i = 0; i < c->nvictims; i++) {
+        if (c->victim[i].begun)
+            (void)pthread_join(c->victim[i].thread, NULL);
+        else
+            (void)ncclCommAbort(c->victim[i].comm);
+    }
+    c->nvictims = 0;
+}
+
+static luo_status finalize(gpu_comms *c, ncclComm_t comm)
+{
+    if (!comm) return LUO_OK;
+    LUO_TRY(gpu_comms_lock(c, NULL));
+    const luo_status st = gpu_nccl(NULL, ncclCommFinalize(comm), "an end");
+    gpu_comms_unlock(c);
+    return st;
+}
+
+static luo_status end_all(gpu_comms *c)
+{
+    for (int32_t i = 0; i < c->nmade; i++) LUO_TRY(finalize(c, c->made[i]->nccl));
+    for (int32_t i = 0; i < c->nmade; i++)
+        LUO_TRY(gpu_comm_settle(c, &c->made[i]->nccl, GPU_COMM_END_S, "an end", NULL));
+    LUO_TRY(finalize(c, c->root));
+    if (c->root) LUO_TRY(gpu_comm_settle(c, &c->root, GPU_COMM_END_S, "an end", NULL));
+    for (int32_t i = 0; i < c->nmade; i++) (void)ncclCommDestroy(c->made[i]->nccl);
+    if (c->root) (void)ncclCommDestroy(c->root);
+    c->nmade = 0;
+    c->root = NULL;
+    return LUO_OK;
+}
+
+void gpu_comms_close(gpu_comms *c)
+{
+    if (!c) return;
+    if (c->failed || end_all(c) != LUO_OK) gpu_comms_abort(c);
+    finish_aborts(c);
+    free(c->of);
+    free(c->made);
+    free(c->victim);
+    pthread_mutex_destroy(&c->lock);
+    if (c->mpi != MPI_COMM_NULL) MPI_Comm_free(&c->mpi);
+    luo_arena_free(c->plans);
+    luo_arena_free(c->arena);
+}

@@ -1,0 +1,162 @@
+#include "exec/cuda/comm/packed.h"
+
+enum { KINDS = 3 }; /* weight, first and second moment */
+
+/* ---- lists ---- */
+
+static luo_status push(gpu_list *c, int64_t from, int64_t to, int64_t n)
+{
+    if (c->n == c->cap) {
+        const size_t old = (size_t)c->cap, cap = old ? 2 * old : 256;
+        if (cap > INT32_MAX)
+            return luo_err_set(c->err, LUO_E2BIG, "a switch moves over 2^31 strips of cells.");
+        gpu_strip *at = luo_arena_grow(c->arena, c->at, old * sizeof *at, cap * sizeof *at);
+        if (!at) return luo_err_nomem(c->err);
+        c->at = at;
+        c->cap = (int32_t)cap;
+    }
+    c->at[c->n++] = (gpu_strip){.from = from, .to = to, .n = n};
+    c->elements += n;
+    return LUO_OK;
+}
+
+/* Where cells of one array of a piece lie: strips that count from element *base of the slab. */
+static luo_status find(gpu_list *c, const luo_job *j, int32_t piece, int kind,
+                       const luo_region *cells, luo_strips *out, int64_t *base)
+{
+    const luo_piece *p = &j->bound.piece[piece];
+    const gpu_piece at = gpu_piece_at(j, piece);
+    const float *array = kind == 0 ? at.master : kind == 1 ? at.m : at.v;
+    const luo_frame *f =
+        kind == 0 && (void *)at.master == at.weight ? &p->weight_frame : &p->state_frame;
+    if (p->piece.empty)
+        return luo_err_set(c->err, LUO_EBUG, "device %d does not keep `%s`, which a switch moves.",
+                           (int)j->x->device, p->param->name);
+    *base = array - (const float *)(const void *)j->slab;
+    return luo_frame_strips(c->scratch, f, cells, out, c->err);
+}
+
+luo_status gpu_list_pack(gpu_list *c, const luo_job *j, int32_t piece, const luo_region *cells)
+{
+    const size_t mark = luo_arena_mark(c->scratch);
+    for (int kind = 0; kind < KINDS; kind++) {
+        luo_strips s;
+        int64_t base;
+        LUO_TRY(find(c, j, piece, kind, cells, &s, &base));
+        for (int32_t i = 0; i < s.n; i++)
+            LUO_TRY(push(c, base + s.at[i].at, c->elements, s.at[i].n));
+    }
+    luo_arena_reset(c->scratch, mark);
+    return LUO_OK;
+}
+
+/* Two lists of strips over the same cells, cut at the ends of both. */
+static luo_status merge(gpu_list *c, const luo_strips *a, int64_t from, const luo_strips *b,
+                        int64_t to)
+{
+    int64_t pa = 0, pb = 0;
+    for (int32_t i = 0, k = 0; i < a->n && k < b->n;) {
+        const int64_t left = a->at[i].n - pa, room = b->at[k].n - pb;
+        const int64_t n = left < room ? left : room;
+        LUO_TRY(push(c, from + a->at[i].at + pa, to + b->at[k].at + pb, n));
+        if ((pa += n) == a->at[i].n) i++, pa = 0;
+        if ((pb += n) == b->at[k].n) k++, pb = 0;
+    }
+    return LUO_OK;
+}
+
+luo_status gpu_list_carry(gpu_list *c, const luo_job *from, const luo_job *to, int32_t piece,
+                          const luo_region *cells)
+{
+    const size_t mark = luo_arena_mark(c->scratch);
+    for (int kind = 0; kind < KINDS; kind++) {
+        luo_strips a, b;
+        int64_t at_a, at_b;
+        LUO_TRY(find(c, from, piece, kind, cells, &a, &at_a));
+        LUO_TRY(find(c, to, piece, kind, cells, &b, &at_b));
+        LUO_TRY(merge(c, &a, at_a, &b, at_b));
+    }
+    luo_arena_reset(c->scratch, mark);
+    return LUO_OK;
+}
+
+/* ---- on the device ---- */
+
+typedef struct cutter {
+    gpu_parcel_way way;
+    int64_t most;
+    gpu_strip *at;
+    gpu_slice *slice;
+    int32_t n, nslices;
+} cutter;
+
+/* Part of a strip, which fits the slice at hand. */
+static void put(cutter *k, const gpu_strip *s, int64_t pos, int64_t n)
+{
+    gpu_slice *slice = &k->slice[k->nslices - 1];
+    gpu_strip *x = &k->at[k->n++];
+    *x = (gpu_strip){s->from + pos, s->to + pos, n, slice->elements};
+    if (k->way != GPU_PARCEL_CARRY) x->to = slice->elements;
+    if (k->way == GPU_PARCEL_UNPACK) {
+        const int64_t slab = x->from;
+        x->from = x->to;
+        x->to = slab;
+    }
+    slice->n++;
+    slice->elements += n;
+}
+
+static void cut(cutter *k, const gpu_list *c)
+{
+    for (int32_t i = 0; i < c->n; i++)
+        for (int64_t pos = 0; pos < c->at[i].n;) {
+            if (k->nslices == 0 || k->slice[k->nslices - 1].elements == k->most)
+                k->slice[k->nslices++] = (gpu_slice){.first = k->n};
+            const int64_t room = k->most - k->slice[k->nslices - 1].elements;
+            const int64_t left = c->at[i].n - pos, n = left < room ? left : room;
+            put(k, &c->at[i], pos, n);
+            pos += n;
+        }
+}
+
+static luo_status send(gpu_list *c, const cutter *k, gpu_parcel *out)
+{
+    void *p;
+    const int64_t bytes = k->n * (int64_t)sizeof *k->at;
+    LUO_TRY(gpu_alloc(bytes, "a table of what a switch moves", &p, c->err));
+    out->table = p;
+    cudaError_t code = cudaMemcpy(p, k->at, (size_t)bytes, cudaMemcpyHostToDevice);
+    if (code == cudaSuccess) code = cudaStreamSynchronize(NULL); /* the copy may lag */
+    return gpu_check(c->err, code, "sending a table of what a switch moves");
+}
+
+luo_status gpu_parcel_make(gpu_list *c, gpu_parcel_way way, int64_t most, gpu_parcel *out)
+{
+    const int64_t slices = (c->elements + most - 1) / most;
+    cutter k = {.way = way, .most = most};
+    *out = (gpu_parcel){.elements = c->elements};
+    if (slices == 0) return LUO_OK;
+    k.at = LUO_NEW_N(c->arena, gpu_strip, c->n + slices);
+    k.slice = LUO_NEW_N(c->arena, gpu_slice, slices);
+    if (!k.at || !k.slice) return luo_err_nomem(c->err);
+    cut(&k, c);
+    out->nslices = k.nslices;
+    out->slice = k.slice;
+    return send(c, &k, out);
+}
+
+void gpu_parcel_free(gpu_parcel *p)
+{
+    gpu_free(p->table);
+    p->table = NULL;
+}
+
+luo_status gpu_parcel_copy(const gpu_parcel *p, int32_t k, cudaStream_t stream, const void *in,
+                           void *out, luo_err *err)
+{
+    const gpu_slice *s = &p->slice[k];
+    return gpu_check(err,
+                     gpu_copy_strips(stream, s->n, p->table + s->first, s->elements,
+                                     (int32_t)sizeof(float), in, out),
+                     "copying state");
+}

@@ -1,0 +1,127 @@
+/* attention.cuh: what the attention kernels share: their argument, and who sees whom.
+ *
+ *   attention.cu             forward: the choice of kernel, bf16 on tensor cores
+ *   attention_dx.cu          backward: the choice, rows' sums, bf16 on tensor cores
+ *   attention_simple.cu      f32, other head sizes and older GPUs, forward ..
+ *   attention_simple_dx.cu   .. and backward
+ *   attention_tile.cuh       tiles of bf16 in shared memory and their products
+ *   attention_plain.cuh      tiles of f32 in shared memory and their products
+ *
+ * Formulas as in exec/host/kernels_attention.inc. Exponentials are powers of 2: scores carry
+ * scale * log2(e). Backward is two kernels, one that owns keys (dK, dV) and one that owns queries
+ * (dQ): both make the scores again, which costs 7 products instead of 5 and needs neither atomic
+ * sums nor an order among blocks. A small third one adds what parts of a group have summed.
+ */
+#ifndef LUO_EXEC_CUDA_KERNELS_ATTENTION_CUH
+#define LUO_EXEC_CUDA_KERNELS_ATTENTION_CUH
+#include <cuda_bf16.h>
+#include <math.h>
+
+#include "exec/cuda/kernels/device.cuh"
+#include "exec/cuda/kernels/kernels.h"
+#include "exec/cuda/kernels/launch.cuh"
+
+/* dK and dV sum over the query heads of a group. Where key tiles alone are too few blocks for a
+ * GPU, the heads of a group are cut into parts of `heads`, each with blocks and sums of its own,
+ * which are added in order afterwards. */
+typedef struct gpu_head_parts {
+    int32_t parts, heads; /* parts 1: no sums beside */
+} gpu_head_parts;
+
+typedef struct gpu_attention_args { /* one argument of every kernel */
+    int32_t t, n, g, d;
+    bool causal;
+    float scale;      /* d^-1/2 */
+    float scale_log2; /* .. times log2(e) */
+    const int32_t *kv_of, *heads_of, *heads_of_first, *start_of, *end_of;
+    const void *q, *k, *v, *o, *dout;
+    void *out, *dq, *dk, *dv;
+    float *rows;             /* forward writes it, backward reads it */
+    float *dots, *rows_log2; /* [n x padded]: D, and rows * log2(e); of the work memory */
+    int64_t padded; /* t rounded up, so that tiles of queries read past t: 0 and +inf there */
+    gpu_head_parts cut;
+    float *part_sums; /* [2 x parts x t x g x d]: dK / scale and dV of each part */
+} gpu_attention_args;
+
+enum { GPU_ATTENTION_PAD = 128 }; /* a multiple of every tile of queries */
+#define GPU_LOG2_E 1.4426950408889634f
+#define GPU_LN_2 0.6931471805599453f
+
+/* Tokens lo..hi-1. */
+typedef struct gpu_span {
+    int32_t lo, hi;
+} gpu_span;
+
+/* Keys that query i sees; both ends ascend with i. Beyond the last token: as the last one, whose
+ * tile has room for more: nobody reads what comes of it. */
+static __device__ __forceinline__ gpu_span gpu_keys_of(const gpu_attention_args &a, int32_t i)
+{
+    const int32_t at = i < a.t ? i : a.t - 1;
+    const gpu_span s = {__ldg(a.start_of + at), a.causal ? at + 1 : __ldg(a.end_of + at)};
+    return s;
+}
+
+/* Queries that see key j; both ends ascend with j. */
+static __device__ __forceinline__ gpu_span gpu_queries_of(const gpu_attention_args &a, int32_t j)
+{
+    const int32_t at = j < a.t ? j : a.t - 1;
+    const gpu_span s = {a.causal ? at : __ldg(a.start_of + at), __ldg(a.end_of + at)};
+    return s;
+}
+
+static inline int32_t gpu_tiles(int64_t n, int64_t tile)
+{
+    return (int32_t)((n + tile - 1) / tile);
+}
+
+/* As many parts as make GPU_KEY_BLOCKS blocks, about eight for each place that H100 and H200 have.
+ * It is the same everywhere: the shape alone decides which bits come out. tiles: of keys. */
+enum { GPU_KEY_BLOCKS = 2048 };
+static inline gpu_head_parts gpu_attention_parts(int64_t tiles, int64_t n, int64_t g)
+{
+    const int64_t group = (n + g - 1) / g;
+    const int64_t heads = (tiles * g * group + GPU_KEY_BLOCKS - 1) / GPU_KEY_BLOCKS;
+    const gpu_head_parts p = {(int32_t)((group + heads - 1) / heads), (int32_t)heads};
+    return p;
+}
+/* Those of a group's heads first..last-1 that are of this part: the last one takes the rest of a
+ * group that is larger than others. */
+static __host__ __device__ __forceinline__ gpu_span gpu_heads_of_part(gpu_head_parts p,
+                                                                      int32_t part, int32_t first,
+                                                                      int32_t last)
+{
+    const int32_t lo = first + part * p.heads, hi = lo + p.heads;
+    const gpu_span s = {lo < last ? lo : last, part < p.parts - 1 && hi < last ? hi : last};
+    return s;
+}
+
+/* Tokens and sizes fit the 32-bit indices of the kernels. */
+static inline bool gpu_attention_fits(int64_t t, const gpu_heads *heads)
+{
+    const int64_t most = INT32_MAX - 2 * GPU_ATTENTION_PAD;
+    return t <= most && heads->d > 0 && heads->n <= most / heads->d && heads->g <= most / heads->d;
+}
+static inline gpu_attention_args gpu_attention_arguments(int64_t t, const gpu_heads *heads,
+                                                         const int32_t *start_of,
+                                                         const int32_t *end_of)
+{
+    gpu_attention_args a = {};
+    a.t = (int32_t)t, a.n = (int32_t)heads->n, a.g = (int32_t)heads->g, a.d = (int32_t)heads->d;
+    a.causal = heads->causal;
+    a.scale = (float)(1 / sqrt((double)heads->d));
+    a.scale_log2 = (float)(1.4426950408889634 / sqrt((double)heads->d));
+    a.kv_of = heads->kv_of, a.heads_of = heads->heads_of;
+    a.heads_of_first = heads->heads_of_first;
+    a.start_of = start_of, a.end_of = end_of;
+    return a;
+}
+
+/* The simple kernels; launched by gpu_attention and gpu_attention_dx. `type`: of all arrays. */
+cudaError_t gpu_attention_simple(cudaStream_t stream, const gpu_attention_args &a, gpu_type type);
+cudaError_t gpu_attention_simple_dx(cudaStream_t stream, const gpu_attention_args &a,
+                                    gpu_type type);
+/* Whether all of them can be copied 16 bytes at a time. */
+bool gpu_attention_aligned(const void *const *at, int32_t count);
+/* Whether this device has bf16 tensor cores; asked once per device. */
+cudaError_t gpu_attention_tensor_cores(bool *out);
+#endif

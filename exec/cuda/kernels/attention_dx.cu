@@ -1,0 +1,352 @@
+/* attention_dx.cu: attention, backward: which kernel, and bf16 on tensor cores.
+ *
+ * dK, dV: a block owns keys of one key-value head and goes through the queries that see them, of
+ * the query heads of its group or of a part of them (gpu_attention_parts). It makes S^T = K Q^T and
+ * dP^T = V dO^T, so that P^T and dS^T are left operands as they lie. dQ: a block owns queries of
+ * one head and goes through the keys that they see. In both each operand of the loop has one
+ * buffer, copied while the other is used.
+ */
+#include "exec/cuda/kernels/attention_tile.cuh"
+#include "exec/cuda/kernels/units.cuh"
+
+/* MT x 16 rows a warp: what 128 sums a lane of dK and dV (of dQ) leave room for. */
+template <int D> struct keys_shape {
+    static constexpr int mt = 128 / D, keys = 16 * ATTN_WARPS * mt, queries = 64 / mt;
+    static constexpr int tile = queries * 2 * D, own = keys * 2 * D;
+    static constexpr int bytes = 2 * own + 2 * tile + 2 * queries * (int)sizeof(float);
+};
+template <int D> struct queries_shape {
+    static constexpr int mt = 2, queries = 16 * ATTN_WARPS * mt, keys = 4096 / D;
+    static constexpr int own = queries * 2 * D, tile = keys * 2 * D, bytes = 2 * own + 2 * tile;
+};
+
+/* Scores become P = exp2(score - rows); stat: of the columns (queries) of this tile. */
+template <int MT, int N>
+__device__ __forceinline__ void exp_columns(float (&s)[MT][N][4], float scale, const float *stat)
+{
+    const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        const float2 less = *(const float2 *)(stat + 8 * j + 2 * (lane % 4));
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int h = 0; h < 4; h += 2) {
+                s[m][j][h] = gpu_exp2(fmaf(s[m][j][h], scale, -less.x));
+                s[m][j][h + 1] = gpu_exp2(fmaf(s[m][j][h + 1], scale, -less.y));
+            }
+    }
+}
+/* dp becomes dS / scale = P (dP - D). */
+template <int MT, int N>
+__device__ __forceinline__ void dscores_columns(float (&dp)[MT][N][4], const float (&p)[MT][N][4],
+                                                const float *dots)
+{
+    const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        const float2 less = *(const float2 *)(dots + 8 * j + 2 * (lane % 4));
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int h = 0; h < 4; h += 2) {
+                dp[m][j][h] = p[m][j][h] * (dp[m][j][h] - less.x);
+                dp[m][j][h + 1] = p[m][j][h + 1] * (dp[m][j][h + 1] - less.y);
+            }
+    }
+}
+
+/* One number per query of a tile. */
+template <int N> __device__ __forceinline__ void stat_load(float *to, const float *from)
+{
+    if (threadIdx.x < N / 4) gpu_copy_async(to + 4 * threadIdx.x, from + 4 * threadIdx.x, true);
+}
+
+/* Where the loop over queries of a group of heads stands. */
+typedef struct query_walk {
+    int32_t i, end; /* index of the head in heads_of */
+    int32_t head, q0, first;
+} query_walk;
+
+template <int D>
+__global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_args a)
+{
+    using S = keys_shape<D>;
+    unsigned char *sk = gpu_dynamic_shared(), *sv = sk + S::own, *sq = sv + S::own,
+                  *sdo = sq + S::tile;
+    float *slog = (float *)(sdo + S::tile), *sdots = slog + S::queries;
+    const int32_t kv = (int32_t)blockIdx.y / a.cut.parts, part = (int32_t)blockIdx.y % a.cut.parts;
+    const int32_t row0 = (int32_t)blockIdx.x * S::keys;
+    const int32_t ldq = a.n * D, ldk = a.g * D;
+    const __nv_bfloat16 *q = (const __nv_bfloat16 *)a.q, *dout = (const __nv_bfloat16 *)a.dout;
+    tile_load<D, S::keys>(sk, (const __nv_bfloat16 *)a.k + kv * D, ldk, row0, a.t);
+    tile_load<D, S::keys>(sv, (const __nv_bfloat16 *)a.v + kv * D, ldk, row0, a.t);
+
+    const int32_t end = gpu_queries_of(a, row0 + S::keys - 1).hi;
+    const int32_t own = row0 + (int32_t)threadIdx.x / 32 * 16 * S::mt;
+    const tile_sight sight = {gpu_queries_of(a, own), gpu_queries_of(a, own + 16 * S::mt - 1)};
+    const gpu_span heads = gpu_heads_of_part(a.cut, part, __ldg(a.heads_of_first + kv),
+                                             __ldg(a.heads_of_first + kv + 1));
+    query_walk w = {heads.lo, heads.hi, 0, 0,
+                    gpu_queries_of(a, row0).lo / S::queries * S::queries};
+    w.q0 = w.first;
+    float dk[S::mt][D / 8][4], dv[S::mt][D / 8][4];
+    tile_clear(dk);
+    tile_clear(dv);
+    if (w.i < w.end) {
+        w.head = __ldg(a.heads_of + w.i);
+        tile_load<D, S::queries>(sdo, dout + w.head * D, ldq, w.q0, a.t);
+        stat_load<S::queries>(sdots, a.dots + w.head * a.padded + w.q0);
+    }
+    gpu_copy_async_commit();
+    while (w.i < w.end) {
+        const int32_t q0 = w.q0;
+        const bool sees = tile_sees(sight, q0, S::queries);
+        float s[S::mt][S::queries / 8][4], dp[S::mt][S::queries / 8][4];
+        gpu_copy_async_wait<0>();
+        __syncthreads(); /* dO is here, and nobody reads the last Q any more */
+        tile_load<D, S::queries>(sq, q + w.head * D, ldq, q0, a.t);
+        stat_load<S::queries>(slog, a.rows_log2 + w.head * a.padded + q0);
+        gpu_copy_async_commit();
+        if (sees) {
+            tile_clear(dp);
+            tile_product_nt<D, S::mt, S::queries>(dp, sv, sdo);
+        }
+        gpu_copy_async_wait<0>();
+        __syncthreads(); /* Q is here */
+        if (sees) {
+            tile_clear(s);
+            tile_product_nt<D, S::mt, S::queries>(s, sk, sq);
+            if (tile_cut(sight, q0, S::queries))
+                tile_mask(s, a, gpu_queries_of, own, q0, -INFINITY);
+            exp_columns(s, a.scale_log2, slog);
+            dscores_columns(dp, s, sdots);
+            tile_product_nn<D, S::mt, S::queries>(dv, s, sdo);
+        }
+        w.q0 += S::queries;
+        if (w.q0 >= end) {
+            w.q0 = w.first;
+            if (++w.i < w.end) w.head = __ldg(a.heads_of + w.i);
+        }
+        __syncthreads(); /* nobody reads this dO any more */
+        if (w.i < w.end) {
+            tile_load<D, S::queries>(sdo, dout + w.head * D, ldq, w.q0, a.t);
+            stat_load<S::queries>(sdots, a.dots + w.head * a.padded + w.q0);
+        }
+        gpu_copy_async_commit();
+        if (sees) tile_product_nn<D, S::mt, S::queries>(dk, dp, sq);
+    }
+    gpu_copy_async_wait<0>();
+    if (a.cut.parts > 1) {
+        const int64_t all = (int64_t)a.t * ldk;
+        float *const to = a.part_sums + part * all + kv * D;
+        tile_keep<D, S::mt>(dk, to, ldk, row0, a.t);
+        tile_keep<D, S::mt>(dv, to + a.cut.parts * all, ldk, row0, a.t);
+        return;
+    }
+    __syncthreads(); /* K and V are here even if no query sees them */
+    float one[S::mt][2], scale[S::mt][2];
+#pragma unroll
+    for (int m = 0; m < S::mt; m++) one[m][0] = one[m][1] = 1, scale[m][0] = scale[m][1] = a.scale;
+    tile_store<D, S::mt>(sk, dk, scale, (__nv_bfloat16 *)a.dk + kv * D, ldk, row0, a.t);
+    tile_store<D, S::mt>(sv, dv, one, (__nv_bfloat16 *)a.dv + kv * D, ldk, row0, a.t);
+}
+
+enum { JOIN_THREADS = 256, JOIN_WIDTH = 8 };
+
+/* dK (blockIdx.y 0) and dV: the parts' sums in their order, rounded once. n: elements of each. */
+__global__ void __launch_bounds__(JOIN_THREADS) attention_join(gpu_attention_args a, int64_t n)
+{
+    constexpr int V = JOIN_WIDTH;
+    const int64_t i = ((int64_t)blockIdx.x * JOIN_THREADS + threadIdx.x) * V;
+    const bool keys = blockIdx.y == 0;
+    const gpu_array from = {a.part_sums + (keys ? 0 : a.cut.parts * n), GPU_F32};
+    float s[V] = {};
+#pragma unroll 4
+    for (int32_t p = 0; p < a.cut.parts; p++) {
+        const gpu_unit<GPU_F32, V> u = gpu_load_whole<GPU_F32, V>(from, p * n + i, p * n + n);
+#pragma unroll
+        for (int e = 0; e < V; e++) s[e] += gpu_value(u, e);
+    }
+#pragma unroll
+    for (int e = 0; e < V; e++) s[e] *= keys ? a.scale : 1;
+    gpu_store_whole<GPU_BF16, V>({keys ? a.dk : a.dv, GPU_BF16}, i, n, s);
+}
+
+/* dp becomes dS / scale; stat, dots: of the lane's rows. */
+template <int MT, int N>
+__device__ __forceinline__ void dscores_rows(float (&dp)[MT][N][4], float (&s)[MT][N][4],
+                                             float scale, const float (&stat)[MT][2],
+                                             const float (&dots)[MT][2])
+{
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int j = 0; j < N; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                dp[m][j][i] = gpu_exp2(fmaf(s[m][j][i], scale, -stat[m][i / 2])) *
+                              (dp[m][j][i] - dots[m][i / 2]);
+}
+
+template <int D>
+__global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attention_args a)
+{
+    using S = queries_shape<D>;
+    unsigned char *sq = gpu_dynamic_shared(), *sdo = sq + S::own, *sk = sdo + S::own,
+                  *sv = sk + S::tile;
+    const int lane = (int)threadIdx.x % 32;
+    const int32_t head = (int32_t)blockIdx.y, kv = __ldg(a.kv_of + head);
+    const int32_t row0 = (int32_t)(gridDim.x - 1 - blockIdx.x) * S::queries;
+    const int32_t ldq = a.n * D, ldk = a.g * D;
+    const __nv_bfloat16 *k = (const __nv_bfloat16 *)a.k + kv * D;
+    const __nv_bfloat16 *v = (const __nv_bfloat16 *)a.v + kv * D;
+    tile_load<D, S::queries>(sq, (const __nv_bfloat16 *)a.q + head * D, ldq, row0, a.t);
+    tile_load<D, S::queries>(sdo, (const __nv_bfloat16 *)a.dout + head * D, ldq, row0, a.t);
+
+    const int32_t begin = gpu_keys_of(a, row0).lo, end = gpu_keys_of(a, row0 + S::queries - 1).hi;
+    const int32_t own = row0 + (int32_t)threadIdx.x / 32 * 16 * S::mt;
+    const tile_sight sight = {gpu_keys_of(a, own), gpu_keys_of(a, own + 16 * S::mt - 1)};
+    float dq[S::mt][D / 8][4], stat[S::mt][2], dots[S::mt][2], by[S::mt][2];
+    tile_clear(dq);
+#pragma unroll
+    for (int m = 0; m < S::mt; m++)
+#pragma unroll
+        for (int low = 0; low < 2; low++) {
+            const int64_t at = head * a.padded + own + 16 * m + 8 * low + lane / 4;
+            stat[m][low] = a.rows_log2[at], dots[m][low] = a.dots[at], by[m][low] = a.scale;
+        }
+    tile_load<D, S::keys>(sv, v, ldk, begin, end);
+    gpu_copy_async_commit();
+    for (int32_t k0 = begin; k0 < end; k0 += S::keys) {
+        const bool sees = tile_sees(sight, k0, S::keys);
+        float s[S::mt][S::keys / 8][4], dp[S::mt][S::keys / 8][4];
+        gpu_copy_async_wait<0>();
+        __syncthreads(); /* values are here, and nobody reads the last keys any more */
+        tile_load<D, S::keys>(sk, k, ldk, k0, end);
+        gpu_copy_async_commit();
+        if (sees) {
+            tile_clear(dp);
+            tile_product_nt<D, S::mt, S::keys>(dp, sdo, sv);
+        }
+        gpu_copy_async_wait<0>();
+        __syncthreads(); /* keys are here, and nobody reads these values any more */
+        if (k0 + S::keys < end) tile_load<D, S::keys>(sv, v, ldk, k0 + S::keys, end);
+        gpu_copy_async_commit();
+        if (sees) {
+            tile_clear(s);
+            tile_product_nt<D, S::mt, S::keys>(s, sq, sk);
+            if (tile_cut(sight, k0, S::keys)) tile_mask(s, a, gpu_keys_of, own, k0, -INFINITY);
+            dscores_rows(dp, s, a.scale_log2, stat, dots);
+            tile_product_nn<D, S::mt, S::keys>(dq, dp, sk);
+        }
+    }
+    tile_store<D, S::mt>(sq, dq, by, (__nv_bfloat16 *)a.dq + head * D, ldq, row0, a.t);
+}
+
+/* ---- rows' sums ---- */
+
+enum { STAT_THREADS = 256, STAT_LANES = 8, STAT_ROWS = STAT_THREADS / STAT_LANES };
+
+/* D = sum of dO o, and rows * log2(e), a list per head; 8 threads a row. */
+template <int M>
+__global__ void __launch_bounds__(STAT_THREADS)
+    attention_rows(gpu_attention_args a, gpu_array dout, gpu_array o)
+{
+    constexpr int V = gpu_width<M>;
+    const int32_t head = (int32_t)blockIdx.y, part = (int32_t)threadIdx.x % STAT_LANES;
+    const int32_t row = (int32_t)blockIdx.x * STAT_ROWS + (int32_t)threadIdx.x / STAT_LANES;
+    const int64_t lo = ((int64_t)row * a.n + head) * a.d, hi = row < a.t ? lo + a.d : lo;
+    float s = 0;
+    for (int64_t i = lo + part * V; i < hi; i += STAT_LANES * V) {
+        const gpu_unit<M, V> x = gpu_load_whole<M, V>(dout, i, hi);
+        const gpu_unit<M, V> y = gpu_load_whole<M, V>(o, i, hi);
+#pragma unroll
+        for (int e = 0; e < V; e++) s = fmaf(gpu_value(x, e), gpu_value(y, e), s);
+    }
+#pragma unroll
+    for (int by = 1; by < STAT_LANES; by *= 2) s += __shfl_xor_sync(0xffffffffu, s, by);
+    if (part > 0) return;
+    a.dots[head * a.padded + row] = s;
+    a.rows_log2[head * a.padded + row] =
+        row < a.t ? a.rows[(int64_t)row * a.n + head] * GPU_LOG2_E : INFINITY;
+}
+
+static cudaError_t launch_rows(cudaStream_t stream, const gpu_attention_args &a, gpu_array dout,
+                               gpu_array o)
+{
+    const int mode = gpu_row_mode(gpu_mode(dout, o), a.d);
+    const dim3 grid((unsigned)(a.padded / STAT_ROWS), (unsigned)a.n);
+    return gpu_launch(GPU_OF_MODE(mode, attention_rows), grid, STAT_THREADS, 0, stream, a, dout, o);
+}
+
+/* ---- the choice ---- */
+
+static int64_t padded_rows(int64_t t)
+{
+    return (t + GPU_ATTENTION_PAD - 1) / GPU_ATTENTION_PAD * GPU_ATTENTION_PAD;
+}
+
+static bool has_tiles(gpu_type type, int64_t d)
+{
+    return type == GPU_BF16 && (d == 64 || d == 128);
+}
+/* How the heads of groups are cut where tensor cores are used; d 64 or 128. */
+static gpu_head_parts parts_of(int64_t t, const gpu_heads *heads)
+{
+    const int64_t keys = heads->d == 64 ? keys_shape<64>::keys : keys_shape<128>::keys;
+    return gpu_attention_parts(gpu_tiles(t, keys), heads->n, heads->g);
+}
+
+size_t gpu_attention_dx_work(int64_t t, const gpu_heads *heads, gpu_type type)
+{
+    int64_t n = 2 * padded_rows(t) * heads->n;
+    if (t > 0 && has_tiles(type, heads->d)) {
+        const int64_t parts = parts_of(t, heads).parts;
+        if (parts > 1) n += 2 * parts * t * heads->g * heads->d;
+    }
+    return (size_t)n * sizeof(float);
+}
+
+template <int D>
+static cudaError_t launch_backward(cudaStream_t stream, const gpu_attention_args &a)
+{
+    const dim3 keys((unsigned)gpu_tiles(a.t, keys_shape<D>::keys), (unsigned)(a.g * a.cut.parts));
+    const dim3 queries((unsigned)gpu_tiles(a.t, queries_shape<D>::queries), (unsigned)a.n);
+    const int64_t n = (int64_t)a.t * a.g * D;
+    const dim3 join(gpu_blocks(n, JOIN_THREADS * JOIN_WIDTH), a.cut.parts > 1 ? 2 : 0);
+    cudaError_t code =
+        gpu_launch(attention_keys<D>, keys, ATTN_THREADS, (size_t)keys_shape<D>::bytes, stream, a);
+    if (code == cudaSuccess) code = gpu_launch(attention_join, join, JOIN_THREADS, 0, stream, a, n);
+    if (code != cudaSuccess) return code;
+    return gpu_launch(attention_queries<D>, queries, ATTN_THREADS, (size_t)queries_shape<D>::bytes,
+                      stream, a);
+}
+
+cudaError_t gpu_attention_dx(cudaStream_t stream, int64_t t, const gpu_heads *heads,
+                             const int32_t *start_of, const int32_t *end_of, gpu_array dout,
+                             gpu_array o, const float *rows, gpu_array q, gpu_array k, gpu_array v,
+                             gpu_array dq, gpu_array dk, gpu_array dv, void *work)
+{
+    if (t == 0) return cudaSuccess;
+    const gpu_array all[] = {dout, o, q, k, v, dq, dk, dv};
+    if (!gpu_attention_fits(t, heads)) return cudaErrorInvalidValue;
+    for (const gpu_array &x : all)
+        if (x.type != q.type) return cudaErrorInvalidValue;
+    gpu_attention_args a = gpu_attention_arguments(t, heads, start_of, end_of);
+    a.q = q.at, a.k = k.at, a.v = v.at, a.o = o.at, a.dout = dout.at;
+    a.dq = dq.at, a.dk = dk.at, a.dv = dv.at;
+    a.rows = (float *)rows; /* only read */
+    a.padded = padded_rows(t);
+    a.dots = (float *)work, a.rows_log2 = a.dots + a.padded * a.n;
+    bool cores = false;
+    cudaError_t code = gpu_attention_tensor_cores(&cores);
+    if (code == cudaSuccess) code = launch_rows(stream, a, dout, o);
+    if (code != cudaSuccess) return code;
+    const void *const at[] = {q.at, k.at, v.at, dout.at, dq.at, dk.at, dv.at, work};
+    if (!cores || !has_tiles(q.type, a.d) || !gpu_attention_aligned(at, 8))
+        return gpu_attention_simple_dx(stream, a, q.type);
+    a.cut = parts_of(t, heads);
+    a.part_sums = a.rows_log2 + a.padded * a.n;
+    return a.d == 64 ? launch_backward<64>(stream, a) : launch_backward<128>(stream, a);
+}

@@ -1,0 +1,94 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/io.h"
+#include "exec/rank/agent_internal.h"
+#include "exec/coordinator/rendezvous.h"
+
+static luo_status no_value(const char *option, luo_err *err)
+{
+    return luo_err_set(err, LUO_EUSAGE, "`%s` has no value; one is expected behind it.", option);
+}
+
+luo_status luo_rank_args_read(int argc, char **argv, luo_rank_args *out, luo_err *err)
+{
+    luo_rank_args a = {.token = getenv(LUO_DOOR_VARIABLE),
+                       .overrides = calloc((size_t)argc, sizeof *a.overrides)};
+    const struct {
+        const char *name;
+        const char **value;
+    } options[] = {{"--control", &a.control},
+                   {"--scenario", &a.scenario},
+                   {"--model", &a.model},
+                   {"--cluster", &a.cluster}};
+    luo_status st = a.overrides ? LUO_OK : luo_err_nomem(err);
+    for (int i = 1; st == LUO_OK && i < argc; i++) {
+        size_t k = 0;
+        while (k < sizeof options / sizeof *options && strcmp(argv[i], options[k].name) != 0) k++;
+        if (strcmp(argv[i], "--broadcast") == 0)
+            a.broadcast = true;
+        else if (strcmp(argv[i], "--set") == 0 && i + 1 < argc)
+            a.overrides[a.noverrides++] = argv[++i];
+        else if (k == sizeof options / sizeof *options)
+            st = luo_err_set(err, LUO_EUSAGE,
+                             "unknown argument `%s`; `luoshu run` starts this "
+                             "program with the right ones.",
+                             argv[i]);
+        else if (i + 1 == argc)
+            st = no_value(argv[i], err);
+        else
+            *options[k].value = argv[++i];
+    }
+    if (st == LUO_OK && !(a.control && a.token) && !a.broadcast)
+        st = luo_err_set(err, LUO_EUSAGE,
+                         "`--control` or the variable `" LUO_DOOR_VARIABLE
+                         "` is missing; `luoshu run` starts this program with them.");
+    if (st == LUO_OK && !a.scenario && !(a.model && a.cluster))
+        st = luo_err_set(err, LUO_EUSAGE,
+                         "`--scenario`, or `--model` and `--cluster`, is "
+                         "missing; `luoshu run` gives it.");
+    if (st == LUO_OK && !a.scenario && a.noverrides > 0)
+        st = luo_err_set(err, LUO_EUSAGE, "`--set` needs a scenario; give `--scenario`.");
+    if (st == LUO_OK)
+        *out = a;
+    else
+        free(a.overrides);
+    return st;
+}
+
+/* The first error, with its place, as one sentence for the coordinator. */
+static luo_status first_error(const luo_diags *diags, luo_status st, luo_err *err)
+{
+    const luo_diag *d = diags->first;
+    while (d && d->severity != LUO_ERROR) d = d->next;
+    if (!d) return luo_err_set(err, st, "a rank can not read the inputs; they have to be there.");
+    if (!d->err.path[0]) return luo_err_set(err, st, "%s", d->err.text);
+    return luo_err_set(err, st, "%s:%d:%d: %s", d->err.path, d->err.line, d->err.col, d->err.text);
+}
+
+luo_status luo_agent_read(luo_agent *a, luo_err *err)
+{
+    const luo_overrides overrides = {a->args->noverrides, a->args->overrides};
+    luo_scenario *sc;
+    luo_model *model;
+    luo_cluster *cluster;
+    luo_diags diags;
+    luo_status st;
+    luo_diags_init(&diags, a->arena);
+    if (a->args->scenario) {
+        st = luo_read_scenario(a->arena, a->args->scenario, &overrides, &sc, NULL, &diags);
+        if (st != LUO_OK) return first_error(&diags, st, err);
+        a->model = sc->model;
+        a->cluster = sc->cluster;
+        a->stack = sc->stack;
+        return LUO_OK;
+    }
+    st = luo_read_model(a->arena, a->args->model, &model, &diags);
+    if (st == LUO_OK) st = luo_read_cluster(a->arena, a->args->cluster, &cluster, &diags);
+    if (st != LUO_OK) return first_error(&diags, st, err);
+    a->model = model;
+    a->cluster = cluster;
+    luo_stack_default(&a->stack);
+    return LUO_OK;
+}

@@ -1,0 +1,234 @@
+#include "exec/state/state.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/rng.h"
+#include "exec/bind/cells.h"
+#include "exec/state/state_internal.h"
+
+#define DEVIATION 0.02 /* of gpt2 (Radford et al. 2019, section 2.3), as is the scale below */
+
+void *luo_piece_array(const luo_piece *p, luo_array which, const luo_frame **frame)
+{
+    *frame = which == LUO_ARRAY_WEIGHT ? &p->weight_frame : &p->state_frame;
+    return which == LUO_ARRAY_WEIGHT ? p->weight : which == LUO_ARRAY_M ? p->m : p->v;
+}
+
+const char *luo_array_suffix(luo_array which)
+{
+    static const char *const suffix[] = {"", ".exp_avg", ".exp_avg_sq"};
+    return suffix[which];
+}
+
+/* ---- first weights ---- */
+
+typedef struct filler {
+    uint64_t key;
+    double constant, deviation; /* deviation 0: the constant */
+    size_t elem;
+    void *to;
+} filler;
+
+static double uniform_of(uint64_t key, uint64_t i)
+{
+    return (double)(luo_rng_at(key, i) >> 11) * 0x1p-53;
+}
+
+static void fill(void *ctx, int64_t global, int64_t local, int64_t n)
+{
+    const filler *f = ctx;
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t cell = 2 * (uint64_t)(global + i);
+        double v = f->constant;
+        if (f->deviation > 0)
+            v = f->deviation *
+                luo_rng_normal_of(uniform_of(f->key, cell), uniform_of(f->key, cell + 1));
+        if (f->elem == sizeof(float))
+            ((float *)f->to)[local + i] = (float)v;
+        else
+            ((double *)f->to)[local + i] = v;
+    }
+}
+
+static bool holds(const char *name, const char *part)
+{
+    return strstr(name, part) != NULL;
+}
+
+static filler filler_of(const luo_param *p, const luo_model *model, uint64_t seed)
+{
+    filler f = {.key = luo_hash_str(luo_hash_str(LUO_HASH_EMPTY, "init#"), p->name) ^ seed};
+    const bool bias = holds(p->name, ".bias");
+    if (!luo_param_decays(p)) {
+        f.constant = bias ? 0 : 1;
+        return f;
+    }
+    f.deviation = DEVIATION;
+    if (holds(p->name, "attn.out.") || holds(p->name, "mlp.down."))
+        f.deviation /= sqrt(2 * (double)model->layers);
+    return f;
+}
+
+static void zero(const luo_state *s, const luo_piece *p)
+{
+    const size_t bytes = (size_t)p->state_frame.volume * s->elem;
+    if (p->m && bytes) memset(p->m, 0, bytes);
+    if (p->v && bytes) memset(p->v, 0, bytes);
+}
+
+void luo_state_init(const luo_state *s, const luo_model *model, uint64_t seed)
+{
+    for (int32_t i = 0; i < s->n; i++) {
+        const luo_piece *p = &s->at[i];
+        filler f = filler_of(p->param, model, seed);
+        f.elem = s->elem;
+        f.to = p->weight;
+        if (p->weight) luo_cells_each(&p->param->shape, &p->weight_frame.region, NULL, fill, &f);
+        zero(s, p);
+    }
+}
+
+/* ---- out of files ---- */
+
+typedef struct taker { /* one tensor of a file into one array */
+    const luo_hf_tensor *hf;
+    const unsigned char *from;
+    luo_file_dtype dtype;
+    size_t elem;
+    char *to;
+} taker;
+
+/* A run of ours stays in one row of the matrix. */
+static void take(void *ctx, int64_t global, int64_t local, int64_t n)
+{
+    const taker *t = ctx;
+    const luo_hf_tensor *h = t->hf;
+    const int64_t r = global / h->cols, c = global % h->cols, width = h->dim[1];
+    const int64_t at =
+        h->transposed ? (h->row + c) * width + h->col + r : (h->row + r) * width + h->col + c;
+    luo_tensor_take(t->dtype, t->from + at * luo_file_dtype_bytes(t->dtype),
+                    h->transposed ? width : 1, n, t->elem, t->to + local * (int64_t)t->elem);
+}
+
+static void print_shape(luo_str *s, int32_t rank, const int64_t *dim)
+{
+    luo_str_addc(s, '[');
+    for (int32_t d = 0; d < rank; d++) {
+        if (d) luo_str_add(s, ", ");
+        luo_str_addi(s, dim[d]);
+    }
+    luo_str_addc(s, ']');
+}
+
+static luo_status check_tensor(const luo_tensor_file *file, const luo_file_tensor *t,
+                               const luo_hf_tensor *h, luo_err *err)
+{
+    const int64_t *want = h->rank == 1 ? &h->dim[1] : h->dim;
+    const bool real = t->dtype == LUO_FILE_F32 || t->dtype == LUO_FILE_F64 ||
+                      t->dtype == LUO_FILE_F16 || t->dtype == LUO_FILE_BF16;
+    if (!real)
+        return luo_err_set(err, LUO_EINPUT,
+                           "tensor `%s` of `%s` is %s; F32, F64, F16 or BF16 is expected.", t->name,
+                           luo_tensor_file_path(file, t), luo_file_dtype_name(t->dtype));
+    bool same = t->rank == h->rank;
+    for (int32_t d = 0; same && d < t->rank; d++) same = t->dim[d] == want[d];
+    if (same) return LUO_OK;
+    luo_str text = {0};
+    print_shape(&text, t->rank, t->dim);
+    luo_str_add(&text, "; the model's is ");
+    print_shape(&text, h->rank, want);
+    const luo_status st = luo_err_set(err, LUO_EINPUT, "tensor `%s` of `%s` has shape %s.", t->name,
+                                      luo_tensor_file_path(file, t), luo_str_get(&text));
+    luo_str_free(&text);
+    return st;
+}
+
+typedef struct loader {
+    const luo_model *model;
+    const luo_tensor_file *file;
+    luo_array which;
+    bool *used; /* by tensor of the file */
+    luo_err *err;
+} loader;
+
+static const luo_file_tensor *find_named(const loader *l, const char *name)
+{
+    char full[256], other[256];
+    snprintf(full, sizeof full, "%s%s", name, luo_array_suffix(l->which));
+    const luo_file_tensor *t = luo_safetensors_find(&l->file->head, full);
+    if (t) return t;
+    return luo_safetensors_find(&l->file->head,
+                                luo_hf_other_name(l->model, full, other, sizeof other));
+}
+
+/* A file without a head of its own means that of the embedding. */
+static const luo_file_tensor *find_tensor(const loader *l, const luo_hf_tensor *h)
+{
+    const luo_file_tensor *t = find_named(l, h->name);
+    if (t || l->which != LUO_ARRAY_WEIGHT || strcmp(h->name, "lm_head.weight") != 0) return t;
+    return find_named(l, l->model->family == LUO_FAMILY_GPT ? "wte.weight"
+                                                            : "model.embed_tokens.weight");
+}
+
+static luo_status load_piece(const loader *l, const luo_piece *p, size_t elem)
+{
+    const luo_frame *frame;
+    luo_hf_tensor h;
+    LUO_TRY(luo_hf_name(l->model, p->param, &h, l->err));
+    const luo_file_tensor *t = find_tensor(l, &h);
+    if (!t)
+        return luo_err_set(l->err, LUO_EINPUT, "`%s` has no tensor `%s%s`; model `%s` needs it.",
+                           l->file->path, h.name, luo_array_suffix(l->which), l->model->name);
+    LUO_TRY(check_tensor(l->file, t, &h, l->err));
+    l->used[t - l->file->head.at] = true;
+    taker k = {&h, luo_tensor_file_at(l->file, t), t->dtype, elem, NULL};
+    k.to = luo_piece_array(p, l->which, &frame);
+    if (k.to) luo_cells_each(&p->param->shape, &frame->region, NULL, take, &k);
+    return LUO_OK;
+}
+
+static luo_status check_unused(const loader *l)
+{
+    for (int32_t i = 0; l->which == LUO_ARRAY_WEIGHT && i < l->file->head.n; i++) {
+        const luo_file_tensor *t = &l->file->head.at[i];
+        const char *name = t->name;
+        if (l->used[i] || luo_hf_not_a_weight(l->model, name)) continue;
+        return luo_err_set(l->err, LUO_EINPUT,
+                           "tensor `%.80s` of `%s` has no place in model `%s`; a file of that "
+                           "model is expected.",
+                           name, luo_tensor_file_path(l->file, t), l->model->name);
+    }
+    return LUO_OK;
+}
+
+luo_status luo_state_fill(const luo_state *s, const luo_model *model, const luo_tensor_file *file,
+                          luo_array which, luo_err *err)
+{
+    luo_arena *arena = luo_arena_new(0);
+    loader l = {model, file, which, arena ? LUO_NEW_N(arena, bool, file->head.n) : NULL, err};
+    luo_status st = l.used ? LUO_OK : luo_err_nomem(err);
+    for (int32_t i = 0; st == LUO_OK && i < s->n; i++) st = load_piece(&l, &s->at[i], s->elem);
+    if (st == LUO_OK) st = check_unused(&l);
+    luo_arena_free(arena);
+    return st;
+}
+
+luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
+                                  luo_share share, luo_err *err)
+{
+    luo_tensor_file file;
+    luo_arena *arena = luo_arena_new(0);
+    if (!arena) return luo_err_nomem(err);
+    luo_status st = luo_tensor_file_open(arena, path, &file, err);
+    if (st == LUO_OK) {
+        st = luo_tensor_file_verify(&file, share, err);
+        if (st == LUO_OK) st = luo_state_fill(s, model, &file, LUO_ARRAY_WEIGHT, err);
+        luo_tensor_file_close(&file);
+    }
+    luo_arena_free(arena);
+    for (int32_t i = 0; st == LUO_OK && i < s->n; i++) zero(s, &s->at[i]);
+    return st;
+}

@@ -1,0 +1,434 @@
+/* lanes.c: which devices are simulated as one, and what their instructions cost.
+ *
+ * Devices of one stage that run roles alike and the same tasks in one node, with the same GPU, do
+ * the same thing at the same time: what differs between them (slowdowns, noise) is kept per member
+ * at run time (rank.c). CPU ranks share cores and wait for each other's, so they are never
+ * folded, nor are devices that others meet by turns (turns.c). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/net/turns.h"
+
+typedef struct place { /* of one program, for sorting */
+    int32_t pipeline, stage, role, node, at; /* role: the first that is like the program's */
+} place;
+
+static int by_place(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    if (x->pipeline != y->pipeline) return x->pipeline < y->pipeline ? -1 : 1;
+    if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
+    if (x->node != y->node) return x->node < y->node ? -1 : 1;
+    if (x->role != y->role) return x->role < y->role ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static bool same_tasks(const luo_program *a, const luo_program *b)
+{
+    return a->ntask == b->ntask &&
+           (a->tasks == b->tasks ||
+            memcmp(a->tasks, b->tasks, (size_t)a->ntask * sizeof *a->tasks) == 0);
+}
+
+typedef struct folding {
+    sim_net *net;
+    bool *single; /* by program: it is not folded */
+    place *places;
+    int32_t *member, *lane_of; /* by place; by device */
+} folding;
+
+/* Programs without training (switches, checkpoints) run once and are not regular: no folding. */
+static bool joins(const folding *f, const place *a, const place *b)
+{
+    const sim_net *net = f->net;
+    const luo_program *p = &net->set->at[a->at], *q = &net->set->at[b->at];
+    return net->config->fold && net->training && a->pipeline == b->pipeline &&
+           a->stage == b->stage && a->role == b->role && a->node == b->node &&
+           !luo_cluster_profile(net->config->cluster, p->device)->cpu && same_tasks(p, q) &&
+           !f->single[a->at] && !f->single[b->at];
+}
+
+static void lay_out(const folding *f)
+{
+    sim_net *net = f->net;
+    const luo_cluster *c = net->config->cluster;
+    net->nlanes = 0;
+    for (int32_t d = 0; d < c->ndevices; d++) f->lane_of[d] = -1;
+    for (int32_t i = 0; i < net->set->n; i++) {
+        const luo_program *p = &net->set->at[f->places[i].at];
+        sim_lane *lane = &net->lanes[net->nlanes];
+        if (i == 0 || !joins(f, &f->places[i - 1], &f->places[i])) {
+            const luo_node *node = &c->nodes[c->devices[p->device].node];
+            const bool cpu = c->groups[node->group].profile->cpu;
+            *lane = (sim_lane){.program = p, .role = &net->set->roles[p->role],
+                               .member = f->member + i, .node = c->devices[p->device].node,
+                               .group = node->group, .exec = cpu || !net->config->fold,
+                               .thread = cpu};
+            net->nlanes++;
+        } else {
+            lane--;
+        }
+        f->member[i] = f->places[i].at;
+        f->lane_of[p->device] = net->nlanes - 1;
+        lane->n++;
+    }
+}
+
+/* Lanes once more as long as some hide that their devices are met by turns: each time more. */
+static luo_status fold(luo_arena *arena, sim_net *net, place *places, int32_t *member)
+{
+    const luo_programs *set = net->set;
+    folding f = {.net = net, .single = LUO_NEW_N(arena, bool, set->n), .places = places,
+                 .member = member,
+                 .lane_of = LUO_NEW_N(arena, int32_t, net->config->cluster->ndevices)};
+    net->lanes = LUO_NEW_N(arena, sim_lane, set->n);
+    if (!f.single || !f.lane_of || !net->lanes) return LUO_ENOMEM;
+    bool again = false;
+    LUO_TRY(sim_turns_any(set, &again));
+    net->lane_of = f.lane_of;
+    lay_out(&f);
+    while (again) {
+        LUO_TRY(sim_turns_untie(net, f.single, &again));
+        if (again) lay_out(&f);
+    }
+    return LUO_OK;
+}
+
+/* ---- what threads carry ---- */
+
+/* Seconds are of n threads that share the cores with nobody else: work of all of them. */
+luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *lane, int32_t n,
+                           double seconds, sim_traffic *t)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!net->lanes[lane[i]].thread || net->lanes[lane[i]].node != net->lanes[lane[0]].node)
+            return LUO_OK;
+    int32_t *copy = LUO_NEW_N(arena, int32_t, n);
+    if (!copy) return LUO_ENOMEM;
+    memcpy(copy, lane, (size_t)n * sizeof *copy);
+    const double cores = net->config->cluster->groups[net->lanes[lane[0]].group].host_cores;
+    t->nthreads = n;
+    t->thread = copy;
+    t->work_s = seconds / fmax(1, n / cores);
+    return LUO_OK;
+}
+
+/* ---- what an instruction is for its lane ---- */
+
+/* Per group: the lane that all its devices are in; -1: several. */
+static luo_status find_homes(luo_arena *arena, sim_net *net)
+{
+    int32_t *home = LUO_NEW_N(arena, int32_t, net->set->ngroups);
+    if (!home) return LUO_ENOMEM;
+    for (int32_t k = 0; k < net->set->ngroups; k++) {
+        const luo_group *g = &net->set->groups[k];
+        home[k] = g->n > 0 ? net->lane_of[g->dev[0]] : -1;
+        for (int32_t i = 1; i < g->n; i++)
+            if (net->lane_of[g->dev[i]] != home[k]) home[k] = -1;
+    }
+    net->home_of_group = home;
+    return LUO_OK;
+}
+
+static bool slot_inside(const sim_net *net, const sim_lane *lane, const luo_instr *in)
+{
+    const int32_t own = (int32_t)(lane - net->lanes);
+    for (int32_t m = 0; m < lane->n; m++) {
+        const luo_slot *slot = sim_slot(net, lane, m, in);
+        if (in->kind == LUO_INSTR_COLLECTIVE) {
+            if (net->home_of_group[slot->group] != own) return false;
+            continue;
+        }
+        for (int32_t k = 0; k < slot->nmessage; k++)
+            if (net->lane_of[slot->message[k].peer] != own) return false;
+    }
+    return true;
+}
+
+static sim_what what_is(const sim_net *net, const sim_lane *lane, const luo_instr *in)
+{
+    switch (in->kind) {
+    case LUO_INSTR_COMPUTE:
+    case LUO_INSTR_LOCAL: return SIM_WORK;
+    case LUO_INSTR_IO: return in->bytes > 0 ? SIM_IO : SIM_INSIDE;
+    default: break;
+    }
+    if (in->slot < 0 || slot_inside(net, lane, in)) return SIM_INSIDE;
+    return in->kind == LUO_INSTR_P2P ? SIM_MAIL : SIM_MEET;
+}
+
+/* Unless the stack overlaps them, collectives of tensor parallelism take turns with compute, as if
+ * they were part of it. But gathers of what is not kept run beside dX everywhere. */
+static bool is_exposed(const sim_net *net, const sim_lane *lane, const luo_instr *in,
+                       const bool *keys)
+{
+    if (keys && in->nin > 0 && in->nout > 0 && (keys[in->in[0]] || keys[in->out[0]])) return false;
+    return in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP && !lane->thread &&
+           !net->config->stack->tp_overlap && !in->recompute;
+}
+
+/* With context parallelism, by buffer: what attention reads, and gradients that it makes.
+ * Collectives on these stand between messages, which they follow in their lane and are followed by;
+ * so they stay there, and attention waits for them. *keys NULL: no context parallelism. */
+static luo_status find_keys(luo_arena *arena, const luo_role *role, bool **keys)
+{
+    bool sends = false;
+    *keys = NULL;
+    for (int32_t i = 0; i < role->ninstr; i++)
+        sends |= role->instr[i].kind == LUO_INSTR_P2P && role->instr[i].stream == LUO_STREAM_TP;
+    if (!sends) return LUO_OK;
+    bool *at = LUO_NEW_N(arena, bool, role->nbuf);
+    if (!at) return LUO_ENOMEM;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
+        const bool forward = in->cost.kind == LUO_COST_ATTENTION_F;
+        if (!forward && in->cost.kind != LUO_COST_ATTENTION_B) continue;
+        for (int32_t k = 0; k < (forward ? in->nin : in->nout); k++)
+            at[forward ? in->in[k] : in->out[k]] = true;
+    }
+    *keys = at;
+    return LUO_OK;
+}
+
+/* With one communication stream (bench.md, W2) all of them share a queue, in issue order; receives
+ * stay apart, since one posted early would hold up everything behind it. */
+static int32_t queue_of(const sim_net *net, const sim_lane *on, const luo_instr *in,
+                        const bool *keys)
+{
+    const int32_t lane = luo_instr_lane(in);
+    if (is_exposed(net, on, in, keys)) return LUO_STREAM_COMPUTE;
+    const bool shared = lane == LUO_STREAM_PP || luo_lane_is_dp(lane) ||
+                        lane == LUO_STREAM_MOVE || lane == LUO_LANE_PP_B_SEND;
+    return net->config->one_comm_stream && shared ? LUO_STREAM_TP : lane;
+}
+
+/* ---- seconds ---- */
+
+typedef struct tariff { /* what a collective of a group costs */
+    int32_t coll;
+    int64_t bytes;
+    double seconds;
+    struct tariff *next;
+} tariff;
+
+typedef struct priced { /* costs of a role on a node group with given collectives */
+    const luo_comm_cost *comm;
+    const double *seconds;
+    int32_t role, group;
+    struct priced *next;
+} priced;
+
+/* Gradients are what is reduced or moved after the micro-batches, or with ZeRO-2 and 3 in them;
+ * weights are gathered, and a tensor of one element is a statistic (accuracy.md 3.1, 6.5). */
+int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes)
+{
+    const double each = net->config->stack->grad_comm_bytes;
+    const bool back = luo_phase_is_backward(in->phase) || in->phase == LUO_PHASE_POST;
+    if (each <= 0 || in->stream != LUO_STREAM_DP || !back) return bytes;
+    if (in->exchange < 0 || in->exchange >= net->set->nexchanges) return bytes;
+    if (in->kind == LUO_INSTR_COLLECTIVE && in->coll != LUO_COLL_AR && in->coll != LUO_COLL_RS)
+        return bytes;
+    const int64_t own = net->set->exchanges[in->exchange].elem_bytes;
+    return bytes > own && own > 0 ? (int64_t)(each * (double)bytes / (double)own) : bytes;
+}
+
+/* Devices of the lane's stage; its lanes are neighbours. */
+static int32_t stage_size(const sim_net *net, int32_t lane)
+{
+    const luo_program *p = net->lanes[lane].program;
+    int32_t n = 0, from = lane;
+    while (from > 0 && net->lanes[from - 1].program->pipeline == p->pipeline &&
+           net->lanes[from - 1].program->stage == p->stage)
+        from--;
+    for (int32_t l = from; l < net->nlanes && net->lanes[l].program->pipeline == p->pipeline &&
+                           net->lanes[l].program->stage == p->stage;
+         l++)
+        n += net->lanes[l].n;
+    return n;
+}
+
+/* Do all devices of the stage hold its activations whole, so that they are summed in full? */
+static bool is_whole(const luo_role *role)
+{
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
+        if (in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP && in->layer >= 0 &&
+            in->phase == LUO_PHASE_F)
+            return in->coll == LUO_COLL_AR;
+    }
+    return false;
+}
+
+int64_t sim_message_bytes(const sim_net *net, const luo_instr *in, int32_t src, int32_t dst,
+                          int64_t bytes)
+{
+    const luo_cluster *c = net->config->cluster;
+    const int32_t a = net->lane_of[src], b = net->lane_of[dst];
+    bytes = sim_bytes(net, in, bytes);
+    if (!net->config->stack->scatter_gather || in->stream != LUO_STREAM_PP || a < 0 || b < 0 ||
+        c->devices[src].node == c->devices[dst].node)
+        return bytes;
+    const int32_t t = stage_size(net, a);
+    const bool both = t == stage_size(net, b) && is_whole(net->lanes[a].role) &&
+                      is_whole(net->lanes[b].role);
+    return both ? (bytes + t - 1) / t : bytes;
+}
+
+typedef struct pricer { /* costs already worked out, shared by all lanes */
+    luo_arena *arena;
+    const sim_net *net;
+    tariff **of_group; /* per group of the programs */
+    priced **of_role;
+    luo_comm_cost *comm; /* room: per instruction of the lane at hand */
+    luo_err *err;
+} pricer;
+
+static luo_status group_seconds(pricer *p, int32_t group, const luo_instr *in, double *seconds)
+{
+    const luo_group *g = &p->net->set->groups[group];
+    const int64_t bytes = sim_bytes(p->net, in, in->bytes);
+    for (const tariff *t = p->of_group[group]; t; t = t->next)
+        if (t->coll == in->coll && t->bytes == bytes) {
+            *seconds = t->seconds;
+            return LUO_OK;
+        }
+    LUO_TRY(luo_cost_group(&p->net->cost, in->coll, g->dev, g->n, bytes, 0, seconds, p->err));
+    tariff *fresh = LUO_NEW(p->arena, tariff);
+    if (!fresh) return luo_err_nomem(p->err);
+    *fresh = (tariff){in->coll, bytes, *seconds, p->of_group[group]};
+    p->of_group[group] = fresh;
+    return LUO_OK;
+}
+
+static luo_status collective_seconds(pricer *p, const sim_lane *lane, const luo_instr *in,
+                                     double *seconds)
+{
+    int32_t last = -1;
+    *seconds = 0;
+    if (in->slot < 0) return LUO_OK;
+    for (int32_t m = 0; m < lane->n; m++) {
+        const int32_t at = sim_slot(p->net, lane, m, in)->group;
+        if (at == last) continue;
+        last = at;
+        double s = 0;
+        LUO_TRY(group_seconds(p, at, in, &s));
+        *seconds = fmax(*seconds, s);
+    }
+    return LUO_OK;
+}
+
+/* A P2P between members: the messages of a device one after another, sends beside receives. */
+static luo_status exchange_seconds(const sim_net *net, const sim_lane *lane, const luo_instr *in,
+                                   double *seconds, luo_err *err)
+{
+    *seconds = 0;
+    for (int32_t m = 0; in->slot >= 0 && m < lane->n; m++) {
+        const luo_slot *slot = sim_slot(net, lane, m, in);
+        const int32_t own = net->set->at[lane->member[m]].device;
+        double out = 0, back = 0;
+        for (int32_t k = 0; k < slot->nmessage; k++) {
+            const luo_message *msg = &slot->message[k];
+            double s = 0;
+            LUO_TRY(luo_cost_p2p(&net->cost, msg->send ? own : msg->peer,
+                                 msg->send ? msg->peer : own, sim_bytes(net, in, msg->bytes), 0, &s,
+                                 err));
+            *(msg->send ? &out : &back) += s;
+        }
+        *seconds = fmax(*seconds, fmax(out, back));
+    }
+    return LUO_OK;
+}
+
+/* Seconds of the role's work on this lane, shared by lanes that agree in all it depends on. */
+static luo_status work_seconds(pricer *p, const sim_lane *lane, const double **out)
+{
+    const int32_t n = lane->role->ninstr, role = lane->program->role;
+    for (priced *k = p->of_role[role]; k; k = k->next)
+        if (k->group == lane->group && memcmp(k->comm, p->comm, (size_t)n * sizeof *k->comm) == 0) {
+            *out = k->seconds;
+            return LUO_OK;
+        }
+    priced *fresh = LUO_NEW(p->arena, priced);
+    luo_comm_cost *copy = LUO_NEW_N(p->arena, luo_comm_cost, n);
+    double *seconds = LUO_NEW_N(p->arena, double, n);
+    if (!fresh || !copy || !seconds) return luo_err_nomem(p->err);
+    memcpy(copy, p->comm, (size_t)n * sizeof *copy);
+    LUO_TRY(luo_cost_role(p->arena, &p->net->cost, lane->program->device, lane->role, copy, seconds,
+                          p->err));
+    *fresh = (priced){copy, seconds, role, lane->group, p->of_role[role]};
+    p->of_role[role] = fresh;
+    *out = seconds;
+    return LUO_OK;
+}
+
+/* Seconds of communication, and what it does to compute beside it. */
+static luo_status talk_seconds(pricer *p, const sim_lane *lane, const luo_instr *in, sim_op *op,
+                               luo_comm_cost *comm)
+{
+    *comm = (luo_comm_cost){0, 0};
+    if (in->kind == LUO_INSTR_P2P && op->what == SIM_INSIDE)
+        return exchange_seconds(p->net, lane, in, &op->seconds, p->err);
+    if (in->kind != LUO_INSTR_COLLECTIVE) return LUO_OK;
+    LUO_TRY(collective_seconds(p, lane, in, &comm->seconds));
+    if (in->stream == LUO_STREAM_TP) comm->seconds *= p->net->config->stack->tp_exposed_factor;
+    op->seconds = comm->seconds;
+    if (in->slot < 0) return LUO_OK;
+    const luo_group *g = &p->net->set->groups[sim_slot(p->net, lane, 0, in)->group];
+    comm->loss = luo_cost_overlap_loss(&p->net->cost, g->dev, g->n);
+    return LUO_OK;
+}
+
+static luo_status make_ops(pricer *p, sim_lane *lane)
+{
+    const luo_role *role = lane->role;
+    bool *keys;
+    lane->ops = LUO_NEW_N(p->arena, sim_op, role->ninstr);
+    if (!lane->ops || find_keys(p->arena, role, &keys) != LUO_OK) return luo_err_nomem(p->err);
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
+        sim_op *op = &lane->ops[i];
+        *op = (sim_op){.what = (uint8_t)what_is(p->net, lane, in),
+                       .fifo = (uint8_t)queue_of(p->net, lane, in, keys),
+                       .part = (uint8_t)luo_part_of(in), .cross = -1};
+        if (op->what >= SIM_MEET) op->cross = lane->ncross++;
+        LUO_TRY(talk_seconds(p, lane, in, op, &p->comm[i]));
+    }
+    const double *seconds = NULL;
+    LUO_TRY(work_seconds(p, lane, &seconds));
+    for (int32_t i = 0; i < role->ninstr; i++)
+        if (lane->ops[i].what == SIM_WORK) lane->ops[i].seconds = seconds[i];
+    lane->cross = LUO_NEW_N(p->arena, sim_cross, lane->ncross);
+    return lane->cross ? LUO_OK : luo_err_nomem(p->err);
+}
+
+static luo_status make_all_ops(luo_arena *arena, sim_net *net, luo_err *err)
+{
+    int32_t most = 0;
+    for (int32_t r = 0; r < net->set->nroles; r++)
+        if (net->set->roles[r].ninstr > most) most = net->set->roles[r].ninstr;
+    pricer p = {arena, net, LUO_NEW_N(arena, tariff *, net->set->ngroups),
+                LUO_NEW_N(arena, priced *, net->set->nroles),
+                LUO_NEW_N(arena, luo_comm_cost, most), err};
+    if (!p.of_group || !p.of_role || !p.comm) return luo_err_nomem(err);
+    for (int32_t l = 0; l < net->nlanes; l++) LUO_TRY(make_ops(&p, &net->lanes[l]));
+    return LUO_OK;
+}
+
+luo_status sim_lanes_make(luo_arena *arena, sim_net *net, luo_err *err)
+{
+    const luo_cluster *c = net->config->cluster;
+    const int32_t n = net->set->n, *alike = NULL;
+    if (luo_roles_alike(arena, net->set, &alike) != LUO_OK) return luo_err_nomem(err);
+    int32_t *member = LUO_NEW_N(arena, int32_t, n);
+    place *places = LUO_NEW_N(arena, place, n);
+    if (!member || !places) return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) {
+        const luo_program *p = &net->set->at[i];
+        places[i] = (place){p->pipeline, p->stage, alike[p->role], c->devices[p->device].node, i};
+    }
+    qsort(places, (size_t)n, sizeof *places, by_place);
+    if (fold(arena, net, places, member) != LUO_OK || find_homes(arena, net) != LUO_OK)
+        return luo_err_nomem(err);
+    return make_all_ops(arena, net, err);
+}

@@ -1,0 +1,252 @@
+/* mail.c: messages between lanes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/net/traffic.h"
+
+typedef struct use { /* a message as one of its ends sees it */
+    sim_key key;
+    int32_t src_lane, dst_lane;
+    bool receive;
+    int32_t lane, instr, src, dst; /* lane of this end; devices */
+    int64_t bytes;
+} use;
+
+typedef struct lane_post {
+    int32_t lane, instr;
+    bool receive;
+    sim_post post;
+} lane_post;
+
+typedef struct mailer {
+    sim_maker *k;
+    use *uses;
+    int32_t nuses, room_uses;
+    sim_channel *channels;
+    int32_t nchannels, room_channels;
+    lane_post *posts;
+    int32_t nposts, room_posts;
+} mailer;
+
+static int by_channel(const use *x, const use *y)
+{
+    const int order = sim_key_order(&x->key, &y->key);
+    if (order) return order;
+    if (x->src_lane != y->src_lane) return x->src_lane < y->src_lane ? -1 : 1;
+    return (x->dst_lane > y->dst_lane) - (x->dst_lane < y->dst_lane);
+}
+
+static int by_post(const use *x, const use *y)
+{
+    if (x->receive != y->receive) return x->receive ? 1 : -1;
+    if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
+    return (x->instr > y->instr) - (x->instr < y->instr);
+}
+
+static int by_all(const void *a, const void *b)
+{
+    const use *x = a, *y = b;
+    int order = by_channel(x, y);
+    if (order == 0) order = by_post(x, y);
+    if (order) return order;
+    if (x->src != y->src) return x->src < y->src ? -1 : 1;
+    return (x->dst > y->dst) - (x->dst < y->dst);
+}
+
+static luo_status collect_slot(mailer *m, int32_t lane, int32_t device, const luo_instr *in,
+                               const luo_slot *slot)
+{
+    const int32_t *lane_of = m->k->net->lane_of;
+    for (int32_t i = 0; i < slot->nmessage; i++) {
+        const luo_message *msg = &slot->message[i];
+        const int32_t src = msg->send ? device : msg->peer, dst = msg->send ? msg->peer : device;
+        LUO_TRY(sim_maker_room(m->k, &m->uses, m->nuses, &m->room_uses, sizeof *m->uses));
+        m->uses[m->nuses++] = (use){sim_key_of(in), lane_of[src], lane_of[dst], !msg->send,
+                                    lane,           in->id,       src,          dst,
+                                    sim_message_bytes(m->k->net, in, src, dst, msg->bytes)};
+    }
+    return LUO_OK;
+}
+
+static luo_status collect(mailer *m)
+{
+    const sim_net *net = m->k->net;
+    for (int32_t l = 0; l < net->nlanes; l++) {
+        const sim_lane *lane = &net->lanes[l];
+        for (int32_t i = 0; i < lane->role->ninstr; i++)
+            for (int32_t d = 0; lane->ops[i].what == SIM_MAIL && d < lane->n; d++)
+                LUO_TRY(collect_slot(m, l, net->set->at[lane->member[d]].device,
+                                     &lane->role->instr[i],
+                                     sim_slot(net, lane, d, &lane->role->instr[i])));
+    }
+    return LUO_OK;
+}
+
+/* Closed form of messages in order of (src, dst): the device with most to send or to receive. */
+static luo_status price(sim_maker *k, const use *u, int32_t n, double *seconds)
+{
+    double *s = luo_arena_alloc(k->flows, (size_t)n * sizeof *s);
+    if (!s) return luo_err_nomem(k->err);
+    *seconds = 0;
+    for (int32_t i = 0; i < n; i++) {
+        double out = 0, back = 0;
+        LUO_TRY(luo_cost_p2p(&k->net->cost, u[i].src, u[i].dst, u[i].bytes, 0, &s[i], k->err));
+        for (int32_t j = 0; j <= i; j++) {
+            out += u[j].src == u[i].src ? s[j] : 0;
+            back += u[j].dst == u[i].dst ? s[j] : 0;
+        }
+        *seconds = fmax(*seconds, fmax(out, back));
+    }
+    return LUO_OK;
+}
+
+static luo_status make_traffic(sim_maker *k, const use *u, int32_t n, int32_t *id)
+{
+    double seconds = 0;
+    luo_arena_reset(k->flows, 0);
+    LUO_TRY(price(k, u, n, &seconds));
+    for (int32_t i = 0; i < n; i++) {
+        luo_flow f;
+        LUO_TRY(luo_cost_p2p_flow(&k->net->cost, u[i].src, u[i].dst, u[i].bytes, &f, k->err));
+        const double latency =
+            luo_cluster_path_latency(k->net->config->cluster, u[i].src, u[i].dst);
+        const sim_message msg = {f.src, f.dst, f.bytes, f.delay_s + latency, (double)u[i].bytes};
+        LUO_TRY(sim_maker_message(k, &msg));
+    }
+    LUO_TRY(sim_maker_close(k, seconds, 1, id));
+    if (k->net->lanes[u->src_lane].thread &&
+        k->net->lanes[u->src_lane].node == k->net->lanes[u->dst_lane].node &&
+        sim_net_threads(k->arena, k->net, &u->dst_lane, 1, seconds, &k->traffics[*id]))
+        return luo_err_nomem(k->err);
+    return LUO_OK;
+}
+
+/* The messages of one instruction in one channel, from one end. */
+static luo_status make_post(mailer *m, const use *u, int32_t n)
+{
+    sim_channel *channel = &m->channels[m->nchannels];
+    sim_post post = {.channel = m->nchannels, .traffic = -1};
+    for (int32_t i = 0; i < n; i++) post.bytes += u[i].bytes;
+    if (u->receive) channel->nreceive++;
+    else channel->nsend++;
+    if (!u->receive && channel->dst >= 0) LUO_TRY(make_traffic(m->k, u, n, &post.traffic));
+    LUO_TRY(sim_maker_room(m->k, &m->posts, m->nposts, &m->room_posts, sizeof *m->posts));
+    m->posts[m->nposts++] = (lane_post){u->lane, u->instr, u->receive, post};
+    return LUO_OK;
+}
+
+static luo_status make_channel(mailer *m, const use *u, int32_t n)
+{
+    LUO_TRY(sim_maker_room(m->k, &m->channels, m->nchannels, &m->room_channels,
+                           sizeof *m->channels));
+    m->channels[m->nchannels] =
+        (sim_channel){u->src_lane, u->dst_lane, u->src, u->dst, 0, 0};
+    for (int32_t i = 0, same; i < n; i += same) {
+        for (same = 1; i + same < n && by_post(&u[i], &u[i + same]) == 0;) same++;
+        LUO_TRY(make_post(m, u + i, same));
+    }
+    m->nchannels++;
+    return LUO_OK;
+}
+
+static sim_cross *cross_of(const mailer *m, const lane_post *p)
+{
+    const sim_lane *lane = &m->k->net->lanes[p->lane];
+    return &lane->cross[lane->ops[p->instr].cross];
+}
+
+/* Hands every instruction its posts, in the order of channels. */
+static luo_status deal(mailer *m)
+{
+    sim_post *room = LUO_NEW_N(m->k->arena, sim_post, m->nposts);
+    if (!room) return luo_err_nomem(m->k->err);
+    for (int32_t i = 0; i < m->nposts; i++) {
+        sim_cross *cross = cross_of(m, &m->posts[i]);
+        cross->meeting = -1;
+        (*(m->posts[i].receive ? &cross->nin : &cross->nout))++;
+    }
+    for (int32_t i = 0; i < m->nposts; i++) {
+        sim_cross *cross = cross_of(m, &m->posts[i]);
+        if (cross->out) continue;
+        cross->out = room;
+        cross->in = room + cross->nout;
+        room += cross->nout + cross->nin;
+        cross->nout = cross->nin = 0;
+    }
+    for (int32_t i = 0; i < m->nposts; i++) {
+        sim_cross *cross = cross_of(m, &m->posts[i]);
+        if (m->posts[i].receive) ((sim_post *)cross->in)[cross->nin++] = m->posts[i].post;
+        else ((sim_post *)cross->out)[cross->nout++] = m->posts[i].post;
+    }
+    return LUO_OK;
+}
+
+/* ---- messages of one instruction in closed form ---- */
+
+/* What a device sends to several lanes goes one after another over the same kind of link, inside
+ * its node or out of it; other devices of the lane send beside it. */
+static luo_status take_turns(mailer *m, const sim_lane *lane, const luo_instr *in,
+                             const sim_cross *cross)
+{
+    const sim_net *net = m->k->net;
+    const luo_device *at = net->config->cluster->devices;
+    for (int32_t d = 0; d < lane->n; d++) {
+        const luo_slot *slot = sim_slot(net, lane, d, in);
+        const int32_t src = net->set->at[lane->member[d]].device;
+        double sent[2] = {0, 0};
+        for (int32_t k = 0; k < cross->nout; k++) {
+            sim_post *post = (sim_post *)&cross->out[k];
+            const int32_t to = m->channels[post->channel].dst;
+            double own = 0;
+            bool far = false;
+            for (int32_t i = 0; i < slot->nmessage && post->traffic >= 0; i++) {
+                const luo_message *msg = &slot->message[i];
+                double s = 0;
+                if (!msg->send || net->lane_of[msg->peer] != to) continue;
+                far = at[msg->peer].node != at[src].node;
+                LUO_TRY(luo_cost_p2p(&net->cost, src, msg->peer,
+                                     sim_message_bytes(net, in, src, msg->peer, msg->bytes), 0, &s,
+                                     m->k->err));
+                own += s;
+            }
+            if (own <= 0) continue;
+            post->before_s = fmax(post->before_s, sent[far]);
+            sent[far] += fmax(0, own - m->k->traffics[post->traffic].fixed_s);
+        }
+    }
+    return LUO_OK;
+}
+
+static luo_status find_turns(mailer *m)
+{
+    const sim_net *net = m->k->net;
+    for (int32_t l = 0; l < net->nlanes; l++) {
+        const sim_lane *lane = &net->lanes[l];
+        for (int32_t i = 0; i < lane->role->ninstr; i++) {
+            const sim_op *op = &lane->ops[i];
+            if (op->what != SIM_MAIL || lane->cross[op->cross].nout < 2) continue;
+            LUO_TRY(take_turns(m, lane, &lane->role->instr[i], &lane->cross[op->cross]));
+        }
+    }
+    return LUO_OK;
+}
+
+luo_status sim_make_channels(sim_maker *k)
+{
+    mailer m = {.k = k};
+    LUO_TRY(collect(&m));
+    if (m.nuses > 1) qsort(m.uses, (size_t)m.nuses, sizeof *m.uses, by_all);
+    for (int32_t i = 0, n; i < m.nuses; i += n) {
+        for (n = 1; i + n < m.nuses && by_channel(&m.uses[i], &m.uses[i + n]) == 0;) n++;
+        LUO_TRY(make_channel(&m, m.uses + i, n));
+    }
+    LUO_TRY(deal(&m));
+    LUO_TRY(find_turns(&m));
+    sim_channel *out = LUO_NEW_N(k->arena, sim_channel, m.nchannels);
+    if (!out) return luo_err_nomem(k->err);
+    if (m.nchannels) memcpy(out, m.channels, (size_t)m.nchannels * sizeof *out);
+    k->net->channels = out;
+    k->net->nchannels = m.nchannels;
+    return LUO_OK;
+}

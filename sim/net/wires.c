@@ -1,0 +1,429 @@
+/* wires.c: from messages between devices to flows between lanes.
+ *
+ * The messages of one lane to another usually load parallel links (the NICs of a node) evenly; they
+ * become one flow over a bundle of those links. A bundle is used only if all traffic that touches
+ * one of its links uses exactly that bundle, else contention on the link would be missed; then
+ * every path has a flow of its own. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "sim/net/net.h"
+
+typedef struct path {
+    const sim_message *message;
+    int32_t src, dst; /* lanes */
+    int32_t n;
+    int32_t way[LUO_PATH_MAX + 1];
+} path;
+
+typedef struct way_set {
+    int32_t n, wire; /* wire -1: none yet */
+    const int32_t *way;
+    bool broken;
+} way_set;
+
+/* Messages of one traffic between one pair of lanes. */
+typedef struct bunch {
+    int32_t first, n; /* in paths */
+    int32_t traffic;
+    bool whole; /* one flow over bundles */
+    int32_t set[LUO_PATH_MAX + 1];
+} bunch;
+
+struct sim_router {
+    luo_arena *arena;
+    const sim_net *net;
+    const luo_cluster *c;
+    path *paths;
+    bunch *bunches;
+    way_set *sets;
+    int32_t npaths, nbunches, nsets, ntraffics, room_paths, room_bunches, room_sets;
+    luo_map set_of; /* hash of ways -> set */
+    int32_t *owner; /* per way: set that has it; -1: none */
+    int32_t *wire_of; /* per way: wire of it alone */
+    sim_wire *wires;
+    int32_t nwires;
+    struct way_load *load; /* work space of even_set */
+    int32_t *way;
+    int32_t room_load, room_way;
+};
+
+sim_router *sim_router_new(luo_arena *scratch, const sim_net *net)
+{
+    sim_router *r = LUO_NEW(scratch, sim_router);
+    if (!r) return NULL;
+    r->arena = scratch;
+    r->net = net;
+    r->c = net->config->cluster;
+    const int32_t ways = 2 * r->c->nlinks;
+    r->owner = LUO_NEW_N(scratch, int32_t, ways);
+    r->wire_of = LUO_NEW_N(scratch, int32_t, ways);
+    if (!r->owner || !r->wire_of) return NULL;
+    for (int32_t w = 0; w < ways; w++) r->owner[w] = r->wire_of[w] = -1;
+    return r;
+}
+
+static void *more(sim_router *r, void *at, int32_t n, int32_t *room, size_t bytes)
+{
+    if (n < *room) return at;
+    const int32_t next = n < 128 ? 256 : 2 * n;
+    at = luo_arena_grow(r->arena, at, (size_t)*room * bytes, (size_t)next * bytes);
+    *room = next;
+    return at;
+}
+
+static double way_bytes_per_s(const luo_cluster *c, int32_t way)
+{
+    const luo_link *l = &c->links[way / 2];
+    if (l->kind == LUO_LINK_STORAGE && way % 2 == 0) return l->down_bytes_per_s;
+    return l->bytes_per_s;
+}
+
+/* Ways of a message to or from the storage: PCIe, NIC, uplink, storage (conventions.md 5). */
+static int32_t storage_path(const luo_cluster *c, int32_t dev, bool away, int32_t *way)
+{
+    const luo_device *d = &c->devices[dev];
+    const luo_node *node = &c->nodes[d->node];
+    const int32_t nic = luo_cluster_nic(c, dev, dev), up = away ? 1 : 0;
+    int32_t links[4], n = 0;
+    if (c->groups[d->group].has_pcie && nic >= 0) links[n++] = node->pcie + d->slot;
+    if (nic >= 0) links[n++] = node->nic + nic;
+    if (c->fabric != LUO_FABRIC_SINGLE && c->uplinks[node->rack] >= 0)
+        links[n++] = c->uplinks[node->rack] + (c->fabric == LUO_FABRIC_RAIL && nic > 0 ? nic : 0);
+    if (c->storage >= 0) links[n++] = c->storage;
+    for (int32_t i = 0; i < n; i++) way[i] = 2 * links[away ? i : n - 1 - i] + up;
+    return n;
+}
+
+static void find_path(const sim_router *r, const sim_message *m, path *p)
+{
+    *p = (path){.message = m};
+    if (m->src < 0 || m->dst < 0) {
+        const int32_t dev = m->src < 0 ? m->dst : m->src;
+        p->src = p->dst = r->net->lane_of[dev];
+        p->n = storage_path(r->c, dev, m->dst < 0, p->way);
+    } else {
+        luo_hop hops[LUO_PATH_MAX];
+        p->src = r->net->lane_of[m->src];
+        p->dst = r->net->lane_of[m->dst];
+        p->n = luo_cluster_path(r->c, m->src, m->dst, hops);
+        for (int32_t i = 0; i < p->n; i++) p->way[i] = 2 * hops[i].link + hops[i].up;
+    }
+    int32_t kept = 0; /* an unlimited storage is no wire */
+    for (int32_t i = 0; i < p->n; i++)
+        if (way_bytes_per_s(r->c, p->way[i]) > 0) p->way[kept++] = p->way[i];
+    p->n = kept;
+}
+
+static int by_lanes(const void *a, const void *b)
+{
+    const path *x = a, *y = b;
+    if (x->src != y->src) return x->src < y->src ? -1 : 1;
+    if (x->dst != y->dst) return x->dst < y->dst ? -1 : 1;
+    return (x->message > y->message) - (x->message < y->message); /* of one array: its order */
+}
+
+/* ---- bundles ---- */
+
+static int32_t set_of_ways(sim_router *r, const int32_t *way, int32_t n)
+{
+    const uint64_t key = luo_hash_bytes(LUO_HASH_EMPTY, way, (size_t)n * sizeof *way);
+    for (uint64_t k = key;; k++) { /* another set of the same hash takes the next key */
+        int64_t *slot = luo_map_at(&r->set_of, k, -1);
+        if (!slot) return -1;
+        if (*slot >= 0) {
+            const way_set *s = &r->sets[*slot];
+            if (s->n == n && memcmp(s->way, way, (size_t)n * sizeof *way) == 0)
+                return (int32_t)*slot;
+            continue;
+        }
+        *slot = r->nsets;
+        r->sets = more(r, r->sets, r->nsets, &r->room_sets, sizeof *r->sets);
+        int32_t *copy = luo_arena_alloc(r->arena, (size_t)n * sizeof *copy);
+        if (!r->sets || !copy) return -1;
+        memcpy(copy, way, (size_t)n * sizeof *copy);
+        r->sets[r->nsets] = (way_set){n, -1, copy, false};
+        return r->nsets++;
+    }
+}
+
+static void break_set(way_set *s)
+{
+    if (s->n > 1) s->broken = true; /* a single way is always a wire */
+}
+
+static void claim(sim_router *r, int32_t set)
+{
+    way_set *s = &r->sets[set];
+    for (int32_t i = 0; i < s->n; i++) {
+        const int32_t before = r->owner[s->way[i]];
+        if (before < 0) r->owner[s->way[i]] = set;
+        if (before < 0 || before == set) continue;
+        break_set(s);
+        break_set(&r->sets[before]);
+    }
+}
+
+typedef struct way_load {
+    int32_t way;
+    double seconds;
+} way_load;
+
+static int by_way(const void *a, const void *b)
+{
+    const way_load *x = a, *y = b;
+    return (x->way > y->way) - (x->way < y->way);
+}
+
+/* The set of ways at hop `h` of the paths, or -1: uneven loads, -2: out of memory. */
+static int32_t even_set(sim_router *r, const path *p, int32_t n, int32_t h)
+{
+    r->load = more(r, r->load, n, &r->room_load, sizeof *r->load);
+    r->way = more(r, r->way, n, &r->room_way, sizeof *r->way);
+    if (!r->load || !r->way) return -2;
+    way_load *load = r->load;
+    int32_t *way = r->way, m = 0;
+    for (int32_t i = 0; i < n; i++)
+        load[i] = (way_load){p[i].way[h],
+                             p[i].message->bytes / way_bytes_per_s(r->c, p[i].way[h])};
+    qsort(load, (size_t)n, sizeof *load, by_way);
+    for (int32_t i = 0; i < n; i++) {
+        if (m == 0 || load[m - 1].way != load[i].way) load[m++] = load[i];
+        else load[m - 1].seconds += load[i].seconds;
+    }
+    bool even = true;
+    for (int32_t i = 0; i < m; i++) {
+        way[i] = load[i].way;
+        even = even && fabs(load[i].seconds - load[0].seconds) <= 1e-9 * load[0].seconds;
+    }
+    if (!even) return -1;
+    const int32_t set = set_of_ways(r, way, m);
+    return set < 0 ? -2 : set;
+}
+
+static bool alike(const sim_router *r, const path *p, int32_t n)
+{
+    for (int32_t i = 1; i < n; i++) {
+        if (p[i].n != p[0].n) return false;
+        if (fabs(p[i].message->delay_s - p[0].message->delay_s) > 1e-12) return false;
+        for (int32_t h = 0; h < p[0].n; h++)
+            if (r->c->links[p[i].way[h] / 2].kind != r->c->links[p[0].way[h] / 2].kind ||
+                p[i].way[h] % 2 != p[0].way[h] % 2)
+                return false;
+    }
+    return true;
+}
+
+static luo_status find_sets(sim_router *r, bunch *b)
+{
+    const path *p = r->paths + b->first;
+    b->whole = alike(r, p, b->n);
+    for (int32_t h = 0; b->whole && h < p[0].n; h++) {
+        b->set[h] = even_set(r, p, b->n, h);
+        if (b->set[h] == -2) return LUO_ENOMEM;
+        if (b->set[h] < 0) b->whole = false;
+    }
+    for (int32_t h = 0; b->whole && h < p[0].n; h++) claim(r, b->set[h]);
+    return LUO_OK;
+}
+
+luo_status sim_router_add(sim_router *r, const sim_message *m, int32_t n, int32_t *id)
+{
+    sim_message *copy = luo_arena_alloc(r->arena, (size_t)n * sizeof *copy);
+    if (!copy) return LUO_ENOMEM;
+    if (n > 0) memcpy(copy, m, (size_t)n * sizeof *copy);
+    const int32_t first = r->npaths;
+    for (int32_t i = 0; i < n; i++) {
+        r->paths = more(r, r->paths, r->npaths, &r->room_paths, sizeof *r->paths);
+        if (!r->paths) return LUO_ENOMEM;
+        find_path(r, &copy[i], &r->paths[r->npaths++]);
+    }
+    if (n > 1) qsort(r->paths + first, (size_t)n, sizeof *r->paths, by_lanes);
+    for (int32_t i = first; i < r->npaths;) {
+        bunch b = {.first = i, .traffic = r->ntraffics};
+        for (; i < r->npaths && r->paths[i].src == r->paths[b.first].src &&
+               r->paths[i].dst == r->paths[b.first].dst;
+             i++)
+            b.n++;
+        r->bunches = more(r, r->bunches, r->nbunches, &r->room_bunches, sizeof *r->bunches);
+        if (!r->bunches) return LUO_ENOMEM;
+        LUO_TRY(find_sets(r, &b));
+        r->bunches[r->nbunches++] = b;
+    }
+    *id = r->ntraffics++;
+    return LUO_OK;
+}
+
+/* A bunch that cannot use one of its bundles uses none, and so takes its links from other bundles:
+ * repeated until nothing changes. */
+static void settle(sim_router *r)
+{
+    for (int32_t b = 0; b < r->nbunches; b++) {
+        const path *p = r->paths + r->bunches[b].first;
+        for (int32_t i = 0; !r->bunches[b].whole && i < r->bunches[b].n; i++)
+            for (int32_t h = 0; h < p[i].n; h++)
+                if (r->owner[p[i].way[h]] >= 0) break_set(&r->sets[r->owner[p[i].way[h]]]);
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int32_t b = 0; b < r->nbunches; b++) {
+            bunch *at = &r->bunches[b];
+            const int32_t hops = r->paths[at->first].n;
+            bool broken = false;
+            for (int32_t h = 0; at->whole && h < hops; h++)
+                broken = broken || r->sets[at->set[h]].broken;
+            if (!broken) continue;
+            at->whole = false;
+            changed = true;
+            for (int32_t h = 0; h < hops; h++) break_set(&r->sets[at->set[h]]);
+        }
+    }
+}
+
+/* ---- flows ---- */
+
+static int32_t new_wire(sim_router *r, const int32_t *way, int32_t n)
+{
+    sim_wire *w = &r->wires[r->nwires];
+    *w = (sim_wire){n, way, 0};
+    for (int32_t i = 0; i < n; i++) w->bytes_per_s += way_bytes_per_s(r->c, way[i]);
+    return r->nwires++;
+}
+
+static int32_t wire_of_way(sim_router *r, const int32_t *way)
+{
+    if (r->wire_of[*way] < 0) r->wire_of[*way] = new_wire(r, way, 1);
+    return r->wire_of[*way];
+}
+
+static int32_t wire_of_set(sim_router *r, way_set *s)
+{
+    if (s->n == 1) return wire_of_way(r, s->way);
+    if (s->wire < 0) s->wire = new_wire(r, s->way, s->n);
+    return s->wire;
+}
+
+static void emit(sim_router *r, const bunch *b, const path *p, int32_t n, int32_t *wire,
+                 sim_flow *f)
+{
+    *f = (sim_flow){p->src, p->dst, p->n, wire, 0, 0};
+    for (int32_t h = 0; h < p->n; h++)
+        wire[h] = b->whole ? wire_of_set(r, &r->sets[b->set[h]]) : wire_of_way(r, &p->way[h]);
+    for (int32_t i = 0; i < n; i++) {
+        f->bytes += p[i].message->bytes;
+        f->delay_s = fmax(f->delay_s, p[i].message->delay_s);
+    }
+}
+
+static int by_ways(const void *a, const void *b)
+{
+    const path *x = a, *y = b;
+    const int order = memcmp(x->way, y->way, sizeof x->way);
+    return order ? order : by_lanes(a, b);
+}
+
+/* Number of leading paths that are the same; paths are in by_ways order. */
+static int32_t run_of(const path *p, int32_t n)
+{
+    int32_t k = 1;
+    while (k < n && memcmp(p[k].way, p[0].way, sizeof p->way) == 0) k++;
+    return k;
+}
+
+static luo_status write_bunch(sim_router *r, luo_arena *arena, const bunch *b, sim_flow *flows,
+                              int32_t *nflows)
+{
+    path *p = r->paths + b->first;
+    if (!b->whole) qsort(p, (size_t)b->n, sizeof *p, by_ways);
+    for (int32_t i = 0; i < b->n;) {
+        const int32_t n = b->whole ? b->n : run_of(p + i, b->n - i);
+        int32_t *wire = luo_arena_alloc(arena, (size_t)p[i].n * sizeof *wire);
+        if (!wire) return LUO_ENOMEM;
+        emit(r, b, p + i, n, wire, &flows[(*nflows)++]);
+        i += n;
+    }
+    return LUO_OK;
+}
+
+static luo_status write_loads(sim_router *r, luo_arena *arena, const path *p, int32_t n,
+                              sim_traffic *t)
+{
+    const size_t mark = luo_arena_mark(r->arena);
+    way_load *load = luo_arena_alloc(r->arena, (size_t)n * (LUO_PATH_MAX + 1) * sizeof *load);
+    size_t count = 0, m = 0;
+    if (!load) return LUO_ENOMEM;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t h = 0; h < p[i].n; h++)
+            load[count++] = (way_load){p[i].way[h], p[i].message->payload};
+    qsort(load, count, sizeof *load, by_way);
+    for (size_t i = 0; i < count; i++) {
+        if (m == 0 || load[m - 1].way != load[i].way) load[m++] = load[i];
+        else load[m - 1].seconds += load[i].seconds;
+    }
+    sim_load *out = luo_arena_alloc(arena, m * sizeof *out);
+    if (!out) return LUO_ENOMEM;
+    for (size_t i = 0; i < m; i++) out[i] = (sim_load){load[i].way, load[i].seconds};
+    t->loads = out;
+    t->nloads = (int32_t)m;
+    luo_arena_reset(r->arena, mark);
+    return LUO_OK;
+}
+
+/* Who drives the flows starts them in this order. Stable; they come in few runs of equal delay. */
+static void sort_by_delay(sim_flow *f, int32_t n)
+{
+    for (int32_t i = 1; i < n; i++) {
+        const sim_flow t = f[i];
+        int32_t at = i;
+        for (; at > 0 && f[at - 1].delay_s > t.delay_s; at--) f[at] = f[at - 1];
+        f[at] = t;
+    }
+}
+
+static luo_status write_traffic(sim_router *r, luo_arena *arena, int32_t *at, int32_t id,
+                                sim_traffic *t)
+{
+    const int32_t from = *at;
+    int32_t npaths = 0;
+    for (; *at < r->nbunches && r->bunches[*at].traffic == id; (*at)++) npaths += r->bunches[*at].n;
+    if (npaths == 0) return LUO_OK;
+    sim_flow *flows = luo_arena_alloc(arena, (size_t)npaths * sizeof *flows);
+    if (!flows) return LUO_ENOMEM;
+    t->flows = flows;
+    LUO_TRY(write_loads(r, arena, r->paths + r->bunches[from].first, npaths, t));
+    for (int32_t b = from; b < *at; b++)
+        LUO_TRY(write_bunch(r, arena, &r->bunches[b], flows, &t->nflows));
+    sort_by_delay(flows, t->nflows);
+    return LUO_OK;
+}
+
+luo_status sim_router_finish(sim_router *r, luo_arena *arena, sim_net *net, sim_traffic *traffics)
+{
+    luo_status st = LUO_OK;
+    int32_t at = 0;
+    settle(r);
+    size_t most = (size_t)r->nsets; /* every set, and every way alone */
+    for (int32_t s = 0; s < r->nsets; s++) most += (size_t)r->sets[s].n;
+    most += (size_t)(2 * r->c->nlinks);
+    r->wires = luo_arena_alloc(arena, most * sizeof *r->wires);
+    if (!r->wires) st = LUO_ENOMEM;
+    for (int32_t t = 0; st == LUO_OK && t < r->ntraffics; t++)
+        st = write_traffic(r, arena, &at, t, &traffics[t]);
+    /* Ways of single wires lie in paths, which are scratch. */
+    for (int32_t w = 0; st == LUO_OK && w < r->nwires; w++) {
+        int32_t *way = luo_arena_alloc(arena, (size_t)r->wires[w].nways * sizeof *way);
+        if (!way) st = LUO_ENOMEM;
+        else memcpy(way, r->wires[w].way, (size_t)r->wires[w].nways * sizeof *way);
+        r->wires[w].way = way;
+    }
+    net->wires = r->wires;
+    net->nwires = r->nwires;
+    return st;
+}
+
+void sim_router_free(sim_router *r)
+{
+    luo_map_free(&r->set_of);
+}

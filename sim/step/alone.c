@@ -1,0 +1,275 @@
+/* alone.c: transfers that have their wires to themselves.
+ *
+ * Flows that meet nobody but each other always take the same course, so it is worked out once per
+ * traffic, and SimGrid need not hear of them. Such a transfer owns its wires until it is done or
+ * another one comes to one of them: then SimGrid gets what is left. Loose wires hold nothing up
+ * whoever uses them, so nobody owns them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/step/ring.h"
+
+enum { TURNS = 64 }; /* of the rates: a course that has more is SimGrid's */
+
+static bool is_loose(const sim_step *s, int32_t wire)
+{
+    return s->net->loose[wire] && s->grid->wire_factor[wire] >= 1;
+}
+
+/* ---- the course of a traffic that is alone ---- */
+
+typedef struct fluid {
+    sim_step *s;
+    const sim_traffic *t;
+    double now;          /* since the transfer's start */
+    int32_t begun;       /* flows[0..begun) have */
+    double *begin, *left, *rate, *end; /* per flow; end -1: not yet */
+    double *room;        /* per wire of the net .. */
+    int32_t *users;      /* .. not given away, and flows that have no rate yet */
+} fluid;
+
+static bool runs(const fluid *x, int32_t i)
+{
+    return i < x->begun && x->end[i] < 0;
+}
+
+static double fair(const fluid *x, int32_t wire)
+{
+    return x->room[wire] / x->users[wire];
+}
+
+/* Flows that a wire of the least fair share holds up get it. */
+static int32_t settle(fluid *x, double least)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < x->begun; i++) {
+        const sim_flow *f = &x->t->flows[i];
+        bool tight = false;
+        if (!runs(x, i) || x->rate[i] >= 0) continue;
+        for (int32_t w = 0; w < f->nwires; w++)
+            tight = tight || fair(x, f->wire[w]) <= least * (1 + 1e-12);
+        if (tight) x->rate[i] = -2;
+    }
+    for (int32_t i = 0; i < x->begun; i++) {
+        const sim_flow *f = &x->t->flows[i];
+        if (x->rate[i] != -2) continue;
+        x->rate[i] = least;
+        n++;
+        for (int32_t w = 0; w < f->nwires; w++) {
+            x->room[f->wire[w]] -= least;
+            x->users[f->wire[w]]--;
+        }
+    }
+    return n;
+}
+
+/* Max-min fair rates, as SimGrid has them. */
+static void share(fluid *x)
+{
+    int32_t open = 0;
+    for (int32_t i = 0; i < x->begun; i++) {
+        const sim_flow *f = &x->t->flows[i];
+        x->rate[i] = -1;
+        for (int32_t w = 0; w < f->nwires; w++) {
+            x->users[f->wire[w]] = 0;
+            x->room[f->wire[w]] = sim_grid_room(x->s->grid, f->wire[w]);
+        }
+    }
+    for (int32_t i = 0; i < x->begun; i++) {
+        if (!runs(x, i)) continue;
+        open++;
+        for (int32_t w = 0; w < x->t->flows[i].nwires; w++) x->users[x->t->flows[i].wire[w]]++;
+    }
+    while (open > 0) {
+        double least = HUGE_VAL;
+        for (int32_t i = 0; i < x->begun; i++)
+            for (int32_t w = 0; runs(x, i) && x->rate[i] < 0 && w < x->t->flows[i].nwires; w++)
+                least = fmin(least, fair(x, x->t->flows[i].wire[w]));
+        open -= settle(x, least);
+    }
+}
+
+/* Until the next flow begins or ends, or `until`. */
+static double next_turn(const fluid *x, double until)
+{
+    double at = x->begun < x->t->nflows ? fmin(until, x->begin[x->begun]) : until;
+    for (int32_t i = 0; i < x->begun; i++)
+        if (runs(x, i)) at = fmin(at, x->now + x->left[i] / x->rate[i]);
+    return at;
+}
+
+static bool any_left(const fluid *x)
+{
+    if (x->begun < x->t->nflows) return true;
+    for (int32_t i = 0; i < x->begun; i++)
+        if (x->end[i] < 0) return true;
+    return false;
+}
+
+static void turn(fluid *x, double at)
+{
+    for (int32_t i = 0; i < x->begun; i++) {
+        if (!runs(x, i)) continue;
+        const double ends = x->now + x->left[i] / x->rate[i];
+        x->left[i] -= (at - x->now) * x->rate[i];
+        if (ends <= at * (1 + 1e-12)) x->end[i] = at;
+    }
+    x->now = at;
+    for (; x->begun < x->t->nflows && x->begin[x->begun] <= at; x->begun++)
+        if (!sim_flow_carries(&x->t->flows[x->begun])) x->end[x->begun] = at;
+}
+
+/* No actor may run while one of these is at work: room and users are the step's. */
+static bool prepare(fluid *x, sim_step *s, const sim_traffic *t)
+{
+    const size_t n = (size_t)t->nflows;
+    double *at = malloc(4 * n * sizeof *at + 1);
+    *x = (fluid){s, t, 0, 0, at, at + n, at + 2 * n, at + 3 * n, s->room, s->users};
+    if (!at) return false;
+    for (int32_t i = 0; i < t->nflows; i++) {
+        const sim_flow *f = &t->flows[i];
+        const double extra = s->links_quiet ? 0 : sim_grid_extra(s->grid, f) * t->hops;
+        x->begin[i] = fmax(i > 0 ? x->begin[i - 1] : 0, f->delay_s + extra);
+        x->left[i] = sim_grid_bytes(f, 1);
+        x->end[i] = -1;
+    }
+    return true;
+}
+
+/* Lets the flows run up to `until`. False: the rates change too often. */
+static bool run(fluid *x, double until)
+{
+    turn(x, 0);
+    for (int32_t k = 0; x->now < until && any_left(x); k++) {
+        if (k == TURNS) return false;
+        share(x);
+        turn(x, next_turn(x, until));
+    }
+    return true;
+}
+
+/* Known already for the links as they are, or worked out. end NULL: it is SimGrid's. */
+static const sim_course *course_of(sim_step *s, const sim_traffic *t)
+{
+    sim_course *c = &s->courses[t - s->net->traffics];
+    fluid x;
+    if (c->changes == s->grid->changes + 1) return c;
+    const size_t bytes = (size_t)t->nflows * sizeof *c->end;
+    if (!c->room) c->room = luo_arena_alloc(s->kept, bytes);
+    c->changes = s->grid->changes + 1;
+    c->end = NULL;
+    if (c->room && prepare(&x, s, t)) {
+        if (run(&x, HUGE_VAL)) c->end = memcpy(c->room, x.end, bytes);
+        free(x.begin);
+    }
+    return c;
+}
+
+/* ---- wires of one's own ---- */
+
+static void leave(sim_step *s, const sim_transfer *t)
+{
+    for (int32_t i = 0; i < t->traffic->nflows; i++) {
+        const sim_flow *f = &t->traffic->flows[i];
+        for (int32_t w = 0; w < f->nwires; w++)
+            if (s->owner[f->wire[w]] == t) s->owner[f->wire[w]] = NULL;
+    }
+}
+
+static bool own(sim_step *s, sim_transfer *t, const sim_flow *f)
+{
+    for (int32_t i = 0; i < f->nwires; i++) {
+        const int32_t w = f->wire[i];
+        if (s->grid->wire_factor[w] <= 0) return false;
+        if (is_loose(s, w) || s->owner[w] == t) continue;
+        if (s->busy[w] > 0 || s->owner[w]) return false;
+        s->owner[w] = t;
+    }
+    return true;
+}
+
+bool sim_alone_take(sim_step *s, sim_transfer *t)
+{
+    bool alone = !s->links_change;
+    for (int32_t i = 0; alone && i < t->traffic->nflows; i++)
+        alone = own(s, t, &t->traffic->flows[i]);
+    if (!alone) leave(s, t);
+    return alone;
+}
+
+/* Noise makes bytes and delays longer, but not what a link adds. */
+bool sim_alone_begin(sim_step *s, sim_transfer *t)
+{
+    if (t->factor != 1 && !s->links_quiet) return false;
+    if (!sim_alone_take(s, t)) return false;
+    if (course_of(s, t->traffic)->end) return true;
+    leave(s, t);
+    return false;
+}
+
+double sim_alone_date(const sim_step *s, const sim_transfer *t, int32_t flow)
+{
+    return t->start + t->factor * s->courses[t->traffic - s->net->traffics].end[flow];
+}
+
+void sim_alone_done(sim_step *s, sim_transfer *t)
+{
+    leave(s, t);
+    t->alone = false;
+}
+
+/* SimGrid gets what is left of flows that have begun; the others begin there. Other actors may run
+ * meanwhile. */
+static void hand_over(sim_step *s, sim_transfer *t)
+{
+    const int32_t n = t->n;
+    fluid x;
+    if (!prepare(&x, s, t->traffic)) {
+        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+        return;
+    }
+    run(&x, (sim_now(s) - t->start) / t->factor);
+    for (int32_t i = 0; i < n && !s->stopped; i++)
+        if (x.end[i] < 0 && x.left[i] > 0)
+            t->comm[i] = sim_grid_start(s->grid, &t->traffic->flows[i],
+                                        fmax(1, x.left[i] * t->factor));
+    free(x.begin);
+}
+
+/* The same of a ring: its edges begin when its driver runs, at this date. */
+static void hand_over_ring(sim_step *s, sim_transfer *t)
+{
+    t->stand = LUO_NEW_N(s->arena, sim_edge_left, t->traffic->nflows);
+    if (!t->stand || !sim_ring_stand(s, t, sim_now(s) - t->start, t->stand))
+        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+}
+
+static void end_alone(sim_step *s, sim_transfer *t)
+{
+    t->handed = true;
+    sim_alone_done(s, t);
+    if (t->ring) hand_over_ring(s, t);
+    else if (!s->stopped && sim_transfer_comms(s, t)) hand_over(s, t);
+    t->handed = false;
+    sim_driver_wake(t->driver);
+}
+
+void sim_alone_disturb(sim_step *s, const sim_flow *f)
+{
+    for (int32_t i = 0; i < f->nwires;) {
+        sim_transfer *owner = s->owner[f->wire[i]];
+        if (owner) end_alone(s, owner);
+        i = owner ? 0 : i + 1; /* others may have come meanwhile */
+    }
+}
+
+void sim_alone_end_all(sim_step *s)
+{
+    for (sim_transfer *t = s->active, *next; t; t = next) {
+        next = t->after;
+        if (!t->alone) continue;
+        end_alone(s, t);
+        next = s->active; /* the list may be another one by now */
+    }
+}

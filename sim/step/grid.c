@@ -1,0 +1,151 @@
+/* grid.c: hosts and links of SimGrid from the lanes and wires of a net. */
+#include "sim/step/grid.h"
+
+#include <math.h>
+#include <simgrid/engine.h>
+#include <simgrid/link.h>
+#include <stdio.h>
+
+#include "sim/shim.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define FACTORY "--cfg=contexts/factory:thread" /* the others hide leaks (simgrid.md 6) */
+#else
+#define FACTORY "--cfg=contexts/stack-size:256"
+#endif
+
+/* The network model of simgrid.md 5: bytes / share and nothing else. */
+static void start_engine(void)
+{
+    char *argv[] = {"luoshu", FACTORY,
+                    "--log=root.thresh:critical",
+                    "--cfg=network/model:CM02", "--cfg=network/TCP-gamma:0",
+                    "--cfg=network/crosstraffic:no", "--cfg=network/weight-S:0",
+                    "--cfg=network/bandwidth-factor:1", "--cfg=network/latency-factor:1", NULL};
+    int argc = (int)(sizeof argv / sizeof *argv) - 1;
+    simgrid_init(&argc, argv);
+}
+
+static luo_status make_hosts(luo_arena *arena, sim_grid *g)
+{
+    const luo_cluster *c = g->net->config->cluster;
+    char name[32];
+    sg_host_t *of_node = LUO_NEW_N(arena, sg_host_t, c->nnodes);
+    g->lane = LUO_NEW_N(arena, sg_host_t, g->net->nlanes);
+    g->worker = LUO_NEW_N(arena, sg_host_t, g->net->nlanes);
+    g->share = LUO_NEW_N(arena, double, g->net->nlanes);
+    if (!of_node || !g->lane || !g->worker || !g->share) return LUO_ENOMEM;
+    g->control = luo_sg_host_new("ctl", SIM_FLOPS);
+    for (int32_t l = 0; l < g->net->nlanes; l++) {
+        const sim_lane *lane = &g->net->lanes[l];
+        const luo_node_group *group = &c->groups[lane->group];
+        snprintf(name, sizeof name, "lane%d", l);
+        g->lane[l] = g->worker[l] = luo_sg_host_new(name, SIM_FLOPS);
+        if (!group->profile->cpu) continue;
+        /* One host as fast as all cores, of which a rank may use one: time x max(1, busy/cores),
+         * also for parts of cores. */
+        snprintf(name, sizeof name, "cpu%d", lane->node);
+        if (!of_node[lane->node])
+            of_node[lane->node] = luo_sg_host_new(name, SIM_FLOPS * group->host_cores);
+        g->worker[l] = of_node[lane->node];
+        g->share[l] = SIM_FLOPS * fmin(1, group->host_cores);
+    }
+    return LUO_OK;
+}
+
+static luo_status make_wires(luo_arena *arena, sim_grid *g)
+{
+    const int32_t links = g->net->config->cluster->nlinks;
+    g->wire = LUO_NEW_N(arena, sg_link_t, g->net->nwires);
+    g->wire_factor = LUO_NEW_N(arena, double, g->net->nwires);
+    g->wire_of_way = LUO_NEW_N(arena, int32_t, 2 * links);
+    g->factor = LUO_NEW_N(arena, double, links);
+    g->extra_s = LUO_NEW_N(arena, double, links);
+    if (!g->wire || !g->wire_factor || !g->wire_of_way || !g->factor || !g->extra_s)
+        return LUO_ENOMEM;
+    for (int32_t l = 0; l < links; l++) {
+        g->factor[l] = 1;
+        g->wire_of_way[2 * l] = g->wire_of_way[2 * l + 1] = -1;
+    }
+    for (int32_t w = 0; w < g->net->nwires; w++) {
+        const sim_wire *wire = &g->net->wires[w];
+        char name[32];
+        snprintf(name, sizeof name, "wire%d", w);
+        g->wire[w] = luo_sg_link_new(name, wire->bytes_per_s * SIM_GRAIN);
+        g->wire_factor[w] = 1;
+        for (int32_t i = 0; i < wire->nways; i++) g->wire_of_way[wire->way[i]] = w;
+    }
+    return LUO_OK;
+}
+
+luo_status sim_grid_open(luo_arena *arena, const sim_net *net, sim_grid *out)
+{
+    *out = (sim_grid){.net = net};
+    start_engine();
+    luo_sg_zone_open();
+    LUO_TRY(make_hosts(arena, out));
+    LUO_TRY(make_wires(arena, out));
+    luo_sg_zone_seal();
+    return LUO_OK;
+}
+
+/* Members of a bundle carry equal loads, so the slowest way sets the pace of all. */
+static void update_wire(sim_grid *g, int32_t w)
+{
+    const sim_wire *wire = &g->net->wires[w];
+    double factor = 1;
+    for (int32_t i = 0; i < wire->nways; i++)
+        factor = fmin(factor, g->factor[wire->way[i] / 2]);
+    if (factor == g->wire_factor[w]) return;
+    if (factor > 0)
+        sg_link_set_bandwidth(g->wire[w], wire->bytes_per_s * SIM_GRAIN * factor);
+    if ((factor > 0) != (g->wire_factor[w] > 0)) luo_sg_link_power(g->wire[w], factor > 0);
+    g->wire_factor[w] = factor;
+}
+
+void sim_grid_set_link(sim_grid *g, int32_t link, double factor, double extra_s)
+{
+    g->changes += g->factor[link] != factor || g->extra_s[link] != extra_s;
+    g->extra_s[link] = extra_s;
+    if (g->factor[link] == factor) return;
+    g->factor[link] = factor;
+    for (int32_t way = 2 * link; way <= 2 * link + 1; way++)
+        if (g->wire_of_way[way] >= 0) update_wire(g, g->wire_of_way[way]);
+}
+
+double sim_grid_bytes(const sim_flow *f, double factor)
+{
+    return floor(fmax(1, f->bytes * factor * SIM_GRAIN));
+}
+
+double sim_grid_room(const sim_grid *g, int32_t wire)
+{
+    return g->net->wires[wire].bytes_per_s * SIM_GRAIN * g->wire_factor[wire];
+}
+
+sg_comm_t sim_grid_start(const sim_grid *g, const sim_flow *f, double bytes)
+{
+    sg_link_t links[LUO_PATH_MAX + 1];
+    for (int32_t i = 0; i < f->nwires; i++) links[i] = g->wire[f->wire[i]];
+    return luo_sg_flow(g->lane[f->src], g->lane[f->dst], links, f->nwires, (uint64_t)bytes);
+}
+
+double sim_grid_extra(const sim_grid *g, const sim_flow *f)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < f->nwires; i++) {
+        const sim_wire *wire = &g->net->wires[f->wire[i]];
+        double worst = 0;
+        for (int32_t k = 0; k < wire->nways; k++)
+            worst = fmax(worst, g->extra_s[wire->way[k] / 2]);
+        sum += worst;
+    }
+    return sum;
+}
+
+int32_t sim_grid_broken(const sim_grid *g, const sim_traffic *t)
+{
+    for (int32_t i = 0; i < t->nloads; i++)
+        if (g->factor[t->loads[i].way / 2] <= 0) return t->loads[i].way / 2;
+    return -1;
+}

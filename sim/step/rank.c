@@ -1,0 +1,440 @@
+/* rank.c: what the interpreter calls for one lane. */
+#include <math.h>
+#include <simgrid/actor.h>
+#include <simgrid/exec.h>
+#include <simgrid/host.h>
+#include <string.h>
+
+#include "sim/shim.h"
+#include "sim/step/step.h"
+
+static const sim_cell *cell_of(int64_t ticket)
+{
+    return ticket >= SIM_PENDING ? (const sim_cell *)(uintptr_t)(ticket - SIM_PENDING) : NULL;
+}
+
+double sim_ticket_end(int64_t ticket)
+{
+    const sim_cell *cell = cell_of(ticket);
+    double end = 0;
+    if (cell) return cell->end;
+    memcpy(&end, &ticket, sizeof end);
+    return end;
+}
+
+sim_job *sim_ticket_job(int64_t ticket)
+{
+    const sim_cell *cell = cell_of(ticket);
+    return cell ? cell->job : NULL;
+}
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- waiting ---- */
+
+/* A thread that waits carries what it has posted. */
+static void block(luo_rank *r)
+{
+    r->blocked = true;
+    if (r->lane->thread) sim_jobs_start(r->step);
+    sg_sem_acquire(r->sem);
+}
+
+void sim_rank_wake(luo_rank *r)
+{
+    if (!r->blocked) return;
+    r->blocked = false;
+    sg_sem_release(r->sem);
+}
+
+static luo_status await_cell(luo_rank *r, const sim_cell *cell, double *ready)
+{
+    while (cell->job) {
+        if (r->step->stopped) return sim_rank_status(r, cell->job);
+        r->waiting_for = cell->job;
+        block(r);
+        r->waiting_for = NULL;
+    }
+    *ready = later(*ready, cell->end);
+    return LUO_OK;
+}
+
+static luo_status await_ticket(luo_rank *r, int64_t ticket, double *ready)
+{
+    const sim_cell *cell = cell_of(ticket);
+    if (cell) return await_cell(r, cell, ready);
+    *ready = later(*ready, sim_ticket_end(ticket));
+    return LUO_OK;
+}
+
+/* Keeps the number of open jobs, and so the memory, within bounds. */
+static luo_status await_room(luo_rank *r)
+{
+    while (r->open_jobs >= r->jobs_max) {
+        if (r->step->stopped) return sim_rank_status(r, NULL);
+        block(r);
+    }
+    return LUO_OK;
+}
+
+static bool takes_part(const sim_step *s, const sim_job *job)
+{
+    if (job->op->what < SIM_MEET) return false;
+    if (job->op->what == SIM_MEET) {
+        const sim_meeting *m = &s->net->meetings[job->cross->meeting];
+        for (int32_t i = 0; i < m->nlanes; i++)
+            if (m->lane[i] == s->failed_lane) return true;
+        return false;
+    }
+    for (int32_t i = 0; i < job->cross->nout; i++)
+        if (s->net->channels[job->cross->out[i].channel].dst == s->failed_lane) return true;
+    for (int32_t i = 0; i < job->cross->nin; i++)
+        if (s->net->channels[job->cross->in[i].channel].src == s->failed_lane) return true;
+    return false;
+}
+
+static bool passes(const sim_step *s, int32_t traffic)
+{
+    if (traffic < 0) return false; /* no receiver */
+    const sim_traffic *t = &s->net->traffics[traffic];
+    for (int32_t i = 0; i < t->nloads; i++)
+        if (t->loads[i].way / 2 == s->failed_link) return true;
+    return false;
+}
+
+luo_status sim_rank_status(const luo_rank *r, const sim_job *job)
+{
+    const sim_step *s = r->step;
+    if (s->st != LUO_EPEER) return s->st;
+    if (s->failed_device >= 0 && s->failed_lane == r->index) return LUO_EPEER;
+    if (!job || job->op->what < SIM_MEET) return LUO_ECANCELED;
+    if (s->failed_device >= 0) return takes_part(s, job) ? LUO_EPEER : LUO_ECANCELED;
+    bool touched = false;
+    for (int32_t i = 0; i < job->cross->ntraffics; i++)
+        touched = touched || passes(s, job->cross->traffic[i]);
+    for (int32_t i = 0; i < job->cross->nout; i++)
+        touched = touched || passes(s, job->cross->out[i].traffic);
+    return touched ? LUO_EPEER : LUO_ECANCELED;
+}
+
+/* ---- records ---- */
+
+sim_record *sim_record_new(luo_rank *r, sim_class *c, int32_t task, int32_t instr)
+{
+    sim_record *record = LUO_NEW(r->step->arena, sim_record);
+    if (!record) return NULL;
+    *record = (sim_record){task, instr, LUO_OK, 0, 0, NULL};
+    if (c->last) c->last->next = record;
+    else c->first = record;
+    c->last = record;
+    c->nrecords++;
+    return record;
+}
+
+static luo_status note(luo_rank *r, sim_class *c, int32_t task, const luo_instr *in,
+                       const sim_op *op, double start, double end)
+{
+    const int32_t tag = op->what == SIM_INSIDE ? in->id : -1;
+    LUO_TRY(luo_ledger_add(&c->ledger, (luo_part)op->part, start, end, tag));
+    if (!r->step->trace) return LUO_OK;
+    sim_record *record = r->records ? r->records[c - r->classes] : NULL;
+    if (!record) record = sim_record_new(r, c, task, in->id);
+    if (!record) return LUO_ENOMEM;
+    record->start = start;
+    record->end = end;
+    return LUO_OK;
+}
+
+/* ---- noise (conventions.md 9): every device draws once per instruction ---- */
+
+static double draw(luo_rank *r, int32_t member, double sigma)
+{
+    const double z = luo_rng_normal(&r->rng[member]);
+    return exp(sigma * z - sigma * sigma / 2);
+}
+
+/* One factor for a communication: that of the lane's first member. */
+static double draw_comm(luo_rank *r)
+{
+    double factor = 1;
+    for (int32_t m = 0; r->rng && m < r->lane->n; m++) {
+        const double f = draw(r, m, r->step->net->config->comm_sigma);
+        if (m == 0) factor = f;
+    }
+    return factor;
+}
+
+/* When the device is done with what it computes so far. */
+static double compute_clock(const luo_rank *r)
+{
+    double clock = r->clock[LUO_STREAM_COMPUTE];
+    for (int32_t k = 0; k < r->nclasses; k++) clock = later(clock, r->classes[k].clock);
+    return clock;
+}
+
+static double draw_work(luo_rank *r, int32_t c)
+{
+    return r->rng ? draw(r, c, r->step->net->config->compute_sigma) : 1; /* classes are members */
+}
+
+/* ---- work of the device ---- */
+
+static luo_status compute(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
+                          double ready, double *last)
+{
+    *last = 0;
+    r->predicted_s += op->seconds;
+    ready = later(ready, r->clock[LUO_STREAM_COMPUTE]); /* collectives that took its turn */
+    for (int32_t k = 0; k < r->nclasses; k++) {
+        sim_class *c = &r->classes[k];
+        const double work = op->seconds * draw_work(r, k), start = later(c->clock, ready);
+        const double end = c->slow.n == 1 ? start + work * c->slow.value[0]
+                                          : sim_timeline_end(&c->slow, start, work);
+        c->clock = end;
+        c->compute_s += end - start;
+        *last = later(*last, end);
+        LUO_TRY(note(r, c, task, in, op, start, end));
+    }
+    return LUO_OK;
+}
+
+/* Copies and the like on a communication stream: the slowest member counts. */
+static luo_status work_aside(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
+                             double ready, double *last)
+{
+    const double start = later(r->clock[op->fifo], ready);
+    *last = start;
+    for (int32_t k = 0; k < r->nclasses; k++)
+        *last = later(*last, sim_timeline_end(&r->classes[k].slow, start,
+                                              op->seconds * draw_work(r, k)));
+    r->clock[op->fifo] = *last;
+    for (int32_t k = 0; k < r->nclasses; k++)
+        LUO_TRY(note(r, &r->classes[k], task, in, op, start, *last));
+    return LUO_OK;
+}
+
+/* ---- communication inside the lane ---- */
+
+static luo_status talk_inside(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
+                              double ready, double *last)
+{
+    const bool turn = op->fifo == LUO_STREAM_COMPUTE;
+    const double start = later(turn ? compute_clock(r) : r->clock[op->fifo], ready);
+    const double seconds = op->seconds * draw_comm(r);
+    *last = r->ninner > 0 ? sim_inner_end(r, in, start, seconds) : start + seconds;
+    r->clock[op->fifo] = *last;
+    r->tally[in->id].calls++;
+    r->tally[in->id].busy_s += *last - start;
+    for (int32_t k = 0; k < r->nclasses; k++)
+        LUO_TRY(note(r, &r->classes[k], task, in, op, start, *last));
+    return LUO_OK;
+}
+
+luo_status sim_work_here(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
+                         double ready, double *end)
+{
+    if (op->what == SIM_INSIDE) return talk_inside(r, task, in, op, ready, end);
+    if (op->fifo == LUO_STREAM_COMPUTE) return compute(r, task, in, op, ready, end);
+    return work_aside(r, task, in, op, ready, end);
+}
+
+/* ---- executions: for cores that are shared, and as the slow twin of the arithmetic ---- */
+
+/* A slowdown that changes in the middle takes what is left and starts it anew. */
+luo_status sim_run_execution(luo_rank *r, const sim_timeline *slow, double work)
+{
+    const sim_grid *g = r->step->grid;
+    while (work > 0 && !r->step->stopped) {
+        const double now = sim_now(r->step), x = slow ? sim_timeline_value(slow, now) : 1;
+        const double next = slow ? sim_timeline_next(slow, now) : HUGE_VAL;
+        sg_exec_t e = sg_actor_exec_init(work * x * SIM_FLOPS);
+        sg_exec_set_host(e, g->worker[r->index]);
+        if (g->share[r->index] > 0) sg_exec_set_bound(e, g->share[r->index]);
+        sg_exec_start(e);
+        const sg_error_t st = next < HUGE_VAL ? sg_exec_wait_for(e, next - now) : sg_exec_wait(e);
+        if (st == SG_OK) break;
+        if (st != SG_ERROR_TIMEOUT) return LUO_EPEER;
+        work = sg_exec_get_remaining(e) / (x * SIM_FLOPS);
+        luo_sg_exec_cancel(e);
+        sg_exec_wait(e);
+    }
+    return r->step->stopped ? LUO_ECANCELED : LUO_OK;
+}
+
+/* A slowed thread sleeps: the processor time that was needed, times slowdown - 1 at its end. So its
+ * core is free for others meanwhile, as it is where slowness is emulated. spent: both together. */
+static luo_status run_paced(luo_rank *r, const sim_timeline *slow, double work, double *spent)
+{
+    LUO_TRY(sim_run_execution(r, NULL, work));
+    const double x = sim_timeline_value(slow, sim_now(r->step));
+    sim_sleep_until(r->step, sim_now(r->step) + work * (x - 1));
+    *spent = work * x;
+    return r->step->stopped ? LUO_ECANCELED : LUO_OK;
+}
+
+luo_status sim_execute(sim_job *job, double *end)
+{
+    luo_rank *r = job->rank;
+    sim_class *c = &r->classes[0]; /* such a lane has one member */
+    const bool own = job->op->fifo == LUO_STREAM_COMPUTE;
+    sim_sleep_until(r->step, job->start);
+    const double start = sim_now(r->step);
+    double spent = 0;
+    const double work = job->op->seconds * job->factor;
+    if (r->lane->thread) LUO_TRY(run_paced(r, &c->slow, work, &spent));
+    else LUO_TRY(sim_run_execution(r, &c->slow, work));
+    *end = sim_now(r->step);
+    if (own) c->clock = *end;
+    if (own) c->compute_s += r->lane->thread ? spent : *end - start;
+    r->records = job->records;
+    const luo_status st = note(r, c, job->task, job->instr, job->op, start, *end);
+    r->records = NULL;
+    return st;
+}
+
+/* ---- submit and wait ---- */
+
+static bool is_pending(const luo_rank *r, const luo_issue *issue, const sim_op *op)
+{
+    if (r->tail[op->fifo]) return true;
+    for (int32_t i = 0; i < issue->ndep; i++)
+        if (sim_ticket_job(issue->dep[i])) return true;
+    return false;
+}
+
+static luo_status await_blocking(luo_rank *r, double *ready)
+{
+    for (int i = 0; i < 2; i++)
+        if (r->blocking[i]) LUO_TRY(await_cell(r, r->blocking[i], ready));
+    r->blocking[0] = r->blocking[1] = NULL;
+    return LUO_OK;
+}
+
+static bool is_in_task(const luo_instr *in)
+{
+    return luo_phase_in_task(in->phase);
+}
+
+/* What ZeRO-2 and 3 gather and scatter inside the tasks. */
+static bool is_shard_call(const luo_instr *in)
+{
+    return in->stream == LUO_STREAM_DP && is_in_task(in);
+}
+
+static luo_status await_shard_calls(luo_rank *r, double *ready)
+{
+    for (int32_t l = 0; l < LUO_LANES; l++) {
+        if (r->shard[l]) LUO_TRY(await_cell(r, r->shard[l], &r->shard_s));
+        r->shard[l] = NULL;
+    }
+    *ready = later(*ready, r->shard_s);
+    return LUO_OK;
+}
+
+/* Without dp_overlap gradients wait for the last backward of the device, the first forward for all
+ * weights, and what ZeRO-2 and 3 do inside a task takes turns with its computation. */
+static luo_status await_phase(luo_rank *r, const luo_issue *issue, double *ready)
+{
+    const luo_instr *in = issue->instr;
+    sim_job *tail = r->tail[LUO_STREAM_COMPUTE];
+    if (r->step->net->config->stack->dp_overlap > 0) return LUO_OK;
+    if (in->stream == LUO_STREAM_DP && (in->phase == LUO_PHASE_POST || is_in_task(in))) {
+        if (tail) LUO_TRY(await_cell(r, tail->cell, ready));
+        *ready = later(*ready, compute_clock(r));
+    }
+    if (in->stream == LUO_STREAM_COMPUTE && is_in_task(in)) LUO_TRY(await_shard_calls(r, ready));
+    if (r->gathered || in->stream != LUO_STREAM_COMPUTE || in->phase != LUO_PHASE_F) return LUO_OK;
+    r->gathered = true;
+    for (int32_t l = 0; l < LUO_LANES; l++)
+        if (r->gather[l]) LUO_TRY(await_cell(r, r->gather[l], ready));
+    *ready = later(*ready, r->gather_s);
+    return LUO_OK;
+}
+
+/* Brings weights from other devices, before the first forward? */
+static bool gathers(const luo_rank *r, const luo_instr *in, const sim_op *op)
+{
+    if (in->stream != LUO_STREAM_DP || in->phase != LUO_PHASE_PRE) return false;
+    return op->what != SIM_MAIL || r->lane->cross[op->cross].nin > 0;
+}
+
+static luo_status submit_here(luo_rank *r, const luo_issue *issue, const sim_op *op, double ready,
+                              int64_t *ticket)
+{
+    double end = 0;
+    for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(await_ticket(r, issue->dep[i], &ready));
+    if (r->tail[op->fifo]) LUO_TRY(await_cell(r, r->tail[op->fifo]->cell, &ready));
+    LUO_TRY(sim_work_here(r, issue->task, issue->instr, op, ready, &end));
+    if (gathers(r, issue->instr, op)) r->gather_s = later(r->gather_s, end);
+    if (is_shard_call(issue->instr)) r->shard_s = later(r->shard_s, end);
+    memcpy(ticket, &end, sizeof end);
+    return LUO_OK;
+}
+
+static luo_status submit_job(luo_rank *r, const luo_issue *issue, const sim_op *op, double ready,
+                             int64_t *ticket)
+{
+    LUO_TRY(await_room(r));
+    const bool executes = op->what == SIM_WORK && r->lane->exec;
+    const double factor = executes ? draw_work(r, 0) : op->what >= SIM_MEET ? draw_comm(r) : 1;
+    if (executes && op->fifo == LUO_STREAM_COMPUTE) r->predicted_s += op->seconds;
+    const sim_cell *cell = sim_job_new(r, issue, op, factor, ready);
+    if (!cell) return LUO_ENOMEM;
+    if (r->step->net->config->stack->p2p_blocking && issue->instr->stream == LUO_STREAM_PP &&
+        op->what == SIM_MAIL && r->lane->cross[op->cross].nout > 0)
+        r->blocking[luo_phase_is_backward(issue->instr->phase)] = cell;
+    if (gathers(r, issue->instr, op)) r->gather[op->fifo] = cell;
+    if (is_shard_call(issue->instr)) r->shard[op->fifo] = cell;
+    *ticket = SIM_PENDING + (int64_t)(uintptr_t)cell;
+    return LUO_OK;
+}
+
+/* Is this one of those that must not hold up what follows? The first chunk of a stage begins while
+ * the weights of the others are still gathered. */
+static bool goes_ahead(const luo_rank *r, const luo_issue *issue)
+{
+    return issue->task >= r->defer_from || issue->instr->phase == LUO_PHASE_PRE || r->lane->exec;
+}
+
+luo_status sim_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
+{
+    const sim_op *op = &r->lane->ops[issue->instr->id];
+    double ready = 0;
+    if (r->step->stopped) return sim_rank_status(r, NULL);
+    if (op->what == SIM_WORK && op->fifo == LUO_STREAM_COMPUTE)
+        LUO_TRY(await_blocking(r, &ready));
+    LUO_TRY(await_phase(r, issue, &ready));
+    if (op->what >= SIM_MEET || r->lane->thread || (r->lane->exec && op->what == SIM_WORK))
+        return submit_job(r, issue, op, ready, ticket);
+    if (goes_ahead(r, issue) && is_pending(r, issue, op))
+        return submit_job(r, issue, op, ready, ticket);
+    return submit_here(r, issue, op, ready, ticket);
+}
+
+/* Everything of the lane: the last of each stream ends last in it. The lane ends when SimGrid's
+ * clock has come that far, so that a failure before still meets it. */
+static luo_status wait_for_all(luo_rank *r)
+{
+    double end = 0;
+    for (int32_t k = 0; k < r->nclasses; k++) end = later(end, r->classes[k].clock);
+    while (r->lane->thread && r->first_job) LUO_TRY(await_cell(r, r->first_job->cell, &end));
+    for (int32_t f = 0; f < LUO_LANES; f++) {
+        end = later(end, r->clock[f]);
+        if (r->tail[f]) LUO_TRY(await_cell(r, r->tail[f]->cell, &end));
+    }
+    sim_sleep_until(r->step, end);
+    r->end = end;
+    return r->step->stopped ? sim_rank_status(r, NULL) : LUO_OK;
+}
+
+luo_status sim_wait(luo_rank *r, const int64_t *tickets, int32_t n)
+{
+    double ready = 0;
+    if (r->step->stopped) return sim_rank_status(r, NULL);
+    if (n == 0) return wait_for_all(r);
+    for (int32_t i = 0; i < n; i++) LUO_TRY(await_ticket(r, tickets[i], &ready));
+    return LUO_OK;
+}

@@ -1,0 +1,296 @@
+/* report.c: parts, compute, links, communication and records of a step. */
+#include "sim/step/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/net/traffic.h"
+
+static luo_status alloc_reply(sim_step *s, sim_reply *r)
+{
+    const sim_net *net = s->net;
+    r->parts = LUO_NEW_N(s->arena, luo_parts, net->set->n);
+    r->compute_s = LUO_NEW_N(s->arena, double, net->set->n);
+    r->predicted_s = LUO_NEW_N(s->arena, double, net->set->n);
+    r->links = LUO_NEW_N(s->arena, luo_link_use, net->config->cluster->nlinks);
+    r->comm = LUO_NEW_N(s->arena, luo_comm_use, net->nrows);
+    const bool ok = r->parts && r->compute_s && r->predicted_s && r->links && r->comm;
+    return ok ? LUO_OK : LUO_ENOMEM;
+}
+
+/* ---- comm use ---- */
+
+static void add_use(const sim_net *net, luo_comm_use *comm, int32_t row, const luo_instr *in,
+                    const sim_tally *tally, double exposed)
+{
+    luo_comm_use *u = &comm[row];
+    const sim_row *r = &net->rows[row];
+    u->group = r->group;
+    u->exchange = r->exchange;
+    u->coll = r->coll;
+    u->stream = r->stream;
+    u->devices = r->devices;
+    u->calls += tally->calls;
+    u->bytes += tally->calls * sim_bytes(net, in, in->bytes);
+    u->busy_s += tally->busy_s;
+    u->exposed_s += exposed;
+}
+
+/* A collective is told by the first device of its group, a message by its sender. */
+static void use_of_member(const luo_rank *r, int32_t m, const double *exposed, luo_comm_use *comm)
+{
+    const sim_net *net = r->step->net;
+    const int32_t device = net->set->at[r->lane->member[m]].device;
+    for (int32_t i = 0; i < r->lane->role->ninstr; i++) {
+        const luo_instr *in = &r->lane->role->instr[i];
+        if (r->tally[i].calls == 0 || in->slot < 0) continue;
+        if (in->kind == LUO_INSTR_COLLECTIVE) {
+            const int32_t group = sim_slot(net, r->lane, m, in)->group;
+            if (net->set->groups[group].dev[0] == device)
+                add_use(net, comm, net->row_of_group[group * 5 + in->coll], in, &r->tally[i],
+                        exposed[i]);
+        } else if (in->bytes > 0 && in->exchange >= 0) {
+            add_use(net, comm, net->row_of_exchange[in->exchange], in, &r->tally[i], exposed[i]);
+        }
+    }
+}
+
+static luo_status report_rank(sim_step *s, const luo_rank *r, sim_reply *out)
+{
+    const size_t mark = luo_arena_mark(s->arena);
+    for (int32_t k = 0; k < r->nclasses; k++) {
+        luo_parts parts;
+        double *exposed = LUO_NEW_N(s->arena, double, r->lane->role->ninstr);
+        if (!exposed) return LUO_ENOMEM;
+        LUO_TRY(luo_ledger_close(&r->classes[k].ledger, s->arena, s->end, &parts, exposed));
+        const double compute =
+            s->stopped ? parts.compute_s + parts.recompute_s : r->classes[k].compute_s;
+        for (int32_t m = 0; m < r->lane->n; m++) {
+            if (r->class_of[m] != k) continue;
+            out->parts[r->lane->member[m]] = parts;
+            out->compute_s[r->lane->member[m]] = compute;
+            out->predicted_s[r->lane->member[m]] = r->predicted_s;
+            use_of_member(r, m, exposed, out->comm);
+        }
+        luo_arena_reset(s->arena, mark);
+    }
+    return LUO_OK;
+}
+
+/* ---- links ---- */
+
+luo_status sim_unit_init(luo_arena *arena, const sim_net *net, sim_unit_loads *u)
+{
+    u->arena = arena;
+    u->of = LUO_NEW_N(arena, struct sim_unit, net->set->ngroups * 5);
+    return u->of ? LUO_OK : LUO_ENOMEM;
+}
+
+/* Inside a node all flows of a collective carry the same payload. */
+static luo_status make_unit(const sim_net *net, sim_unit_loads *u, int32_t group, int coll,
+                            luo_arena *scratch)
+{
+    const luo_group *g = &net->set->groups[group];
+    struct sim_unit *unit = &u->of[group * 5 + coll];
+    luo_flow *f = NULL;
+    int32_t n = 0, count = 0;
+    unit->known = true;
+    if (luo_cost_flow(scratch, &net->cost, coll, g->dev, g->n, 1 << 30, &f, &n, NULL) != LUO_OK)
+        return LUO_OK; /* it has cost something before, so it will not fail now */
+    sim_load *at = LUO_NEW_N(u->arena, sim_load, (size_t)n * LUO_PATH_MAX);
+    if (!at) return LUO_ENOMEM;
+    const double each = luo_cost_volume(coll, g->n) / (coll == LUO_COLL_A2A ? g->n - 1 : 1);
+    for (int32_t i = 0; i < n; i++) {
+        luo_hop hops[LUO_PATH_MAX];
+        const int32_t len = luo_cluster_path(net->config->cluster, f[i].src, f[i].dst, hops);
+        for (int32_t h = 0; h < len; h++)
+            at[count++] = (sim_load){2 * hops[h].link + hops[h].up, each};
+    }
+    unit->at = at;
+    unit->n = count;
+    return LUO_OK;
+}
+
+static void add_way(luo_link_use *links, int32_t way, double bytes, double busy)
+{
+    luo_link_use *l = &links[way / 2];
+    *(way % 2 ? &l->bytes_up : &l->bytes_down) += bytes;
+    *(way % 2 ? &l->busy_up_s : &l->busy_down_s) += busy;
+}
+
+typedef struct inside { /* collectives inside lanes, per group and kind */
+    double *bytes, *busy_s;
+} inside;
+
+static void see_messages(const luo_rank *r, const luo_instr *in, const sim_tally *t,
+                         luo_link_use *links)
+{
+    const sim_net *net = r->step->net;
+    for (int32_t m = 0; m < r->lane->n; m++) {
+        const luo_slot *slot = sim_slot(net, r->lane, m, in);
+        for (int32_t k = 0; k < slot->nmessage; k++) {
+            luo_hop hops[LUO_PATH_MAX];
+            if (!slot->message[k].send) continue;
+            const int32_t n = luo_cluster_path(net->config->cluster,
+                                               net->set->at[r->lane->member[m]].device,
+                                               slot->message[k].peer, hops);
+            for (int32_t h = 0; h < n; h++)
+                add_way(links, 2 * hops[h].link + hops[h].up,
+                        (double)(t->calls * sim_bytes(net, in, slot->message[k].bytes)),
+                        t->busy_s);
+        }
+    }
+}
+
+static void see_inside(const luo_rank *r, inside *in, luo_link_use *links)
+{
+    const sim_net *net = r->step->net;
+    for (int32_t i = 0; i < r->lane->role->ninstr; i++) {
+        const luo_instr *instr = &r->lane->role->instr[i];
+        const sim_tally *t = &r->tally[i];
+        if (r->lane->ops[i].what != SIM_INSIDE || t->calls == 0 || instr->slot < 0) continue;
+        if (instr->kind == LUO_INSTR_P2P) {
+            see_messages(r, instr, t, links);
+            continue;
+        }
+        int32_t last = -1;
+        for (int32_t m = 0; m < r->lane->n; m++) {
+            const int32_t group = sim_slot(net, r->lane, m, instr)->group;
+            if (group == last) continue;
+            last = group;
+            in->bytes[group * 5 + instr->coll] +=
+                (double)(t->calls * sim_bytes(net, instr, instr->bytes));
+            in->busy_s[group * 5 + instr->coll] += t->busy_s;
+        }
+    }
+}
+
+static luo_status links_inside(sim_step *s, sim_unit_loads *units, luo_link_use *links)
+{
+    const int32_t n = s->net->set->ngroups * 5;
+    inside in = {LUO_NEW_N(s->arena, double, n), LUO_NEW_N(s->arena, double, n)};
+    if (!in.bytes || !in.busy_s) return LUO_ENOMEM;
+    for (int32_t l = 0; l < s->net->nlanes; l++) see_inside(&s->ranks[l], &in, links);
+    for (int32_t k = 0; k < n; k++) {
+        if (in.bytes[k] <= 0) continue;
+        const size_t mark = luo_arena_mark(s->arena);
+        if (!units->of[k].known) LUO_TRY(make_unit(s->net, units, k / 5, k % 5, s->arena));
+        luo_arena_reset(s->arena, mark);
+        for (int32_t i = 0; i < units->of[k].n; i++)
+            add_way(links, units->of[k].at[i].way, units->of[k].at[i].bytes * in.bytes[k],
+                    in.busy_s[k]);
+    }
+    return LUO_OK;
+}
+
+static luo_status report_links(sim_step *s, sim_unit_loads *units, luo_link_use *links)
+{
+    for (int32_t t = 0; t < s->net->ntraffics; t++)
+        for (int32_t i = 0; s->runs[t] > 0 && i < s->net->traffics[t].nloads; i++) {
+            const sim_load *load = &s->net->traffics[t].loads[i];
+            add_way(links, load->way, load->bytes * (double)s->runs[t], 0);
+        }
+    for (int32_t w = 0; w < s->net->nwires; w++) {
+        if (s->busy[w] > 0) s->busy_s[w] += s->end - s->busy_since[w];
+        for (int32_t i = 0; i < s->net->wires[w].nways; i++)
+            add_way(links, s->net->wires[w].way[i], 0, s->busy_s[w]);
+    }
+    LUO_TRY(links_inside(s, units, links));
+    for (int32_t l = 0; l < s->net->config->cluster->nlinks; l++) {
+        links[l].busy_up_s = fmin(links[l].busy_up_s, s->end);
+        links[l].busy_down_s = fmin(links[l].busy_down_s, s->end);
+    }
+    return LUO_OK;
+}
+
+/* ---- records ---- */
+
+/* What was under way when the step failed ended then; what had not begun is no record. */
+static void cut_jobs(const sim_step *s, const luo_rank *r)
+{
+    for (const sim_job *job = r->first_job; job; job = job->after)
+        for (int32_t k = 0; job->records && k < r->nclasses; k++) {
+            job->records[k]->start = job->issued ? fmin(job->start, s->end) : HUGE_VAL;
+            job->records[k]->end = HUGE_VAL;
+            job->records[k]->status = (int32_t)sim_rank_status(r, job);
+        }
+}
+
+static bool keep_record(const sim_step *s, const sim_record *r, luo_op_record *out)
+{
+    if (s->stopped && r->start >= s->end) return false;
+    out->task = r->task;
+    out->instr = r->instr;
+    out->start_s = r->start;
+    out->end_s = r->end;
+    out->status = (luo_status)r->status;
+    if (!s->stopped || r->end <= s->end) return true;
+    out->end_s = s->end;
+    if (out->status == LUO_OK) out->status = LUO_ECANCELED;
+    return true;
+}
+
+static luo_status report_records(sim_step *s, sim_reply *out)
+{
+    int64_t most = 0, n = 0;
+    const sim_class **class_of = LUO_NEW_N(s->arena, const sim_class *, s->net->set->n);
+    if (!class_of) return LUO_ENOMEM;
+    for (int32_t l = 0; l < s->net->nlanes; l++) {
+        const luo_rank *r = &s->ranks[l];
+        if (s->stopped) cut_jobs(s, r);
+        for (int32_t m = 0; m < r->lane->n; m++) {
+            class_of[r->lane->member[m]] = &r->classes[r->class_of[m]];
+            most += r->classes[r->class_of[m]].nrecords;
+        }
+    }
+    out->records = luo_arena_alloc(s->arena, (size_t)most * sizeof *out->records);
+    if (!out->records) return LUO_ENOMEM;
+    for (int32_t i = 0; i < s->net->set->n; i++)
+        for (const sim_record *r = class_of[i]->first; r; r = r->next) {
+            out->records[n].device = s->net->set->at[i].device;
+            n += keep_record(s, r, &out->records[n]);
+        }
+    out->head.nrecords = n;
+    return LUO_OK;
+}
+
+void sim_failure_text(char *text, size_t size, int32_t device)
+{
+    snprintf(text, size, "device %d failed in the step; it has to run without it.", device);
+}
+
+static void describe_failure(const sim_step *s, sim_head *head)
+{
+    if (s->failed_device >= 0)
+        sim_failure_text(head->text, sizeof head->text, s->failed_device);
+    else if (s->failed_link >= 0)
+        snprintf(head->text, sizeof head->text,
+                 "link `%s` failed while in use; it has to come back, or the plan to avoid it.",
+                 s->net->config->cluster->links[s->failed_link].name);
+    else
+        snprintf(head->text, sizeof head->text, "the step failed; its peers must stay up.");
+}
+
+static void drop_unused_rows(sim_reply *out, int32_t nrows)
+{
+    for (int32_t i = 0; i < nrows; i++)
+        if (out->comm[i].calls > 0) out->comm[out->head.ncomm++] = out->comm[i];
+}
+
+luo_status sim_report(sim_step *s, sim_unit_loads *units, sim_reply *out)
+{
+    *out = (sim_reply){.head = {.status = (int32_t)s->st, .failed_device = s->failed_device,
+                                .failed_link = s->failed_link, .n = s->net->set->n,
+                                .nlinks = s->net->config->cluster->nlinks, .end_s = s->end,
+                                .closed_instead = s->closed_instead,
+                                .flow_instead = s->flow_instead}};
+    LUO_TRY(alloc_reply(s, out));
+    for (int32_t l = 0; l < s->net->nlanes; l++) LUO_TRY(report_rank(s, &s->ranks[l], out));
+    LUO_TRY(report_links(s, units, out->links));
+    if (s->trace) LUO_TRY(report_records(s, out));
+    drop_unused_rows(out, s->net->nrows);
+    if (s->st != LUO_OK) describe_failure(s, &out->head);
+    out->rng = s->rng;
+    return LUO_OK;
+}

@@ -1,0 +1,133 @@
+/* ring.c: rings step by step (--comm message) that have their wires to themselves.
+ *
+ * Where no two edges share a wire, an edge begins step k when it and the edge before it have done
+ * k - 1 of them, and takes its own time for it whoever else is at work: a recurrence, for which
+ * SimGrid is not asked. When somebody else comes to one of the wires, or a link changes, edges go
+ * on in SimGrid from where they are (drive.c), which is also the slow twin in the tests. */
+#include "sim/step/ring.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct pace { /* of an edge, per step */
+    double delay_s, move_s, bytes; /* until bytes move; until they have */
+} pace;
+
+typedef struct round_trip {
+    int32_t n, steps;
+    pace *pace;
+    double *end, *next; /* per edge: of the last step known, since the ring's start */
+} round_trip;
+
+static pace pace_of(const sim_step *s, const sim_transfer *t, const sim_flow *f)
+{
+    const int32_t steps = t->ring->steps;
+    const double extra = s->links_quiet ? 0 : sim_grid_extra(s->grid, f) * t->hops;
+    pace p = {.delay_s = (f->delay_s * t->factor + extra) / steps};
+    double room = HUGE_VAL;
+    for (int32_t w = 0; w < f->nwires; w++)
+        room = fmin(room, sim_grid_room(s->grid, f->wire[w]));
+    if (!sim_flow_carries(f)) return p;
+    p.bytes = sim_grid_bytes(f, t->factor / steps);
+    p.move_s = p.bytes / room;
+    return p;
+}
+
+static bool open_trip(round_trip *x, const sim_step *s, const sim_transfer *t)
+{
+    const int32_t n = t->traffic->nflows;
+    *x = (round_trip){n, t->ring->steps, malloc((size_t)n * sizeof *x->pace),
+                      calloc((size_t)n, sizeof *x->end), calloc((size_t)n, sizeof *x->next)};
+    if (!x->pace || !x->end || !x->next) return false;
+    for (int32_t e = 0; e < n; e++) x->pace[e] = pace_of(s, t, &t->traffic->flows[e]);
+    return true;
+}
+
+static void close_trip(round_trip *x)
+{
+    free(x->pace);
+    free(x->end);
+    free(x->next);
+}
+
+/* Dates at which edges begin their next step. */
+static double begins(const round_trip *x, int32_t e)
+{
+    return fmax(x->end[e], x->end[e > 0 ? e - 1 : x->n - 1]);
+}
+
+static void advance(round_trip *x)
+{
+    for (int32_t e = 0; e < x->n; e++)
+        x->next[e] = begins(x, e) + x->pace[e].delay_s + x->pace[e].move_s;
+    double *was = x->end;
+    x->end = x->next;
+    x->next = was;
+}
+
+/* No wire is passed by two edges. No actor may run meanwhile: users is the step's. */
+static bool edges_part(sim_step *s, const sim_traffic *t)
+{
+    bool apart = true;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t e = 0; e < t->nflows; e++)
+            for (int32_t w = 0; w < t->flows[e].nwires; w++) {
+                const int32_t wire = t->flows[e].wire[w];
+                if (pass == 0) s->users[wire] = 0;
+                else if (s->users[wire]++ > 0) apart = false;
+            }
+    return apart;
+}
+
+bool sim_ring_alone(sim_step *s, sim_transfer *t, double *end_s)
+{
+    round_trip x;
+    if (!edges_part(s, t->traffic) || !sim_alone_take(s, t)) return false;
+    const bool known = open_trip(&x, s, t);
+    *end_s = 0;
+    for (int32_t k = 0; known && k < x.steps; k++) advance(&x);
+    for (int32_t e = 0; known && e < x.n; e++) *end_s = fmax(*end_s, x.end[e]);
+    close_trip(&x);
+    if (!known) sim_alone_done(s, t);
+    return known;
+}
+
+/* The step under way at that date, of an edge that begins it at `begun`. */
+static sim_edge_left left_of(const pace *p, double begun, double at)
+{
+    const double gone = at - begun - p->delay_s;
+    if (gone < 0) return (sim_edge_left){fmin(p->delay_s, -gone), 1};
+    return (sim_edge_left){0, p->move_s > 0 ? fmax(0, 1 - gone / p->move_s) : 0};
+}
+
+/* Bytes that have moved make their wires busy; what is left will do so in SimGrid. */
+static void was_busy(sim_step *s, const sim_flow *f, double seconds)
+{
+    for (int32_t w = 0; w < f->nwires; w++) s->busy_s[f->wire[w]] += seconds;
+}
+
+/* On wires that others pass as well, since nobody holds them up there, both count. */
+bool sim_ring_stand(sim_step *s, const sim_transfer *t, double at, sim_edge_left *left)
+{
+    round_trip x;
+    sim_ring *ring = t->ring;
+    const bool known = open_trip(&x, s, t);
+    for (int32_t e = 0; known && e < x.n; e++) ring->done[e] = 0;
+    for (int32_t k = 0; known && k < x.steps; k++) {
+        for (int32_t e = 0; e < x.n; e++) {
+            const pace *p = &x.pace[e];
+            const double begun = begins(&x, e);
+            if (ring->done[e] < k) continue; /* stands before */
+            if (begun + p->delay_s + p->move_s <= at) ring->done[e]++;
+            else left[e] = begun <= at ? left_of(p, begun, at) : (sim_edge_left){-1, 1};
+        }
+        advance(&x);
+    }
+    for (int32_t e = 0; known && e < x.n; e++) {
+        const bool under_way = ring->done[e] < x.steps && left[e].delay_s >= 0;
+        const double part = under_way ? 1 - left[e].part : 0;
+        was_busy(s, &t->traffic->flows[e], (ring->done[e] + part) * x.pace[e].move_s);
+    }
+    close_trip(&x);
+    return known;
+}

@@ -1,0 +1,199 @@
+/* step.c: sets a step up, lets SimGrid run it, and ends it early when something fails. */
+#include "sim/step/step.h"
+
+#include <math.h>
+#include <simgrid/actor.h>
+#include <simgrid/engine.h>
+#include <simgrid/host.h>
+#include <string.h>
+
+double sim_now(const sim_step *s)
+{
+    return simgrid_get_clock() - s->origin;
+}
+
+void sim_sleep_until(const sim_step *s, double at)
+{
+    if (at > sim_now(s)) sg_actor_sleep_until(s->origin + at);
+}
+
+void sim_step_fail(sim_step *s, luo_status st, int32_t device, int32_t link)
+{
+    if (s->stopped || s->over) return;
+    s->stopped = true;
+    s->st = st;
+    s->end = sim_now(s);
+    s->failed_device = device;
+    s->failed_link = link;
+    s->failed_lane = device >= 0 ? s->net->lane_of[device] : -1;
+    if (device >= 0) sg_host_turn_off(s->grid->lane[s->failed_lane]);
+    sim_transfers_cancel(s);
+    for (int32_t l = 0; l < s->net->nlanes; l++) sim_rank_wake(&s->ranks[l]);
+    sim_drivers_wake(s);
+}
+
+/* The last lane home: the step has its end, a little late for scale jitter (accuracy.md 5.6). */
+static void finish_step(sim_step *s)
+{
+    const luo_backend_config *config = s->net->config;
+    if (!s->stopped) {
+        double end = 0;
+        for (int32_t l = 0; l < s->net->nlanes; l++) end = fmax(end, s->ranks[l].end);
+        const bool noise = config->compute_sigma > 0 || config->comm_sigma > 0;
+        if (s->net->training && !noise) end *= luo_cost_jitter(config->stack, s->net->set->n);
+        sim_sleep_until(s, end);
+        if (!s->stopped) s->end = end;
+    }
+    s->over = true;
+    sim_drivers_wake(s);
+}
+
+static void rank_main(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    luo_rank *r = sg_actor_get_data(sg_actor_self());
+    sim_step *s = r->step;
+    r->st = luo_interpret(s->backend, r, s->net->set, r->lane->program, r->scratch);
+    r->finished = true;
+    if (r->st != LUO_OK && !s->stopped) sim_step_fail(s, r->st, -1, -1);
+    if (--s->running == 0) finish_step(s);
+}
+
+luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_grid *grid,
+                         const luo_backend *backend)
+{
+    *s = (sim_step){.net = net, .grid = grid, .backend = backend, .arena = luo_arena_new(1 << 20)};
+    s->ranks = LUO_NEW_N(arena, luo_rank, net->nlanes);
+    s->courses = LUO_NEW_N(arena, sim_course, net->ntraffics);
+    s->kept = arena;
+    if (!s->arena || !s->ranks || !s->courses) return LUO_ENOMEM;
+    for (int32_t l = 0; l < net->nlanes; l++) {
+        s->ranks[l].scratch = luo_arena_new(1 << 14);
+        if (!s->ranks[l].scratch) return LUO_ENOMEM;
+    }
+    return LUO_OK;
+}
+
+static luo_status begin_tables(sim_step *s)
+{
+    const sim_net *net = s->net;
+    s->gathers = LUO_NEW_N(s->arena, sim_gather *, net->nmeetings);
+    s->mail = LUO_NEW_N(s->arena, sim_mail *, net->nchannels);
+    s->runs = LUO_NEW_N(s->arena, int64_t, net->ntraffics);
+    s->busy = LUO_NEW_N(s->arena, int32_t, net->nwires);
+    s->busy_since = LUO_NEW_N(s->arena, double, net->nwires);
+    s->busy_s = LUO_NEW_N(s->arena, double, net->nwires);
+    s->owner = LUO_NEW_N(s->arena, sim_transfer *, net->nwires);
+    s->closed_on = LUO_NEW_N(s->arena, int64_t, net->nwires);
+    s->room = LUO_NEW_N(s->arena, double, net->nwires);
+    s->users = LUO_NEW_N(s->arena, int32_t, net->nwires);
+    const bool ok = s->gathers && s->mail && s->runs && s->busy && s->busy_since && s->busy_s;
+    return ok && s->owner && s->closed_on && s->room && s->users ? LUO_OK : LUO_ENOMEM;
+}
+
+/* Do groups that reach beyond the lane (tensor, context or expert parallel between nodes) make its
+ * backward wait in the middle? */
+static bool waits_in_backward(const sim_lane *lane)
+{
+    for (int32_t i = 0; i < lane->role->ninstr; i++) {
+        const luo_instr *in = &lane->role->instr[i];
+        if (luo_phase_is_backward(in->phase) && in->stream == LUO_STREAM_TP &&
+            lane->ops[i].what >= SIM_MEET)
+            return true;
+    }
+    return false;
+}
+
+/* Gradients of a layer that is done may be summed while others are still going backward: only where
+ * the lane has to wait in between is there something to be held up, and only after its last
+ * forward. */
+static int32_t first_tail_task(const luo_programs *set, const sim_lane *lane)
+{
+    const luo_program *p = lane->program;
+    int32_t from = p->ntask;
+    if (set->schedule != LUO_SCHED_INTERLEAVED && !waits_in_backward(lane)) return from;
+    while (from > 0 && lane->role->seg[p->tasks[from - 1].seg].phase != LUO_PHASE_F) from--;
+    return from;
+}
+
+/* A lane goes on when a quarter is free; the longest backward and what follows fit in the rest. So
+ * do all tasks in which nothing waits, as gradients are exchanged beside them, while there is
+ * memory for that: fewer are open where there are very many lanes. */
+static int32_t jobs_max(const luo_rank *r)
+{
+    const luo_role *role = r->lane->role;
+    const luo_program *p = r->lane->program;
+    int64_t backward = 0, rest = 0, tail = 0;
+    for (int32_t k = 0; k < role->nseg; k++) {
+        const luo_segment *seg = &role->seg[k];
+        if (!luo_phase_in_task(seg->phase)) rest += seg->n;
+        else if (seg->n > backward) backward = seg->n;
+    }
+    for (int32_t k = r->defer_from; k < p->ntask; k++) {
+        const luo_segment *seg = &role->seg[p->tasks[k].seg];
+        if (luo_phase_in_task(seg->phase)) tail += seg->n;
+    }
+    const int64_t most = SIM_JOBS_ALL / r->step->net->nlanes;
+    if (tail > most) tail = most;
+    return (int32_t)(((tail > backward ? tail : backward) + rest) / 3 * 4 + SIM_JOBS_MORE);
+}
+
+static luo_status begin_rank(sim_step *s, int32_t l)
+{
+    luo_arena *scratch = s->ranks[l].scratch;
+    luo_rank *r = &s->ranks[l];
+    *r = (luo_rank){.step = s, .lane = &s->net->lanes[l], .index = l, .scratch = scratch};
+    r->defer_from = first_tail_task(s->net->set, r->lane);
+    r->jobs_max = jobs_max(r);
+    r->tally = LUO_NEW_N(s->arena, sim_tally, r->lane->role->ninstr);
+    r->sem = sg_sem_init(0);
+    if (!r->tally) return LUO_ENOMEM;
+    if (!s->rng) return LUO_OK;
+    r->rng = LUO_NEW_N(s->arena, luo_rng, r->lane->n);
+    if (!r->rng) return LUO_ENOMEM;
+    for (int32_t m = 0; m < r->lane->n; m++) r->rng[m] = s->rng[r->lane->member[m]];
+    return LUO_OK;
+}
+
+static void start_rank(luo_rank *r)
+{
+    sg_actor_t actor = sg_actor_init("lane", r->step->grid->control);
+    sg_actor_set_data(actor, r);
+    sg_actor_start(actor, rank_main, 0, NULL);
+}
+
+static luo_status begin(sim_step *s)
+{
+    LUO_TRY(begin_tables(s));
+    for (int32_t l = 0; l < s->net->nlanes; l++) LUO_TRY(begin_rank(s, l));
+    return sim_faults_begin(s);
+}
+
+static void end_actors(sim_step *s)
+{
+    for (int32_t l = 0; l < s->net->nlanes; l++) {
+        luo_rank *r = &s->ranks[l];
+        sg_sem_destroy(r->sem);
+        for (int32_t m = 0; s->rng && m < r->lane->n; m++) s->rng[r->lane->member[m]] = r->rng[m];
+    }
+    for (sim_driver *d = s->drivers; d; d = d->next) sg_sem_destroy(d->sem);
+}
+
+luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *changes,
+                        int32_t nchanges, bool trace)
+{
+    luo_rng *rng = s->rng;
+    luo_arena_reset(s->arena, 0);
+    *s = (sim_step){.net = s->net, .grid = s->grid, .backend = s->backend, .arena = s->arena,
+                    .ranks = s->ranks, .kept = s->kept, .courses = s->courses, .rng = rng,
+                    .origin = simgrid_get_clock(), .trace = trace,
+                    .world = world, .changes = changes, .nchanges = nchanges,
+                    .running = s->net->nlanes, .failed_device = -1, .failed_lane = -1,
+                    .failed_link = -1};
+    LUO_TRY(begin(s));
+    for (int32_t l = 0; l < s->net->nlanes; l++) start_rank(&s->ranks[l]);
+    simgrid_run();
+    end_actors(s);
+    return s->st == LUO_ENOMEM ? LUO_ENOMEM : LUO_OK;
+}

@@ -1,0 +1,121 @@
+/* stuck.c: who waits for whom when nothing can go on any more. */
+#include <stdio.h>
+
+#include "sim/step/step.h"
+
+typedef struct cause {
+    const sim_job *job;
+    int32_t peer;     /* device waited for; -1: not one */
+    int32_t rank;     /* how good an explanation: 0 best */
+    const char *what;
+} cause;
+
+static int32_t device_of(const sim_step *s, int32_t lane)
+{
+    return s->net->lanes[lane].program->device;
+}
+
+static bool arrived(const sim_gather *g, int32_t lane)
+{
+    for (const sim_job *j = g->jobs; j; j = j->next_gathered)
+        if (j->rank->index == lane) return true;
+    return false;
+}
+
+/* A lane that has ended will never come; one that waits itself is only a link of the chain. */
+static int32_t rank_of(const sim_step *s, int32_t lane)
+{
+    return s->ranks[lane].finished || !s->ranks[lane].waiting_for ? 1 : 2;
+}
+
+static cause of_meeting(const sim_step *s, const sim_job *job)
+{
+    cause c = {job, -1, 3, "is in a collective that cannot start"};
+    const sim_gather *g = s->gathers[job->cross->meeting];
+    while (g && (g->micro_batch != job->micro_batch || !arrived(g, job->rank->index))) g = g->next;
+    if (!g) return c;
+    if (g->meeting->missing_device >= 0)
+        return (cause){job, g->meeting->missing_device, 0, "waits in a collective for"};
+    for (int32_t i = 0; i < g->meeting->nlanes; i++) {
+        const int32_t lane = g->meeting->lane[i];
+        if (arrived(g, lane) || rank_of(s, lane) >= c.rank) continue;
+        c = (cause){job, device_of(s, lane), rank_of(s, lane), "waits in a collective for"};
+    }
+    return c;
+}
+
+static bool is_open(const sim_step *s, const sim_job *job, const sim_post *post)
+{
+    for (const sim_mail *m = s->mail[post->channel]; m; m = m->next)
+        if (m->receiver == job) return true;
+    return false;
+}
+
+static cause of_mail(const sim_step *s, const sim_job *job)
+{
+    cause c = {job, -1, 3, "waits for a message"};
+    for (int32_t i = 0; i < job->cross->nin; i++) {
+        const sim_channel *channel = &s->net->channels[job->cross->in[i].channel];
+        if (!is_open(s, job, &job->cross->in[i])) continue;
+        const bool never = channel->src < 0 || channel->nsend == 0;
+        const int32_t rank = never ? 0 : rank_of(s, channel->src);
+        if (rank < c.rank) c = (cause){job, channel->src_device, rank, "waits for a message from"};
+    }
+    for (int32_t i = 0; i < job->cross->nout; i++) {
+        const sim_channel *channel = &s->net->channels[job->cross->out[i].channel];
+        if (channel->nreceive == 0)
+            c = (cause){job, channel->dst_device, 0, "sends a message nobody receives to"};
+    }
+    return c;
+}
+
+/* The first job of the lane that was started and is not done. */
+static const sim_job *stuck_job(const luo_rank *r)
+{
+    const sim_job *job = r->first_job;
+    while (job && !job->issued) job = job->after;
+    return job;
+}
+
+static cause cause_of(const sim_step *s, const sim_job *job)
+{
+    return job->op->what == SIM_MEET ? of_meeting(s, job) : of_mail(s, job);
+}
+
+/* From the first lane that waits along those it waits for, to one that waits for nobody who waits,
+ * or once round the circle. */
+static cause find_cause(const sim_step *s)
+{
+    cause c = {NULL, -1, 4, ""};
+    if (s->mismatch)
+        return (cause){s->mismatch, s->mismatch_peer, 0,
+                       "has another size or kind of communication than"};
+    int32_t lane = 0;
+    while (lane < s->net->nlanes && !stuck_job(&s->ranks[lane])) lane++;
+    for (int32_t i = 0; i < s->net->nlanes && lane >= 0 && lane < s->net->nlanes; i++) {
+        const sim_job *job = stuck_job(&s->ranks[lane]);
+        if (!job) break;
+        c = cause_of(s, job);
+        lane = c.peer >= 0 ? s->net->lane_of[c.peer] : -1;
+    }
+    return c;
+}
+
+void sim_stuck_text(const sim_step *s, char *text, size_t size)
+{
+    const cause c = find_cause(s);
+    if (!c.job) {
+        snprintf(text, size, "the step is stuck: no device can go on; a program set that passes "
+                             "`luo_program_check` goes on.");
+        return;
+    }
+    const luo_instr *in = c.job->instr;
+    const bool named = in->op >= 0 && in->op < s->net->set->nops;
+    char peer[32] = "its peer";
+    if (c.peer >= 0) snprintf(peer, sizeof peer, "device %d", c.peer);
+    snprintf(text, size,
+             "device %d is stuck in task %d, instruction %d (`%s`): it %s %s; both ends must issue "
+             "it in the same order with the same size.",
+             device_of(s, c.job->rank->index), c.job->task, in->id,
+             named ? s->net->set->ops[in->op].name : luo_instr_kind_name(in->kind), c.what, peer);
+}
