@@ -49,6 +49,13 @@ static const param params[] = {
 };
 enum { PARAMS = sizeof params / sizeof *params };
 
+bool luo_profile_value_key(int i, luo_value_key *out)
+{
+    if (i >= PARAMS) return false;
+    *out = (luo_value_key){params[i].name, params[i].otherwise, params[i].limit};
+    return true;
+}
+
 static double *field(luo_profile *p, const param *m)
 {
     return (double *)(void *)((char *)p + m->at); /* aligned: an offset of a double */

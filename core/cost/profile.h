@@ -7,6 +7,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
+#include "core/base/quantity.h"
 #include "core/graph/specialize/bucket.h"
 #include "core/graph/program/program.h"
 
@@ -101,6 +102,18 @@ typedef struct luo_stack { /* accuracy.md 3.1, second table */
     luo_bucketing bucket; /* of plans that say nothing */
     luo_memory_rules memory; /* all but attention_unfused; sums of bytes, not GiB */
 } luo_stack;
+
+/* What may stand in `values` of a profile or of a stack: docs/formats.md is held to it. */
+typedef struct luo_value_key {
+    const char *name;
+    double otherwise; /* default, in the unit of the name; of a profile 0: none */
+    luo_limit limit;  /* in the unit of the name */
+} luo_value_key;
+/* Key i, from 0; false: there are no more. */
+bool luo_profile_value_key(int i, luo_value_key *out);
+bool luo_stack_value_key(int i, luo_value_key *out);
+/* Words of switch i of a stack, without `bucket_rule`; the default is words[otherwise]. */
+bool luo_stack_switch_key(int i, const char **name, const char *words[2], int *otherwise);
 
 /* Fills the numbers of p from p->values: defaults, unit conversion. Required names are
  * memory_gib, memory_gbytes_per_s (unless there are op_times) and one peak.

@@ -54,6 +54,25 @@ static const struct {
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
 
+bool luo_stack_value_key(int i, luo_value_key *out)
+{
+    static const luo_limit lanes = LUO_WITHIN(1, LUO_BUCKET_LANES_MAX);
+    if (i > VALUES) return false;
+    *out = i == VALUES ? (luo_value_key){"dp_lanes", LUO_BUCKET_LANES_DEFAULT, lanes}
+                       : (luo_value_key){values[i].name, values[i].otherwise, values[i].limit};
+    return true;
+}
+
+bool luo_stack_switch_key(int i, const char **name, const char *words[2], int *otherwise)
+{
+    if (i >= SWITCHES) return false;
+    *name = switches[i].name;
+    words[0] = switches[i].off;
+    words[1] = switches[i].on;
+    *otherwise = switches[i].otherwise;
+    return true;
+}
+
 static double *number(luo_stack *s, int i)
 {
     return (double *)(void *)((char *)s + values[i].at); /* aligned: an offset of a double */

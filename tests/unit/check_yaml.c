@@ -69,6 +69,7 @@ static const cyaml_schema_field_t fields[] = {
 static const cyaml_schema_value_t schema = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, probe, fields)};
 static const luo_yaml_rule rules[] = {{"number", LUO_WITHIN(-1e300, 1e300), NULL, NULL}};
+static const luo_yaml_kind kind = {"probe", &schema, rules, 1};
 
 static luo_status read_probe(luo_arena *arena, luo_diags *diags, const char *text,
                              const char *set, probe **out)
@@ -80,7 +81,7 @@ static luo_status read_probe(luo_arena *arena, luo_diags *diags, const char *tex
     doc.src = &src;
     luo_yaml_parse(&doc);
     if (set) luo_yaml_set(&doc, set);
-    luo_yaml_check(&doc, "probe", &schema, rules, 1);
+    luo_yaml_check(&doc, &kind);
     if (doc.st == LUO_OK) luo_yaml_load(&doc, &schema, &data);
     *out = data;
     return doc.st;

@@ -7,8 +7,7 @@
 
 typedef struct context {
     luo_yaml_doc *doc;
-    const luo_yaml_rule *rules;
-    int nrules;
+    const luo_yaml_kind *kind;
 } context;
 
 /* Key that a list entry or a map value stands under. */
@@ -18,23 +17,37 @@ static const char *name_of(const luo_yaml *x)
     return x ? x->key : "";
 }
 
+const luo_yaml_rule *luo_yaml_rule_of(const luo_yaml_kind *kind, const char *parent,
+                                      const char *key)
+{
+    const luo_yaml_rule *plain = NULL;
+    const size_t n = strlen(parent);
+    for (int i = 0; i < kind->nrules; i++) {
+        const char *k = kind->rules[i].key;
+        const char *dot = strchr(k, '.');
+        if (!dot && strcmp(k, key) == 0) plain = &kind->rules[i];
+        if (dot && (size_t)(dot - k) == n && strncmp(k, parent, n) == 0 &&
+            strcmp(dot + 1, key) == 0)
+            return &kind->rules[i];
+    }
+    return plain;
+}
+
 static const luo_yaml_rule *rule_of(const context *c, const luo_yaml *x)
 {
-    const char *key = name_of(x);
     const luo_yaml *holder = x;
     while (holder && !holder->key) holder = holder->up;
     const char *parent = holder && holder->up ? name_of(holder->up) : "";
-    const luo_yaml_rule *plain = NULL;
-    const size_t n = strlen(parent);
-    for (int i = 0; i < c->nrules; i++) {
-        const char *k = c->rules[i].key;
-        const char *dot = strchr(k, '.');
-        if (!dot && strcmp(k, key) == 0) plain = &c->rules[i];
-        if (dot && (size_t)(dot - k) == n && strncmp(k, parent, n) == 0 &&
-            strcmp(dot + 1, key) == 0)
-            return &c->rules[i];
-    }
-    return plain;
+    return luo_yaml_rule_of(c->kind, parent, name_of(x));
+}
+
+const luo_yaml_kind *const *luo_yaml_kinds(int *n)
+{
+    static const luo_yaml_kind *const kinds[] = {&luo_yaml_cluster, &luo_yaml_profile,
+                                                 &luo_yaml_stack,   &luo_yaml_model,
+                                                 &luo_yaml_params,  &luo_yaml_scenario};
+    *n = (int)CYAML_ARRAY_LEN(kinds);
+    return kinds;
 }
 
 enum { WORDS_MAX = 64 };
@@ -243,12 +256,11 @@ static bool schema_good(luo_yaml_doc *doc, const char *kind)
     return false;
 }
 
-luo_status luo_yaml_check(luo_yaml_doc *doc, const char *kind, const cyaml_schema_value_t *schema,
-                          const luo_yaml_rule *rules, int nrules)
+luo_status luo_yaml_check(luo_yaml_doc *doc, const luo_yaml_kind *kind)
 {
-    const context c = {doc, rules, nrules};
+    const context c = {doc, kind};
     if (!doc->root) return doc->st;
-    if (schema_good(doc, kind)) check(&c, doc->root, schema);
+    if (schema_good(doc, kind->name)) check(&c, doc->root, kind->schema);
     return doc->st;
 }
 

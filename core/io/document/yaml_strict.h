@@ -47,6 +47,23 @@ typedef struct luo_yaml_rule {
     luo_yaml_check_fn *check;
 } luo_yaml_rule;
 
+/* A kind of file of ours: everything that is known of its keys. Readers check with it, and
+ * docs/formats.md is held to it (tests/unit/check_docs.c). */
+typedef struct luo_yaml_kind {
+    const char *name; /* "cluster": `schema` is luoshu.cluster/1 */
+    const cyaml_schema_value_t *schema; /* a CYAML_MAPPING */
+    const luo_yaml_rule *rules;
+    int nrules;
+} luo_yaml_kind;
+extern const luo_yaml_kind luo_yaml_cluster, luo_yaml_profile, luo_yaml_stack, luo_yaml_model,
+    luo_yaml_params, luo_yaml_scenario;
+/* All of them. */
+const luo_yaml_kind *const *luo_yaml_kinds(int *n);
+/* The rule of `key` in a map, or a list of maps, that stands under `parent` ("": the root); NULL:
+ * none. */
+const luo_yaml_rule *luo_yaml_rule_of(const luo_yaml_kind *kind, const char *parent,
+                                      const char *key);
+
 /* Numbers that may be left out stand in structs as they are; luo_yaml_get tells whether one was
  * given. */
 #define LUO_YAML_OPT CYAML_FLAG_OPTIONAL
@@ -72,10 +89,8 @@ luo_status luo_yaml_parse(luo_yaml_doc *doc);
 /* Puts PATH=VALUE into the tree: keys and [index] of PATH must lead into maps and lists of the
  * file; missing maps are made. `text` must outlive the document. */
 luo_status luo_yaml_set(luo_yaml_doc *doc, const char *text);
-/* Checks the tree against schema (a CYAML_MAPPING) and rules; key `schema` must be
- * luoshu.KIND/1. */
-luo_status luo_yaml_check(luo_yaml_doc *doc, const char *kind, const cyaml_schema_value_t *schema,
-                          const luo_yaml_rule *rules, int nrules);
+/* Checks the tree against schema and rules of its kind; key `schema` must be luoshu.KIND/1. */
+luo_status luo_yaml_check(luo_yaml_doc *doc, const luo_yaml_kind *kind);
 /* Loads the checked tree with libcyaml; the result is given back with luo_yaml_unload. */
 luo_status luo_yaml_load(luo_yaml_doc *doc, const cyaml_schema_value_t *schema, void **out);
 void luo_yaml_unload(const cyaml_schema_value_t *schema, void *data);

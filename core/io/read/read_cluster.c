@@ -190,6 +190,8 @@ static const luo_yaml_rule rules[] = {
     {"lanes", LUO_WITHIN(1, 1024), NULL, NULL},
     {"standby", LUO_FROM(0), "a quoted device set such as \"[0-3]\"", NULL},
 };
+const luo_yaml_kind luo_yaml_cluster = {"cluster", &schema, rules,
+                                        (int)CYAML_ARRAY_LEN(rules)};
 
 /* ---- what needs more than one key ---- */
 
@@ -456,7 +458,7 @@ luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const 
     void *data = NULL;
     luo_cluster *c = NULL;
     luo_yaml_parse(&doc);
-    luo_yaml_check(&doc, "cluster", &schema, rules, (int)CYAML_ARRAY_LEN(rules));
+    luo_yaml_check(&doc, &luo_yaml_cluster);
     if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) {
         check_all(&doc, data);
         c = take(&doc, files, data);

@@ -118,6 +118,8 @@ static const luo_yaml_rule rules[] = {
     {"channels", PIXELS, NULL, NULL},
     {"patch_px", PIXELS, NULL, NULL},
 };
+const luo_yaml_kind luo_yaml_model = {"model", &schema, rules,
+                                        (int)CYAML_ARRAY_LEN(rules)};
 
 /* ---- which key belongs to which family ---- */
 
@@ -332,7 +334,7 @@ luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
     void *data = NULL;
     luo_model *m = NULL;
     make_tree(&doc, overrides);
-    luo_yaml_check(&doc, "model", &schema, rules, (int)CYAML_ARRAY_LEN(rules));
+    luo_yaml_check(&doc, &luo_yaml_model);
     if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) {
         m = take(&doc, data);
         if (m) {

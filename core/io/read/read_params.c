@@ -48,6 +48,8 @@ static const luo_yaml_rule rules[] = {
     {"context_mib", MIB, NULL, NULL},
     {"zero_replicas", LUO_WITHIN(1, 64), NULL, NULL},
 };
+const luo_yaml_kind luo_yaml_params = {"params", &schema, rules,
+                                        (int)CYAML_ARRAY_LEN(rules)};
 
 /* ---- alpha ---- */
 
@@ -103,7 +105,7 @@ static luo_status read_yaml(luo_arena *arena, const luo_source *src, luo_malleus
     luo_malleus_params p = {0};
     void *data = NULL;
     luo_yaml_parse(&doc);
-    luo_yaml_check(&doc, "params", &schema, rules, (int)CYAML_ARRAY_LEN(rules));
+    luo_yaml_check(&doc, &luo_yaml_params);
     if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) take(&doc, data, &p);
     luo_yaml_unload(&schema, data);
     if (doc.st == LUO_OK) *out = p;

@@ -100,6 +100,10 @@ static const luo_yaml_rule rules[] = {
     {"rows", LUO_FROM(0), NULL, NULL},
     {"validation_rows", LUO_FROM(0), NULL, NULL},
 };
+const luo_yaml_kind luo_yaml_profile = {"profile", &profile_schema, rules,
+                                        (int)CYAML_ARRAY_LEN(rules)};
+const luo_yaml_kind luo_yaml_stack = {"stack", &stack_schema, rules,
+                                        (int)CYAML_ARRAY_LEN(rules)};
 
 static const char *text(luo_yaml_doc *doc, const char *from)
 {
@@ -224,7 +228,7 @@ luo_status luo_read_profile_text(luo_arena *arena, const luo_source *src, const 
     void *data = NULL;
     luo_profile *p = NULL;
     luo_yaml_parse(&doc);
-    luo_yaml_check(&doc, "profile", &profile_schema, rules, (int)CYAML_ARRAY_LEN(rules));
+    luo_yaml_check(&doc, &luo_yaml_profile);
     if (doc.st == LUO_OK && luo_yaml_load(&doc, &profile_schema, &data) == LUO_OK)
         p = take_profile(&doc, files, data);
     luo_yaml_unload(&profile_schema, data);
@@ -287,7 +291,7 @@ luo_status luo_read_stack_text(luo_arena *arena, const luo_source *src, luo_stac
     void *data = NULL;
     luo_stack s = {0};
     luo_yaml_parse(&doc);
-    luo_yaml_check(&doc, "stack", &stack_schema, rules, (int)CYAML_ARRAY_LEN(rules));
+    luo_yaml_check(&doc, &luo_yaml_stack);
     if (doc.st == LUO_OK && luo_yaml_load(&doc, &stack_schema, &data) == LUO_OK)
         take_stack(&doc, &s, data);
     luo_yaml_unload(&stack_schema, data);

@@ -281,13 +281,12 @@ static void load(luo_scenario_reader *r)
     luo_yaml_parse(&r->doc);
     for (int32_t i = 0; r->overrides && i < r->overrides->n; i++)
         if (!is_stack_value(r->overrides->at[i])) luo_yaml_set(&r->doc, r->overrides->at[i]);
-    luo_yaml_check(&r->doc, "scenario", &luo_scenario_schema, luo_scenario_rules,
-                   luo_scenario_nrules);
-    if (r->doc.st == LUO_OK && luo_yaml_load(&r->doc, &luo_scenario_schema, &data) == LUO_OK) {
+    luo_yaml_check(&r->doc, &luo_yaml_scenario);
+    if (r->doc.st == LUO_OK && luo_yaml_load(&r->doc, luo_yaml_scenario.schema, &data) == LUO_OK) {
         r->y = data;
         take_all(r);
     }
-    luo_yaml_unload(&luo_scenario_schema, data);
+    luo_yaml_unload(luo_yaml_scenario.schema, data);
 }
 
 luo_status luo_read_scenario_text(luo_arena *arena, const luo_source *src, const luo_files *files,

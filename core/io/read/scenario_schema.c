@@ -198,7 +198,7 @@ FIELDS scenario_fields[] = {
     LUO_YAML_MAPPING("truth", OPT, luo_scenario_yaml, truth, truth_fields),
     LUO_YAML_TEXT("stack", OPT, luo_scenario_yaml, stack),
     CYAML_FIELD_END};
-const cyaml_schema_value_t luo_scenario_schema = {
+static const cyaml_schema_value_t schema = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, luo_scenario_yaml, scenario_fields)};
 
 #define SECONDS LUO_OF_OR_0(LUO_Q_TIME, 1)
@@ -208,7 +208,7 @@ const cyaml_schema_value_t luo_scenario_schema = {
 #define TOKENS LUO_OF(LUO_Q_SEQUENCE, 1)
 #define STEPS LUO_WITHIN(0, 1e12)
 #define NONE LUO_FROM(-INFINITY)
-const luo_yaml_rule luo_scenario_rules[] = {
+static const luo_yaml_rule rules[] = {
     {"seed", LUO_FROM(0), NULL, NULL},
     {"extent", NONE, NULL, luo_check_extent},
     {"steps", LUO_WITHIN(1, 1e12), NULL, NULL},
@@ -270,4 +270,5 @@ const luo_yaml_rule luo_scenario_rules[] = {
     {"operator_s", SECONDS, NULL, NULL},
     {"replacement_s", SECONDS, NULL, NULL},
 };
-const int luo_scenario_nrules = (int)CYAML_ARRAY_LEN(luo_scenario_rules);
+const luo_yaml_kind luo_yaml_scenario = {"scenario", &schema, rules,
+                                         (int)CYAML_ARRAY_LEN(rules)};

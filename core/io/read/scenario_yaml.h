@@ -97,9 +97,6 @@ typedef struct luo_scenario_yaml {
     } truth;
 } luo_scenario_yaml;
 
-extern const cyaml_schema_value_t luo_scenario_schema;
-extern const luo_yaml_rule luo_scenario_rules[];
-extern const int luo_scenario_nrules;
 
 /* Contradictions within one map (scenario_check.c). */
 luo_yaml_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,

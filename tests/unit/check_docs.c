@@ -1,0 +1,381 @@
+/* tests/unit/check_docs.c: docs/formats.md and docs/results.md are held to the tables that readers
+ * and writers use. Each row of a page begins as the table has it; a row that is missing is printed
+ * as it should stand, so that it can be put in and its free cells filled. */
+#include <math.h>
+
+#include "core/cost/profile.h"
+#include "core/io/result/columns.h"
+#include "core/io/result/tables.h"
+#include "core/io/document/yaml_strict.h"
+#include "tests/check_main.h"
+#include "tests/keys_rows.h"
+
+static luo_arena *arena;
+
+static const char *page(const char *name)
+{
+    luo_source src;
+    luo_err err;
+    ck_assert_msg(luo_read_text(arena, name, &src, &err) == LUO_OK, "%s", err.text);
+    return src.text;
+}
+
+/* ---- a page in parts ---- */
+
+/* The text from a heading that begins so up to the next heading of its level or above. */
+static const char *section(const char *text, const char *heading)
+{
+    const size_t n = strlen(heading), level = strspn(heading, "#");
+    const char *at = text;
+    while (at && strncmp(at, heading, n) != 0) {
+        at = strstr(at, "\n#");
+        if (at) at++;
+    }
+    ck_assert_msg(at != NULL, "no section `%s`", heading);
+    const char *end = strchr(at, '\n');
+    while (end && !(end[1] == '#' && strspn(end + 1, "#") <= level)) end = strstr(end + 1, "\n#");
+    return end ? luo_arena_printf(arena, "%.*s\n", (int)(end - at), at) : at;
+}
+
+/* Rows of tables in a text, headers and rules of tables left out. */
+static int count_table_rows(const char *text)
+{
+    int n = 0;
+    for (const char *at = strstr(text, "\n| `"); at; at = strstr(at + 1, "\n| `")) n++;
+    return n;
+}
+
+/* A row that begins with `begin` has `cells` more cells, none of them empty. */
+static void has_row(const char *page_name, const char *where, const char *text, const char *begin,
+                    int cells)
+{
+    const char *at = strstr(text, luo_arena_printf(arena, "\n%s", begin));
+    ck_assert_msg(at != NULL, "%s, %s: no row `%s`", page_name, where, begin);
+    at += strlen(begin) + 1;
+    const char *rest = luo_arena_printf(arena, "%.*s", (int)strcspn(at, "\n"), at);
+    int found = 0;
+    for (const char *p = rest; *p && strchr(p, '|'); p = strchr(p, '|') + 1) {
+        const size_t blank = strspn(p, " ");
+        ck_assert_msg(p[blank] != '|', "%s, %s: an empty cell behind `%s`", page_name, where,
+                      begin);
+        found++;
+    }
+    ck_assert_msg(found == cells, "%s, %s: `%s` has %d cells more, not %d", page_name, where,
+                  begin, found, cells);
+}
+
+/* ---- what a table says of a key ---- */
+
+static const char *unit_of(const char *key)
+{
+    static const struct {
+        const char *end, *unit;
+    } ends[] = {{"_gbytes_per_s", "10^9 bytes/s"}, {"_tflop_per_s", "10^12 flop/s"},
+                {"_tokens_per_s", "tokens/s"},     {"_gib", "2^30 bytes"},
+                {"_mib", "2^20 bytes"},            {"_bytes", "bytes"},
+                {"_us", "10^-6 s"},                {"_ms", "10^-3 s"},
+                {"_ms_per_token2", "10^-3 s"},     {"_ms_per_token", "10^-3 s"},
+                {"_s", "s"},                       {"_tokens", "tokens"},
+                {"_px", "pixels"},                 {"_steps", "steps"}};
+    const size_t n = strlen(key);
+    for (int i = 0; i < LUO_ROWS(ends); i++) {
+        const size_t m = strlen(ends[i].end);
+        if (n > m && strcmp(key + n - m, ends[i].end) == 0) return ends[i].unit;
+    }
+    return "-";
+}
+
+static const char *number_of(double v)
+{
+    if (v == 9007199254740992.0) return "2^53";
+    return luo_arena_printf(arena, v == floor(v) && fabs(v) < 1e10 ? "%.0f" : "%.3g", v);
+}
+
+/* ", 1 to 64", ", above 0 to 1", ", 0 or 1e-12 to 1000", "" */
+static const char *range_of(luo_limit l)
+{
+    const bool or_zero = l.of != LUO_Q_NONE && l.or_zero;
+    l = luo_limit_for(&l, -1);
+    if (or_zero) l.lo = luo_quantity_at(l.of)->lowest / l.unit;
+    if (isinf(l.lo) && isinf(l.hi)) return "";
+    const char *lo = luo_arena_printf(arena, "%s%s%s", or_zero ? "0 or " : "",
+                                      l.open ? "above " : "", number_of(l.lo));
+    if (isinf(l.hi)) return luo_arena_printf(arena, ", from %s", lo);
+    return luo_arena_printf(arena, ", %s to %s", lo, number_of(l.hi));
+}
+
+static const char *words_of(const cyaml_schema_value_t *s)
+{
+    const char *all = "";
+    for (uint32_t i = 0; i < s->enumeration.count; i++)
+        all = luo_arena_printf(arena, "%s%s`%s`", all, i ? " " : "", s->enumeration.strings[i].str);
+    return all;
+}
+
+static const char *type_of(const cyaml_schema_value_t *s, const luo_yaml_rule *r)
+{
+    const char *range = r && s->type != CYAML_STRING ? range_of(r->limit) : "";
+    switch (s->type) {
+    case CYAML_INT:
+    case CYAML_UINT: return luo_arena_printf(arena, "whole%s", range);
+    case CYAML_FLOAT: return luo_arena_printf(arena, "number%s", range);
+    case CYAML_BOOL: return "`true` `false`";
+    case CYAML_ENUM: return words_of(s);
+    case CYAML_STRING: return "text";
+    case CYAML_MAPPING: return "map";
+    case CYAML_SEQUENCE:
+    case CYAML_SEQUENCE_FIXED:
+        return luo_arena_printf(arena, s->type == CYAML_SEQUENCE ? "list of %s" : "two of %s",
+                                type_of(s->sequence.entry, r));
+    default: ck_abort_msg("a type of libcyaml that no schema had so far: %d", (int)s->type);
+    }
+    return "";
+}
+
+static const cyaml_schema_field_t *fields_of(const cyaml_schema_value_t *s)
+{
+    if (s->type == CYAML_SEQUENCE) s = s->sequence.entry;
+    return s->type == CYAML_MAPPING ? s->mapping.fields : NULL;
+}
+
+/* ---- files in YAML ---- */
+
+/* Its row says that this build refuses it. */
+static bool missing_here(const char *own, const char *key)
+{
+    const char *at = strstr(own, luo_arena_printf(arena, "\n| `%s` |", key)) + 1;
+    return strstr(luo_arena_printf(arena, "%.*s", (int)strcspn(at, "\n"), at),
+                  "not in this build") != NULL;
+}
+
+static void check_block(const luo_yaml_kind *kind, const char *text, const char *parent,
+                        const cyaml_schema_field_t *fields, const char *examples)
+{
+    const char *heading = luo_arena_printf(arena, "### `%s`", *parent ? parent : kind->name);
+    const char *own = section(text, heading);
+    int n = 0;
+    for (; fields[n].key; n++) {
+        const cyaml_schema_value_t *s = &fields[n].value;
+        const luo_yaml_rule *r = luo_yaml_rule_of(kind, parent, fields[n].key);
+        const bool required = !(s->flags & CYAML_FLAG_OPTIONAL);
+        has_row("docs/formats.md", heading, own,
+                luo_arena_printf(arena, "| `%s` | %s | %s |%s", fields[n].key, type_of(s, r),
+                                 unit_of(fields[n].key), required ? " required |" : ""),
+                required ? 1 : 2);
+        ck_assert_msg(strstr(examples, luo_arena_printf(arena, "%s:", fields[n].key)) ||
+                          missing_here(own, fields[n].key),
+                      "docs/formats.md, `%s` of luoshu.%s/1: in no example", fields[n].key,
+                      kind->name);
+        if (fields_of(s)) check_block(kind, text, fields[n].key, fields_of(s), examples);
+    }
+    ck_assert_msg(count_table_rows(own) == n, "docs/formats.md, %s: %d rows for %d keys", heading,
+                  count_table_rows(own), n);
+}
+
+static luo_status read_example(const char *kind, const luo_source *src, luo_diags *diags)
+{
+    union {
+        luo_cluster *cluster;
+        luo_profile *profile;
+        luo_model *model;
+        luo_plan *plan;
+        luo_scenario *scenario;
+        luo_stack stack;
+        luo_malleus_params params;
+    } x;
+    const char c = kind[0], c1 = kind[1];
+    if (c == 'c') return luo_read_cluster_text(arena, src, NULL, &x.cluster, diags);
+    if (c == 'm') return luo_read_model_text(arena, src, NULL, &x.model, diags);
+    if (c == 's' && c1 == 't') return luo_read_stack_text(arena, src, &x.stack, diags);
+    if (c == 'p' && c1 == 'r') return luo_read_profile_text(arena, src, NULL, &x.profile, diags);
+    if (c == 'p' && c1 == 'a') return luo_read_params_text(arena, src, &x.params, diags);
+    if (c == 'p') return luo_read_plan_text(arena, src, &x.plan, diags);
+    return luo_read_scenario_text(arena, src, NULL, NULL, &x.scenario, NULL, diags);
+}
+
+/* Every block of code under an example is a file that is read without an error; paths in it begin
+ * at scenarios/examples/. */
+static void check_examples(const char *kind, const char *text)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, "\n```")) != NULL; n++) {
+        const char *from = strchr(at + 1, '\n') + 1, *to = strstr(from, "\n```");
+        const char *code = luo_arena_printf(arena, "%.*s\n", (int)(to - from), from);
+        const luo_source src = {"scenarios/examples/example", code, strlen(code)};
+        luo_diags diags;
+        luo_diags_init(&diags, arena);
+        ck_assert_msg(read_example(kind, &src, &diags) == LUO_OK,
+                      "docs/formats.md, example %d of luoshu.%s/1, line %d: %s", n + 1, kind,
+                      diags.first ? diags.first->err.line : 0,
+                      diags.first ? diags.first->err.text : "?");
+        at = to + 4;
+    }
+    ck_assert_int_gt(n, 0);
+}
+
+START_TEST(keys_of_yaml)
+{
+    int n;
+    arena = luo_arena_new(1 << 16);
+    const luo_yaml_kind *kind = luo_yaml_kinds(&n)[_i];
+    const char *text = section(page("docs/formats.md"),
+                               luo_arena_printf(arena, "## `luoshu.%s/1`", kind->name));
+    const char *examples = section(text, "### Example");
+    check_block(kind, text, "", kind->schema->mapping.fields, examples);
+    check_examples(kind->name, examples);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* ---- plans, which are JSON: the keys of tests/keys_rows.h, which check_keys holds to the reader */
+
+static int keys_of_plan_block(const char *block, const char *own)
+{
+    const size_t n = strlen(block);
+    int count = 0;
+    for (int i = 0; i < LUO_ROWS(plan_rows); i++) {
+        const char *key = plan_rows[i].key;
+        if (strncmp(key, block, n) != 0 || key[n] != '.') continue;
+        if (i && strcmp(plan_rows[i - 1].key, key) == 0) continue;
+        has_row("docs/formats.md", block, own, luo_arena_printf(arena, "| `%s` |", key + n + 1),
+                4);
+        count++;
+    }
+    return count;
+}
+
+START_TEST(keys_of_plans)
+{
+    arena = luo_arena_new(1 << 16);
+    const char *text = section(page("docs/formats.md"), "## `luoshu.plan/1`");
+    for (int i = 0; i < LUO_ROWS(plan_rows); i++) {
+        const char *key = plan_rows[i].key;
+        const char *block = luo_arena_printf(arena, "%.*s", (int)strcspn(key, "."), key);
+        const char *own = section(text, luo_arena_printf(arena, "### `%s`", block));
+        ck_assert_int_eq(count_table_rows(own), keys_of_plan_block(block, own));
+    }
+    check_examples("plan", section(text, "### Example"));
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* ---- names of values ---- */
+
+typedef bool next_key_fn(int i, luo_value_key *out);
+
+static void check_values(const char *file, next_key_fn *next, bool none)
+{
+    const char *where = "### Names of `values`";
+    const char *own = section(section(page("docs/formats.md"), file), where);
+    luo_value_key k;
+    int n = 0;
+    for (; next(n, &k); n++)
+        has_row("docs/formats.md", file, own,
+                luo_arena_printf(arena, "| `%s` | %s | %s | %s |", k.name,
+                                 range_of(k.limit) + 2, unit_of(k.name),
+                                 none && k.otherwise == 0
+                                     ? "none"
+                                     : luo_arena_printf(arena, "%.10g", k.otherwise)),
+                1);
+    ck_assert_int_eq(count_table_rows(own), n);
+}
+
+START_TEST(names_of_values)
+{
+    arena = luo_arena_new(1 << 16);
+    check_values("## `luoshu.profile/1`", luo_profile_value_key, true);
+    check_values("## `luoshu.stack/1`", luo_stack_value_key, false);
+    luo_arena_free(arena);
+}
+END_TEST
+
+START_TEST(names_of_switches)
+{
+    arena = luo_arena_new(1 << 16);
+    const char *own = section(section(page("docs/formats.md"), "## `luoshu.stack/1`"),
+                              "### Names of `switches`");
+    const char *name, *words[2];
+    int n = 0, otherwise;
+    for (; luo_stack_switch_key(n, &name, words, &otherwise); n++)
+        has_row("docs/formats.md", "switches", own,
+                luo_arena_printf(arena, "| `%s` | `%s` `%s` | `%s` |", name, words[0], words[1],
+                                 words[otherwise]),
+                1);
+    ck_assert_int_eq(count_table_rows(own), n + 1); /* and bucket_rule */
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* ---- tables that are read ---- */
+
+static const char *cell_type(const luo_csv_column *c)
+{
+    const char *type = "";
+    switch (c->type) {
+    case LUO_CSV_WHOLE: return luo_arena_printf(arena, "whole%s", range_of(c->limit));
+    case LUO_CSV_NUMBER:
+        return luo_arena_printf(arena, "number%s%s", range_of(c->limit), c->inf ? ", `inf`" : "");
+    case LUO_CSV_TEXT: return "text";
+    case LUO_CSV_WORD:
+        for (const char *const *w = c->words; *w; w++)
+            type = luo_arena_printf(arena, "%s%s`%s`", type, *type ? " " : "", *w);
+    }
+    return type;
+}
+
+START_TEST(columns_of_inputs)
+{
+    int n;
+    arena = luo_arena_new(1 << 16);
+    const luo_table *t = &luo_tables(&n)[_i];
+    const char *where = luo_arena_printf(arena, "### `%s`", t->name);
+    const char *own = section(section(page("docs/formats.md"), "## Tables"), where);
+    for (int i = 0; i < t->n; i++) {
+        const luo_csv_column *c = &t->columns[i];
+        has_row("docs/formats.md", where, own,
+                luo_arena_printf(arena, "| `%s` | %s | %s | %s |", c->name, cell_type(c),
+                                 unit_of(c->name), c->required ? "yes" : "no"),
+                1);
+    }
+    ck_assert_int_eq(count_table_rows(own), t->n);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* ---- tables that are written ---- */
+
+static const char *const cell_kinds[] = {
+    [LUO_CELL_INT] = "whole",     [LUO_CELL_SECONDS] = "seconds", [LUO_CELL_RATIO] = "ratio",
+    [LUO_CELL_RATE] = "rate",     [LUO_CELL_NUMBER] = "number",   [LUO_CELL_TEXT] = "text"};
+
+START_TEST(columns_of_results)
+{
+    arena = luo_arena_new(1 << 16);
+    const luo_table_def *t = luo_table_def_at((luo_table_id)_i);
+    const char *where = luo_arena_printf(arena, "### `%s`", t->file);
+    const char *own = section(page("docs/results.md"), where);
+    for (int32_t i = 0; i < t->n; i++)
+        has_row("docs/results.md", where, own,
+                luo_arena_printf(arena, "| `%s` | %s | %s |", t->columns[i].name,
+                                 cell_kinds[t->columns[i].kind], t->columns[i].help),
+                0);
+    ck_assert_int_eq(count_table_rows(own), t->n);
+    luo_arena_free(arena);
+}
+END_TEST
+
+enum { YAML_KINDS = 6, INPUT_TABLES = 13 };
+
+START_TEST(all_are_asked)
+{
+    int n;
+    luo_yaml_kinds(&n);
+    ck_assert_int_eq(n, YAML_KINDS);
+    luo_tables(&n);
+    ck_assert_int_eq(n, INPUT_TABLES);
+}
+END_TEST
+
+LUO_SUITE("docs", LUO_T(all_are_asked), LUO_T_N(keys_of_yaml, YAML_KINDS), LUO_T(keys_of_plans),
+          LUO_T(names_of_values), LUO_T(names_of_switches),
+          LUO_T_N(columns_of_inputs, INPUT_TABLES), LUO_T_N(columns_of_results, LUO_TABLES))
