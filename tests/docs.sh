@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every command of README.md and docs/ in a ```console block (lines starting "$ ") and every example of the
-# help runs with exit 0; the first line printed equals the one under the command, if one is given.
+# help runs with exit 0; what is printed begins with the lines under the command, if any are given.
 # Lines with `make` are CI's own and are left out.
 set -u
 export LUOSHU=${LUOSHU:-$PWD/luoshu}
@@ -8,20 +8,21 @@ tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/cwd"; ln -s "$PWD/scenarios" "$PWD/traces" "$PWD/plots" "$tmp/cwd/"
 ln -s "$LUOSHU" "$tmp/luoshu"; export PATH=$tmp:$PATH
 n=0; bad=0
-run() { # COMMAND FIRST_LINE
+run() { # COMMAND LINES, joined by \036
     n=$((n + 1))
     (cd "$tmp/cwd" && bash -c "$1" >"$tmp/out" 2>"$tmp/err" </dev/null); local rc=$?
     if [ $rc != 0 ]; then
         echo "FAIL exit $rc: $1"; head -n 5 "$tmp/err"; bad=$((bad + 1))
-    elif [ -n "$2" ] && [ "$(head -n 1 "$tmp/out")" != "$2" ]; then
-        echo "FAIL first line: $1"; echo "  want $2"; echo "  got  $(head -n 1 "$tmp/out")"
-        bad=$((bad + 1))
+    elif [ -n "$2" ] && tr '\036' '\n' <<<"$2" >"$tmp/want" &&
+        ! head -n "$(wc -l <"$tmp/want")" "$tmp/out" | diff "$tmp/want" - >"$tmp/diff"; then
+        echo "FAIL output: $1"; head -n 10 "$tmp/diff"; bad=$((bad + 1))
     fi
 }
-while IFS=$'\t' read -r cmd first; do run "$cmd" "$first"; done < <(
-    awk '/^```console/{on=1; next} /^```/{if (c != "") print c "\t"; c=""; on=0}
-         on && /^\$ /{if (c != "") print c "\t"; c=substr($0, 3); next}
-         on && c != ""{print c "\t" $0; c=""}' README.md docs/*.md |
+while IFS=$'\t' read -r cmd lines; do run "$cmd" "$lines"; done < <(
+    awk 'function flush() { if (c != "") print c "\t" out; c = out = "" }
+         /^```console/{on=1; next} /^```/{flush(); on=0}
+         on && /^\$ /{flush(); c=substr($0, 3); next}
+         on && c != ""{out = out (out == "" ? "" : "\036") $0}' README.md docs/*.md |
     grep -vE '^(make|git|cd|sudo) ')
 for verb in $("$LUOSHU" help | awk '/^  [a-z]/{print $1}'); do
     while read -r cmd; do run "$cmd" ""; done < <("$LUOSHU" help "$verb" |
