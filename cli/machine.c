@@ -71,13 +71,13 @@ luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
     return st;
 }
 
-void luo_machine_gpu_facts(const luo_told *told, luo_fact out[LUO_MACHINE_GPU_FACTS])
+void luo_machine_gpu_facts(const luo_device_info *device_info, luo_fact out[LUO_MACHINE_GPU_FACTS])
 {
-    out[0] = (luo_fact){"gpu", told->device};
-    out[1] = (luo_fact){"gpu_driver", told->driver};
-    out[2] = (luo_fact){"cuda", told->cuda};
-    out[3] = (luo_fact){"nccl", told->nccl};
-    out[4] = (luo_fact){"cublas", told->blas};
+    out[0] = (luo_fact){"gpu", device_info->device};
+    out[1] = (luo_fact){"gpu_driver", device_info->driver};
+    out[2] = (luo_fact){"cuda", device_info->cuda};
+    out[3] = (luo_fact){"nccl", device_info->nccl};
+    out[4] = (luo_fact){"cublas", device_info->blas};
 }
 
 luo_status luo_machine_rank_program(luo_arena *arena, const char *name, const char **out,

@@ -7,7 +7,7 @@
 
 enum { LUO_MACHINE_FACTS = 11 };
 /* hosts (of the hostfile, else this one), cpu and cores (of this one), data, and the numbers of the
- * optimizer (exec/recipe.h). Owner: arena. Errors: LUO_EIO the hostfile can not be read;
+ * optimizer (exec/recipe.h). Owner: arena. Errors: LUO_EIO the hostfile cannot be read;
  * LUO_ENOMEM. */
 luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
                              luo_fact out[LUO_MACHINE_FACTS], luo_err *err);
@@ -18,5 +18,5 @@ luo_status luo_machine_rank_program(luo_arena *arena, const char *name, const ch
 
 enum { LUO_MACHINE_GPU_FACTS = 5 };
 /* gpu, gpu_driver, cuda, nccl, cublas, as rank 0 tells them later: the values point into *told. */
-void luo_machine_gpu_facts(const luo_told *told, luo_fact out[LUO_MACHINE_GPU_FACTS]);
+void luo_machine_gpu_facts(const luo_device_info *device_info, luo_fact out[LUO_MACHINE_GPU_FACTS]);
 #endif

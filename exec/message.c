@@ -36,8 +36,8 @@ luo_status luo_get_setup(luo_arena *arena, luo_wire *w, luo_setup *out, luo_err 
     return LUO_OK;
 }
 
-/* Members of luo_told, in one order for both ways. */
-static char *told_text(luo_told *t, int i, size_t *size)
+/* Members of luo_device_info, in one order for both ways. */
+static char *device_info_text(luo_device_info *t, int i, size_t *size)
 {
     const struct {
         char *at;
@@ -50,30 +50,30 @@ static char *told_text(luo_told *t, int i, size_t *size)
     return texts[i].at;
 }
 
-void luo_put_told(luo_wire *w, const luo_told *t)
+void luo_put_device_info(luo_wire *w, const luo_device_info *t)
 {
-    luo_told told = *t;
+    luo_device_info device_info = *t;
     size_t size;
-    for (int i = 0; told_text(&told, i, &size); i++)
-        luo_wire_put_text(w, told_text(&told, i, &size));
+    for (int i = 0; device_info_text(&device_info, i, &size); i++)
+        luo_wire_put_text(w, device_info_text(&device_info, i, &size));
 }
 
-luo_status luo_get_told(luo_wire *w, luo_told *out, luo_err *err)
+luo_status luo_get_device_info(luo_wire *w, luo_device_info *out, luo_err *err)
 {
-    luo_told told = {0};
+    luo_device_info device_info = {0};
     size_t size;
-    for (int i = 0; told_text(&told, i, &size); i++) {
+    for (int i = 0; device_info_text(&device_info, i, &size); i++) {
         const char *text = luo_wire_text(w);
-        snprintf(told_text(&told, i, &size), size, "%s", text ? text : "");
+        snprintf(device_info_text(&device_info, i, &size), size, "%s", text ? text : "");
     }
     LUO_TRY(luo_wire_end(w, err));
-    *out = told;
+    *out = device_info;
     return LUO_OK;
 }
 
 void luo_put_state_order(luo_wire *w, const luo_state_order *o)
 {
-    luo_wire_put_int(w, o->verb);
+    luo_wire_put_int(w, o->action);
     luo_wire_put_text(w, o->weights);
     luo_wire_put_text(w, o->checkpoint);
     luo_wire_put_text(w, o->save_init);
@@ -84,7 +84,7 @@ void luo_put_state_order(luo_wire *w, const luo_state_order *o)
 
 luo_status luo_get_state_order(luo_wire *w, luo_state_order *out, luo_err *err)
 {
-    luo_state_order o = {.verb = (luo_state_verb)luo_wire_int_in(w, 0, LUO_STATE_SAVE)};
+    luo_state_order o = {.action = (luo_state_action)luo_wire_int_in(w, 0, LUO_STATE_SAVE)};
     o.weights = luo_wire_text(w);
     o.checkpoint = luo_wire_text(w);
     o.save_init = luo_wire_text(w);

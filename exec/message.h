@@ -19,7 +19,7 @@ typedef enum luo_say {
     LUO_SAY_WITHDRAW,  /* serial: this device fails softly in that command */
     LUO_SAY_BYE,       /* its launcher told it to end */
     /* of the coordinator */
-    LUO_SAY_SETUP,   /* serial, luo_setup; answer: luo_told of that rank */
+    LUO_SAY_SETUP,   /* serial, luo_setup; answer: luo_device_info of that rank */
     LUO_SAY_PREPARE, /* serial, job, plan JSON, tokens, hash (0: not known); answer: hash */
     LUO_SAY_STATE,   /* serial, job, luo_state_order; answer: steps done */
     LUO_SAY_STEP,    /* serial, job, luo_step_order; answer: report */
@@ -41,7 +41,7 @@ typedef struct luo_setup {
 
 /* What fills or keeps the state of a job. One path at most is given for INIT and LOAD. */
 typedef struct luo_state_order {
-    luo_state_verb verb;
+    luo_state_action action;
     const char *weights;    /* INIT: a file of weights */
     const char *checkpoint; /* INIT, LOAD: the folder of one checkpoint; SAVE: where they are */
     const char *save_init;  /* INIT: file to write the weights to */
@@ -51,7 +51,7 @@ typedef struct luo_state_order {
 } luo_state_order;
 
 void luo_put_setup(luo_wire *w, const luo_setup *s);
-void luo_put_told(luo_wire *w, const luo_told *t);
+void luo_put_device_info(luo_wire *w, const luo_device_info *t);
 void luo_put_state_order(luo_wire *w, const luo_state_order *o);
 /* Times of the order are CLOCK_MONOTONIC here, and seconds from `now_s` on the wire. */
 void luo_put_step_order(luo_wire *w, const luo_step_order *o, double now_s);
@@ -60,7 +60,7 @@ void luo_put_report(luo_wire *w, const luo_step_report *r, double late_s);
 
 /* Owner: arena; texts lie in the payload. Errors: LUO_EPARSE, LUO_ENOMEM. */
 luo_status luo_get_setup(luo_arena *arena, luo_wire *w, luo_setup *out, luo_err *err);
-luo_status luo_get_told(luo_wire *w, luo_told *out, luo_err *err);
+luo_status luo_get_device_info(luo_wire *w, luo_device_info *out, luo_err *err);
 luo_status luo_get_state_order(luo_wire *w, luo_state_order *out, luo_err *err);
 luo_status luo_get_step_order(luo_arena *arena, luo_wire *w, double now_s, luo_step_order *out,
                               luo_err *err);

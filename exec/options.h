@@ -12,7 +12,7 @@ typedef enum luo_launcher {
     LUO_LAUNCH_LOCAL /* mpirun on this host alone: luo_launch_mpirun */
 } luo_launcher;
 
-typedef struct luo_door luo_door; /* exec/coordinator/launch.h */
+typedef struct luo_rendezvous luo_rendezvous; /* exec/coordinator/launch.h */
 
 typedef struct luo_exec_options {
     const char *program; /* path of the rank program (luoshu-rank, luoshu-rank-cuda) */
@@ -25,7 +25,7 @@ typedef struct luo_exec_options {
     const char *hostfile, *data, *save_init, *load, *resume, *dump_batches;
     const char *checkpoints; /* folder for them */
     luo_launcher launcher;
-    const luo_door *door; /* LUO_LAUNCH_NONE: from luo_launch_split */
+    const luo_rendezvous *rendezvous; /* LUO_LAUNCH_NONE: from luo_launch_split */
     int32_t ranks;        /* 0: as many as the cluster has devices */
     int32_t max_restarts; /* of processes that died by themselves */
     int32_t keep;         /* checkpoints kept */
@@ -33,6 +33,6 @@ typedef struct luo_exec_options {
     /* cuda: NCCL_ALGO and NCCL_PROTO of all ranks; NULL: as the environment has them */
     const char *nccl_algo, *nccl_proto;
     bool gpus;             /* cuda: what starts with NCCL_ or CUDA_ goes to ranks on other hosts */
-    struct luo_told *told; /* out: of rank 0, once ranks are set up; NULL: not kept */
+    struct luo_device_info *device_info; /* out: of rank 0, once ranks are set up; NULL: not kept */
 } luo_exec_options;
 #endif

@@ -279,9 +279,9 @@ static void drop_idle_links(luo_backend_state *b, int32_t from, const sim_reply 
 
 /* Is there a change in the step, as long as it is now known to be, that was not simulated? Those
  * after its end are looked up as well: they may come to lie in it. */
-static luo_status find_news(luo_backend_state *b, const luo_step_request *q,
-                            const sim_reply *undisturbed, double end_s, int32_t known, bool *news,
-                            luo_err *err)
+static luo_status find_trigger(luo_backend_state *b, const luo_step_request *q,
+                               const sim_reply *undisturbed, double end_s, int32_t known,
+                               bool *trigger, luo_err *err)
 {
     luo_ahead *a = q->ahead;
     while (a && a->whole_s < b->now + end_s) {
@@ -293,7 +293,7 @@ static luo_status find_news(luo_backend_state *b, const luo_step_request *q,
         drop_idle_links(b, from, undisturbed);
         if (b->nchanges > known && b->changes[known].at_s < end_s) break;
     }
-    *news = b->nchanges > known && b->changes[known].at_s < end_s;
+    *trigger = b->nchanges > known && b->changes[known].at_s < end_s;
     return LUO_OK;
 }
 
@@ -323,20 +323,20 @@ static luo_status run_step(luo_backend_state *b, const luo_step_request *q, luo_
                            luo_err *err)
 {
     sim_reply undisturbed, reply;
-    bool reused = false, news;
+    bool reused = false, trigger;
     if (has_noise(b)) LUO_TRY(simulate(b, q, 0, b->last, &undisturbed, err));
     else LUO_TRY(quiet_step(b, q, &undisturbed, &reused, err));
     reply = undisturbed;
     drop_idle_links(b, 0, &undisturbed);
-    LUO_TRY(find_news(b, q, &undisturbed, reply.head.end_s, 0, &news, err));
-    if (news && fails_first(b, q, &undisturbed)) {
+    LUO_TRY(find_trigger(b, q, &undisturbed, reply.head.end_s, 0, &trigger, err));
+    if (trigger && fails_first(b, q, &undisturbed)) {
         LUO_TRY(fail_step(b, q, &reply, err));
-        news = reused = false;
+        trigger = reused = false;
     }
-    while (news) {
+    while (trigger) {
         const int32_t known = b->nchanges;
         LUO_TRY(simulate(b, q, known, b->last, &reply, err));
-        LUO_TRY(find_news(b, q, &undisturbed, reply.head.end_s, known, &news, err));
+        LUO_TRY(find_trigger(b, q, &undisturbed, reply.head.end_s, known, &trigger, err));
         reused = false;
     }
     keep_draws(b, q->programs);

@@ -48,7 +48,7 @@ static struct fake {
     int32_t nmemory;
     luo_row_memory memory[1024];
     int32_t nnotes, ntold;
-    const char *notes[256], *told[16];
+    const char *notes[256], *info[16];
     /* with data */
     luo_str asked;          /* "init; save 4; ..." */
     int64_t saved[64];      /* steps of checkpoints */
@@ -64,7 +64,7 @@ static struct fake {
     double overdone;        /* a slow device measures so many times as slow as it is; 0: 1 */
     double other_machine;   /* the same from the second plan on; 0: as under the first */
     bool told_once;         /* asks for no changes beyond the first list, like ranks elsewhere */
-    int64_t broken;         /* this checkpoint can not be read; 0: all can */
+    int64_t broken;         /* this checkpoint cannot be read; 0: all can */
     int32_t dies_loading;   /* so many times */
     int32_t dies_starting;  /* the same before the first step */
     int32_t ndeaths;
@@ -322,30 +322,30 @@ static inline luo_status fake_state(luo_backend_state *b, const luo_state_reques
     for (int32_t i = 0; i < fake.nsaved; i++)
         if (fake.saved[i] <= q->step && fake.saved[i] > found && fake.saved[i] != fake.broken)
             found = fake.saved[i];
-    fake_note(names[q->verb], q->verb == LUO_STATE_SAVE   ? q->step
-                              : q->verb == LUO_STATE_LOAD ? found
+    fake_note(names[q->action], q->action == LUO_STATE_SAVE   ? q->step
+                              : q->action == LUO_STATE_LOAD ? found
                                                           : -1);
-    if (q->verb == LUO_STATE_BIND) return LUO_OK;
-    if (q->verb == LUO_STATE_SAVE) {
+    if (q->action == LUO_STATE_BIND) return LUO_OK;
+    if (q->action == LUO_STATE_SAVE) {
         if (!fake.processes) return luo_err_set(err, LUO_EPEER, "nobody is there");
         ck_assert_int_eq(fake.state_step, q->step);
         fake.saved[fake.nsaved++] = q->step;
         return LUO_OK;
     }
-    int32_t *dies = q->verb == LUO_STATE_LOAD ? &fake.dies_loading : &fake.dies_starting;
+    int32_t *dies = q->action == LUO_STATE_LOAD ? &fake.dies_loading : &fake.dies_starting;
     if (*dies > 0) {
         --*dies;
         return luo_err_set(err, LUO_EPEER, "a process died while it started");
     }
-    if (q->verb == LUO_STATE_LOAD && found < 0)
+    if (q->action == LUO_STATE_LOAD && found < 0)
         return luo_err_set(err, LUO_EINPUT, "there is no checkpoint; one is needed.");
-    for (int32_t i = 0; i < fake.nsaved && q->verb == LUO_STATE_LOAD; i++)
+    for (int32_t i = 0; i < fake.nsaved && q->action == LUO_STATE_LOAD; i++)
         if (fake.saved[i] == fake.broken && fake.broken > found && fake.broken <= q->step)
-            *q->told = (luo_state_told){"ckpt/step-old", 1, &fake_passed};
+            *q->info = (luo_state_info){"ckpt/step-old", 1, &fake_passed};
     fake.processes = true;
     for (int32_t d = 0; d < q->world->ndevices; d++) q->processes[d] |= q->world->up[d];
     fake.state_plan = luo_plan_hash(q->recipe->plan);
-    fake.state_step = q->verb == LUO_STATE_LOAD ? found : 0;
+    fake.state_step = q->action == LUO_STATE_LOAD ? found : 0;
     *step = fake.state_step;
     return LUO_OK;
 }
@@ -433,8 +433,8 @@ static inline luo_status keep_told(void *ctx, const char *text, luo_err *err)
 {
     (void)ctx;
     (void)err;
-    if (fake.quiet || fake.ntold == LUO_ROWS(fake.told)) return LUO_OK;
-    fake.told[fake.ntold++] = luo_arena_strdup(fake.arena, text);
+    if (fake.quiet || fake.ntold == LUO_ROWS(fake.info)) return LUO_OK;
+    fake.info[fake.ntold++] = luo_arena_strdup(fake.arena, text);
     return LUO_OK;
 }
 

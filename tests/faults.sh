@@ -109,7 +109,7 @@ grep -h "stuck for" "$tmp/hangs.err"
 check "hangs: nobody is left" left_of $all
 
 # ---- the run itself is killed ----
-# The command, whose child then ends in order; that child, which is told to end, or which can not.
+# The command, whose child then ends in order; that child, which is told to end, or which cannot.
 for whom in command interrupted coordinator; do
     start "$whom" $tiny --steps 100000 --checkpoint-every $every
     check "$whom killed: it was at work" at_work 12

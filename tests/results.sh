@@ -123,7 +123,7 @@ done
 ends_full() { # DIR: status and message
     "$L" sim "$tmp/day.yaml" --set extent.steps=1000000 --out "$1" --plots off --quiet >/dev/null 2>"$tmp/full.err"
     local rc=$?
-    [ $rc = 4 ] && grep -q "can not write .*complete rows stay readable" "$tmp/full.err" ||
+    [ $rc = 4 ] && grep -q "cannot write .*complete rows stay readable" "$tmp/full.err" ||
         { echo "exit $rc"; cat "$tmp/full.err"; false; }
 }
 full=$tmp/disk; mkdir "$full"

@@ -43,7 +43,7 @@ expect 0 "as many GPUs, 0 are in the measured order" synthetic --data "$tmp/turn
 mkdir -p "$tmp/odd/suites"
 { sed -n 2p $made/suites/synthetic.csv; sed -n '/^syn-[124567]/{s/,synthetic,megatron/,vtrain,megatron/; /^syn-4/s/,4,32,0,/,4,31,0,/; p}' \
     $made/suites/synthetic.csv; } >"$tmp/odd/suites/vtrain.csv"
-expect 1 "vtrain-single: 1 rows can not be predicted; the first is syn-4: 31 sequences are not 2 equal shares." all --data "$tmp/odd" --closed
+expect 1 "vtrain-single: 1 rows cannot be predicted; the first is syn-4: 31 sequences are not 2 equal shares." all --data "$tmp/odd" --closed
 # What nobody printed is told with what it decides.
 mkdir -p "$tmp/nics/suites"
 sed -n '2p;/^syn-1/{s/,cal,/,val,/; s/,8,8,ib-hdr200x8,/,16,8,not-known,/; s/,fp16,1,1,1,8,1,2,/,fp16,1,1,1,16,1,2,/;p}' \

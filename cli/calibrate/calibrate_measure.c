@@ -19,7 +19,7 @@ static void become(char *const *argv, const char *log)
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* mpirun then ends its ranks */
     if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
         _exit(126);
-    luo_launch_environment(luo_door_alone(&(luo_exec_options){0}));
+    luo_launch_environment(luo_rendezvous_alone(&(luo_exec_options){0}));
     execvp(argv[0], argv);
     _exit(127);
 }
@@ -55,7 +55,7 @@ static luo_status wait_for(luo_cli *cli, pid_t pid, int32_t ranks, const char *l
     }
     if (WIFEXITED(how) && WEXITSTATUS(how) == 127)
         return luo_cli_error(cli, LUO_EBACKEND,
-                             "can not start `mpirun`; Open MPI has to be installed "
+                             "cannot start `mpirun`; Open MPI has to be installed "
                              "(openmpi-bin).");
     last_words(log, words, sizeof words);
     return luo_cli_error(cli, LUO_EBACKEND, "measuring with %d ranks failed: %s (more in %s)",

@@ -177,7 +177,7 @@ static luo_status take_table(job *j, luo_calibration *c, const char *path)
     c->comm = c->comm || kind > 0;
     c->tables[kind] = made ? made : table_name(j, path);
     return c->tables[kind] ? LUO_OK
-                           : luo_cli_error(j->cli, LUO_EIO, "the current folder can not be named; "
+                           : luo_cli_error(j->cli, LUO_EIO, "the current folder cannot be named; "
                                            "use whole paths.");
 }
 

@@ -49,7 +49,7 @@ static luo_status judge_all(luo_cli *cli, asked *a, luo_err *err)
     if (!none || !rate) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) rate[d] = c->candidate[d] ? c->rate[d] : (double)INFINITY;
     luo_policy_defaults(&spec, "malleus");
-    const luo_picture now = {.scenario = &sc, .spec = &spec, .base = c->job.base,
+    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = c->job.base,
                              .plan = c->prev ? c->prev : c->job.base, .rate = rate,
                              .leaving = none, .candidate = c->candidate,
                              .micro_batches = c->answer.in.micro_batches,

@@ -88,7 +88,8 @@ enum { FACTS = 4 + LUO_MACHINE_FACTS + LUO_MACHINE_GPU_FACTS };
 
 /* told is filled later, when ranks have been set up, and written at the end of the run. */
 static luo_status list_facts(luo_cli *cli, const luo_session *s, const char *start,
-                             const luo_told *told, luo_fact out[FACTS], int32_t *n, luo_err *err)
+                             const luo_device_info *device_info, luo_fact out[FACTS], int32_t *n,
+                             luo_err *err)
 {
     out[(*n)++] = (luo_fact){"git_commit", luo_build_git};
     out[(*n)++] = (luo_fact){"build_flags", luo_build_flags};
@@ -98,7 +99,7 @@ static luo_status list_facts(luo_cli *cli, const luo_session *s, const char *sta
     LUO_TRY(luo_machine_facts(cli->arena, s->exec, out + *n, err));
     *n += LUO_MACHINE_FACTS;
     if (!s->exec->gpus) return LUO_OK;
-    luo_machine_gpu_facts(told, out + *n);
+    luo_machine_gpu_facts(device_info, out + *n);
     *n += LUO_MACHINE_GPU_FACTS;
     return LUO_OK;
 }
@@ -111,11 +112,11 @@ typedef struct words { /* what the manifest of a run says */
 
 /* w must stay where it is: its parts point to each other. */
 static luo_status find_words(luo_cli *cli, const luo_session *s, int32_t index,
-                             const luo_told *told, words *w, luo_err *err)
+                             const luo_device_info *device_info, words *w, luo_err *err)
 {
     int32_t nfacts = 0;
     wall_start(w->start, sizeof w->start);
-    LUO_TRY(list_facts(cli, s, w->start, told, w->facts, &nfacts, err));
+    LUO_TRY(list_facts(cli, s, w->start, device_info, w->facts, &nfacts, err));
     s->run.backend->describe(w->backend, sizeof w->backend);
     w->libraries[0] = (luo_fact){"backend", w->backend};
     w->libraries[1] = (luo_fact){"files", luo_io_libraries};
@@ -142,11 +143,11 @@ luo_status luo_child_begin(luo_cli *cli, const luo_session *s, int32_t index, co
                            luo_err *err)
 {
     words w;
-    luo_told told = {0};
+    luo_device_info device_info = {0};
     luo_rundir *r;
     const char *at = luo_arena_printf(cli->arena, "%s/%s", dir, s->scenario->policies[index].label);
     if (!at) return luo_err_nomem(err);
-    LUO_TRY(find_words(cli, s, index, &told, &w, err));
+    LUO_TRY(find_words(cli, s, index, &device_info, &w, err));
     LUO_TRY(luo_rundir_open(at, &w.opts, &r, err));
     luo_rundir_leave(r);
     return LUO_OK;
@@ -162,8 +163,8 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
                       luo_diags *notes, luo_err *err)
 {
     words w;
-    luo_told told = {0};
-    LUO_TRY(find_words(cli, s, index, &told, &w, err));
+    luo_device_info device_info = {0};
+    LUO_TRY(find_words(cli, s, index, &device_info, &w, err));
     w.opts.diags = notes;
     w.opts.progress = progress;
     w.opts.ctx = slot;
@@ -175,7 +176,7 @@ static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
     if (!at) return luo_err_nomem(err);
     LUO_TRY(luo_rundir_open(at, &w.opts, &dir, err));
     luo_status st = s->exec ? own_options(cli, s, index, at, &exec, &how, err) : LUO_OK;
-    exec.told = &told;
+    exec.device_info = &device_info;
     how.interrupted = &stop_asked;
     how.clock = luo_wall_s;
     if (st == LUO_OK) st = luo_run_policy(s->scenario, index, &how, luo_rundir_sink(dir), err);

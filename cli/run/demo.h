@@ -6,6 +6,6 @@
 /* Measures this machine, simulates the demo's small plan on it, runs it on eight ranks and puts
  * both beside each other: commands that a user could type, each in a process of its own, shown as
  * they are run. dir: of the demo, whose inputs are there; results go to dir/real. What this machine
- * can not do is told in a note and is no error of the demo. */
+ * cannot do is told in a note and is no error of the demo. */
 luo_status luo_demo_real(luo_cli *cli, const char *dir);
 #endif

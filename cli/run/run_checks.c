@@ -48,7 +48,7 @@ luo_status luo_run_check_dtype(const luo_scenario *sc, const luo_real_backend *b
 luo_status luo_run_check_bounds(const luo_scenario *sc, luo_err *err)
 {
     for (int32_t i = 0; i < sc->npolicies; i++)
-        if (luo_policy_is_bound(sc->policies[i].name))
+        if (luo_policy_is_upper_bound(sc->policies[i].name))
             return luo_err_set(err, LUO_EINPUT,
                                "policy `%s` is a bound and not a run, and can "
                                "only be simulated; name the others with --policies.",

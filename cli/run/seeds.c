@@ -75,26 +75,26 @@ luo_status luo_seeds_read(luo_cli *cli, luo_seeds *s, luo_err *err)
 
 /* ---- the processes ---- */
 
-typedef struct fleet {
+typedef struct workers {
     luo_cli *cli;
     const luo_seeds *s;
     pid_t *pid; /* 0: not started or ended */
     int *code;  /* exit code; -1: ended by a signal, or never started */
     int32_t started, running;
-} fleet;
+} workers;
 
-static const char *dir_of(const fleet *f, int32_t i)
+static const char *dir_of(const workers *f, int32_t i)
 {
     return luo_arena_printf(f->cli->arena, "%s/seed%s", f->s->dir, f->s->seed[i]);
 }
 
-static const char *log_of(const fleet *f, int32_t i)
+static const char *log_of(const workers *f, int32_t i)
 {
     return luo_arena_printf(f->cli->arena, "%s/seed%s.log", f->s->dir, f->s->seed[i]);
 }
 
 /* In the process of a seed: what it prints is for its log. */
-static void run_seed(fleet *f, int32_t i)
+static void run_seed(workers *f, int32_t i)
 {
     luo_err err = {0};
     const char *log = log_of(f, i), *dir = dir_of(f, i);
@@ -111,7 +111,7 @@ static void run_seed(fleet *f, int32_t i)
     _exit(luo_status_exit(st));
 }
 
-static void start_next(fleet *f)
+static void start_next(workers *f)
 {
     const int32_t i = f->started++;
     fflush(NULL);
@@ -123,7 +123,7 @@ static void start_next(fleet *f)
     f->running++;
 }
 
-static void ended(fleet *f, pid_t pid, int how)
+static void ended(workers *f, pid_t pid, int how)
 {
     for (int32_t i = 0; i < f->started; i++) {
         if (f->pid[i] != pid) continue;
@@ -139,7 +139,7 @@ static void ended(fleet *f, pid_t pid, int how)
     }
 }
 
-static void wait_all(fleet *f, int64_t jobs)
+static void wait_all(workers *f, int64_t jobs)
 {
     bool told = false;
     while (f->running || (f->started < f->s->n && !got_signal)) {
@@ -160,7 +160,7 @@ static void wait_all(fleet *f, int64_t jobs)
 /* ---- afterwards ---- */
 
 /* A lost policy is a result; whoever failed has its reasons in its log. */
-static luo_status judge(fleet *f)
+static luo_status judge(workers *f)
 {
     luo_status st = LUO_OK;
     for (int32_t i = 0; i < f->started; i++) {
@@ -178,7 +178,7 @@ static luo_status judge(fleet *f)
 }
 
 /* Of the seeds that left results. */
-static luo_status compare(fleet *f)
+static luo_status compare(workers *f)
 {
     luo_cli *cli = f->cli;
     const char **paths = LUO_NEW_N(cli->arena, const char *, f->s->n);
@@ -200,7 +200,7 @@ static luo_status compare(fleet *f)
     return st;
 }
 
-static void json(fleet *f)
+static void json(workers *f)
 {
     luo_jsonw_text(&f->cli->json, "out", f->s->dir);
     luo_jsonw_open(&f->cli->json, "seeds", '[');
@@ -214,7 +214,7 @@ static void json(fleet *f)
     luo_jsonw_close(&f->cli->json);
 }
 
-static luo_status run_all(fleet *f, int64_t jobs)
+static luo_status run_all(workers *f, int64_t jobs)
 {
     const struct sigaction act = {.sa_handler = on_signal};
     struct sigaction was[2];
@@ -233,7 +233,7 @@ luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *s, luo_err *err)
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     luo_set set;
     int64_t jobs;
-    fleet f = {.cli = cli, .s = s, .pid = LUO_NEW_N(cli->arena, pid_t, s->n),
+    workers f = {.cli = cli, .s = s, .pid = LUO_NEW_N(cli->arena, pid_t, s->n),
                .code = LUO_NEW_N(cli->arena, int, s->n)};
     if (!f.pid || !f.code) return luo_err_nomem(err);
     LUO_TRY(luo_args_int(&cli->args, "jobs", cores > 1 ? cores : 1, 1, 4096, &jobs, err));

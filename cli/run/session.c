@@ -23,7 +23,7 @@ static void on_signal(int sig)
     got_signal = sig;
 }
 
-typedef struct fleet {
+typedef struct workers {
     luo_cli *cli;
     const luo_session *s;
     luo_child_slot *slot; /* shared with the children */
@@ -31,7 +31,7 @@ typedef struct fleet {
     int32_t n, started, running;
     bool timed_out;
     int stopped; /* signal by which a child alone was told to end; 0: none */
-} fleet;
+} workers;
 
 /* ---- the folder ---- */
 
@@ -76,7 +76,7 @@ static luo_status open_folder(luo_cli *cli, const luo_session *s, luo_set *set, 
 
 /* ---- the processes ---- */
 
-static void start_next(fleet *f)
+static void start_next(workers *f)
 {
     const int32_t i = f->started++;
     fflush(stdout);
@@ -92,7 +92,7 @@ static void start_next(fleet *f)
     f->running++;
 }
 
-static void ended(fleet *f, pid_t pid, int how)
+static void ended(workers *f, pid_t pid, int how)
 {
     for (int32_t i = 0; i < f->n; i++) {
         if (f->pid[i] != pid) continue;
@@ -103,13 +103,13 @@ static void ended(fleet *f, pid_t pid, int how)
     }
 }
 
-static void tell_all(const fleet *f, int sig)
+static void tell_all(const workers *f, int sig)
 {
     for (int32_t i = 0; i < f->n; i++)
         if (f->pid[i] > 0) kill(f->pid[i], sig);
 }
 
-static void wait_all(fleet *f, int cores)
+static void wait_all(workers *f, int cores)
 {
     luo_progress p = luo_progress_new(f->cli->quiet);
     const double begin = luo_wall_s();
@@ -139,7 +139,7 @@ static void wait_all(fleet *f, int cores)
     luo_progress_erase(&p);
 }
 
-static luo_status worst(fleet *f)
+static luo_status worst(workers *f)
 {
     luo_status st = LUO_OK;
     for (int32_t i = 0; i < f->started; i++) {
@@ -166,10 +166,10 @@ static luo_status worst(fleet *f)
     return st;
 }
 
-static luo_status open_fleet(luo_cli *cli, const luo_session *s, fleet *f)
+static luo_status open_workers(luo_cli *cli, const luo_session *s, workers *f)
 {
     const int32_t n = s->scenario->npolicies;
-    *f = (fleet){.cli = cli, .s = s, .n = n};
+    *f = (workers){.cli = cli, .s = s, .n = n};
     f->pid = LUO_NEW_N(cli->arena, pid_t, n);
     void *slot = mmap(NULL, (size_t)n * sizeof *f->slot, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -180,7 +180,7 @@ static luo_status open_fleet(luo_cli *cli, const luo_session *s, fleet *f)
 }
 
 /* What the processes of policies could not say themselves: killed, or never started. */
-static luo_status tell_manifests(fleet *f, luo_err *err)
+static luo_status tell_manifests(workers *f, luo_err *err)
 {
     for (int32_t i = 0; i < f->n; i++) {
         const luo_child_slot *c = &f->slot[i];
@@ -194,7 +194,7 @@ static luo_status tell_manifests(fleet *f, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status run_all(luo_cli *cli, fleet *f, bool *whole)
+static luo_status run_all(luo_cli *cli, workers *f, bool *whole)
 {
     luo_err err = {0};
     const struct sigaction act = {.sa_handler = on_signal};
@@ -230,12 +230,12 @@ static luo_status close_folder(luo_cli *cli, luo_set *set, bool whole)
 
 luo_status luo_session_run(luo_cli *cli, const luo_session *s)
 {
-    fleet f = {0};
+    workers f = {0};
     luo_set own = {0}, *set = s->set ? s->set : &own;
     luo_err err = {0};
     bool whole = false;
     luo_status st = luo_cli_fail(cli, open_folder(cli, s, set, &err), &err);
-    if (st == LUO_OK) st = open_fleet(cli, s, &f);
+    if (st == LUO_OK) st = open_workers(cli, s, &f);
     if (st == LUO_OK) st = run_all(cli, &f, &whole);
     const luo_status closed = close_folder(cli, set, whole);
     if (st == LUO_OK) st = closed;

@@ -41,7 +41,7 @@ static luo_status input_file(const luo_args *a, const char *option, const char *
     *out = luo_args_get(a, option, NULL);
     if (!*out || access(*out, R_OK) == 0) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
-                       "`--%s` is `%s`, which can not be read; a file is expected.", option, *out);
+                       "`--%s` is `%s`, which cannot be read; a file is expected.", option, *out);
 }
 
 static luo_status contradictions(const luo_args *a, luo_err *err)
@@ -251,7 +251,7 @@ static luo_status run(luo_cli *cli, luo_err *err)
     luo_session s = {0};
     luo_exec_options x = {0};
     const luo_real_backend *b = NULL;
-    luo_door door;
+    luo_rendezvous rendezvous;
     LUO_TRY(read_opts(cli, &s, &x, err));
     LUO_TRY(find_backend(cli, &s, &b, err));
     x.gpus = b->gpus;
@@ -262,9 +262,9 @@ static luo_status run(luo_cli *cli, luo_err *err)
     LUO_TRY(rank_inputs(cli, &s, &x, err));
     LUO_TRY(luo_inputs_dir(cli, &s, NULL, err));
     if (x.launcher == LUO_LAUNCH_NONE) {
-        LUO_TRY(luo_launch_split(&x, &door, err)); /* only one process comes back */
-        x.door = &door;
-        x.ranks = door.nranks;
+        LUO_TRY(luo_launch_split(&x, &rendezvous, err)); /* only one process comes back */
+        x.rendezvous = &rendezvous;
+        x.ranks = rendezvous.nranks;
     }
     s.run.ranks = x.ranks;
     s.exec = &x;

@@ -54,7 +54,7 @@ const char *luo_suite_profile_name(luo_arena *arena, const luo_suite_row *r);
 /* ---- one row, validate_score.c ---- */
 
 typedef struct luo_score {
-    luo_status closed, simulated, memory; /* LUO_OK: there is one; LUO_EUNSUP: it can not be said */
+    luo_status closed, simulated, memory; /* LUO_OK: there is one; LUO_EUNSUP: it cannot be said */
     double closed_s, step_s;
     luo_step_cost cost;
     luo_parts parts;       /* mean over devices */
@@ -63,7 +63,7 @@ typedef struct luo_score {
     char why[LUO_ERR_TEXT]; /* what is missing */
 } luo_score;
 /* Predicts a case: closed form; unless `closed_only` programs, their memory and one simulated step,
- * as `luoshu sim` makes them. What can not be said is a status in the score.
+ * as `luoshu sim` makes them. What cannot be said is a status in the score.
  * Errors: LUO_ENOMEM and LUO_EBUG alone. */
 luo_status luo_score_case(luo_arena *scratch, const luo_case *c, bool closed_only, luo_score *out,
                           luo_err *err);

@@ -112,7 +112,7 @@ luo_status luo_score_case(luo_arena *scratch, const luo_case *c, bool closed_onl
                           luo_err *err)
 {
     *out = (luo_score){.simulated = LUO_EUNSUP, .memory = LUO_EUNSUP};
-    if (!c->cluster) { /* it can not be said as a case */
+    if (!c->cluster) { /* it cannot be said as a case */
         out->closed = LUO_EUNSUP;
         snprintf(out->why, sizeof out->why, "%s", c->assumed);
         return LUO_OK;

@@ -287,7 +287,7 @@ static void print_missing(FILE *out, const luo_suite_result *r)
         fprintf(out, "%s: %d of %d rows have no program and are scored by the closed form.\n",
                 r->suite, (int)r->by_closed, (int)r->all.n);
     if (r->missing)
-        fprintf(out, "%s: %d rows can not be predicted; the first is %s: %s\n", r->suite,
+        fprintf(out, "%s: %d rows cannot be predicted; the first is %s: %s\n", r->suite,
                 (int)r->missing, r->first->c->row->id, reason_of(r->first));
     if (r->memory.n)
         fprintf(out,

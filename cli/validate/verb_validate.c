@@ -127,7 +127,7 @@ static bool wanted(const job *j, const luo_suite_row *r)
            strcmp(j->want, luo_suite_part(r)) == 0;
 }
 
-/* A row that can not be said at all, or makes no sense, stays in the table with its reason: it must
+/* A row that cannot be said at all, or makes no sense, stays in the table with its reason: it must
  * not keep the others from being scored. */
 static luo_status make_case(job *j, const luo_suite_row *r, luo_kit *kit, luo_case *c, luo_err *err)
 {

@@ -100,13 +100,13 @@ luo_spread luo_group_spread(const luo_cluster *c, const int32_t *dev, int32_t n)
 }
 
 luo_net luo_node_net(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
-                     double bytes, luo_way way)
+                     double bytes, luo_net_algorithm algorithm)
 {
     const luo_node_group *g = &ctx->cluster->groups[ctx->cluster->nodes[node].group];
     const luo_profile *p = g->profile;
     const luo_net_link l = {luo_cost_node_bytes_per_s(g), p->net_ratio, p->net_half_bytes,
                             p->net_step_s, s->bytes_per_s, s->step_latency_s, p->cpu};
-    return luo_net_time(&l, coll, s->nodes, bytes, way);
+    return luo_net_time(&l, coll, s->nodes, bytes, algorithm);
 }
 
 static double default_share(const luo_cost_ctx *ctx, const luo_spread *s, int32_t node)
@@ -115,22 +115,22 @@ static double default_share(const luo_cost_ctx *ctx, const luo_spread *s, int32_
     return (double)s->least / c->groups[c->nodes[node].group].devices_per_node;
 }
 
-void luo_ways_add(luo_ways *w, const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
-                  double bytes, double share)
+void luo_net_times_add(luo_net_times *w, const luo_cost_ctx *ctx, int coll, const luo_spread *s,
+                       int32_t node, double bytes, double share)
 {
     const double part = share > 0 ? share : default_share(ctx, s, node);
-    for (int i = 0; i < LUO_WAYS; i++) {
-        const luo_net net = luo_node_net(ctx, coll, s, node, bytes, (luo_way)i);
+    for (int i = 0; i < LUO_NET_ALGORITHMS; i++) {
+        const luo_net net = luo_node_net(ctx, coll, s, node, bytes, (luo_net_algorithm)i);
         w->seconds[i] = fmax(w->seconds[i], net.seconds / part + net.delay_s);
     }
 }
 
-luo_way luo_ways_best(const luo_ways *w)
+luo_net_algorithm luo_net_times_best(const luo_net_times *w)
 {
-    int best = LUO_WAY_RING;
-    for (int i = 0; i < LUO_WAYS; i++)
+    int best = LUO_NET_RING;
+    for (int i = 0; i < LUO_NET_ALGORITHMS; i++)
         if (w->seconds[i] < w->seconds[best]) best = i;
-    return (luo_way)best;
+    return (luo_net_algorithm)best;
 }
 
 luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
@@ -143,7 +143,7 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
     const double volume = luo_cost_volume(coll, s.nodes > 1 ? s.nodes * s.least : n);
     const bool regular = s.nodes > 1; /* nodes of one group then differ in nothing that counts */
     double worst = 0;
-    luo_ways ways = {{0}};
+    luo_net_times ways = {{0}};
     int32_t last = -1;
     luo_members m;
     for (luo_member_walk w = luo_members_of(ctx->cluster, dev, n); luo_members_next(&w, &m);) {
@@ -156,9 +156,9 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
             LUO_TRY(luo_node_busbw(ctx, coll, &m, s.least, size, &b, err));
             worst = fmax(worst, volume * size / b.at_size);
         }
-        if (s.nodes > 1) luo_ways_add(&ways, ctx, coll, &s, m.node, size, share);
+        if (s.nodes > 1) luo_net_times_add(&ways, ctx, coll, &s, m.node, size, share);
     }
-    *seconds = fmax(worst, ways.seconds[luo_ways_best(&ways)]);
+    *seconds = fmax(worst, ways.seconds[luo_net_times_best(&ways)]);
     return LUO_OK;
 }
 
@@ -167,12 +167,12 @@ int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, in
                        int64_t bytes)
 {
     const luo_spread s = luo_group_spread(ctx->cluster, dev, n);
-    luo_ways ways = {{0}};
+    luo_net_times ways = {{0}};
     luo_members m;
     luo_member_walk w = luo_members_of(ctx->cluster, dev, n);
     if (coll == LUO_ALL_TO_ALL || coll == LUO_BROADCAST || n < 2) return 1;
-    if (s.nodes < 2) return luo_way_steps(coll, n, LUO_WAY_RING);
+    if (s.nodes < 2) return luo_net_algorithm_steps(coll, n, LUO_NET_RING);
     while (luo_members_next(&w, &m))
-        luo_ways_add(&ways, ctx, coll, &s, m.node, (double)bytes, 0);
-    return luo_way_steps(coll, s.nodes, luo_ways_best(&ways));
+        luo_net_times_add(&ways, ctx, coll, &s, m.node, (double)bytes, 0);
+    return luo_net_algorithm_steps(coll, s.nodes, luo_net_times_best(&ways));
 }

@@ -49,7 +49,12 @@ extern const luo_protocol luo_protocols[LUO_PROTOCOLS];
 
 /* How a collective of several nodes goes: in large pieces round a ring, by the half-size curve of
  * 5.3, or through a tree in a protocol of low latency (accuracy.md 21.2). */
-typedef enum luo_way { LUO_WAY_RING, LUO_WAY_TREE_LL, LUO_WAY_TREE_LL128, LUO_WAYS } luo_way;
+typedef enum luo_net_algorithm {
+    LUO_NET_RING,
+    LUO_NET_TREE_LL,
+    LUO_NET_TREE_LL128,
+    LUO_NET_ALGORITHMS
+} luo_net_algorithm;
 /* What the time of a way depends on, besides the collective. */
 typedef struct luo_net_link {
     double node_bytes_per_s, ratio, half_bytes; /* of the node; net_ratio, net_half_bytes */
@@ -63,18 +68,19 @@ typedef struct luo_net_link {
 typedef struct luo_net {
     double delay_s, seconds;
 } luo_net;
-luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double bytes, luo_way way);
+luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double bytes,
+                     luo_net_algorithm algorithm);
 /* Steps one after another of a way between `nodes` nodes. */
-int32_t luo_way_steps(int coll, int32_t nodes, luo_way way);
+int32_t luo_net_algorithm_steps(int coll, int32_t nodes, luo_net_algorithm algorithm);
 luo_net luo_node_net(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
-                     double bytes, luo_way way);
+                     double bytes, luo_net_algorithm algorithm);
 /* Seconds of the slowest node by each way so far: start with zeros, add every node. */
-typedef struct luo_ways {
-    double seconds[LUO_WAYS];
-} luo_ways;
-void luo_ways_add(luo_ways *w, const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
-                  double bytes, double share);
-luo_way luo_ways_best(const luo_ways *w); /* the ring on ties */
+typedef struct luo_net_times {
+    double seconds[LUO_NET_ALGORITHMS];
+} luo_net_times;
+void luo_net_times_add(luo_net_times *w, const luo_cost_ctx *ctx, int coll, const luo_spread *s,
+                       int32_t node, double bytes, double share);
+luo_net_algorithm luo_net_times_best(const luo_net_times *w); /* the ring on ties */
 /* What the flow of one device gets of the NICs when all devices of its node send. */
 double luo_lane_bytes_per_s(const luo_node_group *g);
 #endif

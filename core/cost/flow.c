@@ -12,7 +12,7 @@ typedef struct maker {
     double bytes;
     int32_t root; /* device; -1 unless broadcast */
     luo_spread spread;
-    luo_way way; /* between nodes: the one that luo_cost_group takes */
+    luo_net_algorithm algorithm; /* between nodes: the one that luo_cost_group takes */
     int32_t nodes;
     luo_members *at; /* in ring order */
     luo_flow *flows;
@@ -200,7 +200,7 @@ static luo_net edge_net(const maker *k, const luo_members *a, const luo_members 
     for (int i = 0; i < 2; i++) {
         const luo_node_group *g = &k->c->groups[k->c->nodes[ends[i]->node].group];
         const luo_net net = luo_node_net(k->ctx, k->coll, &free, ends[i]->node, k->bytes,
-                                         k->way);
+                                         k->algorithm);
         const double alone = net.seconds * g->devices_per_node / free.least;
         seconds = fmax(seconds, alone);
         total = fmax(total, net.delay_s + alone);
@@ -230,10 +230,10 @@ static luo_status between(maker *k, const luo_members *a, const luo_members *b)
 static luo_status all_between(maker *k)
 {
     if (k->nodes < 2) return LUO_OK;
-    luo_ways ways = {{0}};
+    luo_net_times ways = {{0}};
     for (int32_t i = 0; i < k->nodes; i++)
-        luo_ways_add(&ways, k->ctx, k->coll, &k->spread, k->at[i].node, k->bytes, 0);
-    k->way = luo_ways_best(&ways);
+        luo_net_times_add(&ways, k->ctx, k->coll, &k->spread, k->at[i].node, k->bytes, 0);
+    k->algorithm = luo_net_times_best(&ways);
     int32_t first = 0;
     for (int32_t i = 0; i < k->nodes && k->coll == LUO_BROADCAST; i++)
         if (k->c->devices[k->root].node == k->at[i].node) first = i;

@@ -13,11 +13,12 @@ static int32_t depth(int32_t nodes)
 
 /* A ring passes each node once to reduce and once more to gather, a tree its depth. All-to-all has
  * no tree (each pair has bytes of its own): its N - 1 messages one after another. */
-int32_t luo_way_steps(int coll, int32_t nodes, luo_way way)
+int32_t luo_net_algorithm_steps(int coll, int32_t nodes, luo_net_algorithm algorithm)
 {
     const int32_t passes = coll == LUO_ALL_REDUCE ? 2 : 1;
     if (nodes < 2) return 0;
-    return passes * (way == LUO_WAY_RING || coll == LUO_ALL_TO_ALL ? nodes - 1 : depth(nodes));
+    return passes *
+           (algorithm == LUO_NET_RING || coll == LUO_ALL_TO_ALL ? nodes - 1 : depth(nodes));
 }
 
 /* The tree's steps are those of the profile's LL step; LL128 keeps its ratio to LL. */
@@ -28,7 +29,8 @@ static luo_net tree_time(const luo_net_link *l, int coll, int32_t nodes, double 
         l->step_s * p->step_s[LUO_OVER_NET] / luo_protocols[LUO_LL].step_s[LUO_OVER_NET];
     const double bw = l->ratio * fmin(l->node_bytes_per_s, l->bytes_per_s) * p->factor;
     if (l->no_tree) return (luo_net){HUGE_VAL, 0};
-    return (luo_net){p->once_s + luo_way_steps(coll, nodes, LUO_WAY_TREE_LL) * (step + l->line_s),
+    return (luo_net){p->once_s +
+                         luo_net_algorithm_steps(coll, nodes, LUO_NET_TREE_LL) * (step + l->line_s),
                      luo_cost_volume(coll, nodes) * bytes / bw};
 }
 
@@ -41,11 +43,12 @@ static luo_net ring_time(const luo_net_link *l, int coll, int32_t nodes, double 
                      volume * bytes / (l->ratio * fmin(l->node_bytes_per_s, l->bytes_per_s))};
 }
 
-luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double bytes, luo_way way)
+luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double bytes,
+                     luo_net_algorithm algorithm)
 {
-    switch (way) {
-    case LUO_WAY_TREE_LL: return tree_time(l, coll, nodes, bytes, &luo_protocols[LUO_LL]);
-    case LUO_WAY_TREE_LL128: return tree_time(l, coll, nodes, bytes, &luo_protocols[LUO_LL128]);
+    switch (algorithm) {
+    case LUO_NET_TREE_LL: return tree_time(l, coll, nodes, bytes, &luo_protocols[LUO_LL]);
+    case LUO_NET_TREE_LL128: return tree_time(l, coll, nodes, bytes, &luo_protocols[LUO_LL128]);
     default: return ring_time(l, coll, nodes, bytes);
     }
 }

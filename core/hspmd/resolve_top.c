@@ -123,7 +123,7 @@ typedef struct top {
     luo_ann mid; /* I: top level of src, members of dst */
     luo_sides hi;
     luo_member_kind *kinds; /* step 0 brings src to I; NULL: no step is needed */
-    bool out_of_reach;      /* src can not be brought to I inside the members */
+    bool out_of_reach;      /* src cannot be brought to I inside the members */
     int32_t step;
 } top;
 

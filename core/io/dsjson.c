@@ -113,7 +113,7 @@ static luo_status read_splits(entry *e, int32_t u, luo_ent *ent, int32_t *n)
         json_object_foreach((json_t *)split, key, v)
             if (strlen(key) != 1 || key[0] < '0' || key[0] >= '0' + LUO_RANK_MAX)
                 return BAD(e, "split \"%.20s\" is no dimension.", key);
-    /* Data without a split of dimension 0 can not be cut over several members. */
+    /* Data without a split of dimension 0 cannot be cut over several members. */
     if (e->type == LUO_DS_PLACEHOLDER && e->u > 1 && !json_object_get(split, "0"))
         return BAD(e, "split \"0\" is missing for %d subgroups.", e->u);
     return LUO_OK;

@@ -17,7 +17,7 @@ luo_status luo_err_io(luo_err *err, const char *what, const char *path)
 {
     char why[128];
     luo_errno_text(errno ? errno : EIO, why, sizeof why);
-    return luo_err_set(err, LUO_EIO, "can not %s %s: %s.", what, path, why);
+    return luo_err_set(err, LUO_EIO, "cannot %s %s: %s.", what, path, why);
 }
 
 luo_status luo_dir_make(const char *path, luo_err *err)

@@ -5,9 +5,9 @@
 
 /* Text of an errno value with a small first letter: "no space left on device". */
 void luo_errno_text(int code, char *out, size_t size);
-/* LUO_EIO `can not WHAT PATH: REASON.` from errno; returns it. */
+/* LUO_EIO `cannot WHAT PATH: REASON.` from errno; returns it. */
 luo_status luo_err_io(luo_err *err, const char *what, const char *path);
-/* mkdir -p. Errors: LUO_EIO `can not make DIR: ..`. */
+/* mkdir -p. Errors: LUO_EIO `cannot make DIR: ..`. */
 luo_status luo_dir_make(const char *path, luo_err *err);
 /* Path of `name` in the folder of this program's own file, whether it is there or not.
  * Errors: LUO_EIO the folder is not known, or the path is longer than `size`. */

@@ -159,7 +159,7 @@ static luo_status check_head_norms(const luo_plan *p, luo_err *err)
 }
 
 /* Gradients of norms are summed over context-parallel ranks and are the same on tensor-parallel
- * ones; sums of which there are copies can not be cut finer unit by unit. */
+ * ones; sums of which there are copies cannot be cut finer unit by unit. */
 static luo_status check_copies(const luo_plan *p, int32_t i, luo_err *err)
 {
     const luo_pipeline *pipe = &p->pipelines[i];

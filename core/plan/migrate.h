@@ -21,7 +21,7 @@ luo_status luo_switching_tensors(luo_arena *arena, const luo_plan *from, const l
                                  const luo_model *model, luo_switch_tensor **out, int32_t *n,
                                  luo_err *err);
 
-/* dead: devices that can not send, ascending.
+/* dead: devices that cannot send, ascending.
  * Pre:    luo_plan_check passed for both plans, which are of this model.
  * Errors: LUO_ELOST no living owner of some state; those of luo_switch_plan, luo_switch_compile
  *         and luo_program_check; LUO_ENOMEM.

@@ -355,7 +355,7 @@ static void check_peer(checker *c, int32_t i, int32_t s, int32_t k, int32_t *by)
     if (by[j]) find(c, "pipeline %d is named twice; one entry with the sum is expected.", j);
     by[j] = k + 1;
     if (!luo_stage_is_peer(p, i, j, s)) {
-        find(c, "pipeline %d can not run stage %d of pipeline %d; another pipeline with as many "
+        find(c, "pipeline %d cannot run stage %d of pipeline %d; another pipeline with as many "
                 "stages, and the same layers and recompute on this one, is expected.", j, s, i);
         return;
     }

@@ -1,4 +1,4 @@
-/* Asking the policy: the picture it gets, what its planner costs, and who waits for it
+/* Asking the policy: the snapshot it gets, what its planner costs, and who waits for it
  * (Malleus 13). */
 #include <math.h>
 
@@ -107,13 +107,13 @@ static double expected_s(const luo_run *r)
     return rate > 0 ? 1 / rate : n > 0 ? r->t_s / n : 0;
 }
 
-luo_picture luo_run_picture(luo_run *r, int news)
+luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
 {
     const luo_used_plan *u = luo_run_plan(r);
     fill_rates(r);
-    return (luo_picture){
+    return (luo_snapshot){
         .scenario = r->sc, .spec = r->spec, .base = r->plans[0]->plan, .plan = u->plan,
-        .news = news, .rate = r->rate, .leaving = luo_events_leaving(r->events),
+        .trigger = trigger, .rate = r->rate, .leaving = luo_events_leaving(r->events),
         .predicted_s = r->has_predicted ? r->predicted : NULL, .micro_batches = u->micro_batches,
         .sequence_tokens = u->sequence_tokens, .expected_s = expected_s(r),
         .restart_cost_s = restart_cost(r),
@@ -123,15 +123,15 @@ luo_picture luo_run_picture(luo_run *r, int news)
         .closed_form = by_closed_form(r), .run = r};
 }
 
-luo_status luo_run_ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err)
+luo_status luo_run_ask(luo_run *r, int trigger, luo_decision *out, double *seconds, luo_err *err)
 {
     const double began = r->spec->planner_measured ? r->opts->clock() : 0;
     const bool survive = r->unplanned && r->opts->answer_deaths && r->policy == &luo_policy_static;
-    const luo_picture now = luo_run_picture(r, news);
+    const luo_snapshot now = luo_run_snapshot(r, trigger);
     r->acting = survive ? &luo_policy_survive : r->policy;
     LUO_TRY(r->acting->decide(r->scratch, &now, out, err));
     *seconds = r->spec->planner_measured ? r->opts->clock() - began : r->cost.planner_s;
-    if (!r->acting->plans || out->known || out->verb == LUO_LOSE) *seconds = 0;
+    if (!r->acting->plans || out->known || out->action == LUO_LOSE) *seconds = 0;
     if (out->figures[0])
         LUO_TRY(luo_run_note(r, err, "step %lld: %s: %s: %s", (long long)r->step, r->acting->name,
                              out->why, out->figures));
@@ -142,7 +142,7 @@ luo_status luo_run_ask_what_if(luo_run *r, const bool *usable, const bool *leavi
                                luo_decision *out, luo_err *err)
 {
     void *nothing = NULL;
-    luo_picture then = luo_run_picture(r, LUO_NEWS_FAIL);
+    luo_snapshot then = luo_run_snapshot(r, LUO_TRIGGER_FAIL);
     for (int32_t d = 0; d < r->sc->cluster->ndevices; d++)
         r->rate[d] = !usable[d] ? INFINITY : r->usable[d] ? r->rate[d] : 1;
     then.leaving = leaving;
@@ -168,6 +168,6 @@ luo_status luo_run_check_policy(luo_run *r, luo_err *err)
                            "has devices, and the base plan has a stage without; give it some.",
                            r->policy->name);
     if (!r->policy->check) return LUO_OK;
-    const luo_picture now = luo_run_picture(r, 0);
+    const luo_snapshot now = luo_run_snapshot(r, 0);
     return r->policy->check(&now, err);
 }

@@ -107,7 +107,7 @@ static luo_status lose(luo_run *r, const luo_step_result *s, int32_t attempt, do
         return luo_run_event(r, "lost", r->cause, r->acting->name, "", false, 0,
                              "no attempt of the step comes through", err);
     }
-    r->news |= LUO_NEWS_FAIL;
+    r->trigger |= LUO_TRIGGER_FAIL;
     r->failed_since_s = start_s;
     if (r->unplanned && r->deaths > r->opts->max_restarts)
         return luo_real_give_up(r, "no more restarts are allowed", err);
@@ -120,7 +120,7 @@ static luo_status bound_step(luo_run *r, luo_err *err)
     int32_t attempt;
     const double start_s = r->t_s;
     LUO_TRY(luo_account_attempt(r, &attempt, err));
-    LUO_TRY(luo_bound_step(r, &s, err));
+    LUO_TRY(luo_oracle_step(r, &s, err));
     if (r->state == LUO_RUNNING) return keep(r, &s, attempt, start_s, err);
     r->account.span[LUO_SPAN_STEP] += r->t_s - start_s;
     if (r->t_s == start_s) return LUO_OK;

@@ -76,31 +76,31 @@ typedef struct luo_recipe {
     const luo_plan *from;     /* switch: the plan to leave; NULL: programs of a step */
     int64_t sequence_tokens;  /* of the compilation of `plan` */
     int64_t from_tokens;      /* of that of `from` */
-    int32_t ndead;            /* switch: devices that can not send */
+    int32_t ndead;            /* switch: devices that cannot send */
     const int32_t *dead;
 } luo_recipe;
 
-typedef enum luo_state_verb {
+typedef enum luo_state_action {
     LUO_STATE_INIT, /* weights before the first step, from the seed or a file of the options */
     LUO_STATE_LOAD, /* from the newest checkpoint that is whole and not after `step` */
     LUO_STATE_SAVE, /* a checkpoint of the state after `step` steps */
     LUO_STATE_BIND  /* programs get their buffers and communicators; state stays where it is */
-} luo_state_verb;
+} luo_state_action;
 typedef struct luo_passed { /* a checkpoint that cannot be read */
     const char *path, *why;
 } luo_passed;
-typedef struct luo_state_told { /* what a LOAD came across; lives until the next call */
+typedef struct luo_state_info { /* what a LOAD came across; lives until the next call */
     const char *loaded; /* path of the checkpoint; NULL: not known */
     int32_t npassed;
     const luo_passed *passed; /* newer ones, newest first */
-} luo_state_told;
+} luo_state_info;
 typedef struct luo_state_request {
-    luo_state_verb verb;
+    luo_state_action action;
     const luo_recipe *recipe;
     const luo_programs *programs;
     const luo_world *world;
     int64_t step; /* SAVE: steps done; LOAD: no later one, INT64_MAX: any */
-    luo_state_told *told; /* out of LOAD; NULL: not wanted */
+    luo_state_info *info; /* out of LOAD; NULL: not wanted */
     bool *processes; /* out of INIT and LOAD, per device: it has a process now; NULL: not wanted */
 } luo_state_request;
 

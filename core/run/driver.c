@@ -105,7 +105,7 @@ luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err)
 {
     LUO_TRY(within_run_time(r, err));
     LUO_TRY(luo_events_advance(r->events, t_s, r->step, err));
-    luo_run_news(r);
+    luo_run_trigger(r);
     if (!luo_events_hushed(r->events)) return LUO_OK;
     return luo_run_warn(r, err,
                         "processes wrote %d rows between two steps that ended well; what "
@@ -151,7 +151,7 @@ static luo_status unknown_policy(const char *name, luo_err *err)
     for (int32_t i = 0; i < n; i++)
         luo_str_addf(&s, "%s`%s`", i == 0 ? "" : i == n - 1 ? " or " : ", ", names[i]);
     const luo_status st = luo_err_set(err, LUO_EINPUT,
-                                      "policy `%s` can not run here; %s is "
+                                      "policy `%s` cannot run here; %s is "
                                       "expected.",
                                       name, luo_str_get(&s));
     luo_str_free(&s);
@@ -287,7 +287,7 @@ static luo_status prepare(luo_run *r, luo_err *err)
                             r->spec->replan_gap, &r->detect, err));
     LUO_TRY(make_arrays(r, err));
     LUO_TRY(luo_sample_init(r, err));
-    LUO_TRY(luo_bound_init(r, err));
+    LUO_TRY(luo_oracle_init(r, err));
     LUO_TRY(luo_reentry_init(r, err));
     LUO_TRY(luo_run_check_policy(r, err));
     LUO_TRY(luo_account_init(r, err));
@@ -324,14 +324,14 @@ static luo_status boundary(luo_run *r, luo_err *err)
 {
     const double before = r->t_s;
     LUO_TRY(luo_events_step(r->events, r->step, r->t_s, err));
-    luo_run_news(r);
+    luo_run_trigger(r);
     if (luo_real_strikes(r)) return LUO_OK; /* the attempt fails, and is answered after it */
-    LUO_TRY(luo_run_answer(r, err));
+    LUO_TRY(luo_run_apply(r, err));
     if (r->state != LUO_RUNNING || luo_run_is_over(r)) return LUO_OK;
     LUO_TRY(bind_lengths(r, err));
-    if (r->news & LUO_NEWS_FAIL) return luo_run_answer(r, err); /* it broke on the way */
+    if (r->trigger & LUO_TRIGGER_FAIL) return luo_run_apply(r, err); /* it broke on the way */
     LUO_TRY(luo_ckpt_boundary(r, err));
-    if (r->t_s > before) LUO_TRY(luo_run_answer(r, err)); /* the world moved on meanwhile */
+    if (r->t_s > before) LUO_TRY(luo_run_apply(r, err)); /* the world moved on meanwhile */
     return LUO_OK;
 }
 

@@ -49,7 +49,7 @@ luo_status luo_run_check(const luo_scenario *scenario, int32_t policy, const luo
                          luo_err *err);
 
 /* No run but a bound of runs: real backends refuse it. */
-bool luo_policy_is_bound(const char *name);
+bool luo_policy_is_upper_bound(const char *name);
 /* Names of the policies of this build, in the order of the documentation. */
 const char *const *luo_policy_names(int32_t *n);
 #endif

@@ -170,7 +170,7 @@ static luo_status best_of_all(luo_run *r, const luo_malleus_job *job,
     if (!none || !rate) return luo_err_nomem(err);
     for (int32_t d = 0; d < ndevices; d++)
         rate[d] = job->candidate[d] ? job->rate[d] : (double)INFINITY;
-    const luo_picture now = {.scenario = r->sc, .spec = r->spec, .base = job->base,
+    const luo_snapshot now = {.scenario = r->sc, .spec = r->spec, .base = job->base,
                              .plan = job->base, .rate = rate, .leaving = none,
                              .candidate = job->candidate,
                              .micro_batches = r->sc->batch_sequences / first->micro_batch_sequences,
@@ -229,6 +229,6 @@ luo_status luo_run_first_plan(luo_run *r, luo_err *err)
     if (!r->spec->planner && r->sc->plan) return use_given(r, r->sc->plan, err);
     if (!planner || strcmp(planner, "uniform") == 0) return plan_uniform(r, err);
     if (strcmp(planner, "malleus") == 0) return plan_malleus(r, err);
-    return luo_err_set(err, LUO_EINPUT, "planner `%s` can not start a run; `uniform`, `malleus` or "
+    return luo_err_set(err, LUO_EINPUT, "planner `%s` cannot start a run; `uniform`, `malleus` or "
                        "a plan file is expected.", planner);
 }

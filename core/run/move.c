@@ -109,7 +109,7 @@ luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err)
     bool broken;
     LUO_TRY(luo_run_move(r, r->plan, plan, &row, &broken, err));
     if (broken) {
-        r->news |= LUO_NEWS_FAIL;
+        r->trigger |= LUO_TRIGGER_FAIL;
         r->failed_since_s = r->t_s;
         return LUO_OK;
     }

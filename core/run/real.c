@@ -31,16 +31,16 @@ luo_status luo_real_init(luo_run *r, luo_err *err)
 
 /* ---- state ---- */
 
-static luo_status ask_state(luo_run *r, luo_state_verb verb, int64_t *step, luo_err *err)
+static luo_status ask_state(luo_run *r, luo_state_action action, int64_t *step, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
     const luo_recipe recipe = luo_run_recipe(u);
-    const luo_state_request q = {.verb = verb,
+    const luo_state_request q = {.action = action,
                                  .recipe = &recipe,
                                  .programs = u->set,
                                  .world = luo_events_world(r->events),
                                  .step = *step,
-                                 .told = &r->told,
+                                 .info = &r->info,
                                  .processes = r->running};
     return r->backend->state(r->b, &q, step, err);
 }
@@ -80,7 +80,7 @@ static const char *short_reason(luo_run *r, const luo_passed *p)
 /* Newer checkpoints than the one that was loaded: steps that were thought safe are lost. */
 static luo_status tell_passed(luo_run *r, luo_err *err)
 {
-    const luo_state_told *t = &r->told;
+    const luo_state_info *t = &r->info;
     const char *used = t->loaded ? t->loaded : "an older one";
     for (int32_t i = 0; i < t->npassed; i++) {
         const luo_passed *p = &t->passed[i];
@@ -98,13 +98,13 @@ static luo_status tell_passed(luo_run *r, luo_err *err)
 }
 
 /* INIT or LOAD, in processes that are started for it if there are none. */
-static luo_status start_state(luo_run *r, luo_state_verb verb, int64_t *step, luo_err *err)
+static luo_status start_state(luo_run *r, luo_state_action action, int64_t *step, luo_err *err)
 {
     for (;;) {
         luo_err why = {0};
         int64_t found = *step;
-        r->told = (luo_state_told){0};
-        const luo_status st = ask_state(r, verb, &found, &why);
+        r->info = (luo_state_info){0};
+        const luo_status st = ask_state(r, action, &found, &why);
         if (st == LUO_OK) {
             *step = found;
             r->died = r->unplanned = false;
@@ -154,7 +154,7 @@ luo_status luo_real_bind(luo_run *r, int32_t plan, luo_err *err)
 {
     const luo_used_plan *u = r->plans[plan];
     const luo_recipe recipe = luo_run_recipe(u);
-    const luo_state_request q = {.verb = LUO_STATE_BIND,
+    const luo_state_request q = {.action = LUO_STATE_BIND,
                                  .recipe = &recipe,
                                  .programs = u->set,
                                  .world = luo_events_world(r->events),
@@ -172,9 +172,9 @@ static luo_status loaded(luo_run *r, int64_t step, int64_t *wanted, luo_err *err
                            "backend `%s` loaded a checkpoint of step %" PRId64
                            "; one of the steps %" PRId64 " to %" PRId64 " is needed.",
                            r->backend->name, step, r->first_step, *wanted);
-    if (step < *wanted && r->told.npassed == 0)
+    if (step < *wanted && r->info.npassed == 0)
         LUO_TRY(luo_run_tell(r, err,
-                             "the checkpoint of step %" PRId64 " can not be read; the run "
+                             "the checkpoint of step %" PRId64 " cannot be read; the run "
                              "went back to step %" PRId64,
                              *wanted, step));
     if (step < *wanted) r->ckpt.next_step = step + r->ckpt.every_steps;
@@ -248,7 +248,7 @@ luo_status luo_real_died(luo_run *r, const luo_step_result *s, luo_err *err)
     r->deaths++;
     if (d < 0) return LUO_OK;
     LUO_TRY(luo_events_lose_device(r->events, d, r->died_why, err));
-    luo_run_news(r);
+    luo_run_trigger(r);
     return LUO_OK;
 }
 

@@ -2,7 +2,7 @@
  *
  * Files: driver.c (the loop), attempt.c (one attempt of a step), ahead.c (what changes meanwhile),
  * sample.c (speeds of devices), drift.c (many small slow-downs), reentry.c (devices outside the
- * plan), ask.c (asking the policy), hope.c (waiting), answer.c (failures, decisions, how they are
+ * plan), ask.c (asking the policy), hope.c (waiting), apply.c (failures, decisions, how they are
  * carried out), move.c (state between devices), plans.c (compiled plans), ledger.c (where the time
  * went), checkpoint.c, real.c and pace.c (backends that hold data), bound.c (policy `oracle`),
  * score.c (what the detector saw), caused.c (what slow devices did), report.c and assume.c (rows of
@@ -155,26 +155,26 @@ typedef struct luo_run {
     luo_map communicators;           /* that exist */
     double memory_ratio;
     int32_t memory_device;
-    /* news */
+    /* trigger */
     bool *usable, *was_usable, *was_leaving; /* per device */
     bool *emptied; /* per device: it was down since state was last placed, so it holds none */
-    double *rate;              /* per device, for pictures */
+    double *rate;              /* per device, for snapshots */
     double *predicted;         /* per device, of the last step under the running plan */
     bool has_predicted, discard; /* discard: the samples of the next step */
     int64_t sampled_writes;      /* ckpt.writes at the last step whose samples could be taken */
     bool skipped;                /* the samples of that step, for a checkpoint */
     luo_rng *probe;              /* per device: noise of its probes; NULL: none */
     double *probe_base;          /* per device: of a probe at the start */
-    int news;
+    int trigger;
     int32_t failures;          /* since a step last ended well */
     double failed_since_s;     /* start of the attempt that failed, or of the outage */
-    const char *cause;         /* id of what the news is about; "" */
+    const char *cause;         /* id of what the trigger is about; "" */
     int32_t seen;              /* occurrences looked at */
     int64_t last_event_step;
     struct {
         bool on;
         double ready_s, planned_s; /* planned_s: that the planner took */
-        int news;
+        int trigger;
         luo_decision d;
     } pending;                 /* a decision of a planner that still runs */
     double memory_factor;
@@ -195,7 +195,7 @@ typedef struct luo_run {
     bool *running;     /* per device: its process was started and has not died */
     bool died;         /* processes are gone: state comes back from a checkpoint only */
     bool unplanned;    /* .. and no event had said so */
-    luo_state_told told; /* by the last INIT or LOAD */
+    luo_state_info info; /* by the last INIT or LOAD */
     int32_t deaths;    /* without an event */
     int32_t died_last; /* device; -1: not known */
     const char *died_why; /* as the backend told it */
@@ -279,10 +279,10 @@ void luo_run_set_judge(luo_run *r);
 /* Are plans ranked by simulated steps in this run? */
 bool luo_run_judges(const luo_run *r);
 /* What a policy would see now. It shares r->rate. */
-luo_picture luo_run_picture(luo_run *r, int news);
+luo_snapshot luo_run_snapshot(luo_run *r, int trigger);
 /* Out: *seconds: what planning costs the run, fixed or measured (conventions.md 7,
  * `planner_time`). */
-luo_status luo_run_ask(luo_run *r, int news, luo_decision *out, double *seconds, luo_err *err);
+luo_status luo_run_ask(luo_run *r, int trigger, luo_decision *out, double *seconds, luo_err *err);
 /* What would the policy say after a failure if these devices were there? Nothing is charged, logged
  * or remembered. */
 luo_status luo_run_ask_what_if(luo_run *r, const bool *usable, const bool *leaving,
@@ -316,9 +316,9 @@ typedef struct luo_refusals {
  * in this wait, {0} at first. */
 luo_status luo_run_wait(luo_run *r, luo_refusals *f, bool *hope, luo_err *err);
 
-/* answer.c */
-void luo_run_news(luo_run *r); /* looks at what the last changes did */
-luo_status luo_run_answer(luo_run *r, luo_err *err); /* decides and acts; at a boundary */
+/* apply.c */
+void luo_run_trigger(luo_run *r); /* looks at what the last changes did */
+luo_status luo_run_apply(luo_run *r, luo_err *err); /* decides and acts; at a boundary */
 
 /* real.c */
 /* What of the scenario's costs is waited out; arrays. */
@@ -356,7 +356,7 @@ double luo_pace_of_step(const luo_run *r, const luo_step_result *s);
 /* Takes the samples of a step; true: the factor has just been fixed. */
 bool luo_pace_take(luo_run *r, const luo_step_result *s);
 /* Was the device accepted as faster than nominal? Then nominal was wrong, is set right, and there
- * is no news. */
+ * is no trigger. */
 bool luo_pace_correct(luo_run *r, int32_t device);
 void luo_pace_forget(luo_run *r); /* another program: the factor has to be found again */
 
@@ -394,13 +394,13 @@ luo_status luo_run_step(luo_run *r, luo_err *err);
 /* sample.c */
 luo_status luo_sample_init(luo_run *r, luo_err *err);
 /* What a step that ended well tells of the speed of devices: samples of those in the plan, probes
- * of those that are not; confirmed changes become news. */
+ * of those that are not; confirmed changes become trigger. */
 luo_status luo_sample_step(luo_run *r, const luo_step_result *s, luo_err *err);
 
 /* bound.c: nothing for other policies. Errors: LUO_EINPUT on backends with data. */
-luo_status luo_bound_init(luo_run *r, luo_err *err);
+luo_status luo_oracle_init(luo_run *r, luo_err *err);
 /* One step that ends at t_s, unless the run is lost. */
-luo_status luo_bound_step(luo_run *r, luo_step_result *s, luo_err *err);
+luo_status luo_oracle_step(luo_run *r, luo_step_result *s, luo_err *err);
 
 /* score.c */
 void luo_score_new(luo_run *r); /* looks at new occurrences */

@@ -18,7 +18,7 @@ int32_t luo_rank_of(const luo_rank_config *config, int32_t device)
     return lo < config->nranks && config->device_of[lo] == device ? lo : -1;
 }
 
-/* ---- what can not be run ---- */
+/* ---- what cannot be run ---- */
 
 static luo_status refuse(const luo_binder *k)
 {

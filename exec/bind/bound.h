@@ -39,7 +39,7 @@ typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all i
     const int32_t *peer;              /* P2P: world rank per message of the slot */
     const int64_t *counts;            /* RS, AG: elements per rank of the group .. */
     const int64_t *starts;            /* .. and where they begin in the packed run */
-    luo_strips send, recv;            /* all of them, one after the other */
+    luo_copy_segments send, recv;            /* all of them, one after the other */
     int64_t send_direct, recv_direct; /* offset in the buffer where nothing has to be packed; -1 */
     bool in_place; /* AR, AG: the operand lies where its result is put. Not: it is packed to where
                       its part of the result begins (recv_direct is -1 then if one buffer is read
@@ -81,7 +81,7 @@ typedef struct luo_bound_pair { /* one piece of a parameter in the update */
     int32_t weight, grad, state; /* buffers */
     int32_t ncells;
     const luo_cells *cells;
-    luo_strips owned; /* of the gradient: cells that this rank counts in the norm */
+    luo_copy_segments owned; /* of the gradient: cells that this rank counts in the norm */
     bool decays;
 } luo_bound_pair;
 
@@ -113,7 +113,7 @@ typedef struct luo_bound {
  * from their key-value heads, buffers of another precision than config->dtype; LUO_EBACKEND a
  * device without a rank; LUO_EBUG; LUO_ENOMEM. They may befall some ranks alone: what all ranks do
  * together for a job comes before.
- * Owner: arena. Cost: O(instructions + strips). See: tests/exec/check_bound.c. */
+ * Owner: arena. Cost: O(instructions + segments). See: tests/exec/check_bound.c. */
 luo_status luo_bind(luo_arena *arena, const luo_rank_config *config, const luo_programs *set,
                     const luo_recipe *recipe, luo_bound *out, luo_err *err);
 

@@ -4,16 +4,17 @@
 
 /* ---- cells ---- */
 
-static luo_status flatten(luo_binder *k, const luo_strips *at, int32_t n, luo_strips *out)
+static luo_status flatten(luo_binder *k, const luo_copy_segments *at, int32_t n,
+                          luo_copy_segments *out)
 {
-    int32_t strips = 0;
-    for (int32_t i = 0; i < n; i++) strips += at[i].n;
-    luo_strip *all = LUO_NEW_N(k->arena, luo_strip, strips);
+    int32_t segments = 0;
+    for (int32_t i = 0; i < n; i++) segments += at[i].n;
+    luo_copy_segment *all = LUO_NEW_N(k->arena, luo_copy_segment, segments);
     if (!all) return luo_err_nomem(k->err);
-    *out = (luo_strips){.at = all};
+    *out = (luo_copy_segments){.at = all};
     for (int32_t i = 0; i < n; i++)
         for (int32_t j = 0; j < at[i].n; j++) {
-            luo_strip *last = out->n ? &all[out->n - 1] : NULL;
+            luo_copy_segment *last = out->n ? &all[out->n - 1] : NULL;
             if (last && last->at + last->n == at[i].at[j].at)
                 last->n += at[i].at[j].n;
             else
@@ -30,7 +31,7 @@ static luo_status take_cells(luo_binder *k, luo_bound_comm *c, int32_t nsend, in
     return flatten(k, c->route.recv, nrecv, &c->recv);
 }
 
-static luo_status counts_of(luo_binder *k, luo_bound_comm *c, const luo_strips *part)
+static luo_status counts_of(luo_binder *k, luo_bound_comm *c, const luo_copy_segments *part)
 {
     int64_t *counts = LUO_NEW_N(k->arena, int64_t, c->route.n);
     int64_t *starts = LUO_NEW_N(k->arena, int64_t, c->route.n), at = 0;
@@ -61,7 +62,7 @@ static luo_status check_ends(luo_binder *k, const luo_bound_op *op, const luo_bo
 
 /* ---- collectives ---- */
 
-static int64_t direct(const luo_strips *s)
+static int64_t direct(const luo_copy_segments *s)
 {
     return s->n == 1 ? s->at[0].at : s->n == 0 ? 0 : -1;
 }

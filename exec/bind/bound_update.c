@@ -84,9 +84,9 @@ static const luo_piece *piece_of(const luo_bound *b, const char *state)
     return NULL;
 }
 
-/* Cuts three lists of strips over the same cells at all their ends. */
-static luo_status merge(luo_binder *k, const luo_strips *w, const luo_strips *g,
-                        const luo_strips *s, luo_bound_pair *out)
+/* Cuts three lists of segments over the same cells at all their ends. */
+static luo_status merge(luo_binder *k, const luo_copy_segments *w, const luo_copy_segments *g,
+                        const luo_copy_segments *s, luo_bound_pair *out)
 {
     luo_cells *at = LUO_NEW_N(k->arena, luo_cells, w->n + g->n + s->n);
     if (!at) return luo_err_nomem(k->err);
@@ -110,24 +110,24 @@ static luo_status bind_pair(luo_binder *k, int32_t state, int32_t grad, luo_boun
 {
     luo_bound *b = k->b;
     luo_frame f;
-    luo_strips w, g, s;
+    luo_copy_segments w, g, s;
     const luo_piece *p = piece_of(b, luo_bound_desc(b, state)->tensor);
     if (!p || p->piece.empty)
         return luo_err_set(k->err, LUO_EBUG,
                            "state `%s` is updated on device %d but not kept there.",
                            luo_bound_desc(b, state)->tensor, (int)b->device);
     LUO_TRY(luo_frame_of(k->arena, luo_bound_desc(b, grad), b->device, &f, k->err));
-    LUO_TRY(luo_frame_strips(k->arena, &p->weight_frame, &p->piece, &w, k->err));
-    LUO_TRY(luo_frame_strips(k->arena, &f, &p->piece, &g, k->err));
-    LUO_TRY(luo_frame_strips(k->arena, &p->state_frame, &p->piece, &s, k->err));
+    LUO_TRY(luo_frame_segments(k->arena, &p->weight_frame, &p->piece, &w, k->err));
+    LUO_TRY(luo_frame_segments(k->arena, &f, &p->piece, &g, k->err));
+    LUO_TRY(luo_frame_segments(k->arena, &p->state_frame, &p->piece, &s, k->err));
     *out = (luo_bound_pair){.piece = p,
                             .weight = b->weight_buffer[p - b->piece],
                             .grad = grad,
                             .state = state,
                             .decays = luo_param_decays(p->param)};
     LUO_TRY(merge(k, &w, &g, &s, out));
-    return luo_owned_strips(k->arena, p->param->state, &p->param->shape, b->device, &f, &out->owned,
-                            k->err);
+    return luo_owned_segments(k->arena, p->param->state, &p->param->shape, b->device, &f,
+                              &out->owned, k->err);
 }
 
 /* The states, their gradients, the norm; one instruction of a role. */

@@ -17,7 +17,7 @@ luo_status luo_frame_of(luo_arena *arena, const luo_buffer *b, int32_t device, l
     return LUO_OK;
 }
 
-/* ---- strips ---- */
+/* ---- segments ---- */
 
 typedef struct axis { /* one dimension of a part, as positions in the frame's dimension */
     int32_t n;
@@ -48,7 +48,8 @@ static luo_status place_axis(luo_arena *arena, const luo_frame *f, const luo_reg
     return LUO_OK;
 }
 
-static luo_status append(luo_arena *arena, luo_strip_list *l, int64_t at, int64_t n, luo_err *err)
+static luo_status append(luo_arena *arena, luo_copy_segment_list *l, int64_t at, int64_t n,
+                         luo_err *err)
 {
     l->elements += n;
     if (l->n && l->at[l->n - 1].at + l->at[l->n - 1].n == at) {
@@ -57,16 +58,16 @@ static luo_status append(luo_arena *arena, luo_strip_list *l, int64_t at, int64_
     }
     if (l->n == l->cap) {
         const size_t old = (size_t)l->cap, cap = old ? 2 * old : 4;
-        luo_strip *p = luo_arena_grow(arena, l->at, old * sizeof *p, cap * sizeof *p);
+        luo_copy_segment *p = luo_arena_grow(arena, l->at, old * sizeof *p, cap * sizeof *p);
         if (!p) return luo_err_nomem(err);
         l->at = p;
         l->cap = (int32_t)cap;
     }
-    l->at[l->n++] = (luo_strip){at, n};
+    l->at[l->n++] = (luo_copy_segment){at, n};
     return LUO_OK;
 }
 
-/* Last dimension whose spans make strips: all behind it are whole. -1: the frame is. */
+/* Last dimension whose spans make segments: all behind it are whole. -1: the frame is. */
 static int32_t cut_dim(const axis *x, int32_t rank)
 {
     int32_t d = rank - 1;
@@ -86,7 +87,7 @@ static bool next_row(const axis *x, int32_t n, int32_t *span, int64_t *pos)
     return false;
 }
 
-static luo_status add_rows(luo_arena *arena, luo_strip_list *l, const axis *x, int32_t rank,
+static luo_status add_rows(luo_arena *arena, luo_copy_segment_list *l, const axis *x, int32_t rank,
                            int64_t base, int64_t volume, luo_err *err)
 {
     const int32_t cut = cut_dim(x, rank);
@@ -106,8 +107,8 @@ static luo_status add_rows(luo_arena *arena, luo_strip_list *l, const axis *x, i
     return LUO_OK;
 }
 
-luo_status luo_strips_add(luo_arena *arena, luo_strip_list *l, const luo_frame *f, int64_t base,
-                          const luo_region *part, luo_err *err)
+luo_status luo_copy_segments_add(luo_arena *arena, luo_copy_segment_list *l, const luo_frame *f,
+                                 int64_t base, const luo_region *part, luo_err *err)
 {
     axis x[LUO_RANK_MAX];
     if (part->rank != f->region.rank || !luo_region_contains(&f->region, part))
@@ -124,11 +125,11 @@ luo_status luo_strips_add(luo_arena *arena, luo_strip_list *l, const luo_frame *
     return add_rows(arena, l, x, part->rank, base, f->volume, err);
 }
 
-luo_status luo_frame_strips(luo_arena *arena, const luo_frame *f, const luo_region *part,
-                            luo_strips *out, luo_err *err)
+luo_status luo_frame_segments(luo_arena *arena, const luo_frame *f, const luo_region *part,
+                              luo_copy_segments *out, luo_err *err)
 {
-    luo_strip_list l = {0};
-    LUO_TRY(luo_strips_add(arena, &l, f, 0, part, err));
-    *out = luo_strips_of(&l);
+    luo_copy_segment_list l = {0};
+    LUO_TRY(luo_copy_segments_add(arena, &l, f, 0, part, err));
+    *out = luo_copy_segments_of(&l);
     return LUO_OK;
 }

@@ -9,18 +9,19 @@ typedef struct joiner {
     luo_err *err;
 } joiner;
 
-/* Where the strips of a buffer, or of the scratch, count from in the slab. */
+/* Where the segments of a buffer, or of the scratch, count from in the slab. */
 static int64_t base_of(const joiner *j, int32_t buffer)
 {
     return buffer == LUO_ROUTE_SCRATCH ? j->scratch : j->layout->at[buffer] / j->elem_bytes;
 }
 
-/* What follows the last strip directly makes it longer. */
-static luo_status append(const joiner *j, luo_strip_list *to, int32_t buffer, const luo_strips *s)
+/* What follows the last segment directly makes it longer. */
+static luo_status append(const joiner *j, luo_copy_segment_list *to, int32_t buffer,
+                         const luo_copy_segments *s)
 {
     for (int32_t i = 0; i < s->n; i++) {
         const int64_t at = base_of(j, buffer) + s->at[i].at;
-        luo_strip *last = to->n ? &to->at[to->n - 1] : NULL;
+        luo_copy_segment *last = to->n ? &to->at[to->n - 1] : NULL;
         to->elements += s->at[i].n;
         if (last && last->at + last->n == at) {
             last->n += s->at[i].n;
@@ -32,13 +33,13 @@ static luo_status append(const joiner *j, luo_strip_list *to, int32_t buffer, co
             if (!to->at) return luo_err_nomem(j->err);
             to->cap = (int32_t)cap;
         }
-        to->at[to->n++] = (luo_strip){at, s->at[i].n};
+        to->at[to->n++] = (luo_copy_segment){at, s->at[i].n};
     }
     return LUO_OK;
 }
 
 typedef struct copy_list {
-    luo_strip_list src, dst;
+    luo_copy_segment_list src, dst;
 } copy_list;
 
 static luo_status append_copy(const joiner *j, copy_list *to, const luo_route_copy *c)
@@ -51,15 +52,15 @@ static luo_status append_copy(const joiner *j, copy_list *to, const luo_route_co
 static luo_route_copy copy_of(const copy_list *c)
 {
     if (c->src.elements == 0) return (luo_route_copy){.from = -1, .to = -1};
-    return (luo_route_copy){LUO_ROUTE_SLAB, LUO_ROUTE_SLAB, luo_strips_of(&c->src),
-                            luo_strips_of(&c->dst)};
+    return (luo_route_copy){LUO_ROUTE_SLAB, LUO_ROUTE_SLAB, luo_copy_segments_of(&c->src),
+                            luo_copy_segments_of(&c->dst)};
 }
 
-static luo_status join_ends(const joiner *j, const luo_route *route, int32_t rank, luo_strips *send,
-                            luo_strips *recv, int64_t scratch)
+static luo_status join_ends(const joiner *j, const luo_route *route, int32_t rank,
+                            luo_copy_segments *send, luo_copy_segments *recv, int64_t scratch)
 {
     joiner at = *j;
-    luo_strip_list from = {0}, to = {0};
+    luo_copy_segment_list from = {0}, to = {0};
     at.scratch = scratch;
     for (int32_t k = 0; k < route->nparts; k++) {
         const luo_route *p = &route->part[k];
@@ -67,16 +68,16 @@ static luo_status join_ends(const joiner *j, const luo_route *route, int32_t ran
         LUO_TRY(append(&at, &to, p->out, &p->recv[rank]));
         at.scratch += p->scratch_elements;
     }
-    *send = luo_strips_of(&from);
-    *recv = luo_strips_of(&to);
+    *send = luo_copy_segments_of(&from);
+    *recv = luo_copy_segments_of(&to);
     return LUO_OK;
 }
 
 luo_status luo_layout_join(luo_arena *arena, const luo_layout *l, int32_t instr, int64_t elem_bytes,
                            luo_route *route, luo_err *err)
 {
-    luo_strips *send = LUO_NEW_N(arena, luo_strips, route->n);
-    luo_strips *recv = LUO_NEW_N(arena, luo_strips, route->n);
+    luo_copy_segments *send = LUO_NEW_N(arena, luo_copy_segments, route->n);
+    luo_copy_segments *recv = LUO_NEW_N(arena, luo_copy_segments, route->n);
     if (!send || !recv) return luo_err_nomem(err);
     const int64_t scratch = l->scratch[instr] < 0 ? 0 : l->scratch[instr] / elem_bytes;
     joiner j = {arena, l, elem_bytes, scratch, err};

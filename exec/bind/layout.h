@@ -54,7 +54,7 @@ luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_
 luo_status luo_layout_done(luo_arena *tmp, const luo_role *role, const luo_segment *seg,
                            int32_t *done, luo_err *err);
 
-/* Makes one route of the parts of a bucket: strips of the slab, in elements of elem_bytes, tensor
+/* Makes one route of the parts of a bucket: segments of the slab, in elements of elem_bytes, tensor
  * behind tensor for every rank. Pieces that are neighbours in the slab need no packing.
  * Pre: route->nparts > 0, and the layout was made with it. Errors: LUO_ENOMEM. Owner: arena. */
 luo_status luo_layout_join(luo_arena *arena, const luo_layout *l, int32_t instr, int64_t elem_bytes,

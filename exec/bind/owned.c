@@ -111,14 +111,16 @@ luo_status luo_owned_boxes(luo_arena *arena, const luo_ann *ann, const luo_shape
     return LUO_OK;
 }
 
-luo_status luo_owned_strips(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
-                            int32_t device, const luo_frame *frame, luo_strips *out, luo_err *err)
+luo_status luo_owned_segments(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
+                              int32_t device, const luo_frame *frame, luo_copy_segments *out,
+                              luo_err *err)
 {
     const luo_region *box;
     int32_t n;
-    luo_strip_list l = {0};
+    luo_copy_segment_list l = {0};
     LUO_TRY(luo_owned_boxes(arena, ann, shape, device, &box, &n, err));
-    for (int32_t k = 0; k < n; k++) LUO_TRY(luo_strips_add(arena, &l, frame, 0, &box[k], err));
-    *out = luo_strips_of(&l);
+    for (int32_t k = 0; k < n; k++)
+        LUO_TRY(luo_copy_segments_add(arena, &l, frame, 0, &box[k], err));
+    *out = luo_copy_segments_of(&l);
     return LUO_OK;
 }

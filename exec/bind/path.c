@@ -49,16 +49,16 @@ static bool overwrites(const luo_move *first, const luo_move *then, int32_t devi
     return false;
 }
 
-/* Turn of a move among the instructions of its leg. */
-static int32_t turn_of(const luo_leg *l, int32_t k)
+/* Turn of a move among the instructions of its hop. */
+static int32_t turn_of(const luo_hop *l, int32_t k)
 {
     const luo_move_kind kind = l->move[k]->kind;
     if (kind == LUO_MOVE_SEND) return l->nmove;
     return kind == LUO_MOVE_COPY ? l->nmove + 1 : k;
 }
 
-/* Some instruction of the leg would overwrite what a later one reads, were both ends one buffer. */
-static bool must_part(const luo_way *w, const luo_leg *l)
+/* Some instruction of the hop would overwrite what a later one reads, were both ends one buffer. */
+static bool must_part(const luo_path *w, const luo_hop *l)
 {
     for (int32_t i = 0; i < l->nmove && l->n > 1; i++)
         for (int32_t j = 0; j < l->nmove; j++) {
@@ -70,7 +70,7 @@ static bool must_part(const luo_way *w, const luo_leg *l)
 }
 
 /* Everything that the moves put there, or take, lies in the frame. */
-static bool lies_inside(const luo_way *w, const luo_move *const *move, int32_t n, bool written,
+static bool lies_inside(const luo_path *w, const luo_move *const *move, int32_t n, bool written,
                         const luo_frame *f)
 {
     for (int32_t k = 0; k < n; k++) {
@@ -82,7 +82,7 @@ static bool lies_inside(const luo_way *w, const luo_move *const *move, int32_t n
     return true;
 }
 
-static luo_status does_not_fit(const luo_way *w, const char *what, const char *name, luo_err *err)
+static luo_status does_not_fit(const luo_path *w, const char *what, const char *name, luo_err *err)
 {
     return luo_err_set(
         err, LUO_EINPUT,
@@ -125,8 +125,8 @@ static luo_status widen(luo_arena *arena, luo_region *hull, const luo_region *r,
     return LUO_OK;
 }
 
-/* A part of the scratch for what leg l writes, or reads. */
-static luo_status reserve(luo_arena *arena, luo_way *w, const luo_leg *l, bool written,
+/* A part of the scratch for what hop l writes, or reads. */
+static luo_status reserve(luo_arena *arena, luo_path *w, const luo_hop *l, bool written,
                           luo_place *out, luo_err *err)
 {
     luo_region hull = {.rank = l->move[0]->region->rank, .empty = true};
@@ -142,11 +142,11 @@ static luo_status reserve(luo_arena *arena, luo_way *w, const luo_leg *l, bool w
 }
 
 /* Copies of a list of moves, from place to place. all: everything they read, not copies alone. */
-static luo_status copy_cells(luo_arena *arena, const luo_way *w, const luo_move *const *move,
+static luo_status copy_cells(luo_arena *arena, const luo_path *w, const luo_move *const *move,
                              int32_t n, bool all, const luo_place *from, const luo_place *to,
                              luo_route_copy *out, luo_err *err)
 {
-    luo_strip_list src = {0}, dst = {0};
+    luo_copy_segment_list src = {0}, dst = {0};
     const luo_region *last = NULL; /* partners of one sum follow each other */
     for (int32_t k = 0; k < n; k++) {
         int32_t parts;
@@ -154,11 +154,12 @@ static luo_status copy_cells(luo_arena *arena, const luo_way *w, const luo_move 
         if (move[k]->kind != LUO_MOVE_COPY && !all) continue;
         for (int32_t i = 0; i < parts; last = &r[i++]) {
             if (last && luo_region_equal(last, &r[i])) continue;
-            LUO_TRY(luo_strips_add(arena, &src, &from->frame, from->base, &r[i], err));
-            LUO_TRY(luo_strips_add(arena, &dst, &to->frame, to->base, &r[i], err));
+            LUO_TRY(luo_copy_segments_add(arena, &src, &from->frame, from->base, &r[i], err));
+            LUO_TRY(luo_copy_segments_add(arena, &dst, &to->frame, to->base, &r[i], err));
         }
     }
-    *out = (luo_route_copy){from->buffer, to->buffer, luo_strips_of(&src), luo_strips_of(&dst)};
+    *out = (luo_route_copy){from->buffer, to->buffer, luo_copy_segments_of(&src),
+                            luo_copy_segments_of(&dst)};
     if (src.elements == 0) *out = (luo_route_copy){.from = -1, .to = -1};
     return LUO_OK;
 }
@@ -170,11 +171,11 @@ static bool same_memory(const luo_place *a, const luo_place *b)
     return a->buffer == b->buffer && a->base == b->base;
 }
 
-/* Where the last leg leaves its cells: in the result, or in the scratch if more than the result
+/* Where the last hop leaves its cells: in the result, or in the scratch if more than the result
  * is made. */
-static luo_status choose_end(luo_arena *arena, luo_way *w, const char *name, luo_err *err)
+static luo_status choose_end(luo_arena *arena, luo_path *w, const char *name, luo_err *err)
 {
-    luo_leg *l = &w->leg[w->nleg - 1];
+    luo_hop *l = &w->hop[w->nhop - 1];
     l->to = w->out;
     if (lies_inside(w, l->move, l->nmove, true, &w->out.frame)) return LUO_OK;
     if (!w->ends_early || !lies_inside(w, w->kept, w->nkept, true, &w->out.frame))
@@ -183,10 +184,10 @@ static luo_status choose_end(luo_arena *arena, luo_way *w, const char *name, luo
     return copy_cells(arena, w, w->kept, w->nkept, false, &l->to, &w->out, &w->leave, err);
 }
 
-static luo_status choose_between(luo_arena *arena, luo_way *w, luo_err *err)
+static luo_status choose_between(luo_arena *arena, luo_path *w, luo_err *err)
 {
-    for (int32_t j = w->nleg - 2; j >= 0; j--) {
-        luo_leg *l = &w->leg[j], *next = l + 1;
+    for (int32_t j = w->nhop - 2; j >= 0; j--) {
+        luo_hop *l = &w->hop[j], *next = l + 1;
         l->to = w->out;
         const bool apart = same_memory(&next->to, &w->out) && must_part(w, next);
         if (apart || w->out.buffer < 0 || !lies_inside(w, l->move, l->nmove, true, &w->out.frame))
@@ -197,7 +198,7 @@ static luo_status choose_between(luo_arena *arena, luo_way *w, luo_err *err)
 }
 
 /* Copies without an instruction stay where they are, unless the step changes the place. */
-static luo_status choose_enter(luo_arena *arena, luo_way *w, luo_leg *l, luo_err *err)
+static luo_status choose_enter(luo_arena *arena, luo_path *w, luo_hop *l, luo_err *err)
 {
     l->enter = (luo_route_copy){.from = -1, .to = -1};
     if (!same_memory(&l->from, &l->to)) {
@@ -210,15 +211,15 @@ static luo_status choose_enter(luo_arena *arena, luo_way *w, luo_leg *l, luo_err
     return copy_cells(arena, w, l->move, l->nmove, true, &was, &l->from, &l->enter, err);
 }
 
-luo_status luo_way_plan(luo_arena *arena, luo_way *w, const char *name, luo_err *err)
+luo_status luo_path_plan(luo_arena *arena, luo_path *w, const char *name, luo_err *err)
 {
     w->leave = (luo_route_copy){.from = -1, .to = -1};
     w->scratch_elements = 0;
-    const luo_leg *l = &w->leg[0];
+    const luo_hop *l = &w->hop[0];
     if (!lies_inside(w, l->move, l->nmove, false, &l->from.frame))
         return does_not_fit(w, "reads", name, err);
     LUO_TRY(choose_end(arena, w, name, err));
     LUO_TRY(choose_between(arena, w, err));
-    for (int32_t j = 0; j < w->nleg; j++) LUO_TRY(choose_enter(arena, w, &w->leg[j], err));
+    for (int32_t j = 0; j < w->nhop; j++) LUO_TRY(choose_enter(arena, w, &w->hop[j], err));
     return LUO_OK;
 }

@@ -10,7 +10,7 @@ typedef struct luo_place {
     int64_t base; /* element of the scratch at which the frame begins; 0 in a buffer */
 } luo_place;
 
-typedef struct luo_leg { /* one step in which the device has instructions */
+typedef struct luo_hop { /* one step in which the device has instructions */
     int32_t step;
     int32_t first, n;  /* instructions */
     int32_t ncoll;     /* collectives among them; they come first */
@@ -19,25 +19,25 @@ typedef struct luo_leg { /* one step in which the device has instructions */
     int32_t nmove;
     luo_place from, to;
     luo_route_copy enter;
-} luo_leg;
+} luo_hop;
 
-typedef struct luo_way {
-    int32_t device, nleg;
-    luo_leg *leg;
-    const luo_move *const *kept; /* copies after the last leg: all that is wanted in the end */
+typedef struct luo_path {
+    int32_t device, nhop;
+    luo_hop *hop;
+    const luo_move *const *kept; /* copies after the last hop: all that is wanted in the end */
     int32_t nkept;
-    bool ends_early; /* steps come after the last leg */
+    bool ends_early; /* steps come after the last hop */
     luo_place out;
     int64_t scratch_elements;
     luo_route_copy leave;
-} luo_way;
+} luo_path;
 
 /* Cells that a move takes from a device, or puts there: *n regions. */
 const luo_region *luo_move_cells(const luo_move *m, int32_t device, bool written, int32_t *n);
 int32_t luo_move_rank(const luo_move *m, int32_t device); /* -1: takes no part */
 
-/* Pre: legs are filled but for from, to and enter; leg[0].from is the buffer the Reshard reads (-1:
+/* Pre: hops are filled but for from, to and enter; hop[0].from is the buffer the Reshard reads (-1:
  * none), out the one it makes. Fills the rest. name: of the Reshard, for the sentence.
  * Errors: LUO_EINPUT results do not fit the buffer; LUO_EBUG; LUO_ENOMEM. */
-luo_status luo_way_plan(luo_arena *arena, luo_way *w, const char *name, luo_err *err);
+luo_status luo_path_plan(luo_arena *arena, luo_path *w, const char *name, luo_err *err);
 #endif

@@ -62,7 +62,7 @@ static bool is_collective(const luo_move *m)
 }
 
 /* Moves of the device in one step; cells nobody has do not count. */
-static luo_status find_moves(const finder *f, luo_leg *l)
+static luo_status find_moves(const finder *f, luo_hop *l)
 {
     const luo_moves *all = &f->exchange->resolution->moves;
     const luo_move **at = NULL;
@@ -87,7 +87,7 @@ static luo_status find_moves(const finder *f, luo_leg *l)
 
 /* Instructions of a step from `at` on, if the device has any there: collectives in list order, one
  * batch, one copy. */
-static luo_status take_leg(const finder *f, luo_leg *l, int32_t at, int32_t end)
+static luo_status take_hop(const finder *f, luo_hop *l, int32_t at, int32_t end)
 {
     const luo_instr *i = f->role->instr;
     l->first = at;
@@ -104,8 +104,8 @@ static luo_status take_leg(const finder *f, luo_leg *l, int32_t at, int32_t end)
     return LUO_OK;
 }
 
-/* Buffer that the instructions of a leg read, or write; -1: none. */
-static int32_t buffer_of(const finder *f, const luo_leg *l, bool written)
+/* Buffer that the instructions of a hop read, or write; -1: none. */
+static int32_t buffer_of(const finder *f, const luo_hop *l, bool written)
 {
     for (int32_t k = l->first; k < l->first + l->n; k++) {
         const luo_instr *i = &f->role->instr[k];
@@ -128,7 +128,7 @@ static luo_status place_of(const finder *f, int32_t buffer, luo_place *out)
 }
 
 /* A copy without an instruction in a step that has others: the Reshard runs in place. */
-static bool keeps_in_place(const luo_leg *l)
+static bool keeps_in_place(const luo_hop *l)
 {
     for (int32_t k = 0; k < l->nmove && !l->local; k++)
         if (l->move[k]->kind == LUO_MOVE_COPY) return true;
@@ -137,31 +137,31 @@ static bool keeps_in_place(const luo_leg *l)
 
 /* Ends of the way: the buffers of the Reshard. An instruction that only sends names no result, one
  * that only receives no operand. */
-static luo_status place_ends(const finder *f, luo_way *w)
+static luo_status place_ends(const finder *f, luo_path *w)
 {
-    int32_t in = buffer_of(f, &w->leg[0], false), out = -1;
-    for (int32_t j = 0; j < w->nleg && out < 0; j++) out = buffer_of(f, &w->leg[j], true);
-    if (keeps_in_place(&w->leg[0])) {
+    int32_t in = buffer_of(f, &w->hop[0], false), out = -1;
+    for (int32_t j = 0; j < w->nhop && out < 0; j++) out = buffer_of(f, &w->hop[j], true);
+    if (keeps_in_place(&w->hop[0])) {
         if (in < 0) in = out;
         if (out < 0) out = in;
     }
     LUO_TRY(place_of(f, out, &w->out));
-    return place_of(f, in, &w->leg[0].from);
+    return place_of(f, in, &w->hop[0].from);
 }
 
 /* The steps before, with and after `instr` of one run of the Reshard, from instruction `at` on. */
-static luo_status take_way(const finder *f, const luo_leg *steps, int32_t at, int32_t end,
-                           luo_way *w)
+static luo_status take_way(const finder *f, const luo_hop *steps, int32_t at, int32_t end,
+                           luo_path *w)
 {
     const int32_t n = f->exchange->resolution->nsteps;
-    *w = (luo_way){.device = f->program->device, .leg = LUO_NEW_N(f->arena, luo_leg, n)};
-    if (!w->leg) return luo_err_nomem(f->err);
+    *w = (luo_path){.device = f->program->device, .hop = LUO_NEW_N(f->arena, luo_hop, n)};
+    if (!w->hop) return luo_err_nomem(f->err);
     for (int32_t s = 0; s < n; s++) {
-        luo_leg *l = &w->leg[w->nleg];
+        luo_hop *l = &w->hop[w->nhop];
         *l = steps[s];
-        LUO_TRY(take_leg(f, l, at, end));
+        LUO_TRY(take_hop(f, l, at, end));
         at += l->n;
-        w->nleg += l->n > 0;
+        w->nhop += l->n > 0;
         w->ends_early = l->n == 0;
     }
     if (w->ends_early) {
@@ -171,11 +171,11 @@ static luo_status take_way(const finder *f, const luo_leg *steps, int32_t at, in
     return LUO_OK;
 }
 
-static luo_status find_way(const finder *f, int32_t instr, luo_way *w)
+static luo_status find_way(const finder *f, int32_t instr, luo_path *w)
 {
     const int32_t n = f->exchange->resolution->nsteps;
     int32_t at, end;
-    luo_leg *steps = LUO_NEW_N(f->arena, luo_leg, n);
+    luo_hop *steps = LUO_NEW_N(f->arena, luo_hop, n);
     if (!steps) return luo_err_nomem(f->err);
     for (int32_t s = 0; s < n; s++) {
         steps[s].step = s;
@@ -184,37 +184,38 @@ static luo_status find_way(const finder *f, int32_t instr, luo_way *w)
     find_run(f, instr, &at, &end);
     for (;;) { /* the same Reshard may run twice in a row */
         LUO_TRY(take_way(f, steps, at, end, w));
-        if (w->nleg == 0) return contradicts(f, instr, "it is not the next of its exchange");
-        const luo_leg *last = &w->leg[w->nleg - 1];
+        if (w->nhop == 0) return contradicts(f, instr, "it is not the next of its exchange");
+        const luo_hop *last = &w->hop[w->nhop - 1];
         at = last->first + last->n;
         if (instr < at) break;
     }
     LUO_TRY(place_ends(f, w));
-    return luo_way_plan(f->arena, w, f->set->ops[f->exchange->op].name, f->err);
+    return luo_path_plan(f->arena, w, f->set->ops[f->exchange->op].name, f->err);
 }
 
-/* ---- strips of one instruction ---- */
+/* ---- segments of one instruction ---- */
 
 typedef struct ends { /* being filled */
-    luo_strip_list *send, *recv;
+    luo_copy_segment_list *send, *recv;
 } ends;
 
 /* What a move takes from the device goes to the lists from send on, what it puts there to those
  * from recv on. NULL: not looked at. */
-static luo_status add_cells(const finder *f, const luo_leg *l, const luo_move *m,
-                            luo_strip_list *send, luo_strip_list *recv)
+static luo_status add_cells(const finder *f, const luo_hop *l, const luo_move *m,
+                            luo_copy_segment_list *send, luo_copy_segment_list *recv)
 {
     int32_t n;
     const luo_region *r = luo_move_cells(m, f->program->device, false, &n);
     for (int32_t k = 0; k < n && send; k++)
-        LUO_TRY(luo_strips_add(f->arena, &send[k], &l->from.frame, l->from.base, &r[k], f->err));
+        LUO_TRY(
+            luo_copy_segments_add(f->arena, &send[k], &l->from.frame, l->from.base, &r[k], f->err));
     r = luo_move_cells(m, f->program->device, true, &n);
     for (int32_t k = 0; k < n && recv; k++)
-        LUO_TRY(luo_strips_add(f->arena, &recv[k], &l->to.frame, l->to.base, &r[k], f->err));
+        LUO_TRY(luo_copy_segments_add(f->arena, &recv[k], &l->to.frame, l->to.base, &r[k], f->err));
     return LUO_OK;
 }
 
-static luo_status fill_collective(const finder *f, const luo_leg *l, int32_t instr, ends *e,
+static luo_status fill_collective(const finder *f, const luo_hop *l, int32_t instr, ends *e,
                                   luo_route *out)
 {
     const luo_slot *slot = &f->program->slots[f->role->instr[instr].slot];
@@ -229,12 +230,12 @@ static luo_status fill_collective(const finder *f, const luo_leg *l, int32_t ins
     return add_cells(f, l, m, e->send, e->recv);
 }
 
-static luo_status fill_batch(const finder *f, const luo_leg *l, int32_t instr, ends *e)
+static luo_status fill_batch(const finder *f, const luo_hop *l, int32_t instr, ends *e)
 {
     const luo_slot *slot = &f->program->slots[f->role->instr[instr].slot];
     for (int32_t j = 0; j < slot->nmessage; j++) {
         const luo_message *x = &slot->message[j];
-        luo_strip_list *list = x->send ? &e->send[j] : &e->recv[j];
+        luo_copy_segment_list *list = x->send ? &e->send[j] : &e->recv[j];
         for (int32_t k = 0; k < l->nmove; k++)
             if (l->move[k]->kind == LUO_MOVE_SEND && l->move[k]->dev[x->send] == x->peer)
                 LUO_TRY(add_cells(f, l, l->move[k], x->send ? list : NULL, x->send ? NULL : list));
@@ -244,7 +245,7 @@ static luo_status fill_batch(const finder *f, const luo_leg *l, int32_t instr, e
     return LUO_OK;
 }
 
-static luo_status fill_copy(const finder *f, const luo_leg *l, ends *e)
+static luo_status fill_copy(const finder *f, const luo_hop *l, ends *e)
 {
     for (int32_t k = 0; k < l->nmove; k++)
         if (l->move[k]->kind == LUO_MOVE_COPY)
@@ -252,7 +253,7 @@ static luo_status fill_copy(const finder *f, const luo_leg *l, ends *e)
     return LUO_OK;
 }
 
-static luo_status fill(const finder *f, const luo_leg *l, int32_t instr, ends *e, luo_route *out)
+static luo_status fill(const finder *f, const luo_hop *l, int32_t instr, ends *e, luo_route *out)
 {
     switch (f->role->instr[instr].kind) {
     case LUO_INSTR_COLLECTIVE:
@@ -274,13 +275,13 @@ static int32_t count_ends(const finder *f, int32_t instr)
 
 static luo_status seal(const finder *f, const ends *e, int32_t n, luo_route *out)
 {
-    luo_strips *send = LUO_NEW_N(f->arena, luo_strips, n);
-    luo_strips *recv = LUO_NEW_N(f->arena, luo_strips, n);
+    luo_copy_segments *send = LUO_NEW_N(f->arena, luo_copy_segments, n);
+    luo_copy_segments *recv = LUO_NEW_N(f->arena, luo_copy_segments, n);
     if (!send || !recv) return luo_err_nomem(f->err);
     int64_t reads = 0, writes = 0;
     for (int32_t j = 0; j < n; j++) {
-        send[j] = luo_strips_of(&e->send[j]);
-        recv[j] = luo_strips_of(&e->recv[j]);
+        send[j] = luo_copy_segments_of(&e->send[j]);
+        recv[j] = luo_copy_segments_of(&e->recv[j]);
         reads += send[j].elements;
         writes += recv[j].elements;
     }
@@ -293,9 +294,9 @@ static luo_status seal(const finder *f, const ends *e, int32_t n, luo_route *out
 }
 
 /* The largest logit is the largest of all devices', every other Partial is a sum. */
-static luo_reduce reduce_of(const finder *f, const luo_way *w)
+static luo_reduce reduce_of(const finder *f, const luo_path *w)
 {
-    const luo_leg *l = &w->leg[0];
+    const luo_hop *l = &w->hop[0];
     const int32_t in = buffer_of(f, l, false);
     if (in < 0) return LUO_REDUCE_SUM;
     for (int32_t k = l->first - 1; k >= 0; k--) {
@@ -309,18 +310,19 @@ static luo_reduce reduce_of(const finder *f, const luo_way *w)
     return LUO_REDUCE_SUM;
 }
 
-static luo_status make_route(const finder *f, const luo_way *w, int32_t instr, luo_route *out)
+static luo_status make_route(const finder *f, const luo_path *w, int32_t instr, luo_route *out)
 {
-    const luo_leg *l = w->leg, *last = &w->leg[w->nleg - 1];
+    const luo_hop *l = w->hop, *last = &w->hop[w->nhop - 1];
     while (instr >= l->first + l->n) l++;
     const int32_t n = count_ends(f, instr);
-    ends e = {LUO_NEW_N(f->arena, luo_strip_list, n), LUO_NEW_N(f->arena, luo_strip_list, n)};
+    ends e = {LUO_NEW_N(f->arena, luo_copy_segment_list, n),
+              LUO_NEW_N(f->arena, luo_copy_segment_list, n)};
     if (!e.send || !e.recv) return luo_err_nomem(f->err);
     luo_route r = {.in = l->from.buffer,
                    .out = l->to.buffer,
                    .rank = -1,
                    .scratch_elements = w->scratch_elements,
-                   .first = w->leg[0].first,
+                   .first = w->hop[0].first,
                    .last = last->first + last->n - 1,
                    .enter.from = -1,
                    .leave.from = -1};
@@ -349,7 +351,7 @@ static bool meets(const luo_group *g, const luo_move *m)
 }
 
 /* The move of a call: as many of its group stand before it as calls do in its segment. */
-static const luo_move *move_of(const finder *f, const luo_leg *l, int32_t instr)
+static const luo_move *move_of(const finder *f, const luo_hop *l, int32_t instr)
 {
     const luo_instr *at = f->role->instr;
     const int32_t group = f->program->slots[at[instr].slot].group;
@@ -362,9 +364,9 @@ static const luo_move *move_of(const finder *f, const luo_leg *l, int32_t instr)
     return NULL;
 }
 
-/* Leaves the moves of the calls in the leg, in their order; with all calls of the step also what it
+/* Leaves the moves of the calls in the hop, in their order; with all calls of the step also what it
  * moves without one. */
-static luo_status pick_moves(const finder *f, luo_leg *l)
+static luo_status pick_moves(const finder *f, luo_hop *l)
 {
     const luo_move **at = LUO_NEW_N(f->arena, const luo_move *, l->nmove);
     int32_t n = 0;
@@ -388,13 +390,13 @@ static luo_status pick_moves(const finder *f, luo_leg *l)
 static luo_status make_part(const finder *f, int32_t instr, int32_t first, int32_t n, int32_t k,
                             luo_route *out)
 {
-    luo_leg leg = {.step = f->exchange->step, .first = first, .n = n};
-    luo_way w = {.device = f->program->device, .nleg = 1, .leg = &leg};
-    LUO_TRY(find_moves(f, &leg));
-    LUO_TRY(pick_moves(f, &leg));
+    luo_hop hop = {.step = f->exchange->step, .first = first, .n = n};
+    luo_path w = {.device = f->program->device, .nhop = 1, .hop = &hop};
+    LUO_TRY(find_moves(f, &hop));
+    LUO_TRY(pick_moves(f, &hop));
     LUO_TRY(place_of(f, f->role->instr[instr].out[k], &w.out));
-    LUO_TRY(place_of(f, f->role->instr[instr].in[k], &leg.from));
-    LUO_TRY(luo_way_plan(f->arena, &w, f->set->ops[f->exchange->op].name, f->err));
+    LUO_TRY(place_of(f, f->role->instr[instr].in[k], &hop.from));
+    LUO_TRY(luo_path_plan(f->arena, &w, f->set->ops[f->exchange->op].name, f->err));
     return make_route(f, &w, instr, out);
 }
 
@@ -428,7 +430,7 @@ luo_status luo_route_of(luo_arena *arena, const luo_programs *set, const luo_pro
 {
     const luo_role *role = &set->roles[program->role];
     const luo_instr *i = &role->instr[instr];
-    luo_way w;
+    luo_path w;
     if (i->exchange < 0 || i->exchange >= set->nexchanges)
         return luo_err_set(err, LUO_EBUG, "instruction %d of device %d has no exchange to follow.",
                            (int)instr, (int)program->device);

@@ -13,23 +13,24 @@ typedef struct luo_frame {
     int64_t volume;
 } luo_frame;
 
-typedef struct luo_strip { /* neighbouring elements of a buffer */
+typedef struct luo_copy_segment { /* neighbouring elements of a buffer */
     int64_t at, n;
-} luo_strip;
-typedef struct luo_strips { /* in the order in which they are packed: row-major in the region */
+} luo_copy_segment;
+typedef struct luo_copy_segments { /* in the order in which they are packed: row-major in the region
+                                    */
     int32_t n;
-    const luo_strip *at;
+    const luo_copy_segment *at;
     int64_t elements; /* sum of n */
-} luo_strips;
+} luo_copy_segments;
 
 /* Frame of a buffer on a device. Pre: b->ann. A device without cells has an empty one.
  * Errors: LUO_ENOMEM. Owner: arena. */
 luo_status luo_frame_of(luo_arena *arena, const luo_buffer *b, int32_t device, luo_frame *out,
                         luo_err *err);
-/* Where the cells of `part` lie in a frame. Neighbours become one strip.
+/* Where the cells of `part` lie in a frame. Neighbours become one segment.
  * Errors: LUO_EBUG part is not inside the frame; LUO_ENOMEM. Owner: arena. */
-luo_status luo_frame_strips(luo_arena *arena, const luo_frame *f, const luo_region *part,
-                            luo_strips *out, luo_err *err);
+luo_status luo_frame_segments(luo_arena *arena, const luo_frame *f, const luo_region *part,
+                              luo_copy_segments *out, luo_err *err);
 
 typedef enum luo_reduce { LUO_REDUCE_SUM, LUO_REDUCE_MAX } luo_reduce;
 
@@ -38,7 +39,7 @@ enum { LUO_ROUTE_SCRATCH = -2, LUO_ROUTE_SLAB = -3 };
 
 typedef struct luo_route_copy { /* elements of src go to dst, in order */
     int32_t from, to;           /* buffers or LUO_ROUTE_SCRATCH; from -1: nothing to copy */
-    luo_strips src, dst;
+    luo_copy_segments src, dst;
 } luo_route_copy;
 
 /* One COLLECTIVE, P2P or LOCAL instruction of a Reshard. Everything is in elements.
@@ -46,7 +47,7 @@ typedef struct luo_route_copy { /* elements of src go to dst, in order */
  * An instruction reads all of its own cells before it writes any. Where that isn't enough, because
  * a later instruction of the Reshard still needs what an earlier one would overwrite (a device that
  * sums the same cells with several partners), or where cells between two steps fit no buffer, they
- * lie in the scratch of the Reshard: strips of LUO_ROUTE_SCRATCH count from its first element. It
+ * lie in the scratch of the Reshard: segments of LUO_ROUTE_SCRATCH count from its first element. It
  * lives from the first to the last instruction of the Reshard on this device, which stand together
  * in their segment. `enter` is done right before the instruction, `leave` right after it. */
 typedef struct luo_route {
@@ -60,7 +61,7 @@ typedef struct luo_route {
     /* send[j]: to rank j (RS) or the j-th message; AG and AR: send[0]. recv[j]: from rank j (AG;
      * the own part too) or the j-th message; RS and AR: recv[0]. LOCAL: send[0] to recv[0].
      * Elements of unused ends are 0. */
-    const luo_strips *send, *recv;
+    const luo_copy_segments *send, *recv;
     /* A bucket: one route per piece, and of the above only first, last, rank, n and
      * scratch_elements (the sum) are set, until luo_layout_join has made one route of them. */
     int32_t nparts;
@@ -76,11 +77,12 @@ luo_status luo_route_of(luo_arena *arena, const luo_programs *set, const luo_pro
                         int32_t instr, luo_route *out, luo_err *err);
 
 /* Cells that `device` counts when every cell of an annotated tensor is to be counted once: those of
- * its region that no earlier holding, in (member, index) order, has. As strips of a frame that
+ * its region that no earlier holding, in (member, index) order, has. As segments of a frame that
  * contains them, box after box. Pre: no Partial. Errors: LUO_EBUG outside of the frame; LUO_ENOMEM.
  * Owner: arena. Cost: O(devices * boxes). */
-luo_status luo_owned_strips(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
-                            int32_t device, const luo_frame *frame, luo_strips *out, luo_err *err);
+luo_status luo_owned_segments(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
+                              int32_t device, const luo_frame *frame, luo_copy_segments *out,
+                              luo_err *err);
 /* The same as regions (one span per dimension), for those who write a tensor to a file. */
 luo_status luo_owned_boxes(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
                            int32_t device, const luo_region **out, int32_t *n, luo_err *err);

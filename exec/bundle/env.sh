@@ -1,6 +1,6 @@
 # env.sh of a bundle, sourced by bash on the machine that it was carried to: finds what the machine has
 # of CUDA and NCCL, says so, and makes `luoshu` and the scripts of tests/gpu work. Returns 1 if cuBLASLt
-# is missing, without which the cuda backend can not start; all else works then. LUO_PYTHON: a Python (python3).
+# is missing, without which the cuda backend cannot start; all else works then. LUO_PYTHON: a Python (python3).
 #
 # Looked at in this order: what the loader finds by itself (its cache, LD_LIBRARY_PATH as it is),
 # CUDA_HOME, /usr/local/cuda*, Python packages (nvidia/*/lib).

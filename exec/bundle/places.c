@@ -29,7 +29,7 @@ static const struct {
     {"HWLOC_PLUGINS_PATH", "/hwloc"}, /* there are none, and others do not fit */
 };
 
-/* A constructor can not fail: where it finds no place, Open MPI says that its parts are missing. */
+/* A constructor cannot fail: where it finds no place, Open MPI says that its parts are missing. */
 __attribute__((constructor)) static void say_places(void)
 {
     char here[PATH_MAX], path[PATH_MAX + 64];

@@ -26,7 +26,7 @@ struct luo_backend_state {
     const luo_exec_options *options;
     double t0;       /* CLOCK_MONOTONIC of the backend's 0 */
     luo_arena *last; /* of the last result */
-    luo_fleet fleet;
+    luo_workers workers;
     bool dead; /* a death was noticed that no result has told */
     int32_t starts;
     luo_coord_job job[LUO_COORD_JOBS];
@@ -39,7 +39,7 @@ struct luo_backend_state {
     luo_corpus *corpus; /* --dump-batches */
     int dump;           /* file; -1: none */
     int64_t dumped;     /* steps below are in it */
-    luo_told told;      /* of rank 0 */
+    luo_device_info device_info;      /* of rank 0 */
     bool warned;        /* .. of what is in it, at the first step */
 };
 
@@ -60,12 +60,12 @@ luo_status luo_coord_sleep_until(luo_backend_state *b, double at_s);
 /* ---- coord_jobs.c ---- */
 
 /* Starts the processes of devices that are up; if they run already and a device that is up has
- * none, all of them anew. Errors: those of luo_fleet_start; LUO_EINPUT a device of the programs is
- * beyond --ranks; LUO_EBACKEND under --launcher none they can start once only. */
+ * none, all of them anew. Errors: those of luo_workers_start; LUO_EINPUT a device of the programs
+ * is beyond --ranks; LUO_EBACKEND under --launcher none they can start once only. */
 luo_status luo_coord_start(luo_backend_state *b, const luo_world *world,
                            const luo_programs *programs, luo_err *err);
 /* The job of plan and tokens, bound in all ranks; programs NULL: their hash is taken as it comes.
- * Errors: LUO_EPEER, LUO_ESTUCK (the fleet is down); what ranks say. */
+ * Errors: LUO_EPEER, LUO_ESTUCK (the workers is down); what ranks say. */
 luo_status luo_coord_prepare(luo_backend_state *b, const luo_plan *plan, int64_t tokens,
                              const luo_programs *programs, int32_t *job, luo_err *err);
 /* Waits for a command that is no step. */
@@ -113,10 +113,10 @@ luo_status luo_coord_meet(luo_arena *scratch, const luo_programs *set, luo_op_re
 
 /* ---- coord_stuck.c ---- */
 
-/* The sentence of conventions.md 3.5 from the whereabouts of a fleet that was dropped; set: the
+/* The sentence of conventions.md 3.5 from the progress report of workers that was dropped; set: the
  * programs under way. */
-void luo_coord_stuck_text(const luo_fleet *f, const luo_programs *set, double stuck_s, int64_t step,
-                          char *text, size_t size);
+void luo_coord_stuck_text(const luo_workers *f, const luo_programs *set, double stuck_s,
+                          int64_t step, char *text, size_t size);
 
 /* ---- coord_dump.c ---- */
 luo_status luo_coord_dump_open(luo_backend_state *b, luo_err *err);

@@ -14,7 +14,7 @@ static luo_status choose_devices(const luo_backend_state *b, const luo_world *wo
 {
     const luo_exec_options *o = b->options;
     int32_t most = o->ranks > 0 ? o->ranks : world->ndevices, chosen = 0;
-    if (o->launcher == LUO_LAUNCH_NONE && o->door) most = o->door->nranks;
+    if (o->launcher == LUO_LAUNCH_NONE && o->rendezvous) most = o->rendezvous->nranks;
     bool *takes = LUO_NEW_N(b->last, bool, world->ndevices);
     *n = 0;
     *dev = LUO_NEW_N(b->last, int32_t, world->ndevices);
@@ -34,10 +34,10 @@ static luo_status choose_devices(const luo_backend_state *b, const luo_world *wo
                        most, *n);
 }
 
-static bool all_run(const luo_fleet *f, const int32_t *dev, int32_t n)
+static bool all_run(const luo_workers *f, const int32_t *dev, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
-        if (luo_fleet_rank_of(f, dev[i]) < 0) return false;
+        if (luo_workers_rank_of(f, dev[i]) < 0) return false;
     return true;
 }
 
@@ -67,12 +67,12 @@ luo_status luo_coord_start(luo_backend_state *b, const luo_world *world,
     int32_t *dev, n;
     LUO_TRY(choose_devices(b, world, programs, &dev, &n, err));
     LUO_TRY(covers(programs, dev, n, err));
-    if (b->fleet.alive && all_run(&b->fleet, dev, n)) return LUO_OK;
+    if (b->workers.alive && all_run(&b->workers, dev, n)) return LUO_OK;
     if (b->options->launcher == LUO_LAUNCH_NONE && b->starts > 0)
         return luo_err_set(err, LUO_EBACKEND,
                            "ranks are gone, and under `--launcher none` they "
-                           "can not be started again; let luoshu start them.");
-    if (b->fleet.alive) luo_fleet_end(&b->fleet);
+                           "cannot be started again; let luoshu start them.");
+    if (b->workers.alive) luo_workers_end(&b->workers);
     luo_coord_forget_jobs(b);
     b->starts++;
     const luo_setup setup = {.nranks = n,
@@ -80,20 +80,21 @@ luo_status luo_coord_start(luo_backend_state *b, const luo_world *world,
                              .dtype = b->config.dtype,
                              .seed = b->config.seed,
                              .data = b->options->data};
-    luo_status st = luo_fleet_start(&b->fleet, b->options, &setup, err);
+    luo_status st = luo_workers_start(&b->workers, b->options, &setup, err);
     b->dead = st == LUO_EPEER;
-    if (st == LUO_OK) st = luo_get_told(&b->fleet.at[0].answer, &b->told, err);
-    if (st == LUO_OK && b->options->told) *b->options->told = b->told;
+    if (st == LUO_OK) st = luo_get_device_info(&b->workers.at[0].answer, &b->device_info, err);
+    if (st == LUO_OK && b->options->device_info) *b->options->device_info = b->device_info;
     return st;
 }
 
 luo_status luo_coord_wait(luo_backend_state *b, const char *what, luo_err *err)
 {
-    luo_fleet_wait w = {
-        .what = what, .abort_s = INFINITY, .stuck_s = fmax(b->options->stuck_s, LUO_FLEET_START_S)};
-    const luo_status st = luo_fleet_wait_all(&b->fleet, &w, err);
+    luo_workers_wait w = {.what = what,
+                          .abort_s = INFINITY,
+                          .stuck_s = fmax(b->options->stuck_s, LUO_WORKERS_START_S)};
+    const luo_status st = luo_workers_wait_all(&b->workers, &w, err);
     if (st == LUO_EPEER) b->dead = true;
-    return st == LUO_OK ? luo_fleet_answers(&b->fleet, err) : st;
+    return st == LUO_OK ? luo_workers_answers(&b->workers, err) : st;
 }
 
 /* ---- jobs ---- */
@@ -101,9 +102,9 @@ luo_status luo_coord_wait(luo_backend_state *b, const char *what, luo_err *err)
 static luo_status drop(luo_backend_state *b, int32_t job, luo_err *err)
 {
     luo_wire w = {0};
-    luo_fleet_begin(&b->fleet, &w);
+    luo_workers_begin(&b->workers, &w);
     luo_wire_put_int(&w, b->job[job].id);
-    luo_status st = luo_fleet_send_all(&b->fleet, LUO_SAY_DROP, &w, err);
+    luo_status st = luo_workers_send_all(&b->workers, LUO_SAY_DROP, &w, err);
     luo_wire_free(&w);
     b->job[job] = (luo_coord_job){0};
     return st == LUO_OK ? luo_coord_wait(b, "give memory back", err) : st;
@@ -131,12 +132,12 @@ static luo_status send_prepare(luo_backend_state *b, const luo_coord_job *job, c
     luo_str json = {0};
     luo_plan_json(&json, plan);
     if (json.failed) return luo_err_nomem(err);
-    luo_fleet_begin(&b->fleet, &w);
+    luo_workers_begin(&b->workers, &w);
     luo_wire_put_int(&w, job->id);
     luo_wire_put_text(&w, json.at);
     luo_wire_put_int(&w, job->tokens);
     luo_wire_put_int(&w, (int64_t)job->hash);
-    const luo_status st = luo_fleet_send_all(&b->fleet, LUO_SAY_PREPARE, &w, err);
+    const luo_status st = luo_workers_send_all(&b->workers, LUO_SAY_PREPARE, &w, err);
     luo_wire_free(&w);
     luo_str_free(&json);
     return st;
@@ -145,8 +146,8 @@ static luo_status send_prepare(luo_backend_state *b, const luo_coord_job *job, c
 /* Hash that all ranks found. */
 static luo_status take_hashes(luo_backend_state *b, luo_coord_job *job, luo_err *err)
 {
-    for (int32_t r = 0; r < b->fleet.n; r++) {
-        luo_wire *m = &b->fleet.at[r].answer;
+    for (int32_t r = 0; r < b->workers.n; r++) {
+        luo_wire *m = &b->workers.at[r].answer;
         const uint64_t hash = (uint64_t)luo_wire_int(m);
         LUO_TRY(luo_wire_end(m, err));
         if (job->hash == 0) job->hash = hash;

@@ -17,7 +17,7 @@ typedef struct side { /* one record of a communication */
     int32_t record;
 } side;
 
-static int by_meeting(const side *a, const side *b)
+static int by_rendezvous(const side *a, const side *b)
 {
     if (a->exchange != b->exchange) return a->exchange < b->exchange ? -1 : 1;
     if (a->micro_batch != b->micro_batch) return a->micro_batch < b->micro_batch ? -1 : 1;
@@ -28,7 +28,7 @@ static int by_meeting(const side *a, const side *b)
 static int by_device(const void *x, const void *y)
 {
     const side *a = x, *b = y;
-    const int m = by_meeting(a, b);
+    const int m = by_rendezvous(a, b);
     if (m) return m;
     if (a->device != b->device) return a->device < b->device ? -1 : 1;
     return (a->instr > b->instr) - (a->instr < b->instr);
@@ -37,7 +37,7 @@ static int by_device(const void *x, const void *y)
 static int by_turn(const void *x, const void *y)
 {
     const side *a = x, *b = y;
-    const int m = by_meeting(a, b);
+    const int m = by_rendezvous(a, b);
     if (m) return m;
     if (a->turn != b->turn) return a->turn < b->turn ? -1 : 1;
     return (a->device > b->device) - (a->device < b->device);
@@ -62,16 +62,16 @@ static int32_t list_sides(const luo_programs *set, const luo_op_record *records,
     }
     qsort(out, (size_t)sides, sizeof *out, by_device);
     for (int32_t i = 1; i < sides; i++)
-        if (by_meeting(&out[i - 1], &out[i]) == 0 && out[i - 1].device == out[i].device)
+        if (by_rendezvous(&out[i - 1], &out[i]) == 0 && out[i - 1].device == out[i].device)
             out[i].turn = out[i - 1].turn + 1;
     qsort(out, (size_t)sides, sizeof *out, by_turn);
     return sides;
 }
 
-static int32_t end_of_meeting(const side *at, int32_t i, int32_t n)
+static int32_t end_of_rendezvous(const side *at, int32_t i, int32_t n)
 {
     int32_t k = i + 1;
-    while (k < n && by_meeting(&at[i], &at[k]) == 0 && at[i].turn == at[k].turn) k++;
+    while (k < n && by_rendezvous(&at[i], &at[k]) == 0 && at[i].turn == at[k].turn) k++;
     return k;
 }
 
@@ -131,7 +131,7 @@ luo_status luo_coord_meet(luo_arena *scratch, const luo_programs *set, luo_op_re
     }
     const int32_t sides = list_sides(set, records, n, at);
     for (int32_t i = 0, k; i < sides; i = k) {
-        k = end_of_meeting(at, i, sides);
+        k = end_of_rendezvous(at, i, sides);
         if (at[i].group >= 0)
             meet(at + i, k - i, asked_s, records);
         else

@@ -81,7 +81,7 @@ static void mark_path(links *l, int32_t from, int32_t to)
 
 static void add_pair(links *l, int32_t from, int32_t to)
 {
-    const int32_t rank = luo_fleet_rank_of(&l->b->fleet, from);
+    const int32_t rank = luo_workers_rank_of(&l->b->workers, from);
     mark_path(l, from, to);
     for (int32_t i = 0; i < l->npairs; i++)
         if (l->pairs[i].rank == rank && l->pairs[i].device == to) return;
@@ -178,10 +178,10 @@ static luo_status make_links(luo_arena *arena, const luo_backend_state *b,
     memcpy(l.extra_s, w->link_extra_latency_s, (size_t)w->nlinks * sizeof *l.extra_s);
     for (int32_t i = 0; i < q->nchanges; i++) l.nchanges += q->changes[i].kind == LUO_CHANGE_LINK;
     LUO_TRY(find_pairs(&l, err));
-    int32_t *each = LUO_NEW_N(arena, int32_t, b->fleet.n);
+    int32_t *each = LUO_NEW_N(arena, int32_t, b->workers.n);
     if (!each) return luo_err_nomem(err);
     for (int32_t i = 0; i < l.npairs; i++) each[l.pairs[i].rank] += 1 + l.nchanges;
-    for (int32_t r = 0; r < b->fleet.n; r++) {
+    for (int32_t r = 0; r < b->workers.n; r++) {
         out->at[r].delay = LUO_NEW_N(arena, struct luo_delay, each[r]);
         if (!out->at[r].delay) return luo_err_nomem(err);
     }
@@ -201,27 +201,27 @@ static bool is_quiet(const luo_step_order *o)
 luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *b,
                                  const luo_step_request *q, luo_coord_orders *out, luo_err *err)
 {
-    luo_coord_orders o = {.at = LUO_NEW_N(arena, luo_step_order, b->fleet.n),
+    luo_coord_orders o = {.at = LUO_NEW_N(arena, luo_step_order, b->workers.n),
                           .break_s = INFINITY,
                           .broken = -1,
                           .down = -1};
     if (!o.at) return luo_err_nomem(err);
     for (int32_t i = 0; i < q->programs->n; i++) {
         const int32_t d = q->programs->at[i].device;
-        if (luo_fleet_rank_of(&b->fleet, d) < 0)
+        if (luo_workers_rank_of(&b->workers, d) < 0)
             return luo_err_set(err, LUO_EBUG, "device %d has no process; a restart makes one.", d);
         if (!q->world->up[d] && o.down < 0) o.down = d;
     }
-    for (int32_t r = 0; r < b->fleet.n; r++) {
+    for (int32_t r = 0; r < b->workers.n; r++) {
         o.at[r].step = q->step;
         o.at[r].trace = q->trace;
-        LUO_TRY(paces(arena, b, q, b->fleet.at[r].device, &o.at[r], err));
-        failures(b, q, b->fleet.at[r].device, &o.at[r]);
+        LUO_TRY(paces(arena, b, q, b->workers.at[r].device, &o.at[r], err));
+        failures(b, q, b->workers.at[r].device, &o.at[r]);
     }
     if (links_matter(q)) LUO_TRY(make_links(arena, b, q, &o, err));
     bool quiet = true;
-    for (int32_t r = 0; r < b->fleet.n; r++) quiet &= is_quiet(&o.at[r]);
-    for (int32_t r = 0; r < b->fleet.n; r++) o.at[r].quiet = quiet;
+    for (int32_t r = 0; r < b->workers.n; r++) quiet &= is_quiet(&o.at[r]);
+    for (int32_t r = 0; r < b->workers.n; r++) o.at[r].quiet = quiet;
     *out = o;
     return LUO_OK;
 }

@@ -24,9 +24,9 @@ static luo_status read_reports(luo_backend_state *b, const luo_programs *set, ga
     g->late_s = LUO_NEW_N(b->last, double, set->n);
     if (!g->report || !g->late_s) return luo_err_nomem(err);
     for (int32_t i = 0; i < set->n; i++) {
-        const int32_t rank = luo_fleet_rank_of(&b->fleet, set->at[i].device);
-        LUO_TRY(
-            luo_get_report(b->last, &b->fleet.at[rank].answer, &g->report[i], &g->late_s[i], err));
+        const int32_t rank = luo_workers_rank_of(&b->workers, set->at[i].device);
+        LUO_TRY(luo_get_report(b->last, &b->workers.at[rank].answer, &g->report[i], &g->late_s[i],
+                               err));
         g->nrecords += g->report[i].nrecords;
         g->ncomm += g->report[i].ncomm;
     }
@@ -151,7 +151,7 @@ luo_status luo_coord_result(luo_backend_state *b, const luo_step_request *q, luo
 {
     gathered g = {0};
     const luo_programs *set = q->programs;
-    const double base_s = luo_coord_time(b, b->fleet.asked_s) - out->start_s;
+    const double base_s = luo_coord_time(b, b->workers.asked_s) - out->start_s;
     LUO_TRY(read_reports(b, set, &g, err));
     LUO_TRY(common_status(q, &g, out, err));
     LUO_TRY(make_room(b, set, &g, err));

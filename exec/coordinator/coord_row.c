@@ -12,7 +12,7 @@
 void luo_coord_close(luo_backend_state *b)
 {
     if (!b) return;
-    luo_fleet_end(&b->fleet);
+    luo_workers_end(&b->workers);
     luo_coord_dump_close(b);
     luo_arena_free(b->last);
     free(b->memory);
@@ -56,7 +56,7 @@ luo_status luo_coord_open(const luo_backend_config *config, luo_backend_state **
 
 luo_status luo_coord_abort(luo_backend_state *b)
 {
-    luo_fleet_drop(&b->fleet);
+    luo_workers_drop(&b->workers);
     luo_coord_forget_jobs(b);
     return LUO_OK;
 }

@@ -29,7 +29,7 @@ static luo_status empty_result(luo_backend_state *b, const luo_step_request *q,
 /* A process is gone: all of them have to start again. */
 static luo_status tell_death(luo_backend_state *b, const luo_step_request *q, luo_step_result *out)
 {
-    const luo_fleet *f = &b->fleet;
+    const luo_workers *f = &b->workers;
     out->status = LUO_EPEER;
     out->died = true;
     out->failed_device = f->loss.rank >= 0 ? f->at[f->loss.rank].device : -1;
@@ -44,7 +44,7 @@ static luo_status tell_death(luo_backend_state *b, const luo_step_request *q, lu
 
 static luo_status tell_stuck(luo_backend_state *b, const luo_step_request *q, luo_step_result *out)
 {
-    const luo_fleet *f = &b->fleet;
+    const luo_workers *f = &b->workers;
     int32_t r = 0;
     out->status = LUO_ESTUCK;
     out->end_s = luo_coord_time(b, luo_clock_s());
@@ -54,7 +54,7 @@ static luo_status tell_stuck(luo_backend_state *b, const luo_step_request *q, lu
     else
         luo_coord_stuck_text(f, q->programs, b->options->stuck_s, q->step, out->text,
                              sizeof out->text);
-    luo_fleet_drop(&b->fleet);
+    luo_workers_drop(&b->workers);
     luo_coord_forget_jobs(b);
     return LUO_OK;
 }
@@ -101,21 +101,21 @@ typedef struct round {
     luo_backend_state *b;
     const luo_step_request *q;
     const luo_coord_orders *orders;
-    luo_fleet_wait wait;
+    luo_workers_wait wait;
 } round_trip;
 
 static luo_status send_step(const round_trip *t, int32_t job, luo_err *err)
 {
-    luo_fleet *f = &t->b->fleet;
+    luo_workers *f = &t->b->workers;
     luo_wire w = {0};
     luo_status st = LUO_OK;
-    luo_fleet_begin(f, &w);
+    luo_workers_begin(f, &w);
     for (int32_t r = 0; st == LUO_OK && r < f->n; r++) {
         w.len = 0;
         luo_wire_put_int(&w, f->serial);
         luo_wire_put_int(&w, t->b->job[job].id);
         luo_put_step_order(&w, &t->orders->at[r], f->asked_s);
-        st = luo_fleet_send(f, r, LUO_SAY_STEP, &w, err);
+        st = luo_workers_send(f, r, LUO_SAY_STEP, &w, err);
     }
     luo_wire_free(&w);
     return st;
@@ -124,11 +124,11 @@ static luo_status send_step(const round_trip *t, int32_t job, luo_err *err)
 static luo_status send_move(const round_trip *t, int32_t from, int32_t to, const luo_recipe *recipe,
                             luo_err *err)
 {
-    luo_fleet *f = &t->b->fleet;
+    luo_workers *f = &t->b->workers;
     luo_wire w = {0};
     luo_status st = LUO_OK;
     const luo_step_order quiet = {.withdraw_s = INFINITY, .kill_s = INFINITY};
-    luo_fleet_begin(f, &w);
+    luo_workers_begin(f, &w);
     for (int32_t r = 0; st == LUO_OK && r < f->n; r++) {
         w.len = 0;
         luo_wire_put_int(&w, f->serial);
@@ -138,7 +138,7 @@ static luo_status send_move(const round_trip *t, int32_t from, int32_t to, const
         for (int32_t i = 0; recipe && i < recipe->ndead; i++) luo_wire_put_int(&w, recipe->dead[i]);
         luo_wire_put_int(&w, t->q ? (int64_t)t->q->programs->hash : 0);
         luo_put_step_order(&w, t->orders ? &t->orders->at[r] : &quiet, f->asked_s);
-        st = luo_fleet_send(f, r, LUO_SAY_MOVE, &w, err);
+        st = luo_workers_send(f, r, LUO_SAY_MOVE, &w, err);
     }
     luo_wire_free(&w);
     return st;
@@ -146,12 +146,12 @@ static luo_status send_move(const round_trip *t, int32_t from, int32_t to, const
 
 static luo_status wait_for(round_trip *t, const char *what, luo_err *err)
 {
-    t->wait = (luo_fleet_wait){.what = what,
+    t->wait = (luo_workers_wait){.what = what,
                                .stuck_s = t->b->options->stuck_s,
                                .abort_s = t->orders ? t->orders->break_s : INFINITY};
-    const luo_status st = luo_fleet_wait_all(&t->b->fleet, &t->wait, err);
+    const luo_status st = luo_workers_wait_all(&t->b->workers, &t->wait, err);
     if (st == LUO_EPEER) t->b->dead = true;
-    return st == LUO_OK ? luo_fleet_answers(&t->b->fleet, err) : st;
+    return st == LUO_OK ? luo_workers_answers(&t->b->workers, err) : st;
 }
 
 luo_status luo_coord_hold(luo_backend_state *b, int32_t job, luo_err *err)
@@ -174,9 +174,9 @@ luo_status luo_coord_hold(luo_backend_state *b, int32_t job, luo_err *err)
 static luo_status tell_drained(const round_trip *t, luo_step_result *out, luo_err *err)
 {
     luo_backend_state *b = t->b;
-    const luo_fleet_wait *w = &t->wait;
+    const luo_workers_wait *w = &t->wait;
     if (w->withdrew >= 0)
-        tell_device(b, b->fleet.at[w->withdrew].device, w->withdrew_s, out);
+        tell_device(b, b->workers.at[w->withdrew].device, w->withdrew_s, out);
     else if (w->drained_s >= 0)
         tell_link(b, t->orders->broken, w->drained_s, out);
     else
@@ -224,14 +224,14 @@ static const char slow_note[] =
 /* One a step: who was refused, what rank 0 was warned of, what slow links mean. */
 static const char *note_of(luo_backend_state *b, bool slow_links)
 {
-    if (b->fleet.refused[0]) {
-        char *text = luo_arena_strdup(b->last, b->fleet.refused);
-        b->fleet.refused[0] = 0;
+    if (b->workers.refused[0]) {
+        char *text = luo_arena_strdup(b->last, b->workers.refused);
+        b->workers.refused[0] = 0;
         return text;
     }
     const bool warned = b->warned;
     b->warned = true;
-    if (b->told.warning[0] && !warned) return b->told.warning;
+    if (b->device_info.warning[0] && !warned) return b->device_info.warning;
     return slow_links ? slow_note : NULL;
 }
 
@@ -247,7 +247,7 @@ luo_status luo_coord_run(luo_backend_state *b, const luo_step_request *q, luo_st
                            "programs.");
     LUO_TRY(empty_result(b, q, out, err));
     if (b->dead) return tell_death(b, q, out);
-    if (!b->fleet.alive)
+    if (!b->workers.alive)
         return luo_err_set(err, LUO_EBUG,
                            "no processes run; luo_backend.state has to be called "
                            "first.");

@@ -1,4 +1,4 @@
-/* coord_stuck.c: who waits for whom in a fleet that hangs, from the whereabouts of its ranks:
+/* coord_stuck.c: who waits for whom in workers that hangs, from the progress report of its ranks:
  * a chain from the first device that waits to one that does not. */
 #include <stdio.h>
 #include <string.h>
@@ -8,23 +8,23 @@
 enum { CHAIN = 8 };
 
 typedef struct scene {
-    const luo_fleet *f;
+    const luo_workers *f;
     const luo_programs *set;
     luo_str text;
     int32_t seen[CHAIN]; /* devices of the chain so far */
     int nseen;
 } scene;
 
-static const luo_fleet_rank *rank_of(const scene *s, int32_t device)
+static const luo_workers_rank *rank_of(const scene *s, int32_t device)
 {
-    const int32_t r = luo_fleet_rank_of(s->f, device);
+    const int32_t r = luo_workers_rank_of(s->f, device);
     return r < 0 ? NULL : &s->f->at[r];
 }
 
 /* Instruction at hand; NULL: none. */
 static const luo_instr *instr_of(const scene *s, int32_t device, const luo_program **program)
 {
-    const luo_fleet_rank *r = rank_of(s, device);
+    const luo_workers_rank *r = rank_of(s, device);
     const luo_program *p = luo_programs_find(s->set, device);
     if (!r || !p || r->answered || r->where.silent || r->where.job < 0) return NULL;
     const luo_role *role = &s->set->roles[p->role];
@@ -86,7 +86,7 @@ static int32_t say_collective(scene *s, int32_t device, const luo_instr *in, con
 
 static void say_idle(scene *s, int32_t device, bool waited_for)
 {
-    const luo_fleet_rank *r = rank_of(s, device);
+    const luo_workers_rank *r = rank_of(s, device);
     const luo_instr *in = instr_of(s, device, NULL);
     luo_str_addf(&s->text, "device %d %s", device, waited_for ? "never issued it: it " : "");
     if (!r)
@@ -140,7 +140,7 @@ static void say_silent(scene *s)
 {
     for (int32_t i = 0; i < s->set->n; i++) {
         const int32_t device = s->set->at[i].device;
-        const luo_fleet_rank *r = rank_of(s, device);
+        const luo_workers_rank *r = rank_of(s, device);
         if (!r || r->answered || !r->where.silent || seen(s, device)) continue;
         luo_str_add(&s->text, "; ");
         say_idle(s, device, false);
@@ -153,14 +153,14 @@ static int32_t first_device(const scene *s)
     for (int32_t i = 0; i < s->set->n; i++)
         if (waits(s, s->set->at[i].device)) return s->set->at[i].device;
     for (int32_t i = 0; i < s->set->n; i++) {
-        const luo_fleet_rank *r = rank_of(s, s->set->at[i].device);
+        const luo_workers_rank *r = rank_of(s, s->set->at[i].device);
         if (r && !r->answered) return s->set->at[i].device;
     }
     return -1;
 }
 
-void luo_coord_stuck_text(const luo_fleet *f, const luo_programs *set, double stuck_s, int64_t step,
-                          char *text, size_t size)
+void luo_coord_stuck_text(const luo_workers *f, const luo_programs *set, double stuck_s,
+                          int64_t step, char *text, size_t size)
 {
     scene s = {.f = f, .set = set};
     const int32_t first = first_device(&s);

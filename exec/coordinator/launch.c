@@ -24,7 +24,7 @@ typedef struct command {
     const char **at; /* WORDS + ninputs + 2 * nforwarded */
     int n, nforwarded;
     char **forwarded; /* names of variables */
-    char ranks[16], address[LUO_DOOR_HOST + 16], mpirun[4096];
+    char ranks[16], address[LUO_RENDEZVOUS_HOST + 16], mpirun[4096];
 } command;
 
 void luo_launch_pin(const luo_exec_options *o)
@@ -62,9 +62,9 @@ static void add(command *c, const char *word)
     c->at[c->n++] = word;
 }
 
-static void add_rank(command *c, const luo_exec_options *o, const luo_door *door)
+static void add_rank(command *c, const luo_exec_options *o, const luo_rendezvous *rendezvous)
 {
-    snprintf(c->address, sizeof c->address, "%s:%d", door->host, door->port);
+    snprintf(c->address, sizeof c->address, "%s:%d", rendezvous->host, rendezvous->port);
     add(c, o->program);
     add(c, "--control");
     add(c, c->address);
@@ -98,7 +98,7 @@ static void add_launcher(command *c, const luo_exec_options *o, bool alone, int3
     add(c, c->ranks);
     if (!alone) { /* the name: its value would stand where all can read it */
         add(c, "-x");
-        add(c, LUO_DOOR_VARIABLE);
+        add(c, LUO_RENDEZVOUS_VARIABLE);
     }
     for (int i = 0; i < c->nforwarded; i++) {
         add(c, "-x");
@@ -109,14 +109,14 @@ static void add_launcher(command *c, const luo_exec_options *o, bool alone, int3
     add(c, o->hostfile);
 }
 
-static luo_status compose(command *c, const luo_exec_options *o, const luo_door *door, int32_t n,
-                          luo_err *err)
+static luo_status compose(command *c, const luo_exec_options *o, const luo_rendezvous *rendezvous,
+                          int32_t n, luo_err *err)
 {
     LUO_TRY(list_variables(o, c, err));
     c->at = calloc((size_t)(WORDS + o->ninputs + 2 * c->nforwarded), sizeof *c->at);
     if (!c->at) return luo_err_nomem(err);
-    add_launcher(c, o, door->alone, n);
-    add_rank(c, o, door);
+    add_launcher(c, o, rendezvous->alone, n);
+    add_rank(c, o, rendezvous);
     return LUO_OK;
 }
 
@@ -163,8 +163,8 @@ void luo_launch_environment(bool alone)
     if (!may_read_memory()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 }
 
-static void become(const luo_exec_options *o, const command *c, const luo_door *door, int log,
-                   int tell, pid_t parent)
+static void become(const luo_exec_options *o, const command *c, const luo_rendezvous *rendezvous,
+                   int log, int tell, pid_t parent)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -177,8 +177,8 @@ static void become(const luo_exec_options *o, const command *c, const luo_door *
     dup2(log, 1);
     dup2(log, 2);
     if (o->launcher == LUO_LAUNCH_LOCAL) stay_here();
-    luo_launch_environment(door->alone);
-    setenv(LUO_DOOR_VARIABLE, door->token, 1);
+    luo_launch_environment(rendezvous->alone);
+    setenv(LUO_RENDEZVOUS_VARIABLE, rendezvous->token, 1);
     if (getppid() != parent) _exit(1);
     execvp(c->at[0], (char *const *)c->at);
     const int why = errno;
@@ -195,17 +195,17 @@ static luo_status no_launcher(const luo_exec_options *o, int code, luo_err *err)
                              "(openmpi-bin)"};
     char why[128];
     luo_errno_text(code, why, sizeof why);
-    return luo_err_set(err, LUO_EBACKEND, "can not start `%s`: %s; %s.",
+    return luo_err_set(err, LUO_EBACKEND, "cannot start `%s`: %s; %s.",
                        o->launcher == LUO_LAUNCH_SRUN ? "srun" : "mpirun", why, right[o->launcher]);
 }
 
-static luo_status spawn(const luo_exec_options *o, const command *c, const luo_door *door,
-                        luo_launch *l, luo_err *err)
+static luo_status spawn(const luo_exec_options *o, const command *c,
+                        const luo_rendezvous *rendezvous, luo_launch *l, luo_err *err)
 {
     int tell[2], why = 0;
     if (pipe2(tell, O_CLOEXEC) != 0) return no_launcher(o, errno, err);
     const pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become(o, c, door, l->log, tell[1], parent);
+    if (pid == 0) become(o, c, rendezvous, l->log, tell[1], parent);
     if (pid < 0) why = errno;
     close(tell[1]);
     ssize_t n = 0;
@@ -231,15 +231,15 @@ static luo_status open_log(const luo_exec_options *o, luo_launch *l, luo_err *er
     return LUO_OK;
 }
 
-luo_status luo_launch_start(const luo_exec_options *o, const luo_door *door, int32_t n,
+luo_status luo_launch_start(const luo_exec_options *o, const luo_rendezvous *rendezvous, int32_t n,
                             luo_launch *out, luo_err *err)
 {
     luo_launch l = {0};
     command c = {0};
     luo_launch_pin(o);
-    luo_status st = compose(&c, o, door, n, err);
+    luo_status st = compose(&c, o, rendezvous, n, err);
     if (st == LUO_OK) st = open_log(o, &l, err);
-    if (st == LUO_OK) st = spawn(o, &c, door, &l, err);
+    if (st == LUO_OK) st = spawn(o, &c, rendezvous, &l, err);
     free_command(&c);
     if (st == LUO_OK)
         *out = l;

@@ -31,9 +31,9 @@ typedef struct luo_launch { /* {0}: none */
     int how;        /* wait status, once it has ended */
 } luo_launch;
 
-/* Starts n ranks that knock at the door.
- * Errors: LUO_EBACKEND the launcher can not be run; LUO_EIO the log can not be written. */
-luo_status luo_launch_start(const luo_exec_options *o, const luo_door *door, int32_t n,
+/* Starts n ranks that knock at the rendezvous.
+ * Errors: LUO_EBACKEND the launcher cannot be run; LUO_EIO the log cannot be written. */
+luo_status luo_launch_start(const luo_exec_options *o, const luo_rendezvous *rendezvous, int32_t n,
                             luo_launch *out, luo_err *err);
 /* Has it ended by itself? */
 bool luo_launch_ended(luo_launch *l);
@@ -50,5 +50,5 @@ void luo_launch_reason(const luo_launch *l, char *text, size_t size);
  * 0 ends with the exit code of its child. These ranks can be started once: there are no restarts,
  * and one run only.
  * Errors, in every process: LUO_EUSAGE there is no launcher around; LUO_EBACKEND. */
-luo_status luo_launch_split(const luo_exec_options *o, luo_door *out, luo_err *err);
+luo_status luo_launch_split(const luo_exec_options *o, luo_rendezvous *out, luo_err *err);
 #endif

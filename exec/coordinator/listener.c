@@ -20,12 +20,12 @@ typedef struct queued {
 
 struct luo_listener {
     int fd, signals, wake; /* wake: dates have changed */
-    const luo_whereabouts *where;
+    const luo_progress_report *where;
     int (*lost)(void);
     pthread_t thread;
     luo_wire_in in;
     pthread_mutex_t lock; /* of all below, and of writing to fd */
-    pthread_cond_t news;
+    pthread_cond_t trigger;
     queued *first, *last;
     int64_t serial;  /* begun and not over; 0: none */
     int64_t aborted; /* the last one to be drained */
@@ -78,7 +78,7 @@ static void enqueue(luo_listener *l, int32_t kind, luo_wire *m)
     else
         l->first = q;
     l->last = q;
-    pthread_cond_signal(&l->news);
+    pthread_cond_signal(&l->trigger);
     pthread_mutex_unlock(&l->lock);
     l->over = kind == LUO_SAY_END;
 }
@@ -170,11 +170,11 @@ static void give_back(luo_listener *l)
     if (l->fd >= 0) close(l->fd);
     luo_wire_in_free(&l->in);
     pthread_mutex_destroy(&l->lock);
-    pthread_cond_destroy(&l->news);
+    pthread_cond_destroy(&l->trigger);
     free(l);
 }
 
-luo_status luo_listener_start(int fd, const luo_whereabouts *where, int (*lost)(void),
+luo_status luo_listener_start(int fd, const luo_progress_report *where, int (*lost)(void),
                               luo_listener **out, luo_err *err)
 {
     luo_listener *l = calloc(1, sizeof *l);
@@ -191,7 +191,7 @@ luo_status luo_listener_start(int fd, const luo_whereabouts *where, int (*lost)(
     l->signals = signalfd(-1, &term, SFD_CLOEXEC);
     l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->news, NULL);
+    pthread_cond_init(&l->trigger, NULL);
     if (l->signals < 0 || l->wake < 0 || pthread_create(&l->thread, NULL, listen_on, l) != 0) {
         give_back(l);
         return luo_err_set(err, LUO_EBACKEND,
@@ -211,7 +211,7 @@ void luo_listener_close(luo_listener *l)
 void luo_listener_next(luo_listener *l, luo_command *out)
 {
     pthread_mutex_lock(&l->lock);
-    while (!l->first) pthread_cond_wait(&l->news, &l->lock);
+    while (!l->first) pthread_cond_wait(&l->trigger, &l->lock);
     queued *q = l->first;
     l->first = q->next;
     if (!l->first) l->last = NULL;

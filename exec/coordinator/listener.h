@@ -19,7 +19,7 @@ typedef struct luo_command {
 /* Takes the connection over. lost: called when the coordinator is gone; the process ends with the
  * code it returns. Pre: SIGTERM is blocked in all threads of the process: the listener answers it,
  * by saying so to the coordinator and ending the process. */
-luo_status luo_listener_start(int fd, const luo_whereabouts *where, int (*lost)(void),
+luo_status luo_listener_start(int fd, const luo_progress_report *where, int (*lost)(void),
                               luo_listener **out, luo_err *err);
 /* Pre: the last command was END. */
 void luo_listener_close(luo_listener *l);

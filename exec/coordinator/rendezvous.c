@@ -16,7 +16,7 @@ static const char loopback[] = "127.0.0.1";
  * address that no host has shows the interface of the default route. */
 static bool guess(char address[LUO_HOSTS_ADDRESS])
 {
-    char name[LUO_DOOR_HOST] = "";
+    char name[LUO_RENDEZVOUS_HOST] = "";
     bool here;
     if (gethostname(name, sizeof name - 1) == 0 && luo_hosts_way(name, address, &here) &&
         strncmp(address, "127.", 4) != 0)
@@ -52,14 +52,14 @@ static luo_status find_hosts(const luo_exec_options *o, char address[LUO_HOSTS_A
     return st;
 }
 
-bool luo_door_alone(const luo_exec_options *o)
+bool luo_rendezvous_alone(const luo_exec_options *o)
 {
     char address[LUO_HOSTS_ADDRESS];
     reach r = UNKNOWN;
     return !o->listen && find_hosts(o, address, &r, NULL) == LUO_OK && r == HERE;
 }
 
-static luo_status choose(const luo_exec_options *o, luo_door *d, luo_err *err)
+static luo_status choose(const luo_exec_options *o, luo_rendezvous *d, luo_err *err)
 {
     char address[LUO_HOSTS_ADDRESS];
     reach r;
@@ -83,20 +83,20 @@ static luo_status choose(const luo_exec_options *o, luo_door *d, luo_err *err)
     return LUO_OK;
 }
 
-/* ---- the door ---- */
+/* ---- the rendezvous ---- */
 
-static luo_status draw_token(luo_door *d, luo_err *err)
+static luo_status draw_token(luo_rendezvous *d, luo_err *err)
 {
-    unsigned char draw[(LUO_DOOR_TOKEN - 1) / 2];
+    unsigned char draw[(LUO_RENDEZVOUS_TOKEN - 1) / 2];
     if (getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
         return luo_err_set(err, LUO_EBACKEND, "the system gives no random bytes; it has to.");
     for (size_t i = 0; i < sizeof draw; i++) snprintf(d->token + 2 * i, 3, "%02x", draw[i]);
     return LUO_OK;
 }
 
-luo_status luo_door_open(const luo_exec_options *o, luo_door *out, luo_err *err)
+luo_status luo_rendezvous_open(const luo_exec_options *o, luo_rendezvous *out, luo_err *err)
 {
-    luo_door d = {.fd = -1, .rank0 = -1};
+    luo_rendezvous d = {.fd = -1, .rank0 = -1};
     LUO_TRY(draw_token(&d, err));
     LUO_TRY(choose(o, &d, err));
     LUO_TRY(luo_wire_listen(d.host, &d.fd, &d.port, err));
@@ -104,15 +104,15 @@ luo_status luo_door_open(const luo_exec_options *o, luo_door *out, luo_err *err)
     return LUO_OK;
 }
 
-void luo_door_shut(luo_door *door)
+void luo_rendezvous_shut(luo_rendezvous *rendezvous)
 {
-    if (door->fd >= 0) close(door->fd);
-    door->fd = -1;
+    if (rendezvous->fd >= 0) close(rendezvous->fd);
+    rendezvous->fd = -1;
 }
 
-void luo_door_close(luo_door *door)
+void luo_rendezvous_close(luo_rendezvous *rendezvous)
 {
-    luo_door_shut(door);
-    if (door->rank0 >= 0) close(door->rank0);
-    door->rank0 = -1;
+    luo_rendezvous_shut(rendezvous);
+    if (rendezvous->rank0 >= 0) close(rendezvous->rank0);
+    rendezvous->rank0 = -1;
 }

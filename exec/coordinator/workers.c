@@ -43,12 +43,12 @@ static luo_status other_build(luo_err *err)
 }
 
 /* Seats stranger i if it is a rank of ours. *seated false: it has to go. */
-static luo_status greet(luo_fleet *f, stranger *s, luo_wire *hello, bool *seated, luo_err *err)
+static luo_status greet(luo_workers *f, stranger *s, luo_wire *hello, bool *seated, luo_err *err)
 {
     *seated = false;
     const int64_t version = luo_wire_int(hello);
     const char *token = luo_wire_text(hello);
-    if (hello->failed || !token || strcmp(token, f->door.token) != 0) return LUO_OK;
+    if (hello->failed || !token || strcmp(token, f->rendezvous.token) != 0) return LUO_OK;
     const int32_t rank = (int32_t)luo_wire_int_in(hello, 0, INT32_MAX);
     const int64_t n = luo_wire_int(hello), pid = luo_wire_int(hello);
     const char *host = luo_wire_text(hello);
@@ -66,7 +66,7 @@ static luo_status greet(luo_fleet *f, stranger *s, luo_wire *hello, bool *seated
                            "rank %d of %lld came where %d ranks are expected; "
                            "the launcher has to start them as one MPI job.",
                            rank, (long long)n, f->n);
-    luo_fleet_rank *r = &f->at[rank];
+    luo_workers_rank *r = &f->at[rank];
     r->fd = s->fd;
     r->in = s->in;
     r->in.limit = LUO_WIRE_LIMIT;
@@ -78,7 +78,7 @@ static luo_status greet(luo_fleet *f, stranger *s, luo_wire *hello, bool *seated
     return LUO_OK;
 }
 
-static luo_status listen_to(luo_fleet *f, lobby *l, int i, luo_err *err)
+static luo_status listen_to(luo_workers *f, lobby *l, int i, luo_err *err)
 {
     stranger *s = &l->at[i];
     bool got = false, seated = false;
@@ -93,17 +93,17 @@ static luo_status listen_to(luo_fleet *f, lobby *l, int i, luo_err *err)
     return st;
 }
 
-static void let_in(const luo_fleet *f, lobby *l)
+static void let_in(const luo_workers *f, lobby *l)
 {
-    const int fd = luo_wire_accept(f->door.fd, SEND_S);
+    const int fd = luo_wire_accept(f->rendezvous.fd, SEND_S);
     if (fd < 0) return;
     if (l->n == STRANGERS) send_away(l, 0);
     l->at[l->n++] = (stranger){.fd = fd, .in = {.limit = HELLO_BYTES}};
 }
 
 /* The launcher has ended before all ranks came, or told that one was killed on the way: that may go
- * well another time, and otherwise they can not be started. */
-static luo_status not_started(luo_fleet *f, int32_t here, luo_err *err)
+ * well another time, and otherwise they cannot be started. */
+static luo_status not_started(luo_workers *f, int32_t here, luo_err *err)
 {
     char why[512];
     luo_launch_reason(&f->launch, why, sizeof why);
@@ -121,16 +121,16 @@ static luo_status not_started(luo_fleet *f, int32_t here, luo_err *err)
 }
 
 /* Under --launcher none: has the process that became rank 0 ended? Then none will come any more. */
-static bool nobody_comes(const luo_fleet *f)
+static bool nobody_comes(const luo_workers *f)
 {
-    struct pollfd p = {.fd = f->door.rank0, .events = POLLIN};
+    struct pollfd p = {.fd = f->rendezvous.rank0, .events = POLLIN};
     return f->options->launcher == LUO_LAUNCH_NONE && poll(&p, 1, 0) > 0;
 }
 
-/* One look at the door and at all who stand in the lobby. */
-static luo_status look_round(luo_fleet *f, lobby *l, luo_err *err)
+/* One look at the rendezvous and at all who stand in the lobby. */
+static luo_status look_round(luo_workers *f, lobby *l, luo_err *err)
 {
-    struct pollfd p[STRANGERS + 1] = {{.fd = f->door.fd, .events = POLLIN}};
+    struct pollfd p[STRANGERS + 1] = {{.fd = f->rendezvous.fd, .events = POLLIN}};
     for (int i = 0; i < l->n; i++) p[i + 1] = (struct pollfd){.fd = l->at[i].fd, .events = POLLIN};
     if (poll(p, (nfds_t)l->n + 1, 50) <= 0) return LUO_OK;
     for (int i = l->n - 1; i >= 0; i--)
@@ -140,17 +140,17 @@ static luo_status look_round(luo_fleet *f, lobby *l, luo_err *err)
 }
 
 /* Not all will come any more. A launcher can hang after it has told that a rank was killed. */
-static bool is_over(luo_fleet *f)
+static bool is_over(luo_workers *f)
 {
     if (f->options->launcher == LUO_LAUNCH_NONE) return false;
     return luo_launch_ended(&f->launch) || luo_launch_rank_killed(&f->launch);
 }
 
-static luo_status await_hellos(luo_fleet *f, luo_err *err)
+static luo_status await_hellos(luo_workers *f, luo_err *err)
 {
     lobby l = {0};
     luo_status st = LUO_OK;
-    const double until = luo_clock_s() + LUO_FLEET_START_S;
+    const double until = luo_clock_s() + LUO_WORKERS_START_S;
     while (st == LUO_OK && l.here < f->n) {
         /* asked before looking: what an ended launcher's ranks still said is then heard */
         const bool over = is_over(f);
@@ -164,7 +164,8 @@ static luo_status await_hellos(luo_fleet *f, luo_err *err)
             st = luo_err_set(err, LUO_EBACKEND,
                              "only %d of %d ranks came within %d s; all hosts "
                              "have to reach %s:%d.",
-                             l.here, f->n, LUO_FLEET_START_S, f->door.host, f->door.port);
+                             l.here, f->n, LUO_WORKERS_START_S, f->rendezvous.host,
+                             f->rendezvous.port);
     }
     while (l.n > 0) send_away(&l, 0);
     return st;
@@ -172,7 +173,7 @@ static luo_status await_hellos(luo_fleet *f, luo_err *err)
 
 /* ---- a life ---- */
 
-static void give_back(luo_fleet *f)
+static void give_back(luo_workers *f)
 {
     for (int32_t i = 0; i < f->n; i++) {
         luo_wire_in_free(&f->at[i].in);
@@ -185,7 +186,7 @@ static void give_back(luo_fleet *f)
     f->n = 0;
 }
 
-static luo_status make_room(luo_fleet *f, const luo_setup *s, luo_err *err)
+static luo_status make_room(luo_workers *f, const luo_setup *s, luo_err *err)
 {
     f->at = calloc((size_t)s->nranks, sizeof *f->at);
     f->poll = calloc((size_t)s->nranks, sizeof *f->poll);
@@ -198,60 +199,60 @@ static luo_status make_room(luo_fleet *f, const luo_setup *s, luo_err *err)
     return LUO_OK;
 }
 
-/* A door is open while ranks come, so each start has a token of its own; under --launcher none,
- * where there is one start, it is the one that was split off. */
-static luo_status open_door(luo_fleet *f, luo_err *err)
+/* A rendezvous is open while ranks come, so each start has a token of its own; under --launcher
+ * none, where there is one start, it is the one that was split off. */
+static luo_status open_rendezvous(luo_workers *f, luo_err *err)
 {
-    if (f->has_door && f->door.fd >= 0) return LUO_OK;
+    if (f->has_rendezvous && f->rendezvous.fd >= 0) return LUO_OK;
     if (f->options->launcher != LUO_LAUNCH_NONE)
-        LUO_TRY(luo_door_open(f->options, &f->door, err));
-    else if (!f->options->door)
+        LUO_TRY(luo_rendezvous_open(f->options, &f->rendezvous, err));
+    else if (!f->options->rendezvous)
         return luo_err_set(err, LUO_EBUG, "`--launcher none` without luo_launch_split.");
     else
-        f->door = *f->options->door;
-    f->has_door = true;
+        f->rendezvous = *f->options->rendezvous;
+    f->has_rendezvous = true;
     return LUO_OK;
 }
 
-static luo_status set_up(luo_fleet *f, const luo_setup *setup, luo_err *err)
+static luo_status set_up(luo_workers *f, const luo_setup *setup, luo_err *err)
 {
     luo_wire w = {0};
-    luo_fleet_wait wait = {.what = "read the inputs",
+    luo_workers_wait wait = {.what = "read the inputs",
                            .abort_s = INFINITY,
-                           .stuck_s = fmax(f->options->stuck_s, LUO_FLEET_START_S)};
-    luo_fleet_begin(f, &w);
+                           .stuck_s = fmax(f->options->stuck_s, LUO_WORKERS_START_S)};
+    luo_workers_begin(f, &w);
     luo_put_setup(&w, setup);
-    luo_status st = luo_fleet_send_all(f, LUO_SAY_SETUP, &w, err);
+    luo_status st = luo_workers_send_all(f, LUO_SAY_SETUP, &w, err);
     luo_wire_free(&w);
-    if (st == LUO_OK) st = luo_fleet_wait_all(f, &wait, err);
-    if (st == LUO_OK) st = luo_fleet_answers(f, err);
+    if (st == LUO_OK) st = luo_workers_wait_all(f, &wait, err);
+    if (st == LUO_OK) st = luo_workers_answers(f, err);
     return st;
 }
 
-luo_status luo_fleet_start(luo_fleet *f, const luo_exec_options *options, const luo_setup *setup,
-                           luo_err *err)
+luo_status luo_workers_start(luo_workers *f, const luo_exec_options *options,
+                             const luo_setup *setup, luo_err *err)
 {
     luo_launch_end(&f->launch, options, REST_S);
     give_back(f);
     f->options = options;
     luo_status st = make_room(f, setup, err);
-    if (st == LUO_OK) st = open_door(f, err);
-    f->local = st == LUO_OK && f->door.alone &&
+    if (st == LUO_OK) st = open_rendezvous(f, err);
+    f->local = st == LUO_OK && f->rendezvous.alone &&
                (options->launcher == LUO_LAUNCH_MPIRUN || options->launcher == LUO_LAUNCH_LOCAL);
     if (st == LUO_OK && options->launcher != LUO_LAUNCH_NONE)
-        st = luo_launch_start(options, &f->door, f->n, &f->launch, err);
+        st = luo_launch_start(options, &f->rendezvous, f->n, &f->launch, err);
     if (st == LUO_OK) st = await_hellos(f, err);
-    if (f->has_door) luo_door_shut(&f->door);
+    if (f->has_rendezvous) luo_rendezvous_shut(&f->rendezvous);
     if (st == LUO_OK) st = set_up(f, setup, err);
     f->alive = st == LUO_OK;
-    if (st != LUO_OK) luo_fleet_drop(f);
+    if (st != LUO_OK) luo_workers_drop(f);
     return st;
 }
 
-void luo_fleet_drop(luo_fleet *f)
+void luo_workers_drop(luo_workers *f)
 {
     for (int32_t i = 0; i < f->n; i++) {
-        luo_fleet_rank *r = &f->at[i];
+        luo_workers_rank *r = &f->at[i];
         if (r->fd < 0) continue;
         if (f->local) kill(r->pid, SIGKILL); /* its connection is open, so it is still this one */
         close(r->fd);                        /* others end when they see that */
@@ -261,20 +262,20 @@ void luo_fleet_drop(luo_fleet *f)
 }
 
 /* Reads on until all have closed, or the time is over. */
-static void see_off(luo_fleet *f)
+static void see_off(luo_workers *f)
 {
     const double until = luo_clock_s() + END_S;
     int32_t left = f->n;
     while (left > 0 && luo_clock_s() < until) {
         left = 0;
         for (int32_t i = 0; i < f->n; i++) {
-            luo_fleet_rank *r = &f->at[i];
+            luo_workers_rank *r = &f->at[i];
             f->poll[i] = (struct pollfd){.fd = r->fd, .events = POLLIN};
             left += r->fd >= 0;
         }
         if (left == 0 || poll(f->poll, (nfds_t)f->n, 100) <= 0) continue;
         for (int32_t i = 0; i < f->n; i++) {
-            luo_fleet_rank *r = &f->at[i];
+            luo_workers_rank *r = &f->at[i];
             r->in.used = r->in.len;
             if (!f->poll[i].revents || luo_wire_read(&r->in, r->fd, NULL) == LUO_OK) continue;
             close(r->fd);
@@ -283,19 +284,19 @@ static void see_off(luo_fleet *f)
     }
 }
 
-void luo_fleet_end(luo_fleet *f)
+void luo_workers_end(luo_workers *f)
 {
     if (!f->options) return;
     const bool in_order = f->alive;
-    if (in_order && luo_fleet_send_all(f, LUO_SAY_END, NULL, NULL) == LUO_OK) see_off(f);
-    luo_fleet_drop(f);
+    if (in_order && luo_workers_send_all(f, LUO_SAY_END, NULL, NULL) == LUO_OK) see_off(f);
+    luo_workers_drop(f);
     luo_launch_end(&f->launch, f->options, in_order ? END_S : REST_S);
-    if (f->has_door) luo_door_close(&f->door);
+    if (f->has_rendezvous) luo_rendezvous_close(&f->rendezvous);
     give_back(f);
-    *f = (luo_fleet){0};
+    *f = (luo_workers){0};
 }
 
-int32_t luo_fleet_rank_of(const luo_fleet *f, int32_t device)
+int32_t luo_workers_rank_of(const luo_workers *f, int32_t device)
 {
     int32_t lo = 0, hi = f->n;
     while (lo < hi) {

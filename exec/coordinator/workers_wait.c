@@ -1,5 +1,5 @@
 /* workers_wait.c: commands to all ranks, and waiting for what they answer, or for what keeps
- * them from it: a device that withdraws, a process that is gone, a fleet that hangs. */
+ * them from it: a device that withdraws, a process that is gone, workers that hangs. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
  * REFUSED: for the others, once a rank has refused a command in which all take part. */
 static const double SETTLE_S = 1, ANSWER_S = 3, REFUSED_S = 5, LOOK_MIN_S = 0.05, LOOK_MAX_S = 2;
 
-void luo_fleet_begin(luo_fleet *f, luo_wire *payload)
+void luo_workers_begin(luo_workers *f, luo_wire *payload)
 {
     luo_wire_clear(payload);
     luo_wire_put_int(payload, ++f->serial);
@@ -29,54 +29,54 @@ void luo_fleet_begin(luo_fleet *f, luo_wire *payload)
     }
 }
 
-luo_status luo_fleet_send(luo_fleet *f, int32_t rank, luo_say kind, const luo_wire *payload,
-                          luo_err *err)
+luo_status luo_workers_send(luo_workers *f, int32_t rank, luo_say kind, const luo_wire *payload,
+                            luo_err *err)
 {
     if (f->at[rank].fd < 0) return LUO_OK;
     const luo_status st = luo_wire_send(f->at[rank].fd, (int32_t)kind, payload, err);
     return st == LUO_EPEER ? LUO_OK : st;
 }
 
-luo_status luo_fleet_send_all(luo_fleet *f, luo_say kind, const luo_wire *payload, luo_err *err)
+luo_status luo_workers_send_all(luo_workers *f, luo_say kind, const luo_wire *payload, luo_err *err)
 {
-    for (int32_t i = 0; i < f->n; i++) LUO_TRY(luo_fleet_send(f, i, kind, payload, err));
+    for (int32_t i = 0; i < f->n; i++) LUO_TRY(luo_workers_send(f, i, kind, payload, err));
     return LUO_OK;
 }
 
 /* ---- what arrives ---- */
 
 typedef struct waiting {
-    luo_fleet_wait *w;
+    luo_workers_wait *w;
     double now, moved_s; /* moved: an instruction was completed somewhere, or an answer came */
-    double look_s;       /* of the next question after whereabouts */
+    double look_s;       /* of the next question after progress report */
     double lost_s;       /* first sign of a death; < 0: none */
     double refused_s;    /* first answer that was a refusal; < 0: none */
     bool aborted;
 } waiting;
 
-static luo_status drain(luo_fleet *f, waiting *v, luo_err *err)
+static luo_status drain(luo_workers *f, waiting *v, luo_err *err)
 {
     luo_wire w = {0};
     if (v->aborted) return LUO_OK;
     v->aborted = true;
     luo_wire_put_int(&w, f->serial);
-    const luo_status st = luo_fleet_send_all(f, LUO_SAY_ABORT, &w, err);
+    const luo_status st = luo_workers_send_all(f, LUO_SAY_ABORT, &w, err);
     luo_wire_free(&w);
     return st;
 }
 
-static void take_where(luo_fleet_rank *r, luo_wire *m, waiting *v)
+static void take_where(luo_workers_rank *r, luo_wire *m, waiting *v)
 {
     const int64_t done = luo_wire_int(m);
     if (done != r->where.done) v->moved_s = v->now;
-    r->where = (luo_fleet_where){.done = done};
+    r->where = (luo_workers_where){.done = done};
     r->where.job = (int32_t)luo_wire_int(m);
     r->where.task = (int32_t)luo_wire_int(m);
     r->where.instr = (int32_t)luo_wire_int(m);
     r->where.waiting = luo_wire_int(m) != 0;
 }
 
-static void take_answer(luo_fleet *f, luo_fleet_rank *r, luo_wire *m, waiting *v)
+static void take_answer(luo_workers *f, luo_workers_rank *r, luo_wire *m, waiting *v)
 {
     if (luo_wire_int(m) != f->serial) return; /* of a command that is over */
     r->status = (luo_status)luo_wire_int_in(m, 0, LUO_STATUS_COUNT - 1);
@@ -91,10 +91,10 @@ static void take_answer(luo_fleet *f, luo_fleet_rank *r, luo_wire *m, waiting *v
     if (r->status != LUO_OK && v->refused_s < 0) v->refused_s = v->now;
 }
 
-static luo_status take(luo_fleet *f, int32_t rank, int32_t kind, luo_wire *m, waiting *v,
+static luo_status take(luo_workers *f, int32_t rank, int32_t kind, luo_wire *m, waiting *v,
                        luo_err *err)
 {
-    luo_fleet_rank *r = &f->at[rank];
+    luo_workers_rank *r = &f->at[rank];
     switch (kind) {
     case LUO_SAY_ANSWER:
         take_answer(f, r, m, v);
@@ -115,9 +115,9 @@ static luo_status take(luo_fleet *f, int32_t rank, int32_t kind, luo_wire *m, wa
     }
 }
 
-static luo_status hear(luo_fleet *f, int32_t rank, waiting *v, luo_err *err)
+static luo_status hear(luo_workers *f, int32_t rank, waiting *v, luo_err *err)
 {
-    luo_fleet_rank *r = &f->at[rank];
+    luo_workers_rank *r = &f->at[rank];
     luo_status open = luo_wire_read(&r->in, r->fd, err);
     for (bool got = true; got && open != LUO_ENOMEM;) {
         int32_t kind;
@@ -136,7 +136,7 @@ static luo_status hear(luo_fleet *f, int32_t rank, waiting *v, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status hear_all(luo_fleet *f, waiting *v, double until_s, luo_err *err)
+static luo_status hear_all(luo_workers *f, waiting *v, double until_s, luo_err *err)
 {
     const double ms = ceil(1000 * (until_s - luo_clock_s()));
     for (int32_t i = 0; i < f->n; i++)
@@ -145,7 +145,7 @@ static luo_status hear_all(luo_fleet *f, waiting *v, double until_s, luo_err *er
     v->now = luo_clock_s();
     if (n < 0 && errno != EINTR)
         return luo_err_set(err, LUO_EBACKEND,
-                           "can not wait for the ranks: %s; the system has to "
+                           "cannot wait for the ranks: %s; the system has to "
                            "let it.",
                            strerror(errno));
     for (int32_t i = 0; n > 0 && i < f->n; i++)
@@ -156,31 +156,31 @@ static luo_status hear_all(luo_fleet *f, waiting *v, double until_s, luo_err *er
 /* ---- what keeps them ---- */
 
 /* A launcher that was killed takes its ranks with it: none of them is to blame. */
-static bool lost_launcher(luo_fleet *f)
+static bool lost_launcher(luo_workers *f)
 {
     return f->launch.how != 0
                ? WIFSIGNALED(f->launch.how)
                : f->launch.pid > 0 && luo_launch_ended(&f->launch) && WIFSIGNALED(f->launch.how);
 }
 
-static double look_every(const luo_fleet *f, const luo_fleet_wait *w)
+static double look_every(const luo_workers *f, const luo_workers_wait *w)
 {
     return fmin(fmax(fmin(w->stuck_s, f->options->stuck_s) / 8, LOOK_MIN_S), LOOK_MAX_S);
 }
 
-static luo_status ask_where(luo_fleet *f, waiting *v, luo_err *err)
+static luo_status ask_where(luo_workers *f, waiting *v, luo_err *err)
 {
     v->look_s = v->now + look_every(f, v->w);
-    return luo_fleet_send_all(f, LUO_SAY_WHERE, NULL, err);
+    return luo_workers_send_all(f, LUO_SAY_WHERE, NULL, err);
 }
 
-/* Whereabouts of this moment, of all who still answer. */
-static luo_status last_look(luo_fleet *f, waiting *v, luo_err *err)
+/* Progress report of this moment, of all who still answer. */
+static luo_status last_look(luo_workers *f, waiting *v, luo_err *err)
 {
     const double until = v->now + ANSWER_S;
     int32_t silent = 0;
     for (int32_t i = 0; i < f->n; i++) f->at[i].where.silent = f->at[i].fd >= 0;
-    LUO_TRY(luo_fleet_send_all(f, LUO_SAY_WHERE, NULL, err));
+    LUO_TRY(luo_workers_send_all(f, LUO_SAY_WHERE, NULL, err));
     do {
         LUO_TRY(hear_all(f, v, until, err));
         silent = 0;
@@ -192,7 +192,7 @@ static luo_status last_look(luo_fleet *f, waiting *v, luo_err *err)
 /* ---- ranks that have lost their communicators ---- */
 
 /* The one rank that has neither answered nor says where it is; -1: none, or several. */
-static int32_t silent_rank(const luo_fleet *f)
+static int32_t silent_rank(const luo_workers *f)
 {
     int32_t silent = -1, n = 0;
     for (int32_t i = 0; i < f->n; i++)
@@ -205,7 +205,7 @@ static int32_t silent_rank(const luo_fleet *f)
 
 /* A rank that answers LUO_EPEER (rank.h) can go no further with the others, who may wait for it for
  * ever: as after a death all processes have to start again. False: none has. */
-static bool given_up(luo_fleet *f, double now)
+static bool given_up(luo_workers *f, double now)
 {
     int32_t first = 0;
     while (first < f->n && !(f->at[first].answered && f->at[first].status == LUO_EPEER)) first++;
@@ -225,14 +225,14 @@ static bool given_up(luo_fleet *f, double now)
     return true;
 }
 
-static luo_status lost(luo_fleet *f, luo_err *err)
+static luo_status lost(luo_workers *f, luo_err *err)
 {
-    luo_fleet_drop(f);
+    luo_workers_drop(f);
     return luo_err_set(err, LUO_EPEER, "%s; all ranks have to stay.", f->loss.text);
 }
 
 /* Its listening thread answers at once, whatever the rank is at: it is stopped, or cut off. */
-static bool silent(const luo_fleet *f, double now)
+static bool silent(const luo_workers *f, double now)
 {
     for (int32_t i = 0; i < f->n; i++)
         if (f->at[i].fd >= 0 && !f->at[i].answered && now > f->at[i].heard_s + f->options->stuck_s)
@@ -240,7 +240,7 @@ static bool silent(const luo_fleet *f, double now)
     return false;
 }
 
-static bool hangs(const luo_fleet *f, const waiting *v)
+static bool hangs(const luo_workers *f, const waiting *v)
 {
     if (silent(f, v->now)) return true;
     if (v->refused_s >= 0 && v->now > v->refused_s + REFUSED_S && v->now > v->moved_s + REFUSED_S)
@@ -248,7 +248,8 @@ static bool hangs(const luo_fleet *f, const waiting *v)
     return v->now > v->moved_s + v->w->stuck_s;
 }
 
-static luo_status say_stuck(const luo_fleet *f, const luo_fleet_wait *w, double since, luo_err *err)
+static luo_status say_stuck(const luo_workers *f, const luo_workers_wait *w, double since,
+                            luo_err *err)
 {
     const int32_t r = silent_rank(f);
     if (r < 0)
@@ -261,20 +262,20 @@ static luo_status say_stuck(const luo_fleet *f, const luo_fleet_wait *w, double 
                        since, f->at[r].device, r, (long long)f->at[r].pid, f->at[r].host, w->what);
 }
 
-/* Ends a fleet of which nobody goes on, unless the last look shows otherwise. */
-static luo_status hang(luo_fleet *f, waiting *v, luo_err *err)
+/* Ends workers of which nobody goes on, unless the last look shows otherwise. */
+static luo_status hang(luo_workers *f, waiting *v, luo_err *err)
 {
     const double since = v->now - v->moved_s, moved = v->moved_s;
     LUO_TRY(last_look(f, v, err));
     if (v->lost_s >= 0 || v->moved_s > moved || !hangs(f, v)) return LUO_OK;
     if (given_up(f, v->now)) return lost(f, err);
-    luo_status st = luo_fleet_answers(f, err); /* a refusal tells more */
+    luo_status st = luo_workers_answers(f, err); /* a refusal tells more */
     if (st == LUO_OK) st = say_stuck(f, v->w, since, err);
-    luo_fleet_drop(f);
+    luo_workers_drop(f);
     return st;
 }
 
-static void tell_loss(luo_fleet *f, double at_s)
+static void tell_loss(luo_workers *f, double at_s)
 {
     f->loss.at_s = at_s;
     if (lost_launcher(f)) {
@@ -284,7 +285,7 @@ static void tell_loss(luo_fleet *f, double at_s)
         return;
     }
     if (f->loss.rank >= 0) {
-        const luo_fleet_rank *r = &f->at[f->loss.rank];
+        const luo_workers_rank *r = &f->at[f->loss.rank];
         snprintf(f->loss.text, sizeof f->loss.text, "device %d (rank %d, process %lld on %s) died",
                  r->device, f->loss.rank, (long long)r->pid, r->host);
         return;
@@ -292,13 +293,13 @@ static void tell_loss(luo_fleet *f, double at_s)
     snprintf(f->loss.text, sizeof f->loss.text, "the launcher ended all ranks");
 }
 
-static luo_status mourn(luo_fleet *f, const waiting *v, luo_err *err)
+static luo_status mourn(luo_workers *f, const waiting *v, luo_err *err)
 {
     tell_loss(f, v->lost_s);
     return lost(f, err);
 }
 
-static bool settled(luo_fleet *f, waiting *v)
+static bool settled(luo_workers *f, waiting *v)
 {
     if (lost_launcher(f)) {
         if (v->lost_s < 0) v->lost_s = v->now;
@@ -311,7 +312,7 @@ static bool settled(luo_fleet *f, waiting *v)
     return true;
 }
 
-static int32_t count_open(const luo_fleet *f)
+static int32_t count_open(const luo_workers *f)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < f->n; i++) n += !f->at[i].answered;
@@ -325,7 +326,7 @@ static double next_date(const waiting *v)
     return t;
 }
 
-luo_status luo_fleet_wait_all(luo_fleet *f, luo_fleet_wait *w, luo_err *err)
+luo_status luo_workers_wait_all(luo_workers *f, luo_workers_wait *w, luo_err *err)
 {
     waiting v = {.w = w, .now = luo_clock_s(), .lost_s = -1, .refused_s = -1};
     w->withdrew = -1;
@@ -351,11 +352,11 @@ luo_status luo_fleet_wait_all(luo_fleet *f, luo_fleet_wait *w, luo_err *err)
 }
 
 /* A rank that only went along with another one's refusal knows no reason. */
-luo_status luo_fleet_answers(const luo_fleet *f, luo_err *err)
+luo_status luo_workers_answers(const luo_workers *f, luo_err *err)
 {
     int32_t said = -1;
     for (int32_t i = 0; i < f->n; i++) {
-        const luo_fleet_rank *r = &f->at[i];
+        const luo_workers_rank *r = &f->at[i];
         if (!r->answered || r->status == LUO_OK) continue;
         if (said < 0 || (f->at[said].status == LUO_ECANCELED && r->status != LUO_ECANCELED))
             said = i;

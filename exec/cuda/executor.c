@@ -19,7 +19,7 @@ static luo_status choose(luo_exec *x, luo_err *err)
                        luo_dtype_name(x->config.dtype));
 }
 
-/* What one rank can not do none begins, since the rest is done in common; and graphs are for all or
+/* What one rank cannot do none begins, since the rest is done in common; and graphs are for all or
  * none. */
 static luo_status agree(luo_exec *x, luo_status mine, luo_err *err)
 {
@@ -106,7 +106,7 @@ static void say_version(char *text, size_t size, int32_t version)
     snprintf(text, size, "%d.%d", (int)(version / 1000), (int)(version % 1000 / 10));
 }
 
-static void tell(const luo_exec *x, luo_told *out)
+static void tell(const luo_exec *x, luo_device_info *out)
 {
     snprintf(out->device, sizeof out->device, "%s", x->facts.name);
     say_version(out->driver, sizeof out->driver, x->facts.driver);

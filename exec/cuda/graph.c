@@ -67,7 +67,7 @@ static luo_status members(const luo_rank *r, MPI_Group *out, luo_err *err)
     return luo_err_set(err, LUO_EBACKEND, "MPI failed to group the ranks of a plan.");
 }
 
-/* To NCCL communication is captured on all of its ranks or on none, so one that can not do it keeps
+/* To NCCL communication is captured on all of its ranks or on none, so one that cannot do it keeps
  * the others from it. In the same step on all of them; once per program. A rank that never comes
  * holds the others up here, in MPI, where only the coordinator sees it. */
 static luo_status agree(luo_rank *r, luo_status mine, luo_err *err)

@@ -41,8 +41,8 @@ typedef luo_status (*gpu_run)(luo_rank *r, const gpu_op *op, int32_t task);
 
 /* ---- bound once per program ---- */
 
-typedef struct gpu_table { /* strips on the device */
-    const gpu_strip *at;
+typedef struct gpu_table { /* segments on the device */
+    const gpu_copy_segment *at;
     int32_t n;
     int64_t elements;
 } gpu_table;
@@ -192,7 +192,7 @@ struct luo_rank { /* the interpreter's context */
 typedef struct gpu_graph { /* a step as it runs when nothing disturbs it */
     int64_t quiet;         /* undisturbed steps so far; the second is captured */
     cudaGraphExec_t exec;  /* NULL: none */
-    bool refused;          /* it can not be captured */
+    bool refused;          /* it cannot be captured */
     bool has_loss;
 } gpu_graph;
 
@@ -203,7 +203,7 @@ struct luo_job {
     luo_bound bound;
     char *slab, *messages; /* device */
     int64_t slab_bytes, message_bytes;
-    char *tables; /* device: strips, chunks, heads */
+    char *tables; /* device: segments, chunks, heads */
     int64_t table_bytes;
     void *work; /* device: of operations; one at a time on the compute stream */
     int64_t work_bytes;

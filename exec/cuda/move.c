@@ -15,7 +15,7 @@ enum { CARRY = 256 << 20 }; /* elements of one kernel */
 
 typedef struct message {
     const luo_message *m;
-    gpu_parcel cells;
+    gpu_packed cells;
     char *packed; /* device: one slice */
 } message;
 
@@ -24,7 +24,7 @@ struct gpu_mover {
     const luo_switching *sw;
     luo_arena *arena, *scratch, *walk; /* lists; thrown away; the interpreter */
     cudaStream_t stream;
-    gpu_parcel kept, local; /* without an instruction; of LOCAL */
+    gpu_packed kept, local; /* without an instruction; of LOCAL */
     gpu_comm *comm;
     int32_t n;
     message *message;
@@ -49,7 +49,7 @@ static luo_status list_kept(gpu_mover *m)
         if (!a->piece[i].piece.empty && !b->piece[i].piece.empty &&
             luo_region_equal(&a->piece[i].piece, &b->piece[i].piece))
             LUO_TRY(gpu_list_carry(&c, m->from, m->to, i, &a->piece[i].piece));
-    return gpu_parcel_make(&c, GPU_PARCEL_CARRY, CARRY, &m->kept);
+    return gpu_packed_make(&c, GPU_PACKED_CARRY, CARRY, &m->kept);
 }
 
 static luo_status list_local(gpu_mover *m)
@@ -59,7 +59,7 @@ static luo_status list_local(gpu_mover *m)
     for (int64_t i = 0; i < sw->nmove; i++)
         if (sw->move[i].kind == LUO_MOVE_COPY && sw->move[i].dst == m->to->x->device)
             LUO_TRY(gpu_list_carry(&c, m->from, m->to, sw->move[i].tensor, &sw->move[i].region));
-    return gpu_parcel_make(&c, GPU_PARCEL_CARRY, CARRY, &m->local);
+    return gpu_packed_make(&c, GPU_PACKED_CARRY, CARRY, &m->local);
 }
 
 /* All cells of one message, in the order of the moves on both sides. The program says how many
@@ -84,7 +84,7 @@ static luo_status list_message(gpu_mover *m, message *x)
                            "state of %lld bytes is to go.",
                            (int)src, (long long)x->m->bytes, (int)dst,
                            (long long)(c.elements * (int64_t)sizeof(float)));
-    return gpu_parcel_make(&c, x->m->send ? GPU_PARCEL_PACK : GPU_PARCEL_UNPACK, m->to->x->window,
+    return gpu_packed_make(&c, x->m->send ? GPU_PACKED_PACK : GPU_PACKED_UNPACK, m->to->x->window,
                            &x->cells);
 }
 
@@ -128,10 +128,10 @@ static luo_status prepare(gpu_mover *m, const luo_program *p)
 
 /* ---- doing it ---- */
 
-static luo_status carry(gpu_mover *m, const gpu_parcel *p)
+static luo_status carry(gpu_mover *m, const gpu_packed *p)
 {
     for (int32_t k = 0; k < p->nslices; k++)
-        LUO_TRY(gpu_parcel_copy(p, k, m->stream, m->from->slab, m->to->slab, m->err));
+        LUO_TRY(gpu_packed_copy(p, k, m->stream, m->from->slab, m->to->slab, m->err));
     return LUO_OK;
 }
 
@@ -139,7 +139,7 @@ static luo_status carry(gpu_mover *m, const gpu_parcel *p)
 static luo_status await(gpu_mover *m, cudaEvent_t event)
 {
     luo_exec *x = m->to->x;
-    luo_whereabouts *w = x->config.where;
+    luo_progress_report *w = x->config.where;
     for (int tries = 0;; tries++) {
         const cudaError_t code = cudaEventQuery(event);
         if (code != cudaErrorNotReady) {
@@ -165,13 +165,13 @@ static luo_status round_of_slices(gpu_mover *m, int32_t k, gpu_message *at)
         if (k >= x->cells.nslices) continue;
         at[n++] = (gpu_message){x->m->peer, x->m->send, x->packed, x->cells.slice[k].elements};
         if (x->m->send)
-            LUO_TRY(gpu_parcel_copy(&x->cells, k, m->stream, m->from->slab, x->packed, m->err));
+            LUO_TRY(gpu_packed_copy(&x->cells, k, m->stream, m->from->slab, x->packed, m->err));
     }
     LUO_TRY(gpu_exchange(m->comm, n, at, (int64_t)sizeof(float), m->stream, m->err));
     for (int32_t i = 0; i < m->n; i++) {
         const message *x = &m->message[i];
         if (k < x->cells.nslices && !x->m->send)
-            LUO_TRY(gpu_parcel_copy(&x->cells, k, m->stream, x->packed, m->to->slab, m->err));
+            LUO_TRY(gpu_packed_copy(&x->cells, k, m->stream, x->packed, m->to->slab, m->err));
     }
     return LUO_OK;
 }
@@ -245,13 +245,13 @@ static luo_status agree(luo_status mine, luo_err *err)
     return luo_err_set(err, LUO_ECANCELED, "another rank could not begin the switch.");
 }
 
-/* Memory of the device can not be given back while a kernel waits for a peer that is gone. */
+/* Memory of the device cannot be given back while a kernel waits for a peer that is gone. */
 static void close_device(gpu_mover *m)
 {
-    gpu_parcel_free(&m->kept);
-    gpu_parcel_free(&m->local);
+    gpu_packed_free(&m->kept);
+    gpu_packed_free(&m->local);
     for (int32_t i = 0; i < m->n; i++) {
-        gpu_parcel_free(&m->message[i].cells);
+        gpu_packed_free(&m->message[i].cells);
         gpu_free(m->message[i].packed);
     }
     for (int k = 0; k < 2; k++)

@@ -105,7 +105,7 @@ uint64_t gpu_span_stamp(const gpu_stamps *s, int32_t span, bool end)
 void gpu_stamps_look(luo_job *j)
 {
     gpu_stamps *s = &j->stamps;
-    luo_whereabouts *w = j->x->config.where;
+    luo_progress_report *w = j->x->config.where;
     const int32_t was = atomic_load(&s->passed);
     const int32_t nmarks = atomic_load_explicit(&s->now->nmarks, memory_order_acquire);
     int32_t n = was;

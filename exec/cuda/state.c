@@ -67,9 +67,9 @@ static luo_status make_arrays(luo_job *j, luo_err *err)
 
 /* ---- windows ---- */
 
-typedef struct window {    /* neighbouring elements of the device, with strips in it */
-    float *device, *cells; /* its first element; where its strips lie one after the other */
-    const luo_strip *strip;
+typedef struct window {    /* neighbouring elements of the device, with segments in it */
+    float *device, *cells; /* its first element; where its segments lie one after the other */
+    const luo_copy_segment *segment;
     int32_t n;
 } window;
 
@@ -77,7 +77,7 @@ typedef struct crane {
     luo_job *job;
     bool up; /* to the host */
     cudaStream_t stream;
-    luo_arena *arena; /* strips of one array */
+    luo_arena *arena; /* segments of one array */
     int64_t room;     /* elements of a window */
     float *pinned[2];
     cudaEvent_t done[2];
@@ -89,8 +89,8 @@ typedef struct crane {
 
 static int64_t span_of(const window *w)
 {
-    const luo_strip *last = &w->strip[w->n - 1];
-    return last->at + last->n - w->strip[0].at;
+    const luo_copy_segment *last = &w->segment[w->n - 1];
+    return last->at + last->n - w->segment[0].at;
 }
 
 /* Cells of a window between page-locked memory and the arrays. */
@@ -98,10 +98,10 @@ static void carry(const window *w, float *pinned, bool up)
 {
     float *cells = w->cells;
     for (int32_t i = 0; i < w->n; i++) {
-        float *there = pinned + (w->strip[i].at - w->strip[0].at);
-        const size_t bytes = (size_t)w->strip[i].n * sizeof(float);
+        float *there = pinned + (w->segment[i].at - w->segment[0].at);
+        const size_t bytes = (size_t)w->segment[i].n * sizeof(float);
         memcpy(up ? cells : there, up ? there : cells, bytes);
-        cells += w->strip[i].n;
+        cells += w->segment[i].n;
     }
 }
 
@@ -114,7 +114,7 @@ static luo_status settle(crane *c, int k)
     return LUO_OK;
 }
 
-/* What lies between the strips of a weight belongs to others, who bring it before it is read. */
+/* What lies between the segments of a weight belongs to others, who bring it before it is read. */
 static luo_status begin(crane *c, const window *w)
 {
     const int k = c->turn;
@@ -134,27 +134,27 @@ static luo_status begin(crane *c, const window *w)
     return LUO_OK;
 }
 
-/* The list again, with no strip longer than a window. */
-static luo_status cut(crane *c, const luo_strips *s, luo_strip **out, int32_t *n)
+/* The list again, with no segment longer than a window. */
+static luo_status cut(crane *c, const luo_copy_segments *s, luo_copy_segment **out, int32_t *n)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < s->n; i++) most += s->at[i].n / c->room + 1;
-    luo_strip *at = LUO_NEW_N(c->arena, luo_strip, most);
+    luo_copy_segment *at = LUO_NEW_N(c->arena, luo_copy_segment, most);
     if (!at) return luo_err_nomem(c->err);
     *n = 0;
     for (int32_t i = 0; i < s->n; i++)
         for (int64_t k = 0; k < s->at[i].n; k += c->room) {
             const int64_t left = s->at[i].n - k;
-            at[(*n)++] = (luo_strip){s->at[i].at + k, left < c->room ? left : c->room};
+            at[(*n)++] = (luo_copy_segment){s->at[i].at + k, left < c->room ? left : c->room};
         }
     *out = at;
     return LUO_OK;
 }
 
-/* One array: as many strips a window as fit. */
-static luo_status carry_array(crane *c, float *device, float *cells, const luo_strips *s)
+/* One array: as many segments a window as fit. */
+static luo_status carry_array(crane *c, float *device, float *cells, const luo_copy_segments *s)
 {
-    luo_strip *at = NULL;
+    luo_copy_segment *at = NULL;
     int32_t n = 0;
     LUO_TRY(cut(c, s, &at, &n));
     for (int32_t i = 0; i < n;) {
@@ -173,11 +173,11 @@ static luo_status carry_piece(crane *c, int32_t i)
 {
     const luo_piece *p = &c->job->state.at[i], *bound = &c->job->bound.piece[i];
     const gpu_piece there = gpu_piece_at(c->job, i);
-    const luo_strip all = {0, p->state_frame.volume};
-    const luo_strips whole = {all.n > 0, &all, all.n};
-    luo_strips weight = whole;
+    const luo_copy_segment all = {0, p->state_frame.volume};
+    const luo_copy_segments whole = {all.n > 0, &all, all.n};
+    luo_copy_segments weight = whole;
     if (there.master == there.weight)
-        LUO_TRY(luo_frame_strips(c->arena, &bound->weight_frame, &p->piece, &weight, c->err));
+        LUO_TRY(luo_frame_segments(c->arena, &bound->weight_frame, &p->piece, &weight, c->err));
     LUO_TRY(carry_array(c, there.master, p->weight, &weight));
     LUO_TRY(carry_array(c, there.m, p->m, &whole));
     return carry_array(c, there.v, p->v, &whole);

@@ -154,7 +154,7 @@ static luo_status await(luo_rank *r, luo_err *err)
 static luo_status run(luo_rank *r, luo_err *err)
 {
     luo_job *j = r->job;
-    luo_whereabouts *w = r->x->config.where;
+    luo_progress_report *w = r->x->config.where;
     if (w) atomic_store(&w->job, j->id);
     gpu_watch_at(r->x, j);
     luo_status st = launch(r, err);

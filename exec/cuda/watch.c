@@ -47,7 +47,7 @@ struct gpu_watcher {
     gpu_watched what;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t news;
+    pthread_cond_t trigger;
     gpu_watch watch;
     luo_status status; /* of the verdict; LUO_OK: none */
     bool looking;      /* the thread asks and acts, without the lock */
@@ -62,7 +62,7 @@ static double look_every(const gpu_watch *w)
 static void wait_until(gpu_watcher *w, double at_s)
 {
     const struct timespec t = {(time_t)at_s, (long)(fmod(at_s, 1) * 1e9)};
-    (void)pthread_cond_timedwait(&w->news, &w->lock, &t);
+    (void)pthread_cond_timedwait(&w->trigger, &w->lock, &t);
 }
 
 /* The sentence: what happened, to whom, and what would be right. */
@@ -98,7 +98,7 @@ static void look(gpu_watcher *w)
         pthread_mutex_lock(&w->lock);
     }
     w->looking = false;
-    pthread_cond_broadcast(&w->news);
+    pthread_cond_broadcast(&w->trigger);
 }
 
 static void *watch_on(void *ctx)
@@ -107,7 +107,7 @@ static void *watch_on(void *ctx)
     pthread_mutex_lock(&w->lock);
     while (!w->over) {
         if (!w->watch.armed || w->status != LUO_OK) {
-            pthread_cond_wait(&w->news, &w->lock);
+            pthread_cond_wait(&w->trigger, &w->lock);
             continue;
         }
         look(w);
@@ -123,7 +123,7 @@ static bool open_locks(gpu_watcher *w)
     if (pthread_condattr_init(&a) != 0) return false;
     const bool good = pthread_condattr_setclock(&a, CLOCK_MONOTONIC) == 0 &&
                       pthread_mutex_init(&w->lock, NULL) == 0 &&
-                      pthread_cond_init(&w->news, &a) == 0;
+                      pthread_cond_init(&w->trigger, &a) == 0;
     pthread_condattr_destroy(&a);
     return good;
 }
@@ -147,7 +147,7 @@ void gpu_watcher_arm(gpu_watcher *w, double limit_s)
     pthread_mutex_lock(&w->lock);
     gpu_watch_arm(&w->watch, luo_clock_s(), limit_s);
     w->status = LUO_OK;
-    pthread_cond_broadcast(&w->news);
+    pthread_cond_broadcast(&w->trigger);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -155,11 +155,11 @@ void gpu_watcher_arm(gpu_watcher *w, double limit_s)
 luo_status gpu_watcher_disarm(gpu_watcher *w, luo_err *err)
 {
     pthread_mutex_lock(&w->lock);
-    while (w->looking) pthread_cond_wait(&w->news, &w->lock);
+    while (w->looking) pthread_cond_wait(&w->trigger, &w->lock);
     gpu_watch_disarm(&w->watch);
     const luo_status st = w->status;
     if (st != LUO_OK) luo_err_set(err, st, "%s", w->watch.text);
-    pthread_cond_broadcast(&w->news);
+    pthread_cond_broadcast(&w->trigger);
     pthread_mutex_unlock(&w->lock);
     return st;
 }
@@ -168,10 +168,10 @@ void gpu_watcher_stop(gpu_watcher *w)
 {
     pthread_mutex_lock(&w->lock);
     w->over = true;
-    pthread_cond_broadcast(&w->news);
+    pthread_cond_broadcast(&w->trigger);
     pthread_mutex_unlock(&w->lock);
     pthread_join(w->thread, NULL);
-    pthread_cond_destroy(&w->news);
+    pthread_cond_destroy(&w->trigger);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }

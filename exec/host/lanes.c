@@ -181,7 +181,7 @@ static void book(luo_rank *r, const host_pending *p, double there)
 static luo_status finish_first(luo_rank *r, host_lane *lane)
 {
     host_pending *p = pending(lane, 0);
-    luo_whereabouts *w = r->x->config.where;
+    luo_progress_report *w = r->x->config.where;
     if (w) {
         atomic_store(&w->task, p->task);
         atomic_store(&w->instr, p->op->b->instr->id);

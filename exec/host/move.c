@@ -32,10 +32,10 @@ static luo_status transfer(luo_rank *r, const luo_piece *p, const luo_region *ce
 {
     const size_t elem = r->x->k->elem, mark = luo_arena_mark(r->mover->arena);
     for (int kind = 0; kind < KINDS; kind++) {
-        luo_strips s;
+        luo_copy_segments s;
         char *array = array_of(p, kind);
         const luo_frame *f = kind == 0 ? &p->weight_frame : &p->state_frame;
-        LUO_TRY(luo_frame_strips(r->mover->arena, f, cells, &s, &r->err));
+        LUO_TRY(luo_frame_segments(r->mover->arena, f, cells, &s, &r->err));
         for (int32_t i = 0; i < s.n; i++) {
             const size_t n = (size_t)s.at[i].n * elem;
             char *here = array + (size_t)s.at[i].at * elem;
@@ -75,15 +75,15 @@ static luo_status move_here(luo_rank *r)
     return LUO_OK;
 }
 
-typedef struct parcel { /* one message */
+typedef struct packed { /* one message */
     char *cells;
     int64_t bytes;
     MPI_Request *part; /* it may be longer than MPI counts */
     int32_t nparts;
-} parcel;
+} packed;
 
 /* All cells of one message, in the order of the moves on both sides. */
-static luo_status wrap(luo_rank *r, const luo_message *m, bool packs, const parcel *p)
+static luo_status wrap(luo_rank *r, const luo_message *m, bool packs, const packed *p)
 {
     const luo_switching *s = r->mover->sw;
     const int32_t src = m->send ? r->x->device : m->peer, dst = m->send ? m->peer : r->x->device;
@@ -98,7 +98,7 @@ static luo_status wrap(luo_rank *r, const luo_message *m, bool packs, const parc
 }
 
 /* Bytes of a message by its moves: what the program says, or it was made for another precision. */
-static luo_status measure(luo_rank *r, const luo_message *m, parcel *p)
+static luo_status measure(luo_rank *r, const luo_message *m, packed *p)
 {
     const luo_switching *s = r->mover->sw;
     const int32_t src = m->send ? r->x->device : m->peer, dst = m->send ? m->peer : r->x->device;
@@ -121,7 +121,7 @@ static luo_status measure(luo_rank *r, const luo_message *m, parcel *p)
     return p->cells && p->part ? LUO_OK : luo_err_nomem(&r->err);
 }
 
-static luo_status post(luo_rank *r, const luo_message *m, const parcel *p)
+static luo_status post(luo_rank *r, const luo_message *m, const packed *p)
 {
     const int peer = (int)luo_rank_of(&r->x->config, m->peer);
     for (int32_t k = 0; k < p->nparts; k++) {
@@ -138,7 +138,7 @@ static luo_status post(luo_rank *r, const luo_message *m, const parcel *p)
 /* What can fail on this rank alone comes before the first message. */
 static luo_status exchange(luo_rank *r, const luo_slot *slot)
 {
-    parcel *p = LUO_NEW_N(r->mover->arena, parcel, slot->nmessage);
+    packed *p = LUO_NEW_N(r->mover->arena, packed, slot->nmessage);
     if (!p) return luo_err_nomem(&r->err);
     for (int32_t i = 0; i < slot->nmessage; i++) {
         if (luo_rank_of(&r->x->config, slot->message[i].peer) < 0)

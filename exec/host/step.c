@@ -130,7 +130,7 @@ static luo_status compute(luo_rank *r, host_run run, const luo_bound_op *op, int
 static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     const host_op *op = &r->job->op[issue->instr->id];
-    luo_whereabouts *w = r->x->config.where;
+    luo_progress_report *w = r->x->config.where;
     if (issue->task != r->task) LUO_TRY(turn_to(r, issue->task));
     host_look(r);
     for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(host_finish(r, issue->dep[i]));
@@ -211,7 +211,7 @@ static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
 static luo_status walk(luo_job *j, luo_step_report *out, luo_err *err)
 {
     luo_rank *r = &j->rank;
-    luo_whereabouts *w = r->x->config.where;
+    luo_progress_report *w = r->x->config.where;
     if (w) atomic_store(&w->job, j->id);
     const luo_status st = luo_interpret(&luo_host_rank_backend, r, j->b.set, j->b.program, r->walk);
     if (w) atomic_store(&w->job, -1);

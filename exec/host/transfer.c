@@ -13,7 +13,7 @@ static char *end_of(luo_rank *r, const host_comm *c, int32_t buffer, int32_t tas
     return buffer >= 0 ? host_buf(r, buffer, task) : NULL;
 }
 
-static void pack(const luo_strips *s, size_t elem, const char *buffer, char *out)
+static void pack(const luo_copy_segments *s, size_t elem, const char *buffer, char *out)
 {
     for (int32_t i = 0; i < s->n; i++) {
         const size_t n = (size_t)s->at[i].n * elem;
@@ -22,7 +22,7 @@ static void pack(const luo_strips *s, size_t elem, const char *buffer, char *out
     }
 }
 
-static void unpack(const luo_strips *s, size_t elem, const char *in, char *buffer)
+static void unpack(const luo_copy_segments *s, size_t elem, const char *in, char *buffer)
 {
     for (int32_t i = 0; i < s->n; i++) {
         const size_t n = (size_t)s->at[i].n * elem;
@@ -31,9 +31,9 @@ static void unpack(const luo_strips *s, size_t elem, const char *in, char *buffe
     }
 }
 
-/* Strips to strips; they may be cut differently. */
-static void copy_strips(const luo_strips *a, const char *from, const luo_strips *b, char *to,
-                        size_t elem)
+/* Segments to segments; they may be cut differently. */
+static void copy_segments(const luo_copy_segments *a, const char *from, const luo_copy_segments *b,
+                          char *to, size_t elem)
 {
     int32_t i = 0, k = 0;
     int64_t pi = 0, pk = 0;
@@ -50,8 +50,8 @@ static void copy_strips(const luo_strips *a, const char *from, const luo_strips 
 static void copy_of(luo_rank *r, const host_comm *c, const luo_route_copy *m, int32_t task)
 {
     if (m->from == -1) return;
-    copy_strips(&m->src, end_of(r, c, m->from, task), &m->dst, end_of(r, c, m->to, task),
-                r->x->k->elem);
+    copy_segments(&m->src, end_of(r, c, m->from, task), &m->dst, end_of(r, c, m->to, task),
+                  r->x->k->elem);
 }
 
 void host_run_local_move(luo_rank *r, const luo_bound_op *op, int32_t task)
@@ -59,8 +59,8 @@ void host_run_local_move(luo_rank *r, const luo_bound_op *op, int32_t task)
     const luo_bound_comm *b = op->comm;
     const host_comm *c = r->job->op[op->instr->id].comm;
     copy_of(r, c, &b->route.enter, task);
-    copy_strips(&b->send, end_of(r, c, b->route.in, task), &b->recv,
-                end_of(r, c, b->route.out, task), r->x->k->elem);
+    copy_segments(&b->send, end_of(r, c, b->route.in, task), &b->recv,
+                  end_of(r, c, b->route.out, task), r->x->k->elem);
     copy_of(r, c, &b->route.leave, task);
 }
 

@@ -34,11 +34,11 @@ static int code_of_coordinator(void)
 
 /* ---- finding it ---- */
 
-typedef struct meeting_point {
+typedef struct rendezvous_point {
     char address[320], token[LUO_TOKEN_TEXT];
-} meeting_point;
+} rendezvous_point;
 
-static luo_status where_to(luo_agent *a, meeting_point *p, luo_err *err)
+static luo_status where_to(luo_agent *a, rendezvous_point *p, luo_err *err)
 {
     memset(p, 0, sizeof *p);
     if (a->args->control) {
@@ -48,7 +48,7 @@ static luo_status where_to(luo_agent *a, meeting_point *p, luo_err *err)
     return a->args->broadcast ? luo_boot_tell(a->boot, p, sizeof *p, err) : LUO_OK;
 }
 
-static luo_status hello(const luo_agent *a, const meeting_point *p, int fd, luo_err *err)
+static luo_status hello(const luo_agent *a, const rendezvous_point *p, int fd, luo_err *err)
 {
     luo_wire w = {0};
     char host[LUO_HOST_TEXT] = "";
@@ -66,7 +66,7 @@ static luo_status hello(const luo_agent *a, const meeting_point *p, int fd, luo_
 
 static luo_status meet(luo_agent *a, luo_err *err)
 {
-    meeting_point p;
+    rendezvous_point p;
     int fd;
     LUO_TRY(where_to(a, &p, err));
     LUO_TRY(luo_wire_connect(p.address, &fd, err));
@@ -94,7 +94,7 @@ static void answer(luo_agent *a, luo_command *c)
     luo_wire_put_int(&w, st);
     luo_wire_put_text(&w, st == LUO_OK ? "" : err.text);
     if (st == LUO_OK) luo_wire_put_bytes(&w, body.at, body.len);
-    /* A coordinator that is gone is the listener's to see; an answer that can not be made would
+    /* A coordinator that is gone is the listener's to see; an answer that cannot be made would
      * never come. */
     const luo_status sent = luo_listener_say(a->listener, LUO_SAY_ANSWER, &w, NULL);
     if (sent != LUO_OK && sent != LUO_EPEER) _exit(luo_status_exit(sent));

@@ -13,7 +13,7 @@ static luo_status no_value(const char *option, luo_err *err)
 
 luo_status luo_rank_args_read(int argc, char **argv, luo_rank_args *out, luo_err *err)
 {
-    luo_rank_args a = {.token = getenv(LUO_DOOR_VARIABLE),
+    luo_rank_args a = {.token = getenv(LUO_RENDEZVOUS_VARIABLE),
                        .overrides = calloc((size_t)argc, sizeof *a.overrides)};
     const struct {
         const char *name;
@@ -42,7 +42,7 @@ luo_status luo_rank_args_read(int argc, char **argv, luo_rank_args *out, luo_err
     }
     if (st == LUO_OK && !(a.control && a.token) && !a.broadcast)
         st = luo_err_set(err, LUO_EUSAGE,
-                         "`--control` or the variable `" LUO_DOOR_VARIABLE
+                         "`--control` or the variable `" LUO_RENDEZVOUS_VARIABLE
                          "` is missing; `luoshu run` starts this program with them.");
     if (st == LUO_OK && !a.scenario && !(a.model && a.cluster))
         st = luo_err_set(err, LUO_EUSAGE,
@@ -62,7 +62,7 @@ static luo_status first_error(const luo_diags *diags, luo_status st, luo_err *er
 {
     const luo_diag *d = diags->first;
     while (d && d->severity != LUO_ERROR) d = d->next;
-    if (!d) return luo_err_set(err, st, "a rank can not read the inputs; they have to be there.");
+    if (!d) return luo_err_set(err, st, "a rank cannot read the inputs; they have to be there.");
     if (!d->err.path[0]) return luo_err_set(err, st, "%s", d->err.text);
     return luo_err_set(err, st, "%s:%d:%d: %s", d->err.path, d->err.line, d->err.col, d->err.text);
 }

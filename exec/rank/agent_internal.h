@@ -30,7 +30,7 @@ typedef struct luo_agent {
     const luo_cluster *cluster;
     luo_stack stack;
     luo_corpus *corpus;
-    luo_whereabouts where;
+    luo_progress_report where;
     luo_rank_config config;
     luo_exec *x;
     luo_agent_job *jobs;

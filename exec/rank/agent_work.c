@@ -66,7 +66,7 @@ static luo_status read_plan(luo_agent_job *j, const char *json, luo_err *err)
     luo_diags_init(&diags, j->arena);
     const luo_status st = luo_read_plan_text(j->arena, &src, &j->plan, &diags);
     if (st == LUO_OK) return LUO_OK;
-    return luo_err_set(err, LUO_EBUG, "a rank can not read the plan it is sent: %s",
+    return luo_err_set(err, LUO_EBUG, "a rank cannot read the plan it is sent: %s",
                        diags.first ? diags.first->err.text : luo_status_text(st));
 }
 
@@ -170,7 +170,7 @@ static luo_status begin_with(luo_agent *a, const luo_agent_job *j, luo_state *s,
 /* Gathering counts as going on: a large checkpoint takes longer than a hang may. */
 typedef struct counted {
     luo_gather inner;
-    luo_whereabouts *where;
+    luo_progress_report *where;
 } counted;
 
 static luo_status gather_counted(void *ctx, const void *mine, int64_t n, const void *const **out,
@@ -192,7 +192,7 @@ static luo_status state(luo_agent *a, luo_wire *m, luo_wire *answer, luo_err *er
     LUO_TRY(a->executor->gather(a->x, &c.inner));
     const luo_gather gather = {.ctx = &c, .writer = c.inner.writer, .bytes = gather_counted};
     luo_state *s = a->executor->state(j->job);
-    LUO_TRY(o.verb == LUO_STATE_SAVE ? save(a, j, s, &o, &gather, err)
+    LUO_TRY(o.action == LUO_STATE_SAVE ? save(a, j, s, &o, &gather, err)
                                      : begin_with(a, j, s, &o, &gather, err));
     luo_wire_put_int(answer, s->step);
     return LUO_OK;
@@ -304,14 +304,14 @@ static luo_status set_up(luo_agent *a, luo_wire *m, luo_err *err)
 
 static luo_status begin(luo_agent *a, luo_wire *m, luo_wire *answer, luo_err *err)
 {
-    luo_told told = {0};
+    luo_device_info device_info = {0};
     if (a->x) return luo_err_set(err, LUO_EBUG, "a rank is set up twice.");
     LUO_TRY(luo_boot_agree(a->boot, set_up(a, m, err), err));
     const int32_t slot = a->cluster->devices[a->setup.device_of[a->rank]].slot;
     LUO_TRY(luo_boot_local(a->boot, slot, &a->config.local, err));
     LUO_TRY(a->executor->open(&a->config, &a->x, err));
-    if (a->executor->tell) a->executor->tell(a->x, &told);
-    luo_put_told(answer, &told);
+    if (a->executor->tell) a->executor->tell(a->x, &device_info);
+    luo_put_device_info(answer, &device_info);
     return LUO_OK;
 }
 

@@ -16,11 +16,11 @@
 
 /* Where a rank is, for the watchdog. The executor's thread writes, the agent's listening thread
  * reads: it answers even when the executor hangs. */
-typedef struct luo_whereabouts {
+typedef struct luo_progress_report {
     _Atomic int64_t done;             /* instructions completed since the rank began */
     _Atomic int32_t job, task, instr; /* the one at hand; job -1: none */
     _Atomic bool waiting;             /* in communication */
-} luo_whereabouts;
+} luo_progress_report;
 
 typedef struct luo_rank_config {
     int32_t rank, nranks;
@@ -31,7 +31,7 @@ typedef struct luo_rank_config {
     const luo_stack *stack;   /* for predicted_s; NULL: that is 0 */
     luo_dtype dtype;          /* LUO_F32 or LUO_F64 on host; LUO_BF16 or LUO_F32 on cuda */
     const luo_corpus *corpus;
-    luo_whereabouts *where;
+    luo_progress_report *where;
     const _Atomic bool *abort; /* set by the listener: drain the step */
     bool messages_inside; /* luo_layout_make; an executor sets it */
 } luo_rank_config;
@@ -89,7 +89,7 @@ typedef struct luo_executor {
     luo_status (*open)(const luo_rank_config *config, luo_exec **out, luo_err *err);
     void (*close)(luo_exec *x);
     /* Lays out buffers and opens communicators for a plan; collective over all ranks. id: for
-     * whereabouts. set and recipe outlive the job. Weights and state are not valid yet. */
+     * progress report. set and recipe outlive the job. Weights and state are not valid yet. */
     luo_status (*bind)(luo_exec *x, int32_t id, const luo_programs *set, const luo_recipe *recipe,
                        luo_job **out, luo_err *err);
     void (*unbind)(luo_job *job);
@@ -112,7 +112,7 @@ typedef struct luo_executor {
      * LUO_EBACKEND; store without contents does not fail. */
     luo_status (*fetch)(luo_job *job, bool contents, luo_err *err);
     luo_status (*store)(luo_job *job, bool contents, luo_err *err);
-    void (*tell)(const luo_exec *x, luo_told *out);     /* NULL: nothing to tell; *out is {0} */
+    void (*tell)(const luo_exec *x, luo_device_info *out); /* NULL: nothing to tell; *out is {0} */
     /* A sentence for the log, without full stop, about what went otherwise than wished; each once.
      * NULL: there is none. The slot may be NULL. */
     const char *(*remark)(luo_exec *x);

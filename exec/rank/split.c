@@ -41,60 +41,61 @@ static luo_status find_place(int32_t *rank, int32_t *n, luo_err *err)
 }
 
 /* The rank program in the place of this process. Its address is told by rank 0 alone. */
-static luo_status become_rank(const luo_exec_options *o, const luo_door *door, luo_err *err)
+static luo_status become_rank(const luo_exec_options *o, const luo_rendezvous *rendezvous,
+                              luo_err *err)
 {
-    char address[LUO_DOOR_HOST + 16], why[128];
+    char address[LUO_RENDEZVOUS_HOST + 16], why[128];
     int n = 0;
     const char **at = calloc((size_t)o->ninputs + 8, sizeof *at);
     if (!at) return luo_err_nomem(err);
     at[n++] = o->program;
     at[n++] = "--broadcast";
-    if (door) {
-        snprintf(address, sizeof address, "%s:%d", door->host, door->port);
+    if (rendezvous) {
+        snprintf(address, sizeof address, "%s:%d", rendezvous->host, rendezvous->port);
         at[n++] = "--control";
         at[n++] = address;
-        setenv(LUO_DOOR_VARIABLE, door->token, 1);
+        setenv(LUO_RENDEZVOUS_VARIABLE, rendezvous->token, 1);
     }
     for (int32_t i = 0; i < o->ninputs; i++) at[n++] = o->inputs[i];
     luo_launch_pin(o);
     execvp(o->program, (char *const *)at);
     luo_errno_text(errno, why, sizeof why);
     free(at);
-    return luo_err_set(err, LUO_EBACKEND, "can not run `%s`: %s; it belongs beside `luoshu`.",
+    return luo_err_set(err, LUO_EBACKEND, "cannot run `%s`: %s; it belongs beside `luoshu`.",
                        o->program, why);
 }
 
-luo_status luo_launch_split(const luo_exec_options *o, luo_door *out, luo_err *err)
+luo_status luo_launch_split(const luo_exec_options *o, luo_rendezvous *out, luo_err *err)
 {
     int32_t rank, n;
-    luo_door door;
+    luo_rendezvous rendezvous;
     LUO_TRY(find_place(&rank, &n, err));
     if (rank > 0) return become_rank(o, NULL, err);
-    LUO_TRY(luo_door_open(o, &door, err));
-    door.nranks = n;
+    LUO_TRY(luo_rendezvous_open(o, &rendezvous, err));
+    rendezvous.nranks = n;
     int life[2]; /* its other end stays open as long as rank 0's process lives */
     if (pipe(life) != 0) {
-        luo_door_close(&door);
+        luo_rendezvous_close(&rendezvous);
         return luo_err_set(err, LUO_EBACKEND, "no pipe to rank 0; close files.");
     }
     const pid_t pid = fork();
     if (pid == 0) {
         setpgid(0, 0); /* or the launcher would end it with the ranks, before it has told why */
         close(life[1]);
-        door.rank0 = life[0];
-        fcntl(door.rank0, F_SETFD, FD_CLOEXEC);
-        *out = door;
+        rendezvous.rank0 = life[0];
+        fcntl(rendezvous.rank0, F_SETFD, FD_CLOEXEC);
+        *out = rendezvous;
         return LUO_OK;
     }
     if (pid > 0) {
-        close(door.fd);
+        close(rendezvous.fd);
         close(life[0]);
-        const luo_status st = become_rank(o, &door, err);
+        const luo_status st = become_rank(o, &rendezvous, err);
         kill(pid, SIGTERM);
         return st;
     }
     close(life[0]);
     close(life[1]);
-    luo_door_close(&door);
+    luo_rendezvous_close(&rendezvous);
     return luo_err_set(err, LUO_EBACKEND, "no process for the coordinator; end others.");
 }

@@ -111,7 +111,7 @@ luo_status luo_checkpoint_begin(const char *dir, int64_t step, luo_str *out, luo
     return mkdir(out->at, 0777) == 0 ? LUO_OK : luo_err_io(err, "make", out->at);
 }
 
-/* Both names are there before and after; where the file system can not exchange them, a kill in
+/* Both names are there before and after; where the file system cannot exchange them, a kill in
  * between leaves the new one hidden and the old one gone, and the steps before it untouched. */
 static bool replace(const char *temporary, const char *final, const char *old)
 {

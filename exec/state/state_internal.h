@@ -38,7 +38,7 @@ luo_status luo_checkpoint_begin(const char *dir, int64_t step, luo_str *out, luo
 luo_status luo_checkpoint_commit(const char *dir, int64_t step, const char *temporary,
                                  luo_err *err);
 void luo_checkpoint_discard(const char *temporary);
-/* Removes the checkpoints of all other steps but the newest n. What can not be removed stays for
+/* Removes the checkpoints of all other steps but the newest n. What cannot be removed stays for
  * the next time. */
 void luo_checkpoint_prune(const char *dir, int64_t step, int32_t n);
 #endif

@@ -1,4 +1,4 @@
-/* mail.c: messages between lanes. */
+/* mail.c: messages between classes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,17 @@
 
 typedef struct use { /* a message as one of its ends sees it */
     sim_key key;
-    int32_t src_lane, dst_lane;
+    int32_t src_class, dst_class;
     bool receive;
-    int32_t lane, instr, src, dst; /* lane of this end; devices */
+    int32_t class, instr, src, dst; /* class of this end; devices */
     int64_t bytes;
 } use;
 
-typedef struct lane_post {
-    int32_t lane, instr;
+typedef struct class_post {
+    int32_t class, instr;
     bool receive;
     sim_post post;
-} lane_post;
+} class_post;
 
 typedef struct mailer {
     sim_maker *k;
@@ -25,7 +25,7 @@ typedef struct mailer {
     int32_t nuses, room_uses;
     sim_channel *channels;
     int32_t nchannels, room_channels;
-    lane_post *posts;
+    class_post *posts;
     int32_t nposts, room_posts;
 } mailer;
 
@@ -33,14 +33,14 @@ static int by_channel(const use *x, const use *y)
 {
     const int order = sim_key_order(&x->key, &y->key);
     if (order) return order;
-    if (x->src_lane != y->src_lane) return x->src_lane < y->src_lane ? -1 : 1;
-    return (x->dst_lane > y->dst_lane) - (x->dst_lane < y->dst_lane);
+    if (x->src_class != y->src_class) return x->src_class < y->src_class ? -1 : 1;
+    return (x->dst_class > y->dst_class) - (x->dst_class < y->dst_class);
 }
 
 static int by_post(const use *x, const use *y)
 {
     if (x->receive != y->receive) return x->receive ? 1 : -1;
-    if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
+    if (x->class != y->class) return x->class < y->class ? -1 : 1;
     return (x->instr > y->instr) - (x->instr < y->instr);
 }
 
@@ -54,16 +54,16 @@ static int by_all(const void *a, const void *b)
     return (x->dst > y->dst) - (x->dst < y->dst);
 }
 
-static luo_status collect_slot(mailer *m, int32_t lane, int32_t device, const luo_instr *in,
+static luo_status collect_slot(mailer *m, int32_t class, int32_t device, const luo_instr *in,
                                const luo_slot *slot)
 {
-    const int32_t *lane_of = m->k->net->lane_of;
+    const int32_t *class_of = m->k->net->class_of;
     for (int32_t i = 0; i < slot->nmessage; i++) {
         const luo_message *msg = &slot->message[i];
         const int32_t src = msg->send ? device : msg->peer, dst = msg->send ? msg->peer : device;
         LUO_TRY(sim_maker_room(m->k, &m->uses, m->nuses, &m->room_uses, sizeof *m->uses));
-        m->uses[m->nuses++] = (use){sim_key_of(in), lane_of[src], lane_of[dst], !msg->send,
-                                    lane,           in->id,       src,          dst,
+        m->uses[m->nuses++] = (use){sim_key_of(in), class_of[src], class_of[dst], !msg->send,
+                                    class,           in->id,       src,          dst,
                                     sim_message_bytes(m->k->net, in, src, dst, msg->bytes)};
     }
     return LUO_OK;
@@ -72,13 +72,13 @@ static luo_status collect_slot(mailer *m, int32_t lane, int32_t device, const lu
 static luo_status collect(mailer *m)
 {
     const sim_net *net = m->k->net;
-    for (int32_t l = 0; l < net->nlanes; l++) {
-        const sim_lane *lane = &net->lanes[l];
-        for (int32_t i = 0; i < lane->role->ninstr; i++)
-            for (int32_t d = 0; lane->ops[i].what == SIM_MAIL && d < lane->n; d++)
-                LUO_TRY(collect_slot(m, l, net->set->at[lane->member[d]].device,
-                                     &lane->role->instr[i],
-                                     sim_slot(net, lane, d, &lane->role->instr[i])));
+    for (int32_t l = 0; l < net->nclasses; l++) {
+        const sim_class *class = &net->classes[l];
+        for (int32_t i = 0; i < class->role->ninstr; i++)
+            for (int32_t d = 0; class->ops[i].what == SIM_MAIL && d < class->n; d++)
+                LUO_TRY(collect_slot(m, l, net->set->at[class->member[d]].device,
+                                     &class->role->instr[i],
+                                     sim_slot(net, class, d, &class->role->instr[i])));
     }
     return LUO_OK;
 }
@@ -115,9 +115,9 @@ static luo_status make_traffic(sim_maker *k, const use *u, int32_t n, int32_t *i
         LUO_TRY(sim_maker_message(k, &msg));
     }
     LUO_TRY(sim_maker_close(k, seconds, 1, id));
-    if (k->net->lanes[u->src_lane].thread &&
-        k->net->lanes[u->src_lane].node == k->net->lanes[u->dst_lane].node &&
-        sim_net_threads(k->arena, k->net, &u->dst_lane, 1, seconds, &k->traffics[*id]))
+    if (k->net->classes[u->src_class].thread &&
+        k->net->classes[u->src_class].node == k->net->classes[u->dst_class].node &&
+        sim_net_threads(k->arena, k->net, &u->dst_class, 1, seconds, &k->traffics[*id]))
         return luo_err_nomem(k->err);
     return LUO_OK;
 }
@@ -132,7 +132,7 @@ static luo_status make_post(mailer *m, const use *u, int32_t n)
     else channel->nsend++;
     if (!u->receive && channel->dst >= 0) LUO_TRY(make_traffic(m->k, u, n, &post.traffic));
     LUO_TRY(sim_maker_room(m->k, &m->posts, m->nposts, &m->room_posts, sizeof *m->posts));
-    m->posts[m->nposts++] = (lane_post){u->lane, u->instr, u->receive, post};
+    m->posts[m->nposts++] = (class_post){u->class, u->instr, u->receive, post};
     return LUO_OK;
 }
 
@@ -141,7 +141,7 @@ static luo_status make_channel(mailer *m, const use *u, int32_t n)
     LUO_TRY(sim_maker_room(m->k, &m->channels, m->nchannels, &m->room_channels,
                            sizeof *m->channels));
     m->channels[m->nchannels] =
-        (sim_channel){u->src_lane, u->dst_lane, u->src, u->dst, 0, 0};
+        (sim_channel){u->src_class, u->dst_class, u->src, u->dst, 0, 0};
     for (int32_t i = 0, same; i < n; i += same) {
         for (same = 1; i + same < n && by_post(&u[i], &u[i + same]) == 0;) same++;
         LUO_TRY(make_post(m, u + i, same));
@@ -150,10 +150,10 @@ static luo_status make_channel(mailer *m, const use *u, int32_t n)
     return LUO_OK;
 }
 
-static sim_cross *cross_of(const mailer *m, const lane_post *p)
+static sim_cross *cross_of(const mailer *m, const class_post *p)
 {
-    const sim_lane *lane = &m->k->net->lanes[p->lane];
-    return &lane->cross[lane->ops[p->instr].cross];
+    const sim_class *class = &m->k->net->classes[p->class];
+    return &class->cross[class->ops[p->instr].cross];
 }
 
 /* Hands every instruction its posts, in the order of channels. */
@@ -163,7 +163,7 @@ static luo_status deal(mailer *m)
     if (!room) return luo_err_nomem(m->k->err);
     for (int32_t i = 0; i < m->nposts; i++) {
         sim_cross *cross = cross_of(m, &m->posts[i]);
-        cross->meeting = -1;
+        cross->rendezvous = -1;
         (*(m->posts[i].receive ? &cross->nin : &cross->nout))++;
     }
     for (int32_t i = 0; i < m->nposts; i++) {
@@ -184,16 +184,16 @@ static luo_status deal(mailer *m)
 
 /* ---- messages of one instruction in closed form ---- */
 
-/* What a device sends to several lanes goes one after another over the same kind of link, inside
- * its node or out of it; other devices of the lane send beside it. */
-static luo_status take_turns(mailer *m, const sim_lane *lane, const luo_instr *in,
+/* What a device sends to several classes goes one after another over the same kind of link, inside
+ * its node or out of it; other devices of the class send beside it. */
+static luo_status take_turns(mailer *m, const sim_class *class, const luo_instr *in,
                              const sim_cross *cross)
 {
     const sim_net *net = m->k->net;
     const luo_device *at = net->config->cluster->devices;
-    for (int32_t d = 0; d < lane->n; d++) {
-        const luo_slot *slot = sim_slot(net, lane, d, in);
-        const int32_t src = net->set->at[lane->member[d]].device;
+    for (int32_t d = 0; d < class->n; d++) {
+        const luo_slot *slot = sim_slot(net, class, d, in);
+        const int32_t src = net->set->at[class->member[d]].device;
         double sent[2] = {0, 0};
         for (int32_t k = 0; k < cross->nout; k++) {
             sim_post *post = (sim_post *)&cross->out[k];
@@ -203,7 +203,7 @@ static luo_status take_turns(mailer *m, const sim_lane *lane, const luo_instr *i
             for (int32_t i = 0; i < slot->nmessage && post->traffic >= 0; i++) {
                 const luo_message *msg = &slot->message[i];
                 double s = 0;
-                if (!msg->send || net->lane_of[msg->peer] != to) continue;
+                if (!msg->send || net->class_of[msg->peer] != to) continue;
                 far = at[msg->peer].node != at[src].node;
                 LUO_TRY(luo_cost_p2p(&net->cost, src, msg->peer,
                                      sim_message_bytes(net, in, src, msg->peer, msg->bytes), 0, &s,
@@ -221,12 +221,12 @@ static luo_status take_turns(mailer *m, const sim_lane *lane, const luo_instr *i
 static luo_status find_turns(mailer *m)
 {
     const sim_net *net = m->k->net;
-    for (int32_t l = 0; l < net->nlanes; l++) {
-        const sim_lane *lane = &net->lanes[l];
-        for (int32_t i = 0; i < lane->role->ninstr; i++) {
-            const sim_op *op = &lane->ops[i];
-            if (op->what != SIM_MAIL || lane->cross[op->cross].nout < 2) continue;
-            LUO_TRY(take_turns(m, lane, &lane->role->instr[i], &lane->cross[op->cross]));
+    for (int32_t l = 0; l < net->nclasses; l++) {
+        const sim_class *class = &net->classes[l];
+        for (int32_t i = 0; i < class->role->ninstr; i++) {
+            const sim_op *op = &class->ops[i];
+            if (op->what != SIM_MAIL || class->cross[op->cross].nout < 2) continue;
+            LUO_TRY(take_turns(m, class, &class->role->instr[i], &class->cross[op->cross]));
         }
     }
     return LUO_OK;

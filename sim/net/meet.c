@@ -1,21 +1,22 @@
-/* meet.c: collectives of several lanes.
+/* meet.c: collectives of several classes.
  *
- * Groups that one instruction of a folded lane uses side by side (one per member) are one meeting:
- * its lanes start together when the last has arrived, and its flows are those of all groups.
+ * Groups that one instruction of a folded class uses side by side (one per member) are one
+ * rendezvous: its classes start together when the last has arrived, and its flows are those of all
+ * groups.
  *
  * Where tensor parallelism is uneven a device is in several groups of one exchange, called one
- * after another. Then a lane has several instructions in one meeting. The first meets for all; the
- * groups talk in as many rounds as the lane with most instructions has. */
+ * after another. Then a class has several instructions in one rendezvous. The first meets for all;
+ * the groups talk in as many rounds as the class with most instructions has. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/net/traffic.h"
 
-typedef struct use { /* of a group by a collective of a lane */
+typedef struct use { /* of a group by a collective of a class */
     sim_key key;
-    int32_t group, lane, instr;
-    int32_t root; /* a use of the same meeting; smallest at the end */
+    int32_t group, class, instr;
+    int32_t root; /* a use of the same rendezvous; smallest at the end */
 } use;
 
 typedef struct known { /* collectives over equal groups with equal bytes share their traffic */
@@ -28,13 +29,13 @@ typedef struct meeter {
     sim_maker *k;
     use *uses;
     int32_t nuses, room_uses;
-    sim_meeting *meetings;
-    int32_t nmeetings, room_meetings;
+    sim_rendezvous *rendezvous_of;
+    int32_t nrendezvous, room_rendezvous;
     known *list;
     int32_t nknown, room_known;
     luo_map known_of; /* hash -> last known of it */
-    int32_t *stamp;    /* per lane: meeting it was last seen in, + 1 */
-    int32_t *round_of; /* per group, in the meeting at hand; else 0 */
+    int32_t *stamp;    /* per class: rendezvous it was last seen in, + 1 */
+    int32_t *round_of; /* per group, in the rendezvous at hand; else 0 */
 } meeter;
 
 static int by_group(const void *a, const void *b)
@@ -43,7 +44,7 @@ static int by_group(const void *a, const void *b)
     const int order = sim_key_order(&x->key, &y->key);
     if (order) return order;
     if (x->group != y->group) return x->group < y->group ? -1 : 1;
-    if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
+    if (x->class != y->class) return x->class < y->class ? -1 : 1;
     return (x->instr > y->instr) - (x->instr < y->instr);
 }
 
@@ -71,14 +72,14 @@ static void join(use *u, int32_t a, int32_t b)
 static luo_status collect(meeter *m)
 {
     const sim_net *net = m->k->net;
-    for (int32_t l = 0; l < net->nlanes; l++) {
-        const sim_lane *lane = &net->lanes[l];
-        for (int32_t i = 0; i < lane->role->ninstr; i++) {
-            const luo_instr *in = &lane->role->instr[i];
+    for (int32_t l = 0; l < net->nclasses; l++) {
+        const sim_class *class = &net->classes[l];
+        for (int32_t i = 0; i < class->role->ninstr; i++) {
+            const luo_instr *in = &class->role->instr[i];
             int32_t last = -1;
-            if (lane->ops[i].what != SIM_MEET) continue;
-            for (int32_t d = 0; d < lane->n; d++) {
-                const int32_t group = sim_slot(net, lane, d, in)->group;
+            if (class->ops[i].what != SIM_MEET) continue;
+            for (int32_t d = 0; d < class->n; d++) {
+                const int32_t group = sim_slot(net, class, d, in)->group;
                 if (group == last) continue;
                 last = group;
                 LUO_TRY(sim_maker_room(m->k, &m->uses, m->nuses, &m->room_uses, sizeof *m->uses));
@@ -91,11 +92,11 @@ static luo_status collect(meeter *m)
 
 static sim_cross *cross_of(const meeter *m, const use *u)
 {
-    const sim_lane *lane = &m->k->net->lanes[u->lane];
-    return &lane->cross[lane->ops[u->instr].cross];
+    const sim_class *class = &m->k->net->classes[u->class];
+    return &class->cross[class->ops[u->instr].cross];
 }
 
-/* sim_cross.meeting holds, for a while, the first use of the instruction + 1. */
+/* sim_cross.rendezvous holds, for a while, the first use of the instruction + 1. */
 static void unite(meeter *m)
 {
     use *u = m->uses;
@@ -104,8 +105,8 @@ static void unite(meeter *m)
         u[i].root = i;
         if (i > 0 && u[i].group == u[i - 1].group && sim_key_order(&u[i].key, &u[i - 1].key) == 0)
             join(u, i - 1, i);
-        if (cross->meeting > 0) join(u, cross->meeting - 1, i);
-        else cross->meeting = i + 1;
+        if (cross->rendezvous > 0) join(u, cross->rendezvous - 1, i);
+        else cross->rendezvous = i + 1;
     }
     for (int32_t i = 0; i < m->nuses; i++) u[i].root = root_of(u, i);
 }
@@ -158,22 +159,22 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Lanes of the groups, each once. */
+/* Classes of the groups, each once. */
 static luo_status carry(sim_maker *k, const int32_t *groups, int32_t n, double seconds,
                         sim_traffic *t)
 {
     int32_t most = 0, count = 0;
     for (int32_t i = 0; i < n; i++) most += k->net->set->groups[groups[i]].n;
-    int32_t *lane = luo_arena_alloc(k->scratch, (size_t)most * sizeof *lane);
-    if (!lane) return luo_err_nomem(k->err);
+    int32_t *class = luo_arena_alloc(k->scratch, (size_t)most * sizeof *class);
+    if (!class) return luo_err_nomem(k->err);
     for (int32_t i = 0, at = 0; i < n; i++) {
         const luo_group *g = &k->net->set->groups[groups[i]];
-        for (int32_t d = 0; d < g->n; d++) lane[at++] = k->net->lane_of[g->dev[d]];
+        for (int32_t d = 0; d < g->n; d++) class[at++] = k->net->class_of[g->dev[d]];
     }
-    qsort(lane, (size_t)most, sizeof *lane, by_value);
+    qsort(class, (size_t)most, sizeof *class, by_value);
     for (int32_t i = 0; i < most; i++)
-        if (count == 0 || lane[i] != lane[count - 1]) lane[count++] = lane[i];
-    if (sim_net_threads(k->arena, k->net, lane, count, seconds, t) != LUO_OK)
+        if (count == 0 || class[i] != class[count - 1]) class[count++] = class[i];
+    if (sim_net_threads(k->arena, k->net, class, count, seconds, t) != LUO_OK)
         return luo_err_nomem(k->err);
     return LUO_OK;
 }
@@ -226,54 +227,54 @@ static luo_status traffic_for(meeter *m, const luo_instr *in, const int32_t *gro
     return LUO_OK;
 }
 
-/* Lanes of the groups, in order of first appearance, then ascending; a device without program. */
+/* Classes of the groups, in order of first appearance, then ascending; a device without program. */
 static int by_number(const void *a, const void *b)
 {
     const int32_t *x = a, *y = b;
     return (*x > *y) - (*x < *y);
 }
 
-static luo_status find_lanes(meeter *m, const int32_t *groups, int32_t n, sim_meeting *out)
+static luo_status find_classes(meeter *m, const int32_t *groups, int32_t n, sim_rendezvous *out)
 {
     const sim_net *net = m->k->net;
-    const int32_t mark = m->nmeetings + 1;
+    const int32_t mark = m->nrendezvous + 1;
     int32_t count = 0, most = 0;
     for (int32_t i = 0; i < n; i++) most += net->set->groups[groups[i]].n;
-    if (most > net->nlanes) most = net->nlanes;
-    int32_t *lanes = LUO_NEW_N(m->k->arena, int32_t, most);
-    if (!lanes) return luo_err_nomem(m->k->err);
-    *out = (sim_meeting){0, lanes, -1};
+    if (most > net->nclasses) most = net->nclasses;
+    int32_t *classes = LUO_NEW_N(m->k->arena, int32_t, most);
+    if (!classes) return luo_err_nomem(m->k->err);
+    *out = (sim_rendezvous){0, classes, -1};
     for (int32_t i = 0; i < n; i++) {
         const luo_group *g = &net->set->groups[groups[i]];
         for (int32_t d = 0; d < g->n; d++) {
-            const int32_t lane = net->lane_of[g->dev[d]];
-            if (lane < 0) out->missing_device = g->dev[d];
-            if (lane < 0 || m->stamp[lane] == mark) continue;
-            m->stamp[lane] = mark;
-            lanes[count++] = lane;
+            const int32_t class = net->class_of[g->dev[d]];
+            if (class < 0) out->missing_device = g->dev[d];
+            if (class < 0 || m->stamp[class] == mark) continue;
+            m->stamp[class] = mark;
+            classes[count++] = class;
         }
     }
-    qsort(lanes, (size_t)count, sizeof *lanes, by_number);
-    out->nlanes = count;
+    qsort(classes, (size_t)count, sizeof *classes, by_number);
+    out->nclasses = count;
     return LUO_OK;
 }
 
-static int by_lane(const void *a, const void *b)
+static int by_class(const void *a, const void *b)
 {
     const use *x = a, *y = b;
-    if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
+    if (x->class != y->class) return x->class < y->class ? -1 : 1;
     if (x->instr != y->instr) return x->instr < y->instr ? -1 : 1;
     return (x->group > y->group) - (x->group < y->group);
 }
 
-/* A group talks in the round in which the lane with most instructions before it calls it. Marks
- * what follows; round_of: per group. Uses are in by_lane order. Returns the number of rounds. */
+/* A group talks in the round in which the class with most instructions before it calls it. Marks
+ * what follows; round_of: per group. Uses are in by_class order. Returns the number of rounds. */
 static int32_t find_rounds(const meeter *m, const use *u, int32_t n, int32_t *round_of)
 {
     int32_t rounds = 1, own = 0;
     for (int32_t i = 0; i < n; i++) {
-        const bool same_lane = i > 0 && u[i].lane == u[i - 1].lane;
-        if (!same_lane) own = 0;
+        const bool same_class = i > 0 && u[i].class == u[i - 1].class;
+        if (!same_class) own = 0;
         else if (u[i].instr != u[i - 1].instr) own++;
         cross_of(m, &u[i])->follows = own > 0;
         if (own > round_of[u[i].group]) round_of[u[i].group] = own;
@@ -300,7 +301,7 @@ static luo_status make_rounds(meeter *m, const luo_instr *in, const int32_t *gro
     return LUO_OK;
 }
 
-static luo_status make_meeting(meeter *m, use *u, int32_t n)
+static luo_status make_rendezvous(meeter *m, use *u, int32_t n)
 {
     int32_t *groups = luo_arena_alloc(m->k->scratch, (size_t)n * sizeof *groups), ngroups = 0;
     const sim_cross *last = NULL;
@@ -308,18 +309,18 @@ static luo_status make_meeting(meeter *m, use *u, int32_t n)
     if (!groups) return luo_err_nomem(m->k->err);
     for (int32_t i = 0; i < n; i++)
         if (i == 0 || u[i].group != u[i - 1].group) groups[ngroups++] = u[i].group;
-    LUO_TRY(sim_maker_room(m->k, &m->meetings, m->nmeetings, &m->room_meetings,
-                           sizeof *m->meetings));
-    LUO_TRY(find_lanes(m, groups, ngroups, &m->meetings[m->nmeetings]));
-    if (n > 1) qsort(u, (size_t)n, sizeof *u, by_lane);
+    LUO_TRY(sim_maker_room(m->k, &m->rendezvous_of, m->nrendezvous, &m->room_rendezvous,
+                           sizeof *m->rendezvous_of));
+    LUO_TRY(find_classes(m, groups, ngroups, &m->rendezvous_of[m->nrendezvous]));
+    if (n > 1) qsort(u, (size_t)n, sizeof *u, by_class);
     const int32_t rounds = find_rounds(m, u, n, m->round_of);
     for (int32_t i = 0; i < n; i++) {
         sim_cross *cross = cross_of(m, &u[i]);
-        const luo_instr *in = &m->k->net->lanes[u[i].lane].role->instr[u[i].instr];
+        const luo_instr *in = &m->k->net->classes[u[i].class].role->instr[u[i].instr];
         const int64_t bytes = sim_bytes(m->k->net, in, in->bytes);
-        if (i > 0 && u[i].lane == u[i - 1].lane && u[i].instr == u[i - 1].instr) continue;
-        cross->meeting = m->nmeetings;
-        if (m->meetings[m->nmeetings].missing_device >= 0) continue;
+        if (i > 0 && u[i].class == u[i - 1].class && u[i].instr == u[i - 1].instr) continue;
+        cross->rendezvous = m->nrendezvous;
+        if (m->rendezvous_of[m->nrendezvous].missing_device >= 0) continue;
         if (last && last_bytes == bytes) {
             cross->ntraffics = last->ntraffics;
             cross->traffic = last->traffic;
@@ -330,11 +331,11 @@ static luo_status make_meeting(meeter *m, use *u, int32_t n)
         last_bytes = bytes;
     }
     for (int32_t i = 0; i < ngroups; i++) m->round_of[groups[i]] = 0;
-    m->nmeetings++;
+    m->nrendezvous++;
     return LUO_OK;
 }
 
-static luo_status make_meetings(meeter *m)
+static luo_status make_all_rendezvous(meeter *m)
 {
     LUO_TRY(collect(m));
     if (m->nuses > 1) qsort(m->uses, (size_t)m->nuses, sizeof *m->uses, by_group);
@@ -342,22 +343,22 @@ static luo_status make_meetings(meeter *m)
     if (m->nuses > 1) qsort(m->uses, (size_t)m->nuses, sizeof *m->uses, by_root);
     for (int32_t i = 0, n; i < m->nuses; i += n) {
         for (n = 1; i + n < m->nuses && m->uses[i + n].root == m->uses[i].root;) n++;
-        LUO_TRY(make_meeting(m, m->uses + i, n));
+        LUO_TRY(make_rendezvous(m, m->uses + i, n));
     }
-    sim_meeting *out = LUO_NEW_N(m->k->arena, sim_meeting, m->nmeetings);
+    sim_rendezvous *out = LUO_NEW_N(m->k->arena, sim_rendezvous, m->nrendezvous);
     if (!out) return luo_err_nomem(m->k->err);
-    if (m->nmeetings) memcpy(out, m->meetings, (size_t)m->nmeetings * sizeof *out);
-    m->k->net->meetings = out;
-    m->k->net->nmeetings = m->nmeetings;
+    if (m->nrendezvous) memcpy(out, m->rendezvous_of, (size_t)m->nrendezvous * sizeof *out);
+    m->k->net->rendezvous_of = out;
+    m->k->net->nrendezvous = m->nrendezvous;
     return LUO_OK;
 }
 
-luo_status sim_make_meetings(sim_maker *k)
+luo_status sim_make_rendezvous(sim_maker *k)
 {
-    meeter m = {.k = k, .stamp = LUO_NEW_N(k->scratch, int32_t, k->net->nlanes),
+    meeter m = {.k = k, .stamp = LUO_NEW_N(k->scratch, int32_t, k->net->nclasses),
                 .round_of = LUO_NEW_N(k->scratch, int32_t, k->net->set->ngroups)};
     if (!m.stamp || !m.round_of) return luo_err_nomem(k->err);
-    const luo_status st = make_meetings(&m);
+    const luo_status st = make_all_rendezvous(&m);
     luo_map_free(&m.known_of);
     return st;
 }

@@ -1,4 +1,4 @@
-/* net.c: puts lanes and traffic together; rows of comm use. */
+/* net.c: puts classes and traffic together; rows of comm use. */
 #include "sim/net/net.h"
 
 #include "sim/net/traffic.h"
@@ -97,7 +97,7 @@ luo_status sim_net_make(luo_arena *arena, const luo_backend_config *config,
     net->cost = (luo_cost_ctx){config->cluster, config->stack, config->dtype, set->nops, set->ops};
     net->training = has_training(set);
     LUO_TRY(check_devices(net, err));
-    LUO_TRY(sim_lanes_make(arena, net, err));
+    LUO_TRY(sim_classes_make(arena, net, err));
     LUO_TRY(sim_traffic_make(arena, net, err));
     LUO_TRY(sim_loose_find(arena, net, err));
     LUO_TRY(make_rows(arena, net, err));

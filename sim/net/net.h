@@ -1,9 +1,10 @@
 /* net.h: what the simulation of one program set needs, worked out once and then only read.
  *
- * Words. Lane: devices simulated as one (lanes.c). Way: one direction of a cluster link, numbered
- * 2 * link + (1 if away from devices). Wire: what SimGrid gets as a link: one way, or a bundle of
- * ways that always carry equal loads. Traffic: the flows of one run of a transfer. Channel: the
- * messages of one exchange from one lane to another. Meeting: a collective of several lanes. */
+ * Words. Symmetry class: devices simulated as one (classes.c). Hop: one direction of a cluster
+ * link, numbered 2 * link + (1 if away from devices). Wire: what SimGrid gets as a link: one way,
+ * or a bundle of ways that always carry equal loads. Traffic: the flows of one run of a transfer.
+ * Channel: the messages of one exchange from one class to another. Rendezvous: a collective of
+ * several classes. */
 #ifndef LUO_SIM_NET_NET_H
 #define LUO_SIM_NET_NET_H
 #include "core/cost/cost.h"
@@ -12,12 +13,12 @@
 
 typedef struct sim_wire {
     int32_t nways;
-    const int32_t *way;
+    const int32_t *hop;
     double bytes_per_s; /* of all ways together */
 } sim_wire;
 
 typedef struct sim_flow {
-    int32_t src, dst; /* lanes; dst = src for storage */
+    int32_t src, dst; /* classes; dst = src for storage */
     int32_t nwires;
     const int32_t *wire;
     double bytes;   /* on the wires: efficiency is in them (accuracy.md 5.5) */
@@ -25,7 +26,7 @@ typedef struct sim_flow {
 } sim_flow;
 
 typedef struct sim_load { /* what a run of the traffic brings over a cluster link */
-    int32_t way;
+    int32_t hop;
     double bytes; /* of the tensors: without efficiency */
 } sim_load;
 
@@ -37,7 +38,7 @@ typedef struct sim_traffic {
     int32_t ring;               /* > 0: the flows are that many ring edges in ring order */
     double fixed_s, spread_s;   /* closed form: latency part, bandwidth part */
     int32_t nthreads;           /* > 0: ranks of one CPU node carry it themselves (thread.c): .. */
-    const int32_t *thread;      /* .. these lanes, each .. */
+    const int32_t *thread;      /* .. these classes, each .. */
     double work_s;              /* .. so long at a core */
 } sim_traffic;
 
@@ -47,9 +48,9 @@ typedef struct sim_post { /* a message of a P2P */
     double before_s; /* in closed form: bandwidth part of what its devices send first */
 } sim_post;
 
-typedef struct sim_cross { /* an instruction that reaches beyond its lane */
-    int32_t meeting;       /* -1: P2P or IO */
-    bool follows;          /* an earlier instruction of the lane has met for it (meet.c) */
+typedef struct sim_cross { /* an instruction that reaches beyond its class */
+    int32_t rendezvous;       /* -1: P2P or IO */
+    bool follows;          /* an earlier instruction of the class has met for it (meet.c) */
     int32_t ntraffics;     /* of a collective: rounds, one after another; of IO: 1 */
     const int32_t *traffic;
     int32_t nout, nin;
@@ -57,32 +58,32 @@ typedef struct sim_cross { /* an instruction that reaches beyond its lane */
 } sim_cross;
 
 typedef struct sim_channel {
-    int32_t src, dst;               /* lanes; -1: the device has no program */
+    int32_t src, dst;               /* classes; -1: the device has no program */
     int32_t src_device, dst_device; /* of the first message */
     int32_t nsend, nreceive;        /* instructions */
 } sim_channel;
 
-typedef struct sim_meeting {
-    int32_t nlanes;
-    const int32_t *lane;
+typedef struct sim_rendezvous {
+    int32_t nclasses;
+    const int32_t *class;
     int32_t missing_device; /* has no program; -1: none */
-} sim_meeting;
+} sim_rendezvous;
 
 typedef enum sim_what {
     SIM_WORK,   /* compute or local work of the device */
-    SIM_INSIDE, /* communication inside the lane: closed form */
-    SIM_MEET,   /* collective of several lanes */
-    SIM_MAIL,   /* P2P with other lanes */
+    SIM_INSIDE, /* communication inside the class: closed form */
+    SIM_MEET,   /* collective of several classes */
+    SIM_MAIL,   /* P2P with other classes */
     SIM_IO
 } sim_what;
 
-typedef struct sim_op { /* an instruction as this lane runs it */
+typedef struct sim_op { /* an instruction as this class runs it */
     uint8_t what, fifo, part;
-    int32_t cross;   /* SIM_MEET, SIM_MAIL, SIM_IO: index in sim_lane.cross */
+    int32_t cross;   /* SIM_MEET, SIM_MAIL, SIM_IO: index in sim_class.cross */
     double seconds;  /* SIM_WORK: at slowdown 1; SIM_INSIDE: closed form */
 } sim_op;
 
-typedef struct sim_lane {
+typedef struct sim_class {
     const luo_program *program; /* of the first member; those of the others differ in peers only */
     const luo_role *role;
     int32_t n;             /* members .. */
@@ -93,7 +94,7 @@ typedef struct sim_lane {
     int32_t ncross;
     sim_cross *cross;
     sim_op *ops; /* per instruction of the role */
-} sim_lane;
+} sim_class;
 
 typedef struct sim_row { /* of comm use */
     int32_t group, exchange, coll, stream, devices;
@@ -103,14 +104,14 @@ typedef struct sim_net {
     const luo_backend_config *config;
     const luo_programs *set;
     luo_cost_ctx cost;
-    int32_t nlanes, nwires, nchannels, nmeetings, ntraffics, nrows;
-    sim_lane *lanes;
-    const int32_t *home_of_group; /* lane that all its devices are in; -1: several */
-    const int32_t *lane_of; /* per device of the cluster: its lane; -1: no program */
+    int32_t nclasses, nwires, nchannels, nrendezvous, ntraffics, nrows;
+    sim_class *classes;
+    const int32_t *home_of_group; /* class that all its devices are in; -1: several */
+    const int32_t *class_of; /* per device of the cluster: its class; -1: no program */
     const sim_wire *wires;
     const bool *loose; /* per wire: at full speed it can hold nothing up (loose.c) */
     const sim_channel *channels;
-    const sim_meeting *meetings;
+    const sim_rendezvous *rendezvous_of;
     const sim_traffic *traffics;
     const sim_row *rows;
     const int32_t *row_of_group;    /* [group * 5 + coll]; -1: none */
@@ -118,17 +119,17 @@ typedef struct sim_net {
     bool training; /* there are forward or backward tasks: scale jitter applies */
 } sim_net;
 
-/* Lanes, their operations with costs, traffics and wires of a program set.
+/* Classes, their operations with costs, traffics and wires of a program set.
  * Pre: programs are well formed (luo_program_check); config outlives the net.
  * Errors: LUO_EINPUT a cost is not known (accuracy.md 15); LUO_ENOMEM.
  * Owner: arena. Cost: O(devices * instructions that communicate). */
 luo_status sim_net_make(luo_arena *arena, const luo_backend_config *config,
                         const luo_programs *set, sim_net **out, luo_err *err);
 
-static inline const luo_slot *sim_slot(const sim_net *net, const sim_lane *lane, int32_t member,
+static inline const luo_slot *sim_slot(const sim_net *net, const sim_class *class, int32_t member,
                                        const luo_instr *in)
 {
-    return &net->set->at[lane->member[member]].slots[in->slot];
+    return &net->set->at[class->member[member]].slots[in->slot];
 }
 
 /* Bytes that travel where the program moves `bytes` by this instruction: gradients between replicas
@@ -140,9 +141,9 @@ int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes);
 int64_t sim_message_bytes(const sim_net *net, const luo_instr *in, int32_t src, int32_t dst,
                           int64_t bytes);
 
-/* ---- for net.c, lanes.c, traffic.c and wires.c only ---- */
+/* ---- for net.c, classes.c, traffic.c and wires.c only ---- */
 
-luo_status sim_lanes_make(luo_arena *arena, sim_net *net, luo_err *err);
+luo_status sim_classes_make(luo_arena *arena, sim_net *net, luo_err *err);
 luo_status sim_traffic_make(luo_arena *arena, sim_net *net, luo_err *err);
 luo_status sim_loose_find(luo_arena *arena, sim_net *net, luo_err *err);
 
@@ -152,8 +153,8 @@ typedef struct sim_message { /* from device to device */
 } sim_message;
 
 typedef struct sim_router sim_router;
-/* The traffic is carried by threads of these lanes, n > 0, if all are CPU ranks of one node. */
-luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *lane, int32_t n,
+/* The traffic is carried by threads of these classes, n > 0, if all are CPU ranks of one node. */
+luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *class, int32_t n,
                            double seconds, sim_traffic *t);
 
 sim_router *sim_router_new(luo_arena *scratch, const sim_net *net);

@@ -48,42 +48,43 @@ luo_status sim_maker_close(sim_maker *k, double seconds, int32_t hops, int32_t *
 /* ---- storage ---- */
 
 /* luo_checkpoint_compile tells writing from reading by the name of the op; a switch only reads. */
-static luo_status make_io(sim_maker *k, sim_lane *lane, const luo_instr *in, sim_cross *cross)
+static luo_status make_io(sim_maker *k, sim_class *class, const luo_instr *in, sim_cross *cross)
 {
     const luo_programs *set = k->net->set;
     const bool reads =
         in->op >= set->nops || strcmp(set->ops[in->op].name, "checkpoint_write") != 0;
     const double bytes = (double)in->bytes;
-    for (int32_t m = 0; m < lane->n; m++) {
-        const int32_t dev = k->net->set->at[lane->member[m]].device;
+    for (int32_t m = 0; m < class->n; m++) {
+        const int32_t dev = k->net->set->at[class->member[m]].device;
         const sim_message msg = {reads ? -1 : dev, reads ? dev : -1, bytes, 0, bytes};
         LUO_TRY(sim_maker_message(k, &msg));
     }
     int32_t *traffic = LUO_NEW(k->arena, int32_t);
     if (!traffic) return luo_err_nomem(k->err);
-    *cross = (sim_cross){.meeting = -1, .ntraffics = 1, .traffic = traffic};
+    *cross = (sim_cross){.rendezvous = -1, .ntraffics = 1, .traffic = traffic};
     return sim_maker_close(k, 0, 1, traffic);
 }
 
 static luo_status make_all_io(sim_maker *k)
 {
-    for (int32_t l = 0; l < k->net->nlanes; l++) {
-        sim_lane *lane = &k->net->lanes[l];
-        for (int32_t i = 0; i < lane->role->ninstr; i++)
-            if (lane->ops[i].what == SIM_IO)
-                LUO_TRY(make_io(k, lane, &lane->role->instr[i], &lane->cross[lane->ops[i].cross]));
+    for (int32_t l = 0; l < k->net->nclasses; l++) {
+        sim_class *class = &k->net->classes[l];
+        for (int32_t i = 0; i < class->role->ninstr; i++)
+            if (class->ops[i].what == SIM_IO)
+                LUO_TRY(
+                    make_io(k, class, &class->role->instr[i], &class->cross[class->ops[i].cross]));
     }
     return LUO_OK;
 }
 
-/* Closed form of storage traffic: all that one lane reads or writes, alone. */
+/* Closed form of storage traffic: all that one class reads or writes, alone. */
 static void price_io(const sim_maker *k)
 {
-    for (int32_t l = 0; l < k->net->nlanes; l++) {
-        const sim_lane *lane = &k->net->lanes[l];
-        for (int32_t i = 0; i < lane->role->ninstr; i++) {
-            if (lane->ops[i].what != SIM_IO) continue;
-            sim_traffic *t = &k->traffics[*lane->cross[lane->ops[i].cross].traffic];
+    for (int32_t l = 0; l < k->net->nclasses; l++) {
+        const sim_class *class = &k->net->classes[l];
+        for (int32_t i = 0; i < class->role->ninstr; i++) {
+            if (class->ops[i].what != SIM_IO) continue;
+            sim_traffic *t = &k->traffics[*class->cross[class->ops[i].cross].traffic];
             for (int32_t f = 0; f < t->nflows; f++)
                 for (int32_t w = 0; w < t->flows[f].nwires; w++)
                     t->spread_s = fmax(t->spread_s,
@@ -117,9 +118,9 @@ static bool order_ring(sim_flow *f, int32_t n, int32_t *flow_from)
 
 static luo_status find_rings(sim_maker *k)
 {
-    int32_t *flow_from = LUO_NEW_N(k->scratch, int32_t, k->net->nlanes);
+    int32_t *flow_from = LUO_NEW_N(k->scratch, int32_t, k->net->nclasses);
     if (!flow_from) return luo_err_nomem(k->err);
-    for (int32_t l = 0; l < k->net->nlanes; l++) flow_from[l] = -1;
+    for (int32_t l = 0; l < k->net->nclasses; l++) flow_from[l] = -1;
     for (int32_t i = 0; i < k->ntraffics; i++) {
         sim_traffic *t = &k->traffics[i];
         if (t->ring == 0) continue; /* set by meet.c for collectives that step round a ring */
@@ -132,7 +133,7 @@ static luo_status find_rings(sim_maker *k)
 
 static luo_status make_all(sim_maker *k)
 {
-    LUO_TRY(sim_make_meetings(k));
+    LUO_TRY(sim_make_rendezvous(k));
     LUO_TRY(sim_make_channels(k));
     LUO_TRY(make_all_io(k));
     if (sim_router_finish(k->router, k->arena, k->net, k->traffics) != LUO_OK)

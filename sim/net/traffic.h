@@ -36,6 +36,6 @@ luo_status sim_maker_message(sim_maker *k, const sim_message *m);
 /* The messages at hand become a traffic with closed form `seconds`; hops: see sim_traffic. */
 luo_status sim_maker_close(sim_maker *k, double seconds, int32_t hops, int32_t *id);
 
-luo_status sim_make_meetings(sim_maker *k);
+luo_status sim_make_rendezvous(sim_maker *k);
 luo_status sim_make_channels(sim_maker *k);
 #endif

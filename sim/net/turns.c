@@ -1,4 +1,4 @@
-/* turns.c: which devices can not be simulated as one, by the groups of their calls. */
+/* turns.c: which devices cannot be simulated as one, by the groups of their calls. */
 #include "sim/net/turns.h"
 
 #include <stdlib.h>
@@ -34,9 +34,9 @@ typedef struct calls {
     luo_arena *arena;
     const sim_net *net;
     luo_intern id;     /* of a phase, an exchange and a group */
-    int32_t *up, room; /* by call: another of its meeting */
-    int32_t *size;     /* by the first call of a meeting: its groups */
-    bool *apart;       /* the same: some lane is in a part of its groups */
+    int32_t *up, room; /* by call: another of its rendezvous */
+    int32_t *size;     /* by the first call of a rendezvous: its groups */
+    bool *apart;       /* the same: some class is in a part of its groups */
 } calls;
 
 static int32_t root_of(int32_t *up, int32_t i)
@@ -45,10 +45,10 @@ static int32_t root_of(int32_t *up, int32_t i)
     return i;
 }
 
-static luo_status call_id(calls *c, const sim_lane *lane, int32_t member, const luo_instr *in,
+static luo_status call_id(calls *c, const sim_class *class, int32_t member, const luo_instr *in,
                           int32_t *id)
 {
-    const int32_t key[] = {in->phase, in->exchange, sim_slot(c->net, lane, member, in)->group};
+    const int32_t key[] = {in->phase, in->exchange, sim_slot(c->net, class, member, in)->group};
     bool fresh;
     *id = luo_intern_id(&c->id, key, 3, &fresh);
     if (*id < 0) return LUO_ENOMEM;
@@ -63,12 +63,12 @@ static luo_status call_id(calls *c, const sim_lane *lane, int32_t member, const 
     return LUO_OK;
 }
 
-static luo_status unite(calls *c, const sim_lane *lane, const luo_instr *in)
+static luo_status unite(calls *c, const sim_class *class, const luo_instr *in)
 {
     int32_t first;
-    LUO_TRY(call_id(c, lane, 0, in, &first));
-    for (int32_t m = 1, id; m < lane->n; m++) {
-        LUO_TRY(call_id(c, lane, m, in, &id));
+    LUO_TRY(call_id(c, class, 0, in, &first));
+    for (int32_t m = 1, id; m < class->n; m++) {
+        LUO_TRY(call_id(c, class, m, in, &id));
         c->up[root_of(c->up, id)] = root_of(c->up, first);
     }
     return LUO_OK;
@@ -81,42 +81,42 @@ static int by_value(const void *p, const void *q)
 }
 
 /* Groups of an instruction. */
-static luo_status count_groups(calls *c, const sim_lane *lane, const luo_instr *in, int32_t *n)
+static luo_status count_groups(calls *c, const sim_class *class, const luo_instr *in, int32_t *n)
 {
     const size_t mark = luo_arena_mark(c->arena);
-    int32_t *id = luo_arena_alloc(c->arena, (size_t)lane->n * sizeof *id);
+    int32_t *id = luo_arena_alloc(c->arena, (size_t)class->n * sizeof *id);
     if (!id) return LUO_ENOMEM;
-    for (int32_t m = 0; m < lane->n; m++) id[m] = sim_slot(c->net, lane, m, in)->group;
-    qsort(id, (size_t)lane->n, sizeof *id, by_value);
+    for (int32_t m = 0; m < class->n; m++) id[m] = sim_slot(c->net, class, m, in)->group;
+    qsort(id, (size_t)class->n, sizeof *id, by_value);
     *n = 1;
-    for (int32_t m = 1; m < lane->n; m++) *n += id[m] != id[m - 1];
+    for (int32_t m = 1; m < class->n; m++) *n += id[m] != id[m - 1];
     luo_arena_reset(c->arena, mark);
     return LUO_OK;
 }
 
-/* Calls back for every call of a bucket of every lane. */
+/* Calls back for every call of a bucket of every class. */
 static luo_status each(calls *c,
-                       luo_status (*what)(calls *c, const sim_lane *l, const luo_instr *in))
+                       luo_status (*what)(calls *c, const sim_class *l, const luo_instr *in))
 {
-    for (int32_t l = 0; l < c->net->nlanes; l++) {
-        const sim_lane *lane = &c->net->lanes[l];
-        for (int32_t i = 0; i < lane->role->ninstr; i++)
-            if (is_bucket(&lane->role->instr[i])) LUO_TRY(what(c, lane, &lane->role->instr[i]));
+    for (int32_t l = 0; l < c->net->nclasses; l++) {
+        const sim_class *class = &c->net->classes[l];
+        for (int32_t i = 0; i < class->role->ninstr; i++)
+            if (is_bucket(&class->role->instr[i])) LUO_TRY(what(c, class, &class->role->instr[i]));
     }
     return LUO_OK;
 }
 
-static luo_status compare(calls *c, const sim_lane *lane, const luo_instr *in)
+static luo_status compare(calls *c, const sim_class *class, const luo_instr *in)
 {
     int32_t n, id;
-    LUO_TRY(call_id(c, lane, 0, in, &id));
-    LUO_TRY(count_groups(c, lane, in, &n));
+    LUO_TRY(call_id(c, class, 0, in, &id));
+    LUO_TRY(count_groups(c, class, in, &n));
     id = root_of(c->up, id);
     c->apart[id] |= n < c->size[id];
     return LUO_OK;
 }
 
-static luo_status find_meetings(calls *c)
+static luo_status find_all_rendezvous(calls *c)
 {
     LUO_TRY(each(c, unite));
     c->size = LUO_NEW_N(c->arena, int32_t, c->id.n);
@@ -126,16 +126,16 @@ static luo_status find_meetings(calls *c)
     return each(c, compare);
 }
 
-static luo_status is_tied(calls *c, const sim_lane *lane, bool *tied)
+static luo_status is_tied(calls *c, const sim_class *class, bool *tied)
 {
     *tied = false;
-    for (int32_t i = 0; lane->n > 1 && !*tied && i < lane->role->ninstr; i++) {
-        const luo_instr *in = &lane->role->instr[i];
+    for (int32_t i = 0; class->n > 1 && !*tied && i < class->role->ninstr; i++) {
+        const luo_instr *in = &class->role->instr[i];
         int32_t id, n = 1;
         if (!is_bucket(in)) continue;
-        LUO_TRY(call_id(c, lane, 0, in, &id));
+        LUO_TRY(call_id(c, class, 0, in, &id));
         if (!c->apart[root_of(c->up, id)]) continue;
-        LUO_TRY(count_groups(c, lane, in, &n));
+        LUO_TRY(count_groups(c, class, in, &n));
         *tied = n > 1;
     }
     return LUO_OK;
@@ -143,12 +143,12 @@ static luo_status is_tied(calls *c, const sim_lane *lane, bool *tied)
 
 static luo_status untie(calls *c, bool *single, bool *any)
 {
-    LUO_TRY(find_meetings(c));
-    for (int32_t l = 0; l < c->net->nlanes; l++) {
-        const sim_lane *lane = &c->net->lanes[l];
+    LUO_TRY(find_all_rendezvous(c));
+    for (int32_t l = 0; l < c->net->nclasses; l++) {
+        const sim_class *class = &c->net->classes[l];
         bool tied;
-        LUO_TRY(is_tied(c, lane, &tied));
-        for (int32_t m = 0; tied && m < lane->n; m++) single[lane->member[m]] = true;
+        LUO_TRY(is_tied(c, class, &tied));
+        for (int32_t m = 0; tied && m < class->n; m++) single[class->member[m]] = true;
         *any |= tied;
     }
     return LUO_OK;

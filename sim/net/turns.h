@@ -6,11 +6,11 @@
 /* Has some device several calls of a bucket in a segment? They lie at different dates, and so do
  * those of the devices it meets. Errors: LUO_ENOMEM. */
 luo_status sim_turns_any(const luo_programs *set, bool *any);
-/* A lane of several devices issues calls of all of them by one instruction, so that their groups
- * become one meeting. That is what the devices do as long as every lane that takes part in the
- * meeting takes part in all of its groups, by one instruction each; else its groups meet at
- * different dates, and lanes could wait for each other in a circle where devices do not. Members
- * of such lanes become `single`, by program. any: there are new ones.
- * Pre: net->lanes are laid out. Errors: LUO_ENOMEM. See: tests/diff/diff_sim_fold.c. */
+/* A class of several devices issues calls of all of them by one instruction, so that their groups
+ * become one rendezvous. That is what the devices do as long as every class that takes part in the
+ * rendezvous takes part in all of its groups, by one instruction each; else its groups meet at
+ * different dates, and classes could wait for each other in a circle where devices do not. Members
+ * of such classes become `single`, by program. any: there are new ones.
+ * Pre: net->classes are laid out. Errors: LUO_ENOMEM. See: tests/diff/diff_sim_fold.c. */
 luo_status sim_turns_untie(const sim_net *net, bool *single, bool *any);
 #endif

@@ -1,9 +1,9 @@
-/* wires.c: from messages between devices to flows between lanes.
+/* wires.c: from messages between devices to flows between classes.
  *
- * The messages of one lane to another usually load parallel links (the NICs of a node) evenly; they
- * become one flow over a bundle of those links. A bundle is used only if all traffic that touches
- * one of its links uses exactly that bundle, else contention on the link would be missed; then
- * every path has a flow of its own. */
+ * The messages of one class to another usually load parallel links (the NICs of a node) evenly;
+ * they become one flow over a bundle of those links. A bundle is used only if all traffic that
+ * touches one of its links uses exactly that bundle, else contention on the link would be missed;
+ * then every path has a flow of its own. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +13,18 @@
 
 typedef struct path {
     const sim_message *message;
-    int32_t src, dst; /* lanes */
+    int32_t src, dst; /* classes */
     int32_t n;
-    int32_t way[LUO_PATH_MAX + 1];
+    int32_t hop[LUO_PATH_MAX + 1];
 } path;
 
-typedef struct way_set {
+typedef struct hop_set {
     int32_t n, wire; /* wire -1: none yet */
-    const int32_t *way;
+    const int32_t *hop;
     bool broken;
-} way_set;
+} hop_set;
 
-/* Messages of one traffic between one pair of lanes. */
+/* Messages of one traffic between one pair of classes. */
 typedef struct bunch {
     int32_t first, n; /* in paths */
     int32_t traffic;
@@ -38,16 +38,16 @@ struct sim_router {
     const luo_cluster *c;
     path *paths;
     bunch *bunches;
-    way_set *sets;
+    hop_set *sets;
     int32_t npaths, nbunches, nsets, ntraffics, room_paths, room_bunches, room_sets;
     luo_map set_of; /* hash of ways -> set */
     int32_t *owner; /* per way: set that has it; -1: none */
     int32_t *wire_of; /* per way: wire of it alone */
     sim_wire *wires;
     int32_t nwires;
-    struct way_load *load; /* work space of even_set */
-    int32_t *way;
-    int32_t room_load, room_way;
+    struct hop_load *load; /* work space of even_set */
+    int32_t *hop;
+    int32_t room_load, room_hop;
 };
 
 sim_router *sim_router_new(luo_arena *scratch, const sim_net *net)
@@ -57,11 +57,11 @@ sim_router *sim_router_new(luo_arena *scratch, const sim_net *net)
     r->arena = scratch;
     r->net = net;
     r->c = net->config->cluster;
-    const int32_t ways = 2 * r->c->nlinks;
-    r->owner = LUO_NEW_N(scratch, int32_t, ways);
-    r->wire_of = LUO_NEW_N(scratch, int32_t, ways);
+    const int32_t hops = 2 * r->c->nlinks;
+    r->owner = LUO_NEW_N(scratch, int32_t, hops);
+    r->wire_of = LUO_NEW_N(scratch, int32_t, hops);
     if (!r->owner || !r->wire_of) return NULL;
-    for (int32_t w = 0; w < ways; w++) r->owner[w] = r->wire_of[w] = -1;
+    for (int32_t w = 0; w < hops; w++) r->owner[w] = r->wire_of[w] = -1;
     return r;
 }
 
@@ -74,15 +74,15 @@ static void *more(sim_router *r, void *at, int32_t n, int32_t *room, size_t byte
     return at;
 }
 
-static double way_bytes_per_s(const luo_cluster *c, int32_t way)
+static double hop_bytes_per_s(const luo_cluster *c, int32_t hop)
 {
-    const luo_link *l = &c->links[way / 2];
-    if (l->kind == LUO_LINK_STORAGE && way % 2 == 0) return l->down_bytes_per_s;
+    const luo_link *l = &c->links[hop / 2];
+    if (l->kind == LUO_LINK_STORAGE && hop % 2 == 0) return l->down_bytes_per_s;
     return l->bytes_per_s;
 }
 
 /* Ways of a message to or from the storage: PCIe, NIC, uplink, storage (conventions.md 5). */
-static int32_t storage_path(const luo_cluster *c, int32_t dev, bool away, int32_t *way)
+static int32_t storage_path(const luo_cluster *c, int32_t dev, bool away, int32_t *hop)
 {
     const luo_device *d = &c->devices[dev];
     const luo_node *node = &c->nodes[d->node];
@@ -93,7 +93,7 @@ static int32_t storage_path(const luo_cluster *c, int32_t dev, bool away, int32_
     if (c->fabric != LUO_FABRIC_SINGLE && c->uplinks[node->rack] >= 0)
         links[n++] = c->uplinks[node->rack] + (c->fabric == LUO_FABRIC_RAIL && nic > 0 ? nic : 0);
     if (c->storage >= 0) links[n++] = c->storage;
-    for (int32_t i = 0; i < n; i++) way[i] = 2 * links[away ? i : n - 1 - i] + up;
+    for (int32_t i = 0; i < n; i++) hop[i] = 2 * links[away ? i : n - 1 - i] + up;
     return n;
 }
 
@@ -102,22 +102,22 @@ static void find_path(const sim_router *r, const sim_message *m, path *p)
     *p = (path){.message = m};
     if (m->src < 0 || m->dst < 0) {
         const int32_t dev = m->src < 0 ? m->dst : m->src;
-        p->src = p->dst = r->net->lane_of[dev];
-        p->n = storage_path(r->c, dev, m->dst < 0, p->way);
+        p->src = p->dst = r->net->class_of[dev];
+        p->n = storage_path(r->c, dev, m->dst < 0, p->hop);
     } else {
         luo_hop hops[LUO_PATH_MAX];
-        p->src = r->net->lane_of[m->src];
-        p->dst = r->net->lane_of[m->dst];
+        p->src = r->net->class_of[m->src];
+        p->dst = r->net->class_of[m->dst];
         p->n = luo_cluster_path(r->c, m->src, m->dst, hops);
-        for (int32_t i = 0; i < p->n; i++) p->way[i] = 2 * hops[i].link + hops[i].up;
+        for (int32_t i = 0; i < p->n; i++) p->hop[i] = 2 * hops[i].link + hops[i].up;
     }
     int32_t kept = 0; /* an unlimited storage is no wire */
     for (int32_t i = 0; i < p->n; i++)
-        if (way_bytes_per_s(r->c, p->way[i]) > 0) p->way[kept++] = p->way[i];
+        if (hop_bytes_per_s(r->c, p->hop[i]) > 0) p->hop[kept++] = p->hop[i];
     p->n = kept;
 }
 
-static int by_lanes(const void *a, const void *b)
+static int by_class(const void *a, const void *b)
 {
     const path *x = a, *y = b;
     if (x->src != y->src) return x->src < y->src ? -1 : 1;
@@ -127,15 +127,15 @@ static int by_lanes(const void *a, const void *b)
 
 /* ---- bundles ---- */
 
-static int32_t set_of_ways(sim_router *r, const int32_t *way, int32_t n)
+static int32_t set_of_hops(sim_router *r, const int32_t *hop, int32_t n)
 {
-    const uint64_t key = luo_hash_bytes(LUO_HASH_EMPTY, way, (size_t)n * sizeof *way);
+    const uint64_t key = luo_hash_bytes(LUO_HASH_EMPTY, hop, (size_t)n * sizeof *hop);
     for (uint64_t k = key;; k++) { /* another set of the same hash takes the next key */
         int64_t *slot = luo_map_at(&r->set_of, k, -1);
         if (!slot) return -1;
         if (*slot >= 0) {
-            const way_set *s = &r->sets[*slot];
-            if (s->n == n && memcmp(s->way, way, (size_t)n * sizeof *way) == 0)
+            const hop_set *s = &r->sets[*slot];
+            if (s->n == n && memcmp(s->hop, hop, (size_t)n * sizeof *hop) == 0)
                 return (int32_t)*slot;
             continue;
         }
@@ -143,63 +143,63 @@ static int32_t set_of_ways(sim_router *r, const int32_t *way, int32_t n)
         r->sets = more(r, r->sets, r->nsets, &r->room_sets, sizeof *r->sets);
         int32_t *copy = luo_arena_alloc(r->arena, (size_t)n * sizeof *copy);
         if (!r->sets || !copy) return -1;
-        memcpy(copy, way, (size_t)n * sizeof *copy);
-        r->sets[r->nsets] = (way_set){n, -1, copy, false};
+        memcpy(copy, hop, (size_t)n * sizeof *copy);
+        r->sets[r->nsets] = (hop_set){n, -1, copy, false};
         return r->nsets++;
     }
 }
 
-static void break_set(way_set *s)
+static void break_set(hop_set *s)
 {
     if (s->n > 1) s->broken = true; /* a single way is always a wire */
 }
 
 static void claim(sim_router *r, int32_t set)
 {
-    way_set *s = &r->sets[set];
+    hop_set *s = &r->sets[set];
     for (int32_t i = 0; i < s->n; i++) {
-        const int32_t before = r->owner[s->way[i]];
-        if (before < 0) r->owner[s->way[i]] = set;
+        const int32_t before = r->owner[s->hop[i]];
+        if (before < 0) r->owner[s->hop[i]] = set;
         if (before < 0 || before == set) continue;
         break_set(s);
         break_set(&r->sets[before]);
     }
 }
 
-typedef struct way_load {
-    int32_t way;
+typedef struct hop_load {
+    int32_t hop;
     double seconds;
-} way_load;
+} hop_load;
 
-static int by_way(const void *a, const void *b)
+static int by_hop(const void *a, const void *b)
 {
-    const way_load *x = a, *y = b;
-    return (x->way > y->way) - (x->way < y->way);
+    const hop_load *x = a, *y = b;
+    return (x->hop > y->hop) - (x->hop < y->hop);
 }
 
 /* The set of ways at hop `h` of the paths, or -1: uneven loads, -2: out of memory. */
 static int32_t even_set(sim_router *r, const path *p, int32_t n, int32_t h)
 {
     r->load = more(r, r->load, n, &r->room_load, sizeof *r->load);
-    r->way = more(r, r->way, n, &r->room_way, sizeof *r->way);
-    if (!r->load || !r->way) return -2;
-    way_load *load = r->load;
-    int32_t *way = r->way, m = 0;
+    r->hop = more(r, r->hop, n, &r->room_hop, sizeof *r->hop);
+    if (!r->load || !r->hop) return -2;
+    hop_load *load = r->load;
+    int32_t *hop = r->hop, m = 0;
     for (int32_t i = 0; i < n; i++)
-        load[i] = (way_load){p[i].way[h],
-                             p[i].message->bytes / way_bytes_per_s(r->c, p[i].way[h])};
-    qsort(load, (size_t)n, sizeof *load, by_way);
+        load[i] = (hop_load){p[i].hop[h],
+                             p[i].message->bytes / hop_bytes_per_s(r->c, p[i].hop[h])};
+    qsort(load, (size_t)n, sizeof *load, by_hop);
     for (int32_t i = 0; i < n; i++) {
-        if (m == 0 || load[m - 1].way != load[i].way) load[m++] = load[i];
+        if (m == 0 || load[m - 1].hop != load[i].hop) load[m++] = load[i];
         else load[m - 1].seconds += load[i].seconds;
     }
     bool even = true;
     for (int32_t i = 0; i < m; i++) {
-        way[i] = load[i].way;
+        hop[i] = load[i].hop;
         even = even && fabs(load[i].seconds - load[0].seconds) <= 1e-9 * load[0].seconds;
     }
     if (!even) return -1;
-    const int32_t set = set_of_ways(r, way, m);
+    const int32_t set = set_of_hops(r, hop, m);
     return set < 0 ? -2 : set;
 }
 
@@ -209,8 +209,8 @@ static bool alike(const sim_router *r, const path *p, int32_t n)
         if (p[i].n != p[0].n) return false;
         if (fabs(p[i].message->delay_s - p[0].message->delay_s) > 1e-12) return false;
         for (int32_t h = 0; h < p[0].n; h++)
-            if (r->c->links[p[i].way[h] / 2].kind != r->c->links[p[0].way[h] / 2].kind ||
-                p[i].way[h] % 2 != p[0].way[h] % 2)
+            if (r->c->links[p[i].hop[h] / 2].kind != r->c->links[p[0].hop[h] / 2].kind ||
+                p[i].hop[h] % 2 != p[0].hop[h] % 2)
                 return false;
     }
     return true;
@@ -240,7 +240,7 @@ luo_status sim_router_add(sim_router *r, const sim_message *m, int32_t n, int32_
         if (!r->paths) return LUO_ENOMEM;
         find_path(r, &copy[i], &r->paths[r->npaths++]);
     }
-    if (n > 1) qsort(r->paths + first, (size_t)n, sizeof *r->paths, by_lanes);
+    if (n > 1) qsort(r->paths + first, (size_t)n, sizeof *r->paths, by_class);
     for (int32_t i = first; i < r->npaths;) {
         bunch b = {.first = i, .traffic = r->ntraffics};
         for (; i < r->npaths && r->paths[i].src == r->paths[b.first].src &&
@@ -264,7 +264,7 @@ static void settle(sim_router *r)
         const path *p = r->paths + r->bunches[b].first;
         for (int32_t i = 0; !r->bunches[b].whole && i < r->bunches[b].n; i++)
             for (int32_t h = 0; h < p[i].n; h++)
-                if (r->owner[p[i].way[h]] >= 0) break_set(&r->sets[r->owner[p[i].way[h]]]);
+                if (r->owner[p[i].hop[h]] >= 0) break_set(&r->sets[r->owner[p[i].hop[h]]]);
     }
     for (bool changed = true; changed;) {
         changed = false;
@@ -284,24 +284,24 @@ static void settle(sim_router *r)
 
 /* ---- flows ---- */
 
-static int32_t new_wire(sim_router *r, const int32_t *way, int32_t n)
+static int32_t new_wire(sim_router *r, const int32_t *hop, int32_t n)
 {
     sim_wire *w = &r->wires[r->nwires];
-    *w = (sim_wire){n, way, 0};
-    for (int32_t i = 0; i < n; i++) w->bytes_per_s += way_bytes_per_s(r->c, way[i]);
+    *w = (sim_wire){n, hop, 0};
+    for (int32_t i = 0; i < n; i++) w->bytes_per_s += hop_bytes_per_s(r->c, hop[i]);
     return r->nwires++;
 }
 
-static int32_t wire_of_way(sim_router *r, const int32_t *way)
+static int32_t wire_of_hop(sim_router *r, const int32_t *hop)
 {
-    if (r->wire_of[*way] < 0) r->wire_of[*way] = new_wire(r, way, 1);
-    return r->wire_of[*way];
+    if (r->wire_of[*hop] < 0) r->wire_of[*hop] = new_wire(r, hop, 1);
+    return r->wire_of[*hop];
 }
 
-static int32_t wire_of_set(sim_router *r, way_set *s)
+static int32_t wire_of_set(sim_router *r, hop_set *s)
 {
-    if (s->n == 1) return wire_of_way(r, s->way);
-    if (s->wire < 0) s->wire = new_wire(r, s->way, s->n);
+    if (s->n == 1) return wire_of_hop(r, s->hop);
+    if (s->wire < 0) s->wire = new_wire(r, s->hop, s->n);
     return s->wire;
 }
 
@@ -310,25 +310,25 @@ static void emit(sim_router *r, const bunch *b, const path *p, int32_t n, int32_
 {
     *f = (sim_flow){p->src, p->dst, p->n, wire, 0, 0};
     for (int32_t h = 0; h < p->n; h++)
-        wire[h] = b->whole ? wire_of_set(r, &r->sets[b->set[h]]) : wire_of_way(r, &p->way[h]);
+        wire[h] = b->whole ? wire_of_set(r, &r->sets[b->set[h]]) : wire_of_hop(r, &p->hop[h]);
     for (int32_t i = 0; i < n; i++) {
         f->bytes += p[i].message->bytes;
         f->delay_s = fmax(f->delay_s, p[i].message->delay_s);
     }
 }
 
-static int by_ways(const void *a, const void *b)
+static int by_hops(const void *a, const void *b)
 {
     const path *x = a, *y = b;
-    const int order = memcmp(x->way, y->way, sizeof x->way);
-    return order ? order : by_lanes(a, b);
+    const int order = memcmp(x->hop, y->hop, sizeof x->hop);
+    return order ? order : by_class(a, b);
 }
 
-/* Number of leading paths that are the same; paths are in by_ways order. */
+/* Number of leading paths that are the same; paths are in by_hops order. */
 static int32_t run_of(const path *p, int32_t n)
 {
     int32_t k = 1;
-    while (k < n && memcmp(p[k].way, p[0].way, sizeof p->way) == 0) k++;
+    while (k < n && memcmp(p[k].hop, p[0].hop, sizeof p->hop) == 0) k++;
     return k;
 }
 
@@ -336,7 +336,7 @@ static luo_status write_bunch(sim_router *r, luo_arena *arena, const bunch *b, s
                               int32_t *nflows)
 {
     path *p = r->paths + b->first;
-    if (!b->whole) qsort(p, (size_t)b->n, sizeof *p, by_ways);
+    if (!b->whole) qsort(p, (size_t)b->n, sizeof *p, by_hops);
     for (int32_t i = 0; i < b->n;) {
         const int32_t n = b->whole ? b->n : run_of(p + i, b->n - i);
         int32_t *wire = luo_arena_alloc(arena, (size_t)p[i].n * sizeof *wire);
@@ -351,20 +351,20 @@ static luo_status write_loads(sim_router *r, luo_arena *arena, const path *p, in
                               sim_traffic *t)
 {
     const size_t mark = luo_arena_mark(r->arena);
-    way_load *load = luo_arena_alloc(r->arena, (size_t)n * (LUO_PATH_MAX + 1) * sizeof *load);
+    hop_load *load = luo_arena_alloc(r->arena, (size_t)n * (LUO_PATH_MAX + 1) * sizeof *load);
     size_t count = 0, m = 0;
     if (!load) return LUO_ENOMEM;
     for (int32_t i = 0; i < n; i++)
         for (int32_t h = 0; h < p[i].n; h++)
-            load[count++] = (way_load){p[i].way[h], p[i].message->payload};
-    qsort(load, count, sizeof *load, by_way);
+            load[count++] = (hop_load){p[i].hop[h], p[i].message->payload};
+    qsort(load, count, sizeof *load, by_hop);
     for (size_t i = 0; i < count; i++) {
-        if (m == 0 || load[m - 1].way != load[i].way) load[m++] = load[i];
+        if (m == 0 || load[m - 1].hop != load[i].hop) load[m++] = load[i];
         else load[m - 1].seconds += load[i].seconds;
     }
     sim_load *out = luo_arena_alloc(arena, m * sizeof *out);
     if (!out) return LUO_ENOMEM;
-    for (size_t i = 0; i < m; i++) out[i] = (sim_load){load[i].way, load[i].seconds};
+    for (size_t i = 0; i < m; i++) out[i] = (sim_load){load[i].hop, load[i].seconds};
     t->loads = out;
     t->nloads = (int32_t)m;
     luo_arena_reset(r->arena, mark);
@@ -413,10 +413,10 @@ luo_status sim_router_finish(sim_router *r, luo_arena *arena, sim_net *net, sim_
         st = write_traffic(r, arena, &at, t, &traffics[t]);
     /* Ways of single wires lie in paths, which are scratch. */
     for (int32_t w = 0; st == LUO_OK && w < r->nwires; w++) {
-        int32_t *way = luo_arena_alloc(arena, (size_t)r->wires[w].nways * sizeof *way);
-        if (!way) st = LUO_ENOMEM;
-        else memcpy(way, r->wires[w].way, (size_t)r->wires[w].nways * sizeof *way);
-        r->wires[w].way = way;
+        int32_t *hop = luo_arena_alloc(arena, (size_t)r->wires[w].nways * sizeof *hop);
+        if (!hop) st = LUO_ENOMEM;
+        else memcpy(hop, r->wires[w].hop, (size_t)r->wires[w].nways * sizeof *hop);
+        r->wires[w].hop = hop;
     }
     net->wires = r->wires;
     net->nwires = r->nwires;

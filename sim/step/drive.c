@@ -181,7 +181,7 @@ static void drive_execution(sim_step *s, sim_transfer *t)
     double end = 0;
     const luo_status st = sim_execute(t->job, &end);
     if (st == LUO_OK) complete(s, t, end);
-    else if (!s->stopped) sim_step_fail(s, st, t->job->rank->lane->program->device, -1);
+    else if (!s->stopped) sim_step_fail(s, st, t->job->rank->class->program->device, -1);
 }
 
 /* ---- one edge of a ring, step by step ---- */
@@ -370,7 +370,7 @@ void sim_drivers_wake(sim_step *s)
 
 /* ---- transfers ---- */
 
-/* A lane may be late with what could have begun before: it begins now. */
+/* A class may be late with what could have begun before: it begins now. */
 static void push_ready(sim_step *s, sim_transfer *t)
 {
     t->start = fmax(t->start, sim_now(s));

@@ -5,7 +5,7 @@
 
 #include "sim/step/step.h"
 
-/* ---- slowdowns: known in advance, so one timeline per class ---- */
+/* ---- slowdowns: known in advance, so one timeline per pace ---- */
 
 /* Changes of the slowdown of a device in this step. */
 static int32_t count_changes(const sim_step *s, int32_t device)
@@ -40,25 +40,25 @@ static luo_status slow_timeline(const sim_step *s, int32_t device, sim_timeline 
 
 static int32_t device_of(const luo_rank *r, int32_t member)
 {
-    return r->step->net->set->at[r->lane->member[member]].device;
+    return r->step->net->set->at[r->class->member[member]].device;
 }
 
-static luo_status make_classes(luo_rank *r)
+static luo_status make_paces(luo_rank *r)
 {
     sim_step *s = r->step;
-    r->classes = LUO_NEW_N(s->arena, sim_class, r->lane->n);
-    r->class_of = LUO_NEW_N(s->arena, int32_t, r->lane->n);
-    int32_t *head = LUO_NEW_N(s->arena, int32_t, r->lane->n); /* a device of each class */
-    if (!r->classes || !r->class_of || !head) return LUO_ENOMEM;
-    r->nclasses = 0;
-    for (int32_t m = 0; m < r->lane->n; m++) {
+    r->paces = LUO_NEW_N(s->arena, sim_pace, r->class->n);
+    r->pace_of = LUO_NEW_N(s->arena, int32_t, r->class->n);
+    int32_t *head = LUO_NEW_N(s->arena, int32_t, r->class->n); /* a device of each pace */
+    if (!r->paces || !r->pace_of || !head) return LUO_ENOMEM;
+    r->npaces = 0;
+    for (int32_t m = 0; m < r->class->n; m++) {
         int32_t k = 0;
-        while (k < r->nclasses && (s->rng || !same_slowness(s, device_of(r, m), head[k]))) k++;
-        r->class_of[m] = k;
-        if (k < r->nclasses) continue;
-        head[r->nclasses++] = device_of(r, m);
-        r->classes[k] = (sim_class){.ledger = {.arena = s->arena}};
-        LUO_TRY(slow_timeline(s, device_of(r, m), &r->classes[k].slow));
+        while (k < r->npaces && (s->rng || !same_slowness(s, device_of(r, m), head[k]))) k++;
+        r->pace_of[m] = k;
+        if (k < r->npaces) continue;
+        head[r->npaces++] = device_of(r, m);
+        r->paces[k] = (sim_pace){.ledger = {.arena = s->arena}};
+        LUO_TRY(slow_timeline(s, device_of(r, m), &r->paces[k].slow));
     }
     return LUO_OK;
 }
@@ -150,16 +150,16 @@ double sim_closed_end(const sim_step *s, const sim_traffic *t, double start, dou
     if (s->links_quiet) return start + t->fixed_s * factor + spread;
     int32_t *links = LUO_NEW_N(s->arena, int32_t, t->nloads);
     if (!links) return start; /* the next allocation ends the step */
-    for (int32_t i = 0; i < t->nloads; i++) links[i] = t->loads[i].way / 2;
+    for (int32_t i = 0; i < t->nloads; i++) links[i] = t->loads[i].hop / 2;
     return end_over(s, links, t->nloads, start, t->fixed_s * factor, spread, t->hops, broken);
 }
 
-/* ---- links inside lanes ---- */
+/* ---- links inside classes ---- */
 
 static luo_status inner_links(luo_rank *r)
 {
     const luo_cluster *c = r->step->net->config->cluster;
-    const int32_t n = r->lane->n;
+    const int32_t n = r->class->n;
     bool *seen = LUO_NEW_N(r->step->arena, bool, c->nlinks);
     r->inner = LUO_NEW_N(r->step->arena, int32_t, (size_t)n * (size_t)n * LUO_PATH_MAX);
     if (!seen || !r->inner) return LUO_ENOMEM;
@@ -201,7 +201,7 @@ static luo_status check_inner(luo_rank *r)
 static double spread_of(const luo_rank *r, const luo_instr *in, double seconds)
 {
     const int64_t huge = INT64_C(1) << 50;
-    const luo_slot *slot = sim_slot(r->step->net, r->lane, 0, in);
+    const luo_slot *slot = sim_slot(r->step->net, r->class, 0, in);
     double large = 0;
     luo_err err;
     if (in->kind == LUO_INSTR_COLLECTIVE) {
@@ -238,7 +238,7 @@ static void apply(sim_step *s, const luo_change *c)
         sim_alone_end_all(s);
         sim_grid_set_link(s->grid, c->target, c->value, c->latency_s);
         s->links_change = false;
-    } else if (c->kind == LUO_CHANGE_DOWN && s->net->lane_of[c->target] >= 0) {
+    } else if (c->kind == LUO_CHANGE_DOWN && s->net->class_of[c->target] >= 0) {
         sim_step_fail(s, LUO_EPEER, c->target, -1);
     }
 }
@@ -258,11 +258,11 @@ static void faults_main(int argc, char **argv)
 luo_status sim_faults_begin(sim_step *s)
 {
     set_links(s);
-    for (int32_t l = 0; l < s->net->nlanes; l++) {
+    for (int32_t l = 0; l < s->net->nclasses; l++) {
         luo_rank *r = &s->ranks[l];
-        LUO_TRY(make_classes(r));
+        LUO_TRY(make_paces(r));
         r->ninner = 0;
-        if (!s->links_quiet && r->lane->n > 1) LUO_TRY(check_inner(r));
+        if (!s->links_quiet && r->class->n > 1) LUO_TRY(check_inner(r));
     }
     bool needed = false; /* slowdowns stand in the timelines */
     for (int32_t i = 0; i < s->nchanges; i++)

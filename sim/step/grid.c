@@ -1,4 +1,4 @@
-/* grid.c: hosts and links of SimGrid from the lanes and wires of a net. */
+/* grid.c: hosts and links of SimGrid from the classes and wires of a net. */
 #include "sim/step/grid.h"
 
 #include <math.h>
@@ -31,23 +31,23 @@ static luo_status make_hosts(luo_arena *arena, sim_grid *g)
     const luo_cluster *c = g->net->config->cluster;
     char name[32];
     sg_host_t *of_node = LUO_NEW_N(arena, sg_host_t, c->nnodes);
-    g->lane = LUO_NEW_N(arena, sg_host_t, g->net->nlanes);
-    g->worker = LUO_NEW_N(arena, sg_host_t, g->net->nlanes);
-    g->share = LUO_NEW_N(arena, double, g->net->nlanes);
-    if (!of_node || !g->lane || !g->worker || !g->share) return LUO_ENOMEM;
+    g->class = LUO_NEW_N(arena, sg_host_t, g->net->nclasses);
+    g->worker = LUO_NEW_N(arena, sg_host_t, g->net->nclasses);
+    g->share = LUO_NEW_N(arena, double, g->net->nclasses);
+    if (!of_node || !g->class || !g->worker || !g->share) return LUO_ENOMEM;
     g->control = luo_sg_host_new("ctl", SIM_FLOPS);
-    for (int32_t l = 0; l < g->net->nlanes; l++) {
-        const sim_lane *lane = &g->net->lanes[l];
-        const luo_node_group *group = &c->groups[lane->group];
+    for (int32_t l = 0; l < g->net->nclasses; l++) {
+        const sim_class *class = &g->net->classes[l];
+        const luo_node_group *group = &c->groups[class->group];
         snprintf(name, sizeof name, "lane%d", l);
-        g->lane[l] = g->worker[l] = luo_sg_host_new(name, SIM_FLOPS);
+        g->class[l] = g->worker[l] = luo_sg_host_new(name, SIM_FLOPS);
         if (!group->profile->cpu) continue;
         /* One host as fast as all cores, of which a rank may use one: time x max(1, busy/cores),
          * also for parts of cores. */
-        snprintf(name, sizeof name, "cpu%d", lane->node);
-        if (!of_node[lane->node])
-            of_node[lane->node] = luo_sg_host_new(name, SIM_FLOPS * group->host_cores);
-        g->worker[l] = of_node[lane->node];
+        snprintf(name, sizeof name, "cpu%d", class->node);
+        if (!of_node[class->node])
+            of_node[class->node] = luo_sg_host_new(name, SIM_FLOPS * group->host_cores);
+        g->worker[l] = of_node[class->node];
         g->share[l] = SIM_FLOPS * fmin(1, group->host_cores);
     }
     return LUO_OK;
@@ -58,14 +58,14 @@ static luo_status make_wires(luo_arena *arena, sim_grid *g)
     const int32_t links = g->net->config->cluster->nlinks;
     g->wire = LUO_NEW_N(arena, sg_link_t, g->net->nwires);
     g->wire_factor = LUO_NEW_N(arena, double, g->net->nwires);
-    g->wire_of_way = LUO_NEW_N(arena, int32_t, 2 * links);
+    g->wire_of_hop = LUO_NEW_N(arena, int32_t, 2 * links);
     g->factor = LUO_NEW_N(arena, double, links);
     g->extra_s = LUO_NEW_N(arena, double, links);
-    if (!g->wire || !g->wire_factor || !g->wire_of_way || !g->factor || !g->extra_s)
+    if (!g->wire || !g->wire_factor || !g->wire_of_hop || !g->factor || !g->extra_s)
         return LUO_ENOMEM;
     for (int32_t l = 0; l < links; l++) {
         g->factor[l] = 1;
-        g->wire_of_way[2 * l] = g->wire_of_way[2 * l + 1] = -1;
+        g->wire_of_hop[2 * l] = g->wire_of_hop[2 * l + 1] = -1;
     }
     for (int32_t w = 0; w < g->net->nwires; w++) {
         const sim_wire *wire = &g->net->wires[w];
@@ -73,7 +73,7 @@ static luo_status make_wires(luo_arena *arena, sim_grid *g)
         snprintf(name, sizeof name, "wire%d", w);
         g->wire[w] = luo_sg_link_new(name, wire->bytes_per_s * SIM_GRAIN);
         g->wire_factor[w] = 1;
-        for (int32_t i = 0; i < wire->nways; i++) g->wire_of_way[wire->way[i]] = w;
+        for (int32_t i = 0; i < wire->nways; i++) g->wire_of_hop[wire->hop[i]] = w;
     }
     return LUO_OK;
 }
@@ -95,7 +95,7 @@ static void update_wire(sim_grid *g, int32_t w)
     const sim_wire *wire = &g->net->wires[w];
     double factor = 1;
     for (int32_t i = 0; i < wire->nways; i++)
-        factor = fmin(factor, g->factor[wire->way[i] / 2]);
+        factor = fmin(factor, g->factor[wire->hop[i] / 2]);
     if (factor == g->wire_factor[w]) return;
     if (factor > 0)
         sg_link_set_bandwidth(g->wire[w], wire->bytes_per_s * SIM_GRAIN * factor);
@@ -109,8 +109,8 @@ void sim_grid_set_link(sim_grid *g, int32_t link, double factor, double extra_s)
     g->extra_s[link] = extra_s;
     if (g->factor[link] == factor) return;
     g->factor[link] = factor;
-    for (int32_t way = 2 * link; way <= 2 * link + 1; way++)
-        if (g->wire_of_way[way] >= 0) update_wire(g, g->wire_of_way[way]);
+    for (int32_t hop = 2 * link; hop <= 2 * link + 1; hop++)
+        if (g->wire_of_hop[hop] >= 0) update_wire(g, g->wire_of_hop[hop]);
 }
 
 double sim_grid_bytes(const sim_flow *f, double factor)
@@ -127,7 +127,7 @@ sg_comm_t sim_grid_start(const sim_grid *g, const sim_flow *f, double bytes)
 {
     sg_link_t links[LUO_PATH_MAX + 1];
     for (int32_t i = 0; i < f->nwires; i++) links[i] = g->wire[f->wire[i]];
-    return luo_sg_flow(g->lane[f->src], g->lane[f->dst], links, f->nwires, (uint64_t)bytes);
+    return luo_sg_flow(g->class[f->src], g->class[f->dst], links, f->nwires, (uint64_t)bytes);
 }
 
 double sim_grid_extra(const sim_grid *g, const sim_flow *f)
@@ -137,7 +137,7 @@ double sim_grid_extra(const sim_grid *g, const sim_flow *f)
         const sim_wire *wire = &g->net->wires[f->wire[i]];
         double worst = 0;
         for (int32_t k = 0; k < wire->nways; k++)
-            worst = fmax(worst, g->extra_s[wire->way[k] / 2]);
+            worst = fmax(worst, g->extra_s[wire->hop[k] / 2]);
         sum += worst;
     }
     return sum;
@@ -146,6 +146,6 @@ double sim_grid_extra(const sim_grid *g, const sim_flow *f)
 int32_t sim_grid_broken(const sim_grid *g, const sim_traffic *t)
 {
     for (int32_t i = 0; i < t->nloads; i++)
-        if (g->factor[t->loads[i].way / 2] <= 0) return t->loads[i].way / 2;
+        if (g->factor[t->loads[i].hop / 2] <= 0) return t->loads[i].hop / 2;
     return -1;
 }

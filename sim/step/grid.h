@@ -8,12 +8,12 @@
 typedef struct sim_grid {
     const sim_net *net;
     sg_host_t control;    /* where all actors live; never fails */
-    sg_host_t *lane;      /* per lane: where its transfers begin and end */
-    sg_host_t *worker;    /* per lane: where its compute runs; shared by CPU ranks of a node */
-    double *share;        /* per lane: most of the worker one of its executions may use; 0: all */
+    sg_host_t *class;      /* per class: where its transfers begin and end */
+    sg_host_t *worker;    /* per class: where its compute runs; shared by CPU ranks of a node */
+    double *share;        /* per class: most of the worker one of its executions may use; 0: all */
     sg_link_t *wire;      /* per wire */
     double *wire_factor;  /* per wire: of the bandwidth, as set in SimGrid; 0: off */
-    int32_t *wire_of_way; /* -1: not used */
+    int32_t *wire_of_hop; /* -1: not used */
     double *factor, *extra_s; /* per cluster link: as now */
     int64_t changes; /* of any of these so far */
 } sim_grid;

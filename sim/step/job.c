@@ -1,4 +1,4 @@
-/* job.c: instructions that reach other lanes: when they start, whom they meet, when they end.
+/* job.c: instructions that reach other classes: when they start, whom they meet, when they end.
  *
  * Nothing here blocks. What becomes ready is put in a list and worked off in order, so that a long
  * chain of jobs needs no deep stack. */
@@ -38,10 +38,10 @@ static luo_status make_records(sim_job *job)
 {
     luo_rank *r = job->rank;
     if (!r->step->trace) return LUO_OK;
-    job->records = LUO_NEW_N(r->step->arena, sim_record *, r->nclasses);
+    job->records = LUO_NEW_N(r->step->arena, sim_record *, r->npaces);
     if (!job->records) return LUO_ENOMEM;
-    for (int32_t k = 0; k < r->nclasses; k++) {
-        job->records[k] = sim_record_new(r, &r->classes[k], job->task, job->instr->id);
+    for (int32_t k = 0; k < r->npaces; k++) {
+        job->records[k] = sim_record_new(r, &r->paces[k], job->task, job->instr->id);
         if (!job->records[k]) return LUO_ENOMEM;
     }
     return LUO_OK;
@@ -51,11 +51,11 @@ static luo_status make_records(sim_job *job)
 static luo_status enqueue(luo_rank *r, sim_job *job)
 {
     sim_job *tail = r->tail[job->op->fifo];
-    /* A thread begins a message though those before it in the lane are under way. */
-    const bool free = r->lane->thread && job->op->what == SIM_MAIL;
+    /* A thread begins a message though those before it in the class are under way. */
+    const bool free = r->class->thread && job->op->what == SIM_MAIL;
     if (!free) job->start = fmax(job->start, r->clock[job->op->fifo]);
-    for (int32_t k = 0; job->op->fifo == LUO_STREAM_COMPUTE && k < r->nclasses; k++)
-        if (job->op->what >= SIM_INSIDE) job->start = fmax(job->start, r->classes[k].clock);
+    for (int32_t k = 0; job->op->fifo == LUO_STREAM_COMPUTE && k < r->npaces; k++)
+        if (job->op->what >= SIM_INSIDE) job->start = fmax(job->start, r->paces[k].clock);
     if (tail && !free) LUO_TRY(add_edge(r->step, tail, job));
     r->tail[job->op->fifo] = job;
     if (!r->next) r->next = job;
@@ -84,7 +84,7 @@ const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *o
     if (!job || !cell) return NULL;
     *cell = (sim_cell){0, job};
     *job = (sim_job){.rank = r, .cell = cell, .instr = issue->instr, .op = op,
-                     .cross = op->cross >= 0 ? &r->lane->cross[op->cross] : NULL,
+                     .cross = op->cross >= 0 ? &r->class->cross[op->cross] : NULL,
                      .task = issue->task, .micro_batch = issue->micro_batch, .start = ready,
                      .factor = factor, .moved_s = HUGE_VAL};
     if (enqueue(r, job) != LUO_OK || make_records(job) != LUO_OK) return NULL;
@@ -106,12 +106,12 @@ static luo_status book(sim_job *job)
     luo_rank *r = job->rank;
     sim_tally *tally = &r->tally[job->instr->id];
     if (job->op->what < SIM_MEET) return LUO_OK; /* has been */
-    const double from = r->lane->thread ? fmin(job->start, job->moved_e) : job->moved_s;
+    const double from = r->class->thread ? fmin(job->start, job->moved_e) : job->moved_s;
     tally->calls++;
     tally->busy_s += job->moved_e - from;
-    for (int32_t k = 0; k < r->nclasses; k++) {
-        if (!r->lane->thread || job->op->what != SIM_MAIL)
-            LUO_TRY(luo_ledger_add(&r->classes[k].ledger, (luo_part)job->op->part, from,
+    for (int32_t k = 0; k < r->npaces; k++) {
+        if (!r->class->thread || job->op->what != SIM_MAIL)
+            LUO_TRY(luo_ledger_add(&r->paces[k].ledger, (luo_part)job->op->part, from,
                                job->moved_e, job->instr->id));
         if (!job->records) continue;
         job->records[k]->start = job->moved_s;
@@ -159,20 +159,20 @@ static void finish(sim_job *job, double end)
 
 static sim_gather *find_gather(sim_step *s, const sim_job *job)
 {
-    sim_gather **at = &s->gathers[job->cross->meeting];
+    sim_gather **at = &s->gathers[job->cross->rendezvous];
     for (; *at; at = &(*at)->next)
         if ((*at)->micro_batch == job->micro_batch) return *at;
     sim_gather *g = LUO_NEW(s->arena, sim_gather);
     if (!g) return NULL;
-    g->meeting = &s->net->meetings[job->cross->meeting];
+    g->rendezvous = &s->net->rendezvous_of[job->cross->rendezvous];
     g->micro_batch = job->micro_batch;
     *at = g;
     return g;
 }
 
-static void forget(sim_step *s, int32_t meeting, sim_gather *g)
+static void forget(sim_step *s, int32_t rendezvous, sim_gather *g)
 {
-    sim_gather **at = &s->gathers[meeting];
+    sim_gather **at = &s->gathers[rendezvous];
     while (*at != g) at = &(*at)->next;
     *at = g->next;
 }
@@ -220,7 +220,7 @@ void sim_gather_done(sim_gather *g, double start, double end)
     sim_jobs_start(s);
 }
 
-/* Noise of a collective: that of its first lane. */
+/* Noise of a collective: that of its first class. */
 static double factor_of(const sim_gather *g)
 {
     const sim_job *first = g->jobs;
@@ -241,15 +241,16 @@ static void arrive(sim_step *s, sim_job *job)
         g->mismatch = true; /* a real library would hang or worse; here it hangs */
         if (!s->mismatch) {
             s->mismatch = job;
-            s->mismatch_peer = g->jobs->rank->lane->program->device;
+            s->mismatch_peer = g->jobs->rank->class->program->device;
         }
     }
     job->next_gathered = g->jobs;
     g->jobs = job;
     g->start = fmax(g->start, job->start);
-    if (++g->narrived < g->meeting->nlanes || g->meeting->missing_device >= 0 || g->mismatch)
+    if (++g->narrived < g->rendezvous->nclasses || g->rendezvous->missing_device >= 0 ||
+        g->mismatch)
         return;
-    forget(s, job->cross->meeting, g);
+    forget(s, job->cross->rendezvous, g);
     g->factor = factor_of(g);
     begin_round(s, g, g->start);
 }
@@ -324,13 +325,13 @@ void sim_execution_done(sim_job *job, double end)
 {
     sim_step *s = job->rank->step;
     finish(job, end);
-    if (job->rank->lane->thread) sim_thread_done(job->rank);
+    if (job->rank->class->thread) sim_thread_done(job->rank);
     sim_jobs_start(s);
 }
 
 static void work(sim_step *s, sim_job *job)
 {
-    if (job->op->what == SIM_WORK && job->rank->lane->exec) {
+    if (job->op->what == SIM_WORK && job->rank->class->exec) {
         sim_transfer_new(s, (sim_transfer){.execution = true, .job = job, .start = job->start,
                                          .broken = -1});
         return;
@@ -390,7 +391,7 @@ static void start_all(sim_step *s)
         sim_job *job = s->todo;
         s->todo = job->next_todo;
         if (!s->todo) s->todo_last = NULL;
-        if (job->rank->lane->thread) sim_thread_ready(job);
+        if (job->rank->class->thread) sim_thread_ready(job);
         else sim_job_start(job);
     }
 }

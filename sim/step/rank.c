@@ -1,4 +1,4 @@
-/* rank.c: what the interpreter calls for one lane. */
+/* rank.c: what the interpreter calls for one class. */
 #include <math.h>
 #include <simgrid/actor.h>
 #include <simgrid/exec.h>
@@ -39,7 +39,7 @@ static double later(double a, double b)
 static void block(luo_rank *r)
 {
     r->blocked = true;
-    if (r->lane->thread) sim_jobs_start(r->step);
+    if (r->class->thread) sim_jobs_start(r->step);
     sg_sem_acquire(r->sem);
 }
 
@@ -84,15 +84,15 @@ static bool takes_part(const sim_step *s, const sim_job *job)
 {
     if (job->op->what < SIM_MEET) return false;
     if (job->op->what == SIM_MEET) {
-        const sim_meeting *m = &s->net->meetings[job->cross->meeting];
-        for (int32_t i = 0; i < m->nlanes; i++)
-            if (m->lane[i] == s->failed_lane) return true;
+        const sim_rendezvous *m = &s->net->rendezvous_of[job->cross->rendezvous];
+        for (int32_t i = 0; i < m->nclasses; i++)
+            if (m->class[i] == s->failed_class) return true;
         return false;
     }
     for (int32_t i = 0; i < job->cross->nout; i++)
-        if (s->net->channels[job->cross->out[i].channel].dst == s->failed_lane) return true;
+        if (s->net->channels[job->cross->out[i].channel].dst == s->failed_class) return true;
     for (int32_t i = 0; i < job->cross->nin; i++)
-        if (s->net->channels[job->cross->in[i].channel].src == s->failed_lane) return true;
+        if (s->net->channels[job->cross->in[i].channel].src == s->failed_class) return true;
     return false;
 }
 
@@ -101,7 +101,7 @@ static bool passes(const sim_step *s, int32_t traffic)
     if (traffic < 0) return false; /* no receiver */
     const sim_traffic *t = &s->net->traffics[traffic];
     for (int32_t i = 0; i < t->nloads; i++)
-        if (t->loads[i].way / 2 == s->failed_link) return true;
+        if (t->loads[i].hop / 2 == s->failed_link) return true;
     return false;
 }
 
@@ -109,7 +109,7 @@ luo_status sim_rank_status(const luo_rank *r, const sim_job *job)
 {
     const sim_step *s = r->step;
     if (s->st != LUO_EPEER) return s->st;
-    if (s->failed_device >= 0 && s->failed_lane == r->index) return LUO_EPEER;
+    if (s->failed_device >= 0 && s->failed_class == r->index) return LUO_EPEER;
     if (!job || job->op->what < SIM_MEET) return LUO_ECANCELED;
     if (s->failed_device >= 0) return takes_part(s, job) ? LUO_EPEER : LUO_ECANCELED;
     bool touched = false;
@@ -122,7 +122,7 @@ luo_status sim_rank_status(const luo_rank *r, const sim_job *job)
 
 /* ---- records ---- */
 
-sim_record *sim_record_new(luo_rank *r, sim_class *c, int32_t task, int32_t instr)
+sim_record *sim_record_new(luo_rank *r, sim_pace *c, int32_t task, int32_t instr)
 {
     sim_record *record = LUO_NEW(r->step->arena, sim_record);
     if (!record) return NULL;
@@ -134,13 +134,13 @@ sim_record *sim_record_new(luo_rank *r, sim_class *c, int32_t task, int32_t inst
     return record;
 }
 
-static luo_status note(luo_rank *r, sim_class *c, int32_t task, const luo_instr *in,
+static luo_status note(luo_rank *r, sim_pace *c, int32_t task, const luo_instr *in,
                        const sim_op *op, double start, double end)
 {
     const int32_t tag = op->what == SIM_INSIDE ? in->id : -1;
     LUO_TRY(luo_ledger_add(&c->ledger, (luo_part)op->part, start, end, tag));
     if (!r->step->trace) return LUO_OK;
-    sim_record *record = r->records ? r->records[c - r->classes] : NULL;
+    sim_record *record = r->records ? r->records[c - r->paces] : NULL;
     if (!record) record = sim_record_new(r, c, task, in->id);
     if (!record) return LUO_ENOMEM;
     record->start = start;
@@ -156,11 +156,11 @@ static double draw(luo_rank *r, int32_t member, double sigma)
     return exp(sigma * z - sigma * sigma / 2);
 }
 
-/* One factor for a communication: that of the lane's first member. */
+/* One factor for a communication: that of the class's first member. */
 static double draw_comm(luo_rank *r)
 {
     double factor = 1;
-    for (int32_t m = 0; r->rng && m < r->lane->n; m++) {
+    for (int32_t m = 0; r->rng && m < r->class->n; m++) {
         const double f = draw(r, m, r->step->net->config->comm_sigma);
         if (m == 0) factor = f;
     }
@@ -171,13 +171,13 @@ static double draw_comm(luo_rank *r)
 static double compute_clock(const luo_rank *r)
 {
     double clock = r->clock[LUO_STREAM_COMPUTE];
-    for (int32_t k = 0; k < r->nclasses; k++) clock = later(clock, r->classes[k].clock);
+    for (int32_t k = 0; k < r->npaces; k++) clock = later(clock, r->paces[k].clock);
     return clock;
 }
 
 static double draw_work(luo_rank *r, int32_t c)
 {
-    return r->rng ? draw(r, c, r->step->net->config->compute_sigma) : 1; /* classes are members */
+    return r->rng ? draw(r, c, r->step->net->config->compute_sigma) : 1; /* paces are members */
 }
 
 /* ---- work of the device ---- */
@@ -188,8 +188,8 @@ static luo_status compute(luo_rank *r, int32_t task, const luo_instr *in, const 
     *last = 0;
     r->predicted_s += op->seconds;
     ready = later(ready, r->clock[LUO_STREAM_COMPUTE]); /* collectives that took its turn */
-    for (int32_t k = 0; k < r->nclasses; k++) {
-        sim_class *c = &r->classes[k];
+    for (int32_t k = 0; k < r->npaces; k++) {
+        sim_pace *c = &r->paces[k];
         const double work = op->seconds * draw_work(r, k), start = later(c->clock, ready);
         const double end = c->slow.n == 1 ? start + work * c->slow.value[0]
                                           : sim_timeline_end(&c->slow, start, work);
@@ -207,16 +207,16 @@ static luo_status work_aside(luo_rank *r, int32_t task, const luo_instr *in, con
 {
     const double start = later(r->clock[op->fifo], ready);
     *last = start;
-    for (int32_t k = 0; k < r->nclasses; k++)
-        *last = later(*last, sim_timeline_end(&r->classes[k].slow, start,
+    for (int32_t k = 0; k < r->npaces; k++)
+        *last = later(*last, sim_timeline_end(&r->paces[k].slow, start,
                                               op->seconds * draw_work(r, k)));
     r->clock[op->fifo] = *last;
-    for (int32_t k = 0; k < r->nclasses; k++)
-        LUO_TRY(note(r, &r->classes[k], task, in, op, start, *last));
+    for (int32_t k = 0; k < r->npaces; k++)
+        LUO_TRY(note(r, &r->paces[k], task, in, op, start, *last));
     return LUO_OK;
 }
 
-/* ---- communication inside the lane ---- */
+/* ---- communication inside the class ---- */
 
 static luo_status talk_inside(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
                               double ready, double *last)
@@ -228,8 +228,8 @@ static luo_status talk_inside(luo_rank *r, int32_t task, const luo_instr *in, co
     r->clock[op->fifo] = *last;
     r->tally[in->id].calls++;
     r->tally[in->id].busy_s += *last - start;
-    for (int32_t k = 0; k < r->nclasses; k++)
-        LUO_TRY(note(r, &r->classes[k], task, in, op, start, *last));
+    for (int32_t k = 0; k < r->npaces; k++)
+        LUO_TRY(note(r, &r->paces[k], task, in, op, start, *last));
     return LUO_OK;
 }
 
@@ -278,17 +278,17 @@ static luo_status run_paced(luo_rank *r, const sim_timeline *slow, double work, 
 luo_status sim_execute(sim_job *job, double *end)
 {
     luo_rank *r = job->rank;
-    sim_class *c = &r->classes[0]; /* such a lane has one member */
+    sim_pace *c = &r->paces[0]; /* such a class has one member */
     const bool own = job->op->fifo == LUO_STREAM_COMPUTE;
     sim_sleep_until(r->step, job->start);
     const double start = sim_now(r->step);
     double spent = 0;
     const double work = job->op->seconds * job->factor;
-    if (r->lane->thread) LUO_TRY(run_paced(r, &c->slow, work, &spent));
+    if (r->class->thread) LUO_TRY(run_paced(r, &c->slow, work, &spent));
     else LUO_TRY(sim_run_execution(r, &c->slow, work));
     *end = sim_now(r->step);
     if (own) c->clock = *end;
-    if (own) c->compute_s += r->lane->thread ? spent : *end - start;
+    if (own) c->compute_s += r->class->thread ? spent : *end - start;
     r->records = job->records;
     const luo_status st = note(r, c, job->task, job->instr, job->op, start, *end);
     r->records = NULL;
@@ -358,7 +358,7 @@ static luo_status await_phase(luo_rank *r, const luo_issue *issue, double *ready
 static bool gathers(const luo_rank *r, const luo_instr *in, const sim_op *op)
 {
     if (in->stream != LUO_STREAM_DP || in->phase != LUO_PHASE_PRE) return false;
-    return op->what != SIM_MAIL || r->lane->cross[op->cross].nin > 0;
+    return op->what != SIM_MAIL || r->class->cross[op->cross].nin > 0;
 }
 
 static luo_status submit_here(luo_rank *r, const luo_issue *issue, const sim_op *op, double ready,
@@ -378,13 +378,13 @@ static luo_status submit_job(luo_rank *r, const luo_issue *issue, const sim_op *
                              int64_t *ticket)
 {
     LUO_TRY(await_room(r));
-    const bool executes = op->what == SIM_WORK && r->lane->exec;
+    const bool executes = op->what == SIM_WORK && r->class->exec;
     const double factor = executes ? draw_work(r, 0) : op->what >= SIM_MEET ? draw_comm(r) : 1;
     if (executes && op->fifo == LUO_STREAM_COMPUTE) r->predicted_s += op->seconds;
     const sim_cell *cell = sim_job_new(r, issue, op, factor, ready);
     if (!cell) return LUO_ENOMEM;
     if (r->step->net->config->stack->p2p_blocking && issue->instr->stream == LUO_STREAM_PP &&
-        op->what == SIM_MAIL && r->lane->cross[op->cross].nout > 0)
+        op->what == SIM_MAIL && r->class->cross[op->cross].nout > 0)
         r->blocking[luo_phase_is_backward(issue->instr->phase)] = cell;
     if (gathers(r, issue->instr, op)) r->gather[op->fifo] = cell;
     if (is_shard_call(issue->instr)) r->shard[op->fifo] = cell;
@@ -396,31 +396,31 @@ static luo_status submit_job(luo_rank *r, const luo_issue *issue, const sim_op *
  * the weights of the others are still gathered. */
 static bool goes_ahead(const luo_rank *r, const luo_issue *issue)
 {
-    return issue->task >= r->defer_from || issue->instr->phase == LUO_PHASE_PRE || r->lane->exec;
+    return issue->task >= r->defer_from || issue->instr->phase == LUO_PHASE_PRE || r->class->exec;
 }
 
 luo_status sim_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
-    const sim_op *op = &r->lane->ops[issue->instr->id];
+    const sim_op *op = &r->class->ops[issue->instr->id];
     double ready = 0;
     if (r->step->stopped) return sim_rank_status(r, NULL);
     if (op->what == SIM_WORK && op->fifo == LUO_STREAM_COMPUTE)
         LUO_TRY(await_blocking(r, &ready));
     LUO_TRY(await_phase(r, issue, &ready));
-    if (op->what >= SIM_MEET || r->lane->thread || (r->lane->exec && op->what == SIM_WORK))
+    if (op->what >= SIM_MEET || r->class->thread || (r->class->exec && op->what == SIM_WORK))
         return submit_job(r, issue, op, ready, ticket);
     if (goes_ahead(r, issue) && is_pending(r, issue, op))
         return submit_job(r, issue, op, ready, ticket);
     return submit_here(r, issue, op, ready, ticket);
 }
 
-/* Everything of the lane: the last of each stream ends last in it. The lane ends when SimGrid's
+/* Everything of the class: the last of each stream ends last in it. The class ends when SimGrid's
  * clock has come that far, so that a failure before still meets it. */
 static luo_status wait_for_all(luo_rank *r)
 {
     double end = 0;
-    for (int32_t k = 0; k < r->nclasses; k++) end = later(end, r->classes[k].clock);
-    while (r->lane->thread && r->first_job) LUO_TRY(await_cell(r, r->first_job->cell, &end));
+    for (int32_t k = 0; k < r->npaces; k++) end = later(end, r->paces[k].clock);
+    while (r->class->thread && r->first_job) LUO_TRY(await_cell(r, r->first_job->cell, &end));
     for (int32_t f = 0; f < LUO_LANES; f++) {
         end = later(end, r->clock[f]);
         if (r->tail[f]) LUO_TRY(await_cell(r, r->tail[f]->cell, &end));

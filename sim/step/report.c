@@ -41,12 +41,12 @@ static void add_use(const sim_net *net, luo_comm_use *comm, int32_t row, const l
 static void use_of_member(const luo_rank *r, int32_t m, const double *exposed, luo_comm_use *comm)
 {
     const sim_net *net = r->step->net;
-    const int32_t device = net->set->at[r->lane->member[m]].device;
-    for (int32_t i = 0; i < r->lane->role->ninstr; i++) {
-        const luo_instr *in = &r->lane->role->instr[i];
+    const int32_t device = net->set->at[r->class->member[m]].device;
+    for (int32_t i = 0; i < r->class->role->ninstr; i++) {
+        const luo_instr *in = &r->class->role->instr[i];
         if (r->tally[i].calls == 0 || in->slot < 0) continue;
         if (in->kind == LUO_INSTR_COLLECTIVE) {
-            const int32_t group = sim_slot(net, r->lane, m, in)->group;
+            const int32_t group = sim_slot(net, r->class, m, in)->group;
             if (net->set->groups[group].dev[0] == device)
                 add_use(net, comm, net->row_of_group[group * 5 + in->coll], in, &r->tally[i],
                         exposed[i]);
@@ -59,18 +59,18 @@ static void use_of_member(const luo_rank *r, int32_t m, const double *exposed, l
 static luo_status report_rank(sim_step *s, const luo_rank *r, sim_reply *out)
 {
     const size_t mark = luo_arena_mark(s->arena);
-    for (int32_t k = 0; k < r->nclasses; k++) {
+    for (int32_t k = 0; k < r->npaces; k++) {
         luo_parts parts;
-        double *exposed = LUO_NEW_N(s->arena, double, r->lane->role->ninstr);
+        double *exposed = LUO_NEW_N(s->arena, double, r->class->role->ninstr);
         if (!exposed) return LUO_ENOMEM;
-        LUO_TRY(luo_ledger_close(&r->classes[k].ledger, s->arena, s->end, &parts, exposed));
+        LUO_TRY(luo_ledger_close(&r->paces[k].ledger, s->arena, s->end, &parts, exposed));
         const double compute =
-            s->stopped ? parts.compute_s + parts.recompute_s : r->classes[k].compute_s;
-        for (int32_t m = 0; m < r->lane->n; m++) {
-            if (r->class_of[m] != k) continue;
-            out->parts[r->lane->member[m]] = parts;
-            out->compute_s[r->lane->member[m]] = compute;
-            out->predicted_s[r->lane->member[m]] = r->predicted_s;
+            s->stopped ? parts.compute_s + parts.recompute_s : r->paces[k].compute_s;
+        for (int32_t m = 0; m < r->class->n; m++) {
+            if (r->pace_of[m] != k) continue;
+            out->parts[r->class->member[m]] = parts;
+            out->compute_s[r->class->member[m]] = compute;
+            out->predicted_s[r->class->member[m]] = r->predicted_s;
             use_of_member(r, m, exposed, out->comm);
         }
         luo_arena_reset(s->arena, mark);
@@ -112,14 +112,14 @@ static luo_status make_unit(const sim_net *net, sim_unit_loads *u, int32_t group
     return LUO_OK;
 }
 
-static void add_way(luo_link_use *links, int32_t way, double bytes, double busy)
+static void add_hop(luo_link_use *links, int32_t hop, double bytes, double busy)
 {
-    luo_link_use *l = &links[way / 2];
-    *(way % 2 ? &l->bytes_up : &l->bytes_down) += bytes;
-    *(way % 2 ? &l->busy_up_s : &l->busy_down_s) += busy;
+    luo_link_use *l = &links[hop / 2];
+    *(hop % 2 ? &l->bytes_up : &l->bytes_down) += bytes;
+    *(hop % 2 ? &l->busy_up_s : &l->busy_down_s) += busy;
 }
 
-typedef struct inside { /* collectives inside lanes, per group and kind */
+typedef struct inside { /* collectives inside classes, per group and kind */
     double *bytes, *busy_s;
 } inside;
 
@@ -127,16 +127,16 @@ static void see_messages(const luo_rank *r, const luo_instr *in, const sim_tally
                          luo_link_use *links)
 {
     const sim_net *net = r->step->net;
-    for (int32_t m = 0; m < r->lane->n; m++) {
-        const luo_slot *slot = sim_slot(net, r->lane, m, in);
+    for (int32_t m = 0; m < r->class->n; m++) {
+        const luo_slot *slot = sim_slot(net, r->class, m, in);
         for (int32_t k = 0; k < slot->nmessage; k++) {
             luo_hop hops[LUO_PATH_MAX];
             if (!slot->message[k].send) continue;
             const int32_t n = luo_cluster_path(net->config->cluster,
-                                               net->set->at[r->lane->member[m]].device,
+                                               net->set->at[r->class->member[m]].device,
                                                slot->message[k].peer, hops);
             for (int32_t h = 0; h < n; h++)
-                add_way(links, 2 * hops[h].link + hops[h].up,
+                add_hop(links, 2 * hops[h].link + hops[h].up,
                         (double)(t->calls * sim_bytes(net, in, slot->message[k].bytes)),
                         t->busy_s);
         }
@@ -146,17 +146,17 @@ static void see_messages(const luo_rank *r, const luo_instr *in, const sim_tally
 static void see_inside(const luo_rank *r, inside *in, luo_link_use *links)
 {
     const sim_net *net = r->step->net;
-    for (int32_t i = 0; i < r->lane->role->ninstr; i++) {
-        const luo_instr *instr = &r->lane->role->instr[i];
+    for (int32_t i = 0; i < r->class->role->ninstr; i++) {
+        const luo_instr *instr = &r->class->role->instr[i];
         const sim_tally *t = &r->tally[i];
-        if (r->lane->ops[i].what != SIM_INSIDE || t->calls == 0 || instr->slot < 0) continue;
+        if (r->class->ops[i].what != SIM_INSIDE || t->calls == 0 || instr->slot < 0) continue;
         if (instr->kind == LUO_INSTR_P2P) {
             see_messages(r, instr, t, links);
             continue;
         }
         int32_t last = -1;
-        for (int32_t m = 0; m < r->lane->n; m++) {
-            const int32_t group = sim_slot(net, r->lane, m, instr)->group;
+        for (int32_t m = 0; m < r->class->n; m++) {
+            const int32_t group = sim_slot(net, r->class, m, instr)->group;
             if (group == last) continue;
             last = group;
             in->bytes[group * 5 + instr->coll] +=
@@ -171,14 +171,14 @@ static luo_status links_inside(sim_step *s, sim_unit_loads *units, luo_link_use 
     const int32_t n = s->net->set->ngroups * 5;
     inside in = {LUO_NEW_N(s->arena, double, n), LUO_NEW_N(s->arena, double, n)};
     if (!in.bytes || !in.busy_s) return LUO_ENOMEM;
-    for (int32_t l = 0; l < s->net->nlanes; l++) see_inside(&s->ranks[l], &in, links);
+    for (int32_t l = 0; l < s->net->nclasses; l++) see_inside(&s->ranks[l], &in, links);
     for (int32_t k = 0; k < n; k++) {
         if (in.bytes[k] <= 0) continue;
         const size_t mark = luo_arena_mark(s->arena);
         if (!units->of[k].known) LUO_TRY(make_unit(s->net, units, k / 5, k % 5, s->arena));
         luo_arena_reset(s->arena, mark);
         for (int32_t i = 0; i < units->of[k].n; i++)
-            add_way(links, units->of[k].at[i].way, units->of[k].at[i].bytes * in.bytes[k],
+            add_hop(links, units->of[k].at[i].hop, units->of[k].at[i].bytes * in.bytes[k],
                     in.busy_s[k]);
     }
     return LUO_OK;
@@ -189,12 +189,12 @@ static luo_status report_links(sim_step *s, sim_unit_loads *units, luo_link_use 
     for (int32_t t = 0; t < s->net->ntraffics; t++)
         for (int32_t i = 0; s->runs[t] > 0 && i < s->net->traffics[t].nloads; i++) {
             const sim_load *load = &s->net->traffics[t].loads[i];
-            add_way(links, load->way, load->bytes * (double)s->runs[t], 0);
+            add_hop(links, load->hop, load->bytes * (double)s->runs[t], 0);
         }
     for (int32_t w = 0; w < s->net->nwires; w++) {
         if (s->busy[w] > 0) s->busy_s[w] += s->end - s->busy_since[w];
         for (int32_t i = 0; i < s->net->wires[w].nways; i++)
-            add_way(links, s->net->wires[w].way[i], 0, s->busy_s[w]);
+            add_hop(links, s->net->wires[w].hop[i], 0, s->busy_s[w]);
     }
     LUO_TRY(links_inside(s, units, links));
     for (int32_t l = 0; l < s->net->config->cluster->nlinks; l++) {
@@ -210,7 +210,7 @@ static luo_status report_links(sim_step *s, sim_unit_loads *units, luo_link_use 
 static void cut_jobs(const sim_step *s, const luo_rank *r)
 {
     for (const sim_job *job = r->first_job; job; job = job->after)
-        for (int32_t k = 0; job->records && k < r->nclasses; k++) {
+        for (int32_t k = 0; job->records && k < r->npaces; k++) {
             job->records[k]->start = job->issued ? fmin(job->start, s->end) : HUGE_VAL;
             job->records[k]->end = HUGE_VAL;
             job->records[k]->status = (int32_t)sim_rank_status(r, job);
@@ -234,20 +234,20 @@ static bool keep_record(const sim_step *s, const sim_record *r, luo_op_record *o
 static luo_status report_records(sim_step *s, sim_reply *out)
 {
     int64_t most = 0, n = 0;
-    const sim_class **class_of = LUO_NEW_N(s->arena, const sim_class *, s->net->set->n);
-    if (!class_of) return LUO_ENOMEM;
-    for (int32_t l = 0; l < s->net->nlanes; l++) {
+    const sim_pace **pace_of = LUO_NEW_N(s->arena, const sim_pace *, s->net->set->n);
+    if (!pace_of) return LUO_ENOMEM;
+    for (int32_t l = 0; l < s->net->nclasses; l++) {
         const luo_rank *r = &s->ranks[l];
         if (s->stopped) cut_jobs(s, r);
-        for (int32_t m = 0; m < r->lane->n; m++) {
-            class_of[r->lane->member[m]] = &r->classes[r->class_of[m]];
-            most += r->classes[r->class_of[m]].nrecords;
+        for (int32_t m = 0; m < r->class->n; m++) {
+            pace_of[r->class->member[m]] = &r->paces[r->pace_of[m]];
+            most += r->paces[r->pace_of[m]].nrecords;
         }
     }
     out->records = luo_arena_alloc(s->arena, (size_t)most * sizeof *out->records);
     if (!out->records) return LUO_ENOMEM;
     for (int32_t i = 0; i < s->net->set->n; i++)
-        for (const sim_record *r = class_of[i]->first; r; r = r->next) {
+        for (const sim_record *r = pace_of[i]->first; r; r = r->next) {
             out->records[n].device = s->net->set->at[i].device;
             n += keep_record(s, r, &out->records[n]);
         }
@@ -286,7 +286,7 @@ luo_status sim_report(sim_step *s, sim_unit_loads *units, sim_reply *out)
                                 .closed_instead = s->closed_instead,
                                 .flow_instead = s->flow_instead}};
     LUO_TRY(alloc_reply(s, out));
-    for (int32_t l = 0; l < s->net->nlanes; l++) LUO_TRY(report_rank(s, &s->ranks[l], out));
+    for (int32_t l = 0; l < s->net->nclasses; l++) LUO_TRY(report_rank(s, &s->ranks[l], out));
     LUO_TRY(report_links(s, units, out->links));
     if (s->trace) LUO_TRY(report_records(s, out));
     drop_unused_rows(out, s->net->nrows);

@@ -21,7 +21,7 @@ typedef struct sim_reply {
     luo_rng *rng; /* n when there is noise, else NULL */
 } sim_reply;
 
-/* Bytes per way and tensor byte of collectives inside a lane; made when first needed. */
+/* Bytes per way and tensor byte of collectives inside a class; made when first needed. */
 typedef struct sim_unit_loads {
     luo_arena *arena;
     struct sim_unit {

@@ -124,8 +124,8 @@ bool sim_ring_stand(sim_step *s, const sim_transfer *t, double at, sim_edge_left
         advance(&x);
     }
     for (int32_t e = 0; known && e < x.n; e++) {
-        const bool under_way = ring->done[e] < x.steps && left[e].delay_s >= 0;
-        const double part = under_way ? 1 - left[e].part : 0;
+        const bool under_hop = ring->done[e] < x.steps && left[e].delay_s >= 0;
+        const double part = under_hop ? 1 - left[e].part : 0;
         was_busy(s, &t->traffic->flows[e], (ring->done[e] + part) * x.pace[e].move_s);
     }
     close_trip(&x);

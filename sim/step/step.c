@@ -25,20 +25,20 @@ void sim_step_fail(sim_step *s, luo_status st, int32_t device, int32_t link)
     s->end = sim_now(s);
     s->failed_device = device;
     s->failed_link = link;
-    s->failed_lane = device >= 0 ? s->net->lane_of[device] : -1;
-    if (device >= 0) sg_host_turn_off(s->grid->lane[s->failed_lane]);
+    s->failed_class = device >= 0 ? s->net->class_of[device] : -1;
+    if (device >= 0) sg_host_turn_off(s->grid->class[s->failed_class]);
     sim_transfers_cancel(s);
-    for (int32_t l = 0; l < s->net->nlanes; l++) sim_rank_wake(&s->ranks[l]);
+    for (int32_t l = 0; l < s->net->nclasses; l++) sim_rank_wake(&s->ranks[l]);
     sim_drivers_wake(s);
 }
 
-/* The last lane home: the step has its end, a little late for scale jitter (accuracy.md 5.6). */
+/* The last class home: the step has its end, a little late for scale jitter (accuracy.md 5.6). */
 static void finish_step(sim_step *s)
 {
     const luo_backend_config *config = s->net->config;
     if (!s->stopped) {
         double end = 0;
-        for (int32_t l = 0; l < s->net->nlanes; l++) end = fmax(end, s->ranks[l].end);
+        for (int32_t l = 0; l < s->net->nclasses; l++) end = fmax(end, s->ranks[l].end);
         const bool noise = config->compute_sigma > 0 || config->comm_sigma > 0;
         if (s->net->training && !noise) end *= luo_cost_jitter(config->stack, s->net->set->n);
         sim_sleep_until(s, end);
@@ -54,7 +54,7 @@ static void rank_main(int argc, char **argv)
     (void)argv;
     luo_rank *r = sg_actor_get_data(sg_actor_self());
     sim_step *s = r->step;
-    r->st = luo_interpret(s->backend, r, s->net->set, r->lane->program, r->scratch);
+    r->st = luo_interpret(s->backend, r, s->net->set, r->class->program, r->scratch);
     r->finished = true;
     if (r->st != LUO_OK && !s->stopped) sim_step_fail(s, r->st, -1, -1);
     if (--s->running == 0) finish_step(s);
@@ -64,11 +64,11 @@ luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_
                          const luo_backend *backend)
 {
     *s = (sim_step){.net = net, .grid = grid, .backend = backend, .arena = luo_arena_new(1 << 20)};
-    s->ranks = LUO_NEW_N(arena, luo_rank, net->nlanes);
+    s->ranks = LUO_NEW_N(arena, luo_rank, net->nclasses);
     s->courses = LUO_NEW_N(arena, sim_course, net->ntraffics);
     s->kept = arena;
     if (!s->arena || !s->ranks || !s->courses) return LUO_ENOMEM;
-    for (int32_t l = 0; l < net->nlanes; l++) {
+    for (int32_t l = 0; l < net->nclasses; l++) {
         s->ranks[l].scratch = luo_arena_new(1 << 14);
         if (!s->ranks[l].scratch) return LUO_ENOMEM;
     }
@@ -78,7 +78,7 @@ luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_
 static luo_status begin_tables(sim_step *s)
 {
     const sim_net *net = s->net;
-    s->gathers = LUO_NEW_N(s->arena, sim_gather *, net->nmeetings);
+    s->gathers = LUO_NEW_N(s->arena, sim_gather *, net->nrendezvous);
     s->mail = LUO_NEW_N(s->arena, sim_mail *, net->nchannels);
     s->runs = LUO_NEW_N(s->arena, int64_t, net->ntraffics);
     s->busy = LUO_NEW_N(s->arena, int32_t, net->nwires);
@@ -92,38 +92,38 @@ static luo_status begin_tables(sim_step *s)
     return ok && s->owner && s->closed_on && s->room && s->users ? LUO_OK : LUO_ENOMEM;
 }
 
-/* Do groups that reach beyond the lane (tensor, context or expert parallel between nodes) make its
+/* Do groups that reach beyond the class (tensor, context or expert parallel between nodes) make its
  * backward wait in the middle? */
-static bool waits_in_backward(const sim_lane *lane)
+static bool waits_in_backward(const sim_class *class)
 {
-    for (int32_t i = 0; i < lane->role->ninstr; i++) {
-        const luo_instr *in = &lane->role->instr[i];
+    for (int32_t i = 0; i < class->role->ninstr; i++) {
+        const luo_instr *in = &class->role->instr[i];
         if (luo_phase_is_backward(in->phase) && in->stream == LUO_STREAM_TP &&
-            lane->ops[i].what >= SIM_MEET)
+            class->ops[i].what >= SIM_MEET)
             return true;
     }
     return false;
 }
 
 /* Gradients of a layer that is done may be summed while others are still going backward: only where
- * the lane has to wait in between is there something to be held up, and only after its last
+ * the class has to wait in between is there something to be held up, and only after its last
  * forward. */
-static int32_t first_tail_task(const luo_programs *set, const sim_lane *lane)
+static int32_t first_tail_task(const luo_programs *set, const sim_class *class)
 {
-    const luo_program *p = lane->program;
+    const luo_program *p = class->program;
     int32_t from = p->ntask;
-    if (set->schedule != LUO_SCHED_INTERLEAVED && !waits_in_backward(lane)) return from;
-    while (from > 0 && lane->role->seg[p->tasks[from - 1].seg].phase != LUO_PHASE_F) from--;
+    if (set->schedule != LUO_SCHED_INTERLEAVED && !waits_in_backward(class)) return from;
+    while (from > 0 && class->role->seg[p->tasks[from - 1].seg].phase != LUO_PHASE_F) from--;
     return from;
 }
 
-/* A lane goes on when a quarter is free; the longest backward and what follows fit in the rest. So
+/* A class goes on when a quarter is free; the longest backward and what follows fit in the rest. So
  * do all tasks in which nothing waits, as gradients are exchanged beside them, while there is
- * memory for that: fewer are open where there are very many lanes. */
+ * memory for that: fewer are open where there are very many classes. */
 static int32_t jobs_max(const luo_rank *r)
 {
-    const luo_role *role = r->lane->role;
-    const luo_program *p = r->lane->program;
+    const luo_role *role = r->class->role;
+    const luo_program *p = r->class->program;
     int64_t backward = 0, rest = 0, tail = 0;
     for (int32_t k = 0; k < role->nseg; k++) {
         const luo_segment *seg = &role->seg[k];
@@ -134,7 +134,7 @@ static int32_t jobs_max(const luo_rank *r)
         const luo_segment *seg = &role->seg[p->tasks[k].seg];
         if (luo_phase_in_task(seg->phase)) tail += seg->n;
     }
-    const int64_t most = SIM_JOBS_ALL / r->step->net->nlanes;
+    const int64_t most = SIM_JOBS_ALL / r->step->net->nclasses;
     if (tail > most) tail = most;
     return (int32_t)(((tail > backward ? tail : backward) + rest) / 3 * 4 + SIM_JOBS_MORE);
 }
@@ -143,16 +143,16 @@ static luo_status begin_rank(sim_step *s, int32_t l)
 {
     luo_arena *scratch = s->ranks[l].scratch;
     luo_rank *r = &s->ranks[l];
-    *r = (luo_rank){.step = s, .lane = &s->net->lanes[l], .index = l, .scratch = scratch};
-    r->defer_from = first_tail_task(s->net->set, r->lane);
+    *r = (luo_rank){.step = s, .class = &s->net->classes[l], .index = l, .scratch = scratch};
+    r->defer_from = first_tail_task(s->net->set, r->class);
     r->jobs_max = jobs_max(r);
-    r->tally = LUO_NEW_N(s->arena, sim_tally, r->lane->role->ninstr);
+    r->tally = LUO_NEW_N(s->arena, sim_tally, r->class->role->ninstr);
     r->sem = sg_sem_init(0);
     if (!r->tally) return LUO_ENOMEM;
     if (!s->rng) return LUO_OK;
-    r->rng = LUO_NEW_N(s->arena, luo_rng, r->lane->n);
+    r->rng = LUO_NEW_N(s->arena, luo_rng, r->class->n);
     if (!r->rng) return LUO_ENOMEM;
-    for (int32_t m = 0; m < r->lane->n; m++) r->rng[m] = s->rng[r->lane->member[m]];
+    for (int32_t m = 0; m < r->class->n; m++) r->rng[m] = s->rng[r->class->member[m]];
     return LUO_OK;
 }
 
@@ -166,16 +166,16 @@ static void start_rank(luo_rank *r)
 static luo_status begin(sim_step *s)
 {
     LUO_TRY(begin_tables(s));
-    for (int32_t l = 0; l < s->net->nlanes; l++) LUO_TRY(begin_rank(s, l));
+    for (int32_t l = 0; l < s->net->nclasses; l++) LUO_TRY(begin_rank(s, l));
     return sim_faults_begin(s);
 }
 
 static void end_actors(sim_step *s)
 {
-    for (int32_t l = 0; l < s->net->nlanes; l++) {
+    for (int32_t l = 0; l < s->net->nclasses; l++) {
         luo_rank *r = &s->ranks[l];
         sg_sem_destroy(r->sem);
-        for (int32_t m = 0; s->rng && m < r->lane->n; m++) s->rng[r->lane->member[m]] = r->rng[m];
+        for (int32_t m = 0; s->rng && m < r->class->n; m++) s->rng[r->class->member[m]] = r->rng[m];
     }
     for (sim_driver *d = s->drivers; d; d = d->next) sg_sem_destroy(d->sem);
 }
@@ -189,10 +189,10 @@ luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *c
                     .ranks = s->ranks, .kept = s->kept, .courses = s->courses, .rng = rng,
                     .origin = simgrid_get_clock(), .trace = trace,
                     .world = world, .changes = changes, .nchanges = nchanges,
-                    .running = s->net->nlanes, .failed_device = -1, .failed_lane = -1,
+                    .running = s->net->nclasses, .failed_device = -1, .failed_class = -1,
                     .failed_link = -1};
     LUO_TRY(begin(s));
-    for (int32_t l = 0; l < s->net->nlanes; l++) start_rank(&s->ranks[l]);
+    for (int32_t l = 0; l < s->net->nclasses; l++) start_rank(&s->ranks[l]);
     simgrid_run();
     end_actors(s);
     return s->st == LUO_ENOMEM ? LUO_ENOMEM : LUO_OK;

@@ -1,13 +1,13 @@
 /* step.h: one step being simulated, inside a worker process.
  *
- * An actor per lane walks the program (luo_interpret). Work of the device and communication inside
- * the lane is arithmetic on the clocks of its streams and known at once; what reaches other lanes
- * is a job. A job starts when its dependencies and its predecessor in the stream are done; then its
- * transfers go to drivers, actors that sleep until a transfer starts, send and wait. A lane waits
- * only when it needs the end of a job that is not known yet, so lanes run ahead of SimGrid's clock.
- * Where waiting would hold up later instructions of other streams (compute as executions; the last
- * backward tasks of interleaved schedules, and of groups that reach beyond the lane) work of the
- * device is a job as well.
+ * An actor per class walks the program (luo_interpret). Work of the device and communication inside
+ * the class is arithmetic on the clocks of its streams and known at once; what reaches other
+ * classes is a job. A job starts when its dependencies and its predecessor in the stream are done;
+ * then its transfers go to drivers, actors that sleep until a transfer starts, send and wait. A
+ * class waits only when it needs the end of a job that is not known yet, so classes run ahead of
+ * SimGrid's clock. Where waiting would hold up later instructions of other streams (compute as
+ * executions; the last backward tasks of interleaved schedules, and of groups that reach beyond the
+ * class) work of the device is a job as well.
  * All actors live on the control host and nothing is owned by their stacks (simgrid.md 2).
  * Times are seconds since the start of the step. */
 #ifndef LUO_SIM_STEP_STEP_H
@@ -58,18 +58,18 @@ struct sim_job {
     sim_edge *dependents;
     sim_job *next_todo, *next_gathered;
     sim_job *before, *after; /* jobs of the rank that are not done, in order of issue */
-    sim_record **records; /* per class, when traced */
+    sim_record **records; /* per pace, when traced */
 };
 
-/* Members of a lane whose compute runs alike: same slowdowns, and no noise. */
-typedef struct sim_class {
+/* Members of a class whose compute runs alike: same slowdowns, and no noise. */
+typedef struct sim_pace {
     sim_timeline slow;
     double clock; /* of stream compute */
     double compute_s;
     luo_ledger ledger;
     sim_record *first, *last;
     int32_t nrecords;
-} sim_class;
+} sim_pace;
 
 typedef struct sim_tally { /* of one communicating instruction */
     int64_t calls;
@@ -78,8 +78,8 @@ typedef struct sim_tally { /* of one communicating instruction */
 
 struct luo_rank {
     sim_step *step;
-    const sim_lane *lane;
-    int32_t index; /* of the lane */
+    const sim_class *class;
+    int32_t index; /* of the class */
     luo_arena *scratch;
     sg_sem_t sem;
     bool blocked, finished;
@@ -88,7 +88,7 @@ struct luo_rank {
     int32_t jobs_max;              /* open at once */
     luo_status st;
     double end, predicted_s;
-    double clock[LUO_LANES]; /* compute: see the classes; here collectives that took its turn */
+    double clock[LUO_LANES]; /* compute: see the paces; here collectives that took its turn */
     const sim_cell *gather[LUO_LANES]; /* the last that brings weights before the first forward, */
     double gather_s;                   /* and the end of what is done of that */
     bool gathered; /* without dp_overlap: the first forward has waited for all of them */
@@ -100,18 +100,18 @@ struct luo_rank {
     sim_job *work; /* thread: work that it has come to and that is not done; NULL: none */
     const sim_cell *blocking[2]; /* sends that hold up compute (stack: p2p blocking) */
     sim_job *first_job, *last_job;
-    int32_t nclasses;
-    sim_class *classes;
-    int32_t *class_of; /* per member */
+    int32_t npaces;
+    sim_pace *paces;
+    int32_t *pace_of; /* per member */
     luo_rng *rng;      /* per member; NULL: no noise */
-    int32_t ninner; /* links inside the lane, if something is wrong with one of them; else 0 */
+    int32_t ninner; /* links inside the class, if something is wrong with one of them; else 0 */
     int32_t *inner;
     sim_tally *tally; /* per instruction */
     sim_record **records; /* of the work at hand, made when it was issued; NULL: none made yet */
 };
 
-typedef struct sim_gather { /* a meeting of one micro-batch */
-    const sim_meeting *meeting;
+typedef struct sim_gather { /* a rendezvous of one micro-batch */
+    const sim_rendezvous *rendezvous;
     int32_t micro_batch, narrived;
     int32_t round; /* of the job's traffics */
     bool mismatch;
@@ -147,7 +147,7 @@ typedef struct sim_transfer { /* traffic on its way to a driver, or driven */
     sim_job *job; /* of a message or storage */
     const sim_post *post;
     bool execution;     /* the job's own work, no traffic */
-    struct sim_talk *talk; /* traffic that threads carry: part of lane `edge` */
+    struct sim_talk *talk; /* traffic that threads carry: part of class `edge` */
     sim_gather *gather; /* of a collective */
     sim_ring *ring;     /* one edge of it only .. */
     int32_t edge;       /* .. or all, -1, while nobody shares its wires (ring.c) */
@@ -202,13 +202,13 @@ struct sim_step {
     const luo_world *world;
     const luo_change *changes; /* at_s since the start */
     int32_t nchanges;
-    int32_t running; /* lanes that have not finished */
+    int32_t running; /* classes that have not finished */
     bool over;
     double end;
 
     bool stopped; /* a failure: everybody comes home */
     luo_status st;
-    int32_t failed_device, failed_lane, failed_link;
+    int32_t failed_device, failed_class, failed_link;
 
     sim_job *todo, *todo_last, *free_jobs;
     sim_edge *free_edges;
@@ -219,7 +219,7 @@ struct sim_step {
     int32_t nready, called; /* called: drivers on their way to a ready transfer */
     bool driver_here; /* the running actor will take a ready transfer itself */
     sim_driver *idle, *drivers;
-    sim_gather **gathers; /* per meeting: those not complete */
+    sim_gather **gathers; /* per rendezvous: those not complete */
     sim_mail **mail;      /* per channel, oldest first */
     const sim_job *mismatch; /* does not fit what its peer does; NULL: none */
     int32_t mismatch_peer;   /* device */
@@ -255,19 +255,19 @@ void sim_step_fail(sim_step *s, luo_status st, int32_t device, int32_t link);
 luo_status sim_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket);
 luo_status sim_wait(luo_rank *r, const int64_t *tickets, int32_t n);
 void sim_rank_wake(luo_rank *r);
-/* What a lane gets told when the step has ended early while it waited for `job` (NULL: nothing):
+/* What a class gets told when the step has ended early while it waited for `job` (NULL: nothing):
  * LUO_EPEER if the failed device or link has a part in it, else LUO_ECANCELED. */
 luo_status sim_rank_status(const luo_rank *r, const sim_job *job);
 double sim_ticket_end(int64_t ticket);       /* of one that is done */
 sim_job *sim_ticket_job(int64_t ticket);     /* NULL: done */
-/* Work of the device, or communication inside the lane, from `ready` on; as arithmetic. */
+/* Work of the device, or communication inside the class, from `ready` on; as arithmetic. */
 luo_status sim_work_here(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
                          double ready, double *end);
-/* Seconds of a core for the lane, in SimGrid; slow NULL: at full speed. */
+/* Seconds of a core for the class, in SimGrid; slow NULL: at full speed. */
 luo_status sim_run_execution(luo_rank *r, const sim_timeline *slow, double seconds);
 /* Work of a job as an execution in SimGrid, by a driver. */
 luo_status sim_execute(sim_job *job, double *end);
-sim_record *sim_record_new(luo_rank *r, sim_class *c, int32_t task, int32_t instr);
+sim_record *sim_record_new(luo_rank *r, sim_pace *c, int32_t task, int32_t instr);
 
 /* ---- job.c ---- */
 /* A job for a submitted instruction; it starts as soon as it can, not before `ready`. NULL: out of
@@ -332,7 +332,7 @@ void sim_alone_end_all(sim_step *s);
 
 /* ---- faults.c ---- */
 luo_status sim_faults_begin(sim_step *s); /* world, slowdowns and the actor of dated changes */
-/* End of communication inside a lane whose links are not all well: the part of `seconds` that
+/* End of communication inside a class whose links are not all well: the part of `seconds` that
  * bandwidth decides is stretched. A link that goes down on the way ends the step then. */
 double sim_inner_end(luo_rank *r, const luo_instr *in, double start, double seconds);
 /* Closed form of a transfer under the states of its links, `before_s` seconds of bandwidth being

@@ -10,36 +10,36 @@ typedef struct cause {
     const char *what;
 } cause;
 
-static int32_t device_of(const sim_step *s, int32_t lane)
+static int32_t device_of(const sim_step *s, int32_t class)
 {
-    return s->net->lanes[lane].program->device;
+    return s->net->classes[class].program->device;
 }
 
-static bool arrived(const sim_gather *g, int32_t lane)
+static bool arrived(const sim_gather *g, int32_t class)
 {
     for (const sim_job *j = g->jobs; j; j = j->next_gathered)
-        if (j->rank->index == lane) return true;
+        if (j->rank->index == class) return true;
     return false;
 }
 
-/* A lane that has ended will never come; one that waits itself is only a link of the chain. */
-static int32_t rank_of(const sim_step *s, int32_t lane)
+/* A class that has ended will never come; one that waits itself is only a link of the chain. */
+static int32_t rank_of(const sim_step *s, int32_t class)
 {
-    return s->ranks[lane].finished || !s->ranks[lane].waiting_for ? 1 : 2;
+    return s->ranks[class].finished || !s->ranks[class].waiting_for ? 1 : 2;
 }
 
-static cause of_meeting(const sim_step *s, const sim_job *job)
+static cause of_rendezvous(const sim_step *s, const sim_job *job)
 {
     cause c = {job, -1, 3, "is in a collective that cannot start"};
-    const sim_gather *g = s->gathers[job->cross->meeting];
+    const sim_gather *g = s->gathers[job->cross->rendezvous];
     while (g && (g->micro_batch != job->micro_batch || !arrived(g, job->rank->index))) g = g->next;
     if (!g) return c;
-    if (g->meeting->missing_device >= 0)
-        return (cause){job, g->meeting->missing_device, 0, "waits in a collective for"};
-    for (int32_t i = 0; i < g->meeting->nlanes; i++) {
-        const int32_t lane = g->meeting->lane[i];
-        if (arrived(g, lane) || rank_of(s, lane) >= c.rank) continue;
-        c = (cause){job, device_of(s, lane), rank_of(s, lane), "waits in a collective for"};
+    if (g->rendezvous->missing_device >= 0)
+        return (cause){job, g->rendezvous->missing_device, 0, "waits in a collective for"};
+    for (int32_t i = 0; i < g->rendezvous->nclasses; i++) {
+        const int32_t class = g->rendezvous->class[i];
+        if (arrived(g, class) || rank_of(s, class) >= c.rank) continue;
+        c = (cause){job, device_of(s, class), rank_of(s, class), "waits in a collective for"};
     }
     return c;
 }
@@ -69,7 +69,7 @@ static cause of_mail(const sim_step *s, const sim_job *job)
     return c;
 }
 
-/* The first job of the lane that was started and is not done. */
+/* The first job of the class that was started and is not done. */
 static const sim_job *stuck_job(const luo_rank *r)
 {
     const sim_job *job = r->first_job;
@@ -79,10 +79,10 @@ static const sim_job *stuck_job(const luo_rank *r)
 
 static cause cause_of(const sim_step *s, const sim_job *job)
 {
-    return job->op->what == SIM_MEET ? of_meeting(s, job) : of_mail(s, job);
+    return job->op->what == SIM_MEET ? of_rendezvous(s, job) : of_mail(s, job);
 }
 
-/* From the first lane that waits along those it waits for, to one that waits for nobody who waits,
+/* From the first class that waits along those it waits for, to one that waits for nobody who waits,
  * or once round the circle. */
 static cause find_cause(const sim_step *s)
 {
@@ -90,13 +90,13 @@ static cause find_cause(const sim_step *s)
     if (s->mismatch)
         return (cause){s->mismatch, s->mismatch_peer, 0,
                        "has another size or kind of communication than"};
-    int32_t lane = 0;
-    while (lane < s->net->nlanes && !stuck_job(&s->ranks[lane])) lane++;
-    for (int32_t i = 0; i < s->net->nlanes && lane >= 0 && lane < s->net->nlanes; i++) {
-        const sim_job *job = stuck_job(&s->ranks[lane]);
+    int32_t class = 0;
+    while (class < s->net->nclasses && !stuck_job(&s->ranks[class])) class++;
+    for (int32_t i = 0; i < s->net->nclasses && class >= 0 && class < s->net->nclasses; i++) {
+        const sim_job *job = stuck_job(&s->ranks[class]);
         if (!job) break;
         c = cause_of(s, job);
-        lane = c.peer >= 0 ? s->net->lane_of[c.peer] : -1;
+        class = c.peer >= 0 ? s->net->class_of[c.peer] : -1;
     }
     return c;
 }

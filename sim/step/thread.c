@@ -76,13 +76,13 @@ static void begin(sim_talk *t)
 /* The i-th of the threads that have to wait for it. */
 static luo_rank *member(const sim_talk *t, int32_t i)
 {
-    const sim_meeting *m = t->gather ? t->gather->meeting : NULL;
-    return &t->step->ranks[m ? m->lane[i] : t->traffic->thread[i]];
+    const sim_rendezvous *m = t->gather ? t->gather->rendezvous : NULL;
+    return &t->step->ranks[m ? m->class[i] : t->traffic->thread[i]];
 }
 
 static int32_t members(const sim_talk *t)
 {
-    return t->gather ? t->gather->meeting->nlanes : t->traffic->nthreads;
+    return t->gather ? t->gather->rendezvous->nclasses : t->traffic->nthreads;
 }
 
 static void end(sim_talk *t)
@@ -111,7 +111,7 @@ void sim_talk_drive(sim_transfer *part)
     sim_sleep_until(s, t->start + t->extra_s);
     luo_rank *r = &s->ranks[t->traffic->thread[part->edge]];
     const luo_status st = sim_run_execution(r, NULL, t->traffic->work_s * t->factor);
-    if (st != LUO_OK && !s->stopped) sim_step_fail(s, st, r->lane->program->device, -1);
+    if (st != LUO_OK && !s->stopped) sim_step_fail(s, st, r->class->program->device, -1);
     if (--t->left == 0 && !s->stopped) end(t);
 }
 

@@ -164,7 +164,7 @@ END_TEST
 
 /* Packed and uneven lengths, and other lengths from step 10 on: predictions know them, so nobody is
  * taken for slow, and who is slow is as slow as he is (Malleus 3.2). */
-START_TEST(lengths_are_no_news)
+START_TEST(lengths_are_no_trigger)
 {
     static const int64_t uneven[2][8] = {{2048, 2048, 300, 1500, 100, 2048, 700, 64},
                                          {64, 128, 64, 1900, 128, 64, 900, 2000}};
@@ -249,5 +249,5 @@ START_TEST(static_is_lost)
 }
 END_TEST
 LUO_SUITE("backend.run_sim", LUO_T(quiet_steps), LUO_T(straggler), LUO_T(what_a_slow_device_causes),
-          LUO_T_N(lengths_are_no_news, 4), LUO_T(failure_twice_the_same),
+          LUO_T_N(lengths_are_no_trigger, 4), LUO_T(failure_twice_the_same),
           LUO_T(static_is_lost))

@@ -24,7 +24,7 @@ static const row rows[] = {{"h100-1024", "llama-70b", 64, 3, 2, 4, 64, 3},
 
 static void *must(void *p, const char *what)
 {
-    if (!p) luo_bench_fail("%s can not be read; run from the root of the repository", what);
+    if (!p) luo_bench_fail("%s cannot be read; run from the root of the repository", what);
     return p;
 }
 
@@ -73,11 +73,11 @@ static double choose(const row *r, const luo_model *m, const luo_cluster *c, dou
     }
     for (int32_t i = 0; i < r->slow; i++) rate[r->devices / r->slow * i] = rates[i % 4];
     const luo_plan *base = base_plan(a, r, m, c);
-    const luo_picture now = {.scenario = &sc, .spec = &spec, .base = base, .plan = base,
+    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = base, .plan = base,
                              .rate = rate, .leaving = none, .candidate = all,
                              .micro_batches = r->micro_batches, .sequence_tokens = 4096,
                              .memory_factor = 1, .step_s = asked, .closed_form = true};
-    const luo_malleus_job job = luo_picture_job(&now);
+    const luo_malleus_job job = luo_snapshot_job(&now);
     const double start = luo_bench_now();
     if (luo_offers_all(a, &now, &job, &o, &err) != LUO_OK ||
         luo_offers_judge(&o, &now, &err) != LUO_OK)

@@ -56,13 +56,13 @@ static FILE *file(const char *name, const char *mode)
     char path[128];
     snprintf(path, sizeof path, "%s/%s", dir, name);
     FILE *f = fopen(path, mode);
-    if (!f) luo_bench_fail("can not open %s", path);
+    if (!f) luo_bench_fail("cannot open %s", path);
     return f;
 }
 
 static void write_all(FILE *f, const void *p, size_t size, size_t n)
 {
-    if (fwrite(p, size, n, f) != n) luo_bench_fail("can not write to %s", dir);
+    if (fwrite(p, size, n, f) != n) luo_bench_fail("cannot write to %s", dir);
 }
 
 /* One row of tokens per document; entry 65535 ends it. */

@@ -32,7 +32,7 @@ typedef struct run {
     luo_job *job;
     luo_programs *set;
     luo_recipe recipe;
-    luo_whereabouts where;
+    luo_progress_report where;
 } run;
 
 static void need(luo_status st, const char *what, const luo_err *err)

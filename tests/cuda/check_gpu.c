@@ -1,4 +1,4 @@
-/* check_gpu.c: what the stand-in can make go wrong and a GPU can not be asked to: memory
+/* check_gpu.c: what the stand-in can make go wrong and a GPU cannot be asked to: memory
  * that is not there, kernels that do not run; nothing is left behind. */
 #include "exec/cuda/gpu.h"
 #include "exec/cuda/product.h"

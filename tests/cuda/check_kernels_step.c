@@ -322,42 +322,44 @@ static void round_weights_run(kase *k)
 
 /* ---- cells ---- */
 
-static cudaError_t copy_strips_call(void *ctx, cudaStream_t s)
+static cudaError_t copy_segments_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_copy_strips(s, (int32_t)k->h, k->block->at, k->t,
-                           (int32_t)gpu_case_elem(k->a[0]->type), AT(0), AT(1));
+    return gpu_copy_segments(s, (int32_t)k->h, k->block->at, k->t,
+                             (int32_t)gpu_case_elem(k->a[0]->type), AT(0), AT(1));
 }
-/* Strips of a few to many elements, some empty; whole units of 16 bytes or not; what lies between
+/* Segments of a few to many elements, some empty; whole units of 16 bytes or not; what lies between
  * them in the output stays. */
-static void copy_strips_run(kase *k)
+static void copy_segments_run(kase *k)
 {
     k->h =
         gpu_case_draw(&k->c, 0, 9) == 0 ? gpu_case_draw(&k->c, 0, 1) : gpu_case_draw(&k->c, 2, 600);
-    gpu_strip *strip = calloc((size_t)k->h + 1, sizeof *strip);
-    ck_assert_ptr_nonnull(strip);
+    gpu_copy_segment *segment = calloc((size_t)k->h + 1, sizeof *segment);
+    ck_assert_ptr_nonnull(segment);
     const int64_t grain = k->flag ? 8 : 1, most = k->add ? 3 : 90, source = 3000;
     int64_t to = 0;
     k->t = 0;
     for (int64_t i = 0; i < k->h; i++) {
         const int64_t n = grain * gpu_case_draw(&k->c, 0, k->h < 9 ? 2900 / grain : most);
         to += grain * gpu_case_draw(&k->c, 0, 2);
-        strip[i] = (gpu_strip){grain * gpu_case_draw(&k->c, 0, (source - n) / grain), to, n, k->t};
+        segment[i] =
+            (gpu_copy_segment){grain * gpu_case_draw(&k->c, 0, (source - n) / grain), to, n, k->t};
         to += n, k->t += n;
     }
     for (int64_t i = k->h - 1; i > 0; i--) { /* in any order of where they go */
-        const int64_t j = gpu_case_draw(&k->c, 0, i), first = strip[i].to;
-        if (strip[i].n == strip[j].n) strip[i].to = strip[j].to, strip[j].to = first;
+        const int64_t j = gpu_case_draw(&k->c, 0, i), first = segment[i].to;
+        if (segment[i].n == segment[j].n) segment[i].to = segment[j].to, segment[j].to = first;
     }
     const gpu_type type = k->types == 1 ? GPU_BF16 : GPU_F32;
-    k->block = gpu_case_bytes(&k->c, k->h * (int64_t)sizeof *strip, strip);
+    k->block = gpu_case_bytes(&k->c, k->h * (int64_t)sizeof *segment, segment);
     k->a[0] = gpu_case_in(&k->c, type, source, 1), k->a[1] = gpu_case_out(&k->c, type, to, true);
-    gpu_case_run(&k->c, copy_strips_call, k);
+    gpu_case_run(&k->c, copy_segments_call, k);
     double *want = kase_room(k, to, X(1));
     for (int64_t i = 0; i < k->h; i++)
-        for (int64_t j = 0; j < strip[i].n; j++) want[strip[i].to + j] = X(0)[strip[i].from + j];
+        for (int64_t j = 0; j < segment[i].n; j++)
+            want[segment[i].to + j] = X(0)[segment[i].from + j];
     gpu_case_exact(&k->c, k->a[1], want);
-    free(strip);
+    free(segment);
 }
 
 #define ROW(name, cases)                                                                           \
@@ -367,7 +369,7 @@ static void copy_strips_run(kase *k)
 static const kernel_row rows[] = {
     ROW(row_max, 60),     ROW(row_sum, 60),       ROW(row_target, 30), ROW(loss, 30),
     ROW(loss_dx, 60),     ROW(sum, 30),           ROW(grad_norm, 80),  ROW(update, 120),
-    ROW(copy_strips, 80), ROW(round_weights, 40),
+    ROW(copy_segments, 80), ROW(round_weights, 40),
 };
 KERNEL_TEST(rows)
 
@@ -422,7 +424,7 @@ END_TEST
 
 START_TEST(no_such_elements)
 {
-    ck_assert_int_eq(gpu_copy_strips(NULL, 1, NULL, 1, 3, NULL, NULL), cudaErrorInvalidValue);
+    ck_assert_int_eq(gpu_copy_segments(NULL, 1, NULL, 1, 3, NULL, NULL), cudaErrorInvalidValue);
     ck_assert_int_eq(gpu_add(NULL, 1, 9, NULL, (gpu_array){0}), cudaErrorInvalidValue);
 }
 END_TEST

@@ -10,7 +10,7 @@
 
 static plan_tally plans;
 static struct {
-    int64_t jobs, pieces, cut, several, cells, strips, slices;
+    int64_t jobs, pieces, cut, several, cells, segments, slices;
 } met;
 
 static luo_err err;
@@ -154,8 +154,8 @@ static void check_slab(luo_arena *a, lone *l)
         met.pieces++;
         met.cut += p->state_frame.volume < p->weight_frame.volume;
         if (half) continue;
-        luo_strips several;
-        OK(luo_frame_strips(a, &p->weight_frame, &p->piece, &several, &err));
+        luo_copy_segments several;
+        OK(luo_frame_segments(a, &p->weight_frame, &p->piece, &several, &err));
         met.several += several.n > 1;
     }
     for (int64_t k = 0; k < l->job.slab_bytes; k++)
@@ -197,12 +197,12 @@ static void there_and_back(luo_arena *a, lone *l)
 
 /* ---- lists of cells ---- */
 
-static void launch_all(const gpu_parcel *p, cudaStream_t stream, char *in, char *out, bool packs,
+static void launch_all(const gpu_packed *p, cudaStream_t stream, char *in, char *out, bool packs,
                        bool packed)
 {
     for (int32_t k = 0; k < p->nslices; k++) {
         const int64_t at = packed ? 4 * k * p->slice[0].elements : 0;
-        OK(gpu_parcel_copy(p, k, stream, in + (packs ? 0 : at), out + (packs ? at : 0), &err));
+        OK(gpu_packed_copy(p, k, stream, in + (packs ? 0 : at), out + (packs ? at : 0), &err));
     }
     GPU_CASE_OK(cudaStreamSynchronize(stream));
     met.slices += p->nslices;
@@ -249,7 +249,7 @@ static void send_state(luo_rng *r, luo_arena *a, lone *from, lone *to, bool carr
 {
     luo_arena *scratch = luo_arena_new(0);
     gpu_list out = list_of(a, scratch), in = list_of(a, scratch);
-    gpu_parcel p, q = {0};
+    gpu_packed p, q = {0};
     void *packed = NULL;
     const cudaStream_t stream = to->x.stream[LUO_STREAM_MOVE];
     for (int32_t i = 0; i < from->job.bound.npieces; i++) {
@@ -258,18 +258,18 @@ static void send_state(luo_rng *r, luo_arena *a, lone *from, lone *to, bool carr
         halve(a, r, &from->job.bound.piece[i].piece, half);
         for (int k = 0; k < 2; k++) add_region(from, to, carries, i, &half[k], &out, &in);
     }
-    met.strips += out.n;
-    OK(gpu_parcel_make(&out, carries ? GPU_PARCEL_CARRY : GPU_PARCEL_PACK, most, &p));
+    met.segments += out.n;
+    OK(gpu_packed_make(&out, carries ? GPU_PACKED_CARRY : GPU_PACKED_PACK, most, &p));
     if (carries) {
         launch_all(&p, stream, from->job.slab, to->job.slab, true, false);
     } else {
-        OK(gpu_parcel_make(&in, GPU_PARCEL_UNPACK, most, &q));
+        OK(gpu_packed_make(&in, GPU_PACKED_UNPACK, most, &q));
         OK(gpu_alloc(4 * p.elements, "packed", &packed, &err));
         launch_all(&p, stream, from->job.slab, packed, true, true);
         launch_all(&q, stream, packed, to->job.slab, false, true);
     }
-    gpu_parcel_free(&p);
-    gpu_parcel_free(&q);
+    gpu_packed_free(&p);
+    gpu_packed_free(&q);
     gpu_free(packed);
     OK(gpu_round_state(&to->job, &err));
     luo_arena_free(scratch);
@@ -321,7 +321,7 @@ static void one_case(uint64_t seed)
     luo_arena_free(a);
 }
 
-/* Pipelines that cut a weight otherwise share its state in pieces of several strips. */
+/* Pipelines that cut a weight otherwise share its state in pieces of several segments. */
 static void one_line(const char *line, luo_dtype dtype)
 {
     luo_rng r = luo_rng_seed(3);
@@ -346,15 +346,15 @@ START_TEST(devices)
     printf("%lld jobs, %lld pieces (%lld cut from their weight, %lld of f32 in several strips), "
            "%lld cells checked; %lld strips in %lld slices\n",
            (long long)met.jobs, (long long)met.pieces, (long long)met.cut, (long long)met.several,
-           (long long)met.cells, (long long)met.strips, (long long)met.slices);
+           (long long)met.cells, (long long)met.segments, (long long)met.slices);
     fflush(stdout);
     if (luo_prop_env("LUO_CASES", CASES) < CASES) return;
-    ck_assert(met.cut > 100 && met.several > 20 && met.strips > 2 * met.pieces);
+    ck_assert(met.cut > 100 && met.several > 20 && met.segments > 2 * met.pieces);
     ck_assert(met.slices > 60);
 }
 END_TEST
 
-/* A rank beside the plan has no state, and nothing happens to it; what was not fetched can not be
+/* A rank beside the plan has no state, and nothing happens to it; what was not fetched cannot be
  * stored. */
 START_TEST(beside)
 {

@@ -1,5 +1,5 @@
 /* diff_malleus.c: the straggler planner against brute force on small inputs with fixed
- * groups: every dealing, every split of the layers, every number of micro-batches; the K best
+ * groups: every assignment, every split of the layers, every number of micro-batches; the K best
  * values, not only the first. Sections 10.2 to 10.4 of Malleus are followed word by word. */
 #include <math.h>
 
@@ -7,7 +7,7 @@
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 
-enum { GROUPS = 5, KINDS = 3, PIPES = 3, KEPT = 4, DEALINGS = 243 };
+enum { GROUPS = 5, KINDS = 3, PIPES = 3, KEPT = 4, ASSIGNMENTS = 243 };
 
 typedef struct memory { /* layers that a kind holds; less with what is in flight behind it */
     int64_t most[KINDS], each, first, last;
@@ -206,9 +206,9 @@ static double deal_freely(const pipe *const *pipes, int32_t n, int64_t left)
 
 typedef struct answer { /* distinct plans, values rising */
     int32_t n;
-    double least; /* of m*o over every dealing, every split, every m >= 1: nothing beats it */
-    double value[DEALINGS];
-    int64_t key[DEALINGS][PIPES];
+    double least; /* of m*o over every assignment, every split, every m >= 1: nothing beats it */
+    double value[ASSIGNMENTS];
+    int64_t key[ASSIGNMENTS][PIPES];
 } answer;
 
 static void note(answer *a, int32_t dp, const pipe *const *pipes, double value)

@@ -124,12 +124,12 @@ static void make_offers(setting *s, luo_offers *out)
     bool *none = LUO_NEW_N(s->arena, bool, n), *all = LUO_NEW_N(s->arena, bool, n);
     for (int32_t d = 0; d < n; d++) all[d] = true;
     luo_policy_defaults(&spec, "malleus");
-    luo_picture now = {.scenario = &sc, .spec = &spec, .base = s->base, .plan = s->base,
+    luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = s->base, .plan = s->base,
                        .rate = s->rate, .leaving = none, .candidate = all,
                        .sequence_tokens = 4096, .memory_factor = 1};
     for (int32_t i = 0; i < s->base->npipelines; i++)
         now.micro_batches += s->base->pipelines[i].micro_batches;
-    const luo_malleus_job job = luo_picture_job(&now);
+    const luo_malleus_job job = luo_snapshot_job(&now);
     ck_assert_msg(luo_offers_all(s->arena, &now, &job, out, &s->err) == LUO_OK, "%s", s->err.text);
 }
 

@@ -130,7 +130,7 @@ static double far(const double *a, const double *b, int64_t n)
 
 /* ---- numbers of an independent program: 8 tokens, causal ---- */
 
-static const luo_context ways[] = {
+static const luo_context paths[] = {
     {1, 1, false, NULL},
     {2, 1, true, NULL},
     {4, 1, true, NULL},
@@ -153,7 +153,7 @@ START_TEST(vectors)
                         packed[2] = {-.499695866525, .478940710301};
     tensors in, out;
     fill(&in);
-    setup u = {.x = ways[_i], .s = 8, .docs = 1, .start = {0, 8}, .causal = true};
+    setup u = {.x = paths[_i], .s = 8, .docs = 1, .start = {0, 8}, .causal = true};
     order(&u);
     run(&u, &in, &out);
     const int64_t at = 7 * HEADS * D;
@@ -219,4 +219,4 @@ START_TEST(whole)
 }
 END_TEST
 
-LUO_SUITE("exec.block", LUO_T_N(vectors, LUO_ROWS(ways)), LUO_T(whole))
+LUO_SUITE("exec.block", LUO_T_N(vectors, LUO_ROWS(paths)), LUO_T(whole))

@@ -93,8 +93,9 @@ static void check_update(binding *x)
 
 /* ---- communications ---- */
 
-/* The strips of lists one behind the other are those of all, element by element. */
-static void check_flat(const binding *x, const luo_strips *list, int32_t n, const luo_strips *all)
+/* The segments of lists one behind the other are those of all, element by element. */
+static void check_flat(const binding *x, const luo_copy_segments *list, int32_t n,
+                       const luo_copy_segments *all)
 {
     int64_t sum = 0, pos = 0;
     int32_t k = 0;
@@ -107,7 +108,7 @@ static void check_flat(const binding *x, const luo_strips *list, int32_t n, cons
     CHECK(x, k == all->n && sum == all->elements);
 }
 
-static void check_counts(const binding *x, const luo_bound_comm *c, const luo_strips *part)
+static void check_counts(const binding *x, const luo_bound_comm *c, const luo_copy_segments *part)
 {
     int64_t at = 0;
     for (int32_t i = 0; i < c->route.n; at += c->counts[i++])

@@ -356,7 +356,7 @@ START_TEST(nothing_to_find)
     luo_err err;
     luo_arena *arena = luo_arena_new(0);
     ck_assert_int_eq(find(arena, "build/none", INT64_MAX, &f, &err), LUO_EINPUT);
-    ck_assert_str_eq(err.text, "can not read build/none: no such file or directory.");
+    ck_assert_str_eq(err.text, "cannot read build/none: no such file or directory.");
     ck_assert_int_eq(find(arena, "core", INT64_MAX, &f, &err), LUO_EINPUT);
     ck_assert_str_eq(err.text, "`core` holds no checkpoint; a folder `step-N`, or one of such "
                                "folders, is expected.");
@@ -583,7 +583,7 @@ START_TEST(no_folder)
     whole_world(&w);
     snprintf(dir, sizeof dir, "Makefile/x");
     ck_assert_int_eq(save(&w, 1, &err), LUO_EIO);
-    ck_assert_str_eq(err.text, "can not make Makefile/x: not a directory.");
+    ck_assert_str_eq(err.text, "cannot make Makefile/x: not a directory.");
     ck_assert_int_eq(w.calls, 3 * w.nparam);
     state_close(&w);
 }

@@ -5,7 +5,7 @@
 #include "core/run/parts.h"
 #include "tests/exec/coord_rig.h"
 
-/* A fleet of which nothing is alive but the list of devices. */
+/* A workers of which nothing is alive but the list of devices. */
 static void seat(rig *g, int32_t n)
 {
     g->b = calloc(1, sizeof *g->b);
@@ -14,16 +14,16 @@ static void seat(rig *g, int32_t n)
     g->b->last = luo_arena_new(0);
     g->b->t0 = luo_clock_s();
     g->b->memory = calloc((size_t)g->cluster->ndevices, sizeof *g->b->memory);
-    g->b->fleet.n = n;
-    g->b->fleet.at = calloc((size_t)n, sizeof *g->b->fleet.at);
+    g->b->workers.n = n;
+    g->b->workers.at = calloc((size_t)n, sizeof *g->b->workers.at);
     for (int32_t i = 0; i < n; i++)
-        g->b->fleet.at[i] = (luo_fleet_rank){.fd = -1, .device = i, .pid = 100 + i};
+        g->b->workers.at[i] = (luo_workers_rank){.fd = -1, .device = i, .pid = 100 + i};
 }
 
 static void unseat(rig *g)
 {
-    for (int32_t i = 0; i < g->b->fleet.n; i++) luo_wire_free(&g->b->fleet.at[i].answer);
-    free(g->b->fleet.at);
+    for (int32_t i = 0; i < g->b->workers.n; i++) luo_wire_free(&g->b->workers.at[i].answer);
+    free(g->b->workers.at);
     free(g->b->memory);
     luo_arena_free(g->b->last);
     free(g->b);
@@ -132,7 +132,7 @@ static int quiet_ranks(rig *g, const luo_change *c, int32_t n)
 {
     int quiet = 0;
     const luo_coord_orders o = orders(g, c, n);
-    for (int32_t r = 0; r < g->b->fleet.n; r++) quiet += o.at[r].quiet;
+    for (int32_t r = 0; r < g->b->workers.n; r++) quiet += o.at[r].quiet;
     return quiet;
 }
 
@@ -164,8 +164,8 @@ END_TEST
 
 static void report(rig *g, int32_t rank, const luo_step_report *r, double late_s)
 {
-    luo_wire_clear(&g->b->fleet.at[rank].answer);
-    luo_put_report(&g->b->fleet.at[rank].answer, r, late_s);
+    luo_wire_clear(&g->b->workers.at[rank].answer);
+    luo_put_report(&g->b->workers.at[rank].answer, r, late_s);
 }
 
 START_TEST(results)
@@ -207,7 +207,7 @@ START_TEST(results)
                              .memory_bytes = 20},
                             {.start_s = 0, .end_s = 0}};
     for (int32_t i = 0; i < 3; i++) report(&g, i, &r[i], 0.125);
-    g.b->fleet.asked_s = g.b->t0 + 1; /* one second of the step went by before it was asked for */
+    g.b->workers.asked_s = g.b->t0 + 1; /* one second of the step went by before it was asked for */
     luo_step_result out = {.start_s = 0, .end_s = 4};
     ck_assert_int_eq(luo_coord_result(g.b, &q, &out, &g.err), LUO_OK);
     ck_assert(out.status == LUO_OK && out.has_loss && out.loss == 3 && out.grad_norm == 4);
@@ -253,12 +253,13 @@ static int32_t find_instr(const rig *g, int32_t device, luo_instr_kind kind, boo
 
 static void be(rig *g, int32_t device, int32_t instr, bool waiting)
 {
-    g->b->fleet.at[device].where = (luo_fleet_where){.job = 1, .instr = instr, .waiting = waiting};
+    g->b->workers.at[device].where =
+        (luo_workers_where){.job = 1, .instr = instr, .waiting = waiting};
 }
 
 static const char *stuck(rig *g, char text[LUO_ERR_TEXT])
 {
-    luo_coord_stuck_text(&g->b->fleet, g->set, 60, 4, text, LUO_ERR_TEXT);
+    luo_coord_stuck_text(&g->b->workers, g->set, 60, 4, text, LUO_ERR_TEXT);
     return text;
 }
 
@@ -284,25 +285,25 @@ START_TEST(chains)
              op, recv,
              g.set->ops[g.set->roles[luo_programs_find(g.set, 0)->role].instr[0].op].name);
     ck_assert_str_eq(stuck(&g, text), want);
-    g.b->fleet.at[1].where.waiting = false; /* now it is device 2 that waits, for device 1 */
+    g.b->workers.at[1].where.waiting = false; /* now it is device 2 that waits, for device 1 */
     ck_assert_ptr_nonnull(strstr(stuck(&g, text), "device 2 waits in "));
     ck_assert_ptr_nonnull(strstr(text, group));
     ck_assert_ptr_nonnull(strstr(text, " for device 1; device 1 never issued it: it is in `"));
-    g.b->fleet.at[1].answered = true;
+    g.b->workers.at[1].answered = true;
     ck_assert_ptr_nonnull(
         strstr(stuck(&g, text), "device 1 never issued it: it has ended its part."));
-    g.b->fleet.at[1].answered = false;
-    g.b->fleet.at[1].where.silent = true;
+    g.b->workers.at[1].answered = false;
+    g.b->workers.at[1].where.silent = true;
     ck_assert_ptr_nonnull(strstr(stuck(&g, text), "it does not answer (process 101 on )."));
-    for (int32_t d = 0; d < 3; d++) g.b->fleet.at[d].answered = true;
+    for (int32_t d = 0; d < 3; d++) g.b->workers.at[d].answered = true;
     ck_assert_str_eq(stuck(&g, text),
                      "stuck for 60.0 s in step 4: no device of the plan is at work; "
                      "another rank has to answer.");
     be(&g, 2, 1 << 30, true); /* nonsense from afar */
-    g.b->fleet.at[2].answered = false;
+    g.b->workers.at[2].answered = false;
     ck_assert_ptr_nonnull(strstr(stuck(&g, text), "device 2 is between instructions."));
     be(&g, 0, -1, false); /* all of them agree on something, but for one who is stopped */
-    g.b->fleet.at[0].answered = g.b->fleet.at[1].answered = false;
+    g.b->workers.at[0].answered = g.b->workers.at[1].answered = false;
     ck_assert_ptr_nonnull(strstr(stuck(&g, text), "device 0 is between instructions; "
                                                   "device 1 does not answer (process 101 on )."));
     unseat(&g);
@@ -340,7 +341,7 @@ START_TEST(groups_of_one_exchange)
     ck_assert_int_eq(g.set->roles[luo_programs_find(g.set, 2)->role].instr[upper].op, in->op);
     be(&g, 0, lower, true);
     be(&g, 2, upper, true);
-    g.b->fleet.at[1].where.silent = true;
+    g.b->workers.at[1].where.silent = true;
     stuck(&g, text);
     printf("%s\n", text);
     ck_assert_ptr_nonnull(strstr(text, "group [0,2] (dp, instruction "));
@@ -369,7 +370,7 @@ START_TEST(refused_configs)
     g.options.stuck_s = 1;
     g.options.dump_batches = "/nowhere/batches";
     ck_assert_int_eq(luo_host_backend.open(&g.config, &g.b, &g.err), LUO_EIO);
-    ck_assert_str_eq(g.err.text, "can not write /nowhere/batches: no such file or directory.");
+    ck_assert_str_eq(g.err.text, "cannot write /nowhere/batches: no such file or directory.");
     g.options.dump_batches = NULL;
     ck_assert_int_eq(luo_host_backend.open(&g.config, &g.b, &g.err), LUO_OK);
     int64_t step = 0; /* a plan of f32 in a run of f64 */

@@ -1,4 +1,4 @@
-/* check_fleet.c: real processes: started, asked, ended; devices that fail, processes
+/* check_workers.c: real processes: started, asked, ended; devices that fail, processes
  * that die, ranks that hang, a coordinator that is killed. Nothing may be left of any of them. */
 #include "core/run/parts.h"
 #include "tests/exec/coord_rig.h"
@@ -18,7 +18,7 @@ START_TEST(steps)
     int64_t step = 3;
     rig_open(&g, 8, "2: [0,1]*2 [2]*2");
     rig_start(&g);
-    ck_assert_int_eq(g.b->fleet.n, 8); /* more than the plan uses */
+    ck_assert_int_eq(g.b->workers.n, 8); /* more than the plan uses */
     for (int64_t s = 0; s < 3; s++) {
         const double before = rig_now(&g);
         rig_step(&g, s);
@@ -129,24 +129,24 @@ END_TEST
 
 static void kill_after(pid_t pid, double seconds, double *at)
 {
-    int told[2];
-    ck_assert_int_eq(pipe(told), 0);
+    int device_info[2];
+    ck_assert_int_eq(pipe(device_info), 0);
     if (fork() == 0) {
         usleep((useconds_t)(1e6 * seconds));
         const double now = luo_clock_s();
         kill(pid, SIGKILL);
-        if (write(told[1], &now, sizeof now) < 0) _exit(1);
+        if (write(device_info[1], &now, sizeof now) < 0) _exit(1);
         _exit(0);
     }
-    close(told[1]);
-    *at = told[0]; /* to be read by killed_at */
+    close(device_info[1]);
+    *at = device_info[0]; /* to be read by killed_at */
 }
 
-static double killed_at(double told)
+static double killed_at(double device_info)
 {
     double at = 0;
-    ck_assert_int_eq(read((int)told, &at, sizeof at), sizeof at);
-    close((int)told);
+    ck_assert_int_eq(read((int)device_info, &at, sizeof at), sizeof at);
+    close((int)device_info);
     return at;
 }
 
@@ -194,13 +194,13 @@ START_TEST(hard_failure)
     g.world->up[2] = false; /* no rank is started for it */
     rig_take(&g, "2: [0,1]*2 [3]*2");
     same_plan_again(&g, 1);
-    ck_assert_int_eq(g.b->fleet.n, 3);
+    ck_assert_int_eq(g.b->workers.n, 3);
     rig_step(&g, 1);
     g.world->up[2] = true; /* repaired: a restart takes it in again */
     rig_take(&g, "2: [0,1]*2 [2]*2");
     ck_assert_int_eq(rig_run(&g, 2, NULL, 0), LUO_EBUG);
     same_plan_again(&g, 1);
-    ck_assert_int_eq(g.b->fleet.n, 4);
+    ck_assert_int_eq(g.b->workers.n, 4);
     rig_step(&g, 1);
     rig_close(&g);
 }
@@ -265,7 +265,7 @@ START_TEST(launcher_killed)
     rig_start(&g);
     const int32_t n = rig_pids(&g, pid);
     slow(&g, true);
-    kill_after(g.b->fleet.launch.pid, 0.3, &at);
+    kill_after(g.b->workers.launch.pid, 0.3, &at);
     ck_assert_int_eq(rig_run(&g, 0, NULL, 0), LUO_OK);
     ck_assert_msg(g.r.status == LUO_EPEER && g.r.died && g.r.failed_device == -1, "%s", g.r.text);
     ck_assert_double_lt(luo_clock_s() - killed_at(at), LATE_S);

@@ -1,11 +1,11 @@
-/* check_route.c: strips by hand, and programs that contradict their exchanges. */
+/* check_route.c: segments by hand, and programs that contradict their exchanges. */
 #include "tests/check_main.h"
 #include "tests/exec/cells.h"
 #include "tests/plan_make.h"
 
 static const struct {
     int32_t rank;
-    const char *frame, *part, *strips; /* "at+n .." */
+    const char *frame, *part, *segments; /* "at+n .." */
 } rows[] = {
     {1, "[0:8)", "[2:5)", "2+3"},
     {1, "[4:8)", "[4:8)", "0+4"},
@@ -19,20 +19,20 @@ static const struct {
     {0, "", "", "0+1"},
 };
 
-START_TEST(strips)
+START_TEST(segments)
 {
     luo_arena *a = luo_arena_new(0);
     luo_frame f = {0};
     luo_region part;
-    luo_strips got;
+    luo_copy_segments got;
     luo_str s = {0};
     ck_assert_int_eq(luo_region_parse(a, rows[_i].part, rows[_i].rank, &part, NULL), LUO_OK);
     ck_assert_int_eq(luo_region_parse(a, rows[_i].frame, rows[_i].rank, &f.region, NULL), LUO_OK);
     f.volume = luo_region_volume(&f.region);
-    ck_assert_int_eq(luo_frame_strips(a, &f, &part, &got, NULL), LUO_OK);
+    ck_assert_int_eq(luo_frame_segments(a, &f, &part, &got, NULL), LUO_OK);
     for (int32_t k = 0; k < got.n; k++)
         luo_str_addf(&s, "%s%d+%d", k ? " " : "", (int)got.at[k].at, (int)got.at[k].n);
-    ck_assert_str_eq(luo_str_get(&s), rows[_i].strips);
+    ck_assert_str_eq(luo_str_get(&s), rows[_i].segments);
     ck_assert_int_eq(got.elements, luo_region_volume(&part));
     luo_str_free(&s);
     luo_arena_free(a);
@@ -44,11 +44,11 @@ START_TEST(outside)
     luo_arena *a = luo_arena_new(0);
     luo_frame f = {.volume = 4};
     luo_region part;
-    luo_strips got;
+    luo_copy_segments got;
     luo_err err = {0};
     luo_region_parse(a, "[0:4)", 1, &f.region, NULL);
     luo_region_parse(a, "[3:5)", 1, &part, NULL);
-    ck_assert_int_eq(luo_frame_strips(a, &f, &part, &got, &err), LUO_EBUG);
+    ck_assert_int_eq(luo_frame_segments(a, &f, &part, &got, &err), LUO_EBUG);
     ck_assert_str_eq(err.text, "cells are moved that do not lie in the buffer; compile the program "
                                "again.");
     luo_arena_free(a);
@@ -205,5 +205,5 @@ START_TEST(shorter_message)
 }
 END_TEST
 
-LUO_SUITE("exec.route.hand", LUO_T_N(strips, LUO_ROWS(rows)), LUO_T(outside), LUO_T(two_partners),
+LUO_SUITE("exec.route.hand", LUO_T_N(segments, LUO_ROWS(rows)), LUO_T(outside), LUO_T(two_partners),
           LUO_T(largest), LUO_T_N(contradiction, LUO_ROWS(wrong)), LUO_T(shorter_message))

@@ -13,20 +13,20 @@ static int say(const char *text)
 }
 
 /* The coordinator's part, as `luoshu run --launcher none` does it. */
-static int coordinate(const luo_door *door, const char *how)
+static int coordinate(const luo_rendezvous *rendezvous, const char *how)
 {
     rig g;
     int64_t step = 0;
     rig_open(&g, RANKS, "2: [0,1]*2 [2]*2");
     g.options.launcher = LUO_LAUNCH_NONE;
-    g.options.door = door;
+    g.options.rendezvous = rendezvous;
     g.options.checkpoints = NULL;
     if (strcmp(how, "--more") == 0) g.world->up[2] = false;
     rig_begin(&g);
     luo_status st = rig_state(&g, LUO_STATE_INIT, &step);
     if (st == LUO_OK) rig_step(&g, 0);
     if (st == LUO_OK && strcmp(how, "--dies") == 0) {
-        kill(g.b->fleet.at[2].pid, SIGKILL);
+        kill(g.b->workers.at[2].pid, SIGKILL);
         if (rig_run(&g, 1, NULL, 0) != LUO_OK || !g.r.died || g.r.failed_device != 2)
             return say(g.r.text);
         st = rig_state(&g, LUO_STATE_INIT, &step);
@@ -45,13 +45,13 @@ static int split(const char *how)
 {
     static const char *const inputs[] = {"--model", RIG_MODEL, "--cluster", RIG_CLUSTER};
     char self[PATH_MAX] = "";
-    luo_door door;
+    luo_rendezvous rendezvous;
     luo_err err = {0};
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) return say("no /proc");
     const luo_exec_options o = {
         .program = self, .launcher = LUO_LAUNCH_NONE, .ninputs = 4, .inputs = inputs};
-    if (luo_launch_split(&o, &door, &err) != LUO_OK) return say(err.text);
-    return coordinate(&door, how);
+    if (luo_launch_split(&o, &rendezvous, &err) != LUO_OK) return say(err.text);
+    return coordinate(&rendezvous, how);
 }
 
 static const struct {
@@ -60,7 +60,7 @@ static const struct {
 } rows[] = {
     {"--well", "LUO_OK \n", true},
     {"--dies",
-     "LUO_EBACKEND ranks are gone, and under `--launcher none` they can not be started "
+     "LUO_EBACKEND ranks are gone, and under `--launcher none` they cannot be started "
      "again; let luoshu start them.\n",
      false},
     {"--more",
@@ -98,11 +98,11 @@ END_TEST
 
 START_TEST(no_launcher)
 {
-    luo_door door;
+    luo_rendezvous rendezvous;
     luo_err err = {0};
     const luo_exec_options o = {.program = "/bin/false", .launcher = LUO_LAUNCH_NONE};
     unsetenv("OMPI_COMM_WORLD_RANK");
-    ck_assert_int_eq(luo_launch_split(&o, &door, &err), LUO_EUSAGE);
+    ck_assert_int_eq(luo_launch_split(&o, &rendezvous, &err), LUO_EUSAGE);
     ck_assert_str_eq(err.text, "`--launcher none` is given and no launcher is around; start it as "
                                "`mpirun -n RANKS luoshu run ..`, or leave the option out.");
 }

@@ -1,5 +1,5 @@
 /* check_watch.c: what must never happen: a silent hang, a rank that outlives its run, a
- * stranger at the door, a start that fails without a reason. */
+ * stranger at the rendezvous, a start that fails without a reason. */
 #include <fcntl.h>
 #include <sys/prctl.h>
 
@@ -119,7 +119,7 @@ END_TEST
 
 /* ---- a coordinator that is killed ---- */
 
-static pid_t fork_coordinator(int told)
+static pid_t fork_coordinator(int device_info)
 {
     const pid_t pid = fork();
     if (pid != 0) return pid;
@@ -130,9 +130,9 @@ static pid_t fork_coordinator(int told)
     rig_open(&g, 3, "2: [0,1]*4");
     rig_start(&g);
     const int32_t n = rig_pids(&g, list);
-    list[n] = g.b->fleet.launch.pid;
-    if (write(told, g.dir, sizeof g.dir) < 0) _exit(1);
-    if (write(told, list, (size_t)(n + 1) * sizeof *list) < 0) _exit(1);
+    list[n] = g.b->workers.launch.pid;
+    if (write(device_info, g.dir, sizeof g.dir) < 0) _exit(1);
+    if (write(device_info, list, (size_t)(n + 1) * sizeof *list) < 0) _exit(1);
     rig_run(&g, 0, NULL, 0);
     _exit(0);
 }
@@ -147,7 +147,7 @@ START_TEST(coordinator_killed)
     ck_assert_int_eq(read(fd[0], g.dir, sizeof g.dir), sizeof g.dir);
     ck_assert_int_eq(read(fd[0], list, 4 * sizeof *list), 4 * sizeof *list);
     usleep(200000);                      /* into the step */
-    if (_i == 1) kill(list[1], SIGSTOP); /* even one that can not see it */
+    if (_i == 1) kill(list[1], SIGSTOP); /* even one that cannot see it */
     kill(pid, SIGKILL);
     const double gone = rig_gone_after(list, _i == 1 ? 1 : 3, RIG_PATIENCE_S);
     printf("coordinator killed: ranks gone after %.1f ms\n", 1000 * gone);
@@ -160,9 +160,9 @@ END_TEST
 
 /* ---- strangers ---- */
 
-static int knock(const luo_door *d)
+static int knock(const luo_rendezvous *d)
 {
-    char address[LUO_DOOR_HOST + 16];
+    char address[LUO_RENDEZVOUS_HOST + 16];
     int fd = -1;
     snprintf(address, sizeof address, "127.0.0.1:%d", d->port);
     ck_assert_int_eq(luo_wire_connect(address, &fd, NULL), LUO_OK);
@@ -190,10 +190,10 @@ START_TEST(strangers)
     int fd[4];
     rig_open(&g, 2, "2: [0,1]*4");
     rig_begin(&g);
-    luo_fleet *f = &g.b->fleet; /* its door is open before anybody else knows of it */
-    ck_assert_int_eq(luo_door_open(&g.options, &f->door, &g.err), LUO_OK);
-    f->has_door = true;
-    for (int i = 0; i < 4; i++) fd[i] = knock(&f->door);
+    luo_workers *f = &g.b->workers; /* its rendezvous is open before anybody else knows of it */
+    ck_assert_int_eq(luo_rendezvous_open(&g.options, &f->rendezvous, &g.err), LUO_OK);
+    f->has_rendezvous = true;
+    for (int i = 0; i < 4; i++) fd[i] = knock(&f->rendezvous);
     ck_assert_int_eq(write(fd[0], garbage, sizeof garbage - 1), sizeof garbage - 1);
     say_hello(fd[1], "0123456789abcdef0123456789abcdef", 0);
     say_hello(fd[2], NULL, 1);
@@ -212,11 +212,11 @@ START_TEST(wrong_rank)
     rig g;
     rig_open(&g, 2, "2: [0,1]*4");
     rig_begin(&g);
-    luo_fleet *f = &g.b->fleet;
-    ck_assert_int_eq(luo_door_open(&g.options, &f->door, &g.err), LUO_OK);
-    f->has_door = true;
-    const int fd = knock(&f->door);
-    say_hello(fd, f->door.token, 9);
+    luo_workers *f = &g.b->workers;
+    ck_assert_int_eq(luo_rendezvous_open(&g.options, &f->rendezvous, &g.err), LUO_OK);
+    f->has_rendezvous = true;
+    const int fd = knock(&f->rendezvous);
+    say_hello(fd, f->rendezvous.token, 9);
     int64_t step = 0;
     ck_assert_int_eq(rig_state(&g, LUO_STATE_INIT, &step), LUO_EBACKEND);
     ck_assert_str_eq(g.err.text, "rank 9 of 2 came where 2 ranks are expected; the launcher has to "
@@ -236,17 +236,17 @@ static const struct {
 } starts[] = {
     {.path = "/nowhere",
      .st = LUO_EBACKEND,
-     .says = "can not start `mpirun`: no such file or directory; Open MPI has to be installed "
+     .says = "cannot start `mpirun`: no such file or directory; Open MPI has to be installed "
              "(openmpi-bin)."},
     {.path = "/nowhere",
      .launcher = LUO_LAUNCH_SRUN,
      .st = LUO_EBACKEND,
-     .says = "can not start `srun`: no such file or directory; Slurm has to be installed, or use "
+     .says = "cannot start `srun`: no such file or directory; Slurm has to be installed, or use "
              "--launcher mpirun."},
     {.path = "/nowhere",
      .launcher = LUO_LAUNCH_LOCAL,
      .st = LUO_EBACKEND,
-     .says = "can not start `mpirun`: no such file or directory; a bundle has one (`make bundle`), "
+     .says = "cannot start `mpirun`: no such file or directory; a bundle has one (`make bundle`), "
              "or Open MPI has to be installed (openmpi-bin)."},
     {.program = "/nowhere/luoshu-rank",
      .st = LUO_EBACKEND,
@@ -286,7 +286,7 @@ START_TEST(failed_start)
 }
 END_TEST
 
-/* A rank that is killed on its way is a death, not a start that can not be: it may go well later.
+/* A rank that is killed on its way is a death, not a start that cannot be: it may go well later.
  */
 START_TEST(killed_while_starting)
 {

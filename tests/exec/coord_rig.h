@@ -121,10 +121,13 @@ static inline void rig_begin(rig *g)
     if (luo_host_backend.open(&g->config, &g->b, &g->err) != LUO_OK) rig_fail("open", &g->err);
 }
 
-static inline luo_status rig_state(rig *g, luo_state_verb verb, int64_t *step)
+static inline luo_status rig_state(rig *g, luo_state_action action, int64_t *step)
 {
-    const luo_state_request q = {
-        .verb = verb, .recipe = &g->recipe, .programs = g->set, .world = g->world, .step = *step};
+    const luo_state_request q = {.action = action,
+                                 .recipe = &g->recipe,
+                                 .programs = g->set,
+                                 .world = g->world,
+                                 .step = *step};
     return luo_host_backend.state(g->b, &q, step, &g->err);
 }
 
@@ -189,8 +192,8 @@ static inline double rig_now(const rig *g)
 
 static inline int32_t rig_pids(const rig *g, pid_t *out)
 {
-    for (int32_t r = 0; r < g->b->fleet.n; r++) out[r] = g->b->fleet.at[r].pid;
-    return g->b->fleet.n;
+    for (int32_t r = 0; r < g->b->workers.n; r++) out[r] = g->b->workers.at[r].pid;
+    return g->b->workers.n;
 }
 
 /* A process that its parent has not collected yet does nothing any more. */

@@ -112,7 +112,7 @@ static inline bool fake_work(const luo_job *j, const luo_step_order *o, double s
 
 static inline void fake_tasks(const luo_job *j, const luo_step_order *o, luo_step_report *out)
 {
-    luo_whereabouts *w = j->x->config.where;
+    luo_progress_report *w = j->x->config.where;
     const luo_role *role = &j->set->roles[j->program->role];
     const int32_t device = j->program->device;
     for (int32_t t = 0; t < j->program->ntask; t++) {
@@ -128,8 +128,8 @@ static inline void fake_tasks(const luo_job *j, const luo_step_order *o, luo_ste
     }
 }
 
-/* The last communication of the program: what stands for the meeting at the end. */
-static inline int32_t fake_meeting(const luo_job *j)
+/* The last communication of the program: what stands for the rendezvous at the end. */
+static inline int32_t fake_rendezvous(const luo_job *j)
 {
     const luo_role *role = &j->set->roles[j->program->role];
     int32_t at = role->ninstr - 1;
@@ -154,7 +154,7 @@ static inline bool fake_breaks(const luo_job *j, const luo_step_order *o, luo_st
 static inline luo_status fake_step(luo_job *j, const luo_step_order *o, luo_step_report *out,
                                    luo_err *err)
 {
-    luo_whereabouts *w = j->x->config.where;
+    luo_progress_report *w = j->x->config.where;
     int drained, any = 0;
     (void)err;
     *out = (luo_step_report){.start_s = luo_clock_s()};
@@ -162,7 +162,7 @@ static inline luo_status fake_step(luo_job *j, const luo_step_order *o, luo_step
     if (j->program) fake_tasks(j, o, out);
     if (fake_breaks(j, o, out)) return LUO_OK;
     drained = *j->x->config.abort;
-    if (j->program) w->instr = fake_meeting(j);
+    if (j->program) w->instr = fake_rendezvous(j);
     w->waiting = true;
     MPI_Allreduce(&drained, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     w->waiting = false;

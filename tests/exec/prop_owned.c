@@ -1,5 +1,5 @@
 /* prop_owned.c: over all devices of random annotations every cell that anybody holds is
- * owned once, by its first holder; boxes and strips say the same. */
+ * owned once, by its first holder; boxes and segments say the same. */
 #include "tests/check_main.h"
 #include "tests/exec/cells.h"
 #include "tests/prop/gen_reshard.h"
@@ -24,13 +24,13 @@ static void count_boxes(luo_arena *a, const luo_ann *ann, const luo_shape *s, in
     cut += n > 1;
 }
 
-/* Strips of the device's frame against the cells of its boxes. */
-static void check_strips(luo_arena *a, const luo_ann *ann, const luo_shape *s, const luo_holding *h,
-                         const bool *mine)
+/* Segments of the device's frame against the cells of its boxes. */
+static void check_segments(luo_arena *a, const luo_ann *ann, const luo_shape *s,
+                           const luo_holding *h, const bool *mine)
 {
     const luo_frame f = {h->region, luo_region_volume(&h->region)};
-    luo_strips got;
-    ck_assert_int_eq(luo_owned_strips(a, ann, s, h->dev, &f, &got, NULL), LUO_OK);
+    luo_copy_segments got;
+    ck_assert_int_eq(luo_owned_segments(a, ann, s, h->dev, &f, &got, NULL), LUO_OK);
     bool *element = LUO_NEW_N(a, bool, f.volume);
     int64_t sum = 0;
     for (int32_t k = 0; k < got.n; k++)
@@ -62,7 +62,7 @@ static void one_case(luo_arena *a, uint64_t seed)
     for (int32_t k = 0; k < h.n; k++) {
         bool *mine = LUO_NEW_N(a, bool, n);
         count_boxes(a, ann, &s, h.at[k].dev, mine);
-        check_strips(a, ann, &s, &h.at[k], mine);
+        check_segments(a, ann, &s, &h.at[k], mine);
         for (int64_t c = 0; c < n; c++) {
             const bool here = cells_inside(&h.at[k].region, &s, c);
             ck_assert_msg(mine[c] == (here && !owner[c]),

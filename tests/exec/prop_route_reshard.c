@@ -6,7 +6,7 @@
 #include "tests/prop/gen_reshard.h"
 #include "tests/prop/prop.h"
 
-typedef enum way { APART, IN_RESULT, IN_OPERAND, WAYS } way;
+typedef enum path { APART, IN_RESULT, IN_OPERAND, WAYS } path;
 static const char *const way_name[WAYS] = {"apart", "in result", "in operand"};
 
 static struct {
@@ -20,7 +20,7 @@ typedef struct maker {
     luo_arena *a;
     const luo_reshard *x;
     const luo_resolution *res;
-    way how;
+    path how;
     luo_holdings src, dst;
     luo_programs set;
     luo_program *program;
@@ -313,7 +313,7 @@ static void one_case(luo_arena *a, uint64_t seed)
     luo_holdings_make(a, x.src, &x.shape, &m.src, NULL);
     luo_holdings_make(a, x.dst, &x.shape, &m.dst, NULL);
     for (int32_t how = 0; how < WAYS; how++) {
-        m.how = (way)how;
+        m.how = (path)how;
         if (fits(&m)) follow(&m, &rng, seed);
     }
 }

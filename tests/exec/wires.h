@@ -107,8 +107,9 @@ static inline int64_t *wires_end(wires *w, wire_device *d, int32_t buffer, int64
     return v;
 }
 
-/* Packs the strips into a new array, or unpacks value[] into them. */
-static inline int64_t *wires_pack(wires *w, wire_device *d, int32_t buffer, const luo_strips *s)
+/* Packs the segments into a new array, or unpacks value[] into them. */
+static inline int64_t *wires_pack(wires *w, wire_device *d, int32_t buffer,
+                                  const luo_copy_segments *s)
 {
     int64_t len, n = 0, *out = LUO_NEW_N(w->arena, int64_t, s->elements + 1);
     if (s->elements == 0) return out;
@@ -125,8 +126,8 @@ static inline int64_t *wires_pack(wires *w, wire_device *d, int32_t buffer, cons
     return out;
 }
 
-static inline void wires_unpack(wires *w, wire_device *d, int32_t buffer, const luo_strips *s,
-                                const int64_t *value, int64_t n)
+static inline void wires_unpack(wires *w, wire_device *d, int32_t buffer,
+                                const luo_copy_segments *s, const int64_t *value, int64_t n)
 {
     int64_t len, got = 0;
     if (n != s->elements)

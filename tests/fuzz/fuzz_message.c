@@ -8,7 +8,7 @@ static luo_status read_message(int which, luo_arena *arena, luo_wire *in, luo_wi
                                luo_err *err)
 {
     luo_setup setup;
-    luo_told told;
+    luo_device_info told;
     luo_state_order state;
     luo_step_order step;
     luo_step_report report;
@@ -19,8 +19,8 @@ static luo_status read_message(int which, luo_arena *arena, luo_wire *in, luo_wi
         luo_put_setup(out, &setup);
         break;
     case 1:
-        LUO_TRY(luo_get_told(in, &told, err));
-        luo_put_told(out, &told);
+        LUO_TRY(luo_get_device_info(in, &told, err));
+        luo_put_device_info(out, &told);
         break;
     case 2:
         LUO_TRY(luo_get_state_order(in, &state, err));

@@ -24,8 +24,8 @@ typedef struct bench {
     gpu_norm_chunk *norm;
     gpu_update_chunk *update;
     int64_t chunks;
-    gpu_strip *strip;
-    int32_t strips;
+    gpu_copy_segment *segment;
+    int32_t segments;
 } bench;
 
 static gpu_array at(const bench *b, int i)
@@ -78,7 +78,8 @@ KERNEL(loss_dx, gpu_loss_dx(s, b->lt, b->v, 0, b->x[0], b->stat, b->labels, b->b
 KERNEL(grad_norm,
        gpu_grad_norm(s, b->chunks, b->norm, GPU_F32, b->block, b->answer, b->work, b->stat))
 KERNEL(update, gpu_update(s, b->chunks, b->update, GPU_F32, b->stat, b->block, b->answer))
-KERNEL(copy_strips, gpu_copy_strips(s, b->strips, b->strip, b->n, (int32_t)b->e, b->x[0], b->x[1]))
+KERNEL(copy_segments,
+       gpu_copy_segments(s, b->segments, b->segment, b->n, (int32_t)b->e, b->x[0], b->x[1]))
 KERNEL(convert, gpu_convert(s, b->n, sum_at(b, 0), at(b, 1)))
 
 /* ---- what they run on ---- */
@@ -161,15 +162,16 @@ static void make_chunks(bench *b)
 }
 
 /* A half of every row, as a cut along columns has it: first all left halves. */
-static void make_strips(bench *b)
+static void make_segments(bench *b)
 {
-    b->strips = (int32_t)(2 * b->t);
-    gpu_strip *at_strip = host((size_t)b->strips, sizeof *at_strip);
+    b->segments = (int32_t)(2 * b->t);
+    gpu_copy_segment *at_segment = host((size_t)b->segments, sizeof *at_segment);
     const int64_t half = b->h / 2;
     for (int64_t i = 0; i < 2 * b->t; i++)
-        at_strip[i] = (gpu_strip){i % b->t * b->h + i / b->t * half, i * half, half, i * half};
-    b->strip = upload(at_strip, (size_t)b->strips * sizeof *at_strip);
-    free(at_strip);
+        at_segment[i] =
+            (gpu_copy_segment){i % b->t * b->h + i / b->t * half, i * half, half, i * half};
+    b->segment = upload(at_segment, (size_t)b->segments * sizeof *at_segment);
+    free(at_segment);
 }
 
 static void make(bench *b, gpu_type type)
@@ -192,7 +194,7 @@ static void make(bench *b, gpu_type type)
     make_ids(b);
     make_numbers(b);
     make_chunks(b);
-    make_strips(b);
+    make_segments(b);
 }
 
 /* An update that was given up (a norm that is no number) would be quick. */
@@ -208,7 +210,7 @@ static void require_update(const bench *b)
 static void give_back(bench *b)
 {
     void *all[] = {b->row,    b->work,  b->stat,   b->ids,  b->order,  b->positions,
-                   b->labels, b->block, b->answer, b->norm, b->update, b->strip};
+                   b->labels, b->block, b->answer, b->norm, b->update, b->segment};
     for (int i = 0; i < BUFFERS; i++) gpu_free(b->x[i]);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) gpu_free(all[i]);
 }
@@ -244,7 +246,7 @@ static void measure_all(const bench *b, cudaStream_t stream, double ceiling)
                 {"loss_dx", loss_dx, l * (e + 4), true},
                 {"grad_norm", grad_norm, 4 * n, false},
                 {"update", update, state, false},
-                {"copy_strips", copy_strips, 2 * n * e, false},
+                {"copy_strips", copy_segments, 2 * n * e, false},
                 {"convert", convert, n * (e + 4), false}};
     char shape[64];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

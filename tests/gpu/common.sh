@@ -36,7 +36,7 @@ gpu_ready() { # WHAT (the make target)
     label=
     local device
     device=$("$build/tests/gpu/facts" | sed -n 's/^device //p') || exit 1
-    [ -n "$device" ] || missing "the GPU can not be used: $("$build/tests/gpu/facts" 2>&1 | tail -n 1)"
+    [ -n "$device" ] || missing "the GPU cannot be used: $("$build/tests/gpu/facts" 2>&1 | tail -n 1)"
     out=${OUT:-$results/$(tr 'A-Z ' 'a-z-' <<<"$device" | tr -cd 'a-z0-9.-')-$(date -u +%F)}
     mkdir -p "$out" || exit 4
 }

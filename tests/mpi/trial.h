@@ -168,9 +168,9 @@ static inline void whole_frame(luo_arena *a, const luo_shape *shape, luo_frame *
 
 static inline int64_t *cells_of(luo_arena *a, const luo_frame *f, const luo_region *r)
 {
-    luo_strips s;
+    luo_copy_segments s;
     luo_err err = {0};
-    if (luo_frame_strips(a, f, r, &s, &err) != LUO_OK) luo_lab_die("strips", &err);
+    if (luo_frame_segments(a, f, r, &s, &err) != LUO_OK) luo_lab_die("strips", &err);
     int64_t *out = LUO_NEW_N(a, int64_t, s.elements), n = 0;
     for (int32_t i = 0; i < s.n; i++)
         for (int64_t k = 0; k < s.at[i].n; k++) out[n++] = s.at[i].at + k;

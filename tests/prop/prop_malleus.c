@@ -43,7 +43,7 @@ static void draw(luo_rng *r, cluster *c)
                              .micro_batches = 4 + luo_rng_pick(r, 60), .threshold = 1.2,
                              .rank = (luo_malleus_rank)luo_rng_pick(r, 3),
                              .split2 = luo_rng_u(r) < 0.3, .seed = luo_rng_next(r)};
-    if (luo_rng_u(r) < 0.3) c->in.dp = 9; /* no dealing of all */
+    if (luo_rng_u(r) < 0.3) c->in.dp = 9; /* no assignment of all */
     if (luo_rng_u(r) < 0.5) {
         c->t.tp = c->in.tp;
         c->in.cap = table_cap;
@@ -239,7 +239,7 @@ START_TEST(healthy)
 }
 END_TEST
 
-/* One search of one mix: by all dealings, or by the local search. */
+/* One search of one mix: by all assignments, or by the local search. */
 static double search(luo_arena *a, const cluster *c, bool local)
 {
     luo_mal_node *nodes;
@@ -344,7 +344,7 @@ START_TEST(more_is_never_worse)
 }
 END_TEST
 
-/* The twin: every combination of every alternative, each with all its dealings. */
+/* The twin: every combination of every alternative, each with all its assignments. */
 static double all_combinations(luo_arena *a, const luo_malleus_in *in, int *ways)
 {
     luo_mal_node *nodes;

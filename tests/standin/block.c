@@ -152,7 +152,7 @@ static void leave(void)
     go(next);
 }
 
-/* ---- meeting ---- */
+/* ---- rendezvous ---- */
 
 static void release_warp(warp *w)
 {

@@ -103,7 +103,7 @@ bool standin_is_pinned(const void *p, size_t bytes)
 void standin_open_memory(void)
 {
     if (!m.open && m.high > 0 && mprotect(m.base, m.high, PROT_READ | PROT_WRITE) != 0)
-        standin_fault("the memory of the device can not be opened");
+        standin_fault("the memory of the device cannot be opened");
     m.open = m.high > 0;
 }
 /* After waits and allocations, when the host looks at results; else seldom, since it costs a system
@@ -113,7 +113,7 @@ void standin_close_memory(void)
     if (!m.closing && (!m.open || (standin_random() & 63) != 0)) return;
     m.closing = false;
     if (m.open && mprotect(m.base, m.high, PROT_NONE) != 0)
-        standin_fault("the memory of the device can not be closed");
+        standin_fault("the memory of the device cannot be closed");
     m.open = false;
 }
 void standin_want_memory_closed(void)

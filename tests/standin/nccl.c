@@ -67,14 +67,14 @@ void nccl_check(ncclComm_t comm)
 static void advance(ncclComm_t c)
 {
     if (c->parent) advance(c->parent);
-    const nccl_card *card = c->meeting ? nccl_met(c->meeting) : NULL;
+    const nccl_card *card = c->rendezvous ? nccl_met(c->rendezvous) : NULL;
     if (card) {
-        nccl_meeting *m = c->meeting;
-        c->meeting = NULL;
+        nccl_rendezvous *m = c->rendezvous;
+        c->rendezvous = NULL;
         c->met(c, card);
-        nccl_meeting_end(m);
+        nccl_rendezvous_end(m);
     }
-    if (c->meeting || c->parent) return;
+    if (c->rendezvous || c->parent) return;
     if (c->polls > 0) {
         c->polls--;
         return;
@@ -86,7 +86,7 @@ static void advance(ncclComm_t c)
 
 static bool busy(const struct ncclComm *c)
 {
-    return c->meeting || c->parent || c->polls > 0 || c->deferred;
+    return c->rendezvous || c->parent || c->polls > 0 || c->deferred;
 }
 
 /* A call that was begun; under the lock. */
@@ -215,7 +215,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqueId un
     c->rank = rank;
     c->met = initialized;
     const nccl_card mine = card_of(rank, nranks, 0, 0);
-    c->meeting = nccl_meet(id[1], nranks, (int)id[0], &mine);
+    c->rendezvous = nccl_meet(id[1], nranks, (int)id[0], &mine);
     nccl_counts.inits++;
     const ncclResult_t code = nccl_begun(c);
     standin_unlock();
@@ -276,7 +276,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *out,
     }
     const nccl_card mine = card_of(comm->rank, comm->n, color, key);
     comm->met = parted;
-    comm->meeting = nccl_meet(mix(comm->id, ++comm->splits), comm->n, comm->world[0], &mine);
+    comm->rendezvous = nccl_meet(mix(comm->id, ++comm->splits), comm->n, comm->world[0], &mine);
     nccl_counts.splits++;
     code = nccl_begun(comm);
     standin_unlock();
@@ -300,7 +300,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
             nccl_die("a communicator is finalized with operations under way; wait for the streams");
         const nccl_card mine = card_of(comm->rank, comm->n, 0, 0);
         comm->met = all_there;
-        comm->meeting = nccl_meet(mix(comm->id, ~UINT64_C(0)), comm->n, comm->world[0], &mine);
+        comm->rendezvous = nccl_meet(mix(comm->id, ~UINT64_C(0)), comm->n, comm->world[0], &mine);
         code = nccl_begun(comm);
     }
     standin_unlock();

@@ -33,16 +33,16 @@ bool nccl_set(const char *name, const char *value); /* of the environment */
 /* ---- nccl_meet.c: members of a communicator tell each other a few bytes through a leader ---- */
 
 typedef struct nccl_card { /* what a member tells */
-    uint64_t meeting;
+    uint64_t rendezvous;
     int32_t world, rank, n, color, key;
     char host[160], bus[32];
 } nccl_card;
-typedef struct nccl_meeting nccl_meeting;
+typedef struct nccl_rendezvous nccl_rendezvous;
 /* Of n members; leader: world rank. Never waits. */
-nccl_meeting *nccl_meet(uint64_t meeting, int n, int leader, const nccl_card *mine);
+nccl_rendezvous *nccl_meet(uint64_t rendezvous, int n, int leader, const nccl_card *mine);
 /* NULL: not yet; else n cards, by rank. */
-const nccl_card *nccl_met(nccl_meeting *m);
-void nccl_meeting_end(nccl_meeting *m);
+const nccl_card *nccl_met(nccl_rendezvous *m);
+void nccl_rendezvous_end(nccl_rendezvous *m);
 
 /* ---- communicators ---- */
 
@@ -56,7 +56,7 @@ struct ncclComm {
     ncclResult_t error;
     int polls; /* for so many more it is busy */
     pthread_t maker;
-    nccl_meeting *meeting;
+    nccl_rendezvous *rendezvous;
     void (*met)(ncclComm_t comm, const nccl_card *card);
     ncclComm_t child, parent; /* a split under way: parent NULL at its end */
     uint64_t splits;

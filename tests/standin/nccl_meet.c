@@ -5,18 +5,18 @@
 
 #include "nccl_in.h"
 
-struct nccl_meeting {
+struct nccl_rendezvous {
     nccl_card *card;          /* n */
     int n, leader, tag, here; /* here: cards that the leader has */
     bool leads, told, over;
     nccl_card mine;
     MPI_Request *req;   /* n */
-    nccl_meeting *next; /* of those given up */
+    nccl_rendezvous *next; /* of those given up */
 };
 
-nccl_meeting *nccl_meet(uint64_t meeting, int n, int leader, const nccl_card *mine)
+nccl_rendezvous *nccl_meet(uint64_t rendezvous, int n, int leader, const nccl_card *mine)
 {
-    nccl_meeting *m = calloc(1, sizeof *m);
+    nccl_rendezvous *m = calloc(1, sizeof *m);
     int self;
     nccl_mpi_thread();
     MPI_Comm_rank(MPI_COMM_WORLD, &self);
@@ -28,9 +28,9 @@ nccl_meeting *nccl_meet(uint64_t meeting, int n, int leader, const nccl_card *mi
     m->n = n;
     m->leader = leader;
     m->leads = self == leader;
-    m->tag = nccl_tag(meeting * 2 + 1);
+    m->tag = nccl_tag(rendezvous * 2 + 1);
     m->mine = *mine;
-    m->mine.meeting = meeting;
+    m->mine.rendezvous = rendezvous;
     m->mine.world = self;
     for (int i = 0; i < n; i++) m->req[i] = MPI_REQUEST_NULL;
     if (m->leads) {
@@ -43,21 +43,21 @@ nccl_meeting *nccl_meet(uint64_t meeting, int n, int leader, const nccl_card *mi
     return m;
 }
 
-static void take_card(nccl_meeting *m)
+static void take_card(nccl_rendezvous *m)
 {
     nccl_card c;
     MPI_Recv(&c, (int)sizeof c, MPI_BYTE, MPI_ANY_SOURCE, m->tag, MPI_COMM_WORLD,
              MPI_STATUS_IGNORE);
-    if (c.meeting != m->mine.meeting || c.n != m->n || c.rank < 0 || c.rank >= m->n)
+    if (c.rendezvous != m->mine.rendezvous || c.n != m->n || c.rank < 0 || c.rank >= m->n)
         nccl_die("rank %d of %d came where communicators of %d are made: all members have to make "
                  "the same ones in the same order",
                  c.rank, c.n, m->n);
-    if (m->card[c.rank].meeting) nccl_die("rank %d is there twice", c.rank);
+    if (m->card[c.rank].rendezvous) nccl_die("rank %d is there twice", c.rank);
     m->card[c.rank] = c;
     m->here++;
 }
 
-static void lead(nccl_meeting *m)
+static void lead(nccl_rendezvous *m)
 {
     for (int there = 1; m->here < m->n && there;) {
         MPI_Iprobe(MPI_ANY_SOURCE, m->tag, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
@@ -71,7 +71,7 @@ static void lead(nccl_meeting *m)
                       MPI_COMM_WORLD, &m->req[i]);
 }
 
-static void follow(nccl_meeting *m)
+static void follow(nccl_rendezvous *m)
 {
     int there = 0;
     MPI_Iprobe(m->leader, m->tag, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
@@ -81,7 +81,7 @@ static void follow(nccl_meeting *m)
     m->told = true;
 }
 
-const nccl_card *nccl_met(nccl_meeting *m)
+const nccl_card *nccl_met(nccl_rendezvous *m)
 {
     nccl_mpi_thread();
     int sent = 0;
@@ -95,9 +95,9 @@ const nccl_card *nccl_met(nccl_meeting *m)
 }
 
 /* Of one that was given up MPI may still use the memory. */
-void nccl_meeting_end(nccl_meeting *m)
+void nccl_rendezvous_end(nccl_rendezvous *m)
 {
-    static nccl_meeting *given_up;
+    static nccl_rendezvous *given_up;
     int sent = 0;
     if (!m) return;
     MPI_Testall(m->n, m->req, &sent, MPI_STATUSES_IGNORE);

@@ -47,7 +47,7 @@ double storm_patience(void);
 
 const char *storm_path(const storm_case *c, const char *name); /* DIR/name, in the arena */
 void storm_write(storm_case *c, const char *path, const char *text);
-/* Whole file, ended by a 0 that is not counted; NULL: it can not be read. In the arena. */
+/* Whole file, ended by a 0 that is not counted; NULL: it cannot be read. In the arena. */
 char *storm_read(const storm_case *c, const char *path, size_t *n);
 /* Regular files below dir whose path ends in `end`, at most max. */
 int storm_find(const storm_case *c, const char *dir, const char *end, const char **out, int max);

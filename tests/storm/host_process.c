@@ -15,7 +15,7 @@
 #include "tests/storm/host.h"
 
 /* WALL: a run takes two on a quiet machine; but ranks that do not come are waited for for 120
- * (LUO_FLEET_START_S). LEFT: until all that a run has started is gone. */
+ * (LUO_WORKERS_START_S). LEFT: until all that a run has started is gone. */
 static const double WALL_S = 180, LEFT_S = 8;
 
 double storm_clock(void)

@@ -176,7 +176,7 @@ bool storm_says(storm_case *c, const char *path, const char *text)
 
 /* What no user should read. */
 static const char *const never[] = {"report this", "please report",   "runtime error:", "Sanitizer",
-                                    "Assertion",   "fault of luoshu", "can not be told"};
+                                    "Assertion",   "fault of luoshu", "cannot be told"};
 
 void storm_check_words(storm_case *c, const char *path, int *errors, int *warnings)
 {

@@ -1,4 +1,4 @@
-/* check_broken_plans.c: A9 of conventions.md 15: plans that can not work. Each row is a
+/* check_broken_plans.c: A9 of conventions.md 15: plans that cannot work. Each row is a
  * good plan with one or two parts replaced. It must be refused, by reading, luo_plan_check,
  * luo_plan_compile with the program check, or the memory check, with the right status, one sentence
  * and its place; and by a run before its backend opens. */
@@ -81,11 +81,11 @@ static const struct {
     {lost, {"\"pipeline\":2", "\"pipeline\":1"}, CHECK, LUO_EINPUT, 6, 89,
      "pipeline 1 is named twice; one entry with the sum is expected."},
     {lost, {"\"pipeline\":2", "\"pipeline\":0"}, CHECK, LUO_EINPUT, 6, 89,
-     "pipeline 0 can not run stage 1 of pipeline 0; another pipeline with as many stages, and the "
+     "pipeline 0 cannot run stage 1 of pipeline 0; another pipeline with as many stages, and the "
      "same layers and recompute on this one, is expected."},
     {lost, {"[[0,2]],\"devices\":[4]", "[[0,3]],\"devices\":[4]",
             "[[2,4]],\"devices\":[5]", "[[3,4]],\"devices\":[5]"}, CHECK, LUO_EINPUT, 6, 89,
-     "pipeline 2 can not run stage 1 of pipeline 0; another pipeline with as many stages, and the "
+     "pipeline 2 cannot run stage 1 of pipeline 0; another pipeline with as many stages, and the "
      "same layers and recompute on this one, is expected."},
     {lost, {"\"devices\":[5]", "\"devices\":[],\"reroute\":[{\"pipeline\":1,"
             "\"micro_batches\":4}]"}, CHECK, LUO_EINPUT, 6, 89,
@@ -344,7 +344,7 @@ static const char *replaced(const char *text, const char *from, const char *to)
     return luo_arena_printf(arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
 }
 
-/* ---- the way of a plan up to the door of the backend ---- */
+/* ---- the way of a plan up to the backend ---- */
 
 static luo_status memory(const luo_plan *p, const luo_cluster *c, const luo_programs *set,
                          luo_err *err)

@@ -382,7 +382,7 @@ START_TEST(dead_is_not_fast)
 }
 END_TEST
 
-/* A seed that JSON readers can not keep as a number survives. */
+/* A seed that JSON readers cannot keep as a number survives. */
 START_TEST(large_seed)
 {
     fixture *f = fix_new();

@@ -67,7 +67,7 @@ static double packed_work_s(const double *tokens, int n, int micro_batches)
 }
 
 /* A rate is time over predicted work, of fixed and of packed lengths; steps of the same device with
- * other lengths are no news. */
+ * other lengths are no trigger. */
 START_TEST(normalised_by_work)
 {
     static const double two[] = {9000, 4000, 3000, 2000, 1000, 600}, one[] = {1000, 600};
@@ -121,7 +121,7 @@ START_TEST(failure_at_once)
     ck_assert_int_eq(c.n, 0);
     ck_assert_double_eq(c.was, 1);
     ck_assert(isinf(c.now) && isinf(d.accepted[0]));
-    ck_assert(!luo_detect_push(&d, 0, INFINITY, &c)); /* no news */
+    ck_assert(!luo_detect_push(&d, 0, INFINITY, &c)); /* no trigger */
     for (int i = 0; i < 5; i++) ck_assert(!luo_detect_push(&d, 0, 1.1, &c));
     ck_assert(luo_detect_push(&d, 0, 1.1, &c));
     ck_assert(isinf(c.was));
@@ -142,7 +142,7 @@ static const struct {
     {8, {1.1, 1.1, 1.1, 1.1, 1.1, 1.1, 1.1, 2.2}, {1, 1, 1, 1, 1, 1, 1, 2}, 1.1},
     {8, {2, 2, 2, 2, 2, 2, 2, 2}, {0}, 1.25},         /* the cluster is slow: that is seen */
     {8, {.5, .5, .5, .5, .5, .5, .5, .5}, {0}, .8},
-    {8, {1, 1, 1, 1, 1.4, 1.4, 1.4, 1.4}, {0}, 1},    /* half can not hide itself */
+    {8, {1, 1, 1, 1, 1.4, 1.4, 1.4, 1.4}, {0}, 1},    /* half cannot hide itself */
     {8, {1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 2.5, 2.5, 2.5, 2.5}, 1}, /* nor its recovery */
     {8, {1.1, 1.1, 1.1, 1.1, 1.2, 1.2, 1.2, 1.2}, {0}, 1.1},
     {10, {-1, 0, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2}, {0}, 1.2}, /* two ran nothing */

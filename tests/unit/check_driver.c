@@ -462,14 +462,14 @@ static const struct {
     const char *says;
 } bad[] = {
     {bad_policy,
-     "policy `malleux` can not run here; `static`, `restart`, `rebalance`, `oobleck`, `spares`, "
+     "policy `malleux` cannot run here; `static`, `restart`, `rebalance`, `oobleck`, `spares`, "
      "`drop_replica`, `reroute`, `malleus` or `oracle` is expected."},
     {bad_extent, "`extent` has both; exactly one of `steps` and `duration_s` is expected."},
     {bad_clock, "policy `static` has `planner_time` `measured`, and there is no clock here; use "
                 "`fixed`."},
     {bad_batch, "the batch gives 1 micro-batches for 2 pipelines; at least one each is needed."},
     {bad_window, "policy `static` has `window_steps` 0; 1 to 64 is expected."},
-    {bad_planner, "planner `magic` can not start a run; `uniform`, `malleus` or a plan "
+    {bad_planner, "planner `magic` cannot start a run; `uniform`, `malleus` or a plan "
                   "file is expected."},
     {no_batch, "planner `uniform` needs to know the batch; give `data.batch.sequences` or a plan."},
     {dead_device,

@@ -114,7 +114,7 @@ END_TEST
 
 /* ---- the slow twin: messages one by one ---- */
 
-/* Last arrival when every node that has the news tells one that has not, a step at a time. */
+/* Last arrival when every node that has the trigger tells one that has not, a step at a time. */
 static double told(int32_t n, double step)
 {
     double *at = LUO_NEW_N(arena, double, n), last = 0;

@@ -184,8 +184,8 @@ START_TEST(many_devices)
 }
 END_TEST
 
-/* 19.1, D rows: groups of one device each, all dealings into two pipelines. */
-START_TEST(dealings)
+/* 19.1, D rows: groups of one device each, all assignments into two pipelines. */
+START_TEST(assignments)
 {
     static const struct {
         int32_t n;
@@ -316,5 +316,5 @@ END_TEST
 LUO_SUITE("plan.malleus", LUO_T_N(whole_planner, LUO_ROWS(pl_rows)),
           LUO_T_N(base_plan, LUO_ROWS(healthy)), LUO_T(search_healthy), LUO_T(any_place),
           LUO_T(others_stay_groups),
-          LUO_T(wider_searches), LUO_T(many_devices), LUO_T_N(dealings, 3), LUO_T(rising_order),
+          LUO_T(wider_searches), LUO_T(many_devices), LUO_T_N(assignments, 3), LUO_T(rising_order),
           LUO_T(other_numbers_of_pipelines), LUO_T(few_micro_batches), LUO_T(refusals))

@@ -249,7 +249,7 @@ START_TEST(healthy_is_the_base_plan)
 END_TEST
 
 /* Healthy groups of PL1 keep their devices in order, and each holds more of what it had than it
- * would at any other place of its class; the same picture on top of the new plan moves nothing. */
+ * would at any other place of its class; the same snapshot on top of the new plan moves nothing. */
 START_TEST(placement_keeps_what_is_there)
 {
     job j;

@@ -8,7 +8,7 @@ static struct {
     double old_s, new_s; /* told to the driver; 0: -1 */
     bool known;          /* every answer was remembered */
     int n;
-    int news[ASKED];
+    int trigger[ASKED];
     bool candidate[ASKED][8];
 } asked;
 
@@ -24,19 +24,19 @@ static const luo_plan *first_alone(luo_arena *a, const luo_plan *base)
     return p;
 }
 
-static luo_status decide(luo_arena *a, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *a, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     (void)err;
     bool whole = true;
     for (int32_t d = 4; d < 8; d++) whole &= now->candidate[d] && now->rate[d] < 1.2;
     if (asked.n < ASKED) {
-        asked.news[asked.n] = now->news;
+        asked.trigger[asked.n] = now->trigger;
         memcpy(asked.candidate[asked.n++], now->candidate, 8 * sizeof(bool));
     }
-    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1, .known = asked.known};
+    *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1, .known = asked.known};
     const luo_plan *p = whole ? now->base : first_alone(a, now->base);
     if (luo_plan_hash(p) == luo_plan_hash(now->plan)) return LUO_OK;
-    out->verb = LUO_SWITCH;
+    out->action = LUO_SWITCH;
     out->plan = p;
     if (asked.old_s > 0) {
         out->old_s = asked.old_s;
@@ -177,7 +177,7 @@ START_TEST(joins_after_probes)
     int64_t up = 0; /* the step in which it came up */
     while (fake.steps[up].end_s < 60) up++;
     ck_assert_int_eq(switch_step(1) - fake.steps[up].step, _i > 0 ? _i : 1);
-    ck_assert(asked.news[asked.n - 1] & LUO_NEWS_JOIN);
+    ck_assert(asked.trigger[asked.n - 1] & LUO_TRIGGER_JOIN);
     ck_assert(asked.candidate[asked.n - 1][4]);
     ck_assert(!asked.candidate[0][4]);
     ck_assert_int_eq(asked.n, 2);
@@ -211,8 +211,8 @@ START_TEST(back_off)
 }
 END_TEST
 
-/* A slow device outside the plan that becomes less slow is no news until it is healthy. */
-START_TEST(slow_outside_is_no_news)
+/* A slow device outside the plan that becomes less slow is no trigger until it is healthy. */
+START_TEST(slow_outside_is_no_trigger)
 {
     events[0] = fixture_event("a", LUO_EVENT_STRAGGLER, "device:5", 5.4, 60);
     events[1] = fixture_event("b", LUO_EVENT_STRAGGLER, "device:5", 5.4, 0);
@@ -221,7 +221,7 @@ START_TEST(slow_outside_is_no_news)
     prepare_two(100, 2);
     run_ok();
     ck_assert_int_eq(asked.n, 1);
-    ck_assert_int_eq(asked.news[0], LUO_NEWS_RATE);
+    ck_assert_int_eq(asked.trigger[0], LUO_TRIGGER_RATE);
 }
 END_TEST
 
@@ -235,7 +235,7 @@ START_TEST(many_small_slow_downs)
     run_ok();
     ck_assert_int_eq(asked.n, _i == 0 ? 1 : 0);
     if (_i == 1) return;
-    ck_assert_int_eq(asked.news[0], LUO_NEWS_RATE);
+    ck_assert_int_eq(asked.trigger[0], LUO_TRIGGER_RATE);
     ck_assert_str_eq(event_row("detected", 0)->detail, "drift of several devices");
     ck_assert_int_eq(switch_step(0), 10 + 3 - 1 + 5);
     ck_assert_int_eq(fake.nswitches, 1);
@@ -244,5 +244,5 @@ END_TEST
 
 LUO_SUITE("run.modes", LUO_T_N(vector_at1, LUO_ROWS(at1)), LUO_T_N(known_answers_are_free, 2),
           LUO_T_N(failures_say_where_state_comes_from, LUO_ROWS(failures)),
-          LUO_T_N(joins_after_probes, 6), LUO_T(back_off), LUO_T(slow_outside_is_no_news),
+          LUO_T_N(joins_after_probes, 6), LUO_T(back_off), LUO_T(slow_outside_is_no_trigger),
           LUO_T_N(many_small_slow_downs, 2))

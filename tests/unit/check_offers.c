@@ -50,7 +50,7 @@ START_TEST(fastest_of_random_tables)
             least = fmin(least, t.step[i]);
         }
         ck_assert_int_eq(o.n, t.n);
-        const luo_picture now = {.step_s = told, .run = &t};
+        const luo_snapshot now = {.step_s = told, .run = &t};
         luo_err err = {0};
         const luo_status st = luo_offers_judge(&o, &now, &err);
         ck_assert_int_eq(st, isinf(least) ? LUO_EINFEASIBLE : LUO_OK);

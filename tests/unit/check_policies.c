@@ -317,8 +317,8 @@ START_TEST(no_real_run)
     prepare("oracle", 10, 0);
     opts.backend = &fake_data_backend;
     ck_assert_int_eq(run(&err), LUO_EINPUT);
-    ck_assert_str_eq(err.text, "policy `oracle` is a bound and not a run, which backend `fake` can "
-                               "not make; leave it out, or simulate it.");
+    ck_assert_str_eq(err.text, "policy `oracle` is a bound and not a run, which backend `fake` cannot "
+                               "make; leave it out, or simulate it.");
     ck_assert_int_eq(fake.runs, 0);
 }
 END_TEST
@@ -368,7 +368,7 @@ START_TEST(pipelines_of_zero_are_alike)
     for (int i = 0; i < 4; i++)
         for (int32_t zero = 0; zero <= 3; zero++) {
             const luo_plan plan = {.zero = zero};
-            const luo_picture now = {.base = &plan, .plan = &plan};
+            const luo_snapshot now = {.base = &plan, .plan = &plan};
             const luo_policy *p = luo_policy_find(names[i]);
             luo_err err = {0};
             const bool refuses = p->check && p->check(&now, &err) == LUO_EINPUT;

@@ -89,7 +89,7 @@ START_TEST(adopt_test)
 }
 END_TEST
 
-START_TEST(noise_is_no_news)
+START_TEST(noise_is_no_trigger)
 {
     events[0] = fixture_event("watch", LUO_EVENT_STRAGGLER, "device:1", 5.4, 0);
     events[0].slowdown = 1.19;
@@ -250,7 +250,7 @@ START_TEST(elastic_join)
 }
 END_TEST
 
-/* ---- what it can not work on ---- */
+/* ---- what it cannot work on ---- */
 
 START_TEST(refused_before_the_run)
 {
@@ -265,28 +265,28 @@ END_TEST
 
 /* ---- memory ---- */
 
-START_TEST(pictures)
+START_TEST(snapshots)
 {
     enum { N = 4, GAP = 300 };
     luo_arena *a = luo_arena_new(0);
-    luo_pictures p = {0};
+    luo_plan_cache p = {0};
     double rate[N] = {1, 2, 10, INFINITY};
     bool candidate[N] = {true, true, true, false};
     const luo_cluster *c = fixture_cluster(a, 1, 4, 2);
-    luo_picture_key key = {.n = N, .rate = rate, .candidate = candidate, .memory_factor = 1,
+    luo_snapshot_key key = {.n = N, .rate = rate, .candidate = candidate, .memory_factor = 1,
                            .sequence_tokens = 256, .micro_batches = 16};
     arena = arena ? arena : luo_arena_new(0);
     luo_plan *plan = base_plan(c);
     const luo_plan *const plans[] = {plan};
-    ck_assert_ptr_null(luo_pictures_find(&p, &key, 0.3, 1.2));
-    ck_assert_int_eq(luo_pictures_add(&p, a, &key, plans, 1, NULL), LUO_OK);
-    ck_assert_ptr_nonnull(luo_pictures_find(&p, &key, 0.3, 1.2));
+    ck_assert_ptr_null(luo_plan_cache_find(&p, &key, 0.3, 1.2));
+    ck_assert_int_eq(luo_plan_cache_add(&p, a, &key, plans, 1, NULL), LUO_OK);
+    ck_assert_ptr_nonnull(luo_plan_cache_find(&p, &key, 0.3, 1.2));
     rate[3] = 5; /* of nobody who may hold layers */
     rate[0] = 1.19;
     rate[1] = 2.299;
     rate[2] = 11.49;
-    ck_assert_ptr_nonnull(luo_pictures_find(&p, &key, 0.3, 1.2));
-    ck_assert_ptr_null(luo_pictures_find(&p, &key, 0.1, 1.2));
+    ck_assert_ptr_nonnull(luo_plan_cache_find(&p, &key, 0.3, 1.2));
+    ck_assert_ptr_null(luo_plan_cache_find(&p, &key, 0.1, 1.2));
     const struct {
         int device;
         double rate;
@@ -294,30 +294,30 @@ START_TEST(pictures)
     for (size_t i = 0; i < LUO_ROWS(other); i++) {
         const double was = rate[other[i].device];
         rate[other[i].device] = other[i].rate;
-        ck_assert_ptr_null(luo_pictures_find(&p, &key, 0.3, 1.2));
+        ck_assert_ptr_null(luo_plan_cache_find(&p, &key, 0.3, 1.2));
         rate[other[i].device] = was;
     }
     candidate[3] = true;
-    ck_assert_ptr_null(luo_pictures_find(&p, &key, 0.3, 1.2));
+    ck_assert_ptr_null(luo_plan_cache_find(&p, &key, 0.3, 1.2));
     candidate[3] = false;
     key.micro_batches = 17;
-    ck_assert_ptr_null(luo_pictures_find(&p, &key, 0.3, 1.2));
+    ck_assert_ptr_null(luo_plan_cache_find(&p, &key, 0.3, 1.2));
     key.micro_batches = 16;
     key.memory_factor = 0.9;
-    ck_assert_ptr_null(luo_pictures_find(&p, &key, 0.3, 1.2));
+    ck_assert_ptr_null(luo_plan_cache_find(&p, &key, 0.3, 1.2));
     /* 32 are known; of two equal ones the newer counts */
     for (int i = 0; i < 40; i++) {
         rate[2] = ldexp(1000, i % 39); /* the first one again at the end */
         plan->layers = i;
-        ck_assert_int_eq(luo_pictures_add(&p, a, &key, plans, 1, NULL), LUO_OK);
+        ck_assert_int_eq(luo_plan_cache_add(&p, a, &key, plans, 1, NULL), LUO_OK);
     }
-    ck_assert_int_eq(p.n, LUO_PICTURES);
+    ck_assert_int_eq(p.n, LUO_PLAN_CACHE);
     rate[2] = 1000;
-    ck_assert_int_eq(luo_pictures_find(&p, &key, 0.3, 1.2)->plan[0]->layers, 39);
+    ck_assert_int_eq(luo_plan_cache_find(&p, &key, 0.3, 1.2)->plan[0]->layers, 39);
     rate[2] = ldexp(1000, 9); /* i = 9: the second of those that are left */
-    ck_assert_int_eq(luo_pictures_find(&p, &key, 0.3, 1.2)->plan[0]->layers, 9);
+    ck_assert_int_eq(luo_plan_cache_find(&p, &key, 0.3, 1.2)->plan[0]->layers, 9);
     rate[2] = ldexp(1000, 7); /* gone */
-    ck_assert_ptr_null(luo_pictures_find(&p, &key, 0.3, 1.2));
+    ck_assert_ptr_null(luo_plan_cache_find(&p, &key, 0.3, 1.2));
     luo_arena_free(a);
 }
 END_TEST
@@ -346,13 +346,13 @@ static uint64_t decided(ask *a)
     luo_decision d;
     luo_err err = {0};
     a->memory = NULL;
-    const luo_picture now = {.scenario = &sc, .spec = &spec, .base = a->base, .plan = a->base,
-                             .news = LUO_NEWS_RATE, .rate = a->rate, .leaving = a->leaving,
+    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = a->base, .plan = a->base,
+                             .trigger = LUO_TRIGGER_RATE, .rate = a->rate, .leaving = a->leaving,
                              .micro_batches = 64, .sequence_tokens = 256, .memory_factor = 1,
                              .candidate = a->candidate, .keep = keep, .memory = &a->memory,
                              .specialize_s = no_communicators};
     ck_assert_msg(luo_policy_malleus.decide(arena, &now, &d, &err) == LUO_OK, "%s", err.text);
-    const uint64_t hash = d.verb == LUO_SWITCH ? luo_plan_hash(d.plan) : 0;
+    const uint64_t hash = d.action == LUO_SWITCH ? luo_plan_hash(d.plan) : 0;
     luo_arena_free(keep);
     return hash;
 }
@@ -420,8 +420,8 @@ START_TEST(keys_act)
 END_TEST
 
 LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T_N(adopt_test, 2),
-          LUO_T(noise_is_no_news), LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
+          LUO_T(noise_is_no_trigger), LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
           LUO_T(outage_and_no_switch), LUO_T(standby_devices_come_first),
           LUO_T(slow_devices_are_the_last_resort),
           LUO_T_N(elastic_join, 2),
-          LUO_T(refused_before_the_run), LUO_T(pictures), LUO_T_N(keys_act, LUO_ROWS(keys)))
+          LUO_T(refused_before_the_run), LUO_T(snapshots), LUO_T_N(keys_act, LUO_ROWS(keys)))

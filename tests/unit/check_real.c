@@ -297,7 +297,7 @@ START_TEST(death_at_the_start)
         ck_assert_str_eq(event_row("restarted", 1)->detail,
                          "a process died while the ranks started");
         ck_assert_int_eq(fake.ntold, 2);
-        ck_assert_str_eq(fake.told[0], "a process died while it started; all were started again");
+        ck_assert_str_eq(fake.info[0], "a process died while it started; all were started again");
         return;
     }
     ck_assert_int_eq(st, LUO_EPEER);
@@ -446,7 +446,7 @@ START_TEST(older_checkpoint)
     ck_assert_int_eq(fake.summary.steps_redone, 6); /* 4 to 8, and the attempt */
     ck_assert_int_eq(fake.summary.kept_tokens, 12 * 16 * 256);
     ck_assert_int_eq(fake.ntold, 1);
-    ck_assert_str_eq(fake.told[0], "checkpoint `ckpt/step-new` is passed over and `ckpt/step-old` "
+    ck_assert_str_eq(fake.info[0], "checkpoint `ckpt/step-new` is passed over and `ckpt/step-old` "
                                    "is used: it is damaged.");
     const luo_row_event *e = event_row("passed", 0);
     ck_assert_str_eq(e->kind, "checkpoint");
@@ -548,7 +548,7 @@ START_TEST(pace_of_the_machine)
 }
 END_TEST
 
-/* Measured slower than it is, a device leaves the plan; that its probes show less is no news. */
+/* Measured slower than it is, a device leaves the plan; that its probes show less is no trigger. */
 START_TEST(probes_after_measurements)
 {
     static char *log[2];

@@ -216,7 +216,7 @@ START_TEST(what_they_offer)
     for (int d = 0; d < 10; d++) rate[d] = 1;
     if (_i > 0) rate[5] = INFINITY;
     if (_i > 1) rate[8] = 3; /* the spare is slow */
-    const luo_picture now = {.scenario = &sc, .spec = &spec, .base = sc.plan, .plan = sc.plan,
+    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = sc.plan, .plan = sc.plan,
                              .rate = rate, .leaving = leaving};
     luo_offers o = {0};
     ck_assert_int_eq(luo_spares_offers(arena, &now, &o, NULL), LUO_OK);
@@ -279,7 +279,7 @@ START_TEST(what_the_base_plan_must_be)
     const luo_plan plan = {.npipelines = x->pipelines, .pipelines = pipelines, .zero = x->zero,
                            .nannotations = x->annotations};
     const luo_policy_spec s = {.deals_batch = x->deals};
-    const luo_picture now = {.base = &plan, .plan = &plan, .spec = &s};
+    const luo_snapshot now = {.base = &plan, .plan = &plan, .spec = &s};
     luo_err err = {0};
     const luo_status st = luo_policy_find(x->policy)->check(&now, &err);
     ck_assert_int_eq(st, x->says ? LUO_EINPUT : LUO_OK);

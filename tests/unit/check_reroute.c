@@ -16,7 +16,7 @@ static bool *without(luo_arena *a, const luo_plan *p, const int *lost)
     return usable;
 }
 
-/* ---- dealing ---- */
+/* ---- assignment ---- */
 
 static const struct {
     const char *line;

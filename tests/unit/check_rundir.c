@@ -456,7 +456,7 @@ START_TEST(disk_full)
     luo_table t;
     ck_assert_int_eq(luo_table_open(&t, dir, luo_table_def_at(LUO_TABLE_STEPS), &err), LUO_EIO);
     snprintf(want, sizeof want,
-             "can not write %s: no space left on device; its 0 complete rows stay readable.", path);
+             "cannot write %s: no space left on device; its 0 complete rows stay readable.", path);
     ck_assert_str_eq(err.text, want);
     ck_assert_int_eq(luo_table_close(&t, &err), LUO_EIO);
     fix_remove(f->arena, dir);
@@ -494,7 +494,7 @@ START_TEST(disk_full_later)
     ck_assert_int_eq(text[strlen(text) - 1], '\n');
     char want[1024];
     snprintf(want, sizeof want,
-             "can not write %s/steps.csv: file too large; its %d complete rows stay readable.", dir,
+             "cannot write %s/steps.csv: file too large; its %d complete rows stay readable.", dir,
              rows);
     ck_assert_str_eq(err.text, want);
     ck_assert_int_eq(luo_rundir_close(r, "failed", 4, &again), LUO_EIO);

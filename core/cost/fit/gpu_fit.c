@@ -221,8 +221,8 @@ static double net_seconds(const luo_net_row *r, const double v[3])
     const luo_net_link l = {.node_bytes_per_s = r->node_bytes_per_s, .ratio = v[0],
                             .half_bytes = v[1], .step_s = v[2], .bytes_per_s = HUGE_VAL};
     double least = HUGE_VAL;
-    for (int w = 0; w < LUO_WAYS; w++) {
-        const luo_net net = luo_net_time(&l, r->coll, r->nodes, r->bytes, (luo_way)w);
+    for (int w = 0; w < LUO_NET_ALGORITHMS; w++) {
+        const luo_net net = luo_net_time(&l, r->coll, r->nodes, r->bytes, (luo_net_algorithm)w);
         least = fmin(least, net.delay_s + net.seconds / r->share);
     }
     return fmax(least, r->inside_s);

@@ -36,7 +36,7 @@ typedef struct luo_yaml_doc {
 
 typedef void luo_yaml_check_fn(luo_yaml_doc *doc, const luo_yaml *map);
 
-/* What a schema table of libcyaml can not say of a key. key: "nics.count" (a key within a parent
+/* What a schema table of libcyaml cannot say of a key. key: "nics.count" (a key within a parent
  * or in a list of that name) wins over "count". say: what is expected, instead of the limit.
  * check (may be NULL): contradictions within a map, called for each map of that key (or in a list
  * of that key) that has no error of its own. */

@@ -176,7 +176,7 @@ static void start(plotter *p, const char *figure, const char *dir, const char *t
     } else {
         if (said >= 0) close(said);
         p->st = luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,
-                              "can not start %s for figure `%s`; memory or processes have run out.",
+                              "cannot start %s for figure `%s`; memory or processes have run out.",
                               p->program, figure);
     }
     luo_str_free(&vars);

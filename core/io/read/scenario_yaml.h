@@ -53,7 +53,7 @@ typedef struct luo_policy_yaml {
 
 typedef struct luo_trace_yaml {
     char *file;
-    double start_s, time_scale; /* not given: 0, which a file can not say; see below */
+    double start_s, time_scale; /* not given: 0, which a file cannot say; see below */
 } luo_trace_yaml;
 
 static inline double luo_trace_scale(const luo_trace_yaml *t)

@@ -378,7 +378,7 @@ static const luo_column validate[] = {
     S("predicted_s", "step; empty: by none"),
     R("error_ratio", "predicted_s / measured_s - 1"),
     S("simulated_s", "step of the simulator; empty: there are no programs"),
-    S("closed_s", "step of the closed form; empty: it can not be said"),
+    S("closed_s", "step of the closed form; empty: it cannot be said"),
     S("naive_s", "FLOP at the peak over the suite's median share of it; empty: no calibration row"),
     S("compute_s", "this and the columns up to bubble_s: mean over devices; empty: not simulated"),
     S("recompute_s", "forward kernels run again in the backward pass"),

@@ -223,7 +223,7 @@ static void read_header(luo_csv *t)
     if (t->fields > LUO_CSV_COLUMNS)
         complain(t, LUO_EINPUT, LUO_CSV_COLUMNS, "more than %d columns; none of our tables has.",
                  LUO_CSV_COLUMNS);
-    if (t->st != LUO_OK) t->over = true; /* rows can not be judged by a wrong header */
+    if (t->st != LUO_OK) t->over = true; /* rows cannot be judged by a wrong header */
 }
 
 static luo_csv *open_table(const char *name, const luo_csv_column *columns, int n, luo_diags *diags)

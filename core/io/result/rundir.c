@@ -247,7 +247,7 @@ void luo_rundir_log(luo_rundir *r, luo_severity severity, const char *text)
 
 static luo_status put_note(void *ctx, const char *text, luo_err *err)
 {
-    (void)err; /* a log that can not be written is told when the run ends */
+    (void)err; /* a log that cannot be written is told when the run ends */
     luo_rundir_log(ctx, LUO_NOTE, text);
     return LUO_OK;
 }

@@ -41,7 +41,7 @@ typedef struct luo_rundir luo_rundir;
 
 /* Makes dir, copies inputs below 64 MiB, writes manifest.json with state `running`, and the header
  * of every table. opts and what it points to must live until close.
- * Errors: LUO_EIO; LUO_EINPUT an input can not be read; LUO_ENOMEM. *out only on success. */
+ * Errors: LUO_EIO; LUO_EINPUT an input cannot be read; LUO_ENOMEM. *out only on success. */
 luo_status luo_rundir_open(const char *dir, const luo_rundir_opts *opts, luo_rundir **out,
                            luo_err *err);
 /* Gives r back and leaves its files as they are, state `running`: another process goes on. */

@@ -20,7 +20,7 @@ static luo_status failure(luo_table *t, luo_err *err)
     if (t->failed != LUO_EIO) /* the sentence was given when it happened */
         return luo_err_set(err, t->failed, "%s was given a broken row.", t->def->file);
     luo_errno_text(t->why, why, sizeof why);
-    return luo_err_set(err, LUO_EIO, "can not write %s: %s; its %lld complete rows stay readable.",
+    return luo_err_set(err, LUO_EIO, "cannot write %s: %s; its %lld complete rows stay readable.",
                        t->path, why, (long long)(t->on_disk > 0 ? t->on_disk : 0));
 }
 
@@ -47,7 +47,7 @@ static luo_status put(luo_table *t, const char *at, size_t n, luo_err *err)
         while (whole > 0 && at[whole - 1] != '\n') whole--;
         for (size_t i = 0; i < whole; i++) t->on_disk += at[i] == '\n';
         t->bytes += (int64_t)whole;
-        /* A file that can not be cut (a device) has nothing to cut. */
+        /* A file that cannot be cut (a device) has nothing to cut. */
         if (ftruncate(t->fd, (off_t)t->bytes) != 0) errno = 0;
         errno = why;
         return lost(t, err);

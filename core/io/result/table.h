@@ -37,7 +37,7 @@ void luo_table_int_opt(luo_table *t, int64_t v);
 void luo_table_again(luo_table *t, const char *text, size_t n, int32_t cells);
 /* Ends the row. Errors: LUO_EBUG it has fewer or more cells than columns; LUO_EIO; LUO_ENOMEM. */
 luo_status luo_table_end(luo_table *t, luo_err *err);
-/* Writes every complete row; nothing for a table that is all zero. Errors: LUO_EIO `can not write
+/* Writes every complete row; nothing for a table that is all zero. Errors: LUO_EIO `cannot write
  * demo/static/steps.csv: no space left on device; its 412 complete rows stay readable.` (the file
  * is cut back to whole rows). */
 luo_status luo_table_flush(luo_table *t, luo_err *err);

@@ -239,7 +239,7 @@ static bool straggle(luo_trace *t, const luo_row_event *row, const struct luo_ta
 }
 
 /* Instants on the compute tracks of the devices that something begins or ends to hit. A target
- * that can not be read (a set to draw from) is shown on the run track alone. */
+ * that cannot be read (a set to draw from) is shown on the run track alone. */
 static bool on_devices(luo_trace *t, const luo_row_event *row, luo_titem x)
 {
     enum { MANY = 64 };

@@ -1,6 +1,6 @@
 /* The straggler planner from its numbers to its plans (Malleus 8 to 10): groups of every node,
- * combinations of them, dealings of each combination, and another number of pipelines when the one
- * asked for has no plan. */
+ * combinations of them, assignments of each combination, and another number of pipelines when the
+ * one asked for has no plan. */
 #include "core/plan/malleus/malleus.h"
 
 #include <assert.h>
@@ -9,9 +9,10 @@
 
 #include "core/plan/malleus/malleus_internal.h"
 
-enum { DEALT = 8 }; /* up to so many pipelines every dealing is tried */
+enum { DEALT = 8 }; /* up to so many pipelines every assignment is tried */
 
-/* Of climbing: work, so that a picture in which every device has a rate of its own ends in time. */
+/* Of climbing: work, so that a snapshot in which every device has a rate of its own ends in
+ * time. */
 enum { CLIMB_SOLVES = 20000, CLIMB_MOVES = 400000, CLIMB_VECTORS = 400000, CLIMB_GROUPS = 200000 };
 /* Slow devices that are left out to see whether that helps, on clusters of up to so many. */
 enum { OUT = 8, OUT_DEVICES = 256, FEW_OUT = 2, FEW_OUT_DEVICES = 2048 };
@@ -74,7 +75,7 @@ typedef struct climber {
     const job *j;
     luo_mal_search *s;
     int32_t *choice; /* of the best combination so far */
-    const luo_mal_node **order; /* nodes by their pictures */
+    const luo_mal_node **order; /* nodes by their snapshots */
     int32_t tried, most;
     int64_t solves, moves, vectors; /* counts that end it */
 } climber;
@@ -131,10 +132,10 @@ static luo_status try_node(climber *c, int32_t node, bool *gains, luo_err *err)
     return LUO_OK;
 }
 
-static int by_picture(const void *a, const void *b)
+static int by_snapshot(const void *a, const void *b)
 {
     const luo_mal_node *x = *(const luo_mal_node *const *)a, *y = *(const luo_mal_node *const *)b;
-    if (x->picture != y->picture) return x->picture < y->picture ? -1 : 1;
+    if (x->snapshot != y->snapshot) return x->snapshot < y->snapshot ? -1 : 1;
     return (x > y) - (x < y);
 }
 
@@ -148,7 +149,7 @@ static luo_status climb(const job *j, luo_mal_search *s, luo_err *err)
     const luo_mal_mix *from = s->ntops > 0 ? s->tops[0].mix : &s->mixes[0];
     if (!c.choice || !c.order) return luo_err_nomem(err);
     for (int32_t i = 0; i < j->nnodes; i++) c.order[i] = &j->nodes[i];
-    qsort(c.order, (size_t)j->nnodes, sizeof(luo_mal_node *), by_picture);
+    qsort(c.order, (size_t)j->nnodes, sizeof(luo_mal_node *), by_snapshot);
     memcpy(c.choice, from->choice, (size_t)j->nnodes * sizeof *c.choice);
     s->light = true;
     for (bool gains = true; gains && !spent(&c);) {
@@ -338,7 +339,7 @@ static luo_status plan_splits(luo_arena *arena, const luo_malleus_in *in, luo_ma
 
 typedef struct slow_one {
     double rate;
-    uint64_t picture; /* of its node */
+    uint64_t snapshot; /* of its node */
     int32_t at;       /* in the devices of the whole input */
 } slow_one;
 
@@ -354,7 +355,7 @@ static int by_rate(const void *a, const void *b)
 {
     const slow_one *x = a, *y = b;
     if (x->rate != y->rate) return x->rate > y->rate ? -1 : 1;
-    if (x->picture != y->picture) return x->picture < y->picture ? -1 : 1;
+    if (x->snapshot != y->snapshot) return x->snapshot < y->snapshot ? -1 : 1;
     return (x->at > y->at) - (x->at < y->at);
 }
 
@@ -370,7 +371,7 @@ static luo_status find_slow(luo_arena *arena, const luo_malleus_in *in, leaver *
     for (int32_t k = 0; k < n; k++)
         for (int32_t i = node[k].first; i < node[k].first + node[k].n; i++)
             if (luo_mal_rate(in, in->devices[i].rate) > 1)
-                l->slow[l->nslow++] = (slow_one){in->devices[i].rate, node[k].picture, i};
+                l->slow[l->nslow++] = (slow_one){in->devices[i].rate, node[k].snapshot, i};
     qsort(l->slow, (size_t)l->nslow, sizeof *l->slow, by_rate);
     l->in.devices = l->devices;
     l->in.whole = false;

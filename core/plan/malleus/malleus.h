@@ -90,7 +90,7 @@ typedef struct luo_malleus_plan {
 
 typedef struct luo_malleus_search { /* counts, never seconds: plans do not depend on speed */
     int64_t combos, plans, vectors, moves, solves;
-    bool exhaustive; /* every dealing of every combination of alternatives, but those whose bound
+    bool exhaustive; /* every assignment of every combination of alternatives, but those whose bound
                         says that they are no better */
     bool skipped;    /* the base plan, nothing was searched */
 } luo_malleus_search;

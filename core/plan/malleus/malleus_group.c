@@ -252,8 +252,8 @@ static void cut_node(cutter *c, luo_mal_node *out)
     if (c->in->split2 && c->slow > 0 && !c->nomem) add_splits(c, out);
 }
 
-static bool same_picture(const luo_malleus_in *in, const luo_mal_node *a, const luo_mal_node *b,
-                         const double *rate)
+static bool same_snapshot(const luo_malleus_in *in, const luo_mal_node *a, const luo_mal_node *b,
+                          const double *rate)
 {
     return a->n == b->n && in->devices[a->first].kind == in->devices[b->first].kind &&
            memcmp(rate + a->first, rate + b->first, (size_t)a->n * sizeof *rate) == 0;
@@ -266,7 +266,7 @@ static void find_like(const luo_malleus_in *in, luo_mal_node *nodes, int32_t n, 
         nodes[i].like = i;
         for (int32_t k = 0; k < i && nodes[i].nalts > 1; k++) {
             if (nodes[k].like != k || nodes[k].nalts != nodes[i].nalts) continue;
-            if (!same_picture(in, &nodes[k], &nodes[i], rate)) continue;
+            if (!same_snapshot(in, &nodes[k], &nodes[i], rate)) continue;
             nodes[i].like = k;
             break;
         }
@@ -310,9 +310,9 @@ luo_status luo_mal_nodes(luo_arena *arena, const luo_malleus_in *in, luo_mal_nod
         node[i] = (luo_mal_node){.first = first, .n = c.n};
         cut_node(&c, &node[i]);
         for (int32_t k = 0; k < c.n; k++) rates[first + k] = c.rate[c.sorted[k]];
-        node[i].picture = luo_hash_bytes(LUO_HASH_EMPTY, &c.dev[0].kind, sizeof c.dev[0].kind);
-        node[i].picture = luo_hash_bytes(node[i].picture, rates + first,
-                                         (size_t)c.n * sizeof *rates);
+        node[i].snapshot = luo_hash_bytes(LUO_HASH_EMPTY, &c.dev[0].kind, sizeof c.dev[0].kind);
+        node[i].snapshot = luo_hash_bytes(node[i].snapshot, rates + first,
+                                          (size_t)c.n * sizeof *rates);
         luo_arena_reset(scratch, mark);
         first += c.n;
         ok = !c.nomem;

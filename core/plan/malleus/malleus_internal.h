@@ -1,6 +1,6 @@
 /* malleus_internal.h: what the parts of the straggler planner share; for core/plan/malleus/malleus*
  * only. Level 1 (groups of a node) is malleus_group.c, the combinations of its alternatives are
- * malleus_mix.c, level 2 is malleus_deal.c (every dealing) and malleus_local.c, malleus_seed.c
+ * malleus_mix.c, level 2 is malleus_deal.c (every assignment) and malleus_local.c, malleus_seed.c
  * (local search), level 3 is malleus_pipe.c, the best plans are kept by malleus_rank.c and written
  * out by malleus_seal.c.
  *
@@ -31,7 +31,7 @@ typedef struct luo_mal_node {
     int32_t nalts;
     luo_mal_alt alts[LUO_MAL_ALTS]; /* best score first */
     int32_t like; /* first node with the same kind and rates: same alternatives, other devices */
-    uint64_t picture; /* hash of kind and rates: an order that no number of a node decides */
+    uint64_t snapshot; /* hash of kind and rates: an order that no number of a node decides */
 } luo_mal_node;
 
 typedef struct luo_mal_class { /* falling y, then rising size, then kind */
@@ -108,7 +108,7 @@ luo_status luo_mal_mixes(luo_arena *arena, const luo_malleus_in *in, const luo_m
 luo_status luo_mal_mix_of(luo_arena *arena, const luo_malleus_in *in, const luo_mal_node *nodes,
                           int32_t nnodes, const int32_t *choice, luo_mal_mix *out, luo_err *err);
 bool luo_mal_same_mix(const luo_mal_mix *a, const luo_mal_mix *b);
-/* Every node in full groups; LUO_ENO when one can not be. */
+/* Every node in full groups; LUO_ENO when one cannot be. */
 luo_status luo_mal_whole_mix(luo_arena *arena, const luo_malleus_in *in, const luo_mal_node *nodes,
                              int32_t nnodes, luo_mal_mix *out, luo_err *err);
 

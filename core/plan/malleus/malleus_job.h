@@ -58,7 +58,7 @@ luo_status luo_malleus_check(const luo_malleus_job *job, luo_err *err);
 
 /* Pre:    luo_plan_check passed for base (and prev) and they are of this model and cluster;
  *         schedule 1F1B with one chunk.
- * Errors: those of luo_malleus; LUO_EINPUT what base can not be (interleaved, raw annotations,
+ * Errors: those of luo_malleus; LUO_EINPUT what base cannot be (interleaved, raw annotations,
  *         uneven micro-batch sizes), params that do not fit it; LUO_ENOMEM.
  * Owner:  arena. See: tests/unit/check_malleus_job.c. */
 luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_malleus_answer *out,

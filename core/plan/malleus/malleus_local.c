@@ -1,4 +1,4 @@
-/* Local search over dealings, where there are too many to try them all (Malleus 9).
+/* Local search over assignments, where there are too many to try them all (Malleus 9).
  *
  * A target time T makes pipelines comparable: A = micro-batches that a pipeline finishes before T.
  * When the sum of A over all pipelines reaches M, the plan beats T. A move changes two pipelines
@@ -9,7 +9,7 @@
 #include "core/plan/malleus/malleus_internal.h"
 
 enum { SPLITS = 2000, ROUNDS = 40, KICKS = 6, SWAPS = 3, TRIES = 16 };
-/* Per mix, so that a picture in which every device has a rate of its own ends in time too. */
+/* Per mix, so that a snapshot in which every device has a rate of its own ends in time too. */
 enum { MOVES = 2000000, SOLVED = 100000, MEMO_BYTES = 1 << 25, LIGHT = 50 };
 
 typedef struct gain {

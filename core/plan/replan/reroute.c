@@ -298,7 +298,7 @@ luo_status luo_plan_reroute(luo_arena *arena, const luo_plan *base, const bool *
     bool any = false;
     if (!to) return luo_err_nomem(err);
     if (why && !luo_plan_within(base, usable))
-        return luo_err_set(err, LUO_EINFEASIBLE, "a plan with %s can not be rerouted; schedule "
+        return luo_err_set(err, LUO_EINFEASIBLE, "a plan with %s cannot be rerouted; schedule "
                            "1f1b or zb_h1, zero 0 or 1 and none of such are expected.", why);
     if (!why) LUO_TRY(reroute(&d, to, &any));
     *out = any ? to : base;

@@ -40,7 +40,7 @@ luo_status luo_plan_fill_absent(luo_arena *arena, const luo_plan *p, const luo_p
 /* The plan `base` on the devices that are there: stages of which a device is not usable are lost as
  * a whole, and their micro-batches are dealt to the same stage of the other pipelines, the ones
  * with the least to run first. usable: per device. base when nothing is lost.
- * Errors: LUO_EINFEASIBLE: why the plan can not be rerouted; LUO_ENOMEM. Owner: arena, parts are
+ * Errors: LUO_EINFEASIBLE: why the plan cannot be rerouted; LUO_ENOMEM. Owner: arena, parts are
  * base's. See: tests/unit/check_reroute.c. */
 luo_status luo_plan_reroute(luo_arena *arena, const luo_plan *base, const bool *usable,
                             const luo_plan **out, luo_err *err);

@@ -111,7 +111,7 @@ static bool before(const ranked *x, const ranked *y)
     return x->shape->pipelines < y->shape->pipelines;
 }
 
-/* The `most` best; a shape whose bound is above the last of them can not be one. */
+/* The `most` best; a shape whose bound is above the last of them cannot be one. */
 static luo_status find_best(luo_arena *scratch, work *w, const shape *at, int32_t nshapes,
                             int32_t most, ranked *best, int32_t *n, luo_err *err)
 {

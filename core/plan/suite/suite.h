@@ -97,7 +97,7 @@ typedef struct luo_case {
     const char *assumed; /* "": nothing */
 } luo_case;
 
-/* Errors: LUO_EINPUT what the row says is not possible or not known; LUO_EUNSUP it can not be said
+/* Errors: LUO_EINPUT what the row says is not possible or not known; LUO_EUNSUP it cannot be said
  * as a plan (yet); LUO_ENOMEM. Owner: arena; profile and stack are the kit's. */
 luo_status luo_case_make(luo_arena *arena, const luo_suite_row *row, const luo_suite_kit *kit,
                          luo_case *out, luo_err *err);

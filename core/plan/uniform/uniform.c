@@ -173,7 +173,7 @@ static luo_status build(uniform_search *s, const uniform_shape *x, luo_uniform_r
     return out->plan->meta_json ? LUO_OK : luo_err_nomem(s->err);
 }
 
-/* ---- what can not be ---- */
+/* ---- what cannot be ---- */
 
 static luo_status nothing(const uniform_search *s)
 {

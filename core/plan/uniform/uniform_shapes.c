@@ -43,7 +43,7 @@ static luo_status add(uniform_search *s, uniform_shape x)
 
 /* ---- ZeRO ---- */
 
-/* Sums of copies can not be cut finer unit by unit (core/plan/annotate.c), and cuts of a
+/* Sums of copies cannot be cut finer unit by unit (core/plan/annotate.c), and cuts of a
  * micro-batch's gradients need as many of them in all pipelines. */
 static bool shards(const uniform_search *s, const uniform_frame *f, int32_t zero)
 {

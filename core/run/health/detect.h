@@ -49,7 +49,7 @@ double luo_detect_median(const luo_detect *d, int32_t device);
 
 /* What the devices of a step measure alike (Malleus 3.3): the median of q / x over those with
  * q > 0, at least 0.80 and at most 1.25; 1 with fewer than LUO_COMMON_MIN of them. Of an even
- * number, what is nearest to 1 between the middle two: half of the devices can not hide what the
+ * number, what is nearest to 1 between the middle two: half of the devices cannot hide what the
  * others do.
  * Shapes: dev, q, scratch: n. Cost: O(n). */
 double luo_detect_common(const luo_detect *d, const int32_t *dev, const double *q, int32_t n,

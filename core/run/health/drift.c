@@ -26,7 +26,7 @@ static double today(const luo_run *r, int32_t d)
     return rho(r, luo_detect_median(&r->detect, d));
 }
 
-/* Without one such device the event times can not be so far apart. */
+/* Without one such device the event times cannot be so far apart. */
 static bool possible(const luo_run *r)
 {
     const luo_used_plan *u = luo_run_plan(r);
@@ -70,7 +70,7 @@ luo_status luo_drift_step(luo_run *r, luo_err *err)
     if (!luo_drift_push(&r->drift, now_s, known_s)) return LUO_OK;
     for (int32_t i = 0; i < u->ndev; i++)
         luo_detect_accept(&r->detect, u->dev[i], luo_detect_median(&r->detect, u->dev[i]));
-    r->news |= LUO_NEWS_RATE;
+    r->trigger |= LUO_TRIGGER_RATE;
     r->cause = "";
     LUO_TRY(luo_run_note(r, err, "step %lld: drift: a step of %.6g s is expected and not %.6g s",
                          (long long)r->step, now_s, known_s));

@@ -28,7 +28,7 @@ static void look(luo_run *r, int32_t d)
 {
     bool *candidate = &r->reentry.candidate[d];
     const bool now = may_hold_layers(r, d);
-    if (now && !*candidate && !luo_run_plan(r)->member[d]) r->news |= LUO_NEWS_JOIN;
+    if (now && !*candidate && !luo_run_plan(r)->member[d]) r->trigger |= LUO_TRIGGER_JOIN;
     *candidate = now;
 }
 

@@ -84,7 +84,7 @@ static luo_status take(luo_run *r, int32_t device, double sample, luo_err *err)
     if (corrected && c.was <= 1)
         return luo_run_note(r, err, "step %lld: device %d: nominal is %.6f of what was thought",
                             (long long)r->step, device, c.now);
-    r->news |= LUO_NEWS_RATE;
+    r->trigger |= LUO_TRIGGER_RATE;
     return luo_score_rate(r, device, &c, err);
 }
 

@@ -7,7 +7,7 @@
 #include "core/cost/step/layer.h"
 #include "core/cost/step/memory.h"
 
-const luo_stage *luo_groups_pattern(const luo_picture *now)
+const luo_stage *luo_groups_pattern(const luo_snapshot *now)
 {
     return &now->base->pipelines[0].stages[0];
 }
@@ -24,7 +24,7 @@ static int32_t full_size(const luo_plan *p)
 
 static luo_status layer_seconds(luo_groups *g, const int32_t *dev, double *out, luo_err *err)
 {
-    const luo_picture *now = g->now;
+    const luo_snapshot *now = g->now;
     const int32_t kind = now->scenario->cluster->devices[dev[0]].group;
     if (g->layer_s[kind] == 0) {
         const luo_cost_ctx ctx = {.cluster = now->scenario->cluster,
@@ -42,7 +42,7 @@ static luo_status layer_seconds(luo_groups *g, const int32_t *dev, double *out, 
     return LUO_OK;
 }
 
-static bool node_stays(const luo_picture *now, const luo_node *node, bool slow_too)
+static bool node_stays(const luo_snapshot *now, const luo_node *node, bool slow_too)
 {
     const luo_cluster *c = now->scenario->cluster;
     for (int32_t s = 0; s < c->groups[node->group].devices_per_node; s++) {
@@ -88,7 +88,7 @@ static bool as_before(const luo_groups *g)
            memcmp(g->y + f[-2], g->y + f[-1], (size_t)n * sizeof *g->y) == 0;
 }
 
-luo_status luo_groups_find(luo_arena *arena, const luo_picture *now, bool slow_too,
+luo_status luo_groups_find(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                            luo_groups *out, luo_err *err)
 {
     const luo_cluster *c = now->scenario->cluster;
@@ -115,7 +115,7 @@ int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t s
                        int32_t pipelines, int64_t micro_batches)
 {
     const luo_groups *g = ctx;
-    const luo_picture *now = g->now;
+    const luo_snapshot *now = g->now;
     const int32_t dev = g->dev[(int64_t)group * g->tp];
     const luo_profile *p = luo_cluster_profile(now->scenario->cluster, dev);
     luo_groups_cap_memo *known = &g->caps[now->scenario->cluster->devices[dev].group];
@@ -145,7 +145,7 @@ int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t s
     return lo;
 }
 
-luo_status luo_groups_times(luo_arena *arena, const luo_picture *now, luo_pipe_time **out,
+luo_status luo_groups_times(luo_arena *arena, const luo_snapshot *now, luo_pipe_time **out,
                             luo_err *err)
 {
     const luo_plan *p = now->plan;
@@ -174,7 +174,7 @@ luo_status luo_groups_times(luo_arena *arena, const luo_picture *now, luo_pipe_t
     return LUO_OK;
 }
 
-luo_status luo_groups_event(luo_arena *arena, const luo_picture *now, double *out, luo_err *err)
+luo_status luo_groups_event(luo_arena *arena, const luo_snapshot *now, double *out, luo_err *err)
 {
     luo_pipe_time *pipes;
     LUO_TRY(luo_groups_times(arena, now, &pipes, err));
@@ -182,7 +182,7 @@ luo_status luo_groups_event(luo_arena *arena, const luo_picture *now, double *ou
                           luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL, out, err);
 }
 
-bool luo_groups_must_leave(const luo_picture *now, bool slow_stay)
+bool luo_groups_must_leave(const luo_snapshot *now, bool slow_stay)
 {
     const luo_plan *p = now->plan;
     for (int32_t i = 0; i < p->npipelines; i++)

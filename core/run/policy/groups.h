@@ -11,7 +11,7 @@ typedef struct luo_groups_cap_memo { /* the last answer of luo_groups_cap for a 
 } luo_groups_cap_memo;
 
 typedef struct luo_groups { /* of tp devices inside nodes, by device */
-    const luo_picture *now;
+    const luo_snapshot *now;
     int32_t n, tp;
     int32_t *dev;    /* n * tp */
     double *y;       /* seconds of a layer and micro-batch */
@@ -24,19 +24,19 @@ typedef struct luo_groups { /* of tp devices inside nodes, by device */
 
 /* Groups of the nodes without a device that failed, is announced to leave or, unless slow_too, is
  * slow. Errors: those of luo_cost_layer; LUO_ENOMEM. Owner: arena. */
-luo_status luo_groups_find(luo_arena *arena, const luo_picture *now, bool slow_too,
+luo_status luo_groups_find(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                            luo_groups *out, luo_err *err);
 /* Layers that the closed form of memory leaves room for: a luo_cap_fn, ctx: luo_groups. */
 int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t stage,
                        int32_t pipelines, int64_t micro_batches);
 /* Seconds of the stages of the running plan by the same closed form, under today's rates. */
-luo_status luo_groups_times(luo_arena *arena, const luo_picture *now, luo_pipe_time **out,
+luo_status luo_groups_times(luo_arena *arena, const luo_snapshot *now, luo_pipe_time **out,
                             luo_err *err);
 /* .. and its event time. */
-luo_status luo_groups_event(luo_arena *arena, const luo_picture *now, double *out, luo_err *err);
+luo_status luo_groups_event(luo_arena *arena, const luo_snapshot *now, double *out, luo_err *err);
 /* Is a device of the running plan announced to leave or, unless slow ones stay, so slow that its
  * node has to go? */
-bool luo_groups_must_leave(const luo_picture *now, bool slow_stay);
+bool luo_groups_must_leave(const luo_snapshot *now, bool slow_stay);
 /* The stage that new stages are like: recompute. */
-const luo_stage *luo_groups_pattern(const luo_picture *now);
+const luo_stage *luo_groups_pattern(const luo_snapshot *now);
 #endif

@@ -1,6 +1,6 @@
 /* Waiting for what a plan needs: is there hope, and when to ask again?
  *
- * Hope is what the policy itself says of the best picture there can still be: everything up that
+ * Hope is what the policy itself says of the best snapshot there can still be: everything up that
  * can come back. So an event that brings nothing back is no hope, however often it comes, and
  * neither is a device that comes back where that is not enough. Two things are taken for granted,
  * as they hold for all policies: more devices never make a plan impossible, and slowness alone
@@ -64,14 +64,14 @@ static luo_status is_hope(luo_run *r, const luo_refusals *f, double *lengths_s, 
     luo_reach(r->sc->cluster, back.world, usable);
     LUO_TRY(luo_run_ask_what_if(r, usable, back.leaving, &d, err));
     take_leaving(usable, back.leaving, n);
-    *hope = d.verb != LUO_WAIT && d.verb != LUO_LOSE && !was_refused(r, f, usable);
+    *hope = d.action != LUO_WAIT && d.action != LUO_LOSE && !was_refused(r, f, usable);
     return LUO_OK;
 }
 
 /* The world as it will be, change by change; *until_s: the first date at which something is there
  * that was not at any refusal, or how far was looked. */
-static luo_status find_news(luo_run *r, const luo_refusals *f, double limit_s, double *until_s,
-                            luo_err *err)
+static luo_status find_trigger(luo_run *r, const luo_refusals *f, double limit_s, double *until_s,
+                               luo_err *err)
 {
     const int32_t n = r->sc->cluster->ndevices;
     luo_world *w;
@@ -111,7 +111,7 @@ luo_status luo_run_wait(luo_run *r, luo_refusals *f, bool *hope, luo_err *err)
     LUO_TRY(is_hope(r, f, &limit_s, hope, err));
     if (!*hope) return LUO_OK;
     if (r->sc->duration_s > 0) limit_s = fmin(limit_s, r->sc->duration_s);
-    LUO_TRY(find_news(r, f, limit_s, &until_s, err));
+    LUO_TRY(find_trigger(r, f, limit_s, &until_s, err));
     *hope = until_s < INFINITY;
     if (!*hope) return LUO_OK;
     return luo_run_span_until(r, LUO_SPAN_WAIT, until_s, 0, err);

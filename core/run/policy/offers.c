@@ -13,7 +13,7 @@ void luo_offers_add(luo_offers *o, const char *from, const luo_plan *plan, doubl
     if (o->n < LUO_OFFERS) o->at[o->n++] = (luo_offer){from, plan, objective_s, -1};
 }
 
-/* A policy without a plan for the picture offers none. */
+/* A policy without a plan for the snapshot offers none. */
 static luo_status unless_infeasible(luo_status st, const luo_err *why, luo_err *err)
 {
     if (st == LUO_OK || st == LUO_EINFEASIBLE || st == LUO_EINPUT) return LUO_OK;
@@ -102,8 +102,8 @@ static bool is_new(counts *c, int32_t most, int32_t pipelines)
 }
 
 /* One fewer and one more, then as the best of the others have. */
-static luo_status other_counts(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
-                               luo_offers *out, luo_err *err)
+static luo_status other_counts(luo_arena *arena, const luo_snapshot *now,
+                               const luo_malleus_job *job, luo_offers *out, luo_err *err)
 {
     const int32_t dp = now->base->npipelines, n = out->n;
     const int32_t most = job->cluster->ndevices > MANY_DEVICES ? LEAST_COUNTS
@@ -123,7 +123,7 @@ static luo_status other_counts(luo_arena *arena, const luo_picture *now, const l
     return LUO_OK;
 }
 
-luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
+luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_malleus_job *job,
                           luo_offers *out, luo_err *err)
 {
     const int32_t dp = now->base->npipelines;
@@ -188,7 +188,7 @@ bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c)
  * tests/diff/diff_objective.c. */
 static const double HOPE = 1.1;
 
-luo_status luo_offers_judge(luo_offers *o, const luo_picture *now, luo_err *err)
+luo_status luo_offers_judge(luo_offers *o, const luo_snapshot *now, luo_err *err)
 {
     luo_err why = {0};
     double best = INFINITY, second = INFINITY; /* the runner-up is told, too */

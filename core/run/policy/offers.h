@@ -1,4 +1,4 @@
-/* offers.h: the plans that policies would take for a picture, each by its own rule, and
+/* offers.h: the plans that policies would take for a snapshot, each by its own rule, and
  * the choice among them by the simulated step (Malleus, amendment 1). */
 #ifndef LUO_CORE_RUN_POLICY_OFFERS_H
 #define LUO_CORE_RUN_POLICY_OFFERS_H
@@ -26,29 +26,29 @@ void luo_offers_add(luo_offers *o, const char *from, const luo_plan *plan, doubl
 /* Each adds what the policy would choose from, best first by its closed form. slow_too: nodes with
  * slow devices stay. Errors: LUO_EINFEASIBLE it has no plan; LUO_ENOMEM and those of the cost
  * model. Owner of plans: arena. */
-luo_status luo_restart_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
+luo_status luo_restart_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                               luo_offers *out, luo_err *err);
-luo_status luo_oobleck_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
+luo_status luo_oobleck_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                               luo_offers *out, luo_err *err);
-luo_status luo_rebalance_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+luo_status luo_rebalance_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                                 luo_err *err);
 /* The base plan, or the running one that has its shape, on spare nodes. */
-luo_status luo_spares_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+luo_status luo_spares_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                              luo_err *err);
 /* The base plan without the replicas that have lost a device, the whole batch on the others. */
-luo_status luo_drop_replica_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+luo_status luo_drop_replica_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                                    luo_err *err);
 /* The base plan with the micro-batches of lost stages dealt to their peers. */
-luo_status luo_reroute_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+luo_status luo_reroute_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);
-luo_status luo_uniform_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+luo_status luo_uniform_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);
-/* What policy `malleus` asks its planner with; rate and candidate of the picture. */
-luo_malleus_job luo_picture_job(const luo_picture *now);
+/* What policy `malleus` asks its planner with; rate and candidate of the snapshot. */
+luo_malleus_job luo_snapshot_job(const luo_snapshot *now);
 /* All of these, the planner's own best for the pipelines of the base plan, for one fewer and one
  * more, and for those of the other offers, the base plan and the running one. job: as for
  * luo_plan_malleus. */
-luo_status luo_offers_all(luo_arena *arena, const luo_picture *now, const luo_malleus_job *job,
+luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_malleus_job *job,
                           luo_offers *out, luo_err *err);
 
 /* Is a copy of every layer's state left when any one node fails? Not with ZeRO, whose shards have
@@ -59,5 +59,5 @@ bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c);
  * and sorts them, fastest first, those not simulated last. Where now->step_s is the closed form,
  * the objective decides alone. Without now->step_s they stay as they are.
  * Errors: LUO_EINFEASIBLE none can run; those of luo_judge_step. */
-luo_status luo_offers_judge(luo_offers *o, const luo_picture *now, luo_err *err);
+luo_status luo_offers_judge(luo_offers *o, const luo_snapshot *now, luo_err *err);
 #endif

@@ -8,7 +8,7 @@
  * run: no device could do what it says, so real backends refuse it.
  *
  * Work per time of a device is 1 / (b * slowdown), b from the time of a layer on its type; devices
- * that can not be used do none, devices outside the base plan do theirs. */
+ * that cannot be used do none, devices outside the base plan do theirs. */
 #include <math.h>
 #include <string.h>
 
@@ -36,14 +36,14 @@ static luo_status layer_seconds(const luo_run *r, double *per_group, luo_err *er
     return LUO_OK;
 }
 
-luo_status luo_bound_init(luo_run *r, luo_err *err)
+luo_status luo_oracle_init(luo_run *r, luo_err *err)
 {
     const luo_cluster *c = r->sc->cluster;
     const luo_used_plan *u = luo_run_plan(r);
     if (!r->policy->bound) return LUO_OK;
     if (r->real)
         return luo_err_set(err, LUO_EINPUT, "policy `%s` is a bound and not a run, which backend "
-                           "`%s` can not make; leave it out, or simulate it.", r->spec->name,
+                           "`%s` cannot make; leave it out, or simulate it.", r->spec->name,
                            r->backend->name);
     r->bound.work = LUO_NEW_N(r->arena, double, c->ndevices);
     double *per_group = LUO_NEW_N(r->scratch, double, c->ngroups);
@@ -80,14 +80,14 @@ static luo_status find_fastest(luo_run *r, luo_offer *best, luo_err *err)
     luo_offers o;
     if (!leaving || !usable || !rate) return luo_err_nomem(err);
     memcpy(rate, r->rate, (size_t)n * sizeof *rate);
-    luo_picture now = luo_run_picture(r, 0); /* puts what a detector believes into r->rate */
+    luo_snapshot now = luo_run_snapshot(r, 0); /* puts what a detector believes into r->rate */
     memcpy(r->rate, rate, (size_t)n * sizeof *rate);
     for (int32_t d = 0; d < n; d++) usable[d] = !isinf(r->rate[d]);
     now.leaving = leaving;
     now.candidate = usable;
     now.predicted_s = NULL;
     if (r->bound.best) now.plan = r->bound.best;
-    luo_malleus_job job = luo_picture_job(&now);
+    luo_malleus_job job = luo_snapshot_job(&now);
     job.candidate = usable;
     job.search_healthy = true;
     LUO_TRY(luo_offers_all(r->scratch, &now, &job, &o, err));
@@ -197,7 +197,7 @@ static luo_status stretch(luo_run *r, luo_step_result *s, double factor, luo_err
     return LUO_OK;
 }
 
-luo_status luo_bound_step(luo_run *r, luo_step_result *s, luo_err *err)
+luo_status luo_oracle_step(luo_run *r, luo_step_result *s, luo_err *err)
 {
     const luo_recipe recipe = luo_run_recipe(luo_run_plan(r));
     const luo_step_request q = {.programs = luo_run_plan(r)->set, .recipe = &recipe,
@@ -212,12 +212,12 @@ luo_status luo_bound_step(luo_run *r, luo_step_result *s, luo_err *err)
     return stretch(r, s, healthy_s > 0 ? (r->t_s - start_s) / healthy_s : 1, err);
 }
 
-static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     (void)arena;
     (void)now;
     (void)err;
-    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
+    *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
     return LUO_OK;
 }
 

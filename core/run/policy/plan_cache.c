@@ -8,7 +8,7 @@ static bool same_rate(double now, double then, double gap, double threshold)
     return fabs(now - then) < fmax(gap, 0.15 * then) && (now < threshold) == (then < threshold);
 }
 
-static bool same(const luo_picture_key *now, const luo_picture_key *then, double gap,
+static bool same(const luo_snapshot_key *now, const luo_snapshot_key *then, double gap,
                  double threshold)
 {
     if (now->n != then->n || now->memory_factor != then->memory_factor ||
@@ -22,24 +22,24 @@ static bool same(const luo_picture_key *now, const luo_picture_key *then, double
     return true;
 }
 
-const luo_picture_known *luo_pictures_find(const luo_pictures *p, const luo_picture_key *key,
-                                           double gap, double threshold)
+const luo_snapshot_known *luo_plan_cache_find(const luo_plan_cache *p, const luo_snapshot_key *key,
+                                              double gap, double threshold)
 {
     for (int32_t i = 0; i < p->n; i++) {
-        const int32_t at = (p->newest - i + LUO_PICTURES) % LUO_PICTURES;
+        const int32_t at = (p->newest - i + LUO_PLAN_CACHE) % LUO_PLAN_CACHE;
         if (same(key, &p->at[at].key, gap, threshold)) return &p->at[at];
     }
     return NULL;
 }
 
-luo_status luo_pictures_add(luo_pictures *p, luo_arena *arena, const luo_picture_key *key,
-                            const luo_plan *const *plans, int32_t n, luo_err *err)
+luo_status luo_plan_cache_add(luo_plan_cache *p, luo_arena *arena, const luo_snapshot_key *key,
+                              const luo_plan *const *plans, int32_t n, luo_err *err)
 {
-    const int32_t at = p->n == 0 ? 0 : (p->newest + 1) % LUO_PICTURES;
-    const bool used = p->n == LUO_PICTURES;
+    const int32_t at = p->n == 0 ? 0 : (p->newest + 1) % LUO_PLAN_CACHE;
+    const bool used = p->n == LUO_PLAN_CACHE;
     double *rate = used ? (double *)p->at[at].key.rate : LUO_NEW_N(arena, double, key->n);
     bool *candidate = used ? (bool *)p->at[at].key.candidate : LUO_NEW_N(arena, bool, key->n);
-    luo_plan *copy[LUO_PICTURE_PLANS];
+    luo_plan *copy[LUO_PLAN_CACHE_PLANS];
     if (!rate || !candidate) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) LUO_TRY(luo_plan_copy(arena, plans[i], &copy[i], err));
     memcpy(rate, key->rate, (size_t)key->n * sizeof *rate);

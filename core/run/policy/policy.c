@@ -35,31 +35,31 @@ bool luo_policy_has_key(const luo_policy *p, const char *key)
            (!p->bound && is_word_of("threshold_slowdown replan_gap window_steps", key));
 }
 
-luo_status luo_policy_check_zero(const luo_picture *now, luo_err *err)
+luo_status luo_policy_check_zero(const luo_snapshot *now, luo_err *err)
 {
     if (now->base->zero < 2) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT, "the base plan has zero %d, which needs pipelines of equal "
                        "borders and micro-batches; zero 0 or 1 is expected.", (int)now->base->zero);
 }
 
-double luo_picture_payback(const luo_picture *now, double step_s)
+double luo_snapshot_payback(const luo_snapshot *now, double step_s)
 {
     const double least = now->spec->payback_steps;
     if (now->spec->payback_given || !(step_s > 0)) return least;
     return fmax(least, now->expected_s / step_s);
 }
 
-luo_status luo_picture_step_s(luo_arena *scratch, const luo_picture *now, const luo_plan *p,
-                              double *seconds, luo_err *err)
+luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *p,
+                               double *seconds, luo_err *err)
 {
-    luo_picture then = *now;
+    luo_snapshot then = *now;
     if (now->step_s) return now->step_s(now->run, p, seconds, err);
     then.plan = p;
     return luo_groups_event(scratch, &then, seconds, err);
 }
 
-luo_status luo_picture_switch_s(luo_arena *scratch, const luo_picture *now, const luo_plan *to,
-                                double *seconds, luo_err *err)
+luo_status luo_snapshot_switch_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *to,
+                                 double *seconds, luo_err *err)
 {
     const luo_cluster *c = now->scenario->cluster;
     int32_t *dead = LUO_NEW_N(scratch, int32_t, c->ndevices), ndead = 0;
@@ -79,7 +79,7 @@ luo_status luo_picture_switch_s(luo_arena *scratch, const luo_picture *now, cons
     return LUO_OK;
 }
 
-bool luo_picture_whole(const luo_picture *now)
+bool luo_snapshot_whole(const luo_snapshot *now)
 {
     const luo_plan *p = now->plan;
     for (int32_t i = 0; i < p->npipelines; i++)
@@ -89,15 +89,15 @@ bool luo_picture_whole(const luo_picture *now)
     return true;
 }
 
-void luo_decide_to_stay(const luo_picture *now, const char *why, luo_decision *out)
+void luo_decide_to_stay(const luo_snapshot *now, const char *why, luo_decision *out)
 {
-    const bool failed = now->news & LUO_NEWS_FAIL;
-    if (!failed || !luo_picture_whole(now)) {
-        out->verb = failed ? LUO_WAIT : LUO_KEEP;
+    const bool failed = now->trigger & LUO_TRIGGER_FAIL;
+    if (!failed || !luo_snapshot_whole(now)) {
+        out->action = failed ? LUO_WAIT : LUO_KEEP;
         snprintf(out->why, sizeof out->why, "%.150s", why);
         return;
     }
-    out->verb = LUO_RESTART;
+    out->action = LUO_RESTART;
     out->plan = now->plan;
     snprintf(out->why, sizeof out->why, "%.120s%srestart on the same devices", why,
              *why ? "; " : "");
@@ -109,7 +109,7 @@ const char *const *luo_policy_names(int32_t *n)
     return names;
 }
 
-bool luo_policy_is_bound(const char *name)
+bool luo_policy_is_upper_bound(const char *name)
 {
     const luo_policy *p = luo_policy_find(name);
     return p && p->bound;

@@ -1,24 +1,24 @@
 /* policy.h: what a training run does when the world changes (design.md 1; Malleus 14).
  *
- * A policy is a row of a table: a name and one function from a picture of the run to a decision.
+ * A policy is a row of a table: a name and one function from a snapshot of the run to a decision.
  * The driver measures, decides when to ask, charges time and carries decisions out. */
 #ifndef LUO_CORE_RUN_POLICY_POLICY_H
 #define LUO_CORE_RUN_POLICY_POLICY_H
 #include "core/run/scenario.h"
 
-enum { /* news: why the policy is asked; a mask */
-    LUO_NEWS_FAIL = 1,   /* the plan has lost a device or a link, or the job crashed */
-    LUO_NEWS_RATE = 2,   /* the detector accepted a new rate */
-    LUO_NEWS_JOIN = 4,   /* a device outside the plan became usable */
-    LUO_NEWS_NOTICE = 8  /* a device of the plan was announced to leave */
+enum { /* trigger: why the policy is asked; a mask */
+    LUO_TRIGGER_FAIL = 1,   /* the plan has lost a device or a link, or the job crashed */
+    LUO_TRIGGER_RATE = 2,   /* the detector accepted a new rate */
+    LUO_TRIGGER_JOIN = 4,   /* a device outside the plan became usable */
+    LUO_TRIGGER_NOTICE = 8  /* a device of the plan was announced to leave */
 };
 
-typedef struct luo_picture {
+typedef struct luo_snapshot {
     const luo_scenario *scenario;
     const luo_policy_spec *spec;
     const luo_plan *base; /* of the start of the run */
     const luo_plan *plan; /* the running one */
-    int news;
+    int trigger;
     const double *rate;        /* per device: accepted slowdown, INFINITY when not usable */
     const bool *leaving;       /* per device */
     const double *predicted_s; /* per device: compute of the last step on a nominal device of its
@@ -39,20 +39,20 @@ typedef struct luo_picture {
     luo_status (*step_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
     bool closed_form;
     void *run;
-} luo_picture;
+} luo_snapshot;
 
 /* Steps of step_s seconds in which the way to a plan has to pay: `payback_steps`, or, where that is
  * not given, those until the next event is expected, 50 at least. */
-double luo_picture_payback(const luo_picture *now, double step_s);
+double luo_snapshot_payback(const luo_snapshot *now, double step_s);
 /* Seconds of a step of p on the devices as they are: simulated, or by the closed form of groups. */
-luo_status luo_picture_step_s(luo_arena *scratch, const luo_picture *now, const luo_plan *p,
-                              double *seconds, luo_err *err);
+luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *p,
+                               double *seconds, luo_err *err);
 /* Seconds of moving state from the running plan to this one and of making its communicators;
  * INFINITY: state is lost. */
-luo_status luo_picture_switch_s(luo_arena *scratch, const luo_picture *now, const luo_plan *to,
-                                double *seconds, luo_err *err);
+luo_status luo_snapshot_switch_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *to,
+                                 double *seconds, luo_err *err);
 /* Are all devices of the running plan usable? */
-bool luo_picture_whole(const luo_picture *now);
+bool luo_snapshot_whole(const luo_snapshot *now);
 
 typedef enum luo_action {
     LUO_KEEP,    /* go on with the running plan */
@@ -63,7 +63,7 @@ typedef enum luo_action {
 } luo_action;
 
 typedef struct luo_decision {
-    luo_action verb;
+    luo_action action;
     const luo_plan *plan;
     double old_s, new_s; /* event times of the running and the new plan; < 0: not computed */
     bool known;          /* the answer was remembered: the planner took no time */
@@ -73,26 +73,26 @@ typedef struct luo_decision {
 
 /* No other plan is taken, for this reason ("" if it needs none): the running one goes on. After a
  * failure nothing goes on by itself: it starts again if all its devices are back, else it waits. */
-void luo_decide_to_stay(const luo_picture *now, const char *why, luo_decision *out);
+void luo_decide_to_stay(const luo_snapshot *now, const char *why, luo_decision *out);
 
 typedef struct luo_policy {
     const char *name;
     const char *keys; /* of a scenario that are its own, words; luo_policy_has_key */
     bool plans; /* costs planner_s each time it is asked, unless the answer is known */
     bool bound; /* no run but what no run could be faster than; never asked (bound.c) */
-    luo_status (*decide)(luo_arena *arena, const luo_picture *now, luo_decision *out,
+    luo_status (*decide)(luo_arena *arena, const luo_snapshot *now, luo_decision *out,
                          luo_err *err);
     /* Can it work on this base plan? Asked before the run starts; NULL: on any. */
-    luo_status (*check)(const luo_picture *now, luo_err *err);
+    luo_status (*check)(const luo_snapshot *now, luo_err *err);
 } luo_policy;
 
 /* `check` of policies whose pipelines differ in borders or micro-batches, which those of ZeRO-2 and
- * 3 can not. Errors: LUO_EINPUT. */
-luo_status luo_policy_check_zero(const luo_picture *now, luo_err *err);
+ * 3 cannot. Errors: LUO_EINPUT. */
+luo_status luo_policy_check_zero(const luo_snapshot *now, luo_err *err);
 
 /* NULL: not in this build. */
 const luo_policy *luo_policy_find(const char *name);
-/* Does a scenario's key belong to it? Its own; what its planner costs, if it plans; what is news
+/* Does a scenario's key belong to it? Its own; what its planner costs, if it plans; what is trigger
  * to it, unless it is a bound. */
 bool luo_policy_has_key(const luo_policy *p, const char *key);
 

@@ -13,7 +13,7 @@
 
 #include "core/run/policy/offers.h"
 
-static bool is_alive(const luo_picture *now, const luo_pipeline *pl)
+static bool is_alive(const luo_snapshot *now, const luo_pipeline *pl)
 {
     for (int32_t s = 0; s < pl->nstages; s++)
         for (int32_t k = 0; k < pl->stages[s].ndev; k++)
@@ -28,7 +28,7 @@ static int32_t pipelines_of_a_replica(const luo_plan *p)
     return hybrid ? p->sharding.pipelines : 1;
 }
 
-static luo_status find_alive(luo_arena *arena, const luo_picture *now, bool **alive, int32_t *n,
+static luo_status find_alive(luo_arena *arena, const luo_snapshot *now, bool **alive, int32_t *n,
                              luo_err *err)
 {
     const luo_plan *p = now->base;
@@ -74,7 +74,7 @@ static luo_status without(luo_arena *arena, const luo_plan *base, const bool *al
     return LUO_OK;
 }
 
-static luo_status check_for(const luo_picture *now, bool deals, luo_err *err)
+static luo_status check_for(const luo_snapshot *now, bool deals, luo_err *err)
 {
     const luo_plan *p = now->base;
     if (p->npipelines <= pipelines_of_a_replica(p))
@@ -92,12 +92,12 @@ static luo_status check_for(const luo_picture *now, bool deals, luo_err *err)
     return deals ? luo_policy_check_zero(now, err) : LUO_OK;
 }
 
-static luo_status check(const luo_picture *now, luo_err *err)
+static luo_status check(const luo_snapshot *now, luo_err *err)
 {
     return check_for(now, now->spec->deals_batch, err);
 }
 
-luo_status luo_drop_replica_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+luo_status luo_drop_replica_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                                    luo_err *err)
 {
     const luo_plan *p;
@@ -111,12 +111,12 @@ luo_status luo_drop_replica_offers(luo_arena *arena, const luo_picture *now, luo
     return LUO_OK;
 }
 
-static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     const luo_plan *base = now->base;
     bool *alive;
     int32_t n;
-    *out = (luo_decision){.verb = LUO_SWITCH, .plan = base, .old_s = -1, .new_s = -1};
+    *out = (luo_decision){.action = LUO_SWITCH, .plan = base, .old_s = -1, .new_s = -1};
     LUO_TRY(find_alive(arena, now, &alive, &n, err));
     if (n == 0) {
         luo_decide_to_stay(now, "no replica has all its devices", out);
@@ -125,8 +125,8 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     if (n < base->npipelines)
         LUO_TRY(without(arena, base, alive, n, now->spec->deals_batch, &out->plan, err));
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
-        luo_decide_to_stay(now, now->news & LUO_NEWS_FAIL ? "" : "the replicas stay as they are",
-                           out);
+        luo_decide_to_stay(
+            now, now->trigger & LUO_TRIGGER_FAIL ? "" : "the replicas stay as they are", out);
         return LUO_OK;
     }
     const int32_t each = pipelines_of_a_replica(base);

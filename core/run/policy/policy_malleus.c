@@ -1,8 +1,8 @@
-/* The straggler planner as a policy (Malleus 5, 12 to 14): a plan for today's picture, from memory
+/* The straggler planner as a policy (Malleus 5, 12 to 14): a plan for today's snapshot, from memory
  * or planned anew, and whether to switch to it. When and how it is asked, and back-off, is the
  * driver's. Choices of ours where the page is silent:
  * - with a simulator the plans of all policies are simulated (offers.h), and of the best few that
- *   one is taken with which the steps of luo_picture_payback and the way to it take least; once a
+ *   one is taken with which the steps of luo_snapshot_payback and the way to it take least; once a
  *   device has failed, one that survives the loss of a node goes before one that is 1 % faster;
  * - without, when the base plan is as fast as the one that was found, the cheaper of the two to
  *   switch to is taken: the communicators of the base plan exist;
@@ -18,18 +18,18 @@
 
 static const double AS_FAST = 1e-9; /* relative: rounding */
 
-typedef struct view { /* the picture as the planner sees it */
-    const luo_picture *now;
+typedef struct view { /* the snapshot as the planner sees it */
+    const luo_snapshot *now;
     double *rate;    /* INFINITY: not for layers */
     bool *candidate;
     bool *stays; /* usable, and not announced to leave */
     luo_malleus_job job;
     int32_t n; /* plans for it, best first */
-    const luo_plan *plan[LUO_PICTURE_PLANS];
+    const luo_plan *plan[LUO_PLAN_CACHE_PLANS];
     luo_offer best, next; /* of those simulated now; plan NULL: none was */
 } view;
 
-luo_malleus_job luo_picture_job(const luo_picture *now)
+luo_malleus_job luo_snapshot_job(const luo_snapshot *now)
 {
     const luo_policy_spec *s = now->spec;
     return (luo_malleus_job){.model = now->scenario->model, .cluster = now->scenario->cluster,
@@ -42,12 +42,12 @@ luo_malleus_job luo_picture_job(const luo_picture *now)
                              .seed = now->scenario->seed};
 }
 
-static luo_status look(luo_arena *arena, const luo_picture *now, view *v, luo_err *err)
+static luo_status look(luo_arena *arena, const luo_snapshot *now, view *v, luo_err *err)
 {
     const int32_t n = now->scenario->cluster->ndevices;
     *v = (view){.now = now, .rate = LUO_NEW_N(arena, double, n),
                 .candidate = LUO_NEW_N(arena, bool, n), .stays = LUO_NEW_N(arena, bool, n),
-                .job = luo_picture_job(now)};
+                .job = luo_snapshot_job(now)};
     if (!v->rate || !v->candidate || !v->stays) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) {
         v->rate[d] = now->leaving[d] ? INFINITY : now->rate[d];
@@ -65,11 +65,11 @@ static void take_all(view *v)
         v->candidate[d] = !isinf(v->rate[d]);
 }
 
-/* ---- the plan for a picture ---- */
+/* ---- the plan for a snapshot ---- */
 
-static luo_status recall(const luo_picture *now, luo_pictures **out, luo_err *err)
+static luo_status recall(const luo_snapshot *now, luo_plan_cache **out, luo_err *err)
 {
-    if (!*now->memory) *now->memory = LUO_NEW(now->keep, luo_pictures);
+    if (!*now->memory) *now->memory = LUO_NEW(now->keep, luo_plan_cache);
     *out = *now->memory;
     return *out ? LUO_OK : luo_err_nomem(err);
 }
@@ -77,7 +77,7 @@ static luo_status recall(const luo_picture *now, luo_pictures **out, luo_err *er
 /* Other policies would take devices that are to stay outside. */
 static luo_status offers_of_all(luo_arena *arena, const view *v, luo_offers *o, luo_err *err)
 {
-    luo_picture seen = *v->now;
+    luo_snapshot seen = *v->now;
     const int32_t n = seen.scenario->cluster->ndevices;
     double *rate = LUO_NEW_N(arena, double, n);
     if (!rate) return luo_err_nomem(err);
@@ -100,7 +100,7 @@ static luo_status best_plans(luo_arena *arena, view *v, luo_err *err)
         return LUO_OK;
     }
     LUO_TRY(offers_of_all(arena, v, &o, err));
-    for (int32_t i = 0; i < o.n && v->n < LUO_PICTURE_PLANS; i++)
+    for (int32_t i = 0; i < o.n && v->n < LUO_PLAN_CACHE_PLANS; i++)
         if (o.at[i].step_s >= 0 && isfinite(o.at[i].step_s)) v->plan[v->n++] = o.at[i].plan;
     v->best = o.at[0];
     if (v->n > 1) v->next = o.at[1];
@@ -109,7 +109,7 @@ static luo_status best_plans(luo_arena *arena, view *v, luo_err *err)
 
 static luo_status plan_anew(luo_arena *arena, view *v, luo_err *err)
 {
-    const bool failed = v->now->news & LUO_NEWS_FAIL;
+    const bool failed = v->now->trigger & LUO_TRIGGER_FAIL;
     luo_err why = {0};
     luo_status st = best_plans(arena, v, &why);
     if (st == LUO_EINFEASIBLE && failed) {
@@ -131,16 +131,16 @@ static luo_status step_of(luo_arena *arena, const view *v, const luo_plan *p, do
 /* Into v->plan, best first. *known: they were made before. */
 static luo_status find_plans(luo_arena *arena, view *v, bool *known, luo_err *err)
 {
-    const luo_picture *now = v->now;
-    const luo_picture_key key = {.n = now->scenario->cluster->ndevices, .rate = v->rate,
+    const luo_snapshot *now = v->now;
+    const luo_snapshot_key key = {.n = now->scenario->cluster->ndevices, .rate = v->rate,
                                  .candidate = v->candidate, .memory_factor = now->memory_factor,
                                  .sequence_tokens = now->sequence_tokens,
                                  .micro_batches = now->micro_batches};
-    luo_pictures *pictures;
-    LUO_TRY(recall(now, &pictures, err));
-    const luo_picture_known *was = luo_pictures_find(pictures, &key, now->spec->replan_gap,
-                                                     now->spec->threshold_slowdown);
-    pictures->failed |= (now->news & LUO_NEWS_FAIL) != 0;
+    luo_plan_cache *snapshots;
+    LUO_TRY(recall(now, &snapshots, err));
+    const luo_snapshot_known *was = luo_plan_cache_find(snapshots, &key, now->spec->replan_gap,
+                                                        now->spec->threshold_slowdown);
+    snapshots->failed |= (now->trigger & LUO_TRIGGER_FAIL) != 0;
     *known = was != NULL;
     if (was) {
         v->n = was->n;
@@ -148,7 +148,7 @@ static luo_status find_plans(luo_arena *arena, view *v, bool *known, luo_err *er
         return LUO_OK;
     }
     LUO_TRY(plan_anew(arena, v, err));
-    return luo_pictures_add(pictures, now->keep, &key, v->plan, v->n, err);
+    return luo_plan_cache_add(snapshots, now->keep, &key, v->plan, v->n, err);
 }
 
 /* ---- what a switch costs and brings ---- */
@@ -162,8 +162,8 @@ static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **
         return LUO_OK;
     LUO_TRY(luo_malleus_event_s(arena, &v->job, base, &base_s, err));
     if (base_s > *event_s * (1 + AS_FAST)) return LUO_OK;
-    LUO_TRY(luo_picture_switch_s(arena, v->now, base, &to_base, err));
-    LUO_TRY(luo_picture_switch_s(arena, v->now, *plan, &to_plan, err));
+    LUO_TRY(luo_snapshot_switch_s(arena, v->now, base, &to_base, err));
+    LUO_TRY(luo_snapshot_switch_s(arena, v->now, *plan, &to_plan, err));
     if (base_s >= *event_s * (1 - AS_FAST) && to_base > to_plan) return LUO_OK;
     *plan = base;
     *event_s = base_s;
@@ -176,7 +176,7 @@ static luo_status cost_of(luo_arena *arena, const view *v, const luo_plan *p, do
 {
     *out = 0;
     if (luo_plan_hash(p) == luo_plan_hash(v->now->plan)) return LUO_OK;
-    LUO_TRY(luo_picture_switch_s(arena, v->now, p, out, err));
+    LUO_TRY(luo_snapshot_switch_s(arena, v->now, p, out, err));
     if (isinf(*out)) *out = v->now->restart_cost_s;
     return LUO_OK;
 }
@@ -187,7 +187,7 @@ static const double SAFE = 1.01;
 static luo_status prefer_safe(luo_arena *arena, const view *v, const luo_plan **plan,
                               double *step_s, luo_err *err)
 {
-    const luo_pictures *memory = *v->now->memory;
+    const luo_plan_cache *memory = *v->now->memory;
     const luo_cluster *c = v->now->scenario->cluster;
     bool safe = !memory->failed || luo_plan_survives_node(*plan, c);
     for (int32_t i = 0; i < v->n && !safe; i++) {
@@ -215,7 +215,7 @@ static luo_status consider(luo_arena *arena, const view *v, const luo_plan *p, c
     c->fastest_s = fmin(c->fastest_s, s);
     if (s >= c->least) return LUO_OK;
     LUO_TRY(cost_of(arena, v, p, &cost, err));
-    if (!v->now->spec->always_switch) s += cost / fmax(1, luo_picture_payback(v->now, s));
+    if (!v->now->spec->always_switch) s += cost / fmax(1, luo_snapshot_payback(v->now, s));
     if (!(s < c->least * (1 - AS_FAST) || isinf(c->least))) return LUO_OK;
     c->least = s;
     c->plan = p;
@@ -270,11 +270,11 @@ static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_
     const luo_policy_spec *s = v->now->spec;
     double cost = 0;
     LUO_TRY(step_of(arena, v, v->now->plan, &out->old_s, err));
-    if (!isinf(out->old_s)) LUO_TRY(luo_picture_switch_s(arena, v->now, out->plan, &cost, err));
-    const double steps = luo_picture_payback(v->now, out->new_s);
+    if (!isinf(out->old_s)) LUO_TRY(luo_snapshot_switch_s(arena, v->now, out->plan, &cost, err));
+    const double steps = luo_snapshot_payback(v->now, out->new_s);
     const double gain = (out->old_s - out->new_s) * steps;
     if (s->always_switch || isinf(out->old_s) || gain > cost) {
-        out->verb = LUO_SWITCH;
+        out->action = LUO_SWITCH;
         say_switch(v, out, cost);
         return LUO_OK;
     }
@@ -285,12 +285,12 @@ static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_
     return LUO_OK;
 }
 
-static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     view v;
     choice best;
     luo_err why = {0};
-    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
+    *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
     LUO_TRY(look(arena, now, &v, err));
     luo_status st = find_plans(arena, &v, &out->known, &why);
     if (st == LUO_OK) st = choose(arena, &v, &best, &why);
@@ -303,7 +303,8 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     out->new_s = best.step_s;
     if (!now->step_s) LUO_TRY(prefer_base(arena, &v, &out->plan, &out->new_s, err));
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
-        const bool failed = now->news & LUO_NEWS_FAIL; /* and all are back: the processes died */
+        const bool failed =
+            now->trigger & LUO_TRIGGER_FAIL; /* and all are back: the processes died */
         const bool faster = best.fastest_s < best.step_s * (1 - AS_FAST);
         luo_decide_to_stay(now, failed ? "" : faster ? "a switch does not pay"
                                                      : "the running plan is the best one", out);
@@ -313,9 +314,9 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
 }
 
 /* Refused before the run starts rather than at its first straggler. */
-static luo_status check(const luo_picture *now, luo_err *err)
+static luo_status check(const luo_snapshot *now, luo_err *err)
 {
-    const luo_malleus_job job = luo_picture_job(now);
+    const luo_malleus_job job = luo_snapshot_job(now);
     return luo_malleus_check(&job, err);
 }
 

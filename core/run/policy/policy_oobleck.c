@@ -2,7 +2,7 @@
  * of those that are new is copied from the pipelines that are left (Malleus, section 14). Choices
  * of ours where the page is silent:
  * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
- *   steps of luo_picture_payback pays for the switch (the adopt test of section 5);
+ *   steps of luo_snapshot_payback pays for the switch (the adopt test of section 5);
  * - slow nodes stay when no plan fits without them;
  * - with a simulator the best list of templates, and the best with one pipeline fewer, one more
  *   and two, are simulated;
@@ -69,7 +69,7 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_oob
 static luo_status offer(luo_arena *arena, const luo_groups *g, int32_t least, int32_t most,
                         luo_offers *out, int32_t *count, luo_err *err)
 {
-    const luo_picture *now = g->now;
+    const luo_snapshot *now = g->now;
     const luo_plan *p = NULL;
     luo_oobleck_plan t;
     const luo_oobleck_in in = {
@@ -85,7 +85,7 @@ static luo_status offer(luo_arena *arena, const luo_groups *g, int32_t least, in
     return LUO_OK;
 }
 
-luo_status luo_oobleck_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
+luo_status luo_oobleck_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                               luo_offers *out, luo_err *err)
 {
     luo_groups g;
@@ -106,8 +106,8 @@ luo_status luo_oobleck_offers(luo_arena *arena, const luo_picture *now, bool slo
 }
 
 /* *slow_too: only with slow nodes there is one. */
-static luo_status best_plan(luo_arena *arena, const luo_picture *now, luo_offers *o, bool *slow_too,
-                            luo_err *err)
+static luo_status best_plan(luo_arena *arena, const luo_snapshot *now, luo_offers *o,
+                            bool *slow_too, luo_err *err)
 {
     luo_err why = {0};
     luo_status st = LUO_EINFEASIBLE;
@@ -120,22 +120,22 @@ static luo_status best_plan(luo_arena *arena, const luo_picture *now, luo_offers
     return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
 }
 
-static void switch_to(luo_decision *out, luo_action verb, const luo_plan *p)
+static void switch_to(luo_decision *out, luo_action action, const luo_plan *p)
 {
-    out->verb = verb;
+    out->action = action;
     out->plan = p;
     snprintf(out->why, sizeof out->why, "%d pipelines of whole nodes", p->npipelines);
     snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
 }
 
 /* Nobody has to leave: does the other plan pay for the way to it (the adopt test of section 5)? */
-static luo_status weigh(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status weigh(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     const luo_plan *better = out->plan;
     double way_s;
-    LUO_TRY(luo_picture_step_s(arena, now, now->plan, &out->old_s, err));
-    LUO_TRY(luo_picture_switch_s(arena, now, better, &way_s, err));
-    const double steps = luo_picture_payback(now, out->new_s);
+    LUO_TRY(luo_snapshot_step_s(arena, now, now->plan, &out->old_s, err));
+    LUO_TRY(luo_snapshot_switch_s(arena, now, better, &way_s, err));
+    const double steps = luo_snapshot_payback(now, out->new_s);
     const double gain = (out->old_s - out->new_s) * steps;
     if (gain > way_s) {
         switch_to(out, LUO_SWITCH, better);
@@ -147,12 +147,12 @@ static luo_status weigh(luo_arena *arena, const luo_picture *now, luo_decision *
     return LUO_OK;
 }
 
-static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
-    const bool failed = now->news & LUO_NEWS_FAIL;
+    const bool failed = now->trigger & LUO_TRIGGER_FAIL;
     luo_err why = {0};
-    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
-    if (failed && luo_picture_whole(now)) {
+    *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
+    if (failed && luo_snapshot_whole(now)) {
         switch_to(out, LUO_RESTART, now->plan);
         return LUO_OK;
     }
@@ -176,7 +176,7 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
 }
 
 /* Templates know stages of tensor-parallel devices only. */
-static luo_status check(const luo_picture *now, luo_err *err)
+static luo_status check(const luo_snapshot *now, luo_err *err)
 {
     if (luo_plan_has_context(now->base))
         return luo_err_set(err, LUO_EINPUT, "the base plan cuts sequences among devices; "

@@ -9,7 +9,7 @@
 #include "core/run/policy/offers.h"
 
 /* Seconds of a stage for one micro-batch: predicted compute of its devices times their rates. */
-static double stage_seconds(const luo_picture *now, const luo_pipeline *pl, const luo_stage *st)
+static double stage_seconds(const luo_snapshot *now, const luo_pipeline *pl, const luo_stage *st)
 {
     double t = 0;
     for (int32_t k = 0; k < st->ndev; k++)
@@ -17,7 +17,7 @@ static double stage_seconds(const luo_picture *now, const luo_pipeline *pl, cons
     return t / pl->micro_batches;
 }
 
-static luo_status stage_times(luo_arena *arena, const luo_picture *now, luo_pipe_time **out,
+static luo_status stage_times(luo_arena *arena, const luo_snapshot *now, luo_pipe_time **out,
                               luo_err *err)
 {
     const luo_plan *p = now->plan;
@@ -68,7 +68,7 @@ typedef struct dealt { /* micro-batches of the running plan, dealt again */
     double old_s, new_s; /* event times */
 } dealt;
 
-static luo_status deal(luo_arena *arena, const luo_picture *now, dealt *out, luo_err *err)
+static luo_status deal(luo_arena *arena, const luo_snapshot *now, dealt *out, luo_err *err)
 {
     const luo_plan *p = now->plan;
     const bool full = p->pipelines[0].stages[0].recompute == LUO_RECOMPUTE_FULL;
@@ -82,19 +82,19 @@ static luo_status deal(luo_arena *arena, const luo_picture *now, dealt *out, luo
                          &out->new_s, err);
 }
 
-luo_status luo_rebalance_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+luo_status luo_rebalance_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                                 luo_err *err)
 {
     dealt d;
     const luo_plan *p;
-    if (!alike(now->plan) || !luo_picture_whole(now)) return LUO_OK;
+    if (!alike(now->plan) || !luo_snapshot_whole(now)) return LUO_OK;
     LUO_TRY(deal(arena, now, &d, err));
     LUO_TRY(with_micro_batches(arena, now->plan, d.m, &p, err));
     luo_offers_add(out, "rebalance", p, d.new_s);
     return LUO_OK;
 }
 
-static luo_status deal_again(luo_arena *arena, const luo_picture *now, luo_decision *out,
+static luo_status deal_again(luo_arena *arena, const luo_snapshot *now, luo_decision *out,
                              luo_err *err)
 {
     const luo_plan *p = now->plan;
@@ -107,21 +107,21 @@ static luo_status deal_again(luo_arena *arena, const luo_picture *now, luo_decis
         snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->old_s);
         return LUO_OK;
     }
-    out->verb = LUO_SWITCH;
+    out->action = LUO_SWITCH;
     snprintf(out->why, sizeof out->why, "micro-batches dealt again");
     snprintf(out->figures, sizeof out->figures, "%.6g -> %.6g s a step", out->old_s, out->new_s);
     return with_micro_batches(arena, p, d.m, &out->plan, err);
 }
 
-static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
-    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
-    if (now->news & LUO_NEWS_FAIL) {
-        out->verb = LUO_LOSE;
+    *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
+    if (now->trigger & LUO_TRIGGER_FAIL) {
+        out->action = LUO_LOSE;
         snprintf(out->why, sizeof out->why, "rebalance has no answer to a failure");
         return LUO_OK;
     }
-    if (now->news & LUO_NEWS_RATE && now->predicted_s && alike(now->plan))
+    if (now->trigger & LUO_TRIGGER_RATE && now->predicted_s && alike(now->plan))
         return deal_again(arena, now, out, err);
     snprintf(out->why, sizeof out->why, "rebalance keeps its plan");
     return LUO_OK;

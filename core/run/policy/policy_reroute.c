@@ -19,7 +19,8 @@
 #include "core/plan/replan/reroute.h"
 #include "core/run/policy/offers.h"
 
-static luo_status find_usable(luo_arena *arena, const luo_picture *now, bool **usable, luo_err *err)
+static luo_status find_usable(luo_arena *arena, const luo_snapshot *now, bool **usable,
+                              luo_err *err)
 {
     const int32_t n = now->scenario->cluster->ndevices;
     *usable = LUO_NEW_N(arena, bool, n);
@@ -37,11 +38,11 @@ static int32_t count_lost(const luo_plan *p)
     return n;
 }
 
-static luo_status check(const luo_picture *now, luo_err *err)
+static luo_status check(const luo_snapshot *now, luo_err *err)
 {
     const char *why = luo_plan_not_reroutable(now->base);
     if (why)
-        return luo_err_set(err, LUO_EINPUT, "policy `reroute` can not take a base plan with %s; "
+        return luo_err_set(err, LUO_EINPUT, "policy `reroute` cannot take a base plan with %s; "
                            "schedule 1f1b or zb_h1 and zero 0 or 1 without such are expected.",
                            why);
     if (now->base->npipelines < 2)
@@ -51,7 +52,7 @@ static luo_status check(const luo_picture *now, luo_err *err)
 }
 
 /* The same with split backward parts; NULL: they are, or it did not fit. */
-static const luo_plan *split(luo_arena *arena, const luo_picture *now, const luo_plan *p)
+static const luo_plan *split(luo_arena *arena, const luo_snapshot *now, const luo_plan *p)
 {
     luo_plan *to = NULL;
     if (p->schedule == LUO_SCHED_ZB_H1 || now->memory_factor < 0.95) return NULL;
@@ -62,7 +63,7 @@ static const luo_plan *split(luo_arena *arena, const luo_picture *now, const luo
 }
 
 /* *lost: stages of the base plan without devices; 0: it is whole, and the offer. */
-static luo_status offer(luo_arena *arena, const luo_picture *now, luo_offers *out, int32_t *lost,
+static luo_status offer(luo_arena *arena, const luo_snapshot *now, luo_offers *out, int32_t *lost,
                         luo_err *err)
 {
     const luo_plan *p, *q;
@@ -76,7 +77,7 @@ static luo_status offer(luo_arena *arena, const luo_picture *now, luo_offers *ou
     return LUO_OK;
 }
 
-luo_status luo_reroute_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+luo_status luo_reroute_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err)
 {
     luo_err why = {0};
@@ -98,12 +99,12 @@ static void say(luo_decision *out, int32_t lost)
         snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
 }
 
-static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     luo_err why = {0};
     luo_offers o = {0};
     int32_t lost = 0;
-    *out = (luo_decision){.verb = LUO_SWITCH, .old_s = -1, .new_s = -1};
+    *out = (luo_decision){.action = LUO_SWITCH, .old_s = -1, .new_s = -1};
     luo_status st = offer(arena, now, &o, &lost, &why);
     if (st == LUO_OK && o.n > 1) st = luo_offers_judge(&o, now, &why);
     if (st == LUO_EINFEASIBLE) {
@@ -114,8 +115,8 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
     out->plan = o.at[0].plan;
     out->new_s = o.at[0].step_s;
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
-        luo_decide_to_stay(now, now->news & LUO_NEWS_FAIL ? "" : "the stages stay as they are",
-                           out);
+        luo_decide_to_stay(
+            now, now->trigger & LUO_TRIGGER_FAIL ? "" : "the stages stay as they are", out);
         return LUO_OK;
     }
     say(out, lost);

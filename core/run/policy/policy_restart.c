@@ -4,7 +4,7 @@
  *   to (amendment 6); of others the best few by event time are simulated, where there is a
  *   simulator;
  * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
- *   steps of luo_picture_payback pays for the restart (the adopt test of section 5);
+ *   steps of luo_snapshot_payback pays for the restart (the adopt test of section 5);
  * - slow nodes stay when no plan fits without them;
  * - nodes announced to leave count as gone. */
 #include <math.h>
@@ -18,7 +18,7 @@
 static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_restart_plan *r,
                             const luo_plan **out, luo_err *err)
 {
-    const luo_picture *now = g->now;
+    const luo_snapshot *now = g->now;
     int32_t *dev = LUO_NEW_N(arena, int32_t, (int64_t)r->pipelines * r->stages * g->tp);
     if (!dev) return luo_err_nomem(err);
     for (int32_t d = 0; d < r->pipelines; d++)
@@ -44,7 +44,7 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_res
 
 enum { OFFERS = 4 };
 
-luo_status luo_restart_offers(luo_arena *arena, const luo_picture *now, bool slow_too,
+luo_status luo_restart_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                               luo_offers *out, luo_err *err)
 {
     luo_groups g;
@@ -69,19 +69,19 @@ luo_status luo_restart_offers(luo_arena *arena, const luo_picture *now, bool slo
 }
 
 /* The plan of the scenario, when all its devices are as they should be. */
-static bool own_plan_is_back(const luo_picture *now)
+static bool own_plan_is_back(const luo_snapshot *now)
 {
-    luo_picture then = *now;
+    luo_snapshot then = *now;
     then.plan = now->base;
-    return luo_picture_whole(&then) && !luo_groups_must_leave(&then, false);
+    return luo_snapshot_whole(&then) && !luo_groups_must_leave(&then, false);
 }
 
-static luo_status best_plan(luo_arena *arena, const luo_picture *now, luo_offers *o, luo_err *err)
+static luo_status best_plan(luo_arena *arena, const luo_snapshot *now, luo_offers *o, luo_err *err)
 {
     luo_err why = {0};
     *o = (luo_offers){0};
     if (own_plan_is_back(now)) {
-        luo_picture then = *now;
+        luo_snapshot then = *now;
         double event;
         then.plan = now->base;
         LUO_TRY(luo_groups_event(arena, &then, &event, err));
@@ -96,12 +96,12 @@ static luo_status best_plan(luo_arena *arena, const luo_picture *now, luo_offers
     return luo_err_set(err, LUO_EINFEASIBLE, "%s", why.text);
 }
 
-static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
-    const bool failed = now->news & LUO_NEWS_FAIL;
+    const bool failed = now->trigger & LUO_TRIGGER_FAIL;
     luo_err why = {0};
     luo_offers o;
-    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
+    *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
     const luo_status st = best_plan(arena, now, &o, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decide_to_stay(now, why.text, out);
@@ -116,17 +116,17 @@ static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision 
         return LUO_OK;
     }
     if (failed || luo_groups_must_leave(now, false)) {
-        out->verb = LUO_RESTART;
+        out->action = LUO_RESTART;
         snprintf(out->why, sizeof out->why, "restart on %d pipelines", out->plan->npipelines);
         snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
         return LUO_OK;
     }
-    LUO_TRY(luo_picture_step_s(arena, now, now->plan, &out->old_s, err));
-    const double steps = luo_picture_payback(now, out->new_s);
+    LUO_TRY(luo_snapshot_step_s(arena, now, now->plan, &out->old_s, err));
+    const double steps = luo_snapshot_payback(now, out->new_s);
     const double gain = (out->old_s - out->new_s) * steps;
-    out->verb = gain > now->restart_cost_s ? LUO_RESTART : LUO_KEEP;
+    out->action = gain > now->restart_cost_s ? LUO_RESTART : LUO_KEEP;
     snprintf(out->why, sizeof out->why, "a restart %s",
-             out->verb == LUO_KEEP ? "does not pay" : "pays");
+             out->action == LUO_KEEP ? "does not pay" : "pays");
     snprintf(out->figures, sizeof out->figures,
              "%.6g s saved in %.0f steps for a restart of %.6g s", gain, steps,
              now->restart_cost_s);

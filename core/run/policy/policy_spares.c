@@ -4,7 +4,7 @@
  * page is silent:
  * - spares are the usable nodes of the same group that the plan leaves free, by number; a node that
  *   comes back is a spare from then on, and nothing moves back;
- * - a slow node is only replaced when the time saved in the steps of luo_picture_payback pays for
+ * - a slow node is only replaced when the time saved in the steps of luo_snapshot_payback pays for
  *   the way; a slow node is nobody's spare;
  * - when there are too few spares, what `restart` does is done; when there are enough again, the
  *   plan of the scenario comes back when that pays;
@@ -16,24 +16,24 @@
 #include "core/run/policy/offers.h"
 
 typedef struct exchange { /* of nodes */
-    const luo_picture *now;
+    const luo_snapshot *now;
     bool *member; /* per device: of the plan */
     bool *taken;  /* per node: it replaces one */
     int32_t *to;  /* per device: what stands in its place */
     int32_t n;    /* nodes replaced */
 } exchange;
 
-static bool is_there(const luo_picture *now, int32_t d)
+static bool is_there(const luo_snapshot *now, int32_t d)
 {
     return !isinf(now->rate[d]) && !now->leaving[d];
 }
 
-static bool is_well(const luo_picture *now, int32_t d)
+static bool is_well(const luo_snapshot *now, int32_t d)
 {
     return is_there(now, d) && now->rate[d] < now->spec->threshold_slowdown;
 }
 
-static luo_status begin(luo_arena *arena, const luo_picture *now, const luo_plan *p, exchange *x,
+static luo_status begin(luo_arena *arena, const luo_snapshot *now, const luo_plan *p, exchange *x,
                         luo_err *err)
 {
     const luo_cluster *c = now->scenario->cluster;
@@ -138,24 +138,24 @@ static bool same_shape(const luo_plan *a, const luo_plan *b)
 }
 
 /* Nothing failed, and nobody is about to leave: does it pay? */
-static luo_status weigh(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status weigh(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     double way_s;
-    LUO_TRY(luo_picture_step_s(arena, now, now->plan, &out->old_s, err));
-    LUO_TRY(luo_picture_step_s(arena, now, out->plan, &out->new_s, err));
-    LUO_TRY(luo_picture_switch_s(arena, now, out->plan, &way_s, err));
+    LUO_TRY(luo_snapshot_step_s(arena, now, now->plan, &out->old_s, err));
+    LUO_TRY(luo_snapshot_step_s(arena, now, out->plan, &out->new_s, err));
+    LUO_TRY(luo_snapshot_switch_s(arena, now, out->plan, &way_s, err));
     if (isinf(way_s)) way_s = now->restart_cost_s;
-    const double steps = luo_picture_payback(now, out->new_s);
+    const double steps = luo_snapshot_payback(now, out->new_s);
     const double gain = (out->old_s - out->new_s) * steps;
     snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
              steps, way_s);
     if (gain > way_s) return LUO_OK;
-    out->verb = LUO_KEEP;
+    out->action = LUO_KEEP;
     snprintf(out->why, sizeof out->why, "a spare node does not pay");
     return LUO_OK;
 }
 
-static bool someone_leaves(const luo_picture *now)
+static bool someone_leaves(const luo_snapshot *now)
 {
     const luo_plan *p = now->plan;
     for (int32_t i = 0; i < p->npipelines; i++)
@@ -166,12 +166,12 @@ static bool someone_leaves(const luo_picture *now)
 }
 
 /* The plan whose nodes are replaced. */
-static const luo_plan *to_keep(const luo_picture *now)
+static const luo_plan *to_keep(const luo_snapshot *now)
 {
     return same_shape(now->plan, now->base) ? now->plan : now->base;
 }
 
-static luo_status check(const luo_picture *now, luo_err *err)
+static luo_status check(const luo_snapshot *now, luo_err *err)
 {
     const luo_plan *p = now->base;
     if (p->nannotations > 0 || p->state_layout.ndev > 0)
@@ -181,7 +181,7 @@ static luo_status check(const luo_picture *now, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_spares_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+luo_status luo_spares_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                              luo_err *err)
 {
     const luo_plan *p;
@@ -194,14 +194,14 @@ luo_status luo_spares_offers(luo_arena *arena, const luo_picture *now, luo_offer
     return LUO_OK;
 }
 
-static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
-    const bool failed = now->news & LUO_NEWS_FAIL;
+    const bool failed = now->trigger & LUO_TRIGGER_FAIL;
     const luo_plan *from = to_keep(now);
     exchange x;
     LUO_TRY(begin(arena, now, from, &x, err));
     if (!find_spares(&x)) return luo_policy_restart.decide(arena, now, out, err);
-    *out = (luo_decision){.verb = LUO_SWITCH, .old_s = -1, .new_s = -1};
+    *out = (luo_decision){.action = LUO_SWITCH, .old_s = -1, .new_s = -1};
     LUO_TRY(rename_devices(arena, from, x.to, &out->plan, err));
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         luo_decide_to_stay(now, failed ? "" : "no spare node is better", out);

@@ -4,14 +4,15 @@
 
 #include "core/run/policy/policy.h"
 
-static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     (void)arena;
     (void)err;
-    *out = (luo_decision){.verb = now->news & LUO_NEWS_FAIL ? LUO_LOSE : LUO_KEEP, .old_s = -1,
-                          .new_s = -1};
+    *out = (luo_decision){
+        .action = now->trigger & LUO_TRIGGER_FAIL ? LUO_LOSE : LUO_KEEP, .old_s = -1, .new_s = -1};
     snprintf(out->why, sizeof out->why, "%s",
-             out->verb == LUO_LOSE ? "static has no answer to a failure" : "static keeps its plan");
+             out->action == LUO_LOSE ? "static has no answer to a failure"
+                                     : "static keeps its plan");
     return LUO_OK;
 }
 

@@ -17,14 +17,14 @@ static bool packs(const luo_plan *p)
 }
 
 /* The driver takes a tenth of the memory away each time a plan did not fit: the next offer. */
-static int32_t tried(const luo_picture *now)
+static int32_t tried(const luo_snapshot *now)
 {
     int32_t n = 0;
     for (double f = now->memory_factor; f < 0.95; f /= 0.9) n++;
     return n;
 }
 
-static luo_status uniform(luo_arena *arena, const luo_picture *now, luo_uniform_result **out,
+static luo_status uniform(luo_arena *arena, const luo_snapshot *now, luo_uniform_result **out,
                          int32_t *n, luo_err *err)
 {
     const luo_plan *base = now->base;
@@ -54,7 +54,7 @@ static luo_status uniform(luo_arena *arena, const luo_picture *now, luo_uniform_
 
 enum { OFFERED = 2 };
 
-luo_status luo_uniform_offers(luo_arena *arena, const luo_picture *now, luo_offers *out,
+luo_status luo_uniform_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err)
 {
     luo_uniform_result *found;
@@ -68,24 +68,24 @@ luo_status luo_uniform_offers(luo_arena *arena, const luo_picture *now, luo_offe
 
 static void restart(luo_decision *out, const luo_plan *p)
 {
-    out->verb = LUO_RESTART;
+    out->action = LUO_RESTART;
     out->plan = p;
     snprintf(out->why, sizeof out->why, "restart on %d pipelines", p->npipelines);
 }
 
-static luo_status decide(luo_arena *arena, const luo_picture *now, luo_decision *out, luo_err *err)
+static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     luo_uniform_result *offer;
     luo_err why = {0};
     int32_t n = 0;
-    *out = (luo_decision){.verb = LUO_KEEP, .old_s = -1, .new_s = -1};
-    if (!(now->news & LUO_NEWS_FAIL)) return LUO_OK;
+    *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
+    if (!(now->trigger & LUO_TRIGGER_FAIL)) return LUO_OK;
     /* a device outside the plan died, and took the others' processes along */
-    if (luo_picture_whole(now)) {
+    if (luo_snapshot_whole(now)) {
         restart(out, now->plan);
         return LUO_OK;
     }
-    out->verb = LUO_LOSE;
+    out->action = LUO_LOSE;
     if (packs(now->base)) {
         snprintf(out->why, sizeof out->why, "no other plan keeps the packed micro-batches");
         return LUO_OK;

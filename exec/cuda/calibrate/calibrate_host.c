@@ -159,7 +159,7 @@ luo_status gpu_measure_disk(gpu_bench *b)
         luo_str_addf(&b->m->facts, "disk_write_gbytes_per_s,%.6g\n", 1e-9 * (double)bytes / s);
     luo_status st = written ? LUO_OK
                             : luo_err_set(b->err, LUO_EIO,
-                                          "`%s` can not be written; a folder with %zu MiB of room "
+                                          "`%s` cannot be written; a folder with %zu MiB of room "
                                           "is needed.",
                                           luo_str_get(&path), bytes >> 20);
     luo_str_free(&path);

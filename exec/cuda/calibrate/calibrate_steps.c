@@ -6,7 +6,7 @@
 #include "exec/cuda/calibrate/calibrate.h"
 #include "exec/cuda/executor.h"
 
-/* From such whose host can not keep up to such that hide it. */
+/* From such whose host cannot keep up to such that hide it. */
 static const luo_network networks[] = {
     {"h64", 64, 160, 1, 1, 64, 256, 64, 1, 2, false},
     {"h512", 512, 1376, 8, 8, 64, 8192, 512, 1, 4, false},

@@ -1,7 +1,7 @@
 /* comm.h: NCCL: communicators made once and kept, communications enqueued, and what
  * watches them.
  *
- * Which communicator an instruction uses, and why their order can not block: comm_plan.h.
+ * Which communicator an instruction uses, and why their order cannot block: comm_plan.h.
  *
  * All of them are non-blocking: no call of NCCL keeps this process, so that another thread can
  * abort them at any moment. A call here returns when what it asked for stands in the stream (or in
@@ -57,7 +57,7 @@ luo_status gpu_comms_make(gpu_comms *c, int32_t stream, int32_t n, const int32_t
                           gpu_comm **out, luo_err *err);
 /* Whether steps with communication may be captured as CUDA graphs; the same answer on all ranks.
  * Errors: LUO_EUNSUP a driver under which NCCL makes the captured communications end in the order
- * of issue (before CUDA 12.9), which programs can not bear; an NCCL that orders nothing. */
+ * of issue (before CUDA 12.9), which programs cannot bear; an NCCL that orders nothing. */
 luo_status gpu_comms_captures(const gpu_comms *c, luo_err *err);
 int32_t gpu_comms_count(const gpu_comms *c); /* made so far, this rank's; without the root */
 

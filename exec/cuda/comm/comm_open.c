@@ -134,7 +134,7 @@ const char *gpu_comms_warning(const gpu_comms *c)
 enum { NCCL_OF_ORDER = 22600, CUDA_OF_OVERLAP = 12030, DRIVER_OF_CAPTURE = 12090 };
 
 /* Kernels then begin in the order of issue, which is what the programs need (comm_plan.h). Before
- * CUDA 12.3 they would also have to end in it, which programs can not bear. */
+ * CUDA 12.3 they would also have to end in it, which programs cannot bear. */
 static bool orders_launches(const gpu_comms *c)
 {
     for (int32_t r = 0; r < c->config->nranks; r++)

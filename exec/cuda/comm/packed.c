@@ -10,19 +10,19 @@ static luo_status push(gpu_list *c, int64_t from, int64_t to, int64_t n)
         const size_t old = (size_t)c->cap, cap = old ? 2 * old : 256;
         if (cap > INT32_MAX)
             return luo_err_set(c->err, LUO_E2BIG, "a switch moves over 2^31 strips of cells.");
-        gpu_strip *at = luo_arena_grow(c->arena, c->at, old * sizeof *at, cap * sizeof *at);
+        gpu_copy_segment *at = luo_arena_grow(c->arena, c->at, old * sizeof *at, cap * sizeof *at);
         if (!at) return luo_err_nomem(c->err);
         c->at = at;
         c->cap = (int32_t)cap;
     }
-    c->at[c->n++] = (gpu_strip){.from = from, .to = to, .n = n};
+    c->at[c->n++] = (gpu_copy_segment){.from = from, .to = to, .n = n};
     c->elements += n;
     return LUO_OK;
 }
 
-/* Where cells of one array of a piece lie: strips that count from element *base of the slab. */
+/* Where cells of one array of a piece lie: segments that count from element *base of the slab. */
 static luo_status find(gpu_list *c, const luo_job *j, int32_t piece, int kind,
-                       const luo_region *cells, luo_strips *out, int64_t *base)
+                       const luo_region *cells, luo_copy_segments *out, int64_t *base)
 {
     const luo_piece *p = &j->bound.piece[piece];
     const gpu_piece at = gpu_piece_at(j, piece);
@@ -33,14 +33,14 @@ static luo_status find(gpu_list *c, const luo_job *j, int32_t piece, int kind,
         return luo_err_set(c->err, LUO_EBUG, "device %d does not keep `%s`, which a switch moves.",
                            (int)j->x->device, p->param->name);
     *base = array - (const float *)(const void *)j->slab;
-    return luo_frame_strips(c->scratch, f, cells, out, c->err);
+    return luo_frame_segments(c->scratch, f, cells, out, c->err);
 }
 
 luo_status gpu_list_pack(gpu_list *c, const luo_job *j, int32_t piece, const luo_region *cells)
 {
     const size_t mark = luo_arena_mark(c->scratch);
     for (int kind = 0; kind < KINDS; kind++) {
-        luo_strips s;
+        luo_copy_segments s;
         int64_t base;
         LUO_TRY(find(c, j, piece, kind, cells, &s, &base));
         for (int32_t i = 0; i < s.n; i++)
@@ -50,9 +50,9 @@ luo_status gpu_list_pack(gpu_list *c, const luo_job *j, int32_t piece, const luo
     return LUO_OK;
 }
 
-/* Two lists of strips over the same cells, cut at the ends of both. */
-static luo_status merge(gpu_list *c, const luo_strips *a, int64_t from, const luo_strips *b,
-                        int64_t to)
+/* Two lists of segments over the same cells, cut at the ends of both. */
+static luo_status merge(gpu_list *c, const luo_copy_segments *a, int64_t from,
+                        const luo_copy_segments *b, int64_t to)
 {
     int64_t pa = 0, pb = 0;
     for (int32_t i = 0, k = 0; i < a->n && k < b->n;) {
@@ -70,7 +70,7 @@ luo_status gpu_list_carry(gpu_list *c, const luo_job *from, const luo_job *to, i
 {
     const size_t mark = luo_arena_mark(c->scratch);
     for (int kind = 0; kind < KINDS; kind++) {
-        luo_strips a, b;
+        luo_copy_segments a, b;
         int64_t at_a, at_b;
         LUO_TRY(find(c, from, piece, kind, cells, &a, &at_a));
         LUO_TRY(find(c, to, piece, kind, cells, &b, &at_b));
@@ -83,21 +83,21 @@ luo_status gpu_list_carry(gpu_list *c, const luo_job *from, const luo_job *to, i
 /* ---- on the device ---- */
 
 typedef struct cutter {
-    gpu_parcel_way way;
+    gpu_packed_way way;
     int64_t most;
-    gpu_strip *at;
+    gpu_copy_segment *at;
     gpu_slice *slice;
     int32_t n, nslices;
 } cutter;
 
-/* Part of a strip, which fits the slice at hand. */
-static void put(cutter *k, const gpu_strip *s, int64_t pos, int64_t n)
+/* Part of a segment, which fits the slice at hand. */
+static void put(cutter *k, const gpu_copy_segment *s, int64_t pos, int64_t n)
 {
     gpu_slice *slice = &k->slice[k->nslices - 1];
-    gpu_strip *x = &k->at[k->n++];
-    *x = (gpu_strip){s->from + pos, s->to + pos, n, slice->elements};
-    if (k->way != GPU_PARCEL_CARRY) x->to = slice->elements;
-    if (k->way == GPU_PARCEL_UNPACK) {
+    gpu_copy_segment *x = &k->at[k->n++];
+    *x = (gpu_copy_segment){s->from + pos, s->to + pos, n, slice->elements};
+    if (k->way != GPU_PACKED_CARRY) x->to = slice->elements;
+    if (k->way == GPU_PACKED_UNPACK) {
         const int64_t slab = x->from;
         x->from = x->to;
         x->to = slab;
@@ -119,7 +119,7 @@ static void cut(cutter *k, const gpu_list *c)
         }
 }
 
-static luo_status send(gpu_list *c, const cutter *k, gpu_parcel *out)
+static luo_status send(gpu_list *c, const cutter *k, gpu_packed *out)
 {
     void *p;
     const int64_t bytes = k->n * (int64_t)sizeof *k->at;
@@ -130,13 +130,13 @@ static luo_status send(gpu_list *c, const cutter *k, gpu_parcel *out)
     return gpu_check(c->err, code, "sending a table of what a switch moves");
 }
 
-luo_status gpu_parcel_make(gpu_list *c, gpu_parcel_way way, int64_t most, gpu_parcel *out)
+luo_status gpu_packed_make(gpu_list *c, gpu_packed_way way, int64_t most, gpu_packed *out)
 {
     const int64_t slices = (c->elements + most - 1) / most;
     cutter k = {.way = way, .most = most};
-    *out = (gpu_parcel){.elements = c->elements};
+    *out = (gpu_packed){.elements = c->elements};
     if (slices == 0) return LUO_OK;
-    k.at = LUO_NEW_N(c->arena, gpu_strip, c->n + slices);
+    k.at = LUO_NEW_N(c->arena, gpu_copy_segment, c->n + slices);
     k.slice = LUO_NEW_N(c->arena, gpu_slice, slices);
     if (!k.at || !k.slice) return luo_err_nomem(c->err);
     cut(&k, c);
@@ -145,18 +145,18 @@ luo_status gpu_parcel_make(gpu_list *c, gpu_parcel_way way, int64_t most, gpu_pa
     return send(c, &k, out);
 }
 
-void gpu_parcel_free(gpu_parcel *p)
+void gpu_packed_free(gpu_packed *p)
 {
     gpu_free(p->table);
     p->table = NULL;
 }
 
-luo_status gpu_parcel_copy(const gpu_parcel *p, int32_t k, cudaStream_t stream, const void *in,
+luo_status gpu_packed_copy(const gpu_packed *p, int32_t k, cudaStream_t stream, const void *in,
                            void *out, luo_err *err)
 {
     const gpu_slice *s = &p->slice[k];
     return gpu_check(err,
-                     gpu_copy_strips(stream, s->n, p->table + s->first, s->elements,
-                                     (int32_t)sizeof(float), in, out),
+                     gpu_copy_segments(stream, s->n, p->table + s->first, s->elements,
+                                       (int32_t)sizeof(float), in, out),
                      "copying state");
 }

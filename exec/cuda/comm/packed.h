@@ -9,8 +9,8 @@
 #include "exec/cuda/job.h"
 
 typedef struct gpu_list {       /* being collected; {.arena, .scratch, .err} is an empty list */
-    luo_arena *arena, *scratch; /* the list; strips of one region, thrown away */
-    gpu_strip *at;              /* first is not set */
+    luo_arena *arena, *scratch; /* the list; segments of one region, thrown away */
+    gpu_copy_segment *at;              /* first is not set */
     int32_t n, cap;
     int64_t elements;
     luo_err *err;
@@ -24,27 +24,27 @@ luo_status gpu_list_carry(gpu_list *c, const luo_job *from, const luo_job *to, i
                           const luo_region *cells);
 
 typedef struct gpu_slice {
-    int32_t first, n; /* strips */
+    int32_t first, n; /* segments */
     int64_t elements;
 } gpu_slice;
-typedef struct gpu_parcel { /* a list on the device */
+typedef struct gpu_packed { /* a list on the device */
     int64_t elements;
     int32_t nslices;
     const gpu_slice *slice;
-    gpu_strip *table; /* device */
-} gpu_parcel;
+    gpu_copy_segment *table; /* device */
+} gpu_packed;
 
-typedef enum gpu_parcel_way {
-    GPU_PARCEL_PACK,   /* slab to packed: a slice begins at element 0 of its run */
-    GPU_PARCEL_UNPACK, /* packed to slab */
-    GPU_PARCEL_CARRY   /* slab to slab */
-} gpu_parcel_way;
+typedef enum gpu_packed_way {
+    GPU_PACKED_PACK,   /* slab to packed: a slice begins at element 0 of its run */
+    GPU_PACKED_UNPACK, /* packed to slab */
+    GPU_PACKED_CARRY   /* slab to slab */
+} gpu_packed_way;
 /* most: elements of a slice. Pre: a list of gpu_list_pack for PACK and UNPACK, of gpu_list_carry
- * for CARRY. Errors: LUO_EOOM, LUO_EBACKEND, LUO_ENOMEM. Owner: gpu_parcel_free; slices: c->arena.
- * Cost: O(strips). */
-luo_status gpu_parcel_make(gpu_list *c, gpu_parcel_way way, int64_t most, gpu_parcel *out);
-void gpu_parcel_free(gpu_parcel *p);
+ * for CARRY. Errors: LUO_EOOM, LUO_EBACKEND, LUO_ENOMEM. Owner: gpu_packed_free; slices: c->arena.
+ * Cost: O(segments). */
+luo_status gpu_packed_make(gpu_list *c, gpu_packed_way way, int64_t most, gpu_packed *out);
+void gpu_packed_free(gpu_packed *p);
 /* Enqueues the copy of slice k. */
-luo_status gpu_parcel_copy(const gpu_parcel *p, int32_t k, cudaStream_t stream, const void *in,
+luo_status gpu_packed_copy(const gpu_packed *p, int32_t k, cudaStream_t stream, const void *in,
                            void *out, luo_err *err);
 #endif

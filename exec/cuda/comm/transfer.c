@@ -1,36 +1,37 @@
-/* transfer.c: communications: bound to memory and to tables of strips on the device, then
- * enqueued: what lies in strips is packed, NCCL moves it, and it is put in its place. */
+/* transfer.c: communications: bound to memory and to tables of segments on the device, then
+ * enqueued: what lies in segments is packed, NCCL moves it, and it is put in its place. */
 #include <string.h>
 
 #include "exec/cuda/bind.h"
 #include "exec/cuda/delay.h"
 
-/* ---- strips for the device ---- */
+/* ---- segments for the device ---- */
 
-/* Between a buffer's strips and a packed run. */
-static luo_status put_packed(gpu_binder *b, const luo_strips *s, bool packs, gpu_table *out)
+/* Between a buffer's segments and a packed run. */
+static luo_status put_packed(gpu_binder *b, const luo_copy_segments *s, bool packs, gpu_table *out)
 {
-    gpu_strip *at = LUO_NEW_N(b->tmp, gpu_strip, s->n);
+    gpu_copy_segment *at = LUO_NEW_N(b->tmp, gpu_copy_segment, s->n);
     if (!at) return luo_err_nomem(b->err);
     int64_t run = 0;
     for (int32_t i = 0; i < s->n; i++) {
-        const luo_strip *c = &s->at[i];
-        at[i] = packs ? (gpu_strip){c->at, run, c->n, run} : (gpu_strip){run, c->at, c->n, run};
+        const luo_copy_segment *c = &s->at[i];
+        at[i] = packs ? (gpu_copy_segment){c->at, run, c->n, run}
+                      : (gpu_copy_segment){run, c->at, c->n, run};
         run += c->n;
     }
     *out = (gpu_table){.n = s->n, .elements = s->elements};
     return gpu_binder_put(b, at, (int64_t)sizeof *at * s->n, (const void **)&out->at);
 }
 
-/* Strips to strips, which may be cut differently; at most a.n + b.n of them. */
-static int32_t merge(const luo_strips *a, const luo_strips *b, gpu_strip *out)
+/* Segments to segments, which may be cut differently; at most a.n + b.n of them. */
+static int32_t merge(const luo_copy_segments *a, const luo_copy_segments *b, gpu_copy_segment *out)
 {
     int32_t i = 0, k = 0, n = 0;
     int64_t pi = 0, pk = 0, run = 0;
     while (i < a->n && k < b->n) {
         const int64_t left = a->at[i].n - pi, room = b->at[k].n - pk;
         const int64_t len = left < room ? left : room;
-        out[n++] = (gpu_strip){a->at[i].at + pi, b->at[k].at + pk, len, run};
+        out[n++] = (gpu_copy_segment){a->at[i].at + pi, b->at[k].at + pk, len, run};
         run += len;
         if ((pi += len) == a->at[i].n) i++, pi = 0;
         if ((pk += len) == b->at[k].n) k++, pk = 0;
@@ -38,7 +39,7 @@ static int32_t merge(const luo_strips *a, const luo_strips *b, gpu_strip *out)
     return n;
 }
 
-static bool overlap(const luo_strips *a, const luo_strips *b)
+static bool overlap(const luo_copy_segments *a, const luo_copy_segments *b)
 {
     for (int32_t i = 0; i < a->n; i++)
         for (int32_t k = 0; k < b->n; k++)
@@ -47,7 +48,7 @@ static bool overlap(const luo_strips *a, const luo_strips *b)
     return false;
 }
 
-static bool stays(const gpu_strip *at, int32_t n)
+static bool stays(const gpu_copy_segment *at, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
         if (at[i].from != at[i].to) return false;
@@ -56,12 +57,12 @@ static bool stays(const gpu_strip *at, int32_t n)
 
 /* Threads of a kernel know no order: cells that are moved onto each other go by way of message
  * memory, *staged bytes of it. */
-static luo_status put_move(gpu_binder *b, int32_t from, int32_t to, const luo_strips *src,
-                           const luo_strips *dst, gpu_cells *out, int64_t *staged)
+static luo_status put_move(gpu_binder *b, int32_t from, int32_t to, const luo_copy_segments *src,
+                           const luo_copy_segments *dst, gpu_cells *out, int64_t *staged)
 {
     *out = (gpu_cells){.from = -1, .to = -1};
     if (from == -1 || to == -1 || src->elements == 0) return LUO_OK;
-    gpu_strip *at = LUO_NEW_N(b->tmp, gpu_strip, src->n + dst->n);
+    gpu_copy_segment *at = LUO_NEW_N(b->tmp, gpu_copy_segment, src->n + dst->n);
     if (!at) return luo_err_nomem(b->err);
     const int32_t n = merge(src, dst, at);
     if (from == to && stays(at, n)) return LUO_OK;
@@ -85,7 +86,7 @@ static int64_t aligned(int64_t bytes)
 }
 
 /* Each message in one piece: it can be sent from, or received into, the buffer itself. */
-static bool in_pieces(const luo_strips *at, int32_t n)
+static bool in_pieces(const luo_copy_segments *at, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
         if (at[i].n > 1) return false;
@@ -223,8 +224,8 @@ static luo_status copy_table(luo_rank *r, const gpu_op *op, const gpu_table *t, 
 {
     if (t->elements == 0) return LUO_OK;
     return gpu_check(&r->err,
-                     gpu_copy_strips(stream, t->n, t->at, t->elements,
-                                     (int32_t)op->transfer->b->elem_bytes, in, out),
+                     gpu_copy_segments(stream, t->n, t->at, t->elements,
+                                       (int32_t)op->transfer->b->elem_bytes, in, out),
                      "copying cells");
 }
 
@@ -289,7 +290,7 @@ static luo_status exchange(luo_rank *r, const gpu_op *op, int32_t task, int32_t 
     int32_t n = 0;
     for (int32_t i = 0; i < slot->nmessage; i++) {
         const luo_message *m = &slot->message[i];
-        const luo_strips *s = m->send ? &c->route.send[i] : &c->route.recv[i];
+        const luo_copy_segments *s = m->send ? &c->route.send[i] : &c->route.recv[i];
         char **run = m->send ? &from : &to;
         const bool direct = m->send ? t->send_direct : t->recv_direct;
         if (s->elements == 0) continue;

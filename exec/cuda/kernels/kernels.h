@@ -132,14 +132,15 @@ cudaError_t gpu_round_weights(cudaStream_t stream, int64_t chunks, const gpu_upd
 
 /* ---- cells: kernels_cells.cu ---- */
 
-/* n strips of `elem_bytes` elements: out[s.to + i] = in[s.from + i]; a table on the device, made
+/* n segments of `elem_bytes` elements: out[s.to + i] = in[s.from + i]; a table on the device, made
  * once per program. What is written overlaps neither itself nor what is read. */
-typedef struct gpu_strip {
+typedef struct gpu_copy_segment {
     int64_t from, to, n;
-    int64_t first; /* elements of the strips before it */
-} gpu_strip;
-cudaError_t gpu_copy_strips(cudaStream_t stream, int32_t nstrips, const gpu_strip *strip,
-                            int64_t elements, int32_t elem_bytes, const void *in, void *out);
+    int64_t first; /* elements of the segments before it */
+} gpu_copy_segment;
+cudaError_t gpu_copy_segments(cudaStream_t stream, int32_t nsegments,
+                              const gpu_copy_segment *segment, int64_t elements, int32_t elem_bytes,
+                              const void *in, void *out);
 cudaError_t gpu_convert(cudaStream_t stream, int64_t n, gpu_array from, gpu_array to);
 
 /* ---- time: kernels_time.cu ---- */

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST)
     row_max(int64_t t, int64_t v, gpu_array logits, float *max)
 {
     constexpr int V = gpu_width<M>;
-    __shared__ gpu_meeting<1> shared;
+    __shared__ gpu_rendezvous<1> shared;
     int turn = 0;
     const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
     const int64_t step = gpu_chunk<V>(1);
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, 4)
     row_sum(int64_t t, int64_t v, gpu_array logits, const float *max, float *sum, float *exp)
 {
     constexpr int V = 4; /* of the results, which are f32 */
-    __shared__ gpu_meeting<1> shared;
+    __shared__ gpu_rendezvous<1> shared;
     int turn = 0;
     const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
     const int64_t step = gpu_chunk<V>(1);

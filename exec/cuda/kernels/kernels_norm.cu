@@ -26,7 +26,7 @@ struct place {
  * again, and `u` holds its last one then. All threads of the block call it. */
 template <bool CENTRED, bool LONG, int M, int N>
 __device__ __forceinline__ void row_stats(gpu_array x, const place &p, int64_t h, float eps,
-                                          gpu_row<M, N> &u, gpu_meeting<1> &shared, int &turn,
+                                          gpu_row<M, N> &u, gpu_rendezvous<1> &shared, int &turn,
                                           float &mean, float &r)
 {
     const int64_t chunk = gpu_chunk<gpu_width<M>>(N);
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, 3)
     norm(int64_t rows, int64_t h, float eps, gpu_array x, gpu_array w, gpu_array b, gpu_array y)
 {
     constexpr int V = gpu_width<M>;
-    __shared__ gpu_meeting<1> shared;
+    __shared__ gpu_rendezvous<1> shared;
     int turn = 0;
     const place p(static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y, rows, h, V);
     const int64_t chunk = gpu_chunk<V>(K);
@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, 2)
             gpu_array dx)
 {
     constexpr int V = gpu_width<M>;
-    __shared__ gpu_meeting<1> shared;
-    __shared__ gpu_meeting<2> shared2;
+    __shared__ gpu_rendezvous<1> shared;
+    __shared__ gpu_rendezvous<2> shared2;
     int turn = 0, turn2 = 0;
     const place p(static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y, rows, h, V);
     const int64_t chunk = gpu_chunk<V>(K);
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, 2)
             float *work)
 {
     constexpr int V = gpu_width<M>, N = K_DW;
-    __shared__ gpu_meeting<1> shared;
+    __shared__ gpu_rendezvous<1> shared;
     __shared__ float between[(CENTRED ? 2 : 1) * N * V * GPU_TEAM_MOST / 2];
     int turn = 0;
     const int64_t chunk = gpu_chunk<V>(N), width = CENTRED ? 2 * h : h;

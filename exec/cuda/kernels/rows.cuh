@@ -85,14 +85,14 @@ static __device__ __forceinline__ void gpu_write(gpu_array y, int64_t i, int64_t
 
 /* Two places, taken in turn: whoever still reads one can't be overtaken by more than one barrier.
  */
-template <int N> struct gpu_meeting {
+template <int N> struct gpu_rendezvous {
     float at[2][32][N]; /* per warp of the block */
 };
 
 /* s[i] of all threads of the team together, in an order that only the shape of the block decides.
  * All threads of the block call it. */
 template <int N, class F>
-static __device__ __forceinline__ void gpu_team_fold(float (&s)[N], gpu_meeting<N> &shared,
+static __device__ __forceinline__ void gpu_team_fold(float (&s)[N], gpu_rendezvous<N> &shared,
                                                      int &turn, F f)
 {
     const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void gpu_team_fold(float (&s)[N], gpu_meeting<
         for (int i = 0; i < N; i++) s[i] = f(s[i], place[first + w][i]);
 }
 template <int N>
-static __device__ __forceinline__ void gpu_team_sum(float (&s)[N], gpu_meeting<N> &shared,
+static __device__ __forceinline__ void gpu_team_sum(float (&s)[N], gpu_rendezvous<N> &shared,
                                                     int &turn)
 {
     gpu_team_fold(s, shared, turn, [](float a, float b) { return a + b; });

@@ -21,7 +21,7 @@ typedef struct lab {
     luo_boot *boot;
     int32_t device_of[LAB_RANKS];
     luo_rank_config config;
-    luo_whereabouts where;
+    luo_progress_report where;
     gpu_facts facts;
     gpu_comms *comms;
     cudaStream_t stream[LUO_LANES];

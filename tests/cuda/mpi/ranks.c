@@ -1,5 +1,5 @@
 /* ranks.c: what the CUDA executor of several ranks has to agree in, on the stand-in:
- * the same bits whatever the order of streams, captured or not; a capture that one rank can not
+ * the same bits whatever the order of streams, captured or not; a capture that one rank cannot
  * make; a step that one rank never begins. Run by `mpirun -n 8`. */
 #include "exec/cuda/executor.h"
 #include "tests/mpi/drain.h"
@@ -77,7 +77,7 @@ static void same_bits(luo_lab *lab, luo_dtype dtype)
         const result got = train_bits(lab, dtype, true, NOTHING);
         expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits in another order");
     }
-    /* Rank 2 can not capture: neither do the others. */
+    /* Rank 2 cannot capture: neither do the others. */
     result got = train_bits(lab, dtype, true, lab->rank == 2 ? 25 : ANOTHER_RANK);
     expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits without a graph");
     got = train_bits(lab, dtype, true, OLD_DRIVER);
@@ -85,7 +85,7 @@ static void same_bits(luo_lab *lab, luo_dtype dtype)
 }
 
 /* Rank 3 does not come: the ranks that wait for it give up and say for whom they wait. Not of a
- * captured step: here a graph that runs can not be destroyed, which CUDA allows. */
+ * captured step: here a graph that runs cannot be destroyed, which CUDA allows. */
 static void stuck(luo_lab *lab)
 {
     luo_arena *a = luo_arena_new(1 << 20);

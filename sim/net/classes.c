@@ -1,4 +1,4 @@
-/* lanes.c: which devices are simulated as one, and what their instructions cost.
+/* classes.c: which devices are simulated as one, and what their instructions cost.
  *
  * Devices of one stage that run roles alike and the same tasks in one node, with the same GPU, do
  * the same thing at the same time: what differs between them (slowdowns, noise) is kept per member
@@ -35,7 +35,7 @@ typedef struct folding {
     sim_net *net;
     bool *single; /* by program: it is not folded */
     place *places;
-    int32_t *member, *lane_of; /* by place; by device */
+    int32_t *member, *class_of; /* by place; by device */
 } folding;
 
 /* Programs without training (switches, checkpoints) run once and are not regular: no folding. */
@@ -53,40 +53,40 @@ static void lay_out(const folding *f)
 {
     sim_net *net = f->net;
     const luo_cluster *c = net->config->cluster;
-    net->nlanes = 0;
-    for (int32_t d = 0; d < c->ndevices; d++) f->lane_of[d] = -1;
+    net->nclasses = 0;
+    for (int32_t d = 0; d < c->ndevices; d++) f->class_of[d] = -1;
     for (int32_t i = 0; i < net->set->n; i++) {
         const luo_program *p = &net->set->at[f->places[i].at];
-        sim_lane *lane = &net->lanes[net->nlanes];
+        sim_class *class = &net->classes[net->nclasses];
         if (i == 0 || !joins(f, &f->places[i - 1], &f->places[i])) {
             const luo_node *node = &c->nodes[c->devices[p->device].node];
             const bool cpu = c->groups[node->group].profile->cpu;
-            *lane = (sim_lane){.program = p, .role = &net->set->roles[p->role],
+            *class = (sim_class){.program = p, .role = &net->set->roles[p->role],
                                .member = f->member + i, .node = c->devices[p->device].node,
                                .group = node->group, .exec = cpu || !net->config->fold,
                                .thread = cpu};
-            net->nlanes++;
+            net->nclasses++;
         } else {
-            lane--;
+            class--;
         }
         f->member[i] = f->places[i].at;
-        f->lane_of[p->device] = net->nlanes - 1;
-        lane->n++;
+        f->class_of[p->device] = net->nclasses - 1;
+        class->n++;
     }
 }
 
-/* Lanes once more as long as some hide that their devices are met by turns: each time more. */
+/* Classes once more as long as some hide that their devices are met by turns: each time more. */
 static luo_status fold(luo_arena *arena, sim_net *net, place *places, int32_t *member)
 {
     const luo_programs *set = net->set;
     folding f = {.net = net, .single = LUO_NEW_N(arena, bool, set->n), .places = places,
                  .member = member,
-                 .lane_of = LUO_NEW_N(arena, int32_t, net->config->cluster->ndevices)};
-    net->lanes = LUO_NEW_N(arena, sim_lane, set->n);
-    if (!f.single || !f.lane_of || !net->lanes) return LUO_ENOMEM;
+                 .class_of = LUO_NEW_N(arena, int32_t, net->config->cluster->ndevices)};
+    net->classes = LUO_NEW_N(arena, sim_class, set->n);
+    if (!f.single || !f.class_of || !net->classes) return LUO_ENOMEM;
     bool again = false;
     LUO_TRY(sim_turns_any(set, &again));
-    net->lane_of = f.lane_of;
+    net->class_of = f.class_of;
     lay_out(&f);
     while (again) {
         LUO_TRY(sim_turns_untie(net, f.single, &again));
@@ -98,55 +98,56 @@ static luo_status fold(luo_arena *arena, sim_net *net, place *places, int32_t *m
 /* ---- what threads carry ---- */
 
 /* Seconds are of n threads that share the cores with nobody else: work of all of them. */
-luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *lane, int32_t n,
+luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *class, int32_t n,
                            double seconds, sim_traffic *t)
 {
     for (int32_t i = 0; i < n; i++)
-        if (!net->lanes[lane[i]].thread || net->lanes[lane[i]].node != net->lanes[lane[0]].node)
+        if (!net->classes[class[i]].thread ||
+            net->classes[class[i]].node != net->classes[class[0]].node)
             return LUO_OK;
     int32_t *copy = LUO_NEW_N(arena, int32_t, n);
     if (!copy) return LUO_ENOMEM;
-    memcpy(copy, lane, (size_t)n * sizeof *copy);
-    const double cores = net->config->cluster->groups[net->lanes[lane[0]].group].host_cores;
+    memcpy(copy, class, (size_t)n * sizeof *copy);
+    const double cores = net->config->cluster->groups[net->classes[class[0]].group].host_cores;
     t->nthreads = n;
     t->thread = copy;
     t->work_s = seconds / fmax(1, n / cores);
     return LUO_OK;
 }
 
-/* ---- what an instruction is for its lane ---- */
+/* ---- what an instruction is for its class ---- */
 
-/* Per group: the lane that all its devices are in; -1: several. */
+/* Per group: the class that all its devices are in; -1: several. */
 static luo_status find_homes(luo_arena *arena, sim_net *net)
 {
     int32_t *home = LUO_NEW_N(arena, int32_t, net->set->ngroups);
     if (!home) return LUO_ENOMEM;
     for (int32_t k = 0; k < net->set->ngroups; k++) {
         const luo_group *g = &net->set->groups[k];
-        home[k] = g->n > 0 ? net->lane_of[g->dev[0]] : -1;
+        home[k] = g->n > 0 ? net->class_of[g->dev[0]] : -1;
         for (int32_t i = 1; i < g->n; i++)
-            if (net->lane_of[g->dev[i]] != home[k]) home[k] = -1;
+            if (net->class_of[g->dev[i]] != home[k]) home[k] = -1;
     }
     net->home_of_group = home;
     return LUO_OK;
 }
 
-static bool slot_inside(const sim_net *net, const sim_lane *lane, const luo_instr *in)
+static bool slot_inside(const sim_net *net, const sim_class *class, const luo_instr *in)
 {
-    const int32_t own = (int32_t)(lane - net->lanes);
-    for (int32_t m = 0; m < lane->n; m++) {
-        const luo_slot *slot = sim_slot(net, lane, m, in);
+    const int32_t own = (int32_t)(class - net->classes);
+    for (int32_t m = 0; m < class->n; m++) {
+        const luo_slot *slot = sim_slot(net, class, m, in);
         if (in->kind == LUO_INSTR_COLLECTIVE) {
             if (net->home_of_group[slot->group] != own) return false;
             continue;
         }
         for (int32_t k = 0; k < slot->nmessage; k++)
-            if (net->lane_of[slot->message[k].peer] != own) return false;
+            if (net->class_of[slot->message[k].peer] != own) return false;
     }
     return true;
 }
 
-static sim_what what_is(const sim_net *net, const sim_lane *lane, const luo_instr *in)
+static sim_what what_is(const sim_net *net, const sim_class *class, const luo_instr *in)
 {
     switch (in->kind) {
     case LUO_INSTR_COMPUTE:
@@ -154,23 +155,23 @@ static sim_what what_is(const sim_net *net, const sim_lane *lane, const luo_inst
     case LUO_INSTR_IO: return in->bytes > 0 ? SIM_IO : SIM_INSIDE;
     default: break;
     }
-    if (in->slot < 0 || slot_inside(net, lane, in)) return SIM_INSIDE;
+    if (in->slot < 0 || slot_inside(net, class, in)) return SIM_INSIDE;
     return in->kind == LUO_INSTR_P2P ? SIM_MAIL : SIM_MEET;
 }
 
 /* Unless the stack overlaps them, collectives of tensor parallelism take turns with compute, as if
  * they were part of it. But gathers of what is not kept run beside dX everywhere. */
-static bool is_exposed(const sim_net *net, const sim_lane *lane, const luo_instr *in,
+static bool is_exposed(const sim_net *net, const sim_class *class, const luo_instr *in,
                        const bool *keys)
 {
     if (keys && in->nin > 0 && in->nout > 0 && (keys[in->in[0]] || keys[in->out[0]])) return false;
-    return in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP && !lane->thread &&
+    return in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP && !class->thread &&
            !net->config->stack->tp_overlap && !in->recompute;
 }
 
 /* With context parallelism, by buffer: what attention reads, and gradients that it makes.
- * Collectives on these stand between messages, which they follow in their lane and are followed by;
- * so they stay there, and attention waits for them. *keys NULL: no context parallelism. */
+ * Collectives on these stand between messages, which they follow in their class and are followed
+ * by; so they stay there, and attention waits for them. *keys NULL: no context parallelism. */
 static luo_status find_keys(luo_arena *arena, const luo_role *role, bool **keys)
 {
     bool sends = false;
@@ -193,7 +194,7 @@ static luo_status find_keys(luo_arena *arena, const luo_role *role, bool **keys)
 
 /* With one communication stream (bench.md, W2) all of them share a queue, in issue order; receives
  * stay apart, since one posted early would hold up everything behind it. */
-static int32_t queue_of(const sim_net *net, const sim_lane *on, const luo_instr *in,
+static int32_t queue_of(const sim_net *net, const sim_class *on, const luo_instr *in,
                         const bool *keys)
 {
     const int32_t lane = luo_instr_lane(in);
@@ -233,18 +234,18 @@ int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes)
     return bytes > own && own > 0 ? (int64_t)(each * (double)bytes / (double)own) : bytes;
 }
 
-/* Devices of the lane's stage; its lanes are neighbours. */
-static int32_t stage_size(const sim_net *net, int32_t lane)
+/* Devices of the class's stage; its classes are neighbours. */
+static int32_t stage_size(const sim_net *net, int32_t class)
 {
-    const luo_program *p = net->lanes[lane].program;
-    int32_t n = 0, from = lane;
-    while (from > 0 && net->lanes[from - 1].program->pipeline == p->pipeline &&
-           net->lanes[from - 1].program->stage == p->stage)
+    const luo_program *p = net->classes[class].program;
+    int32_t n = 0, from = class;
+    while (from > 0 && net->classes[from - 1].program->pipeline == p->pipeline &&
+           net->classes[from - 1].program->stage == p->stage)
         from--;
-    for (int32_t l = from; l < net->nlanes && net->lanes[l].program->pipeline == p->pipeline &&
-                           net->lanes[l].program->stage == p->stage;
+    for (int32_t l = from; l < net->nclasses && net->classes[l].program->pipeline == p->pipeline &&
+                           net->classes[l].program->stage == p->stage;
          l++)
-        n += net->lanes[l].n;
+        n += net->classes[l].n;
     return n;
 }
 
@@ -264,23 +265,23 @@ int64_t sim_message_bytes(const sim_net *net, const luo_instr *in, int32_t src, 
                           int64_t bytes)
 {
     const luo_cluster *c = net->config->cluster;
-    const int32_t a = net->lane_of[src], b = net->lane_of[dst];
+    const int32_t a = net->class_of[src], b = net->class_of[dst];
     bytes = sim_bytes(net, in, bytes);
     if (!net->config->stack->scatter_gather || in->stream != LUO_STREAM_PP || a < 0 || b < 0 ||
         c->devices[src].node == c->devices[dst].node)
         return bytes;
     const int32_t t = stage_size(net, a);
-    const bool both = t == stage_size(net, b) && is_whole(net->lanes[a].role) &&
-                      is_whole(net->lanes[b].role);
+    const bool both = t == stage_size(net, b) && is_whole(net->classes[a].role) &&
+                      is_whole(net->classes[b].role);
     return both ? (bytes + t - 1) / t : bytes;
 }
 
-typedef struct pricer { /* costs already worked out, shared by all lanes */
+typedef struct pricer { /* costs already worked out, shared by all classes */
     luo_arena *arena;
     const sim_net *net;
     tariff **of_group; /* per group of the programs */
     priced **of_role;
-    luo_comm_cost *comm; /* room: per instruction of the lane at hand */
+    luo_comm_cost *comm; /* room: per instruction of the class at hand */
     luo_err *err;
 } pricer;
 
@@ -301,14 +302,14 @@ static luo_status group_seconds(pricer *p, int32_t group, const luo_instr *in, d
     return LUO_OK;
 }
 
-static luo_status collective_seconds(pricer *p, const sim_lane *lane, const luo_instr *in,
+static luo_status collective_seconds(pricer *p, const sim_class *class, const luo_instr *in,
                                      double *seconds)
 {
     int32_t last = -1;
     *seconds = 0;
     if (in->slot < 0) return LUO_OK;
-    for (int32_t m = 0; m < lane->n; m++) {
-        const int32_t at = sim_slot(p->net, lane, m, in)->group;
+    for (int32_t m = 0; m < class->n; m++) {
+        const int32_t at = sim_slot(p->net, class, m, in)->group;
         if (at == last) continue;
         last = at;
         double s = 0;
@@ -319,13 +320,13 @@ static luo_status collective_seconds(pricer *p, const sim_lane *lane, const luo_
 }
 
 /* A P2P between members: the messages of a device one after another, sends beside receives. */
-static luo_status exchange_seconds(const sim_net *net, const sim_lane *lane, const luo_instr *in,
+static luo_status exchange_seconds(const sim_net *net, const sim_class *class, const luo_instr *in,
                                    double *seconds, luo_err *err)
 {
     *seconds = 0;
-    for (int32_t m = 0; in->slot >= 0 && m < lane->n; m++) {
-        const luo_slot *slot = sim_slot(net, lane, m, in);
-        const int32_t own = net->set->at[lane->member[m]].device;
+    for (int32_t m = 0; in->slot >= 0 && m < class->n; m++) {
+        const luo_slot *slot = sim_slot(net, class, m, in);
+        const int32_t own = net->set->at[class->member[m]].device;
         double out = 0, back = 0;
         for (int32_t k = 0; k < slot->nmessage; k++) {
             const luo_message *msg = &slot->message[k];
@@ -340,12 +341,13 @@ static luo_status exchange_seconds(const sim_net *net, const sim_lane *lane, con
     return LUO_OK;
 }
 
-/* Seconds of the role's work on this lane, shared by lanes that agree in all it depends on. */
-static luo_status work_seconds(pricer *p, const sim_lane *lane, const double **out)
+/* Seconds of the role's work on this class, shared by classes that agree in all it depends on. */
+static luo_status work_seconds(pricer *p, const sim_class *class, const double **out)
 {
-    const int32_t n = lane->role->ninstr, role = lane->program->role;
+    const int32_t n = class->role->ninstr, role = class->program->role;
     for (priced *k = p->of_role[role]; k; k = k->next)
-        if (k->group == lane->group && memcmp(k->comm, p->comm, (size_t)n * sizeof *k->comm) == 0) {
+        if (k->group == class->group &&
+            memcmp(k->comm, p->comm, (size_t)n * sizeof *k->comm) == 0) {
             *out = k->seconds;
             return LUO_OK;
         }
@@ -354,52 +356,52 @@ static luo_status work_seconds(pricer *p, const sim_lane *lane, const double **o
     double *seconds = LUO_NEW_N(p->arena, double, n);
     if (!fresh || !copy || !seconds) return luo_err_nomem(p->err);
     memcpy(copy, p->comm, (size_t)n * sizeof *copy);
-    LUO_TRY(luo_cost_role(p->arena, &p->net->cost, lane->program->device, lane->role, copy, seconds,
-                          p->err));
-    *fresh = (priced){copy, seconds, role, lane->group, p->of_role[role]};
+    LUO_TRY(luo_cost_role(p->arena, &p->net->cost, class->program->device, class->role, copy,
+                          seconds, p->err));
+    *fresh = (priced){copy, seconds, role, class->group, p->of_role[role]};
     p->of_role[role] = fresh;
     *out = seconds;
     return LUO_OK;
 }
 
 /* Seconds of communication, and what it does to compute beside it. */
-static luo_status talk_seconds(pricer *p, const sim_lane *lane, const luo_instr *in, sim_op *op,
+static luo_status talk_seconds(pricer *p, const sim_class *class, const luo_instr *in, sim_op *op,
                                luo_comm_cost *comm)
 {
     *comm = (luo_comm_cost){0, 0};
     if (in->kind == LUO_INSTR_P2P && op->what == SIM_INSIDE)
-        return exchange_seconds(p->net, lane, in, &op->seconds, p->err);
+        return exchange_seconds(p->net, class, in, &op->seconds, p->err);
     if (in->kind != LUO_INSTR_COLLECTIVE) return LUO_OK;
-    LUO_TRY(collective_seconds(p, lane, in, &comm->seconds));
+    LUO_TRY(collective_seconds(p, class, in, &comm->seconds));
     if (in->stream == LUO_STREAM_TP) comm->seconds *= p->net->config->stack->tp_exposed_factor;
     op->seconds = comm->seconds;
     if (in->slot < 0) return LUO_OK;
-    const luo_group *g = &p->net->set->groups[sim_slot(p->net, lane, 0, in)->group];
+    const luo_group *g = &p->net->set->groups[sim_slot(p->net, class, 0, in)->group];
     comm->loss = luo_cost_overlap_loss(&p->net->cost, g->dev, g->n);
     return LUO_OK;
 }
 
-static luo_status make_ops(pricer *p, sim_lane *lane)
+static luo_status make_ops(pricer *p, sim_class *class)
 {
-    const luo_role *role = lane->role;
+    const luo_role *role = class->role;
     bool *keys;
-    lane->ops = LUO_NEW_N(p->arena, sim_op, role->ninstr);
-    if (!lane->ops || find_keys(p->arena, role, &keys) != LUO_OK) return luo_err_nomem(p->err);
+    class->ops = LUO_NEW_N(p->arena, sim_op, role->ninstr);
+    if (!class->ops || find_keys(p->arena, role, &keys) != LUO_OK) return luo_err_nomem(p->err);
     for (int32_t i = 0; i < role->ninstr; i++) {
         const luo_instr *in = &role->instr[i];
-        sim_op *op = &lane->ops[i];
-        *op = (sim_op){.what = (uint8_t)what_is(p->net, lane, in),
-                       .fifo = (uint8_t)queue_of(p->net, lane, in, keys),
+        sim_op *op = &class->ops[i];
+        *op = (sim_op){.what = (uint8_t)what_is(p->net, class, in),
+                       .fifo = (uint8_t)queue_of(p->net, class, in, keys),
                        .part = (uint8_t)luo_part_of(in), .cross = -1};
-        if (op->what >= SIM_MEET) op->cross = lane->ncross++;
-        LUO_TRY(talk_seconds(p, lane, in, op, &p->comm[i]));
+        if (op->what >= SIM_MEET) op->cross = class->ncross++;
+        LUO_TRY(talk_seconds(p, class, in, op, &p->comm[i]));
     }
     const double *seconds = NULL;
-    LUO_TRY(work_seconds(p, lane, &seconds));
+    LUO_TRY(work_seconds(p, class, &seconds));
     for (int32_t i = 0; i < role->ninstr; i++)
-        if (lane->ops[i].what == SIM_WORK) lane->ops[i].seconds = seconds[i];
-    lane->cross = LUO_NEW_N(p->arena, sim_cross, lane->ncross);
-    return lane->cross ? LUO_OK : luo_err_nomem(p->err);
+        if (class->ops[i].what == SIM_WORK) class->ops[i].seconds = seconds[i];
+    class->cross = LUO_NEW_N(p->arena, sim_cross, class->ncross);
+    return class->cross ? LUO_OK : luo_err_nomem(p->err);
 }
 
 static luo_status make_all_ops(luo_arena *arena, sim_net *net, luo_err *err)
@@ -411,11 +413,11 @@ static luo_status make_all_ops(luo_arena *arena, sim_net *net, luo_err *err)
                 LUO_NEW_N(arena, priced *, net->set->nroles),
                 LUO_NEW_N(arena, luo_comm_cost, most), err};
     if (!p.of_group || !p.of_role || !p.comm) return luo_err_nomem(err);
-    for (int32_t l = 0; l < net->nlanes; l++) LUO_TRY(make_ops(&p, &net->lanes[l]));
+    for (int32_t l = 0; l < net->nclasses; l++) LUO_TRY(make_ops(&p, &net->classes[l]));
     return LUO_OK;
 }
 
-luo_status sim_lanes_make(luo_arena *arena, sim_net *net, luo_err *err)
+luo_status sim_classes_make(luo_arena *arena, sim_net *net, luo_err *err)
 {
     const luo_cluster *c = net->config->cluster;
     const int32_t n = net->set->n, *alike = NULL;

@@ -1,4 +1,4 @@
-/* check_door.c: who may speak with a run, and where it listens: the token stands in no
+/* check_rendezvous.c: who may speak with a run, and where it listens: the token stands in no
  * argument, a rank is one connection, and only the interface that the hosts use has a port. */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -26,7 +26,7 @@ START_TEST(token_is_in_no_argument)
     int known = 0;
     rig_open(&g, 3, "2: [0,1]*2 [2]*2");
     rig_start(&g);
-    const char *token = g.b->fleet.door.token;
+    const char *token = g.b->workers.rendezvous.token;
     const int32_t n = rig_pids(&g, pid);
     for (int32_t i = 0; i < n; i++) {
         snprintf(path, sizeof path, "/proc/%d/environ", (int)pid[i]);
@@ -91,9 +91,9 @@ START_TEST(one_host_listens_to_itself)
     int all = 0;
     rig_open(&g, 3, "2: [0,1]*2 [2]*2");
     rig_begin(&g);
-    luo_fleet *f = &g.b->fleet;
-    ck_assert_int_eq(luo_door_open(&g.options, &f->door, &g.err), LUO_OK);
-    f->has_door = true;
+    luo_workers *f = &g.b->workers;
+    ck_assert_int_eq(luo_rendezvous_open(&g.options, &f->rendezvous, &g.err), LUO_OK);
+    f->has_rendezvous = true;
     ck_assert_int_eq(open_sockets(getpid(), "/proc/net/tcp", &all), 0);
     ck_assert_int_eq(all, 1);
     int64_t step = 0;
@@ -111,9 +111,9 @@ END_TEST
 
 /* ---- a second rank 0 ---- */
 
-static int come(const luo_door *d, int64_t rank)
+static int come(const luo_rendezvous *d, int64_t rank)
 {
-    char address[LUO_DOOR_HOST + 16];
+    char address[LUO_RENDEZVOUS_HOST + 16];
     luo_wire w = {0};
     int fd = -1;
     snprintf(address, sizeof address, "%s:%d", d->host, d->port);
@@ -148,7 +148,7 @@ static void serve(int fd)
 }
 
 /* Both ranks of a run and an impostor, whichever of the first two that is. */
-static pid_t fork_peers(const luo_door *d)
+static pid_t fork_peers(const luo_rendezvous *d)
 {
     const pid_t pid = fork();
     char byte;
@@ -170,9 +170,9 @@ START_TEST(second_rank)
 {
     static const int32_t devices[] = {0, 1};
     static const luo_setup setup = {.nranks = 2, .device_of = devices, .dtype = LUO_F32};
-    char want[200], address[LUO_DOOR_HOST + 16];
+    char want[200], address[LUO_RENDEZVOUS_HOST + 16];
     luo_err err = {0};
-    luo_fleet f = {.has_door = true};
+    luo_workers f = {.has_rendezvous = true};
     int how = -1, fd;
     rig g;
     rig_open(&g, 2, "2: [0,1]*4");
@@ -181,10 +181,10 @@ START_TEST(second_rank)
     fprintf(file, "#!/bin/sh\nexec sleep 5\n");
     fclose(file);
     ck_assert_int_eq(chmod(g.options.program, 0755), 0);
-    ck_assert_int_eq(luo_door_open(&g.options, &f.door, &err), LUO_OK);
-    snprintf(address, sizeof address, "%s:%d", f.door.host, f.door.port);
-    const pid_t pid = fork_peers(&f.door);
-    const luo_status st = luo_fleet_start(&f, &g.options, &setup, &err);
+    ck_assert_int_eq(luo_rendezvous_open(&g.options, &f.rendezvous, &err), LUO_OK);
+    snprintf(address, sizeof address, "%s:%d", f.rendezvous.host, f.rendezvous.port);
+    const pid_t pid = fork_peers(&f.rendezvous);
+    const luo_status st = luo_workers_start(&f, &g.options, &setup, &err);
     ck_assert_msg(st == LUO_OK, "%s", err.text);
     snprintf(want, sizeof want,
              "a second rank 0 (process %d on elsewhere) came while the ranks started and was "
@@ -192,7 +192,7 @@ START_TEST(second_rank)
              (int)pid);
     ck_assert_str_eq(f.refused, want);
     ck_assert_int_eq(luo_wire_connect(address, &fd, &err), LUO_EPEER); /* too late: it is shut */
-    luo_fleet_end(&f);
+    luo_workers_end(&f);
     ck_assert_int_eq(waitpid(pid, &how, 0), pid);
     ck_assert_int_eq(how, 0);
     rig_remove(&g);
@@ -252,7 +252,7 @@ static const struct {
     luo_launcher launcher;
     const char *host; /* NULL: LUO_EUSAGE */
     bool alone, net;  /* net: needs the interfaces */
-} doors[] = {
+} meeting_points[] = {
     {.host = "127.0.0.1", .alone = true},
     {.hostfile = "# none\n127.0.0.1 slots=2 # two\nlocalhost\n",
      .host = "127.0.0.1",
@@ -291,7 +291,7 @@ static const struct {
 };
 
 /* Nobody but `host` has this port. */
-static void only_at(const luo_door *d)
+static void only_at(const luo_rendezvous *d)
 {
     struct sockaddr_in a = {0};
     socklen_t size = sizeof a;
@@ -303,38 +303,41 @@ static void only_at(const luo_door *d)
 START_TEST(listens_at)
 {
     char path[] = "/tmp/luoshu-hosts-XXXXXX";
-    luo_exec_options o = {.launcher = doors[_i].launcher, .listen = doors[_i].listen};
-    luo_door d;
+    luo_exec_options o = {.launcher = meeting_points[_i].launcher,
+                          .listen = meeting_points[_i].listen};
+    luo_rendezvous d;
     luo_err err = {0};
-    if (doors[_i].net && !enter_net()) {
+    if (meeting_points[_i].net && !enter_net()) {
         printf("no network of its own: not tested\n");
         return;
     }
-    if (doors[_i].hostfile) {
+    if (meeting_points[_i].hostfile) {
         const int fd = mkstemp(path);
-        ck_assert_int_eq(write(fd, doors[_i].hostfile, strlen(doors[_i].hostfile)),
-                         (ssize_t)strlen(doors[_i].hostfile));
+        ck_assert_int_eq(
+            write(fd, meeting_points[_i].hostfile, strlen(meeting_points[_i].hostfile)),
+            (ssize_t)strlen(meeting_points[_i].hostfile));
         close(fd);
         o.hostfile = path;
     }
     for (int i = 0; i < 2; i++)
-        if (doors[_i].variable[i]) setenv(doors[_i].variable[i], doors[_i].value[i], 1);
-    const luo_status st = luo_door_open(&o, &d, &err);
+        if (meeting_points[_i].variable[i])
+            setenv(meeting_points[_i].variable[i], meeting_points[_i].value[i], 1);
+    const luo_status st = luo_rendezvous_open(&o, &d, &err);
     if (o.hostfile) unlink(path);
-    if (!doors[_i].host) {
+    if (!meeting_points[_i].host) {
         ck_assert_int_eq(st, LUO_EUSAGE);
         ck_assert_str_eq(err.text, "`--listen` is `10.77.1.9`; an IPv4 address of this host, or a "
                                    "name for one, is expected.");
         return;
     }
     ck_assert_msg(st == LUO_OK, "%s", err.text);
-    ck_assert_str_eq(d.host, doors[_i].host);
-    ck_assert_int_eq(d.alone, doors[_i].alone);
+    ck_assert_str_eq(d.host, meeting_points[_i].host);
+    ck_assert_int_eq(d.alone, meeting_points[_i].alone);
     only_at(&d);
-    luo_door_close(&d);
+    luo_rendezvous_close(&d);
 }
 END_TEST
 
 RIG_MAIN("exec.door", LUO_T(token_is_in_no_argument), LUO_T(one_host_listens_to_itself),
          LUO_T(second_rank), LUO_T_N(slurm_list, LUO_ROWS(lists)),
-         LUO_T_N(listens_at, LUO_ROWS(doors)))
+         LUO_T_N(listens_at, LUO_ROWS(meeting_points)))

@@ -18,13 +18,13 @@ static void look_at_devices(luo_run *r)
     const bool *member = luo_run_plan(r)->member;
     for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) {
         if (r->usable[d] == r->was_usable[d]) continue;
-        if (!r->usable[d] && member[d]) r->news |= LUO_NEWS_FAIL;
+        if (!r->usable[d] && member[d]) r->trigger |= LUO_TRIGGER_FAIL;
         if (r->usable[d]) luo_detect_accept(&r->detect, d, 1);
         luo_reentry_change(r, d);
     }
 }
 
-void luo_run_news(luo_run *r)
+void luo_run_trigger(luo_run *r)
 {
     int32_t n;
     const luo_change *changes = luo_events_changes(r->events, &n);
@@ -36,7 +36,7 @@ void luo_run_news(luo_run *r)
     const bool *leaving = luo_events_leaving(r->events);
     for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) {
         if (leaving[d] && !r->was_leaving[d] && luo_run_plan(r)->member[d])
-            r->news |= LUO_NEWS_NOTICE;
+            r->trigger |= LUO_TRIGGER_NOTICE;
         r->was_leaving[d] = leaving[d];
     }
     if (n == 0) return;
@@ -62,7 +62,7 @@ static luo_status switched_row(luo_run *r, int32_t from, const char *source,
 }
 
 /* Who leaves the plan is probed from now on, and a probe shows a slowdown as it is: what was
- * measured of a known one gives way to it, since the difference is no news. */
+ * measured of a known one gives way to it, since the difference is no trigger. */
 static void expect_probes(luo_run *r, const luo_used_plan *was, const luo_used_plan *now)
 {
     const luo_world *w = luo_events_world(r->events);
@@ -126,7 +126,7 @@ static luo_status switch_to(luo_run *r, int32_t plan, double detected_s, double 
     if (r->real || !same_places(luo_run_plan(r)->plan, r->plans[plan]->plan))
         LUO_TRY(luo_run_move(r, from, plan, &row, &broken, err));
     if (broken) {
-        r->news |= LUO_NEWS_FAIL;
+        r->trigger |= LUO_TRIGGER_FAIL;
         r->failed_since_s = r->t_s;
         return LUO_OK;
     }
@@ -180,7 +180,7 @@ static luo_status carry_out(luo_run *r, const luo_decision *d, bool failed, doub
     int32_t plan;
     LUO_TRY(luo_run_use_plan(r, d->plan, luo_run_tokens(r, d->plan), &plan, err));
     const bool restart = r->died || !luo_real_has_processes(r, d->plan);
-    if (d->verb == LUO_SWITCH && !restart) {
+    if (d->action == LUO_SWITCH && !restart) {
         const luo_status st = switch_to(r, plan, detected_s, planned_s, err);
         if (st != LUO_ELOST) return st;
         LUO_TRY(luo_run_warn(r, err, "state was lost with its devices; policy `%s` went back to a "
@@ -205,7 +205,7 @@ enum { SHRINKS = 4 };
 /* Asks, and carries the answer out. A plan that the closed form of memory let through and that does
  * not fit is planned again with less memory. *planned_s < 0: all devices wait for the planner, and
  * are charged once; a device may fail meanwhile, then the policy is asked again. */
-static luo_status decide_and_do(luo_run *r, int news, bool failed, double detected_s,
+static luo_status decide_and_do(luo_run *r, int trigger, bool failed, double detected_s,
                                 double *planned_s, luo_decision *d, luo_err *err)
 {
     r->memory_factor = 1;
@@ -213,13 +213,13 @@ static luo_status decide_and_do(luo_run *r, int news, bool failed, double detect
         luo_err why = {0};
         double seconds;
         const double asked_s = r->t_s;
-        LUO_TRY(luo_run_ask(r, news, d, &seconds, err));
+        LUO_TRY(luo_run_ask(r, trigger, d, &seconds, err));
         if (*planned_s < 0) {
             LUO_TRY(luo_run_span(r, LUO_SPAN_PLAN, seconds, 0, err));
             *planned_s = r->t_s - asked_s;
             if (d->plan && !luo_plan_within(d->plan, r->usable)) continue;
         }
-        if (d->verb != LUO_SWITCH && d->verb != LUO_RESTART) return LUO_OK;
+        if (d->action != LUO_SWITCH && d->action != LUO_RESTART) return LUO_OK;
         const luo_status st = carry_out(r, d, failed, detected_s, *planned_s, &why);
         if (st == LUO_OK) return LUO_OK;
         if (st != LUO_EOOM) return luo_err_set(err, st, "%s", why.text);
@@ -228,13 +228,13 @@ static luo_status decide_and_do(luo_run *r, int news, bool failed, double detect
                                  why.text));
         r->memory_factor *= 0.9;
     }
-    d->verb = failed ? LUO_WAIT : LUO_KEEP;
+    d->action = failed ? LUO_WAIT : LUO_KEEP;
     return LUO_OK;
 }
 
 static luo_status answer_failure(luo_run *r, luo_err *err)
 {
-    luo_decision d = {.verb = LUO_WAIT};
+    luo_decision d = {.action = LUO_WAIT};
     luo_refusals refusals = {0};
     const double since = r->failed_since_s, asked = r->t_s;
     double planned_s = -1;
@@ -242,14 +242,14 @@ static luo_status answer_failure(luo_run *r, luo_err *err)
     LUO_TRY(luo_run_span(r, LUO_SPAN_DETECT, r->cost.detect_fail_s, 0, err));
     LUO_TRY(luo_score_failure(r, since, err));
     const double detected_s = r->t_s - asked;
-    while (d.verb == LUO_WAIT && !luo_run_is_over(r)) {
+    while (d.action == LUO_WAIT && !luo_run_is_over(r)) {
         bool hope;
-        r->news = 0;
-        LUO_TRY(decide_and_do(r, LUO_NEWS_FAIL, true, detected_s, &planned_s, &d, err));
-        if (d.verb == LUO_LOSE) return give_up(r, d.why, err);
-        if (d.verb == LUO_KEEP) return luo_err_set(err, LUO_EBUG, "policy `%s` keeps a plan that "
-                                                   "has failed.", r->acting->name);
-        if (d.verb != LUO_WAIT) break;
+        r->trigger = 0;
+        LUO_TRY(decide_and_do(r, LUO_TRIGGER_FAIL, true, detected_s, &planned_s, &d, err));
+        if (d.action == LUO_LOSE) return give_up(r, d.why, err);
+        if (d.action == LUO_KEEP) return luo_err_set(err, LUO_EBUG, "policy `%s` keeps a plan that "
+                                                     "has failed.", r->acting->name);
+        if (d.action != LUO_WAIT) break;
         LUO_TRY(luo_run_wait(r, &refusals, &hope, err));
         if (!hope) return give_up(r, "no plan is possible, and not enough comes back", err);
     }
@@ -262,21 +262,21 @@ static luo_status ask_in_peace(luo_run *r, luo_err *err)
 {
     luo_decision d;
     double seconds;
-    const int news = r->news;
-    r->news = 0;
+    const int trigger = r->trigger;
+    r->trigger = 0;
     r->memory_factor = 1;
     const double asked_s = r->t_s;
-    LUO_TRY(luo_run_ask(r, news, &d, &seconds, err));
+    LUO_TRY(luo_run_ask(r, trigger, &d, &seconds, err));
     const bool wait = luo_run_waits_for_planner(r, &d, seconds);
     if (wait || r->real)
         LUO_TRY(luo_run_span(r, LUO_SPAN_PLAN, wait ? seconds : 0, 0, err));
-    if (d.verb != LUO_SWITCH && d.verb != LUO_RESTART) return LUO_OK;
+    if (d.action != LUO_SWITCH && d.action != LUO_RESTART) return LUO_OK;
     luo_plan *copy;
     LUO_TRY(luo_plan_copy(r->arena, d.plan, &copy, err));
     d.plan = copy;
     r->pending.on = true;
     r->pending.d = d;
-    r->pending.news = news;
+    r->pending.trigger = trigger;
     r->pending.planned_s = fmax(r->t_s - asked_s, seconds);
     r->pending.ready_s = asked_s + r->pending.planned_s;
     if (r->pending.ready_s <= r->t_s) return LUO_OK;
@@ -289,30 +289,30 @@ static luo_status finish_pending(luo_run *r, luo_err *err)
     luo_err why = {0};
     r->pending.on = false;
     if (!luo_plan_within(r->pending.d.plan, r->usable)) {
-        r->news |= r->pending.news;
+        r->trigger |= r->pending.trigger;
         return LUO_OK;
     }
     double planned_s = r->pending.planned_s;
     const luo_status st = carry_out(r, &r->pending.d, false, 0, planned_s, &why);
     if (st != LUO_EOOM) return st == LUO_OK ? LUO_OK : luo_err_set(err, st, "%s", why.text);
     luo_decision d;
-    return decide_and_do(r, r->pending.news, false, 0, &planned_s, &d, err);
+    return decide_and_do(r, r->pending.trigger, false, 0, &planned_s, &d, err);
 }
 
-luo_status luo_run_answer(luo_run *r, luo_err *err)
+luo_status luo_run_apply(luo_run *r, luo_err *err)
 {
-    if (r->policy->bound) r->news = 0;
+    if (r->policy->bound) r->trigger = 0;
     while (r->state == LUO_RUNNING && !luo_run_is_over(r)) {
         if (!r->policy->bound && !luo_plan_within(luo_run_plan(r)->plan, r->usable)) {
-            if (!(r->news & LUO_NEWS_FAIL)) r->failed_since_s = r->t_s;
-            r->news |= LUO_NEWS_FAIL;
+            if (!(r->trigger & LUO_TRIGGER_FAIL)) r->failed_since_s = r->t_s;
+            r->trigger |= LUO_TRIGGER_FAIL;
         }
-        if (r->news & LUO_NEWS_FAIL) LUO_TRY(answer_failure(r, err));
+        if (r->trigger & LUO_TRIGGER_FAIL) LUO_TRY(answer_failure(r, err));
         else if (r->pending.on && r->pending.ready_s <= r->t_s) LUO_TRY(finish_pending(r, err));
-        else if (r->news && !r->policy->plans) r->news = 0;
-        else if (r->news && !r->pending.on) LUO_TRY(ask_in_peace(r, err));
+        else if (r->trigger && !r->policy->plans) r->trigger = 0;
+        else if (r->trigger && !r->pending.on) LUO_TRY(ask_in_peace(r, err));
         else break;
-        if (r->pending.on && r->pending.ready_s > r->t_s && !(r->news & LUO_NEWS_FAIL)) break;
+        if (r->pending.on && r->pending.ready_s > r->t_s && !(r->trigger & LUO_TRIGGER_FAIL)) break;
     }
     luo_arena_reset(r->scratch, 0);
     return LUO_OK;
