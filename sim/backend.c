@@ -101,7 +101,7 @@ static luo_status worker_for(luo_backend_state *b, const luo_programs *set, sim_
         if (!w->pid || (oldest->pid && w->used < oldest->used)) oldest = w;
     }
     sim_worker_drop(oldest);
-    LUO_TRY(sim_worker_start(oldest, &b->config, set, &luo_sim_backend, b->worker, WORKERS, err));
+    LUO_TRY(sim_worker_start(oldest, &b->config, set, b->worker, WORKERS, err));
     oldest->used = ++b->asked;
     *out = oldest;
     return LUO_OK;
@@ -387,14 +387,11 @@ static luo_status sim_backend_sleep_until(luo_backend_state *b, double at_s)
 
 const luo_backend luo_sim_backend = {
     .name = "sim",
-    .abi = LUO_BACKEND_ABI,
     .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS | LUO_CAP_WHAT_IF,
     .describe = sim_describe,
     .open = sim_open,
     .close = sim_close,
     .run_ranks = sim_run_ranks,
-    .submit = sim_submit,
-    .wait = sim_wait,
     .now = sim_backend_now,
     .sleep_until = sim_backend_sleep_until,
 };

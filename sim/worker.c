@@ -64,7 +64,7 @@ static void on_deadlock(void *ctx)
     _exit(send_reply(v->fd, &reply) ? 0 : 1);
 }
 
-static luo_status prepare(server *v, const luo_backend *backend)
+static luo_status prepare(server *v)
 {
     const luo_cluster *c = v->net->config->cluster;
     v->arena = luo_arena_new(1 << 20);
@@ -83,7 +83,7 @@ static luo_status prepare(server *v, const luo_backend *backend)
     LUO_TRY(sim_unit_init(v->arena, v->net, &v->units));
     luo_sg_on_deadlock(on_deadlock, v);
     signal(SIGINT, SIG_IGN); /* SimGrid took it; it is the parent's to answer */
-    return sim_step_init(v->arena, &v->step, v->net, &v->grid, backend);
+    return sim_step_init(v->arena, &v->step, v->net, &v->grid);
 }
 
 static bool hear(server *v)
@@ -116,13 +116,13 @@ static bool answer(server *v)
     return send_reply(v->fd, &reply) && reply.head.status == LUO_OK;
 }
 
-static void serve(int fd, const sim_net *net, const luo_backend *backend, pid_t parent)
+static void serve(int fd, const sim_net *net, pid_t parent)
 {
     server v = {.fd = fd, .net = net};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     __fpurge(stdout); /* SimGrid flushes; what the parent has not written yet is the parent's */
     if (getppid() != parent) _exit(1);
-    if (prepare(&v, backend) != LUO_OK) _exit(1);
+    if (prepare(&v) != LUO_OK) _exit(1);
     while (hear(&v) && answer(&v)) {}
     _exit(0);
 }
@@ -130,7 +130,7 @@ static void serve(int fd, const sim_net *net, const luo_backend *backend, pid_t 
 /* ---- the other side ---- */
 
 luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
-                            const luo_programs *set, const luo_backend *backend,
+                            const luo_programs *set,
                             const sim_worker *others, int32_t nothers, luo_err *err)
 {
     int fd[2], log = -1;
@@ -157,7 +157,7 @@ luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
         for (int32_t i = 0; i < nothers; i++)
             if (others[i].pid) close(others[i].fd);
         dup2(log, STDERR_FILENO);
-        serve(fd[1], net, backend, parent);
+        serve(fd[1], net, parent);
     }
     close(fd[1]);
     luo_arena_free(arena); /* the process has its own copy */

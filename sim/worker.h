@@ -31,7 +31,7 @@ typedef struct sim_ask {
 /* Works the net out and forks; others: workers whose sockets the new process must not keep.
  * Errors: those of sim_net_make; LUO_EBACKEND no process. */
 luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
-                            const luo_programs *set, const luo_backend *backend,
+                            const luo_programs *set,
                             const sim_worker *others, int32_t nothers, luo_err *err);
 /* Simulates one step. The reply's arrays belong to arena. Errors: LUO_EBACKEND the process died;
  * LUO_ECANCELED interrupted meanwhile, seen within a tenth of a second; LUO_ENOMEM here or there.

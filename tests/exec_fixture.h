@@ -13,7 +13,7 @@
 void openblas_set_num_threads(int n);
 
 typedef struct luo_lab { /* one process */
-    const luo_executor *executor; /* on which plans are bound: host, unless the program says so */
+    const luo_rank_executor *executor; /* on which plans are bound: host, unless the program says so */
     luo_arena *arena;
     int32_t rank, nranks;
     int32_t *devices;
@@ -23,7 +23,7 @@ typedef struct luo_lab { /* one process */
 } luo_lab;
 
 typedef struct luo_trial { /* a plan bound to an executor */
-    const luo_executor *executor;
+    const luo_rank_executor *executor;
     luo_exec *x;
     luo_job *job;
     luo_programs *set;

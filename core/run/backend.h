@@ -1,16 +1,14 @@
-/* backend.h: what a backend is: one table of functions, chosen at run time.
+/* backend.h: what a backend is for the driver: one table of functions, chosen at run time.
  *
  * Time is in seconds of the backend's clock (virtual or wall), sizes in bytes. Every call returns
  * a status; a failed peer arrives as LUO_EPEER, in the simulator exactly as from a real library.
- * The interpreter (interp.h) is the only caller of submit and wait; the driver of the rest.
- */
+ * What carries out single instructions is another table (executor.h): only the interpreter calls it. */
 #ifndef LUO_CORE_RUN_BACKEND_H
 #define LUO_CORE_RUN_BACKEND_H
 #include "core/graph/program/program.h"
 #include "core/plan/plan.h"
 #include "core/run/events/world.h"
 
-enum { LUO_BACKEND_ABI = 1 };
 /* WHAT_IF: a second state can be opened beside that of a run, and steps of other worlds be made. */
 enum {
     LUO_CAP_VIRTUAL_TIME = 1,
@@ -35,15 +33,6 @@ typedef struct luo_backend_config {
     const volatile int *interrupted; /* not 0: a step that is simulated ends with LUO_ECANCELED;
                                         NULL: nobody interrupts */
 } luo_backend_config;
-
-/* One instruction of one task as the interpreter submits it. */
-typedef struct luo_issue {
-    const luo_instr *instr;
-    const luo_slot *slot;  /* NULL: none */
-    int32_t task, micro_batch, chunk;
-    int32_t ndep;
-    const int64_t *dep;    /* tickets of cross-stream dependencies */
-} luo_issue;
 
 /* Shares of a step on one device: at each instant the first that is busy, in this order, else
  * bubble (conventions.md 10). They sum to the step. */
@@ -150,11 +139,9 @@ typedef struct luo_step_result {
 } luo_step_result;
 
 typedef struct luo_backend_state luo_backend_state; /* of the backend */
-typedef struct luo_rank luo_rank;                   /* of the backend: one interpreter's context */
 
 typedef struct luo_backend {
     const char *name; /* "sim" "host" "cuda" */
-    int32_t abi;
     uint32_t caps;
     /* One line: versions, device, precision. */
     luo_status (*describe)(char *text, size_t size);
@@ -171,20 +158,6 @@ typedef struct luo_backend {
      * next run_ranks tells which one. */
     luo_status (*state)(luo_backend_state *b, const luo_state_request *request, int64_t *step,
                         luo_err *err);
-    /* Data, NULL without LUO_CAP_DATA. */
-    luo_status (*buf_alloc)(luo_rank *rank, const luo_role *role, luo_err *err);
-    void (*buf_free)(luo_rank *rank);
-    luo_status (*buf_put)(luo_rank *rank, int32_t buffer, const void *data, int64_t bytes);
-    luo_status (*buf_get)(luo_rank *rank, int32_t buffer, void *data, int64_t bytes);
-    /* Starts one instruction in its stream; ticket >= 0 names its completion. */
-    luo_status (*submit)(luo_rank *rank, const luo_issue *issue, int64_t *ticket);
-    /* Waits for tickets; n = 0: for everything submitted by this rank. */
-    luo_status (*wait)(luo_rank *rank, const int64_t *tickets, int32_t n);
-    /* Communicators, NULL where groups cost nothing to make (sim: their cost is the scenario's
-     * costs.communicator_s, charged by the driver). */
-    luo_status (*group_open)(luo_backend_state *b, const luo_group *group, luo_err *err);
-    luo_status (*group_close)(luo_backend_state *b, const luo_group *group);
-    luo_status (*abort)(luo_backend_state *b); /* ends all in flight; NULL: nothing can be */
     double (*now)(const luo_backend_state *b);
     luo_status (*sleep_until)(luo_backend_state *b, double at_s);
 } luo_backend;

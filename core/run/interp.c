@@ -14,7 +14,7 @@ typedef struct need {
 } need;
 
 typedef struct walk {
-    const luo_backend *backend;
+    const luo_executor *executor;
     luo_rank *rank;
     const luo_program *program;
     const luo_role *role;
@@ -150,7 +150,7 @@ static luo_status walk_task(walk *w, int32_t t)
             .ndep = gather(w, i, task->micro_batch),
             .dep = w->dep,
         };
-        LUO_TRY(w->backend->submit(w->rank, &issue, &w->here[i]));
+        LUO_TRY(w->executor->submit(w->rank, &issue, &w->here[i]));
         keep(w, i, task->micro_batch);
         if (luo_instr_lane(in) == LUO_STREAM_COMPUTE) computed = w->here[i];
     }
@@ -158,15 +158,15 @@ static luo_status walk_task(walk *w, int32_t t)
     return LUO_OK;
 }
 
-luo_status luo_interpret(const luo_backend *backend, luo_rank *rank, const luo_programs *set,
+luo_status luo_interpret(const luo_executor *executor, luo_rank *rank, const luo_programs *set,
                          const luo_program *program, luo_arena *scratch)
 {
     const size_t mark = luo_arena_mark(scratch);
-    walk w = {.backend = backend, .rank = rank, .program = program,
+    walk w = {.executor = executor, .rank = rank, .program = program,
               .role = &set->roles[program->role], .scratch = scratch, .computed = -1};
     luo_status st = walk_prepare(&w);
     for (int32_t t = 0; st == LUO_OK && t < program->ntask; t++) st = walk_task(&w, t);
-    if (st == LUO_OK) st = backend->wait(rank, NULL, 0);
+    if (st == LUO_OK) st = executor->wait(rank, NULL, 0);
     luo_arena_reset(scratch, mark);
     return st;
 }

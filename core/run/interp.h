@@ -1,12 +1,12 @@
-/* interp.h: walks one device's program; the same code for every backend. */
+/* interp.h: walks one device's program; the same code for every executor. */
 #ifndef LUO_CORE_RUN_INTERP_H
 #define LUO_CORE_RUN_INTERP_H
-#include "core/run/backend.h"
+#include "core/run/executor.h"
 
 /* Submits every instruction of every task in order with the tickets of its dependencies, then
  * waits for all. Returns the first status that is not LUO_OK (nothing is submitted after it).
  * Cost: one submit per (task, instruction); memory: tickets of instructions that another segment
  * depends on only. scratch is used with mark and reset. */
-luo_status luo_interpret(const luo_backend *backend, luo_rank *rank, const luo_programs *set,
+luo_status luo_interpret(const luo_executor *executor, luo_rank *rank, const luo_programs *set,
                          const luo_program *program, luo_arena *scratch);
 #endif

@@ -108,7 +108,7 @@ static luo_status open_run(const luo_network *w, luo_dtype dtype, luo_trial_run 
     return t->executor->store ? t->executor->store(t->job, true, err) : LUO_OK;
 }
 
-luo_status luo_trial_run_open(const luo_measurer *m, const luo_executor *executor,
+luo_status luo_trial_run_open(const luo_measurer *m, const luo_rank_executor *executor,
                               const luo_network *w, luo_dtype dtype, luo_trial_run *t, luo_err *err)
 {
     *t = (luo_trial_run){.executor = executor,

@@ -13,7 +13,7 @@ typedef struct luo_network {
 } luo_network;
 
 typedef struct luo_trial_run { /* a network, ready to run */
-    const luo_executor *executor;
+    const luo_rank_executor *executor;
     int32_t rank, nranks;
     luo_arena *arena;
     luo_model model;
@@ -31,7 +31,7 @@ typedef struct luo_trial_run { /* a network, ready to run */
 /* Plan, programs, data and a bound job of this rank's own; weights drawn. Two micro-batches a step.
  * *t is closed by luo_trial_run_close, whatever is returned. Collective: executors open together.
  */
-luo_status luo_trial_run_open(const luo_measurer *m, const luo_executor *executor,
+luo_status luo_trial_run_open(const luo_measurer *m, const luo_rank_executor *executor,
                               const luo_network *w, luo_dtype dtype, luo_trial_run *t,
                               luo_err *err);
 void luo_trial_run_close(luo_trial_run *t);

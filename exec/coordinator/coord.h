@@ -53,7 +53,6 @@ static inline double luo_coord_time(const luo_backend_state *b, double clock_s)
 /* Errors: LUO_EUSAGE, LUO_EBUG, LUO_EIO, LUO_ENOMEM. Pre: the row has checked the dtype. */
 luo_status luo_coord_open(const luo_backend_config *config, luo_backend_state **out, luo_err *err);
 void luo_coord_close(luo_backend_state *b);
-luo_status luo_coord_abort(luo_backend_state *b);
 double luo_coord_now(const luo_backend_state *b);
 luo_status luo_coord_sleep_until(luo_backend_state *b, double at_s);
 

@@ -54,13 +54,6 @@ luo_status luo_coord_open(const luo_backend_config *config, luo_backend_state **
     return st;
 }
 
-luo_status luo_coord_abort(luo_backend_state *b)
-{
-    luo_workers_drop(&b->workers);
-    luo_coord_forget_jobs(b);
-    return LUO_OK;
-}
-
 double luo_coord_now(const luo_backend_state *b)
 {
     return luo_coord_time(b, luo_clock_s());

@@ -23,14 +23,12 @@ static luo_status host_open(const luo_backend_config *config, luo_backend_state 
 
 const luo_backend luo_host_backend = {
     .name = "host",
-    .abi = LUO_BACKEND_ABI,
     .caps = LUO_CAP_DATA | LUO_CAP_LINK_EVENTS,
     .describe = host_describe,
     .open = host_open,
     .close = luo_coord_close,
     .run_ranks = luo_coord_run,
     .state = luo_coord_state,
-    .abort = luo_coord_abort,
     .now = luo_coord_now,
     .sleep_until = luo_coord_sleep_until,
 };

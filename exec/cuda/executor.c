@@ -124,7 +124,7 @@ static const char *remark(luo_exec *x)
     return x->remark;
 }
 
-const luo_executor luo_cuda_executor = {.name = "cuda",
+const luo_rank_executor luo_cuda_executor = {.name = "cuda",
                                         .open = open_exec,
                                         .close = close_exec,
                                         .bind = gpu_bind,

@@ -11,5 +11,5 @@
 #define LUO_EXEC_CUDA_EXECUTOR_H
 #include "exec/rank/rank.h"
 
-extern const luo_executor luo_cuda_executor;
+extern const luo_rank_executor luo_cuda_executor;
 #endif

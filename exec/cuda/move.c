@@ -215,8 +215,7 @@ static luo_status wait(luo_rank *r, const int64_t *tickets, int32_t n)
     return LUO_OK;
 }
 
-static const luo_backend mover_backend = {
-    .name = "cuda", .abi = LUO_BACKEND_ABI, .caps = LUO_CAP_DATA, .submit = submit, .wait = wait};
+static const luo_executor mover_executor = {.submit = submit, .wait = wait};
 
 static luo_status carry_out(gpu_mover *m, const luo_program *p)
 {
@@ -224,7 +223,7 @@ static luo_status carry_out(gpu_mover *m, const luo_program *p)
     m->under_way = true;
     LUO_TRY(carry(m, &m->kept));
     if (p) {
-        const luo_status st = luo_interpret(&mover_backend, &r, m->sw->set, p, m->walk);
+        const luo_status st = luo_interpret(&mover_executor, &r, m->sw->set, p, m->walk);
         if (st != LUO_OK) return m->err->st == st ? st : luo_err_nomem(m->err);
     }
     LUO_TRY(gpu_check(m->err, cudaEventRecord(m->done[0], m->stream), "an event"));

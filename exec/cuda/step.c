@@ -76,8 +76,7 @@ static luo_status wait(luo_rank *r, const int64_t *tickets, int32_t n)
     return LUO_OK;
 }
 
-static const luo_backend rank_backend = {
-    .name = "cuda", .abi = LUO_BACKEND_ABI, .caps = LUO_CAP_DATA, .submit = submit, .wait = wait};
+static const luo_executor step_executor = {.submit = submit, .wait = wait};
 
 /* ---- a step ---- */
 
@@ -99,7 +98,7 @@ static luo_status walk(luo_rank *r)
         j->fresh[b] = j->bound.role->buf[b].buffer_class == LUO_BUFFER_GRADIENT;
     r->task = -1;
     gpu_lanes_begin(r);
-    const luo_status st = luo_interpret(&rank_backend, r, j->bound.set, j->bound.program, r->walk);
+    const luo_status st = luo_interpret(&step_executor, r, j->bound.set, j->bound.program, r->walk);
     if (st != LUO_OK) return r->err.st == LUO_OK ? luo_err_nomem(&r->err) : st;
     return gpu_mark_now(r, GPU_MARK_END, -1, -1);
 }

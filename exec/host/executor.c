@@ -93,7 +93,7 @@ static luo_state *state_of(luo_job *job)
     return &job->state;
 }
 
-const luo_executor luo_host_executor = {.name = "host",
+const luo_rank_executor luo_host_executor = {.name = "host",
                                         .open = open_exec,
                                         .close = close_exec,
                                         .bind = host_bind,

@@ -203,7 +203,7 @@ luo_status host_progress(luo_rank *r); /* lets messages under way go on */
 luo_status host_wait(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_err *err);
 
 /* step.c */
-extern const luo_backend luo_host_rank_backend; /* submit and wait only */
+extern const luo_executor luo_host_step_executor;
 luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err);
 /* The result of an operation that makes the loss of the step. */
 void host_keep_loss(luo_rank *r, const luo_bound_op *op, int32_t task);

@@ -181,8 +181,7 @@ static luo_status wait(luo_rank *r, const int64_t *tickets, int32_t n)
     return LUO_OK;
 }
 
-static const luo_backend mover_backend = {
-    .name = "host", .abi = LUO_BACKEND_ABI, .caps = LUO_CAP_DATA, .submit = submit, .wait = wait};
+static const luo_executor mover_executor = {.submit = submit, .wait = wait};
 
 /* ---- the whole switch ---- */
 
@@ -203,7 +202,7 @@ static luo_status carry_out(luo_rank *r)
     LUO_TRY(keep(r));
     const luo_program *p = m->sw->set ? luo_programs_find(m->sw->set, r->x->device) : NULL;
     if (!p) return LUO_OK;
-    const luo_status st = luo_interpret(&mover_backend, r, m->sw->set, p, m->walk);
+    const luo_status st = luo_interpret(&mover_executor, r, m->sw->set, p, m->walk);
     return st == LUO_OK || r->err.st != LUO_OK ? st : luo_err_nomem(&r->err);
 }
 

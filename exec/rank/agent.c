@@ -142,7 +142,7 @@ static void give_back(luo_agent *a)
     luo_boot_close(a->boot); /* last: a sanitized build looks for leaks there */
 }
 
-luo_status luo_rank_main(int argc, char **argv, const luo_executor *executor,
+luo_status luo_rank_main(int argc, char **argv, const luo_rank_executor *executor,
                          void (*say)(int32_t rank, const char *text), int *code, luo_err *err)
 {
     luo_rank_args args;

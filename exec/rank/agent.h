@@ -23,6 +23,6 @@ luo_status luo_rank_args_read(int argc, char **argv, luo_rank_args *out, luo_err
 /* The whole life. say (NULL: nobody): is given a sentence for the log, without full stop, when the
  * executor has one. *code: what the process has to end with when LUO_OK is returned.
  * Errors: those met before there was a coordinator to tell them to. */
-luo_status luo_rank_main(int argc, char **argv, const luo_executor *executor,
+luo_status luo_rank_main(int argc, char **argv, const luo_rank_executor *executor,
                          void (*say)(int32_t rank, const char *text), int *code, luo_err *err);
 #endif

@@ -19,7 +19,7 @@ typedef struct luo_agent_job {
 
 typedef struct luo_agent {
     const luo_rank_args *args;
-    const luo_executor *executor;
+    const luo_rank_executor *executor;
     void (*say)(int32_t rank, const char *text); /* NULL: nobody wants to know */
     luo_boot *boot;
     luo_listener *listener;

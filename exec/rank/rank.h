@@ -84,7 +84,7 @@ typedef struct luo_step_report {
 typedef struct luo_exec luo_exec; /* of the executor */
 typedef struct luo_job luo_job;   /* a program set bound to buffers and communicators */
 
-typedef struct luo_executor {
+typedef struct luo_rank_executor {
     const char *name;
     luo_status (*open)(const luo_rank_config *config, luo_exec **out, luo_err *err);
     void (*close)(luo_exec *x);
@@ -116,7 +116,7 @@ typedef struct luo_executor {
     /* A sentence for the log, without full stop, about what went otherwise than wished; each once.
      * NULL: there is none. The slot may be NULL. */
     const char *(*remark)(luo_exec *x);
-} luo_executor;
+} luo_rank_executor;
 
-extern const luo_executor luo_host_executor; /* exec/host */
+extern const luo_rank_executor luo_host_executor; /* exec/host */
 #endif

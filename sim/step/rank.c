@@ -399,7 +399,7 @@ static bool goes_ahead(const luo_rank *r, const luo_issue *issue)
     return issue->task >= r->defer_from || issue->instr->phase == LUO_PHASE_PRE || r->class->exec;
 }
 
-luo_status sim_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
+static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     const sim_op *op = &r->class->ops[issue->instr->id];
     double ready = 0;
@@ -430,7 +430,7 @@ static luo_status wait_for_all(luo_rank *r)
     return r->step->stopped ? sim_rank_status(r, NULL) : LUO_OK;
 }
 
-luo_status sim_wait(luo_rank *r, const int64_t *tickets, int32_t n)
+static luo_status wait_for(luo_rank *r, const int64_t *tickets, int32_t n)
 {
     double ready = 0;
     if (r->step->stopped) return sim_rank_status(r, NULL);
@@ -438,3 +438,5 @@ luo_status sim_wait(luo_rank *r, const int64_t *tickets, int32_t n)
     for (int32_t i = 0; i < n; i++) LUO_TRY(await_ticket(r, tickets[i], &ready));
     return LUO_OK;
 }
+
+const luo_executor sim_executor = {.submit = submit, .wait = wait_for};

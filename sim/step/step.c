@@ -54,16 +54,15 @@ static void rank_main(int argc, char **argv)
     (void)argv;
     luo_rank *r = sg_actor_get_data(sg_actor_self());
     sim_step *s = r->step;
-    r->st = luo_interpret(s->backend, r, s->net->set, r->class->program, r->scratch);
+    r->st = luo_interpret(&sim_executor, r, s->net->set, r->class->program, r->scratch);
     r->finished = true;
     if (r->st != LUO_OK && !s->stopped) sim_step_fail(s, r->st, -1, -1);
     if (--s->running == 0) finish_step(s);
 }
 
-luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_grid *grid,
-                         const luo_backend *backend)
+luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_grid *grid)
 {
-    *s = (sim_step){.net = net, .grid = grid, .backend = backend, .arena = luo_arena_new(1 << 20)};
+    *s = (sim_step){.net = net, .grid = grid, .arena = luo_arena_new(1 << 20)};
     s->ranks = LUO_NEW_N(arena, luo_rank, net->nclasses);
     s->courses = LUO_NEW_N(arena, sim_course, net->ntraffics);
     s->kept = arena;
@@ -185,7 +184,7 @@ luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *c
 {
     luo_rng *rng = s->rng;
     luo_arena_reset(s->arena, 0);
-    *s = (sim_step){.net = s->net, .grid = s->grid, .backend = s->backend, .arena = s->arena,
+    *s = (sim_step){.net = s->net, .grid = s->grid, .arena = s->arena,
                     .ranks = s->ranks, .kept = s->kept, .courses = s->courses, .rng = rng,
                     .origin = simgrid_get_clock(), .trace = trace,
                     .world = world, .changes = changes, .nchanges = nchanges,

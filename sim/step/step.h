@@ -192,7 +192,6 @@ enum { SIM_FLOWS_MAX = 4000, SIM_MESSAGE_MAX = 1024, SIM_JOBS_MORE = 32, SIM_JOB
 struct sim_step {
     const sim_net *net;
     sim_grid *grid;
-    const luo_backend *backend;
     luo_arena *arena; /* emptied before each step */
     luo_rank *ranks;
     luo_rng *rng; /* per program; NULL: no noise */
@@ -240,8 +239,7 @@ struct sim_step {
 };
 
 /* ---- step.c ---- */
-luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_grid *grid,
-                         const luo_backend *backend);
+luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_grid *grid);
 /* Simulates a step of the given world. changes: at_s since the start, all devices of the programs
  * are up at the start. The outcome stands in the step. Errors: LUO_ENOMEM. */
 luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *changes,
@@ -251,9 +249,8 @@ void sim_sleep_until(const sim_step *s, double at);
 /* Ends the step now: LUO_EPEER with a device or link, LUO_ENOMEM. The first call counts. */
 void sim_step_fail(sim_step *s, luo_status st, int32_t device, int32_t link);
 
-/* ---- rank.c: the two functions of the backend table that the interpreter calls ---- */
-luo_status sim_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket);
-luo_status sim_wait(luo_rank *r, const int64_t *tickets, int32_t n);
+/* ---- rank.c: what the interpreter calls ---- */
+extern const luo_executor sim_executor;
 void sim_rank_wake(luo_rank *r);
 /* What a class gets told when the step has ended early while it waited for `job` (NULL: nothing):
  * LUO_EPEER if the failed device or link has a part in it, else LUO_ECANCELED. */

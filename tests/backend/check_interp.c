@@ -30,8 +30,8 @@ static luo_status record_wait(luo_rank *r, const int64_t *tickets, int32_t n)
     return LUO_OK;
 }
 
-static const luo_backend recorder = {
-    .name = "record", .abi = LUO_BACKEND_ABI, .submit = record_submit, .wait = record_wait};
+static const luo_executor recorder = {
+    .submit = record_submit, .wait = record_wait};
 
 #define DEP(...) .ndep = (int32_t)(sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t)), \
                  .dep = (const int32_t[]){__VA_ARGS__}

@@ -27,7 +27,7 @@ static int checks, failures;
 /* ---- a plan on one executor ---- */
 
 typedef struct run {
-    const luo_executor *e;
+    const luo_rank_executor *e;
     luo_exec *x;
     luo_job *job;
     luo_programs *set;
@@ -53,7 +53,7 @@ static const luo_state *state_here(run *r, bool contents)
     return r->e->state(r->job);
 }
 
-static run *begin(luo_arena *a, luo_lab *lab, const luo_executor *e, const luo_plan *plan,
+static run *begin(luo_arena *a, luo_lab *lab, const luo_rank_executor *e, const luo_plan *plan,
                   const luo_model *model, luo_dtype dtype)
 {
     luo_err err = {0};

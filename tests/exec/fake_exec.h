@@ -188,7 +188,7 @@ static inline luo_status fake_gather(luo_exec *x, luo_gather *out)
     return luo_host_executor.gather(x->host, out);
 }
 
-static const luo_executor fake_executor = {.name = "fake",
+static const luo_rank_executor fake_executor = {.name = "fake",
                                            .open = fake_open,
                                            .close = fake_close,
                                            .bind = fake_bind,

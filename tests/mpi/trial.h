@@ -94,7 +94,7 @@ static inline luo_plan *alone(luo_arena *a, const luo_plan *p)
 static inline luo_trial refer(luo_arena *a, luo_lab *lab, luo_exec *x, const luo_plan *plan,
                               const luo_model *model)
 {
-    const luo_executor *tested = lab->executor;
+    const luo_rank_executor *tested = lab->executor;
     luo_plan *one = alone(a, plan);
     if (one->dtype == LUO_BF16) one->dtype = LUO_F32;
     lab->executor = &luo_host_executor;

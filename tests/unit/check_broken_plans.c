@@ -394,7 +394,7 @@ static luo_status count_open(const luo_backend_config *config, luo_backend_state
 
 static luo_status run(const luo_plan *p, const luo_model *m, const luo_cluster *c)
 {
-    static const luo_backend backend = {.name = "none", .abi = LUO_BACKEND_ABI, .open = count_open};
+    static const luo_backend backend = {.name = "none", .open = count_open};
     static const luo_sink sink = {0};
     luo_policy_spec spec;
     luo_err err;

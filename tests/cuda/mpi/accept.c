@@ -50,7 +50,7 @@ static luo_status open_small(const luo_rank_config *config, luo_exec **out, luo_
 /* ---- checkpoints ---- */
 
 typedef struct station { /* where a run goes on */
-    const luo_executor *executor;
+    const luo_rank_executor *executor;
     const char *line;
     int zero;
     luo_dtype dtype;
@@ -92,7 +92,7 @@ static void travel(luo_lab *lab, const station *s, const char *dir, int64_t step
 /* Host, GPUs and host again, each under another plan, beside one device of the host. */
 static bool run_journey(luo_lab *lab, const char *dir, luo_dtype dtype)
 {
-    const luo_executor *tested = lab->executor;
+    const luo_rank_executor *tested = lab->executor;
     const station way[] = {{&luo_host_executor, "6: [0,1]*2", 0, LUO_F32},
                            {tested, "3: [0]*1 [1]*1 || 3: [2,3]*2", 1, dtype},
                            {tested, "3: [0,1]:(3,1)*2 || 3: [2]*2", 3, dtype},
@@ -238,7 +238,7 @@ int main(int argc, char **argv)
     luo_lab lab;
     luo_lab_open(&lab, &argc, &argv);
     tally t = {.lab = &lab, .all = luo_prop_env("LUO_SCALE", 1) > 1};
-    luo_executor tested = luo_cuda_executor;
+    luo_rank_executor tested = luo_cuda_executor;
     tested.open = open_small;
     lab.executor = &tested;
     if (lab.nranks < 8) {
