@@ -13,7 +13,7 @@ static bool color_wanted(const luo_args *a)
     return isatty(2) && !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0;
 }
 
-/* Planners have documents of their own (conventions.md 3.6). */
+/* Planners have documents of their own (docs/results.md#exit-codes-and-messages). */
 static const char *schema_of(const luo_cli *cli, const luo_verb *v)
 {
     const luo_planner *p = v->run == luo_verb_plan_run && cli->args.nfiles > 0

@@ -1,4 +1,4 @@
-/* report.c: errors, warnings and notes on stderr (conventions.md 3.5). */
+/* report.c: errors, warnings and notes on stderr (docs/results.md#exit-codes-and-messages). */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

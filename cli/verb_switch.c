@@ -15,7 +15,7 @@ typedef struct job {
     double seconds;
 } job;
 
-enum { STATE_BYTES = 12, BUCKETS = 10 }; /* master, two moments (HSPMD 7.2); 7.5 */
+enum { STATE_BYTES = 12, BUCKETS = 10 }; /* master, two moments */
 
 static luo_status read_opts(luo_cli *cli, job *j, luo_err *err)
 {
@@ -78,7 +78,8 @@ static luo_status tally(luo_cli *cli, job *j, luo_err *err)
     return LUO_OK;
 }
 
-/* Malleus 12: the busiest device and class, plus 20 us a message of that device. */
+/* docs/planners.md#cost-of-the-change: the busiest device and class, plus 20 us a message of that
+ * device. */
 static double seconds(const job *j)
 {
     double worst = 0;

@@ -1,4 +1,4 @@
-/* options.h: what `luoshu run` tells an executor (conventions.md 3.2), as
+/* options.h: what `luoshu run` tells an executor , as
  * luo_backend_config.options. Strings may be NULL: not given. */
 #ifndef LUO_EXEC_OPTIONS_H
 #define LUO_EXEC_OPTIONS_H

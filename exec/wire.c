@@ -129,9 +129,9 @@ static luo_status send_all(int fd, const void *data, size_t n, int more, luo_err
         if (did < 0 && errno == EINTR) continue;
         if (did < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return luo_err_set(err, LUO_ETIMEOUT,
-                               "the other side takes no messages; it has to go on.");
+                               "the other side takes no messages.");
         if (did <= 0)
-            return luo_err_set(err, LUO_EPEER, "the other side is gone; it has to be there.");
+            return luo_err_set(err, LUO_EPEER, "the other side is gone.");
         at += did;
         n -= (size_t)did;
     }
@@ -179,8 +179,7 @@ luo_status luo_wire_read(luo_wire_in *in, int fd, luo_err *err)
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return LUO_OK;
         if (n <= 0)
             return luo_err_set(err, LUO_EPEER,
-                               "the other side has closed; it has to be "
-                               "there.");
+                               "the other side has closed.");
         in->len += (size_t)n;
         if ((size_t)n < room) return LUO_OK;
     }

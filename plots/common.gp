@@ -1,4 +1,4 @@
-# plots/common.gp: one style for all figures (conventions.md 12). Loaded by every FIGURE.gp; see
+# plots/common.gp: one style for all figures (plots/README.md). Loaded by every FIGURE.gp; see
 # README.md for how to call them.
 #
 # Before: run (folder), out (path without ending). Optional: title, column = 1 (84 mm wide).

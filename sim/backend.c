@@ -234,8 +234,7 @@ static luo_status refuse(luo_backend_state *b, const luo_step_request *q, int32_
     sim_reply r;
     LUO_TRY(lost_step(b, q, device, 0, &r, err));
     snprintf(r.head.text, sizeof r.head.text,
-             "device %d is down when the step begins; it has to come back, or the plan to do "
-             "without it.", device);
+             "device %d is down when the step begins.", device);
     fill(b, &r, false, result);
     return LUO_OK;
 }

@@ -1,4 +1,5 @@
-/* shim.h: what SimGrid 3.32 offers in C++ only, or in C in a form that aborts (simgrid.md 4).
+/* shim.h: what SimGrid 3.32 offers in C++ only, or in C in a form that aborts
+ * (docs/architecture/simulator.md#simgrid).
  *
  * The platform is one zone whose routes are given with every transfer: any list of links, so that
  * a route is exactly luo_cluster_path, shared NICs and uneven fabrics included. Latency is no

@@ -4,10 +4,10 @@
  *
  * Things a caller must know. `programs->hash` tells program sets apart. `predicted_s` is the time
  * on a device of the type and its group's base_slowdown without events and noise. Steps of programs
- * with forward or backward tasks last longer by scale jitter (accuracy.md 5.6) unless there is
- * noise; it counts as bubble. A device of the programs that goes down before the step has ended
- * ends it at that date; a link only if something is under way over it, or is begun. Stretches of
- * compute beside communication (accuracy.md 6.2) are not simulated. */
+ * with forward or backward tasks last longer by scale jitter (docs/cost-model.md#scale) unless
+ * there is noise; it counts as bubble. A device of the programs that goes down before the step has
+ * ended ends it at that date; a link only if something is under way over it, or is begun. Stretches
+ * of compute beside communication (docs/cost-model.md#overlap) are not simulated. */
 #ifndef LUO_SIM_SIM_H
 #define LUO_SIM_SIM_H
 #include "core/run/backend.h"

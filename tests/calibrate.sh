@@ -48,7 +48,7 @@ check "simulated on it" "$L" sim "$tmp/p.json" --model "$S/models/tiny-llama.yam
 check "its step is of the right size" awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "step_s") c = i} NR == 2 {exit !($c > 2e-4 && $c < 2)}' \
     "$tmp/s/plan/steps.csv"
 
-# Tables of a GPU that does not exist (synthetic: made by the formulas of accuracy.md 4 from chosen constants):
+# Tables of a GPU that does not exist (synthetic: made by the formulas of docs/cost-model.md#compute from chosen constants):
 # its constants come out again, the profile is a good one, and a plan is simulated on it.
 mkdir "$tmp/gpu"
 awk 'function ceil(x) {return x == int(x) ? x : int(x) + 1}
@@ -107,7 +107,7 @@ check "what nccl-tests prints" exits 0 "5 rows of" "$L" calibrate --out "$tmp/n1
 check "its rows" rows "$tmp/n1/collective_times.csv" '^all_reduce,f32,4,2,(1048576,40|2097152,50|4194304,70|16777216,190)\.0000,[0-9.e]+,calibration$' 4
 check "its validation row" rows "$tmp/n1/collective_times.csv" '^all_reduce,f32,4,2,8388608,110\.0000,114\.39,validation$' 1
 check "between nodes" rows "$tmp/n1/profile.yaml" 'name: net_ratio, value: .*fitted' 1
-check "constants of the profile it is for" rows "$tmp/n1/profile.yaml" 'attention_forward_ratio, value: 0.45, source: "accuracy.md 20.5' 1
+check "constants of the profile it is for" rows "$tmp/n1/profile.yaml" 'attention_forward_ratio, value: 0.45, source: "docs/calibration.md#weakly-determined-constants' 1
 check "a good profile" exits 0 "" "$L" check "$tmp/n1/profile.yaml" "$tmp/n1/cluster.yaml"
 cp "$tmp/all_reduce.txt" "$tmp/timed.txt"
 check "which collective" exits 3 'says which collective was timed' "$L" calibrate --out "$tmp/n2" --profile h100 --from "$tmp/timed.txt"

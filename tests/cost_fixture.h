@@ -1,5 +1,5 @@
 /* cost_fixture.h: profiles and clusters for tests of core/cost. All numbers are those of the
- * test vectors (accuracy.md 17) or round synthetic ones. */
+ * computed vectors or round synthetic ones. */
 #ifndef LUO_TESTS_COST_FIXTURE_H
 #define LUO_TESTS_COST_FIXTURE_H
 #include "core/cost/cost.h"
@@ -7,7 +7,7 @@
 
 #define LUO_VALUE(n, v) {.name = (n), .source = "test", .value = (v), .provenance = LUO_FROM_CHOSEN}
 
-/* Profile REF of accuracy.md 17. */
+/* Profile REF of the computed vectors. */
 static inline luo_profile luo_ref_profile(void)
 {
     static const luo_value values[] = {

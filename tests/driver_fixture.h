@@ -73,7 +73,7 @@ static inline void run_ok(void)
     ck_assert_str_eq(fake.summary.state, "complete");
 }
 
-/* Blocking rows tile the run, and the parts of `time` sum to it (conventions.md 10). */
+/* Blocking rows tile the run, and the parts of `time` sum to it (docs/results.md). */
 static inline void check_books(void)
 {
     const luo_run_summary *s = &fake.summary;

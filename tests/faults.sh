@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Real runs whose processes are killed, stopped and left alone. A3 and A15 of conventions.md 15: none
+# Real runs whose processes are killed, stopped and left alone. A3 and A15 (docs/architecture/tests.md): none
 # hangs without a word, none leaves a process behind, and what was written can be read.
 set -u
 . tests/runs.sh

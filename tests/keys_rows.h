@@ -1,4 +1,4 @@
-/* keys_rows.h: every key of every schema (conventions.md 5 to 7), with a change of it. For
+/* keys_rows.h: every key of every schema (docs/formats.md), with a change of it. For
  * check_keys.c only. */
 #ifndef LUO_TESTS_KEYS_ROWS_H
 #define LUO_TESTS_KEYS_ROWS_H
@@ -132,7 +132,7 @@ static const char plan[] =
     "\"shard\":\"hybrid\",\"shard_pipelines\":2,\"prefetch_depth\":3,"
     "\"dp_lanes\":2,\"meta\":{\"s\":1}}";
 
-/* The scenario of conventions.md 7, in a file of its own. */
+/* The scenario of docs/formats.md#luoshuscenario1, in a file of its own. */
 static const char scenario[] = "tests/golden/inputs/demo-day.yaml";
 
 typedef struct row {
@@ -142,7 +142,7 @@ typedef struct row {
     const char *says;      /* NULL: the change is seen; else a part of the refusal */
 } row;
 
-/* ---- conventions.md 5 ---- */
+/* ---- docs/formats.md ---- */
 
 static const row cluster_rows[] = {
     {cluster, "cluster.schema", "cluster/1", "cluster/2", "`schema` is `luoshu.cluster/2`"},
@@ -297,7 +297,7 @@ static const row model_rows[] = {
      "`patch_px` does not belong"},
 };
 
-/* ---- conventions.md 6 ---- */
+/* ---- docs/formats.md#luoshuplan1 ---- */
 
 static const row plan_rows[] = {
     {plan, "plan.schema", "plan/1", "plan/2", "`schema` is `luoshu.plan/2`"},
@@ -378,7 +378,7 @@ static const row plan_rows[] = {
     {plan, "state_layout.devices", "[0,8]", "[0,7]", NULL},
 };
 
-/* ---- conventions.md 7 ---- */
+/* ---- docs/formats.md#luoshuscenario1 ---- */
 
 #define NOT_HERE "not in this build"
 static const row scenario_rows[] = {

@@ -1,4 +1,5 @@
-/* lanes_scenes.h: the calls of comm.md 8, L1 to L5, in ms; the fixed part of each is 1. */
+/* lanes_scenes.h: the calls of the computed vectors, L1 to L5, in ms; the fixed part of each is
+ * 1. */
 #ifndef LUO_TESTS_LANES_SCENES_H
 #define LUO_TESTS_LANES_SCENES_H
 #include "tests/lanes_twin.h"

@@ -1,4 +1,5 @@
-/* layouts.h: published plans (HSPMD 15.2) as text, and the tensors of 19.8 lying on them. */
+/* layouts.h: published plans (docs/results-published.md#the-14-published-plans) as text, and the
+ * tensors of a switch lying on them. */
 #ifndef LUO_TESTS_LAYOUTS_H
 #define LUO_TESTS_LAYOUTS_H
 #include <stdio.h>
@@ -85,7 +86,8 @@ static inline const luo_ann *luo_layout_weight(luo_arena *arena, const luo_layou
     return luo_ann_parse(arena, text, &a, NULL) == LUO_OK ? a : NULL;
 }
 
-/* Tensors of 19.8 in order: wte, per layer qkv o gate-up down, lm_head. elem_bytes 1: elements. */
+/* Tensors of a switch in order: wte, per layer qkv o gate-up down, lm_head. elem_bytes 1:
+ * elements. */
 static inline int luo_layout_tensors(luo_arena *arena, const char *from, const char *to,
                                      luo_switch_tensor *out)
 {

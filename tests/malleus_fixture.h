@@ -1,5 +1,5 @@
-/* malleus_fixture.h: inputs of the straggler planner as Malleus 19.5 words them: a cluster of
- * nodes of eight, rates by device, the memory tables of Malleus 7.1. */
+/* malleus_fixture.h: inputs of the straggler planner as the computed vectors words them: a cluster
+ * of nodes of eight, rates by device, the memory tables of docs/planners.md#memory. */
 #ifndef LUO_TESTS_MALLEUS_FIXTURE_H
 #define LUO_TESTS_MALLEUS_FIXTURE_H
 #include <math.h>
@@ -69,7 +69,7 @@ typedef struct slow {
     double rate;
 } slow;
 
-/* A row of Malleus 19.5. */
+/* A row of the computed vectors. */
 typedef struct pl_row {
     const char *id;
     const setting *s;

@@ -1,4 +1,4 @@
-/* noise.h: the noise models of Malleus, section 4, for tests and curves of the detector.
+/* noise.h: noise models for tests and curves of the detector.
  *
  * A sample is rate * exp(first * N) * exp(second * N'), and with probability `hiccup` times
  * U(1.5, 4). N1: second 0.05; N2: second 0.10. Synthetic: no machine was measured. */

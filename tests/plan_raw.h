@@ -1,4 +1,5 @@
-/* plan_raw.h: small plans with random raw annotations (HSPMD 8.4). Most of them are refused.
+/* plan_raw.h: small plans with random raw annotations (docs/annotations.md#raw-annotations). Most
+ * of them are refused.
  */
 #ifndef LUO_TESTS_PLAN_RAW_H
 #define LUO_TESTS_PLAN_RAW_H

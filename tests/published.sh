@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The 14 published plans (HSPMD 15.2): accepted, within memory, and simulated. Prints one row each:
+# The 14 published plans (docs/results-published.md#the-14-published-plans): accepted, within memory, and simulated. Prints one row each:
 # plan, cluster, simulated seconds of a step, published seconds (empty: not printed by the paper),
 # largest share of device memory. usage: tests/published.sh [markdown]
 set -u
 L=${LUOSHU:-./luoshu}; S=${TOP:-.}/scenarios
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
-# hspmd.md 21: 6.05 (plan 1) and 6.91 (plan 11, C4) are the paper's, 17.27 (plan 13, C2) is reported.
+# docs/results-published.md: 6.05 (plan 1) and 6.91 (plan 11, C4) are the paper's, 17.27 (plan 13, C2) is reported.
 declare -A said=([1]=6.05 [11]=6.91 [13]="17.27 (reported)")
 [ "${1:-}" != markdown ] || printf '| plan | cluster | simulated step, s | published, s | memory of the fullest device |\n|---|---|---|---|---|\n'
 for n in $(seq 1 14); do

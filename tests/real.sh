@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Real runs, seen from outside. A7 of conventions.md 15: the programs that were simulated are those
+# Real runs, seen from outside. A7 (docs/architecture/tests.md): the programs that were simulated are those
 # that ran, and what happened is told alike. Every plan trains the same; states go from one plan to
 # another by file. A straggler costs about what the simulator says.
 set -u

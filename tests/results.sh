@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a run leaves behind. A10 of conventions.md 15: two runs write the same bytes, and one more
+# What a run leaves behind. A10 (docs/architecture/tests.md): two runs write the same bytes, and one more
 # event changes no other draw. A15: killed at 20 moments, every CSV is whole rows and the manifest
 # says `running`; on a full disk the run ends with exit 4 and its files are readable.
 set -u

@@ -282,7 +282,7 @@ static inline luo_status rig_try(rig *r, const luo_change *changes, int32_t n, l
     return luo_sim_backend.run_ranks(r->state, &request, out, &r->err);
 }
 
-/* Parts sum to the step on every device (conventions.md 10). */
+/* Parts sum to the step on every device (docs/results.md). */
 static inline void rig_check_parts(const luo_step_result *s)
 {
     const double step = s->end_s - s->start_s;

@@ -10,7 +10,7 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 	@./luoshu demo --force
 
 # The long ones first, and those that wait beside those that compute.
-SCRIPTS := $(addprefix tests/,docs.sh faults.sh checkpoints.sh sets.sh real.sh cuda.sh golden.sh results.sh calibrate.sh validate.sh ptx.sh gpu.sh)
+SCRIPTS := $(addprefix tests/,links.sh docs.sh faults.sh checkpoints.sh sets.sh real.sh cuda.sh golden.sh results.sh calibrate.sh validate.sh ptx.sh gpu.sh)
 
 # Programs of several files: rules of their own. Sources of storm-host begin with `host`.
 STORM := $(B)/tests/storm/storm

@@ -1,5 +1,5 @@
 /* calibrate_gpu.h: `luoshu calibrate --backend cuda`, and `--from` tables of GPUs: a profile, a
- * stack and a cluster of one node from measured rows (accuracy.md 10). */
+ * stack and a cluster of one node from measured rows (docs/calibration.md). */
 #ifndef LUO_CLI_CALIBRATE_CALIBRATE_GPU_H
 #define LUO_CLI_CALIBRATE_CALIBRATE_GPU_H
 #include "cli/calibrate/calibrate.h"

@@ -76,7 +76,7 @@ static double slowdown_of(const luo_measured *m)
     return n ? fmax(1, exp(sum / n)) : 1;
 }
 
-/* The first network was run again at the end (accuracy.md 20.10). */
+/* The first network was run again at the end (docs/calibration.md#measuring-a-machine). */
 static void check_drift(job *j, const luo_measured *m, int32_t ranks)
 {
     for (int32_t i = 0; i < m->nfacts; i++) {

@@ -8,7 +8,7 @@
 #include "core/plan/grid.h"
 #include "core/run/events/world.h"
 
-static const double WATCHED = 1.2, FASTER = 0.8; /* Malleus 17 */
+static const double WATCHED = 1.2, FASTER = 0.8; /* docs/planners.md#malleus */
 
 /* ---- rates ---- */
 
@@ -148,7 +148,7 @@ static luo_status arrange(luo_cli *cli, const luo_malleus_call *c, const luo_uni
     return LUO_OK;
 }
 
-/* Layers by Malleus 10.2, micro-batches by 10.4: equal where they divide. */
+/* Layers by the canonical split, micro-batches by luo_alloc: equal where they divide. */
 static luo_status build(luo_cli *cli, luo_malleus_call *c, const luo_uniform_opts *o,
                         luo_plan **out, luo_err *err)
 {

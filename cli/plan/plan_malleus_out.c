@@ -1,5 +1,5 @@
 /* What `luoshu plan malleus` prints: a table of stages and a few lines, or the document of
- * Malleus 16. */
+ * docs/formats.md#luoshuparams1. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

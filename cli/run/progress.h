@@ -1,4 +1,4 @@
-/* progress.h: one line on a terminal for long runs (conventions.md 3.6). */
+/* progress.h: one line on a terminal for long runs (docs/results.md#exit-codes-and-messages). */
 #ifndef LUO_CLI_RUN_PROGRESS_H
 #define LUO_CLI_RUN_PROGRESS_H
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* session.h: runs the policies of a scenario, each in a process of its own, as many at a time
  * as there are cores (real runs one after the other), shows progress, and makes the result set
- * (conventions.md 10). */
+ * (docs/results.md). */
 #ifndef LUO_CLI_RUN_SESSION_H
 #define LUO_CLI_RUN_SESSION_H
 #include "cli/cli.h"

@@ -1,5 +1,6 @@
 /* validate_sense.c: what the error of a suite would be if a rate that nobody printed were 20 %
- * lower or higher (accuracy.md 20.4). The closed form tells; it is the simulator's to 2 %. */
+ * lower or higher (docs/calibration.md#validation). The closed form tells; it is the simulator's to
+ * 2 %. */
 #include <math.h>
 #include <string.h>
 

@@ -67,7 +67,8 @@ typedef struct luo_diag_file {
 } luo_diag_file;
 
 /* Errors, warnings and notes of one or more files, in the order found. Kept at most
- * LUO_DIAGS_MAX errors per file (conventions.md 3.5); those above it are counted only. */
+ * LUO_DIAGS_MAX errors per file (docs/results.md#exit-codes-and-messages); those above it are
+ * counted only. */
 enum { LUO_DIAGS_MAX = 20 };
 typedef struct luo_diags {
     luo_arena *arena;

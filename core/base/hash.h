@@ -1,4 +1,5 @@
-/* hash.h: FNV-1a, 64 bits (conventions.md 2). It identifies; it is no protection. */
+/* hash.h: FNV-1a, 64 bits (docs/formats.md#words-units-names). It identifies; it is no
+ * protection. */
 #ifndef LUO_CORE_BASE_HASH_H
 #define LUO_CORE_BASE_HASH_H
 #include <stddef.h>

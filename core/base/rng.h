@@ -1,4 +1,4 @@
-/* rng.h: xoshiro256** in named streams (conventions.md 9).
+/* rng.h: xoshiro256** in named streams (docs/formats.md#random-numbers).
  * One stream per purpose, so that adding an event changes no other draw. */
 #ifndef LUO_CORE_BASE_RNG_H
 #define LUO_CORE_BASE_RNG_H

@@ -39,6 +39,6 @@ typedef enum luo_status {
 const char *luo_status_name(luo_status st);
 /* The short text of the list. */
 const char *luo_status_text(luo_status st);
-/* Exit code of the command for st (conventions.md 3.3). */
+/* Exit code of the command for st (docs/results.md#exit-codes-and-messages). */
 int luo_status_exit(luo_status st);
 #endif

@@ -24,7 +24,8 @@ void luo_str_clear(luo_str *s); /* keeps the memory */
 void luo_str_free(luo_str *s);
 const char *luo_str_get(const luo_str *s); /* "" when empty */
 
-/* Device set "[0-3,7]" (conventions.md 2). Print: runs of 3 or more ascending ids as a-b. */
+/* Device set "[0-3,7]" (docs/formats.md#words-units-names). Print: runs of 3 or more ascending ids
+ * as a-b. */
 void luo_devset_print(luo_str *s, const int32_t *dev, int32_t n);
 /* Parses; brackets may be left out when `bare` is true. Ids are checked against < limit, order is
  * kept, an id given twice is an error. Errors: LUO_EPARSE, LUO_EINPUT, LUO_ENOMEM.

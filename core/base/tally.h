@@ -27,7 +27,7 @@ typedef struct luo_tally { /* {0}: empty */
 bool luo_tally_add(luo_tally *t, double value);
 /* Adds what `from` has, which is empty then. False: out of memory. */
 bool luo_tally_take(luo_tally *t, luo_tally *from);
-/* By linear interpolation at (count - 1) p (conventions.md 10); 0 if it is empty. */
+/* By linear interpolation at (count - 1) p (docs/results.md); 0 if it is empty. */
 double luo_tally_quantile(luo_tally *t, double p);
 /* Relative error of quantiles, at most; 0: they are exact. */
 double luo_tally_off(const luo_tally *t);

@@ -1,4 +1,4 @@
-/* Attention, fused and unfused (accuracy.md 4.2). */
+/* Attention, fused and unfused (docs/cost-model.md#attention). */
 #include <math.h>
 
 #include "core/cost/op.h"

@@ -1,4 +1,5 @@
-/* Bus bandwidth inside one node: measured curves, fallbacks, alpha-beta (accuracy.md 5.2). */
+/* Bus bandwidth inside one node: measured curves, fallbacks, alpha-beta
+ * (docs/cost-model.md#inside-a-node). */
 #include <math.h>
 #include <stdio.h>
 
@@ -20,7 +21,7 @@ double luo_cost_volume(int coll, int32_t n)
 
 /* Linear in log2(bytes); below the first point the time is constant. Between far points, or in a
  * noisy table, that line can promise a larger message in less time than a smaller point took; no
- * size is faster than a smaller point, so that time grows with S (accuracy.md 17). */
+ * size is faster than a smaller point, so that time grows with S. */
 static double curve_at(const luo_curve *c, double bytes)
 {
     const luo_curve_point *p = c->at;

@@ -1,4 +1,4 @@
-/* cluster.h: nodes, devices, links (conventions.md 5, `luoshu.cluster/1`).
+/* cluster.h: nodes, devices, links (docs/formats.md#luoshucluster1).
  *
  * Devices are numbered by group, then node, then slot. Bandwidths are bytes per second in one
  * direction; every link exists once per direction with the same numbers. */
@@ -71,7 +71,7 @@ const char *luo_link_kind_name(luo_link_kind k);
  * sockets 2.5 x `latency_us`; between nodes half of both PCIe latencies (if given) + half of both
  * NIC latencies + hops. */
 typedef struct luo_link {
-    const char *name; /* conventions.md 2 */
+    const char *name; /* docs/formats.md#words-units-names */
     luo_link_kind kind;
     int32_t node, rack;  /* -1: does not apply */
     int32_t index;       /* slot or mesh pair, switch, NIC, rail or site link number; else 0 */
@@ -135,7 +135,7 @@ typedef struct luo_hop {
     int32_t link;
     bool up; /* true: away from the device (`>`), false: towards one (`<`) */
 } luo_hop;
-/* Links from device a to device b in order (conventions.md 5, "Meaning"); 0 hops when a = b.
+/* Links from device a to device b in order (docs/formats.md#luoshucluster1); 0 hops when a = b.
  * Same node: nvswitch = port >, port <; mesh = the pair (> from the lower slot); else PCIe: device
  * >, [switch >, [socket (> from the lower socket)], switch <,] device <. Other node: [pcie >,] nic
  * >, [uplink >, [lines], uplink <,] nic <, [pcie <]; the pcie links if the group has pcie, the
@@ -175,7 +175,7 @@ typedef struct luo_target {
         const int32_t *dev, *link;
     } *choices;
 } luo_target;
-/* Reads a target (conventions.md 2: Target). `fail` of a node takes its devices and links, of a
+/* Reads a target (docs/formats.md#targets). `fail` of a node takes its devices and links, of a
  * group or rack its nodes, of a switch all links on it (`spine`: uplinks and lines, or all NICs of
  * a `single` fabric, whose one switch it is; `RACK/leaf`: NICs of the rack and its uplink).
  * `device:` also takes an alias `device:h20-1/3`. Choices of `any` are in order of ids.

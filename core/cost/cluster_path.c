@@ -147,7 +147,7 @@ int32_t luo_cluster_link_class(const void *cluster, int32_t a, int32_t b)
     const luo_device *da = &c->devices[a], *db = &c->devices[b];
     if (a == b) return 0;
     if (da->node == db->node) return 1;
-    if (c->nracks == 1) return 3; /* no racks to tell apart (HSPMD 6.3) */
+    if (c->nracks == 1) return 3; /* no racks to tell apart */
     return c->nodes[da->node].rack == c->nodes[db->node].rack ? 2 : 3;
 }
 

@@ -1,4 +1,4 @@
-/* Collectives in closed form (accuracy.md 5.1 to 5.3). */
+/* Collectives in closed form (docs/cost-model.md#definitions). */
 #include "core/cost/collective.h"
 
 #include <math.h>

@@ -39,7 +39,8 @@ luo_spread luo_group_spread(const luo_cluster *c, const int32_t *dev, int32_t n)
 
 /* A protocol of NCCL: share of the link's bandwidth that it reaches, seconds that a collective
  * needs once, and a ring step over NVLink, PCIe, the network. Latencies of NCCL's own tuner (nccl
- * src/graph/tuning.cc, public code; accuracy.md 5.2); it is used for nothing else. */
+ * src/graph/tuning.cc, public code; docs/cost-model.md#inside-a-node); it is used for nothing
+ * else. */
 typedef struct luo_protocol {
     double factor, once_s, step_s[3];
 } luo_protocol;
@@ -47,8 +48,8 @@ typedef enum luo_protocol_id { LUO_LL, LUO_LL128, LUO_SIMPLE, LUO_PROTOCOLS } lu
 enum { LUO_OVER_NVLINK, LUO_OVER_PCIE, LUO_OVER_NET };
 extern const luo_protocol luo_protocols[LUO_PROTOCOLS];
 
-/* How a collective of several nodes goes: in large pieces round a ring, by the half-size curve of
- * 5.3, or through a tree in a protocol of low latency (accuracy.md 21.2). */
+/* How a collective of several nodes goes: in large pieces round a ring, by the half-size curve,
+ * or through a tree in a protocol of low latency (docs/cost-model.md#small-messages). */
 typedef enum luo_net_algorithm {
     LUO_NET_RING,
     LUO_NET_TREE_LL,

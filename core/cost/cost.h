@@ -1,8 +1,9 @@
-/* cost.h: seconds of one instruction and of one collective (accuracy.md 4 and 5).
+/* cost.h: seconds of one instruction and of one collective (docs/cost-model.md).
  *
- * Notation of accuracy.md 2. All results are seconds on a device or a group that nothing else
- * disturbs; slowdowns of health and events are the caller's. 0 work is 0 seconds. A number that
- * is not known is LUO_EINPUT (E1, E2, E4), never a guess.
+ * Notation of docs/cost-model.md#notation. All results are seconds on a device or a group that
+ * nothing else disturbs; slowdowns of health and events are the caller's. 0 work is 0 seconds. A
+ * number that is not known is LUO_EINPUT, never a guess: E1 a value of the profile, E2 its peak for
+ * a dtype, E3 a value that no source tells, E4 the curve of a mesh for that many devices.
  */
 #ifndef LUO_CORE_COST_COST_H
 #define LUO_CORE_COST_COST_H
@@ -20,13 +21,13 @@ typedef struct luo_cost_ctx {
 /* One batched product of (m x k) by (k x n). */
 typedef struct luo_gemm {
     int64_t m, n, k, batch, elem_bytes;
-    bool misaligned; /* batched, and a size is no multiple of 8 (2-byte types; accuracy.md 3.1) */
+    bool misaligned; /* batched, and a size is no multiple of 8 */
 } luo_gemm;
-/* Cost: 50 ns. Errors: E1, E2. Source: accuracy.md 4.1. */
+/* Cost: 50 ns. Errors: E1, E2. Source: docs/cost-model.md#matrix-products. */
 luo_status luo_cost_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
                          luo_err *err);
 
-/* Kernel that moves `bytes`: ew of accuracy.md 4.3. Errors: E1. */
+/* Kernel that moves `bytes` (docs/cost-model.md#streaming-kernels). Errors: E1. */
 luo_status luo_cost_stream(const luo_profile *p, double bytes, double *seconds, luo_err *err);
 
 typedef struct luo_attention {
@@ -38,10 +39,10 @@ typedef struct luo_attention {
     int64_t pairs; /* above 0: so many of a query and a key per head, and no sequences (a step of
                       context parallelism's ring); the mask has been counted */
 } luo_attention;
-/* Fused attention (4.2). Errors: E2. */
+/* Fused attention. Errors: E2. */
 luo_status luo_cost_attention(const luo_profile *p, luo_dtype dtype, const luo_attention *a,
                               bool backward, double *seconds, luo_err *err);
-/* Unfused (4.2): two batched products per sequence length, softmax and dropout; the full square,
+/* Unfused: two batched products per sequence length, softmax and dropout; the full square,
  * causal or not. */
 luo_status luo_cost_attention_unfused(const luo_profile *p, luo_dtype dtype,
                                       const luo_attention *a, bool backward, double *seconds,
@@ -50,7 +51,8 @@ luo_status luo_cost_attention_unfused(const luo_profile *p, luo_dtype dtype,
  * same time. Seconds from the begin of its first step to the end of the last. Forward: the next
  * keys travel beside a step, to where those of the step before were. Backward: so again, and behind
  * them in the same lane the sums of gradients of the step before, which that step does not wait
- * for; they go home last. Source: cp-moe.md 1.4. See: tests/unit/check_cost.c (V-C5). */
+ * for; they go home last. Source: docs/architecture/context.md#bytes. See: tests/unit/check_cost.c
+ * (V-C5). */
 typedef struct luo_ring {
     int32_t parts;
     bool backward;
@@ -62,7 +64,7 @@ typedef struct luo_ring {
 double luo_cost_ring(const luo_ring *r);
 
 /* Seconds of `kernels` kernels that need `gpu_seconds` on the device when the host takes
- * host_launch_s for each: (t^rho + (kernels*chi)^rho)^(1/rho); 0 if gpu_seconds is 0 (4.5). */
+ * host_launch_s for each: (t^rho + (kernels*chi)^rho)^(1/rho); 0 if gpu_seconds is 0. */
 double luo_cost_host(const luo_stack *s, double gpu_seconds, double kernels);
 
 /* Seconds of a COMPUTE or LOCAL instruction on `device`: the formula for its GPU type with the
@@ -80,7 +82,7 @@ luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
                                 const luo_cost_key *key, luo_dtype dtype, double *seconds,
                                 luo_err *err);
 /* Does this backward run the attention core forward again first? Where selective recompute says so
- * and attention is not fused (4.7). */
+ * and attention is not fused. */
 bool luo_cost_again(const luo_stack *stack, const luo_cost_key *key);
 /* Kernels that the host launches for it: 1, for unfused attention 3 forward and 5 backward (8 with
  * the core forward again). */
@@ -90,7 +92,7 @@ typedef struct luo_comm_cost { /* of a COLLECTIVE */
     double loss;    /* overlap loss of its links: compute beside it runs at 1 - loss of its speed */
 } luo_comm_cost;
 
-/* All instructions of a role on `device`, host floor per layer (4.5): in each segment, the
+/* All instructions of a role on `device`, host floor per layer: in each segment, the
  * instructions of one layer (forward, backward and recompute apart) share the factor that makes
  * them, with the layer's communication, last t_layer. Kernels: the stack's kernels_forward, 2 more
  * if the part has collectives, 1.75 times as many backward; 0: those of its instructions and one a
@@ -105,26 +107,26 @@ luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t de
                          const luo_role *role, const luo_comm_cost *comm, double *seconds,
                          luo_err *err);
 /* Compute of `work` seconds that starts together with communication of `comm` seconds lasts this
- * long: slowed by loss while both run (6.2). */
+ * long: slowed by loss while both run. */
 double luo_cost_beside(double work, double comm, double loss);
-/* Seconds between the devices of a group slow compute by this share (3.1): NVLink or network. */
+/* Seconds between the devices of a group slow compute by this share: NVLink or network. */
 double luo_cost_overlap_loss(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n);
 
-/* VOL of accuracy.md 5.1: busbw = VOL(n)*S/t. coll: luo_collective or luo_coll (same order). */
+/* VOL: busbw = VOL(n)*S/t. coll: luo_collective or luo_coll (same order). */
 double luo_cost_volume(int coll, int32_t n);
 /* Bandwidth of a node of this group to the fabric: the sum of its NICs, or of the PCIe links of its
  * devices if that is less (their traffic to the NICs passes them). 0: no NIC. */
 double luo_cost_node_bytes_per_s(const luo_node_group *g);
 
 /* A collective of `bytes` (5.1: of the full tensor; all-to-all: of what one device holds) over
- * dev[0..n) (5.2, 5.3). One node: measured curves with stack.busbw_factor, missing ops from
+ * dev[0..n). One node: measured curves with stack.busbw_factor, missing ops from
  * others, without any table alpha-beta of the ring. Several nodes: max(inside, network), slowest
  * node; where the group leaves a rack or a site, its uplink or line bounds the node's bandwidth,
  * and a step waits for the line's latency. Network: the half-size curve of 5.3 or, where that takes
- * less, a tree in LL or LL128 (21.2): once + s*(step + line) + VOL(N)*S/(factor*e_n*bw*share), with
+ * less, a tree in LL or LL128: once + s*(step + line) + VOL(N)*S/(factor*e_n*bw*share), with
  * s = ceil(log2 N), twice that for an all-reduce, and step = net_step_us in LL. All-to-all has no
  * tree: N - 1 such steps. CPUs have the curve alone, for these are NCCL's latencies.
- * share: part of a node's NICs that this group has, 0 = n/G (5.3). Order of dev does not matter,
+ * share: part of a node's NICs that this group has, 0 = n/G. Order of dev does not matter,
  * but of a broadcast dev[0] is the root.
  * Errors: LUO_EINPUT E4. Cost: O(n), O(n^2) if devices of one node are scattered in dev.
  * See: tests/unit/check_ladder.c, tests/unit/check_nccl.c. */
@@ -136,14 +138,14 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
 int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
                        int64_t bytes);
 
-/* One message (5.4): max(p2p_s, latency of the path) + bytes / bandwidth. Same node: measured
+/* One message: max(p2p_s, latency of the path) + bytes / bandwidth. Same node: measured
  * transfers, else the curve of 2 devices, else the path's narrowest link. Other node: bandwidth of
  * the node (as for collectives) * net_ratio * share, share 0 = 1/G: all devices of the node send at
  * once. src = dst is 0. */
 luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
                         double share, double *seconds, luo_err *err);
 
-/* Flow form of a collective (5.5): flows that all start delay_s after the collective does and then
+/* Flow form of a collective: flows that all start delay_s after the collective does and then
  * carry `bytes` over luo_cluster_path(src, dst); the collective ends with the last of them.
  *
  * Inside a node: a ring over the members in slot order (all ordered pairs for all-to-all; a chain
@@ -175,6 +177,6 @@ luo_status luo_cost_flow(luo_arena *arena, const luo_cost_ctx *ctx, int coll, co
 luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
                              luo_flow *flow, luo_err *err);
 
-/* Step times grow by this factor with the number of devices: 1 + j*max(0, log2(N/256)) (5.6). */
+/* Step times grow by this factor with the number of devices: 1 + j*max(0, log2(N/256)). */
 double luo_cost_jitter(const luo_stack *s, int32_t devices);
 #endif

@@ -7,7 +7,7 @@
  *   attention, attention_dx        m tokens of a sequence, n heads times sequences, k head size
  *   others                         m elements that it reads and writes, n buffers read, k written;
  *                                  n = k = 0 of `add accumulate grad_norm update`
- * A kind without rows is costed by its key: products by 4.1 without tiles, attention by 4.2, all
+ * A kind without rows is costed by its key: products without tiles, attention, all
  * else by the bytes it streams. */
 #ifndef LUO_CORE_COST_CPU_H
 #define LUO_CORE_COST_CPU_H

@@ -1,4 +1,5 @@
-/* Flow form of a collective (accuracy.md 5.5); the reasoning stands in cost.h. */
+/* Flow form of a collective (docs/cost-model.md#three-fidelities); the reasoning stands in
+ * cost.h. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Matrix products (accuracy.md 4.1) and measured times that replace formulas. */
+/* Matrix products (docs/cost-model.md#matrix-products) and measured times that replace formulas. */
 #include <math.h>
 #include <string.h>
 

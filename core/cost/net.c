@@ -1,4 +1,4 @@
-/* Collectives between nodes: the half-size curve and, below it, trees (accuracy.md 5.3, 21.2). */
+/* Collectives between nodes: the half-size curve and, below it, trees (docs/cost-model.md). */
 #include <math.h>
 
 #include "core/cost/collective.h"
@@ -34,7 +34,7 @@ static luo_net tree_time(const luo_net_link *l, int coll, int32_t nodes, double 
                      luo_cost_volume(coll, nodes) * bytes / bw};
 }
 
-/* accuracy.md 5.3: the half-size point of all-to-all is 0.075 of the others'. */
+/* docs/cost-model.md#between-nodes: the half-size point of all-to-all is 0.075 of the others'. */
 static luo_net ring_time(const luo_net_link *l, int coll, int32_t nodes, double bytes)
 {
     const double volume = luo_cost_volume(coll, nodes), steps = nodes * volume;

@@ -1,4 +1,4 @@
-/* overlap.h: communication that hides behind compute (accuracy.md 6). */
+/* overlap.h: communication that hides behind compute (docs/cost-model.md#overlap). */
 #ifndef LUO_CORE_COST_OVERLAP_H
 #define LUO_CORE_COST_OVERLAP_H
 #include <stdint.h>
@@ -6,7 +6,7 @@
 typedef struct luo_overlap {
     double exposed, total; /* seconds after the end of backward; of all collectives */
 } luo_overlap;
-/* Buckets of gradients (6.3): bucket i is complete at ready[i], ascending, and its collective takes
+/* Buckets of gradients: bucket i is complete at ready[i], ascending, and its collective takes
  * seconds[i]; they run one after another. end: of backward. Source: torch DDP, Megatron. */
 void luo_cost_ddp_overlap(int32_t n, const double *ready, const double *seconds, double end,
                           luo_overlap *out);

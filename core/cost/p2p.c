@@ -1,4 +1,4 @@
-/* One message between two devices (accuracy.md 5.4). */
+/* One message between two devices (docs/cost-model.md#messages). */
 #include <math.h>
 #include <string.h>
 

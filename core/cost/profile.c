@@ -7,9 +7,9 @@
 #include "core/base/quantity.h"
 #include "core/base/words.h"
 
-/* accuracy.md 3.1: name, unit in SI, default, and the range in which the number makes sense
- * (wider than the bounds of a fit: W may be an achieved value with memory_ratio 1): that of a
- * quantity, or numbers in the unit of the name. */
+/* docs/formats.md#names-of-values: name, unit in SI, default, and the range in which the number
+ * makes sense (wider than the bounds of a fit: W may be an achieved value with memory_ratio 1):
+ * that of a quantity, or numbers in the unit of the name. */
 typedef struct param {
     const char *name;
     size_t at; /* field of luo_profile, or NOWHERE */
@@ -169,7 +169,7 @@ luo_status luo_profile_finish(luo_profile *p, luo_err *err)
         const luo_status st = take_value(p, i, err);
         if (st != LUO_OK) return luo_err_at(err, st, NULL, p->values[i].line, p->values[i].col);
     }
-    double f16 = 0; /* accuracy.md 20.2: costed as bf16 with the type's f16 peak */
+    double f16 = 0; /* docs/cost-model.md#precision: costed as bf16 with the type's f16 peak */
     if (p->peak_flops[LUO_BF16] <= 0 && luo_profile_value(p, "peak_f16_tflop_per_s", &f16))
         p->peak_flops[LUO_BF16] = f16 * 1e12;
     LUO_TRY(check_required(p, err));

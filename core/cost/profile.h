@@ -1,5 +1,5 @@
 /* profile.h: what one GPU type can do, with the source of each number
- * (conventions.md 5, accuracy.md 3). */
+ * (docs/formats.md#luoshuprofile1). */
 #ifndef LUO_CORE_COST_PROFILE_H
 #define LUO_CORE_COST_PROFILE_H
 #include <stdbool.h>
@@ -69,7 +69,7 @@ typedef struct luo_calibrated {
     int64_t rows, validation_rows;
 } luo_calibrated;
 
-/* Numbers used by the formulas, SI units, defaults of accuracy.md 3.1 filled in.
+/* Numbers used by the formulas, SI units, defaults of docs/formats.md#names-of-values filled in.
  * 0 means not known for: peak, memory, sm_count. */
 typedef struct luo_profile {
     const char *name;
@@ -89,7 +89,7 @@ typedef struct luo_profile {
     const luo_p2p_time *p2p_times;
 } luo_profile;
 
-typedef struct luo_stack { /* accuracy.md 3.1, second table */
+typedef struct luo_stack { /* docs/formats.md#luoshustack1 */
     const char *name;
     double host_launch_s, host_exponent, busbw_factor, dp_overlap, tp_exposed_factor, scale_jitter;
     double grad_comm_bytes; /* of a gradient between replicas; 0: as the program has it */
@@ -117,23 +117,24 @@ bool luo_stack_switch_key(int i, const char **name, const char *words[2], int *o
 
 /* Fills the numbers of p from p->values: defaults, unit conversion. Required names are
  * memory_gib, memory_gbytes_per_s (unless there are op_times) and one peak.
- * Pre: p->name, values and tables are set. Errors: LUO_EINPUT, sentences E1 and E3 of accuracy.md
- * 15 for what is missing, and unknown names, doubles and numbers out of range (ratios in (0, 1],
- * counts and times >= 0, ..); err->line and col of the value if it is one value's fault. */
+ * Pre: p->name, values and tables are set. Errors: LUO_EINPUT for what is missing, and unknown
+ * names, doubles and numbers out of range (ratios in (0, 1], counts and times >= 0, ..); err->line
+ * and col of the value if it is one value's fault. */
 luo_status luo_profile_finish(luo_profile *p, luo_err *err);
 /* Value `name` as given in the file (its own unit); false: not given. */
 bool luo_profile_value(const luo_profile *p, const char *name, double *value);
 /* Peak for dtype in flop/s. Errors: LUO_EINPUT E2. */
 luo_status luo_profile_peak(const luo_profile *p, luo_dtype dtype, double *flops, luo_err *err);
 enum { LUO_OPTIMIZER_BYTES = 34 }; /* optimizer_bytes of that stack: grad 4+2, state 12 + 12, .. */
-/* The stack `luoshu-cuda` of accuracy.md 3.1. */
+/* The stack `luoshu-cuda`, docs/formats.md#luoshustack1. */
 void luo_stack_default(luo_stack *s);
 /* The profile as programs of this stack use the GPU: its ratios scaled, with precision tf32 the
  * peak of f32 replaced. *out is p itself or room. Errors: LUO_EINPUT E3 peak_tf32 is not known, or
  * tf32 with another dtype than f32. */
 luo_status luo_profile_under(const luo_profile *p, const luo_stack *s, luo_dtype dtype,
                              luo_profile *room, const luo_profile **out, luo_err *err);
-/* grad_comm_bytes where there is no program: 2 if it is not given (accuracy.md 3.1). */
+/* grad_comm_bytes where there is no program: 2 if it is not given
+ * (docs/formats.md#names-of-values). */
 double luo_stack_grad_bytes(const luo_stack *s);
 /* What the stack holds in memory, unfused attention included. */
 luo_memory_rules luo_stack_memory(const luo_stack *s);

@@ -1,4 +1,4 @@
-/* Constants of a software stack (accuracy.md 3.1, second table). */
+/* Constants of a software stack (docs/formats.md#luoshustack1). */
 #include <stddef.h>
 #include <string.h>
 

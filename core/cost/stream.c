@@ -1,4 +1,4 @@
-/* Streaming kernels, host floor, and the seconds of an instruction (accuracy.md 4.3, 4.5). */
+/* Streaming kernels, host floor, and the seconds of an instruction (docs/cost-model.md). */
 #include <math.h>
 
 #include "core/cost/op.h"

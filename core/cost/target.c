@@ -1,4 +1,4 @@
-/* Targets of events and health (conventions.md 2). */
+/* Targets of events and health (docs/formats.md#targets). */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* autodiff.c: gradients as ordinary operations (HSPMD 9).
+/* autodiff.c: gradients as ordinary operations (docs/annotations.md#differentiation).
  *
  * dX and dW are separate operations and dX comes first: the previous stage waits for it. The
  * synchronisation of gradients is nowhere written down: the Reshard between a parameter's state
@@ -90,7 +90,7 @@ static const luo_ann *ann_of(const diff *d, int32_t x)
     return luo_annset_get(d->g->set, d->g->tensor[x].ann);
 }
 
-/* ---- sums of contributions (9.3) ---- */
+/* ---- sums of contributions ---- */
 
 static luo_status sum_parts(diff *d, int32_t x, const int32_t *at, int32_t n, int32_t *res)
 {
@@ -415,7 +415,7 @@ static bool sums_of_copies(const luo_ann *a)
     return false;
 }
 
-/* A Reshard of dY to the complete form of the source (9.2). A sum that is still Partial cannot
+/* A Reshard of dY to the complete form of the source. A sum that is still Partial cannot
  * also change devices, nor be cut finer than it is summed: it is completed where it is first. */
 static luo_status diff_reshard(diff *d, int32_t dy)
 {

@@ -1,5 +1,6 @@
-/* build.c: the forward graph of a decoder (HSPMD 15.3). llama and gpt differ only in
- * norm, positions, activation and biases, which the model states one by one. */
+/* build.c: the forward graph of a decoder (docs/annotations.md#from-a-plan-to-annotations). llama
+ * and gpt differ only in norm, positions, activation and biases, which the model states one by
+ * one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -74,7 +75,7 @@ static int32_t gathered(builder *b, const char *name, const char *letters, int32
 
 /* State and working copy of a parameter; the Reshard between them is ZeRO's gather, or nothing. A
  * state kept elsewhere arrives as this plan's ZeRO pieces first: sums cannot move and be reduced
- * at once on the way back (hydraulis.md 11). */
+ * at once on the way back (docs/annotations.md#zero). */
 static int32_t param(builder *b, const char *name, const char *letters, luo_form form)
 {
     luo_graph *g = b->g;
@@ -137,7 +138,7 @@ static void project(builder *b, const char *name, int32_t x, const projection *p
 }
 
 /* Keys and values of few heads stay whole: the Reshard does nothing here, but its gradient adds
- * what the query heads of every device contribute (8.2, attention). */
+ * what the query heads of every device contribute (attention). */
 static void whole_keys(builder *b, int32_t qkv[3])
 {
     if (!b->opts->kv_whole) return;

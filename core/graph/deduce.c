@@ -1,4 +1,4 @@
-/* deduce.c: the einsum rule (HSPMD 8.1).
+/* deduce.c: the einsum rule (docs/annotations.md#deduction).
  *
  * Members mostly repeat each other on other devices: when the cuts and the order of the lists are
  * those of the member before, its result is taken over (a plan has U = 128 members and thousands

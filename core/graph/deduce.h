@@ -1,4 +1,4 @@
-/* deduce.h: the annotation of an op's result from those of its operands (section 8).
+/* deduce.h: the annotation of an op's result from those of its operands.
  * Shape-independent except reshape. Op kinds know their letters; here letters are all there is. */
 #ifndef LUO_CORE_GRAPH_DEDUCE_H
 #define LUO_CORE_GRAPH_DEDUCE_H
@@ -11,7 +11,7 @@ typedef struct luo_operand {
     bool label_only;     /* takes part in the rules but carries no data (gradients) */
 } luo_operand;
 
-/* Einsum rule 8.1. `out`: letters of the result. op: name for sentences.
+/* The einsum rule. `out`: letters of the result. op: name for sentences.
  * Errors: LUO_EDEDUCE with `op 'NAME': D_CUT: ...` (D_UNION D_PARTIAL D_TOP D_DEVICES D_CUT
  * D_GRID); LUO_ENOMEM. Owner: *res belongs to arena, canonical. Cost: O(devices * letters). */
 luo_status luo_deduce_einsum(luo_arena *arena, const luo_operand *operands, int32_t n,
@@ -27,6 +27,6 @@ luo_status luo_deduce_reshape(luo_arena *arena, const luo_ann *a, const luo_shap
  * sentence: "insert a Reshard that gathers the sequence". */
 luo_status luo_deduce_want_whole(const luo_ann *a, int32_t d, const char *tensor, const char *op,
                                  const char *why, luo_err *err);
-/* Complete form c(A) of section 9.2: Partial becomes duplicate; a itself if nothing is Partial. */
+/* Complete form c(A): Partial becomes duplicate; a itself if nothing is Partial. */
 luo_status luo_ann_complete(luo_arena *arena, const luo_ann *a, const luo_ann **res, luo_err *err);
 #endif

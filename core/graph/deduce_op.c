@@ -1,5 +1,5 @@
-/* deduce_op.c: the rule of every operation kind (HSPMD 8.2), on top of the einsum
- * rule. Results get their annotation in operation order. */
+/* deduce_op.c: the rule of every operation kind (docs/annotations.md#deduction), on top of the
+ * einsum rule. Results get their annotation in operation order. */
 #include <string.h>
 
 #include "core/graph/graph.h"

@@ -1,5 +1,5 @@
-/* deduce_order.c: duplicates, order of keys and of the device list (HSPMD 8.1, rules 5
- * to 7). */
+/* deduce_order.c: duplicates, order of keys and of the device list (docs/annotations.md#deduction,
+ * rules 5 to 7). */
 #include "core/graph/deduce_order.h"
 
 #include <string.h>

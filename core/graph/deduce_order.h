@@ -12,11 +12,11 @@ typedef struct luo_coords {
     int32_t *coord[LUO_ENTRIES_MAX];
 } luo_coords;
 
-/* Numbers devices with equal coordinates in list order and adds -1 with that number (8.1.5).
+/* Numbers devices with equal coordinates in list order and adds -1 with that number.
  * *fewest, *most: devices of a combination; c is complete only if they are equal and not 0.
  * False: out of memory. */
 bool luo_coords_duplicates(luo_arena *arena, luo_coords *c, int32_t *fewest, int32_t *most);
-/* Order of 8.1.7: entries into ent (room for c->n) such that list index i is at[i]; at = NULL if
+/* The order rule: entries into ent (room for c->n) such that list index i is at[i]; at = NULL if
  * the list is kept. False: out of memory. */
 bool luo_coords_order(luo_arena *arena, const luo_coords *c, luo_ent *ent, int32_t **at);
 #endif

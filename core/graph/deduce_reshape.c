@@ -1,4 +1,4 @@
-/* deduce_reshape.c: the annotation behind a reshape (HSPMD 8.3).
+/* deduce_reshape.c: the annotation behind a reshape (docs/annotations.md#deduction).
  *
  * Both shapes fall into minimal groups of equal product. In a group only the first input dimension
  * of size > 1 may be cut: its parts are then contiguous in the flattened group, and so are those of
@@ -190,7 +190,7 @@ static luo_status map_ann(const reshape *r, luo_ann *out)
     return LUO_OK;
 }
 
-/* The pieces of the inner pattern follow from all members' bounds together (3.4): that they are
+/* The pieces of the inner pattern follow from all members' bounds together: that they are
  * still the same elements must be looked at. Other cuts are equal by construction. */
 static luo_status verify_inner(const reshape *r, const luo_ann *out)
 {

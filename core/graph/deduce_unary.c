@@ -1,5 +1,5 @@
 /* deduce_unary.c: rules with one operand: permute, the complete form and the demand for
- * an uncut dimension (HSPMD 8.2, 9.2). */
+ * an uncut dimension (docs/annotations.md). */
 #include <string.h>
 
 #include "core/graph/deduce.h"

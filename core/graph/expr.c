@@ -1,4 +1,4 @@
-/* expr.c: symbolic sizes (HSPMD 10): reading, folding, printing, evaluation. */
+/* expr.c: symbolic sizes : reading, folding, printing, evaluation. */
 #include "core/graph/expr.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* expr.h: symbolic sizes, e.g. "(S+7)//8*8" (HSPMD, section 10). */
+/* expr.h: symbolic sizes, e.g. "(S+7)//8*8" . */
 #ifndef LUO_CORE_GRAPH_EXPR_H
 #define LUO_CORE_GRAPH_EXPR_H
 #include <stdint.h>
@@ -19,7 +19,7 @@ typedef struct luo_symbol {
     const char *name;
     int64_t value;
 } luo_symbol;
-/* Errors: LUO_ESHAPE NOTDIV, DIVZERO, NEGATIVE, OVERFLOW, UNSET with the sentences of section 10;
+/* Errors: LUO_ESHAPE NOTDIV, DIVZERO, NEGATIVE, OVERFLOW, UNSET each with its sentence;
  * tensor and dim name the place (tensor NULL: left out). */
 luo_status luo_expr_eval(const luo_expr *e, const luo_symbol *symbols, int32_t n,
                          const char *tensor, int32_t dim, int64_t *out, luo_err *err);

@@ -38,7 +38,8 @@ luo_graph *luo_graph_new(luo_arena *arena, const luo_model *model, luo_dtype dty
     g->causal = model->causal;
     g->elem_bytes = luo_dtype_bytes(dtype);
     g->sum_bytes = dtype == LUO_F64 ? 8 : 4;
-    /* Two moments, and a master copy when the working weights are too coarse (accuracy.md 4.8). */
+    /* Two moments, and a master copy when the working weights are too coarse
+     * (docs/cost-model.md#precision). */
     g->state_bytes = dtype == LUO_BF16 ? 12 : 2 * g->elem_bytes;
     g->ids = g->labels = g->exp = g->row_sum = g->loss = -1;
     return g;
@@ -146,7 +147,7 @@ bool luo_tensor_is_copy(const luo_graph *g, int32_t x)
     return g->tensor[from].place != g->tensor[x].place;
 }
 
-/* data(o) and after-accumulation (11.1) flow along the tensors in operation order. */
+/* data(o) and after-accumulation flow along the tensors in operation order. */
 void luo_graph_segment(luo_graph *g, int32_t o)
 {
     luo_op *op = &g->op[o];

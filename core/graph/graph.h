@@ -3,7 +3,7 @@
  * Letters name dimensions and mean the same in every tensor of a graph: t tokens of a
  * micro-batch, h hidden, n query heads, g key-value heads, d head size, f feed-forward, v
  * vocabulary, p positions. An operation is the einsum of its tensors' letters unless its kind
- * says otherwise. The size of t is bound per micro-batch (HSPMD 10); every other is fixed.
+ * says otherwise. The size of t is bound per micro-batch ; every other is fixed.
  */
 #ifndef LUO_CORE_GRAPH_GRAPH_H
 #define LUO_CORE_GRAPH_GRAPH_H
@@ -60,8 +60,9 @@ typedef enum luo_tensor_kind {
     LUO_TENSOR_VALUE
 } luo_tensor_kind;
 
-/* What a plan gives to the output of a Leaf or a Reshard (HSPMD 15.3), at a place: block number,
- * LUO_PLACE_EMBEDDING or LUO_PLACE_HEAD. */
+/* What a plan gives to the output of a Leaf or a Reshard
+ * (docs/annotations.md#from-a-plan-to-annotations), at a place: block number, LUO_PLACE_EMBEDDING
+ * or LUO_PLACE_HEAD. */
 typedef enum luo_form {
     LUO_FORM_NONE,
     LUO_FORM_X,      /* activations between operations: {0:t} with sequence parallelism */
@@ -150,30 +151,33 @@ typedef struct luo_build_opts {
     luo_dtype dtype;
     bool head_apart; /* some pipeline keeps head and embedding on different devices */
     bool kv_whole;   /* key-value heads are not cut: too few of them */
-    bool state_apart; /* the optimizer has a layout of its own (hydraulis.md 11) */
+    bool state_apart; /* the optimizer has a layout of its own (docs/annotations.md#zero) */
     int32_t ring;     /* parts of the longest ring of context-parallel devices; 0 or 1: none */
     bool exchanges;   /* some devices exchange heads for tokens around attention */
     bool scatter_each; /* as in luo_graph */
     bool gather_each;  /* ZeRO-3: working copies are pieces, gathered for every task */
     bool shard_copies; /* as in luo_graph */
 } luo_build_opts;
-/* Forward graph of a decoder (llama, gpt), HSPMD 15.3. Annotations are not set.
+/* Forward graph of a decoder (llama, gpt), docs/annotations.md#from-a-plan-to-annotations.
+ * Annotations are not set.
  * Errors: LUO_EINPUT for other families; LUO_ENOMEM. */
 luo_status luo_graph_build(luo_arena *arena, const luo_model *m, const luo_build_opts *opts,
                            luo_graph **out, luo_err *err);
 
-/* Annotations of the results of operations first..nops-1 (HSPMD 8.2). Pre: the outputs of Leaf and
- * Reshard are annotated. Errors: LUO_EDEDUCE; LUO_ENOMEM. */
+/* Annotations of the results of operations first..nops-1 (docs/annotations.md#deduction). Pre: the
+ * outputs of Leaf and Reshard are annotated. Errors: LUO_EDEDUCE; LUO_ENOMEM. */
 luo_status luo_graph_deduce(luo_graph *g, int32_t first, luo_err *err);
 
 /* Raw annotation for the output of a Reshard that differentiation makes; -1: none. */
 typedef int32_t (*luo_override_fn)(void *ctx, const char *tensor);
-/* Adds gradients, their accumulation, norm and update (HSPMD 9), with annotations and phases. Pre:
- * the forward part is annotated. all: annotation {-2:n} of one summand per device, for the norm.
+/* Adds gradients, their accumulation, norm and update (docs/annotations.md#differentiation), with
+ * annotations and phases. Pre: the forward part is annotated. all: annotation {-2:n} of one summand
+ * per device, for the norm.
  * Errors: LUO_EDEDUCE, LUO_ENOMEM. */
 luo_status luo_graph_differentiate(luo_graph *g, const luo_ann *all, luo_override_fn override,
                                    void *ctx, luo_err *err);
-/* Sets the phase of operation o from those of the makers of its operands (HSPMD 11.1). */
+/* Sets the phase of operation o from those of the makers of its operands
+ * (docs/architecture/programs.md#segments). */
 void luo_graph_segment(luo_graph *g, int32_t o);
 /* One line per operation with its annotations, for people and tests. */
 void luo_graph_print(luo_str *s, const luo_graph *g);

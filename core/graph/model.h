@@ -1,4 +1,4 @@
-/* model.h: dimensions of a network (conventions.md 5, `luoshu.model/1`). */
+/* model.h: dimensions of a network (docs/formats.md#luoshumodel1). */
 #ifndef LUO_CORE_GRAPH_MODEL_H
 #define LUO_CORE_GRAPH_MODEL_H
 #include <stdbool.h>
@@ -34,7 +34,7 @@ typedef struct luo_image {
     int64_t height_px, width_px, channels, patch_px;
 } luo_image;
 
-/* All defaults of the table in conventions.md 5 are filled in by the reader. */
+/* All defaults of the table in docs/formats.md#luoshumodel1 are filled in by the reader. */
 typedef struct luo_model {
     const char *name;
     luo_family family;
@@ -53,6 +53,6 @@ typedef struct luo_model {
 /* Parameters of the whole network (V-C1, V-C2). Errors: LUO_EINPUT for vgg. */
 luo_status luo_model_parameters(const luo_model *m, int64_t *out, luo_err *err);
 /* Model FLOP of one token, forward and backward, no recompute: 6 per matrix parameter plus the
- * attention square counted in full (accuracy.md 14.3), for a sequence of `tokens`. */
+ * attention square counted in full (docs/cost-model.md), for a sequence of `tokens`. */
 double luo_model_flops_per_token(const luo_model *m, int64_t tokens);
 #endif

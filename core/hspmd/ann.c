@@ -1,4 +1,4 @@
-/* ann.c: canonical form, text and questions about annotations (HSPMD 2.3, 3.2). */
+/* ann.c: canonical form, text and questions about annotations (docs/annotations.md). */
 #include "core/hspmd/ann.h"
 
 #include <string.h>

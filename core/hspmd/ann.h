@@ -1,4 +1,4 @@
-/* ann.h: annotations, i.e. how one tensor lies on devices (specs: HSPMD, section 2).
+/* ann.h: annotations, i.e. how one tensor lies on devices (docs/annotations.md).
  *
  * Notation (Hetu v2 / HSPMD): U subgroups ("members"), h = how the tensor is cut across members,
  * G[u] = ordered devices of member u, S[u] = ordered entries key:n, first outermost.
@@ -41,7 +41,7 @@ typedef struct luo_ann {
 } luo_ann;
 
 /* Sizes of a tensor. member_len: lengths of the members along dimension h of an outer-cut tensor
- * without top shares (section 10, symbols with one value per member), u values whose sum is
+ * without top shares (symbols with one value per member), u values whose sum is
  * dim[h]; NULL in all other cases. */
 typedef struct luo_shape {
     int32_t rank;
@@ -51,12 +51,13 @@ typedef struct luo_shape {
 
 typedef enum luo_bind_mode { LUO_BIND_ROUND, LUO_BIND_EXACT } luo_bind_mode;
 
-/* Reads the text form (2.2) and checks it (2.4, in that order); the result is canonical (2.3).
- * Errors: LUO_EPARSE, LUO_E2BIG, LUO_EINPUT with the sentences of 2.4; LUO_ENOMEM. */
+/* Reads the text form and checks it (in the order of docs/annotations.md#validity); the result is
+ * canonical.
+ * Errors: LUO_EPARSE, LUO_E2BIG, LUO_EINPUT each with its sentence; LUO_ENOMEM. */
 luo_status luo_ann_parse(luo_arena *arena, const char *text, const luo_ann **out, luo_err *err);
 /* Checks 2.4 RANGE..HSHARES on a structure built by hand. */
 luo_status luo_ann_check(const luo_ann *a, luo_err *err);
-/* Canonical copy (2.3): count-1 entries dropped, shares divided by their gcd, even shares NULL.
+/* Canonical copy: count-1 entries dropped, shares divided by their gcd, even shares NULL.
  * Pre: luo_ann_check passed. NULL: out of memory. */
 const luo_ann *luo_ann_canonical(luo_arena *arena, const luo_ann *a);
 /* Appends the canonical text. Pre: a is canonical. */
@@ -65,7 +66,7 @@ void luo_ann_print(luo_str *s, const luo_ann *a);
 bool luo_ann_equal(const luo_ann *a, const luo_ann *b);
 /* 64-bit hash of the canonical structure, for interning. */
 uint64_t luo_ann_hash(const luo_ann *a);
-/* RANK and EXACT of 2.4. name: of the tensor, for the sentence. */
+/* The checks against a tensor. name: of the tensor, for the sentence. */
 luo_status luo_ann_bind(const luo_ann *a, const luo_shape *shape, luo_bind_mode mode,
                         const char *name, luo_err *err);
 /* Reads "8x4" (or "" for rank 0) into shape. */
@@ -74,7 +75,7 @@ luo_status luo_shape_parse(const char *text, luo_shape *shape, luo_err *err);
 /* Count of key in g (1 if absent), and its shares (NULL: even). */
 int32_t luo_grp_count(const luo_grp *g, int32_t key);
 const uint32_t *luo_grp_share(const luo_grp *g, int32_t key);
-/* Coordinate of index i of g on key (3.2); 0 if absent. */
+/* Coordinate of index i of g on key; 0 if absent. */
 int32_t luo_grp_coord(const luo_grp *g, int32_t i, int32_t key);
 /* List distance of neighbours on key (product of the counts behind it); 0 if absent. */
 int32_t luo_grp_stride(const luo_grp *g, int32_t key);

@@ -1,4 +1,5 @@
-/* ann_bind.c: an annotation meets the sizes of its tensor (HSPMD 2.4, last rows). */
+/* ann_bind.c: an annotation meets the sizes of its tensor (docs/annotations.md#validity, last
+ * rows). */
 #include <inttypes.h>
 
 #include "core/hspmd/region.h"
@@ -82,7 +83,7 @@ static luo_status check_cut(int32_t d, int64_t len, int32_t n, const uint32_t *s
                        name, d, len, total);
 }
 
-/* The pieces of 3.4 are cuts as well: every fine interval in U. */
+/* The pieces of the inner pattern are cuts as well: every fine interval in U. */
 static luo_status check_inner(luo_arena *scratch, const luo_ann *a, const luo_shape *shape,
                               const char *name, luo_err *err)
 {

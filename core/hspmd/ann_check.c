@@ -1,5 +1,5 @@
-/* ann_check.c: validity of annotations (HSPMD 2.4). One function per row of the table,
- * each over the whole annotation, because the order of the rows decides what is reported. */
+/* ann_check.c: validity of annotations (docs/annotations.md#validity). One function per row of the
+ * table, each over the whole annotation, because the order of the rows decides what is reported. */
 #include "core/hspmd/ann_check.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
-/* ann_parse.c: the text form of annotations (HSPMD 2.2).
+/* ann_parse.c: the text form of annotations (docs/annotations.md#text).
  *
  * The whole text is read before anything is judged, because SYNTAX comes before LIMIT and LIMIT
- * before RANGE (2.4). What was read lies in scratch arrays whose sizes follow from the length of
+ * before RANGE. What was read lies in scratch arrays whose sizes follow from the length of
  * the text; ranges are expanded only after they are known to be sane. */
 #include <inttypes.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* bounds.c: cutting a length by shares (HSPMD 3.1). */
+/* bounds.c: cutting a length by shares (docs/annotations.md#cutting-by-shares). */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -66,7 +66,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* True if the even cut of 3.1 has these sizes: the longer parts first, one element apart. */
+/* True if the even cut has these sizes: the longer parts first, one element apart. */
 static bool is_even(int32_t n, const int64_t *bounds)
 {
     const int64_t first = bounds[1] - bounds[0];

@@ -1,4 +1,4 @@
-/* fold.c: where the optimizer state of a parameter lies under ZeRO-1 (HSPMD 13).
+/* fold.c: where the optimizer state of a parameter lies under ZeRO-1 (docs/annotations.md#zero).
  *
  * Duplicates of a member become further cuts of dimension 0, inside the part they duplicate, and
  * the device list is sorted by the new coordinates. The published code keeps the list order, by

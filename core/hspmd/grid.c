@@ -1,4 +1,4 @@
-/* grid.c: the table of section 6 and the slices of 5.5 (HSPMD): cut at the union of
+/* grid.c: the table of cells and the slices between members: cut at the union of
  * all bounds, not at an LCM grid (fault K4). */
 #include "core/hspmd/grid.h"
 

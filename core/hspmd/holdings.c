@@ -1,4 +1,4 @@
-/* holdings.c: the region of each device of an annotation (HSPMD 3.2 to 3.6).
+/* holdings.c: the region of each device of an annotation (docs/annotations.md#coordinates).
  *
  * A thousand members usually differ in their devices only, so tables are made per distinct cut
  * (entry list) and shared: coordinates always, span lists on all dimensions but h. */
@@ -17,8 +17,8 @@ typedef struct layout {
     luo_arena *arena;
     const luo_ann *a;
     const luo_shape *shape;
-    int64_t *top;  /* outer cut: T_0..T_U of 3.3; NULL otherwise */
-    const int64_t *fine; /* inner pattern: P_0..P_nfine of 3.4; NULL otherwise */
+    int64_t *top;  /* outer cut: T_0..T_U; NULL otherwise */
+    const int64_t *fine; /* inner pattern: P_0..P_nfine; NULL otherwise */
     int32_t nfine;
 } layout;
 

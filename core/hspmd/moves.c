@@ -1,4 +1,4 @@
-/* moves.c: lists of moves: building, sealing, text (HSPMD 4). */
+/* moves.c: lists of moves: building, sealing, text (docs/annotations.md#operations). */
 #include "core/hspmd/moves.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* region.c: the algebra of product regions (HSPMD 3.6) and their text. */
+/* region.c: the algebra of product regions (docs/annotations.md#regions) and their text. */
 #include "core/hspmd/region.h"
 
 #include <assert.h>

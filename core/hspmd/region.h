@@ -1,4 +1,4 @@
-/* region.h: which elements of a tensor a device holds (HSPMD, section 3).
+/* region.h: which elements of a tensor a device holds (docs/annotations.md#regions).
  *
  * Notation: R = rank of the tensor, 0..LUO_RANK_MAX. Bounds are element indices, never bytes.
  * A region is the product over the R dimensions of a list of half-open intervals. Normal form,
@@ -29,7 +29,7 @@ typedef struct luo_region { /* immutable; the spans live in an arena */
 } luo_region;
 
 /* Bounds of cutting [0:len) in n parts by shares (NULL: even), cumulative largest remainder, ties
- * to the smaller index (3.1): bounds[0] = 0 .. bounds[n] = len.
+ * to the smaller index: bounds[0] = 0 .. bounds[n] = len.
  * Pre: n >= 1, 0 <= len < LUO_DIM_LIMIT, some share > 0. Products use 128 bits. */
 void luo_bounds_cut(int64_t len, int32_t n, const uint32_t *share, int64_t *bounds);
 
@@ -39,15 +39,15 @@ void luo_bounds_cut(int64_t len, int32_t n, const uint32_t *share, int64_t *boun
 luo_status luo_bounds_shares(luo_arena *arena, int32_t n, const int64_t *bounds,
                              const uint32_t **share, luo_err *err);
 
-/* T_0..T_U of the outer cut (3.3), member_len honoured. Pre: a->h >= 0, not inner. */
+/* T_0..T_U of the outer cut, member_len honoured. Pre: a->h >= 0, not inner. */
 luo_status luo_top_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
                           int64_t **top, luo_err *err);
-/* P_0 = 0 .. P_n = dim[h]: sorted distinct bounds of all members on h (3.4). Pre: a->inner. */
+/* P_0 = 0 .. P_n = dim[h]: sorted distinct bounds of all members on h. Pre: a->inner. */
 luo_status luo_inner_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
                             const int64_t **p, int32_t *n, luo_err *err);
 
 int64_t luo_region_volume(const luo_region *r);
-/* Region of device index i of member u (3.3, 3.4). Pre: luo_ann_bind passed.
+/* Region of device index i of member u. Pre: luo_ann_bind passed.
  * Errors: LUO_ENOMEM; *out untouched. Owner: the spans belong to arena. */
 luo_status luo_region_of(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int32_t u,
                          int32_t i, luo_region *out, luo_err *err);
@@ -84,7 +84,7 @@ typedef struct luo_holdings {
  * Errors: LUO_ENOMEM. Owner: arena. */
 luo_status luo_holdings_make(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
                              luo_holdings *out, luo_err *err);
-/* Footprint of member u (3.6). */
+/* Footprint of member u. */
 luo_status luo_footprint_of(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int32_t u,
                             luo_region *out, luo_err *err);
 #endif

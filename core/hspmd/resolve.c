@@ -1,4 +1,5 @@
-/* resolve.c: the order of tests (HSPMD 5.1), the bottom tier, the sentences. */
+/* resolve.c: the order of tests (docs/annotations.md#resolution), the bottom tier, the
+ * sentences. */
 #include "core/hspmd/resolve.h"
 
 #include <string.h>
@@ -52,7 +53,7 @@ static luo_status say_refused(const luo_build *b)
     return LUO_EUNSUP;
 }
 
-/* 5.1.1 */
+/* The first test: nothing has to be done. */
 static bool is_identity(const luo_ann *src, const luo_ann *dst, const luo_side *s,
                         const luo_side *d)
 {

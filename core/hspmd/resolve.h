@@ -1,4 +1,4 @@
-/* resolve.h: which communication turns one annotation into another (section 5).
+/* resolve.h: which communication turns one annotation into another.
  * Decided by comparing regions per device, never by comparing key lists (fault K1). */
 #ifndef LUO_CORE_HSPMD_RESOLVE_H
 #define LUO_CORE_HSPMD_RESOLVE_H
@@ -13,7 +13,7 @@ typedef enum luo_resolve_kind {
     LUO_RESOLVE_SPLIT_AG,
     LUO_RESOLVE_BSR,
     LUO_RESOLVE_BOTTOM_BSR,  /* 5.5 item 7 */
-    LUO_RESOLVE_REDUCE_THEN, /* 5.6 */
+    LUO_RESOLVE_REDUCE_THEN, /* docs/annotations.md#what-is-not-supported */
     LUO_RESOLVE_UNSUPPORTED
 } luo_resolve_kind;
 
@@ -30,7 +30,7 @@ const char *luo_unsupported_name(luo_unsupported r); /* "PARTIAL_CREATE" */
 
 typedef struct luo_resolve_opts {
     luo_planner_opts planner; /* in-graph Reshards start with zero counters */
-    bool reduce_then_move;    /* 5.6 */
+    bool reduce_then_move;    /* docs/annotations.md#what-is-not-supported */
     int64_t elem_bytes;       /* 0 counts as 1 */
     const char *name;         /* of the reshard, for sentences; NULL: "reshard" */
     int32_t ranks; /* above 1: members with so many summands (or copies) each, cut alike, are summed
@@ -46,17 +46,17 @@ typedef struct luo_resolution {
 } luo_resolution;
 
 /* Resolves src -> dst. Pre: both canonical and bound to shape.
- * Errors: LUO_EUNSUP with the sentence of 5.7 (out->kind and reason are then set as well);
+ * Errors: LUO_EUNSUP with a sentence (out->kind and reason are then set as well);
  *         LUO_ELOST (out is complete all the same); LUO_E2BIG; LUO_EINPUT dst uses a dead
  *         device; LUO_ENOMEM. Dead devices of src neither send nor take part in a sum.
  * Owner:  everything in *out belongs to arena.
  * Cost:   O(devices log devices + cells); never quadratic in U.
- * See:    tests/unit/check_resolve.c (19.3), tests/prop/prop_resolve.c (16). */
+ * See:    tests/unit/check_resolve.c, tests/prop/prop_resolve.c. */
 luo_status luo_resolve(luo_arena *arena, const luo_ann *src, const luo_ann *dst,
                        const luo_shape *shape, const luo_resolve_opts *opts, luo_resolution *out,
                        luo_err *err);
 
-/* Optimizer state of a parameter under ZeRO-1 (section 13).
+/* Optimizer state of a parameter under ZeRO-1.
  * Pre: param has no Partial; h absent or -1; rank >= 1. */
 luo_status luo_zero_fold(luo_arena *arena, const luo_ann *param, const luo_shape *shape,
                          const luo_ann **out, luo_err *err);

@@ -16,7 +16,7 @@ typedef struct luo_sides {
     luo_side *member; /* u of them */
 } luo_sides;
 
-/* In order of weight (5.2). */
+/* In order of weight. */
 typedef enum luo_member_kind {
     LUO_MEMBER_IDENTITY,
     LUO_MEMBER_SLICE,
@@ -49,7 +49,7 @@ typedef struct luo_gather {
     luo_region *part; /* in order along the dimension */
 } luo_gather;
 
-/* How holdings s become d (5.3), before anything is emitted. */
+/* How holdings s become d, before anything is emitted. */
 typedef struct luo_movement {
     luo_member_kind kind;
     const luo_side *s, *d;
@@ -78,7 +78,7 @@ bool luo_tiles(const luo_region *piece, int32_t n, const luo_region *whole, int3
 luo_status luo_emit_copies(luo_build *b, const luo_side *d, int32_t step);
 luo_status luo_emit_bsr(luo_build *b, const luo_side *s, const luo_side *d, int32_t step);
 luo_status luo_emit_allreduce(luo_build *b, const luo_sum *sum, const luo_side *s, int32_t step);
-/* SplitAR of the holdings s of u members (5.5.3). */
+/* SplitAR of the holdings s of u members. */
 luo_status luo_emit_split_ar(luo_build *b, const luo_sides *s, int32_t u, int32_t step);
 luo_status luo_sum_groups(luo_build *b, const luo_grp *g, const luo_side *s, luo_sum *out);
 

@@ -1,4 +1,5 @@
-/* resolve_member.c: one member alone: carried summands and reductions (HSPMD 5.2,
+/* resolve_member.c: one member alone: carried summands and reductions
+ * (docs/annotations.md#inside-a-member,
  * 5.4). */
 #include <stdlib.h>
 

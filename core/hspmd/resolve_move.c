@@ -1,4 +1,5 @@
-/* resolve_move.c: movement of complete values between holdings (HSPMD 5.3). */
+/* resolve_move.c: movement of complete values between holdings
+ * (docs/annotations.md#inside-a-member). */
 #include <stdlib.h>
 
 #include "core/hspmd/moves.h"

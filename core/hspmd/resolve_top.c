@@ -1,4 +1,5 @@
-/* resolve_top.c: collectives across members: SplitAR, SplitRS, SplitAG (HSPMD 5.5). */
+/* resolve_top.c: collectives across members: SplitAR, SplitRS, SplitAG
+ * (docs/annotations.md#between-members). */
 #include <string.h>
 
 #include "core/hspmd/grid.h"
@@ -146,7 +147,7 @@ static bool same_holdings(const luo_side *s, const luo_side *d)
     return true;
 }
 
-/* 5.5.1 */
+/* What members reduce first. */
 static luo_status make_pre(top *t)
 {
     luo_build *b = t->b;
@@ -258,7 +259,8 @@ static bool applies(const luo_build *b, const luo_sides *s, const luo_sides *d)
     return true;
 }
 
-/* ---- all ranks of all members at once (cp-moe.md 1.5); see tests/unit/check_context.c ---- */
+/* ---- all ranks of all members at once (docs/architecture/context.md#the-rest-of-the-step); see
+ * tests/unit/check_context.c ---- */
 
 static bool has_ranks(const luo_build *b, const luo_ann *a, int32_t key)
 {

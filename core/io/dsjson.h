@@ -1,5 +1,5 @@
 /* dsjson.h: the JSON border to Hetu: ds_parallel_config entries and files
- * (HSPMD 15.1, conventions.md 13.3).
+ * (ds_parallel_config of PKU-DAIR/Hetu).
  *
  * An entry holds `split` {dim: [count per member]}, `dup` [per member], `device_group_union`
  * [[ids]..] and `type`, with the top level folded into the counts; the old form, one group with

@@ -1,5 +1,5 @@
 /* dsjson_file.c: a whole ds_parallel_config file: its entries as annotations, the rest of
- * it kept as it is (HSPMD 15.1). */
+ * it kept as it is (docs/annotations.md). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

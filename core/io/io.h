@@ -1,10 +1,11 @@
 /* io.h: files in and out: the public side of every reader and writer.
  *
  * A reader takes a path (luo_read_X) or a text in memory with the name to show (luo_read_X_text).
- * It appends every independent error to diags, with file, line and column (conventions.md 3.5),
- * and sets *out only when it found none; it returns LUO_OK or the status of the first error.
+ * It appends every independent error to diags, with file, line and column
+ * (docs/results.md#exit-codes-and-messages), and sets *out only when it found none; it returns
+ * LUO_OK or the status of the first error.
  * Owner: all that is read belongs to arena. Files are at most LUO_FILE_BYTES long.
- * Kinds and keys: conventions.md 4 to 8. */
+ * Kinds and keys: docs/formats.md#rules-for-all-files. */
 #ifndef LUO_CORE_IO_IO_H
 #define LUO_CORE_IO_IO_H
 #include <stdbool.h>
@@ -56,7 +57,7 @@ luo_status luo_file_write_atomic(const char *path, const char *text, size_t len,
 /* FNV-1a over the bytes of the file. */
 uint64_t luo_source_hash(const luo_source *src);
 
-/* ---- plans (conventions.md 6) ---- */
+/* ---- plans (docs/formats.md#luoshuplan1) ---- */
 
 /* src (may be NULL): the text, kept for luo_report_plan. The plan is whole in itself; whether it
  * is possible, luo_plan_check finds. Errors: LUO_EINPUT, LUO_EPARSE, LUO_E2BIG, LUO_ENOMEM. */
@@ -73,7 +74,7 @@ luo_status luo_report_err(const luo_source *src, const luo_err *err, luo_diags *
 void luo_plan_json(luo_str *s, const luo_plan *p);
 luo_status luo_write_plan(const char *path, const luo_plan *p, luo_err *err);
 
-/* ---- clusters, profiles, stacks, models (conventions.md 5) ----
+/* ---- clusters, profiles, stacks, models (docs/formats.md) ----
  * files (may be NULL): where the files named in src come from. */
 
 /* The cluster is finished (luo_cluster_finish), its profiles are read. */
@@ -92,12 +93,12 @@ luo_status luo_read_stack(luo_arena *arena, const char *path, luo_stack *out, lu
 luo_status luo_read_stack_text(luo_arena *arena, const luo_source *src, luo_stack *out,
                                luo_diags *diags);
 /* A luoshu.model/1 file or a Hugging Face config.json (a file that begins with `{` and has
- * `model_type`; conventions.md 13.1). overrides, n: `--set KEY=VALUE` for either. */
+ * `model_type`; docs/formats.md#luoshumodel1). overrides, n: `--set KEY=VALUE` for either. */
 luo_status luo_read_model(luo_arena *arena, const char *path, luo_model **out, luo_diags *diags);
 luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
                                const luo_overrides *overrides, luo_model **out, luo_diags *diags);
 
-/* ---- scenarios (conventions.md 7) and their tables (8) ---- */
+/* ---- scenarios (docs/formats.md#luoshuscenario1) and their tables (8) ---- */
 
 /* Files that were read, in order: for the run directory and its manifest. */
 typedef struct luo_inputs {
@@ -114,8 +115,8 @@ luo_status luo_read_scenario(luo_arena *arena, const char *path, const luo_overr
 luo_status luo_read_scenario_text(luo_arena *arena, const luo_source *src, const luo_files *files,
                                   const luo_overrides *overrides, luo_scenario **out,
                                   luo_inputs *inputs, luo_diags *diags);
-/* The defaults of conventions.md 7 and Malleus 14 for the policy of that name, which must live as
- * long; the label is the name, there is no plan. */
+/* The defaults of docs/formats.md#luoshuscenario1 and docs/policies.md for the policy of that name,
+ * which must live as long; the label is the name, there is no plan. */
 void luo_policy_defaults(luo_policy_spec *p, const char *name);
 /* Events of a table: times are start_s + t_s * time_scale, durations are scaled alike. Ids that are
  * not given are FILE:LINE. cluster NULL: targets are not checked. */
@@ -125,7 +126,8 @@ luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src, const l
 luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **out, int32_t *n,
                            luo_diags *diags);
 
-/* ---- rates and params of planners (conventions.md 8; Malleus 16) ---- */
+/* ---- rates and params of planners (docs/formats.md#tables-1; docs/formats.md#luoshuparams1)
+ * ---- */
 
 typedef enum luo_rate_state {
     LUO_RATE_USED,

@@ -13,8 +13,8 @@
  * so is the lowest value of a quantity below 1. */
 const char *luo_limit_say(const luo_limit *l, bool whole, double v, char *buf, size_t size);
 
-/* The JSON number grammar of conventions.md 4.2 over all of text[0..n). whole: no fraction and no
- * exponent. */
+/* The JSON number grammar of docs/formats.md#rules-for-all-files over all of text[0..n). whole: no
+ * fraction and no exponent. */
 bool luo_number_form(const char *text, size_t n, bool whole);
 /* Value of such a text. False: wrong form, or not finite, or (whole) beyond 64 bits. */
 bool luo_number_float(const char *text, size_t n, double *out);

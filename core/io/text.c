@@ -18,7 +18,7 @@ static luo_status slurp(luo_arena *arena, int fd, size_t hint, const char *path,
     while (text) {
         const ssize_t got = read(fd, text + len, cap - len);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return luo_input_unreadable(path, "a readable file", err);
+        if (got < 0) return luo_input_unreadable(path, err);
         if (got == 0) break;
         len += (size_t)got;
         if (len > LUO_FILE_BYTES) return luo_input_too_big(path, err);
@@ -40,7 +40,7 @@ luo_status luo_read_text(luo_arena *arena, const char *path, luo_source *out, lu
     if (!name) return luo_err_nomem(err);
     LUO_TRY(luo_input_open(path, LUO_INPUT_READ, "a readable file", &fd, err));
     luo_status st =
-        fstat(fd, &info) == 0 ? LUO_OK : luo_input_unreadable(path, "a readable file", err);
+        fstat(fd, &info) == 0 ? LUO_OK : luo_input_unreadable(path, err);
     if (st == LUO_OK && (size_t)info.st_size > LUO_FILE_BYTES) st = luo_input_too_big(path, err);
     if (st == LUO_OK) st = slurp(arena, fd, (size_t)info.st_size, name, out, err);
     close(fd);

@@ -424,7 +424,8 @@ static luo_status annotate_one(placing *c, int32_t x, int32_t layers)
 }
 
 /* The optimizer's own layout: data x tensor x pipeline stages, uniform; device order of
- * conventions.md 13.2 (t + T * (d + D * p)). The annotation a weight would have there. */
+ * docs/planners.md#order-of-devices (t + T * (d + D * p)). The annotation a weight would have
+ * there. */
 static luo_status layout_ann(placing *c, const luo_tensor *w, int32_t layers, int32_t *id)
 {
     const luo_state_layout *l = &c->p->state_layout;
@@ -486,7 +487,7 @@ static luo_status annotate_pieces(placing *c, luo_tensor *w, int32_t full)
     return LUO_OK;
 }
 
-/* The state of a parameter: its annotation, that cut over all copies (section 13), or the same in
+/* The state of a parameter: its annotation, that cut over all copies, or the same in
  * a layout of its own; then the plan's own cut stands between them. */
 static luo_status annotate_state(placing *c, const luo_op *op, int32_t layers)
 {

@@ -1,4 +1,4 @@
-/* annotate.h: from a plan to annotations (HSPMD 15.3). */
+/* annotate.h: from a plan to annotations (docs/annotations.md#from-a-plan-to-annotations). */
 #ifndef LUO_CORE_PLAN_ANNOTATE_H
 #define LUO_CORE_PLAN_ANNOTATE_H
 #include "core/graph/graph.h"
@@ -25,6 +25,6 @@ typedef struct luo_annotate_raw {
 } luo_annotate_raw;
 int32_t luo_plan_override(void *ctx, const char *tensor);
 /* After differentiation: every raw annotation names a tensor, and where the tensor is deduced it
- * agrees (HSPMD 8.4 item 3). */
+ * agrees (docs/annotations.md#raw-annotations item 3). */
 luo_status luo_plan_check_raw(luo_graph *g, const luo_plan *p, luo_err *err);
 #endif

@@ -274,7 +274,7 @@ static luo_status check(const luo_programs *set, luo_err *err)
 }
 
 /* Derived annotations always fit each other; so what does not, comes from raw ones. A given plan
- * that needs an impossible re-shard is an impossible plan, not a negative answer (conventions.md
+ * that needs an impossible re-shard is an impossible plan, not a negative answer (docs/formats.md
  * 17, decision 13). */
 static luo_status blame(const luo_plan *p, luo_status st, luo_err *err)
 {

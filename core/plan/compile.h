@@ -14,11 +14,12 @@ typedef struct luo_compile_opts {
     const volatile int *interrupted; /* not NULL: looked at between the parts of the way */
 } luo_compile_opts;
 
-/* Builds the graph, differentiates, annotates (HSPMD 15.3), resolves, specializes, schedules.
+/* Builds the graph, differentiates, annotates (docs/annotations.md#from-a-plan-to-annotations),
+ * resolves, specializes, schedules.
  * Pre: luo_plan_check passed. Errors: LUO_EINPUT (also for a re-shard that is
  * not supported), LUO_EDEDUCE, LUO_ESHAPE, with the part of the plan at fault in err->pointer if it
  * is known; LUO_ECANCELED interrupted; LUO_ENOMEM.
- * Owner: arena. Cost: 16,384 devices under 5 s and 4 GB (HSPMD 17). */
+ * Owner: arena. Cost: 16,384 devices under 5 s and 4 GB (docs/speed.md). */
 luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model *model,
                             const luo_cluster *cluster, const luo_compile_opts *opts,
                             luo_programs **out, luo_err *err);

@@ -267,7 +267,8 @@ static luo_status checkpoint_parts(sheet *s, const luo_plan *p, const luo_model 
     LUO_TRY(luo_plan_params(s->scratch, p, model, &q, &n, s->err));
     for (int32_t i = 0; i < n; i++) note(s, q[i].state);
     LUO_TRY(open_parts(s));
-    /* Weight and two moments, each as wide as the accumulated gradient (accuracy.md 4.8). */
+    /* Weight and two moments, each as wide as the accumulated gradient
+     * (docs/cost-model.md#precision). */
     const int64_t bytes = p->dtype == LUO_F64 ? 24 : 12;
     for (int32_t i = 0; i < n; i++) LUO_TRY(add_param(s, &q[i], bytes, write));
     return LUO_OK;

@@ -1,5 +1,5 @@
-/* context.c: what a form is inside one pipeline (HSPMD 15.3), with its tokens cut among
- * context-parallel ranks.
+/* context.c: what a form is inside one pipeline (docs/annotations.md#from-a-plan-to-annotations),
+ * with its tokens cut among context-parallel ranks.
  *
  * A stage has c ranks of t tensor-parallel devices. Ranks lie in parts of `inner` neighbours.
  * Around attention the ranks of a part exchange heads for tokens, each of them computing some heads

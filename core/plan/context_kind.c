@@ -1,5 +1,6 @@
 /* context_kind.c: how sequences are cut among devices where the plan says `auto`: by what
- * the cost model sees of their messages beside a layer's work (cp-moe.md 1.1). */
+ * the cost model sees of their messages beside a layer's work
+ * (docs/architecture/context.md#which-tokens). */
 #include <stdint.h>
 
 #include "core/cost/step/layer.h"

@@ -1,4 +1,4 @@
-/* Does a compiled plan fit into its devices? (conventions.md 3.5: the sentence is golden.) */
+/* Does a compiled plan fit into its devices? (the sentence is golden) */
 #include <inttypes.h>
 
 #include "core/plan/compile.h"

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Master weight and two moments, each as wide as the accumulated gradient (accuracy.md 4.8). */
+/* Master weight and two moments, each as wide as the accumulated gradient
+ * (docs/cost-model.md#precision). */
 static int64_t state_bytes(luo_dtype t)
 {
     return t == LUO_F64 ? 24 : 12;

@@ -1,6 +1,6 @@
 /* migrate.h: the switch from one plan to another, compiled: who sends which state to
- * whom (hspmd.md 7 and 14). The one function for it, so that a driver and the ranks that carry the
- * switch out make the same programs.
+ * whom (docs/annotations.md#a-whole-switch). The one function for it, so that a driver and the
+ * ranks that carry the switch out make the same programs.
  *
  * Master weights and optimizer states move; working copies are made again by the new plan's Pre
  * part, gradients do not live at a boundary. */

@@ -1,6 +1,6 @@
-/* Placement by overlap (Malleus, section 11). The exact assignment is the Hungarian method over
- * triples that add and compare position by position: no weight can be outweighed by a sum of ties
- * below it, and nothing overflows into it. */
+/* Placement by overlap (docs/planners.md#placement). The exact assignment is the Hungarian method
+ * over triples that add and compare position by position: no weight can be outweighed by a sum of
+ * ties below it, and nothing overflows into it. */
 #include "core/plan/migrate_place.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* migrate_place.h: which of several interchangeable groups takes which slot of a plan, so that as
- * little state as possible moves (Malleus 11). In numbers only. */
+ * little state as possible moves (docs/planners.md#placement). In numbers only. */
 #ifndef LUO_CORE_PLAN_MIGRATE_PLACE_H
 #define LUO_CORE_PLAN_MIGRATE_PLACE_H
 #include <stdbool.h>

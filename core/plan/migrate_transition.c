@@ -1,4 +1,4 @@
-/* What a switch costs in closed form (Malleus, section 12 and amendment 5). */
+/* What a switch costs in closed form (docs/cost-model.md#switching-state). */
 #include <math.h>
 
 #include "core/plan/malleus/malleus_job.h"

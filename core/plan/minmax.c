@@ -1,4 +1,5 @@
-/* Exact allocation of a total to rows that get slower with every unit (Malleus, section 10.1).
+/* Exact allocation of a total to rows that get slower with every unit
+ * (docs/planners.md#layers-and-micro-batches).
  *
  * Giving one unit at a time to the smallest w*(n+1)+off picks the smallest elements of sorted
  * rows. The same elements are found faster by a threshold: all elements up to it are taken at

@@ -1,4 +1,4 @@
-/* plan.h: one way to place a model on a cluster (conventions.md 6, `luoshu.plan/1`). */
+/* plan.h: one way to place a model on a cluster (docs/formats.md#luoshuplan1). */
 #ifndef LUO_CORE_PLAN_PLAN_H
 #define LUO_CORE_PLAN_PLAN_H
 #include "core/base/str.h"
@@ -147,8 +147,8 @@ int64_t luo_plan_context_multiple(const luo_plan *p, bool causal, int32_t i);
  * length if it is no multiple. */
 int64_t luo_plan_padded(int64_t tokens, int64_t row_tokens, int64_t multiple);
 
-/* Canonical text (conventions.md 6) appended to s; the hash is FNV-1a over it, made without
- * memory. Names, meta and pinned pointers are no part of it. */
+/* Canonical text (docs/formats.md#luoshuplan1) appended to s; the hash is FNV-1a over it, made
+ * without memory. Names, meta and pinned pointers are no part of it. */
 void luo_plan_canonical(luo_str *s, const luo_plan *p);
 uint64_t luo_plan_hash(const luo_plan *p);
 
@@ -158,12 +158,12 @@ typedef struct luo_plan_finding {
     char pointer[128];
     char text[LUO_ERR_TEXT];
 } luo_plan_finding;
-/* Checks of conventions.md 6 that need no program, in that order, all of them reported: layer
- * coverage; devices known, up, used once; share divisibility; pipelines agree; schedule and
+/* Checks of docs/formats.md#luoshuplan1 that need no program, in that order, all of them reported:
+ * layer coverage; devices known, up, used once; share divisibility; pipelines agree; schedule and
  * chunks; form of the annotations. cluster or model NULL: only what the plan says itself.
  * Pre: the cluster is finished. Errors: LUO_EINPUT when there is any finding; LUO_ENOMEM.
  * Owner: *out belongs to arena. Cost: O(plan + layers * pipelines).
- * Source: conventions.md 6. See: tests/unit/check_plan.c. */
+ * Source: docs/formats.md#luoshuplan1. See: tests/unit/check_plan.c. */
 luo_status luo_plan_check(luo_arena *arena, const luo_plan *p, const luo_model *model,
                           const luo_cluster *cluster, luo_plan_finding **out, int32_t *n);
 /* Within the limits of work? Errors: LUO_E2BIG, with the part of the plan. */

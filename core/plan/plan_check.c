@@ -1,5 +1,6 @@
 /* plan_check.c: what can be wrong with a plan before it is compiled, in the order of
- * conventions.md 6. Each check goes on after a finding, so that one run names them all. */
+ * docs/formats.md#luoshuplan1. Each check goes on after a finding, so that one run names them
+ * all. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

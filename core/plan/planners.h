@@ -5,20 +5,22 @@
 #include "core/graph/program/program.h"
 #include "core/plan/plan.h"
 
-/* Minimises max_j (w[j]*n[j] + off[j]) with sum n = total, lo <= n <= hi, exactly (Malleus 10.1):
- * one more to the smallest w*(n+1)+off, smallest j on ties. lo NULL: 0; hi NULL: no upper bound.
+/* Minimises max_j (w[j]*n[j] + off[j]) with sum n = total, lo <= n <= hi, exactly
+ * (docs/planners.md#layers-and-micro-batches): one more to the smallest w*(n+1)+off, smallest j on
+ * ties. lo NULL: 0; hi NULL: no upper bound.
  * Pre:    n >= 1; w finite, not negative. best NULL: not wanted.
  * Errors: LUO_EINFEASIBLE, out is then untouched. Cost: 60 passes over the rows, then O(n) for
  * each of the last few units. See: tests/diff/diff_minmax.c. */
 luo_status luo_alloc_minmax(int32_t n, const double *w, const double *off, int64_t total,
                             const int64_t *lo, const int64_t *hi, int64_t *out, double *best,
                             luo_err *err);
-/* Canonical layer split of one pipeline (Malleus 10.2): y[j] = seconds per layer and micro-batch,
- * cap[j] = most layers (NULL: no cap). */
+/* Canonical layer split of one pipeline (docs/planners.md#layers-and-micro-batches): y[j] = seconds
+ * per layer and micro-batch, cap[j] = most layers (NULL: no cap). */
 luo_status luo_split_layers(luo_arena *scratch, int32_t stages, const double *y, int64_t layers,
                             const int64_t *cap, int64_t *out, luo_err *err);
-/* Micro-batches of the pipelines (Malleus 10.4) for M in all: o[i] = slowest stage, fill[i] = sum
- * of stage times; `filled` chooses the offsets. lo[i]: least (stages of pipeline i, or 1). */
+/* Micro-batches of the pipelines (docs/planners.md#layers-and-micro-batches) for M in all: o[i] =
+ * slowest stage, fill[i] = sum of stage times; `filled` chooses the offsets. lo[i]: least (stages
+ * of pipeline i, or 1). */
 luo_status luo_split_micro_batches(int32_t pipelines, const double *o, const double *fill,
                                    bool filled, int64_t M, const int64_t *lo, int64_t *out,
                                    luo_err *err);
@@ -54,7 +56,7 @@ typedef struct luo_uniform_opts {
 
 typedef struct luo_uniform_result {
     luo_plan *plan;
-    double objective_s;    /* closed-form step (accuracy.md 9) .. */
+    double objective_s;    /* closed-form step (docs/cost-model.md#a-whole-step) .. */
     double pipeline_s, ideal_s, dp_s, optimizer_s, jitter; /* .. and its parts (luo_step_cost; dp_s
                                                               with what a tied table adds) */
     double bound_s;        /* lower bound: model FLOP over the sum of achievable peaks */
@@ -77,9 +79,10 @@ typedef struct luo_uniform_result {
  * groups do not mix types. Ties: the smaller tp, pp, micro-batch.
  * Shapes are priced in the order of a lower bound of their closed form until no other can be among
  * the answers: the answer is that of pricing all. See: tests/diff/diff_uniform.c.
- * Device order: conventions.md 13.2. *n: how many there are: the `top` best, and those of the best
- * of each of `families` families that are not among them, all by objective. The memory of the
- * closed form filters; the compiled plan decides (luo_plan_fits), so callers try them in order.
+ * Device order: docs/planners.md#order-of-devices. *n: how many there are: the `top` best, and
+ * those of the best of each of `families` families that are not among them, all by objective. The
+ * memory of the closed form filters; the compiled plan decides (luo_plan_fits), so callers try them
+ * in order.
  * Errors: LUO_EINFEASIBLE with the tightest case; LUO_EINPUT a size that opts gives does not
  * divide; LUO_ENOMEM. Owner: arena. */
 luo_status luo_plan_uniform(luo_arena *arena, const luo_model *model, const luo_cluster *cluster,
@@ -111,7 +114,7 @@ luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memo
                            luo_err *err);
 /* The last word on memory: peak from buffer lifetimes and what the profile reserves against the
  * capacity, worst device. Out, also with LUO_EOOM: *ratio, *device.
- * Errors: LUO_EOOM with the sentence of conventions.md 3.5. */
+ * Errors: LUO_EOOM with the sentence of docs/results.md#exit-codes-and-messages. */
 luo_status luo_plan_fits(uint64_t plan_hash, const luo_cluster *c, const luo_programs *set,
                          const luo_memory *memory, double *ratio, int32_t *device, luo_err *err);
 #endif

@@ -1,4 +1,5 @@
-/* Failures, decisions and how they are carried out (design.md 3.5; Malleus 13).
+/* Failures, decisions and how they are carried out (ARCHITECTURE.md;
+ * docs/planners.md#who-waits-for-the-planner).
  *
  * A failure is known detect_fail_s after the attempt that it broke; then the policy is asked while
  * all devices wait. Anything else (a new rate, a device that came back, an announcement) is
@@ -109,8 +110,8 @@ static bool same_places(const luo_plan *a, const luo_plan *b)
     return true;
 }
 
-/* Communicators first, then the moves (hspmd.md 14). A device that fails during the moves undoes
- * them: sources are freed only after all is received. */
+/* Communicators first, then the moves (docs/annotations.md#a-whole-switch). A device that fails
+ * during the moves undoes them: sources are freed only after all is received. */
 static luo_status switch_to(luo_run *r, int32_t plan, double detected_s, double planned_s,
                             luo_err *err)
 {
@@ -184,7 +185,7 @@ static luo_status carry_out(luo_run *r, const luo_decision *d, bool failed, doub
         const luo_status st = switch_to(r, plan, detected_s, planned_s, err);
         if (st != LUO_ELOST) return st;
         LUO_TRY(luo_run_warn(r, err, "state was lost with its devices; policy `%s` went back to a "
-                             "checkpoint", r->acting->name)); /* Malleus 12 */
+                             "checkpoint", r->acting->name)); /* docs/planners.md#cost-of-the-change */
         failed = true;
     }
     /* nothing is lost yet: state is saved first when that is cheaper than redoing */

@@ -1,5 +1,5 @@
 /* Asking the policy: the snapshot it gets, what its planner costs, and who waits for it
- * (Malleus 13). */
+ * (docs/planners.md#who-waits-for-the-planner). */
 #include <math.h>
 
 #include "core/plan/objective/objective.h"

@@ -1,5 +1,6 @@
 /* What a run takes for granted: every cost that was chosen and not measured, every profile value
- * that is only reported, every rule of ours that moves the result (conventions.md 7 and 10). */
+ * that is only reported, every rule of ours that moves the result (docs/formats.md#luoshuscenario1
+ * and docs/results.md). */
 #include <stdarg.h>
 #include <stdio.h>
 

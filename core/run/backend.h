@@ -26,7 +26,7 @@ typedef struct luo_backend_config {
     luo_dtype dtype;
     const void *options;  /* of the backend (exec/options.h); NULL: none */
     luo_comm_mode comm;
-    bool fold;            /* lane folding (design.md 4) */
+    bool fold;            /* lane folding (ARCHITECTURE.md) */
     bool one_comm_stream; /* --comm-streams 1 */
     double compute_sigma, comm_sigma; /* noise; 0: none */
     uint64_t seed;
@@ -35,7 +35,7 @@ typedef struct luo_backend_config {
 } luo_backend_config;
 
 /* Shares of a step on one device: at each instant the first that is busy, in this order, else
- * bubble (conventions.md 10). They sum to the step. */
+ * bubble (docs/results.md). They sum to the step. */
 typedef struct luo_parts {
     double compute_s, recompute_s, tp_s, ep_s, cp_s, pp_s, dp_s, move_s, io_s, bubble_s;
 } luo_parts;
@@ -129,8 +129,8 @@ typedef struct luo_step_result {
     const char *note;        /* what the backend simplified so far, for a warning; NULL: nothing */
     int32_t n;               /* devices of the programs, in their order */
     const luo_parts *parts;
-    const double *compute_s;   /* own compute stream busy, collectives excluded (Malleus 3.1) */
-    const double *predicted_s; /* the same on a nominal device of the type (Malleus 3.2) */
+    const double *compute_s;   /* own compute stream busy, collectives excluded */
+    const double *predicted_s; /* the same on a nominal device of the type */
     const int64_t *memory_bytes; /* largest use so far, by device; NULL: not known */
     int32_t nrecords, nlinks, ncomm;
     const luo_op_record *records; /* all devices, when traced; by device, then issue order */

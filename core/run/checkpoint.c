@@ -1,5 +1,5 @@
 /* When checkpoints are written, what they cost, and where a restart goes back to
- * (conventions.md 7, `checkpoint`).
+ * (docs/formats.md#luoshuscenario1, `checkpoint`).
  *
  * Cost, in closed form: every parameter's weight and optimizer state is written once (14 bytes a
  * bf16 parameter), spread evenly over the devices of the plan. Target storage: all bytes over the

@@ -1,4 +1,4 @@
-/* The step loop (design.md 3.5). */
+/* The step loop (ARCHITECTURE.md). */
 #include "core/run/driver.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* driver.h: the step loop: events, steps, detection, policy, switch, log
- * (design.md 3.5). The same for all backends. */
+ * (ARCHITECTURE.md). The same for all backends. */
 #ifndef LUO_CORE_RUN_DRIVER_H
 #define LUO_CORE_RUN_DRIVER_H
 #include "core/base/work.h"

@@ -1,4 +1,5 @@
-/* The plan that a run begins with: given, or made by a planner (conventions.md 7). */
+/* The plan that a run begins with: given, or made by a planner
+ * (docs/formats.md#luoshuscenario1). */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 /* ---- given ---- */
 
 /* Micro-batches of a given plan for the batch of the scenario: in proportion, largest remainder,
- * ties to the smaller index (hspmd.md 3.1); exact when the batch is the plan's own. */
+ * ties to the smaller index (docs/annotations.md#cutting-by-shares); exact when the batch is the
+ * plan's own. */
 static luo_status deal_batch(luo_run *r, const luo_plan *p, luo_plan *out, luo_err *err)
 {
     const int32_t n = p->npipelines, size = p->pipelines[0].micro_batch_sequences;

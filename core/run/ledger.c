@@ -1,4 +1,4 @@
-/* Where the time of a run went (conventions.md 10, `time`): parts of the steps that stay, steps
+/* Where the time of a run went (docs/results.md, `time`): parts of the steps that stay, steps
  * that were lost or redone, and blocking periods. They sum to the run's length.
  *
  * A step stays for good once a checkpoint behind it is valid. Until then it stands in `open`, or in

@@ -1,4 +1,4 @@
-/* parts.h: where the time of a step went on one device (conventions.md 10).
+/* parts.h: where the time of a step went on one device (docs/results.md).
  *
  * A ledger collects the busy intervals of a device; closing it gives the shares of luo_parts, which
  * sum to the step. Times are seconds since the start of the step. */

@@ -1,5 +1,5 @@
 /* Plans of a run: checked, compiled once per length of sequence, weighed, and what running them
- * needs (conventions.md 6; design.md 3.4). */
+ * needs (docs/formats.md#luoshuplan1; ARCHITECTURE.md). */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* rows.h: rows of the result tables (conventions.md 10) and where they go.
+/* rows.h: rows of the result tables (docs/results.md) and where they go.
  * The driver knows rows, not files: core/io/result/rundir.c is a sink that writes CSV. */
 #ifndef LUO_CORE_RUN_ROWS_H
 #define LUO_CORE_RUN_ROWS_H

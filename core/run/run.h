@@ -33,7 +33,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
     int32_t ndev;
     int64_t sequence_tokens, sequences, tokens, micro_batches;
     double operations;  /* of a step, all devices */
-    double flops;       /* model FLOP of a step (accuracy.md 14.3) */
+    double flops;       /* model FLOP of a step (docs/cost-model.md) */
     double peak_flops;  /* per second, sum over its devices */
     double memory_ratio;
     int32_t memory_device;
@@ -280,7 +280,7 @@ void luo_run_set_judge(luo_run *r);
 bool luo_run_judges(const luo_run *r);
 /* What a policy would see now. It shares r->rate. */
 luo_snapshot luo_run_snapshot(luo_run *r, int trigger);
-/* Out: *seconds: what planning costs the run, fixed or measured (conventions.md 7,
+/* Out: *seconds: what planning costs the run, fixed or measured (docs/formats.md#luoshuscenario1,
  * `planner_time`). */
 luo_status luo_run_ask(luo_run *r, int trigger, luo_decision *out, double *seconds, luo_err *err);
 /* What would the policy say after a failure if these devices were there? Nothing is charged, logged

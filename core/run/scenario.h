@@ -1,4 +1,4 @@
-/* scenario.h: what is to be run (conventions.md 7, `luoshu.scenario/1`). */
+/* scenario.h: what is to be run (docs/formats.md#luoshuscenario1). */
 #ifndef LUO_CORE_RUN_SCENARIO_H
 #define LUO_CORE_RUN_SCENARIO_H
 #include "core/cost/cluster.h"
@@ -73,13 +73,13 @@ typedef struct luo_process { /* random arrivals, one clock per device */
     int line, col;
 } luo_process;
 
-typedef enum luo_plan_mode { /* when nothing has failed (Malleus 13) */
+typedef enum luo_plan_mode { /* when nothing has failed */
     LUO_PLAN_ASYNC, /* the old plan trains on while the planner runs */
     LUO_PLAN_SYNC,  /* all devices wait for it */
     LUO_PLAN_AUTO   /* whichever brings the run further */
 } luo_plan_mode;
 
-typedef enum luo_judged { /* by what plans are ranked (Malleus, amendment 1) */
+typedef enum luo_judged { /* by what plans are ranked (docs/planners.md#which-plan-is-taken) */
     LUO_JUDGED_AUTO,      /* by the simulated step up to LUO_JUDGE_DEVICES devices */
     LUO_JUDGED_SIMULATED,
     LUO_JUDGED_OBJECTIVE, /* by the closed form of a step (objective.h); auto beyond */

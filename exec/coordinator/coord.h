@@ -112,8 +112,8 @@ luo_status luo_coord_meet(luo_arena *scratch, const luo_programs *set, luo_op_re
 
 /* ---- coord_stuck.c ---- */
 
-/* The sentence of conventions.md 3.5 from the progress report of workers that was dropped; set: the
- * programs under way. */
+/* The sentence of docs/results.md#exit-codes-and-messages from the progress report of workers that
+ * was dropped; set: the programs under way. */
 void luo_coord_stuck_text(const luo_workers *f, const luo_programs *set, double stuck_s,
                           int64_t step, char *text, size_t size);
 

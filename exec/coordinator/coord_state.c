@@ -119,7 +119,7 @@ luo_status luo_coord_state(luo_backend_state *b, const luo_state_request *q, int
         b->holder = -1;
         LUO_TRY(luo_coord_start(b, q->world, q->programs, err));
     } else if (!b->workers.alive) {
-        return luo_err_set(err, LUO_EPEER, "%s; all ranks have to stay.", b->workers.loss.text);
+        return luo_err_set(err, LUO_EPEER, "%s.", b->workers.loss.text);
     }
     LUO_TRY(
         luo_coord_prepare(b, q->recipe->plan, q->recipe->sequence_tokens, q->programs, &job, err));

@@ -65,7 +65,7 @@ static void tell_device(const luo_backend_state *b, int32_t device, double at_s,
     out->status = LUO_EPEER;
     out->failed_device = device;
     out->end_s = fmax(out->start_s, luo_coord_time(b, at_s));
-    snprintf(out->text, sizeof out->text, "device %d failed in the step; it has to run without it.",
+    snprintf(out->text, sizeof out->text, "device %d failed in the step.",
              device);
 }
 
@@ -75,7 +75,7 @@ static void tell_link(const luo_backend_state *b, int32_t link, double at_s, luo
     out->failed_link = link;
     out->end_s = fmax(out->start_s, luo_coord_time(b, at_s));
     snprintf(out->text, sizeof out->text,
-             "link `%s` failed while in use; it has to come back, or the plan to avoid it.",
+             "link `%s` failed while in use.",
              b->config.cluster->links[link].name);
 }
 
@@ -86,8 +86,7 @@ static bool refused(const luo_backend_state *b, const luo_coord_orders *o, luo_s
     if (o->down >= 0) {
         tell_device(b, o->down, now, out);
         snprintf(out->text, sizeof out->text,
-                 "device %d is down when the step begins; it has to come back, or the plan to do "
-                 "without it.",
+                 "device %d is down when the step begins.",
                  o->down);
     } else if (o->broken >= 0 && o->break_s <= now) {
         tell_link(b, o->broken, now, out);

@@ -89,7 +89,7 @@ static luo_status draw_token(luo_rendezvous *d, luo_err *err)
 {
     unsigned char draw[(LUO_RENDEZVOUS_TOKEN - 1) / 2];
     if (getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
-        return luo_err_set(err, LUO_EBACKEND, "the system gives no random bytes; it has to.");
+        return luo_err_set(err, LUO_EBACKEND, "the system gives no random bytes.");
     for (size_t i = 0; i < sizeof draw; i++) snprintf(d->token + 2 * i, 3, "%02x", draw[i]);
     return LUO_OK;
 }

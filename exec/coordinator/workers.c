@@ -112,7 +112,7 @@ static luo_status not_started(luo_workers *f, int32_t here, luo_err *err)
         f->loss.at_s = luo_clock_s();
         snprintf(f->loss.text, sizeof f->loss.text, "a process died while the ranks started (%s)",
                  why);
-        return luo_err_set(err, LUO_EPEER, "%s; all ranks have to stay.", f->loss.text);
+        return luo_err_set(err, LUO_EPEER, "%s.", f->loss.text);
     }
     return luo_err_set(err, LUO_EBACKEND,
                        "the ranks did not start (%d of %d came): %s; `%s` has "

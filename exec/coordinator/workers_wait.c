@@ -145,8 +145,7 @@ static luo_status hear_all(luo_workers *f, waiting *v, double until_s, luo_err *
     v->now = luo_clock_s();
     if (n < 0 && errno != EINTR)
         return luo_err_set(err, LUO_EBACKEND,
-                           "cannot wait for the ranks: %s; the system has to "
-                           "let it.",
+                           "cannot wait for the ranks: %s.",
                            strerror(errno));
     for (int32_t i = 0; n > 0 && i < f->n; i++)
         if (f->poll[i].revents) LUO_TRY(hear(f, i, v, err));
@@ -228,7 +227,7 @@ static bool given_up(luo_workers *f, double now)
 static luo_status lost(luo_workers *f, luo_err *err)
 {
     luo_workers_drop(f);
-    return luo_err_set(err, LUO_EPEER, "%s; all ranks have to stay.", f->loss.text);
+    return luo_err_set(err, LUO_EPEER, "%s.", f->loss.text);
 }
 
 /* Its listening thread answers at once, whatever the rank is at: it is stopped, or cut off. */
@@ -254,11 +253,11 @@ static luo_status say_stuck(const luo_workers *f, const luo_workers_wait *w, dou
     const int32_t r = silent_rank(f);
     if (r < 0)
         return luo_err_set(err, LUO_ESTUCK,
-                           "stuck for %.1f s: the ranks do not %s; all of them have to go on.",
+                           "stuck for %.1f s: the ranks do not %s.",
                            since, w->what);
     return luo_err_set(err, LUO_ESTUCK,
                        "stuck for %.1f s: device %d (rank %d, process %lld on %s) does not answer, "
-                       "and the ranks do not %s; all of them have to go on.",
+                       "and the ranks do not %s.",
                        since, f->at[r].device, r, (long long)f->at[r].pid, f->at[r].host, w->what);
 }
 

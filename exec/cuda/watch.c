@@ -136,7 +136,7 @@ luo_status gpu_watcher_start(const gpu_watched *what, gpu_watcher **out, luo_err
     if (!open_locks(w) || pthread_create(&w->thread, NULL, watch_on, w) != 0) {
         free(w);
         return luo_err_set(err, LUO_EBACKEND,
-                           "no thread to watch the GPU; the system has to allow one more.");
+                           "the system gives no thread to watch the GPU.");
     }
     *out = w;
     return LUO_OK;

@@ -74,7 +74,7 @@ void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t s
 /* Targets of the whole step, over all pipelines: what the loss is divided by. 0 if every document
  * is a single token. Cost: O(tokens of the step). */
 int64_t luo_batch_targets(const luo_corpus *c, const luo_batch_shape *shape, int64_t step);
-/* One JSON line per micro-batch of the step, in global order (conventions.md 3.2, --dump-batches):
+/* One JSON line per micro-batch of the step, in global order (--dump-batches):
  * {"step":0,"micro_batch":0,"replica":0,"ids":[..],"document_starts":[..]}. */
 luo_status luo_batch_dump(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
                           luo_str *out);

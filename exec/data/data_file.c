@@ -10,7 +10,7 @@
 
 static luo_status unreadable(luo_err *err, const char *path)
 {
-    return luo_input_unreadable(path, "a text or token file", err);
+    return luo_input_unreadable(path, err);
 }
 
 /* ---- entries ---- */

@@ -62,7 +62,7 @@ static luo_status first_error(const luo_diags *diags, luo_status st, luo_err *er
 {
     const luo_diag *d = diags->first;
     while (d && d->severity != LUO_ERROR) d = d->next;
-    if (!d) return luo_err_set(err, st, "a rank cannot read the inputs; they have to be there.");
+    if (!d) return luo_err_set(err, st, "a rank cannot read the inputs.");
     if (!d->err.path[0]) return luo_err_set(err, st, "%s", d->err.text);
     return luo_err_set(err, st, "%s:%d:%d: %s", d->err.path, d->err.line, d->err.col, d->err.text);
 }

@@ -21,7 +21,7 @@ static luo_status mpi(int code, const char *what, luo_err *err)
     int n = 0;
     if (code == MPI_SUCCESS) return LUO_OK;
     MPI_Error_string(code, why, &n);
-    return luo_err_set(err, LUO_EBACKEND, "MPI cannot %s: %s; all ranks have to be reachable.",
+    return luo_err_set(err, LUO_EBACKEND, "MPI cannot %s: %s.",
                        what, why);
 }
 
@@ -110,7 +110,7 @@ luo_status luo_boot_agree(luo_boot *b, luo_status mine, luo_err *err)
     const luo_status st =
         mpi(MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, b->comm), "agree", NULL);
     if (mine != LUO_OK) return mine;
-    if (st != LUO_OK) return luo_err_set(err, st, "MPI cannot agree; all ranks have to be there.");
+    if (st != LUO_OK) return luo_err_set(err, st, "MPI cannot agree.");
     if (!any) return LUO_OK;
-    return luo_err_set(err, LUO_ECANCELED, "another rank refused; all have to take part.");
+    return luo_err_set(err, LUO_ECANCELED, "another rank refused.");
 }

@@ -19,12 +19,12 @@ static const char wanted[] = "a safetensors file";
 static luo_status map_file(int fd, luo_tensor_part *p, luo_err *err)
 {
     struct stat info;
-    if (fstat(fd, &info) != 0) return luo_input_unreadable(p->path, wanted, err);
+    if (fstat(fd, &info) != 0) return luo_input_unreadable(p->path, err);
     p->bytes = (size_t)info.st_size;
     if (!p->bytes) return LUO_OK; /* cannot be mapped; too short, as the reader will say */
     void *at = mmap(NULL, p->bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
-        return errno == ENOMEM ? luo_err_nomem(err) : luo_input_unreadable(p->path, wanted, err);
+        return errno == ENOMEM ? luo_err_nomem(err) : luo_input_unreadable(p->path, err);
     p->map = at;
     return LUO_OK;
 }

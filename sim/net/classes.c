@@ -192,8 +192,8 @@ static luo_status find_keys(luo_arena *arena, const luo_role *role, bool **keys)
     return LUO_OK;
 }
 
-/* With one communication stream (bench.md, W2) all of them share a queue, in issue order; receives
- * stay apart, since one posted early would hold up everything behind it. */
+/* With one communication stream (docs/speed.md#workloads, W2) all of them share a queue, in issue
+ * order; receives stay apart, since one posted early would hold up everything behind it. */
 static int32_t queue_of(const sim_net *net, const sim_class *on, const luo_instr *in,
                         const bool *keys)
 {
@@ -221,7 +221,8 @@ typedef struct priced { /* costs of a role on a node group with given collective
 } priced;
 
 /* Gradients are what is reduced or moved after the micro-batches, or with ZeRO-2 and 3 in them;
- * weights are gathered, and a tensor of one element is a statistic (accuracy.md 3.1, 6.5). */
+ * weights are gathered, and a tensor of one element is a statistic (docs/formats.md#names-of-values
+ * and docs/cost-model.md#overlap). */
 int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes)
 {
     const double each = net->config->stack->grad_comm_bytes;

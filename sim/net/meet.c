@@ -184,7 +184,7 @@ static luo_status new_traffic(sim_maker *k, const luo_instr *in, const int32_t *
 {
     const int64_t bytes = sim_bytes(k->net, in, in->bytes);
     double seconds = 0;
-    /* accuracy.md 6.1 */
+    /* docs/cost-model.md#overlap */
     const double factor =
         in->stream == LUO_STREAM_TP ? k->net->config->stack->tp_exposed_factor : 1;
     int32_t steps = 1;

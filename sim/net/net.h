@@ -21,7 +21,7 @@ typedef struct sim_flow {
     int32_t src, dst; /* classes; dst = src for storage */
     int32_t nwires;
     const int32_t *wire;
-    double bytes;   /* on the wires: efficiency is in them (accuracy.md 5.5) */
+    double bytes;   /* on the wires: efficiency is in them (docs/cost-model.md#three-fidelities) */
     double delay_s; /* from the start of the transfer until bytes move, with the latency */
 } sim_flow;
 
@@ -121,7 +121,7 @@ typedef struct sim_net {
 
 /* Classes, their operations with costs, traffics and wires of a program set.
  * Pre: programs are well formed (luo_program_check); config outlives the net.
- * Errors: LUO_EINPUT a cost is not known (accuracy.md 15); LUO_ENOMEM.
+ * Errors: LUO_EINPUT a cost is not known (docs/cost-model.md); LUO_ENOMEM.
  * Owner: arena. Cost: O(devices * instructions that communicate). */
 luo_status sim_net_make(luo_arena *arena, const luo_backend_config *config,
                         const luo_programs *set, sim_net **out, luo_err *err);

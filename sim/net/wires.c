@@ -81,7 +81,7 @@ static double hop_bytes_per_s(const luo_cluster *c, int32_t hop)
     return l->bytes_per_s;
 }
 
-/* Ways of a message to or from the storage: PCIe, NIC, uplink, storage (conventions.md 5). */
+/* Ways of a message to or from the storage: PCIe, NIC, uplink, storage (docs/formats.md). */
 static int32_t storage_path(const luo_cluster *c, int32_t dev, bool away, int32_t *hop)
 {
     const luo_device *d = &c->devices[dev];

@@ -9,12 +9,12 @@
 #include "sim/shim.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-#define FACTORY "--cfg=contexts/factory:thread" /* the others hide leaks (simgrid.md 6) */
+#define FACTORY "--cfg=contexts/factory:thread" /* the others hide leaks */
 #else
 #define FACTORY "--cfg=contexts/stack-size:256"
 #endif
 
-/* The network model of simgrid.md 5: bytes / share and nothing else. */
+/* The network model of docs/architecture/simulator.md#simgrid: bytes / share and nothing else. */
 static void start_engine(void)
 {
     char *argv[] = {"luoshu", FACTORY,

@@ -148,7 +148,7 @@ static luo_status note(luo_rank *r, sim_pace *c, int32_t task, const luo_instr *
     return LUO_OK;
 }
 
-/* ---- noise (conventions.md 9): every device draws once per instruction ---- */
+/* ---- noise (docs/formats.md#random-numbers): every device draws once per instruction ---- */
 
 static double draw(luo_rank *r, int32_t member, double sigma)
 {

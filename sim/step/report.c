@@ -257,7 +257,7 @@ static luo_status report_records(sim_step *s, sim_reply *out)
 
 void sim_failure_text(char *text, size_t size, int32_t device)
 {
-    snprintf(text, size, "device %d failed in the step; it has to run without it.", device);
+    snprintf(text, size, "device %d failed in the step.", device);
 }
 
 static void describe_failure(const sim_step *s, sim_head *head)
@@ -266,7 +266,7 @@ static void describe_failure(const sim_step *s, sim_head *head)
         sim_failure_text(head->text, sizeof head->text, s->failed_device);
     else if (s->failed_link >= 0)
         snprintf(head->text, sizeof head->text,
-                 "link `%s` failed while in use; it has to come back, or the plan to avoid it.",
+                 "link `%s` failed while in use.",
                  s->net->config->cluster->links[s->failed_link].name);
     else
         snprintf(head->text, sizeof head->text, "the step failed; its peers must stay up.");

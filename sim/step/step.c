@@ -32,7 +32,8 @@ void sim_step_fail(sim_step *s, luo_status st, int32_t device, int32_t link)
     sim_drivers_wake(s);
 }
 
-/* The last class home: the step has its end, a little late for scale jitter (accuracy.md 5.6). */
+/* The last class home: the step has its end, a little late for scale jitter
+ * (docs/cost-model.md#scale). */
 static void finish_step(sim_step *s)
 {
     const luo_backend_config *config = s->net->config;

@@ -8,8 +8,8 @@
  * SimGrid's clock. Where waiting would hold up later instructions of other streams (compute as
  * executions; the last backward tasks of interleaved schedules, and of groups that reach beyond the
  * class) work of the device is a job as well.
- * All actors live on the control host and nothing is owned by their stacks (simgrid.md 2).
- * Times are seconds since the start of the step. */
+ * All actors live on the control host and nothing is owned by their stacks
+ * (docs/architecture/simulator.md#simgrid). Times are seconds since the start of the step. */
 #ifndef LUO_SIM_STEP_STEP_H
 #define LUO_SIM_STEP_STEP_H
 #include <simgrid/semaphore.h>

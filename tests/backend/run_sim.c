@@ -163,7 +163,8 @@ START_TEST(what_a_slow_device_causes)
 END_TEST
 
 /* Packed and uneven lengths, and other lengths from step 10 on: predictions know them, so nobody is
- * taken for slow, and who is slow is as slow as he is (Malleus 3.2). */
+ * taken for slow, and who is slow is as slow as he is
+ * (docs/planners.md#measuring-rates-in-a-run). */
 START_TEST(lengths_are_no_trigger)
 {
     static const int64_t uneven[2][8] = {{2048, 2048, 300, 1500, 100, 2048, 700, 64},

@@ -1,4 +1,4 @@
-/* sense.c: A4 of conventions.md 15: on plans bound by communication, doubling
+/* sense.c: A4 (docs/architecture/tests.md): on plans bound by communication, doubling
  * devices, halving NIC bandwidth and moving a node to another rack each change the step by more
  * than 1 % in the right direction, under every model of communication. (Users of other simulators
  * got one answer whatever N or topology: astra-sim #207, SimAI #208.) */

@@ -92,7 +92,7 @@ static double middle_of_transfer(const rig *r, const luo_step_result *s, double 
 }
 
 typedef struct failure {
-    const char *target; /* conventions.md 2 */
+    const char *target; /* docs/formats.md#words-units-names */
     bool in_transfer;   /* else early, while all compute */
     int32_t device;     /* named; -1: a link */
     const char *link;   /* named; a part of its name */
@@ -266,7 +266,7 @@ START_TEST(anything_may_fail_at_any_date)
 }
 END_TEST
 
-/* ---- programs that cannot finish (conventions.md 15, A3) ---- */
+/* ---- programs that cannot finish (A3, docs/architecture/tests.md) ---- */
 
 /* Device 1 waits for a message that device 0 never sends. */
 static rig *missing_send(void)

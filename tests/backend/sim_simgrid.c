@@ -1,6 +1,6 @@
-/* What SimGrid 3.32 does, as the simulator counts on it: the vectors of simgrid.md 8, through the
- * shim of its section 3. Each row is a process of its own (one engine per process); an actor writes
- * down "date what status", and the whole text is compared. */
+/* What SimGrid 3.32 does, as the simulator counts on it: the vectors of
+ * docs/architecture/simulator.md#simgrid, through the shim. Each row is a process of its own (one
+ * engine per process); an actor writes down "date what status", and the whole text is compared. */
 #include <simgrid/actor.h>
 #include <simgrid/comm.h>
 #include <simgrid/engine.h>
@@ -216,7 +216,7 @@ ACTOR(asleep)
     sg_actor_sleep_until(1e6);
 }
 
-/* The example of simgrid.md 3. */
+/* The example of docs/architecture/simulator.md#simgrid. */
 ACTOR(example_rank)
 {
     UNUSED;
@@ -239,7 +239,7 @@ ACTOR(example_fault)
     sg_host_turn_off(host(2));
 }
 
-/* Cancelling by another actor (section 4): an exec says 1, a transfer 4. */
+/* Cancelling by another actor: an exec says 1, a transfer 4. */
 ACTOR(cancelled)
 {
     UNUSED;
@@ -258,7 +258,7 @@ ACTOR(canceller)
     luo_sg_comm_cancel(shared_comm);
 }
 
-/* A timeout: the handle of an exec lives on, a transfer is over (section 4). */
+/* A timeout: the handle of an exec lives on, a transfer is over. */
 ACTOR(impatient)
 {
     UNUSED;
@@ -356,7 +356,7 @@ static void start_engine(const vector *v)
     char name[] = "luoshu";
     char quiet[] = "--log=root.thresh:critical";
 #if defined(__SANITIZE_ADDRESS__)
-    char contexts[] = "--cfg=contexts/factory:thread"; /* simgrid.md 6 */
+    char contexts[] = "--cfg=contexts/factory:thread"; /* docs/architecture/simulator.md#simgrid */
 #else
     char contexts[] = "--cfg=contexts/stack-size:256";
 #endif
@@ -369,7 +369,7 @@ static void start_engine(const vector *v)
     sg_cfg_set_boolean("network/crosstraffic", v->crosstraffic ? "yes" : "no");
 }
 
-/* Platform P of simgrid.md 3. */
+/* Platform P of docs/architecture/simulator.md#simgrid. */
 static void load_platform(const vector *v)
 {
     char path[] = "/tmp/luo-simgrid-XXXXXX.xml";

@@ -1,4 +1,4 @@
-/* bench_compile.c: plan to programs, B-S and B-L of hspmd.md 17.
+/* bench_compile.c: plan to programs, B-S and B-L of docs/speed.md.
  *
  * B-S: published plan 1 (48 devices, 60 layers, ZeRO-1, sequence parallelism): under 50 ms.
  * B-L: 128 pipelines of 16 stages of 8 devices, 60 layers: under 5 s and 4 GB. */

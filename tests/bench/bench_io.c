@@ -1,4 +1,4 @@
-/* bench_io.c: the readers against conventions.md 17: a table of 1,000,000 rows in a
+/* bench_io.c: the readers against docs/speed.md: a table of 1,000,000 rows in a
  * second, a plan of 16,384 devices read, checked and hashed in 0.3 s, a small file in 20 ms. */
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* bench_malleus.c: the straggler planner on the settings of Malleus 19.5, median of
+/* bench_malleus.c: the straggler planner on the settings of the computed vectors, median of
  * nine plannings each, and the most memory after each size. Prints `malleus_ID_ms VALUE ms`,
  * `malleus_ID_event_ratio VALUE 1` (planned event time over the healthy one of the same cluster)
- * and `malleus_SIZE_peak VALUE MiB`. Malleus 18 wants 64 devices in 50 ms, 1,024 in 1 s, 16,384 in
- * 10 s. */
+ * and `malleus_SIZE_peak VALUE MiB`. docs/speed.md wants 64 devices in 50 ms, 1,024 in 1 s, 16,384
+ * in 10 s. */
 #include <stdio.h>
 #include <sys/resource.h>
 

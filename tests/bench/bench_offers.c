@@ -2,7 +2,7 @@
  * searches of the straggler planner, the plans of the other policies and the objectives of all.
  * 70B on 64 and 1,024 H100, 405B on 16,384 with 64 and with 1,000 slow devices; rates 2.57, 5.42,
  * 12.53 and 1.5 by turns on devices at equal distances. Prints `plan_objective_DEVICES_SLOW_ms`,
- * median of three up to 1,024 devices. Wanted: 50 ms, 1 s, 10 s (Malleus 18 and issue text). */
+ * median of three up to 1,024 devices. Wanted: 50 ms, 1 s, 10 s (docs/speed.md and issue text). */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* bench_resolve.c: one luo_resolve of 128 members on 1,024 devices, per kind; the
  * compiler of programs asks for thousands of them. Prints `resolve_KIND_us VALUE us` and the memory
- * that an answer keeps; and `oracle_10000_s VALUE s`, cases made, resolved and checked (HSPMD 17:
- * under 30 s). */
+ * that an answer keeps; and `oracle_10000_s VALUE s`, cases made, resolved and checked
+ * (docs/speed.md: under 30 s). */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* bench_sim.c: the simulator on compiled plans (design.md 9) and on the workloads W1 to
- * W3 of bench.md, whose closed forms must be met to 1e-5. Each case is a process of its own and
- * prints `name value unit`: seconds of the whole case (opening, preparing, one step), of a further
- * step that is simulated again, of one that is known (us), and its memory. */
+/* bench_sim.c: the simulator on compiled plans (docs/speed.md) and on the workloads W1 to
+ * W3 of docs/speed.md#workloads, whose closed forms must be met to 1e-5. Each case is a process of
+ * its own and prints `name value unit`: seconds of the whole case (opening, preparing, one step),
+ * of a further step that is simulated again, of one that is known (us), and its memory. */
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* bench_switch.c: B-X of HSPMD 17: the fused switch plan of a 70B-like model on 1,024
+/* bench_switch.c: B-X of docs/speed.md: the fused switch plan of a 70B-like model on 1,024
  * devices, DP16 PP8 TP8 to DP32 PP8 TP4. The golden volumes are checked; prints
  * `switch_bx_s VALUE s`, the median of 5, and `switch_bx_unsaid_s`, where `exact` is tried too (the
  * count of luo_switch_opts.planner_unsaid is 8.3e7 here). */

@@ -1,5 +1,6 @@
 /* diff_minmax.c: the threshold form against brute force and against the plain greedy
- * rule of Malleus 10.1; and the canonical split against every split. */
+ * rule of docs/planners.md#layers-and-micro-batches; and the canonical split against every
+ * split. */
 #include <math.h>
 
 #include "core/plan/planners.h"

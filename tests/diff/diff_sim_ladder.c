@@ -127,7 +127,8 @@ START_TEST(a_collective_takes_its_volume)
 }
 END_TEST
 
-/* The latency of a ring is felt at each of its 2(n-1) steps (accuracy.md 5.3: N*VOL(N)*alpha). */
+/* The latency of a ring is felt at each of its 2(n-1) steps (docs/cost-model.md#between-nodes:
+ * N*VOL(N)*alpha). */
 START_TEST(a_ring_between_nodes_pays_latency_per_step)
 {
     const int32_t n = 4;
@@ -140,7 +141,8 @@ START_TEST(a_ring_between_nodes_pays_latency_per_step)
 }
 END_TEST
 
-/* A small one between nodes goes by a tree in LL (accuracy.md 21.2), in every fidelity. */
+/* A small one between nodes goes by a tree in LL (docs/cost-model.md#small-messages), in every
+ * fidelity. */
 START_TEST(a_small_collective_pays_the_steps_of_a_tree)
 {
     const int32_t n = ring_sizes[_i / 3];
@@ -298,8 +300,8 @@ END_TEST
 
 /* ---- a network that matters ---- */
 
-/* conventions.md 15, A4: a plan bound by communication feels the network, each time in the right
- * direction and by more than 1 %. */
+/* A4 (docs/architecture/tests.md): a plan bound by communication feels the network, each time in
+ * the right direction and by more than 1 %. */
 START_TEST(network_and_size_matter)
 {
     static const int32_t together[] = {0, 0, 0, 0}, apart[] = {0, 0, 0, 1};

@@ -1,4 +1,4 @@
-/* diff_sim_lanes.c: flows of calls in several lanes against the timetables of comm.md 8,
+/* diff_sim_lanes.c: flows of calls in several lanes against the timetables of the computed vectors,
  * L1 to L5 (7, test 7), and the part of vector X that is about lanes. 1 ms there is 10 us here,
  * where the fixed part of a ring of two is less than that of a tree. */
 #include "tests/check_main.h"

@@ -7,7 +7,7 @@
 #include "tests/sim_fixture.h"
 
 #define ALIKE 1e-3
-#define NEAR 1e-2 /* accuracy.md 5.5 */
+#define NEAR 1e-2 /* docs/cost-model.md#three-fidelities */
 
 typedef struct plan_row {
     const char *cluster;
@@ -102,8 +102,8 @@ START_TEST(a_lane_takes_the_time_of_its_devices)
 }
 END_TEST
 
-/* accuracy.md 9. They differ where the closed form has no overlap: gradients with the backward of
- * other layers, sums of one layer with the update of another. */
+/* docs/cost-model.md#a-whole-step. They differ where the closed form has no overlap: gradients with
+ * the backward of other layers, sums of one layer with the update of another. */
 START_TEST(the_closed_form_of_a_step_is_near)
 {
     const plan_row *row = &rows[_i];
@@ -123,7 +123,8 @@ START_TEST(the_closed_form_of_a_step_is_near)
 }
 END_TEST
 
-/* grad_comm_bytes (accuracy.md 3.1): gradients of the programs have 4 bytes; 0 leaves them. */
+/* grad_comm_bytes (docs/formats.md#names-of-values): gradients of the programs have 4 bytes; 0
+ * leaves them. */
 START_TEST(gradients_travel_with_the_bytes_of_the_stack)
 {
     static const int at[] = {1, 2, 4}; /* rows with replicas */

@@ -1,4 +1,4 @@
-/* Whole steps in the simulator: makespans of schedules against hspmd.md 19.7 and against
+/* Whole steps in the simulator: makespans of schedules against the computed vectors and against
  * luo_sched_makespan, and steps of every fidelity, folded and not, against each other. */
 #include "tests/prop/prop.h"
 #include "tests/sim_programs.h"
@@ -14,7 +14,7 @@ typedef struct makespan {
     pipeline p;
     double want;
 } makespan;
-static const makespan makespans[] = { /* hspmd.md 19.7 */
+static const makespan makespans[] = { /* the computed vectors */
     {{LUO_SCHED_1F1B, 4, 8, 1, EVEN4, NULL, 0, false}, 33},
     {{LUO_SCHED_GPIPE, 4, 8, 1, EVEN4, NULL, 0, false}, 33},
     {{LUO_SCHED_1F1B, 4, 8, 1, EVEN4, NULL, 0.25, false}, 37},

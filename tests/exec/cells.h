@@ -1,8 +1,9 @@
 /* cells.h: numbers for the cells of a tensor, and what a device must hold of them.
  *
  * Cells are row-major indices of the whole tensor. The truth is drawn; where an annotation says
- * Partial, the holders get random summands of it (HSPMD 3.5), as tests/prop/oracle.h does. Values
- * are integers, so that sums are exact; CELLS_POISON stands where nothing is. */
+ * Partial, the holders get random summands of it (docs/annotations.md#what-a-device-holds), as
+ * tests/prop/oracle.h does. Values are integers, so that sums are exact; CELLS_POISON stands where
+ * nothing is. */
 #ifndef LUO_TESTS_EXEC_CELLS_H
 #define LUO_TESTS_EXEC_CELLS_H
 #include "core/base/rng.h"
@@ -78,7 +79,7 @@ static inline void cells_deal(luo_arena *a, luo_rng *r, const luo_ann *ann, cons
 }
 
 /* Compares what the holdings of ann have (got[holding][cell]) with the truth: copies agree,
- * summands add up (3.5). got[holding] NULL: not asked. Result NULL: fine; else what is wrong. */
+ * summands add up. got[holding] NULL: not asked. Result NULL: fine; else what is wrong. */
 static inline const char *cells_check(luo_arena *a, const luo_ann *ann, const luo_shape *shape,
                                       const int64_t *truth, int64_t *const *got)
 {

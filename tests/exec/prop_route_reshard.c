@@ -1,6 +1,6 @@
-/* prop_route_reshard.c: random Reshards (HSPMD 16) as programs of their own, followed by
- * luo_route_of on all devices: apart, in place in the result (as Pre does), in place in the operand
- * (as Post does). */
+/* prop_route_reshard.c: random Reshards (docs/architecture/tests.md) as programs of their own,
+ * followed by luo_route_of on all devices: apart, in place in the result (as Pre does), in place in
+ * the operand (as Post does). */
 #include "tests/check_main.h"
 #include "tests/exec/wires.h"
 #include "tests/prop/gen_reshard.h"

@@ -1,4 +1,4 @@
-# conventions.md 3.3, one command each; what was written stays readable.
+# docs/results.md#exit-codes-and-messages, one command each; what was written stays readable.
 S=$TOP/scenarios W="--model $TOP/scenarios/models/tiny-llama.yaml --cluster $TOP/scenarios/clusters/tiny2.yaml"
 e() { local want=$1; shift; "$LUOSHU" "$@" >out; local rc=$?; echo "exit $rc (want $want): ${*/#$TOP\//}"; }
 e 0 sim "$HERE/plans/tiny-pp2.json" $W --out a --plots off --quiet

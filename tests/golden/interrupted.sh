@@ -1,4 +1,4 @@
-# SIGINT and SIGTERM: whole rows, manifest `interrupted`, exit 128 + n (conventions.md 3.6).
+# SIGINT and SIGTERM: whole rows, manifest `interrupted`, exit 128 + n (docs/results.md#exit-codes-and-messages).
 i() { # SIGNAL
     "$LUOSHU" sim "$TOP/scenarios/examples/small.yaml" --set extent.steps=1000000000 --out "$1" \
         --plots off --quiet >out 2>err &

@@ -1,4 +1,4 @@
-# Planner `malleus` on public settings (Malleus 19.5: PL1) and on a small cluster: table, transition,
+# Planner `malleus` on public settings (the computed vectors: PL1) and on a small cluster: table, transition,
 # document. Planning time is the wall's: its line and key are left out.
 S=$TOP/scenarios
 p() { "$LUOSHU" plan malleus "$@" >out; code=$?; grep -v '^planning: ' out | sed 's/"elapsed_ms": [0-9.]*/"elapsed_ms": 0/'; echo "exit $code"; }

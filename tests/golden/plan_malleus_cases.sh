@@ -1,4 +1,4 @@
-# Edge cases and bad input of Malleus 17, of the search alone.
+# Edge cases and bad input of docs/planners.md#malleus, of the search alone.
 S=$TOP/scenarios
 say() { # what stands in the answer beside times
     "$LUOSHU" plan malleus --rank filled --force "$@" >out 2>err; code=$?

@@ -1,4 +1,4 @@
-# The published change C1 to C2 of the HSPMD artifact (hspmd.md 21; reported): 7.40 s for operators and communicators,
+# The published change C1 to C2 of the HSPMD artifact (docs/results-published.md; reported): 7.40 s for operators and communicators,
 # 2.17 s for state. Two constants are calibrated on it: 6.17 ms an operator (`costs.operator_s`, instructions of the
 # busiest device, beside 0.05 s a communicator), and NICs of 11.4 GB/s, since those of that cluster are not known.
 # Calibration, no validation; without balance 5.72 s are reported, which no speed of NICs gives.

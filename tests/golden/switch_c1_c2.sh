@@ -1,4 +1,4 @@
-# C1 -> C2 of the HSPMD artifact: plan 12 to plan 13 with device 31 dead. hspmd.md 19.8 counts
+# C1 -> C2 of the HSPMD artifact: plan 12 to plan 13 with device 31 dead. the computed vectors counts
 # elements without norms; state is 12 bytes an element. Each layer has two norm weights of 6656,
 # whole on each device of its stage. Layer 15 goes to devices 16-19 (held by 20-23 of their node:
 # class 1, 4*2), layers 30 and 31 to 20-23 (held by other nodes: class 3, 4*2*2), layers 45 to 47 to

@@ -8,7 +8,7 @@
 #include "tests/mpi/trial.h"
 #include "tests/prop/prop.h"
 
-/* Single rows first, then the 14 published shapes (hspmd.md 19.7) scaled to 8 devices. */
+/* Single rows first, then the 14 published shapes scaled to 8 devices. */
 #pragma GCC diagnostic push /* what a row leaves out is 0 */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const row rows[] = {

@@ -1,7 +1,7 @@
 /* bucket.c: tensors that travel together train like one device, in f64, whatever the size
- * of a bucket and the number of lanes (comm.md 7, test 2): random asymmetric plans under several
- * caps and lanes. Where only two add, the order of a sum is no question, and every bit is that of
- * the plan without buckets. */
+ * of a bucket and the number of lanes (docs/architecture/tests.md, test 2): random asymmetric plans
+ * under several caps and lanes. Where only two add, the order of a sum is no question, and every
+ * bit is that of the plan without buckets. */
 #include "tests/mpi/accept.h"
 
 static const struct {

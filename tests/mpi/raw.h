@@ -1,7 +1,7 @@
-/* raw.h: plans with random raw annotations (HSPMD 8.4) train like one device, too: their
- * Reshards are of all sorts, with copies beside messages and sums of several partners. Most
- * annotations are refused, the rest may change no number. Run by `mpirun -n 8`, on the executor of
- * the lab. */
+/* raw.h: plans with random raw annotations (docs/annotations.md#raw-annotations) train like one
+ * device, too: their Reshards are of all sorts, with copies beside messages and sums of several
+ * partners. Most annotations are refused, the rest may change no number. Run by `mpirun -n 8`, on
+ * the executor of the lab. */
 #ifndef LUO_TESTS_MPI_RAW_H
 #define LUO_TESTS_MPI_RAW_H
 #include "tests/mpi/trial.h"

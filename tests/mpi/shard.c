@@ -1,7 +1,8 @@
 /* shard.c: ZeRO-2 and 3 train like one device, in f64: random plans whose pipelines have
  * equal borders, with tensor-parallel groups, shares and lengths of their own, under every depth of
- * prefetch, bucket rule and number of lanes (comm.md 7, test 2). A checkpoint of one plan goes on
- * under another by tests/mpi/accept.h's switches, which are run here between zero 0..3, too. */
+ * prefetch, bucket rule and number of lanes (docs/architecture/tests.md, test 2). A checkpoint of
+ * one plan goes on under another by tests/mpi/accept.h's switches, which are run here between zero
+ * 0..3, too. */
 #include "tests/mpi/accept.h"
 #include "exec/host/job.h"
 

@@ -18,7 +18,7 @@ static inline void luo_gen_shuffle(luo_rng *r, int32_t *x, int32_t n)
     }
 }
 
-/* n shares 1..5, one of them 0 with probability 3% (HSPMD 16). */
+/* n shares 1..5, one of them 0 with probability 3% (docs/architecture/tests.md). */
 static inline uint32_t *luo_gen_shares(luo_arena *arena, luo_rng *r, int32_t n)
 {
     uint32_t *share = LUO_NEW_N(arena, uint32_t, n);

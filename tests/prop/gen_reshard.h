@@ -1,4 +1,4 @@
-/* gen_reshard.h: random annotations and Reshards in the ranges of HSPMD 16. */
+/* gen_reshard.h: random annotations and Reshards in the ranges of docs/architecture/tests.md. */
 #ifndef LUO_TESTS_PROP_GEN_RESHARD_H
 #define LUO_TESTS_PROP_GEN_RESHARD_H
 #include <assert.h>
@@ -127,7 +127,7 @@ static inline void luo_gen_replace_half(luo_rng *r, luo_pool *pool, luo_draft *a
                 a->dev[u][i] = pool->dev[pool->used++];
 }
 
-/* One of the changes of section 16, or another order of the devices. */
+/* One of the changes that plans make, or another order of the devices. */
 static inline void luo_gen_mutate(luo_arena *arena, luo_rng *r, luo_pool *pool, luo_draft *a,
                                   int32_t rank)
 {
@@ -156,7 +156,7 @@ static inline void luo_gen_uniform(luo_draft *a, int32_t key)
     }
 }
 
-/* A synchronisation or a gather between members as plans have them (19.6): sums or cuts at the top,
+/* A synchronisation or a gather between members as plans have them: sums or cuts at the top,
  * each member cut by one key. */
 static inline void luo_gen_tier(luo_rng *r, luo_draft *a, luo_draft *b, int32_t rank)
 {
@@ -230,7 +230,7 @@ static inline void luo_gen_reshard(luo_arena *arena, luo_rng *r, luo_reshard *x)
         x->opts.planner.ndead = luo_gen_dead(r, x->src, x->dst, x->dead);
 }
 
-/* The case as a line of 19.3, without the answer. */
+/* The case as a line of check_resolve.c, without the answer. */
 static inline void luo_reshard_print(luo_str *s, const luo_reshard *x)
 {
     luo_ann_print(s, x->src);

@@ -1,6 +1,6 @@
-/* oracle.h: the slow obvious twin of luo_resolve (HSPMD 16): real values on devices, the
- * op list executed step by step with fresh buffers, then everything a Reshard promises is checked.
- * Cells are row-major indices; values are integers, so that sums are exact. */
+/* oracle.h: the slow obvious twin of luo_resolve (docs/architecture/tests.md): real values on
+ * devices, the op list executed step by step with fresh buffers, then everything a Reshard promises
+ * is checked. Cells are row-major indices; values are integers, so that sums are exact. */
 #ifndef LUO_TESTS_PROP_ORACLE_H
 #define LUO_TESTS_PROP_ORACLE_H
 #include <stdarg.h>
@@ -212,7 +212,7 @@ static inline void luo_oracle_delivered(luo_oracle *o)
     }
 }
 
-/* Equal (u, c) agree, and the sums of 3.5 give the truth. */
+/* Equal (u, c) agree, and the sums give the truth. */
 static inline void luo_oracle_sums(luo_oracle *o)
 {
     static int64_t value[LUO_GEN_U][LUO_ORACLE_PARTS][LUO_ORACLE_CELLS];

@@ -1,6 +1,6 @@
 /* prop_bucket.c: every step of a tensor's Reshard travels once, in a bucket or alone,
  * with the bytes, groups and counts it has without buckets; and buckets are full by rule `mib`,
- * neither sooner nor later (comm.md 7, test 1). */
+ * neither sooner nor later (docs/architecture/tests.md, test 1). */
 #include "tests/plan_random.h"
 #include "tests/prop/prop.h"
 
@@ -67,7 +67,8 @@ static const luo_move *move_of(const luo_exchange *x, const luo_group *g)
     return NULL;
 }
 
-/* Counts per rank are the sums of the parts'; `v` is set where they differ (comm.md 8, P). */
+/* Counts per rank are the sums of the parts'; `v` is set where they differ (the computed vectors,
+ * P). */
 static bool counts_add(const luo_programs *set, const luo_program *p, const luo_instr *in, tally *t)
 {
     const luo_exchange *bucket = &set->exchanges[in->exchange];

@@ -1,4 +1,4 @@
-/* prop_cost.c: what must hold for any numbers (accuracy.md 17, Properties). */
+/* prop_cost.c: what must hold for any numbers (the computed vectors, Properties). */
 #include <math.h>
 
 #include "core/cost/step/layer.h"

@@ -1,5 +1,5 @@
-/* prop_deadlock.c: programs of random plans finish (hspmd.md 11.4), and the check agrees
- * with a slow twin about programs in which something was planted. */
+/* prop_deadlock.c: programs of random plans finish (docs/architecture/programs.md#the-check), and
+ * the check agrees with a slow twin about programs in which something was planted. */
 #include "core/base/hash.h"
 #include "core/graph/program/check_internal.h"
 #include "tests/plan_random.h"

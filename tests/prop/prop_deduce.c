@@ -1,6 +1,6 @@
 /* prop_deduce.c: random device grids labelled by letters; every device computes its part
  * of the einsum from what it holds, and the result must be what the deduced annotation says
- * (HSPMD 16; what a holder holds: 3.5). */
+ * (docs/architecture/tests.md; what a holder holds: 3.5). */
 #include "core/graph/deduce.h"
 #include "tests/check_main.h"
 #include "tests/prop/gen_ann.h"

@@ -1,5 +1,5 @@
-/* prop_detect.c: the detector against the rule of Malleus 4 word by word, and its bands
- * under the noise models of that section. */
+/* prop_detect.c: the detector against the rule of docs/planners.md#detection-of-a-change word by
+ * word, and its bands under the noise models of that section. */
 #include "core/run/health/detect.h"
 #include "tests/check_main.h"
 #include "tests/noise.h"

@@ -1,6 +1,6 @@
-/* prop_estimates.c: estimates put calls in order and do nothing else (comm.md 7, test
- * 5). Profiles off by factors of 0.1 to 10 give programs that pass the proof against deadlocks,
- * with as many calls; health and base slowdowns give the very same program. */
+/* prop_estimates.c: estimates put calls in order and do nothing else (docs/architecture/tests.md,
+ * test 5). Profiles off by factors of 0.1 to 10 give programs that pass the proof against
+ * deadlocks, with as many calls; health and base slowdowns give the very same program. */
 #include <math.h>
 
 #include "core/io/io.h"

@@ -1,6 +1,6 @@
 /* prop_lanes.c: the order that luo_lanes_schedule finds for random calls, against every
- * order there is (comm.md 7, test 4): in one lane at most 1.15 times the best of them, and what its
- * timetable says is what a plain machine does in that order. */
+ * order there is (docs/architecture/tests.md, test 4): in one lane at most 1.15 times the best of
+ * them, and what its timetable says is what a plain machine does in that order. */
 #include <stdio.h>
 
 #include "tests/check_main.h"
@@ -24,8 +24,8 @@ static int32_t stage_of(const int32_t *border, int32_t n, int32_t layer)
 }
 
 /* A bucket a layer between two pipelines of one to three stages with borders of their own; layers
- * end backward one after another on each device, from the last (comm.md 8, L2). Calls of the same
- * devices are of one group. */
+ * end backward one after another on each device, from the last (the computed vectors, L2). Calls of
+ * the same devices are of one group. */
 static void draw(luo_rng *r, deal *x)
 {
     const int64_t backward = 1 + (int64_t)luo_rng_pick(r, 3), bytes = (int64_t)luo_rng_pick(r, 6);

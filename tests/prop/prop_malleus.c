@@ -1,4 +1,4 @@
-/* prop_malleus.c: what holds of the straggler planner on random clusters (Malleus 19.9),
+/* prop_malleus.c: what holds of the straggler planner on random clusters,
  * and its local search beside the exhaustive one. */
 #include <math.h>
 

@@ -1,5 +1,6 @@
-/* prop_raw.c: raw annotations of a plan (hspmd.md 8.4) are checked, never trusted: a
- * plan with random ones either compiles to programs that finish or is refused with a sentence. */
+/* prop_raw.c: raw annotations of a plan (docs/annotations.md#raw-annotations) are checked, never
+ * trusted: a plan with random ones either compiles to programs that finish or is refused with a
+ * sentence. */
 #include "tests/plan_raw.h"
 #include "tests/prop/prop.h"
 

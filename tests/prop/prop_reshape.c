@@ -1,5 +1,5 @@
 /* prop_reshape.c: after a reshape every device holds the same elements, counted one by
- * one in row-major order (HSPMD 8.3). */
+ * one in row-major order (docs/annotations.md#deduction). */
 #include "core/graph/deduce.h"
 #include "tests/check_main.h"
 #include "tests/prop/gen_ann.h"

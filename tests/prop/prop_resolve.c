@@ -1,4 +1,5 @@
-/* prop_resolve.c: luo_resolve against the oracle of HSPMD 16. LUO_CASES scales. */
+/* prop_resolve.c: luo_resolve against the oracle of docs/architecture/tests.md. LUO_CASES
+ * scales. */
 #include "tests/check_main.h"
 #include "tests/prop/oracle.h"
 #include "tests/prop/prop.h"

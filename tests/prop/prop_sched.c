@@ -1,4 +1,5 @@
-/* prop_sched.c: the closed forms of HSPMD 12, and that orders are complete. */
+/* prop_sched.c: the closed forms of docs/architecture/schedules.md#orders, and that orders are
+ * complete. */
 #include <stdlib.h>
 
 #include "core/graph/schedule/sched.h"

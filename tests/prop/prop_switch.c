@@ -1,5 +1,5 @@
-/* prop_switch.c: fused switches of random tensors (HSPMD 16) against a twin that looks
- * at every cell, and T* against Hall's condition over all sets of senders. */
+/* prop_switch.c: fused switches of random tensors (docs/architecture/tests.md) against a twin that
+ * looks at every cell, and T* against Hall's condition over all sets of senders. */
 #include <stdarg.h>
 
 #include "core/hspmd/bsr/switch.h"

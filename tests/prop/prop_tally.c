@@ -15,7 +15,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* As conventions.md 10 has it, of all values. */
+/* As docs/results.md has it, of all values. */
 static double slow_quantile(const double *at, int64_t n, double p)
 {
     const double x = (double)(n - 1) * p;

@@ -1,4 +1,4 @@
-/* prop_zero.c: the ZeRO-1 fold (HSPMD 13): every state shard lies inside its own
+/* prop_zero.c: the ZeRO-1 fold (docs/annotations.md#zero): every state shard lies inside its own
  * device's parameter shard, every element of the state has exactly one holder, gradients reach the
  * states and states the parameters, and without empty regions that gather is never bsr. */
 #include "core/hspmd/resolve.h"

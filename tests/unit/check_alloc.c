@@ -1,4 +1,4 @@
-/* check_alloc.c: vectors of Malleus 19.1 and 19.4 for the allocations of section 10. */
+/* check_alloc.c: computed and recorded plans for the allocations. */
 #include <math.h>
 
 #include "core/plan/planners.h"
@@ -6,7 +6,7 @@
 
 enum { STAGES = 8, PIPES = 4 };
 
-/* Pipelines of stage times y; after 10.2 and the trim of 10.3 their o and fill. */
+/* Pipelines of stage times y; after the canonical split and the trim their o and fill. */
 typedef struct solved {
     int32_t stages[PIPES];
     int64_t layers[PIPES][STAGES];
@@ -107,7 +107,7 @@ START_TEST(vector_row)
 }
 END_TEST
 
-/* Recorded layers of 19.4 where the canonical split names them, and G5 under the caps C1. */
+/* Recorded layers where the canonical split names them, and G5 under the caps C1. */
 START_TEST(layers)
 {
     luo_arena *a = luo_arena_new(4096);

@@ -1,4 +1,4 @@
-/* check_ann.c: text of annotations (HSPMD 19.1); every sentence of 2.4 is provoked. */
+/* check_ann.c: text of annotations; every sentence is provoked. */
 #include "core/hspmd/ann.h"
 #include "tests/check_main.h"
 

@@ -1,4 +1,4 @@
-/* check_broken_plans.c: A9 of conventions.md 15: plans that cannot work. Each row is a
+/* check_broken_plans.c: A9 (docs/architecture/tests.md): plans that cannot work. Each row is a
  * good plan with one or two parts replaced. It must be refused, by reading, luo_plan_check,
  * luo_plan_compile with the program check, or the memory check, with the right status, one sentence
  * and its place; and by a run before its backend opens. */

@@ -1,5 +1,5 @@
-/* check_bucket.c: which tensors travel together (comm.md 2 and vectors B of 8), the
- * calls in the text of a program, and what luo_program_check says of wrong ones. */
+/* check_bucket.c: which tensors travel together (docs/architecture/gradients.md#buckets and vectors
+ * B of 8), the calls in the text of a program, and what luo_program_check says of wrong ones. */
 #include "core/graph/program/program.h"
 #include "core/plan/compile.h"
 #include "tests/check_main.h"

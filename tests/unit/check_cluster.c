@@ -1,4 +1,4 @@
-/* check_cluster.c: numbers, names, paths and targets of a cluster (conventions.md 2, 5).
+/* check_cluster.c: numbers, names, paths and targets of a cluster (docs/formats.md).
  * The world of most rows: `a` = 3 nodes of 4 (nvswitch, 4 NICs; racks r0 r0 r1), devices 0..11;
  * `b` = 2 nodes of 8 (mesh 0-1, PCIe of 2 devices a switch, 2 sockets, NICs of its own; rack r1),
  * devices 12..27. */

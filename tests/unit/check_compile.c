@@ -1,5 +1,6 @@
-/* check_compile.c: the fourteen published plans (hspmd.md 15.2) compiled and proved, and
- * memory from lifetimes against the closed forms of accuracy.md 8. */
+/* check_compile.c: the fourteen published plans (docs/results-published.md#the-14-published-plans)
+ * compiled and proved, and memory from lifetimes against the closed forms of
+ * docs/cost-model.md#memory. */
 #include "core/io/io.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
@@ -7,7 +8,7 @@
 /* ---- published plans ---- */
 
 /* Distinct ordered groups that sum gradients of layer weights, and stage groups of more than one
- * device: the last paragraph of 15.2. -1: not printed there. */
+ * device: the communicators of the published plans. -1: not printed there. */
 static const struct {
     int32_t plan, split, stages;
 } published[] = {{1, 12, 12}, {2, 16, 8},   {3, 16, 8},   {4, 20, 10},  {5, -1, 10},
@@ -77,8 +78,9 @@ END_TEST
 
 enum { H = 4096, F = 11008, HEADS = 32, V = 32000, T = 4096 };
 
-/* Activations of one layer and micro-batch, accuracy.md 8.2 (llama, e = 2), plus the statistics
- * of the attention rows (4 bytes per token and head), which the closed form leaves out. */
+/* Activations of one layer and micro-batch, docs/cost-model.md#memory (llama, e = 2), plus the
+ * statistics of the attention rows (4 bytes per token and head), which the closed form leaves
+ * out. */
 static double layer_bytes(double t, double kv, bool sequence_parallel)
 {
     const double cut = (4 + 4 * kv / HEADS + 8.0 * F / H) / t, rows = 4.0 * T * HEADS / t;
@@ -210,7 +212,8 @@ START_TEST(zero)
 }
 END_TEST
 
-/* comm.md 8, X: layer 0 runs F0 F1 B0 B1 on one pipeline and F0 B0 F1 B1 on the other. */
+/* the computed vectors, X: layer 0 runs F0 F1 B0 B1 on one pipeline and F0 B0 F1 B1 on the
+ * other. */
 START_TEST(unequal_borders)
 {
     luo_arena *a = luo_arena_new(1 << 16);

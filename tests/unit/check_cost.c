@@ -1,4 +1,4 @@
-/* check_cost.c: products, attention, host floor, collectives (accuracy.md 17). */
+/* check_cost.c: products, attention, host floor, collectives. */
 #include "core/cost/cost.h"
 
 #include <math.h>
@@ -234,7 +234,7 @@ START_TEST(mesh_tables)
 }
 END_TEST
 
-/* Without any table: the best protocol of the ring (5.2), by hand for two sizes. */
+/* Without any table: the best protocol of the ring, by hand for two sizes. */
 START_TEST(no_table)
 {
     luo_arena *arena = luo_arena_new(0);
@@ -427,7 +427,7 @@ START_TEST(profile)
         ck_assert_int_eq(err.line, strstr(err.text, "has no value") ? 0 : 7);
         return;
     }
-    ck_assert_double_eq(p.peak_flops[LUO_BF16], 125e12); /* accuracy.md 20.2 */
+    ck_assert_double_eq(p.peak_flops[LUO_BF16], 125e12); /* docs/cost-model.md#precision */
     ck_assert_double_eq(p.gemm_ratio, 0.5);
     ck_assert_double_eq_tol(p.p2p_s, 10e-6, 1e-18);
     ck_assert_double_eq_tol(p.reserved_bytes, 1.86 * 1073741824, 1);

@@ -1,4 +1,5 @@
-/* check_csv.c: strict tables (conventions.md 4.4). Wrong ones: tests/golden/bad/csv. */
+/* check_csv.c: strict tables (docs/formats.md#rules-for-all-files). Wrong ones:
+ * tests/golden/bad/csv. */
 #include "core/io/result/csv.h"
 #include "core/io/result/tables.h"
 #include "tests/check_main.h"
@@ -66,8 +67,7 @@ START_TEST(same_from_a_file)
     ck_assert(!luo_csv_next(t, c));
     ck_assert_int_eq(luo_csv_close(t), LUO_EINPUT);
     ck_assert_str_eq(diags.first->err.text,
-                     "cannot read `build/nothing.csv`: no such file or directory; a readable "
-                     "table is expected.");
+                     "cannot read `build/nothing.csv`: no such file or directory.");
     luo_arena_free(arena);
 }
 END_TEST
@@ -103,7 +103,7 @@ START_TEST(many_errors_are_counted)
 }
 END_TEST
 
-/* ---- every input table of conventions.md 8 can be told from the others ---- */
+/* ---- every input table of docs/formats.md#tables-1 can be told from the others ---- */
 
 static const struct {
     const char *text;

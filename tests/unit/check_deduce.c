@@ -1,4 +1,4 @@
-/* check_deduce.c: deduction vectors (HSPMD 19.5; K10 is D16, K16 is D07), every
+/* check_deduce.c: deduction vectors (the computed vectors; K10 is D16, K16 is D07), every
  * sentence, permute, complete form and reshape. */
 #include "core/graph/deduce.h"
 #include "tests/check_main.h"
@@ -68,7 +68,7 @@ static const struct {
     {"D19", {{"ij", "[0-7]{-1:2,0:2,-2:2}"}}, "ij", SAYS("D_PARTIAL: 'a' is Partial")},
     {"D20", {{"ij", "h=0:(2,1) [0]{} | [1]{}"}, {"ij", "h=0 [0]{} | [1]{}"}}, "ij",
      SAYS("D_TOP: subgroups cut letter i of 'a' and of 'b' differently")},
-    /* plain matmul, all pairs of h (8.1.3) */
+    /* plain matmul, all pairs of h */
     {"h 0 -1", {{"ik", "h=0 [0]{} | [1]{}"}, {"kj", "h=-1 [0]{} | [1]{}"}}, "ij",
      "h=0 [0]{} | [1]{}"},
     {"h 1 0", {{"ik", "h=1 [0]{} | [1]{}"}, {"kj", "h=0 [0]{} | [1]{}"}}, "ij",
@@ -236,7 +236,7 @@ START_TEST(reshape)
 }
 END_TEST
 
-/* One length per member on both sides (section 10). */
+/* One length per member on both sides. */
 START_TEST(reshape_member_lengths)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* check_detect.c: vectors DV1 to DV9, NV1 and NV2 of Malleus 19.7, and the rules around
+/* check_detect.c: vectors DV1 to DV9, NV1 and NV2 of the computed vectors, and the rules around
  * them by arithmetic. Bands under noise and the slow twin: tests/prop/prop_detect.c. */
 #include <math.h>
 
@@ -57,7 +57,8 @@ START_TEST(detect_row)
 }
 END_TEST
 
-/* Pool entry (4,1) of the 7B model, hydraulis.md 5: ms per token^2, per token, per micro-batch. */
+/* Pool entry (4,1) of the 7B model, the computed vectors: ms per token^2, per token, per
+ * micro-batch. */
 static double packed_work_s(const double *tokens, int n, int micro_batches)
 {
     double ms = 56.6978 * micro_batches;

@@ -1,4 +1,4 @@
-/* check_dsjson.c: the vectors of HSPMD 19.7 and conventions V-D1, V-D2. */
+/* check_dsjson.c: the the computed vectors and conventions V-D1, V-D2. */
 #include "core/io/dsjson.h"
 #include "tests/check_main.h"
 
@@ -32,7 +32,7 @@ static const struct {
     {"{\"split\":{},\"dup\":[1],\"device_group_union\":[[0]],\"type\":\"weight\"}", NULL,
      LUO_EINPUT, "JSON entry 'qkv': type `weight` is neither `variable` nor `placeholder`."},
     {"{\"split\":{\"0\":[2]},\"dup\":[1],\"device_group_union\":[[0]],\"type\":\"variable\"}", NULL,
-     LUO_EINPUT, NULL}, /* COUNT of 2.4 */
+     LUO_EINPUT, NULL}, /* COUNT */
     {"{\"split\":{\"x\":[2]},\"dup\":[1],\"device_group_union\":[[0]],\"type\":\"variable\"}", NULL,
      LUO_EINPUT, "JSON entry 'qkv': split \"x\" is no dimension."},
     {"{\"split\":{}", NULL, LUO_EPARSE, NULL},

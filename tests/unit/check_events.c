@@ -1,5 +1,6 @@
-/* check_events.c: every kind of event, every trigger, overlaps, draws (conventions.md 7
- * and 9) on a cluster of 2 nodes of 4 devices, node g0-0 in rack r0 and g0-1 in r1. */
+/* check_events.c: every kind of event, every trigger, overlaps, draws
+ * (docs/formats.md#luoshuscenario1 and 9) on a cluster of 2 nodes of 4 devices, node g0-0 in rack
+ * r0 and g0-1 in r1. */
 #include <math.h>
 
 #include "core/base/rng.h"

@@ -1,4 +1,4 @@
-/* check_expr.c: symbolic sizes (HSPMD 10 and the last line of 19.5). */
+/* check_expr.c: symbolic sizes (computed vectors). */
 #include "core/graph/expr.h"
 #include "tests/check_main.h"
 

@@ -1,6 +1,6 @@
 /* check_flow.c: the flow form ends with the closed form when nothing disturbs it
- * (accuracy.md 5.5). The twin here gives each flow the smallest equal share of its links, which is
- * what max-min sharing gives to flows that are alike. */
+ * (docs/cost-model.md#three-fidelities). The twin here gives each flow the smallest equal share of
+ * its links, which is what max-min sharing gives to flows that are alike. */
 #include <math.h>
 
 #include "tests/cost_fixture.h"

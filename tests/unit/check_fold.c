@@ -1,4 +1,4 @@
-/* check_fold.c: the ZeRO-1 fold (HSPMD 19.7; K9 is the third row). */
+/* check_fold.c: the ZeRO-1 fold (the computed vectors; K9 is the third row). */
 #include "core/hspmd/resolve.h"
 #include "tests/check_main.h"
 

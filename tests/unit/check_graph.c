@@ -1,10 +1,10 @@
-/* check_graph.c: sizes of models, the annotated layer of hspmd.md 19.6, the pairs of
+/* check_graph.c: sizes of models, the annotated layer of the computed vectors, the pairs of
  * 9.4, raw annotations, and every sentence of what cannot be compiled. */
 #include "core/plan/annotate.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
 
-/* ---- parameters: conventions.md 16, V-C1 and V-C2 ---- */
+/* ---- parameters: the computed vectors, V-C1 and V-C2 ---- */
 
 static luo_model qwen3_moe(void)
 {
@@ -182,7 +182,7 @@ START_TEST(layer)
 }
 END_TEST
 
-/* Groups of the gradient sums of 19.6. */
+/* Groups of the gradient sums of the layer above. */
 START_TEST(layer_groups)
 {
     world w;
@@ -295,7 +295,7 @@ START_TEST(pairs)
 }
 END_TEST
 
-/* ---- raw annotations (8.4) and refusals ---- */
+/* ---- raw annotations and refusals ---- */
 
 static const struct {
     const char *tensor, *ann, *at, *variant;
@@ -426,7 +426,7 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* ---- the optimizer in a layout of its own (hydraulis.md 11) ---- */
+/* ---- the optimizer in a layout of its own (docs/annotations.md#zero) ---- */
 
 static const struct {
     const char *tensor, *ann, *kind;

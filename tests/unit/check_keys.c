@@ -1,7 +1,8 @@
-/* check_keys.c: A13 of conventions.md 15: for each key of each schema, a changed value
+/* check_keys.c: A13 (docs/architecture/tests.md): for each key of each schema, a changed value
  * is seen in what the reader returns (for scenarios and plans, in the hash), or it is refused with
- * a sentence that names it. The lists are those of conventions.md 5 to 7 and accuracy.md 3.1; that
- * the readers know no other key is checked against their tables, as they stand in the source. */
+ * a sentence that names it. The lists are those of docs/formats.md and
+ * docs/formats.md#names-of-values; that the readers know no other key is checked against their
+ * tables, as they stand in the source. */
 #include "core/io/io.h"
 #include "tests/check_main.h"
 #include "tests/keys_dump.h"
@@ -254,7 +255,7 @@ START_TEST(no_other_key)
 }
 END_TEST
 
-/* ---- names of values (accuracy.md 3.1): each changes its own number ---- */
+/* ---- names of values (docs/formats.md#names-of-values): each changes its own number ---- */
 
 static const char *const profile_values[] = {
     "peak_bf16_tflop_per_s", "peak_f32_tflop_per_s", "peak_f64_tflop_per_s",

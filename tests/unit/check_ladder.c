@@ -1,4 +1,4 @@
-/* check_ladder.c: collectives between nodes at every size (accuracy.md 5.3, 21.2): the
+/* check_ladder.c: collectives between nodes at every size (docs/cost-model.md): the
  * latency bound of trees in closed form, the half-size curve above, and what joins them. */
 #include <math.h>
 
@@ -64,7 +64,7 @@ START_TEST(small_ones_take_the_latency_of_a_tree)
              "all-to-all has no tree");
     ck_assert_int_eq(luo_cost_steps(&ctx, LUO_COLL_AR, ids, n, 4), 2 * depth);
     ck_assert_int_eq(luo_cost_steps(&ctx, LUO_COLL_AR, ids, n, INT64_C(1) << 42), 2 * (n - 1));
-    if (n == NODES) /* accuracy.md 21.2: about 0.1 ms and not 0.2 s or more */
+    if (n == NODES) /* docs/cost-model.md#small-messages: about 0.1 ms and not 0.2 s or more */
         ck_assert(seconds(&ctx, LUO_COLL_AR, n, 4) < 1e-4 && curve(LUO_COLL_AR, n, 4) > 0.2);
     luo_arena_free(arena);
 }

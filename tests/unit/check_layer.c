@@ -1,4 +1,4 @@
-/* check_layer.c: layers, overlap, memory, FLOP and the step (accuracy.md 17). */
+/* check_layer.c: layers, overlap, memory, FLOP and the step. */
 #include "core/cost/step/layer.h"
 
 #include <math.h>
@@ -223,7 +223,7 @@ START_TEST(memory_bloom)
 }
 END_TEST
 
-/* Llama: the count of 8.2 by hand, with kv heads; all of it over t with sequence parallelism. */
+/* Llama: the count by hand, with kv heads; all of it over t with sequence parallelism. */
 START_TEST(memory_llama)
 {
     const luo_model m = llama(32, 4096, 32, 8, 14336);

@@ -1,5 +1,5 @@
-/* check_malleus.c: the straggler planner on the vectors of Malleus 19.1 to 19.5 and the
- * faults of the published code, section 20. */
+/* check_malleus.c: the straggler planner on the the computed vectors and the
+ * faults of the published code. */
 #include <math.h>
 
 #include "tests/check_main.h"
@@ -154,7 +154,7 @@ START_TEST(wider_searches)
     devices[0].rate = 1.5;
     in.split2 = true;
     const luo_malleus_found *f = find(a, &in);
-    check_at_most("one at 1.5", "filled", f->plans[0].filled, f->bound, 730.47); /* section 8 */
+    check_at_most("one at 1.5", "filled", f->plans[0].filled, f->bound, 730.47); /* computed */
     luo_arena_free(a);
 }
 END_TEST

@@ -1,6 +1,6 @@
-/* check_malleus_job.c: the straggler planner on models and clusters: memory (Malleus 7,
- * 19.2), the public settings through the whole chain (19.5), plans that compile, mixed GPUs, the
- * cost of a transition (12). */
+/* check_malleus_job.c: the straggler planner on models and clusters: memory
+ * (docs/planners.md#memory, 19.2), the public settings through the whole chain, plans that compile,
+ * mixed GPUs, the cost of a transition (12). */
 #include <math.h>
 
 #include "core/io/io.h"
@@ -25,7 +25,7 @@ static void teardown(void)
     luo_arena_free(arena);
 }
 
-/* ---- settings of the public files (7.1) ---- */
+/* ---- settings of the public files ---- */
 
 static const double k32[] = {4608.02, 4124.24, 3641.99, 3129.95};
 static const double k70[] = {2895, 2685, 2485, 2295, 2110, 1933, 1769, 1647};
@@ -79,7 +79,7 @@ static void start(job *j, const luo_cluster *c, const luo_plan *base)
                               .rate = j->rate};
 }
 
-/* Pipeline i, stage j on node 4i+j with tp 8; pipeline i on node i with 32B (19.6). */
+/* Pipeline i, stage j on node 4i+j with tp 8; pipeline i on node i with 32B. */
 static void start_setting(job *j, const setting *s, bool table)
 {
     memset(j, 0, sizeof *j);

@@ -1,6 +1,6 @@
 /* check_malleus_parts.c: the parts of the straggler planner one by one: layers and
- * micro-batches of given pipelines (Malleus 19.1, 19.4), caps by table (19.2), groups of a node
- * (19.3). */
+ * micro-batches of given pipelines (computed vectors), caps by table, groups of a node.
+ * */
 #include <math.h>
 
 #include "core/plan/malleus/malleus_internal.h"
@@ -113,7 +113,7 @@ static const struct {
     double filled;
     int64_t filled_m[PIPES];
     double event, bound;
-} allocations[] = { /* 19.1 */
+} allocations[] = {
     {"T1", {2, {{1, 1}, {1, 1}}, 8, 8, NULL, 0}, 16, {4, 4}, 20, {4, 4}, 20, 16},
     {"T2", {2, {{2, 1}, {1, 1}}, 8, 8, NULL, 0}, 20, {3, 5}, 24, {3, 5}, 24, 18.2857},
     {"T4", {2, {{2.57, 1, 1, 1}, {1, 1, 1, 1}}, 16, 16, NULL, 0}, 36, {7, 9}, 48, {7, 9}, 48,
@@ -185,7 +185,7 @@ static const struct {
     int64_t layers[PIPES][STAGES]; /* recorded */
     double steady;
     int64_t m[PIPES];
-} recorded[] = { /* 19.4 */
+} recorded[] = {
     {"G1", {2, {{7.22, 3.66, 1.90, 1, 1, 1}, {1, 1, 1, 1}}, 80, 64, NULL, 0},
      {{2, 5, 11, 20, 21, 21}, {20, 20, 20, 20}}, 660, {31, 33}},
     {"G3", {2, {{7.22, 7.22, 1.90, 1, 1, 1, 1}, {3.66, 3.66, 1.90, 1, 1}}, 80, 64, NULL, 0},
@@ -251,7 +251,7 @@ static const struct {
     const table *t;
     int32_t stages, h[6];
     int64_t cap[6];
-} caps[] = { /* 19.2 */
+} caps[] = {
     {&k32, 4, {1, 1, 1, 1}, {15, 17, 19, 22}},
     {&k32, 4, {2, 1, 1, 1}, {7, 17, 19, 22}},
     {&k70, 4, {1, 1, 1, 1}, {34, 37, 40, 43}},
@@ -281,7 +281,7 @@ static const struct {
     cut cuts[5]; /* of the best alternative, in order */
     int32_t standby;
     double score;
-} groupings[] = { /* 19.3 */
+} groupings[] = {
     {"R1", 8, 8, {1, 1, 1, 1, 1, 1, 1, 2.57}, {{4, 0}, {2, 0}, {1, 0}}, 1, 0.938044},
     {"R2", 8, 8, {1, 1, 1, 1, 1, 1, 1, 1.15}, {{8, 0}}, 0, 1},
     {"R3", 8, 8, {1, 1, 1, 1, 1, 1, 2.57, 2.57}, {{4, 0}, {2, 0}, {1, 2.57}}, 1, 0.853433},

@@ -56,8 +56,8 @@ static void prepare_two(int64_t steps, int32_t nevents)
     spec.reentry_probes = 5;
 }
 
-/* Vector AT1 of malleus.md 13: a healthy step of 10 s, of 23.62 s with the straggler of t = 100; a
- * switch of 3 s. Four samples confirm the change at 194.48. */
+/* Vector AT1 of docs/planners.md#who-waits-for-the-planner: a healthy step of 10 s, of 23.62 s with
+ * the straggler of t = 100; a switch of 3 s. Four samples confirm the change at 194.48. */
 static const struct {
     luo_plan_mode mode;
     double planner_s, end_s; /* of the switch */

@@ -1,4 +1,4 @@
-/* check_oobleck.c: columns `oobleck` and `oracle` of Malleus 19.6, their place among the
+/* check_oobleck.c: columns `oobleck` and `oracle` of the computed vectors, their place among the
  * other policies, and every list of templates by hand on small random clusters. */
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* check_place.c: placement by overlap: vector M1 (Malleus 19.8), every permutation of
+/* check_place.c: placement by overlap: vector M1, every permutation of
  * small cases, and the best-first rule above 256 slots. */
 #include "core/plan/migrate_place.h"
 #include "tests/check_main.h"

@@ -270,7 +270,7 @@ START_TEST(golden)
 }
 END_TEST
 
-/* ---- task orders: hspmd.md 19.7 ---- */
+/* ---- task orders: the computed vectors ---- */
 
 static const struct {
     const char *line;

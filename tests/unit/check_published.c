@@ -1,7 +1,7 @@
 /* check_published.c: the closed form of a step against published measurements, with the
- * constants that accuracy.md 19 gives. Needs the data folder: LUO_DATA=DIR; without it, skipped
- * with one line (accuracy.md 20.1). All rows are calibration rows: this tests the code, it is no
- * accuracy figure. */
+ * constants that docs/calibration.md#the-vtrain-search gives. Needs the data folder: LUO_DATA=DIR;
+ * without it, skipped with one line (docs/calibration.md#validation). All rows are calibration
+ * rows: this tests the code, it is no accuracy figure. */
 #include <math.h>
 
 #include "core/cost/step/step.h"
@@ -42,7 +42,7 @@ static luo_model model_of(char *const cell[CELLS])
                        .activation = LUO_ACT_GELU, .position = LUO_POS_LEARNED};
 }
 
-/* Predicted seconds; Megatron's order of devices (conventions.md 13.2). */
+/* Predicted seconds; Megatron's order of devices (docs/planners.md#order-of-devices). */
 static double predict(char *const cell[CELLS], double nics)
 {
     const luo_model m = model_of(cell);
@@ -50,7 +50,7 @@ static double predict(char *const cell[CELLS], double nics)
     const int32_t dp = (int32_t)number(cell, DP, 1), v = (int32_t)number(cell, VPP, 1);
     const int32_t n = tp * pp * dp, per_node = n < 8 ? n : 8;
     const int64_t gbs = number(cell, GBS, 1), even = gbs / dp < 4 ? gbs / dp : 4;
-    const int64_t mbs = number(cell, MBS, pp > 1 ? 1 : even); /* section 9's rule */
+    const int64_t mbs = number(cell, MBS, pp > 1 ? 1 : even); /* the rule for what is not printed */
     luo_node_group g = luo_test_group("n", (n + per_node - 1) / per_node, per_node, a100);
     g.nic_bytes_per_s = nics / 8;
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
@@ -80,7 +80,8 @@ static const struct {
     int rows;
     double one_node, several; /* mean |ln(predicted/measured)|; -1: no such row */
 } suites[] = {
-    /* accuracy.md 19: the search ends at 0.0741, the mean over the two strata */
+    /* docs/calibration.md#the-vtrain-search: the search ends at 0.0741, the mean over the two
+     * strata */
     {"vtrain.csv", "megatron-deepspeed", 51.8, 3.17, 100e9, 0, 330, 0.0706, 0.0776},
     {"megatron-sc21.csv", "megatron", 15, 3, 200e9, 0.01, 5, -1, 0.0162},
     {"korthikanti.csv", "megatron", 15, 3, 200e9, 0.01, 4, 0.0310, 0.0337},

@@ -1,4 +1,4 @@
-/* check_region.c: cuts and regions (HSPMD 19.2); each row is a case; each sentence a
+/* check_region.c: cuts and regions; each row is a case; each sentence a
  * user can meet is provoked. */
 #include "core/hspmd/region.h"
 #include "tests/check_main.h"
@@ -127,7 +127,7 @@ START_TEST(partial)
 }
 END_TEST
 
-/* One length per member: T is their prefix sum (section 10). */
+/* One length per member: T is their prefix sum. */
 START_TEST(member_lengths)
 {
     luo_arena *arena = luo_arena_new(0);

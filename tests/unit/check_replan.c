@@ -1,5 +1,5 @@
-/* check_replan.c: columns `static`, `rebalance` and `restart` of Malleus 19.6 (event
- * time in tau, y given), and the 1F1B ratios of 19.1. */
+/* check_replan.c: columns `static`, `rebalance` and `restart` of the computed vectors (event
+ * time in tau, y given), and the 1F1B ratios. */
 #include <math.h>
 
 #include "core/plan/replan/replan.h"

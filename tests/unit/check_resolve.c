@@ -1,4 +1,4 @@
-/* check_resolve.c: the vectors of tests/vectors/resolve.txt (HSPMD 19.3), as text. */
+/* check_resolve.c: the vectors of tests/vectors/resolve.txt, as text. */
 #include <ctype.h>
 
 #include "core/hspmd/resolve.h"

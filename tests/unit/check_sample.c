@@ -1,5 +1,5 @@
-/* check_sample.c: what of a step reaches the detector (Malleus 3.3, 3.4), on a backend
- * that answers from a formula: eight devices, all in the plan. */
+/* check_sample.c: what of a step reaches the detector (docs/planners.md#measuring-rates-in-a-run),
+ * on a backend that answers from a formula: eight devices, all in the plan. */
 #include "tests/driver_fixture.h"
 
 /* Slow by 2 from the boundary before step 5 on. */

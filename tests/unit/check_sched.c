@@ -1,4 +1,5 @@
-/* check_sched.c: task orders and makespans (HSPMD 12 and 19.7, accuracy.md 17). */
+/* check_sched.c: task orders and makespans (docs/architecture/schedules.md#orders, the computed
+ * vectors). */
 #include "core/base/str.h"
 #include "core/graph/schedule/sched.h"
 #include "tests/check_main.h"

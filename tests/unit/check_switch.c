@@ -1,4 +1,4 @@
-/* check_switch.c: F1 to F7 (HSPMD 19.4) and the switch volumes of 19.8. */
+/* check_switch.c: seven cases and the volumes of published switches. */
 #include "core/hspmd/bsr/switch.h"
 #include "tests/check_main.h"
 #include "tests/layouts.h"
@@ -82,7 +82,7 @@ static const struct {
     const char *moves;
     int nlost;
     const char *lost;
-    int64_t rebinds, rebound_bytes; /* devices whose region stays: no copy (7.3) */
+    int64_t rebinds, rebound_bytes; /* devices whose region stays: no copy */
 } f3[] = {
     {"F3", "h=-1 [0,1]{0:2} | [2,3]{0:2}", "h=-1 [0,1]{0:2} | [2]{}", 8, 1, -1,
      "copy 2 [0:4); 1->2 [4:8)", 0, "", 2, 8},

@@ -1,4 +1,4 @@
-/* check_trace.c: trace.json.gz (conventions.md 11): V-T1, the whole fixture, and faults
+/* check_trace.c: trace.json.gz (docs/results.md#the-trace): V-T1, the whole fixture, and faults
  * planted into files, each of which the lint must name. */
 #include <jansson.h>
 #include <math.h>

@@ -115,7 +115,7 @@ START_TEST(sequences_are_cut)
 }
 END_TEST
 
-/* conventions.md 16, V-M1: 8 devices, tp 2, pp 2. */
+/* the computed vectors, V-M1: 8 devices, tp 2, pp 2. */
 START_TEST(device_order)
 {
     static const int32_t want[2][2][2][2] = {{{{0, 1}, {4, 5}}, {{2, 3}, {6, 7}}},

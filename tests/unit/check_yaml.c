@@ -1,5 +1,5 @@
-/* check_yaml.c: the strict pass (V-G1, conventions.md 4.2), defaults of models, and
- * the clusters and profiles of section 5. Wrong files stand in tests/golden/bad. */
+/* check_yaml.c: the strict pass (V-G1, docs/formats.md#rules-for-all-files), defaults of models,
+ * and clusters and profiles. Wrong files stand in tests/golden/bad. */
 #include "core/io/say.h"
 #include "core/io/document/yaml_strict.h"
 #include "tests/check_main.h"
@@ -298,7 +298,7 @@ START_TEST(foreign_with_set)
 }
 END_TEST
 
-/* ---- the example of section 5 ---- */
+/* ---- an example ---- */
 
 START_TEST(example_cluster)
 {

@@ -87,7 +87,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* FLOP of fused causal attention (accuracy.md 4.2). */
+/* FLOP of fused causal attention (docs/cost-model.md#attention). */
 static double rate_of(const luo_op_time *t, bool backward)
 {
     return (backward ? 5.0 : 2.0) * (double)t->n * (double)t->k * (double)t->m * (double)t->m /

@@ -12,7 +12,7 @@ typedef enum kind { GEMM, ATTENTION_F, ATTENTION_B, STREAM, KINDS } kind;
 
 static const char *const ops[KINDS] = {"gemm", "attention_forward", "attention_backward", "stream"};
 
-/* Names, defaults and bounds of accuracy.md 3.1. */
+/* Names and defaults as in docs/formats.md, and bounds of the search. */
 static const luo_search_param params[PARAMS] = {
     {"launch_us", 4, 0, 10, false},
     {"gemm_ratio", 0.80, 0.40, 0.97, false},
@@ -157,7 +157,7 @@ static void fix(luo_search_param *p, double v)
 }
 
 /* Bounds: what nothing was measured of stays at its default; a peak that is the fastest product can
- * be reached, and the best known product limits gemm_ratio (10.2). */
+ * be reached, and the best known product limits gemm_ratio. */
 static void bound(fitter *f, const luo_gpu_base *base, const survey *s, luo_gpu_fit *out)
 {
     const double known = s->fastest[f->main] / f->profile.peak_flops[f->main];

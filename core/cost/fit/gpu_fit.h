@@ -1,10 +1,11 @@
-/* gpu_fit.h: constants of a GPU profile from measured rows (accuracy.md 10.2, stages 1 to
- * 3). Pure: the same rows and seed give the same constants. */
+/* gpu_fit.h: constants of a GPU profile from measured rows
+ * (docs/calibration.md#what-is-fitted-on-what, stages 1 to 3). Pure: the same rows and seed give
+ * the same constants. */
 #ifndef LUO_CORE_COST_FIT_GPU_FIT_H
 #define LUO_CORE_COST_FIT_GPU_FIT_H
 #include "core/cost/cost.h"
 
-typedef enum luo_gpu_param {                 /* in the order of accuracy.md 3.1 */
+typedef enum luo_gpu_param {                 /* in the order of docs/formats.md */
                              LUO_GPU_LAUNCH, /* us */
                              LUO_GPU_GEMM_RATIO,
                              LUO_GPU_GEMM_DEPTH,
@@ -30,7 +31,7 @@ typedef struct luo_gpu_base { /* what is known beforehand; 0: not known */
 typedef struct luo_gpu_fit {
     double value[LUO_GPU_PARAMS];
     bool fitted[LUO_GPU_PARAMS]; /* rows told it; else it was given, or is the default */
-    bool weak[LUO_GPU_PARAMS];   /* weakly determined (10.2) */
+    bool weak[LUO_GPU_PARAMS];   /* weakly determined */
     double peak_flops[3]; /* of the base; where that knows none: what makes the products of this
                              dtype come out with the same gemm_ratio. 0: no rows either */
     bool peak_measured[3];

@@ -1,4 +1,4 @@
-/* search.h: the pattern search of calibration (accuracy.md 10.2). */
+/* search.h: the pattern search of calibration (docs/calibration.md#what-is-fitted-on-what). */
 #ifndef LUO_CORE_COST_FIT_SEARCH_H
 #define LUO_CORE_COST_FIT_SEARCH_H
 #include <stdbool.h>

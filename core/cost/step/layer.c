@@ -150,7 +150,7 @@ static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shap
     return LUO_OK;
 }
 
-/* Kernels of a layer, as luo_cost_role counts those of a program (4.5). */
+/* Kernels of a layer, as luo_cost_role counts those of a program. */
 static void count_kernels(const luo_stack *stack, const luo_layer_shape *l, luo_layer_gpu *out)
 {
     const luo_model *m = l->model;

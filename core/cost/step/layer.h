@@ -1,5 +1,6 @@
 /* layer.h: one transformer layer, embedding, head and optimizer in closed form
- * (accuracy.md 4.4 to 4.7). Notation: T tokens of the micro-batch, t tensor, c context parallel. */
+ * (docs/cost-model.md#layers). Notation: T tokens of the micro-batch, t tensor, c context
+ * parallel. */
 #ifndef LUO_CORE_COST_STEP_LAYER_H
 #define LUO_CORE_COST_STEP_LAYER_H
 #include "core/cost/cost.h"
@@ -77,7 +78,7 @@ static inline int64_t luo_layer_tokens(const luo_layer_shape *l)
  * all-reduces of T*h*e over each tensor group (with sequence parallelism all-gather and
  * reduce-scatter, the same volume) times tp_exposed_factor; backward the same, but with tp_overlap
  * the sums of dX run beside dW, slowed by the overlap loss; full recompute runs the forward with
- * its two collectives again, selective only the unfused attention core (4.7).
+ * its two collectives again, selective only the unfused attention core.
  * Cut in two, BI has all but dW, and no dW to hide sums; BW's inputs are gathered again meanwhile.
  * recompute: 0 none, 1 selective, 2 full. */
 luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *s, const int32_t *dev,
@@ -89,13 +90,13 @@ typedef struct luo_pair_cost {
     double reread;     /* backward needs it */
     double input, weight; /* BI and BW */
 } luo_pair_cost;
-/* Head with its norm and loss and the sum of dX over dev; embedding with its all-reduce over dev
- * (4.6), learned positions included. Host floor per kernel. */
+/* Head with its norm and loss and the sum of dX over dev; embedding with its all-reduce over dev,
+ * learned positions included. Host floor per kernel. */
 luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *s, const int32_t *dev,
                          luo_pair_cost *out, luo_err *err);
 luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *s,
                               const int32_t *dev, luo_pair_cost *out, luo_err *err);
-/* `parameters` updated by `device`: streaming + 40 host launches (4.6). */
+/* `parameters` updated by `device`: streaming + 40 host launches. */
 luo_status luo_cost_optimizer(const luo_cost_ctx *ctx, int32_t device, double parameters,
                               double *seconds, luo_err *err);
 #endif

@@ -1,5 +1,5 @@
-/* layer_context.c: messages of context parallelism in a layer (cp-moe.md 1.3, 1.4), as
- * core/plan/context.c cuts tensors. A part is `inner` neighbouring ranks. */
+/* layer_context.c: messages of context parallelism in a layer (docs/architecture/context.md#bytes),
+ * as core/plan/context.c cuts tensors. A part is `inner` neighbouring ranks. */
 #include <assert.h>
 #include <math.h>
 

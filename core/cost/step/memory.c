@@ -101,7 +101,7 @@ static double score_bytes(const luo_mem_spec *s, double published)
 }
 
 /* Korthikanti et al., table 2, with their counts of 2-byte values written in e (masks stay one
- * byte) and 4h written f; for llama the counts of accuracy.md 8.2 (no dropout, gated). */
+ * byte) and 4h written f; for llama the counts of docs/cost-model.md#memory (no dropout, gated). */
 double luo_mem_layer_activations(const luo_mem_spec *s, int recompute)
 {
     const luo_model *m = s->model;
@@ -234,7 +234,7 @@ static double head_work(const luo_mem_spec *s)
 }
 
 /* Keys and values that come and go round a ring, and twice that of gradients; packed copies of an
- * exchange (cp-moe.md 1.5). */
+ * exchange (docs/architecture/context.md#the-rest-of-the-step). */
 static double context_work(const luo_mem_spec *s)
 {
     if (s->context.c < 2) return 0;
@@ -293,7 +293,7 @@ static double gradient_bytes(const luo_mem_spec *s)
     return s->gradient_bytes > 0 ? s->gradient_bytes : 4;
 }
 
-/* The rules' sums in the place of 8.5's. */
+/* The rules' sums in the place of the closed form's. */
 static void total(const luo_mem_spec *s, double sum, luo_mem *m)
 {
     static const luo_memory_rules none = {.allocator_factor = 1.05};

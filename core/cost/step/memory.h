@@ -1,4 +1,4 @@
-/* memory.h: closed forms of device memory (accuracy.md 8), for planners and `validate`.
+/* memory.h: closed forms of device memory (docs/cost-model.md#memory), for planners and `validate`.
  * What a program needs is decided by its buffers (luo_program_memory), not here. */
 #ifndef LUO_CORE_COST_STEP_MEMORY_H
 #define LUO_CORE_COST_STEP_MEMORY_H
@@ -33,28 +33,28 @@ typedef struct luo_mem { /* bytes, rounded up; peak = ceil(allocated * factor + 
     int64_t needed;    /* peak with the headroom of the rules, to be called fitting */
 } luo_mem;
 
-/* State of `parameters` local parameters (8.1). weight_bytes 2 (bf16) or 4: master copy and two
- * moments are 12, or 8 when the weights are f32 (4.8); f64: 16. */
+/* State of `parameters` local parameters. weight_bytes 2 (bf16) or 4: master copy and two
+ * moments are 12, or 8 when the weights are f32; f64: 16. */
 void luo_mem_state(double parameters, int64_t weight_bytes, double gradient_bytes, int32_t zero,
                    int32_t replicas, luo_mem *out);
-/* Parameters of one layer on one device of t: products of 4.4, biases and norms, all over t
- * (8.1). layer tells dense from expert layers. */
+/* Parameters of one layer on one device of t: products, biases and norms, all over t.
+ * layer tells dense from expert layers. */
 double luo_mem_layer_parameters(const luo_model *m, int64_t layer, int32_t tp);
-/* Vocabulary padded to a multiple of 128*t (section 2); classes of a vit as they are. */
+/* Vocabulary padded to a multiple of 128*t; classes of a vit as they are. */
 int64_t luo_mem_vocab(const luo_model *m, int32_t tp);
-/* Activations that one layer keeps for one micro-batch (8.2), bytes. recompute as above. */
+/* Activations that one layer keeps for one micro-batch, bytes. recompute as above. */
 double luo_mem_layer_activations(const luo_mem_spec *s, int recompute);
 /* What one layer leaves between the halves of a backward cut in two, for one micro-batch, bytes:
  * inputs of products, and gradients of their outputs; what a tensor group has gathered of these
  * stays whole. About as much as a layer keeps for a whole backward, or a little less. */
 double luo_mem_layer_weights(const luo_mem_spec *s);
-/* Chunk activations in flight on the stage (8.3); zb_h1: those whose BI is not done. */
+/* Chunk activations in flight on the stage; zb_h1: those whose BI is not done. */
 int64_t luo_mem_in_flight(const luo_mem_spec *s);
 /* All of it (8.1 to 8.5). With rules it is what the same plan's program needs under them (held
  * together by tests/unit/check_memory.c): no dropout unless they say so, the last norm, what
  * backward of one layer works on, and gradients of the logits beside that of the head. With context
  * parallelism: of a rank's tokens, state over replicas*c copies, what goes round or is exchanged
- * (cp-moe.md 1.5). Pre: model
+ * (docs/architecture/context.md#the-rest-of-the-step). Pre: model
  * is no vgg; tp, stages, chunks, replicas >= 1. */
 void luo_mem_stage(const luo_mem_spec *s, luo_mem *out);
 #endif

@@ -1,4 +1,5 @@
-/* Seconds of all instructions of a role, with the host's floor per layer (accuracy.md 4.5). */
+/* Seconds of all instructions of a role, with the host's floor per layer
+ * (docs/cost-model.md#the-host). */
 #include <math.h>
 
 #include "core/cost/cpu.h"

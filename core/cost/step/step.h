@@ -1,4 +1,5 @@
-/* step.h: a whole training step of a uniform plan in closed form (accuracy.md 9). */
+/* step.h: a whole training step of a uniform plan in closed form
+ * (docs/cost-model.md#a-whole-step). */
 #ifndef LUO_CORE_COST_STEP_STEP_H
 #define LUO_CORE_COST_STEP_STEP_H
 #include "core/cost/step/layer.h"
@@ -55,7 +56,7 @@ luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_
  * and _head are asked with. */
 luo_layer_shape luo_step_layer(const luo_step_spec *s, int64_t layer);
 
-/* FLOP of one step of B sequences of s tokens (14.1, SC'21 eq. 3): 72 form without recompute,
+/* FLOP of one step of B sequences of s tokens (SC'21 eq. 3): 72 form without recompute,
  * 96 form with full recompute; attention in full, the head once. Exact but for one rounding. */
 double luo_flops_72(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V);
 double luo_flops_96(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V);

@@ -132,7 +132,7 @@ typedef struct luo_instr {
     int32_t exchange; /* (Reshard, step): equal on all devices that take part; -1: none */
     int32_t layer;    /* -1: none */
     int32_t slot;     /* COLLECTIVE, P2P: index in luo_program.slots; -1: none */
-    int64_t bytes;    /* COLLECTIVE: of the full tensor (accuracy.md 5.1); P2P: sent by this device;
+    int64_t bytes;    /* COLLECTIVE: of the full tensor; P2P: sent by this device;
                          LOCAL, IO: moved */
     int64_t flops;
     luo_cost_key cost;
@@ -245,10 +245,11 @@ typedef struct luo_programs {
 } luo_programs;
 
 /* A device runs the instructions of one lane in issue order. Every stream is one lane, but pp has
- * four: forward and backward apart (HSPMD 11.3), and receives, which are posted at task start,
- * apart from sends; and dp has as many as its collectives say (luo_instr.lane), so that calls of
- * disjoint groups run beside each other. Lanes 0..LUO_STREAMS-1 are the streams (pp: forward sends;
- * dp: lane 0). Calls of one group never overlap: one in another lane waits for that before it. */
+ * four: forward and backward apart (docs/architecture/programs.md#streams), and receives, which are
+ * posted at task start, apart from sends; and dp has as many as its collectives say
+ * (luo_instr.lane), so that calls of disjoint groups run beside each other. Lanes 0..LUO_STREAMS-1
+ * are the streams (pp: forward sends; dp: lane 0). Calls of one group never overlap: one in another
+ * lane waits for that before it. */
 enum {
     LUO_LANE_PP_F_RECV = LUO_STREAMS,
     LUO_LANE_PP_B_SEND,
@@ -291,7 +292,7 @@ luo_status luo_programs_hash(luo_programs *set, luo_err *err);
 
 /* Proves for the set: matching order and sizes per group, every receive has its send, each F one
  * B, or one BI and then one BW, buffers written before read, and that the lists finish on an
- * abstract machine with rendezvous semantics (HSPMD 11.4).
+ * abstract machine with rendezvous semantics (docs/architecture/programs.md#the-check).
  * Errors: LUO_EINPUT with the cycle or mismatch of (device, instruction); LUO_ENOMEM. */
 luo_status luo_program_check(luo_arena *scratch, const luo_programs *set, luo_err *err);
 

@@ -1,4 +1,4 @@
-/* program_memory.c: memory of one device from buffer lifetimes (accuracy.md 8).
+/* program_memory.c: memory of one device from buffer lifetimes (docs/cost-model.md#memory).
  *
  * A kept activation lives from the instruction of F (or BI) that makes it to the last one of B
  * (or BI, BW) that touches it, once per micro-batch in flight; work lives inside one task, and so

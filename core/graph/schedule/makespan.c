@@ -1,4 +1,5 @@
-/* makespan.c: event simulation of one pipeline (accuracy.md 7, HSPMD 12).
+/* makespan.c: event simulation of one pipeline (docs/cost-model.md#pipelines,
+ * docs/architecture/schedules.md#orders).
  *
  * Every stage walks its own order; a task that waits for an arrival is taken up again when its
  * neighbour has produced it, so each task is looked at a constant number of times. */

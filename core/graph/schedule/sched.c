@@ -1,7 +1,8 @@
-/* sched.c: the order of forward and backward tasks on a stage (HSPMD 12; the
- * interleaved order is that of NVIDIA Megatron-LM, core/pipeline_parallel/schedules.py;
- * that of zb_h1 is ZB-H1 of arXiv 2401.10241, whose in-flight micro-batches are as many on every
- * stage: weight gradients of stage s come s micro-batches late). */
+/* sched.c: the order of forward and backward tasks on a stage
+ * (docs/architecture/schedules.md#orders; the interleaved order is that of NVIDIA Megatron-LM,
+ * core/pipeline_parallel/schedules.py; that of zb_h1 is ZB-H1 of arXiv 2401.10241, whose in-flight
+ * micro-batches are as many on every stage: weight gradients of stage s come s micro-batches
+ * late). */
 #include "core/graph/schedule/sched.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* sched.h: the order of forward and backward tasks on a stage (section 12). */
+/* sched.h: the order of forward and backward tasks on a stage. */
 #ifndef LUO_CORE_GRAPH_SCHEDULE_SCHED_H
 #define LUO_CORE_GRAPH_SCHEDULE_SCHED_H
 #include <stdbool.h>
@@ -57,11 +57,12 @@ int32_t luo_sched_waiting(luo_sched_kind kind, int32_t s, int32_t m);
 const char *luo_sched_name(luo_sched_kind kind);
 luo_status luo_sched_parse(const char *name, luo_sched_kind *out, luo_err *err);
 
-/* Event simulation of one pipeline (accuracy.md 7; Malleus 6.1): forward[s*v + c], backward[..]
- * seconds of stage s, chunk c; weight[..]: those of BW, backward is BI then (NULL: 0; not read if
- * the backward is whole); transfer[k]: seconds between stage k and k+1 (interleaved: S links,
- * the last joins stage S-1 to stage 0; NULL: free), FIFO per direction; blocking: the sender's
- * stage is busy until its transfer ends. Out: *makespan, latest finish. Cost: O(S*m*v). */
+/* Event simulation of one pipeline (docs/cost-model.md#pipelines;
+ * docs/architecture/schedules.md#orders): forward[s*v + c], backward[..] seconds of stage s, chunk
+ * c; weight[..]: those of BW, backward is BI then (NULL: 0; not read if the backward is whole);
+ * transfer[k]: seconds between stage k and k+1 (interleaved: S links, the last joins stage S-1 to
+ * stage 0; NULL: free), FIFO per direction; blocking: the sender's stage is busy until its transfer
+ * ends. Out: *makespan, latest finish. Cost: O(S*m*v). */
 luo_status luo_sched_makespan(luo_arena *scratch, luo_sched_kind kind, int32_t S, int32_t m,
                               int32_t v, const double *forward, const double *backward,
                               const double *weight, const double *transfer, bool blocking,

@@ -1,4 +1,4 @@
-/* bucket.c: when a bucket is full (comm.md 2.2). */
+/* bucket.c: when a bucket is full (docs/architecture/gradients.md#when-a-bucket-is-full). */
 #include "core/graph/specialize/bucket.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* bucket.h: which tensors travel in one call (comm.md 2). Pure: sizes in, numbers out.
+/* bucket.h: which tensors travel in one call (docs/architecture/gradients.md#buckets). Pure: sizes
+ * in, numbers out.
  *
  * Tensors of one key may share a bucket, neighbours first; a bucket is full by the rule. A tensor
  * of another key in between closes nothing.
@@ -54,7 +55,7 @@ typedef struct luo_bucket_item { /* a tensor, in the order in which tensors beco
 /* Number of the bucket of every item, counted from 0 by their first items. replicas: pipelines that
  * hold the tensors, which rule megatron asks for. Returns how many buckets.
  * Pre: b comes from luo_bucketing_of; keys are 0..nkeys-1. Errors: LUO_ENOMEM. Cost: O(n + nkeys).
- * Source: comm.md 2.2. See: tests/unit/check_bucket.c. */
+ * Source: docs/architecture/gradients.md#when-a-bucket-is-full. See: tests/unit/check_bucket.c. */
 luo_status luo_bucket_close(luo_arena *scratch, luo_bucketing b, int32_t replicas,
                             const luo_bucket_item *item, int32_t n, int32_t nkeys, int32_t *bucket,
                             int32_t *nbuckets, luo_err *err);

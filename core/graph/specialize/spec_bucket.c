@@ -1,6 +1,6 @@
 /* spec_bucket.c: steps of Reshards that move gradients or weights between the same
- * devices become one call each (comm.md 2). What is fused stays what it was for the algebra: a
- * bucket only lists the exchanges whose tensors travel together. */
+ * devices become one call each (docs/architecture/gradients.md#buckets). What is fused stays what
+ * it was for the algebra: a bucket only lists the exchanges whose tensors travel together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,7 +194,7 @@ static int32_t back_unit(const spec *s, int32_t o)
     return s->unit_back[s->g->op[o].out[0]];
 }
 
-/* Equal keys fuse (comm.md 2.1). */
+/* Equal keys fuse (docs/architecture/gradients.md#buckets). */
 static luo_status key_of(maker *m, const atom *a, int32_t *id)
 {
     const spec *s = m->s;

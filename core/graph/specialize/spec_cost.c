@@ -1,8 +1,8 @@
-/* spec_cost.c: what each operation costs on one device (accuracy.md 4.1 to 4.6).
+/* spec_cost.c: what each operation costs on one device (docs/cost-model.md#matrix-products).
  * Sizes are local: with uneven shares every device is costed with its own. */
 #include "core/graph/specialize/spec_internal.h"
 
-enum { UPDATE_BYTES = 34 }; /* per parameter: gradient, state, weight, clipping (accuracy.md 4.6) */
+enum { UPDATE_BYTES = 34 }; /* per parameter: gradient, state, weight, clipping */
 
 typedef struct look { /* where sizes are looked up */
     const spec *s;
@@ -38,7 +38,7 @@ static void gemm(const look *l, luo_instr *i, int64_t m, int64_t n, int64_t k)
     i->flops = 2 * m * n * k;
 }
 
-/* Products of all weights of the operation at once: widths add up (accuracy.md 4.4). */
+/* Products of all weights of the operation at once: widths add up (docs/cost-model.md#layers). */
 static int64_t width(const look *l, const int32_t *at, int32_t n, int32_t step, int64_t tokens)
 {
     int64_t sum = 0;
@@ -122,7 +122,7 @@ static void cost_ring(const look *l, luo_instr *i, const spec_dims *d, bool back
     i->flops = (backward ? 10 : 4) * heads * head * pairs;
 }
 
-/* Fused attention (4.2): the square of each sequence, half of it if causal; backward 2.5 times. */
+/* Fused attention: the square of each sequence, half of it if causal; backward 2.5 times. */
 static void cost_attention(const look *l, luo_instr *i, int32_t q, bool backward)
 {
     const spec_dims *d = spec_local(l->s, q, l->length, l->dev);
@@ -148,7 +148,7 @@ static int64_t in_volumes(const look *l)
     return sum;
 }
 
-/* Streaming kernels of 4.3 and 4.6. Kernels that ride along with another one cost nothing of
+/* Streaming kernels. Kernels that ride along with another one cost nothing of
  * their own: biases with their product, dW of a norm with its dX, the loss with the exp. */
 static void cost_stream(const look *l, luo_instr *i)
 {

@@ -11,7 +11,8 @@
 /* ---- reading and writing tensors ---- */
 
 /* A gathered activation is not kept for the backward pass: only its cut form is, and it is
- * gathered again beside the product that comes before (sequence parallelism; accuracy.md 8.2). */
+ * gathered again beside the product that comes before (sequence parallelism;
+ * docs/cost-model.md#memory). */
 static bool gathers(const emitter *e, int32_t x)
 {
     const luo_graph *g = e->s->g;
@@ -236,7 +237,7 @@ static bool takes_part(const emitter *e, const spec_move *m)
 }
 
 /* The working copy of a parameter is gathered where it lies: a shard is part of its device's own
- * weight (section 13). Only a state kept elsewhere is sent out of the optimizer's buffer; a table's
+ * weight. Only a state kept elsewhere is sent out of the optimizer's buffer; a table's
  * pieces for a head on another stage are those of the table's own weight. */
 static ends find_weight(emitter *e, const luo_op *op)
 {
@@ -357,7 +358,7 @@ bool luo_spec_is_here(const emitter *e, int32_t o, int32_t phase, int32_t vs)
     return vs < 0 || e->c->vs_in[o] == vs || e->c->vs_out[o] == vs;
 }
 
-/* Full recompute: the whole layer runs again from its kept input (accuracy.md 4.7). */
+/* Full recompute: the whole layer runs again from its kept input (docs/cost-model.md#recompute). */
 static void run_again(emitter *e, int32_t layer, int32_t vs)
 {
     const luo_graph *g = e->s->g;

@@ -1,4 +1,5 @@
-/* spec_stages.c: pipelines and stages are read off the annotations (HSPMD 11.2). */
+/* spec_stages.c: pipelines and stages are read off the annotations
+ * (docs/architecture/programs.md#segments). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* spec_steps.c: the steps of a resolution, turned round: from what moves to what each
  * device does. Collectives keep their list order; all messages of a device in one step are one
- * batch, and all cells for one ordered pair one message (HSPMD 4). */
+ * batch, and all cells for one ordered pair one message (docs/annotations.md#operations). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* specialize.c: the steps of specialization in order (HSPMD 11). */
+/* specialize.c: the steps of specialization in order (docs/architecture/programs.md). */
 #include "core/graph/specialize/spec_internal.h"
 
 /* What the emitter asks of the graph again and again. */

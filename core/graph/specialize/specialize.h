@@ -1,4 +1,5 @@
-/* specialize.h: one annotated graph becomes one program per device (HSPMD 11). */
+/* specialize.h: one annotated graph becomes one program per device
+ * (docs/architecture/programs.md). */
 #ifndef LUO_CORE_GRAPH_SPECIALIZE_SPECIALIZE_H
 #define LUO_CORE_GRAPH_SPECIALIZE_SPECIALIZE_H
 #include "core/graph/specialize/bucket.h"
@@ -51,10 +52,10 @@ typedef struct luo_spec {
                                     complete in the order of the operations that make them so */
 } luo_spec;
 
-/* Finds pipelines and stages from the annotations (11.2), resolves every Reshard once per distinct
+/* Finds pipelines and stages from the annotations, resolves every Reshard once per distinct
  * (source, destination, shape), and writes one role per structure. The hash is not set.
  * Pre: a schedule that cuts backward in two has no graph that scatters gradients in every task.
- * Errors: LUO_EINPUT with the sentences of 11.2; LUO_EUNSUP from resolution; LUO_ENOMEM.
+ * Errors: LUO_EINPUT each with its sentence; LUO_EUNSUP from resolution; LUO_ENOMEM.
  * Owner:  arena. Cost: O(roles * operations + devices * slots), resolutions apart. */
 luo_status luo_graph_specialize(luo_arena *arena, const luo_spec *spec, luo_programs **out,
                                 luo_err *err);

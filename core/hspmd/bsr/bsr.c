@@ -1,4 +1,5 @@
-/* bsr.c: batched send-receive: for each cell and receiver one sender (HSPMD 6). */
+/* bsr.c: batched send-receive: for each cell and receiver one sender
+ * (docs/annotations.md#batched-sends-and-receives). */
 #include "core/hspmd/grid.h"
 #include "core/hspmd/moves.h"
 #include "core/hspmd/bsr/planner.h"

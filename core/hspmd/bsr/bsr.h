@@ -1,10 +1,11 @@
-/* bsr.h: batched send-receive, who sends what to whom (HSPMD, section 6). */
+/* bsr.h: batched send-receive, who sends what to whom
+ * (docs/annotations.md#batched-sends-and-receives). */
 #ifndef LUO_CORE_HSPMD_BSR_BSR_H
 #define LUO_CORE_HSPMD_BSR_BSR_H
 #include "core/base/hash.h"
 #include "core/hspmd/region.h"
 
-/* Operations of a resolution or a switch (section 4). */
+/* Operations of a resolution or a switch. */
 typedef enum luo_move_kind {
     LUO_MOVE_COPY, /* dev[0]; region[0] */
     LUO_MOVE_SEND, /* dev[0] -> dev[1]; region[0] */
@@ -83,12 +84,13 @@ typedef struct luo_moves {
  * to out->lost and the status is LUO_ELOST (the rest is still planned).
  * Errors: LUO_E2BIG above 2^24 cells; LUO_EINPUT a dead destination device; LUO_ENOMEM.
  * Cost: O(sum of region cells + needs * owners).
- * Source: Hetu v2, section 5.3 and appendix; K5, K12, K13 of the spec are not repeated. */
+ * Source: Hetu v2, section 5.3 and appendix; senders without an owner, counters that start anew and
+ * two link classes are not repeated. */
 luo_status luo_bsr_plan(luo_arena *arena, luo_planner *p, const luo_holdings *src,
                         const luo_holdings *dst, const luo_shape *shape, int64_t elem_bytes,
                         int32_t step, const char *name, luo_moves *out, luo_err *err);
 
-/* The line of section 4 behind its STEP: "send 0->2 [0:4)". */
+/* The line of an operation behind its STEP: "send 0->2 [0:4)". */
 void luo_move_print(luo_str *s, const luo_move *m);
 /* Bytes that each class carries: sends, out[class]. */
 void luo_moves_class_bytes(const luo_planner *p, const luo_moves *m, int64_t elem_bytes,

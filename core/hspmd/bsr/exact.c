@@ -1,4 +1,5 @@
-/* exact.c: T* and the assignment that reaches it, by maximum flows (HSPMD 6). */
+/* exact.c: T* and the assignment that reaches it, by maximum flows
+ * (docs/annotations.md#batched-sends-and-receives). */
 #include "core/hspmd/bsr/exact.h"
 
 #include <stdlib.h>

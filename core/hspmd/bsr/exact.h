@@ -1,5 +1,6 @@
 /* exact.h: the sender rule `exact`: least largest load per link class, by flows
- * (HSPMD, section 6). Slow; the twin that `greedy` is compared with. For core/hspmd only. */
+ * (docs/annotations.md#batched-sends-and-receives). Slow; the twin that `greedy` is compared with.
+ * For core/hspmd only. */
 #ifndef LUO_CORE_HSPMD_BSR_EXACT_H
 #define LUO_CORE_HSPMD_BSR_EXACT_H
 #include "core/hspmd/bsr/bsr.h"

@@ -1,4 +1,5 @@
-/* planner.c: balance counters and the choice of a sender (HSPMD, section 6). */
+/* planner.c: balance counters and the choice of a sender
+ * (docs/annotations.md#batched-sends-and-receives). */
 #include "core/hspmd/bsr/planner.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* switch.c: the fused switch (HSPMD, section 7): one planner for all tensors, so that
- * the balance counters persist (fault K12). */
+/* switch.c: the fused switch (docs/annotations.md#a-whole-switch): one planner for all tensors, so
+ * that the balance counters persist (fault K12). */
 #include "core/hspmd/bsr/switch.h"
 
 #include <stdlib.h>
@@ -160,7 +160,7 @@ static int by_pair(const void *a, const void *b)
     return (x->dst > y->dst) - (x->dst < y->dst);
 }
 
-/* One packed message per ordered pair (7.4). Equal pairs are added up, so their order is free. */
+/* One packed message per ordered pair. Equal pairs are added up, so their order is free. */
 static luo_status gather_pairs(luo_arena *arena, work *w)
 {
     luo_switch *o = w->out;

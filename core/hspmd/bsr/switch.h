@@ -1,4 +1,4 @@
-/* switch.h: the fused plan that moves state from plan A to plan B (section 7). */
+/* switch.h: the fused plan that moves state from plan A to plan B. */
 #ifndef LUO_CORE_HSPMD_BSR_SWITCH_H
 #define LUO_CORE_HSPMD_BSR_SWITCH_H
 #include "core/hspmd/resolve.h"
@@ -21,7 +21,7 @@ typedef struct luo_switch_opts {
 } luo_switch_opts;
 
 /* A send, copy or load of a switch: tensor index, region. A device whose region of a tensor does
- * not change has none: its buffer is bound again (7.3). */
+ * not change has none: its buffer is bound again. */
 typedef struct luo_switch_move {
     luo_move_kind kind; /* COPY, SEND, LOAD */
     int32_t tensor, src, dst;
@@ -58,9 +58,9 @@ typedef struct luo_switch {
  * Errors: LUO_ELOST (out is complete all the same) unless opts->load_lost; LUO_EINPUT a dead
  *         destination device or a Partial tensor; LUO_E2BIG; LUO_ENOMEM.
  * Owner:  everything in *out belongs to arena.
- * Cost:   O(holders of cells + needs * owners of the cell); B-X of section 17: 0.05 s.
- * Source: Hetu v2, section 5.3; counters that start anew per bucket (K12) only on request.
- * See:    tests/unit/check_switch.c (19.4, 19.8), tests/prop/prop_switch.c,
+ * Cost:   O(holders of cells + needs * owners of the cell); 70B on 1,024 devices: 0.05 s.
+ * Source: Hetu v2, section 5.3; counters that start anew per bucket only on request.
+ * See:    tests/unit/check_switch.c, tests/prop/prop_switch.c,
  *         tests/bench/bench_switch.c. */
 luo_status luo_switch_plan(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
                            const luo_switch_opts *opts, luo_switch *out, luo_err *err);

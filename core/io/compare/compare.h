@@ -1,5 +1,5 @@
 /* compare.h: runs side by side, from their files alone; the first is the reference
- * (conventions.md 10). */
+ * (docs/results.md). */
 #ifndef LUO_CORE_IO_COMPARE_COMPARE_H
 #define LUO_CORE_IO_COMPARE_COMPARE_H
 #include "core/io/jsonw.h"

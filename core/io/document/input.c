@@ -28,17 +28,16 @@ typedef struct opening {
     luo_err *err;
 } opening;
 
-luo_status luo_input_unreadable(const char *path, const char *expected, luo_err *err)
+luo_status luo_input_unreadable(const char *path, luo_err *err)
 {
     char why[128];
     luo_errno_text(errno ? errno : EIO, why, sizeof why);
-    return luo_err_set(err, LUO_EINPUT, "cannot read `%s`: %s; %s is expected.", path, why,
-                       expected);
+    return luo_err_set(err, LUO_EINPUT, "cannot read `%s`: %s.", path, why);
 }
 
 static luo_status unreadable(const opening *o)
 {
-    return luo_input_unreadable(o->path, o->expected, o->err);
+    return luo_input_unreadable(o->path, o->err);
 }
 
 static luo_status refuse(const opening *o, const char *what)

@@ -15,7 +15,7 @@ typedef enum luo_input {
 luo_status luo_input_open(const char *path, luo_input what, const char *expected, int *fd,
                           luo_err *err);
 /* LUO_EINPUT: the system does not let it be read; why is in errno. */
-luo_status luo_input_unreadable(const char *path, const char *expected, luo_err *err);
+luo_status luo_input_unreadable(const char *path, luo_err *err);
 /* LUO_E2BIG: more than LUO_FILE_BYTES. */
 luo_status luo_input_too_big(const char *path, luo_err *err);
 #endif

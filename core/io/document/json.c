@@ -155,7 +155,7 @@ bool luo_json_keys(luo_json *j, const luo_json_at *at, const luo_json_key *keys,
     }
     for (int i = 0; i < n; i++)
         if (keys[i].required && !excused[i] && !json_object_get(at->v, keys[i].name)) {
-            luo_json_error(j, at, false, "key `%s` is missing; it is required here.", keys[i].name);
+            luo_json_error(j, at, false, "key `%s` is missing.", keys[i].name);
             good = false;
         }
     return good;

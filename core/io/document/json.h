@@ -1,4 +1,4 @@
-/* json.h: strict reading of our own JSON files with jansson (conventions.md 4.3).
+/* json.h: strict reading of our own JSON files with jansson (docs/formats.md#rules-for-all-files).
  *
  * jansson keeps no positions: a luo_json_at is a chain on the C stack from the value up to the
  * root, from which the JSON pointer and then the line are made, only when there is an error. */

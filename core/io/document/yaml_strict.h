@@ -1,4 +1,5 @@
-/* yaml_strict.h: YAML of ours: a strict pass in front of libcyaml (conventions.md 4.2).
+/* yaml_strict.h: YAML of ours: a strict pass in front of libcyaml
+ * (docs/formats.md#rules-for-all-files).
  *
  * libcyaml 1.3.1 stops numbers at the first bad character in silence, takes any word for `true`,
  * accepts anchors and gives no good positions. So the file is first made into a tree with

@@ -1,5 +1,5 @@
 /* yaml_tree.c: libyaml events into a tree with positions; no anchors, tags, merges, second
- * documents; nesting and numbers of values limited (conventions.md 4.2). */
+ * documents; nesting and numbers of values limited (docs/formats.md#rules-for-all-files). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +67,7 @@ luo_status luo_yaml_nomem(luo_yaml_doc *doc)
 
 luo_status luo_yaml_missing(luo_yaml_doc *doc, const luo_yaml *map, const char *key)
 {
-    return luo_yaml_error(doc, map, "key `%s` is missing; it is required here.", key);
+    return luo_yaml_error(doc, map, "key `%s` is missing.", key);
 }
 
 /* ---- the tree ---- */
@@ -179,7 +179,7 @@ static void on_scalar(build *b, const yaml_event_t *e)
     const char *raw = (const char *)e->data.scalar.value;
     refuse_marks(b, e, e->data.scalar.anchor, e->data.scalar.tag);
     if (memchr(raw, 0, n))
-        syntax(b->doc, b->from, line_of(e), col_of(e), "a text holds a 0 character; none may.");
+        syntax(b->doc, b->from, line_of(e), col_of(e), "a text holds a 0 character.");
     const char *text = luo_arena_strndup(b->doc->arena, raw, n);
     if (!text) {
         luo_yaml_nomem(b->doc);

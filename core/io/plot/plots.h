@@ -1,4 +1,4 @@
-/* plots.h: figures by gnuplot from the CSV files of runs (conventions.md 12).
+/* plots.h: figures by gnuplot from the CSV files of runs (plots/README.md).
  *
  * plots/FIGURE.gp does the drawing; here the small tables beside the figures are made (plotdata.h)
  * and gnuplot is started, without a shell, without start-up files, with an environment of its own,

@@ -1,4 +1,5 @@
-/* Measured tables of a profile: times of ops, collectives and transfers (conventions.md 8). */
+/* Measured tables of a profile: times of ops, collectives and transfers
+ * (docs/formats.md#tables-1). */
 #include "core/io/read/profile_tables.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* read_cluster.c: cluster.yaml with its profiles into a finished luo_cluster
- * (conventions.md 5). */
+ * (docs/formats.md#luoshucluster1). */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* read_hf.c: a Hugging Face config.json as a luoshu.model/1 tree (conventions.md 13.1).
+/* read_hf.c: a Hugging Face config.json as a luoshu.model/1 tree (docs/formats.md#luoshumodel1).
  * Its keys are used, harmless (one note lists them) or refused, because they would change cost or
  * numbers. Saved configs leave out keys that equal their class's defaults. */
 #include <stdio.h>

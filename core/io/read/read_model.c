@@ -1,5 +1,5 @@
 /* read_model.c: model.yaml into a luo_model, the defaults of its family filled in
- * (conventions.md 5). */
+ * (docs/formats.md#luoshumodel1). */
 #include "core/io/read/read_model.h"
 
 #include <string.h>

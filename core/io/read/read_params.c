@@ -1,5 +1,5 @@
 /* read_params.c: what a planner is told beyond cluster and model (`luoshu.params/1`,
- * conventions.md 3.2; keys: Malleus 16), as YAML, or as JSON if the name ends so. */
+ * keys: docs/formats.md#luoshuparams1), as YAML, or as JSON if the name ends so. */
 #include <string.h>
 
 #include "core/io/document/json.h"

@@ -1,4 +1,4 @@
-/* read_plan.c: plan.json into a luo_plan, defaults filled in (conventions.md 6). */
+/* read_plan.c: plan.json into a luo_plan, defaults filled in (docs/formats.md#luoshuplan1). */
 #include <string.h>
 
 #include "core/io/document/json.h"
@@ -30,7 +30,7 @@ static const luo_range *read_ranges(luo_json *j, const luo_json_at *list, int32_
     return v;
 }
 
-/* Text that enters the canonical form: printable ASCII (conventions.md 6). */
+/* Text that enters the canonical form: printable ASCII (docs/formats.md#luoshuplan1). */
 static const char *ascii(luo_json *j, const luo_json_at *up, const char *key, const char *otherwise)
 {
     const char *text = luo_json_text(j, up, key, otherwise);

@@ -1,4 +1,5 @@
-/* read_profile.c: GPU types and software stacks (conventions.md 5, accuracy.md 3.1). */
+/* read_profile.c: GPU types and software stacks (docs/formats.md#luoshuprofile1,
+ * docs/formats.md#names-of-values). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* read_rates.c: straggling rates of devices (conventions.md 8, Malleus 16). */
+/* read_rates.c: straggling rates of devices (docs/formats.md#tables-1,
+ * docs/formats.md#luoshuparams1). */
 #include <string.h>
 
 #include "core/io/io.h"

@@ -1,6 +1,6 @@
 /* read_scenario.c: scenario.yaml and every file it names into a luo_scenario
- * (conventions.md 7). Single maps are judged in scenario_check.c; here is what needs the cluster,
- * the model or several parts of the file. */
+ * (docs/formats.md#luoshuscenario1). Single maps are judged in scenario_check.c; here is what needs
+ * the cluster, the model or several parts of the file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -114,7 +114,7 @@ static bool has_columns(luo_csv *t)
     bool all = true;
     for (int i = 0; i <= LUO_SU_NOTE; i++) {
         if (luo_table_suite.columns[i].required || luo_csv_has(t, i)) continue;
-        luo_csv_error(t, i, "column `%s` is missing; it is required.",
+        luo_csv_error(t, i, "column `%s` is missing.",
                       luo_table_suite.columns[i].name);
         all = false;
     }

@@ -1,4 +1,4 @@
-/* read_trace.c: event traces and tables of causes (conventions.md 8). */
+/* read_trace.c: event traces and tables of causes (docs/formats.md#tables-1). */
 #include "core/io/read/read_trace.h"
 
 #include <stdio.h>

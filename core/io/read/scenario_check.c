@@ -1,6 +1,6 @@
 /* scenario_check.c: keys that contradict each other within one map of scenario.yaml
- * (conventions.md 7), and what is not in this build. Only the tree is looked at, so that a map is
- * judged even when another part of the file is wrong. */
+ * (docs/formats.md#luoshuscenario1), and what is not in this build. Only the tree is looked at, so
+ * that a map is judged even when another part of the file is wrong. */
 #include <stdio.h>
 #include <string.h>
 
@@ -134,7 +134,7 @@ static void check_places(luo_yaml_doc *doc, const luo_yaml *map, const char *wha
             luo_str_free(&s);
         }
         if (!x && (keys[i].required & kind))
-            luo_yaml_error(doc, map, "%s of kind `%s` has no `%s`; it is required.", what,
+            luo_yaml_error(doc, map, "%s of kind `%s` has no `%s`.", what,
                            text_of(map, "kind"), keys[i].key);
     }
 }
@@ -176,7 +176,7 @@ static void needs(luo_yaml_doc *doc, const luo_yaml *map, const char *dist, cons
 {
     const luo_yaml *x = luo_yaml_get(map, key);
     if (wanted && !x)
-        luo_yaml_error(doc, map, "`distribution` %s has no `%s`; it is required.", dist, key);
+        luo_yaml_error(doc, map, "`distribution` %s has no `%s`.", dist, key);
     if (!wanted && x)
         luo_yaml_error_key(doc, x, "`%s` does not belong to `distribution` %s; leave it out.", key,
                            dist);

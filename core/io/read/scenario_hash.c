@@ -1,5 +1,5 @@
-/* scenario_hash.c: canonical JSON of a scenario, for its hash (conventions.md 2): every
- * value with its default, keys sorted, files by the hash of their content. */
+/* scenario_hash.c: canonical JSON of a scenario, for its hash (docs/formats.md#words-units-names):
+ * every value with its default, keys sorted, files by the hash of their content. */
 #include <jansson.h>
 #include <stdlib.h>
 

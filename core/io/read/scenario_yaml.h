@@ -1,5 +1,6 @@
-/* scenario_yaml.h: scenario.yaml as libcyaml fills it, and its schema (conventions.md 7).
- * A number that is not given is 0; the tree tells whether it was given. */
+/* scenario_yaml.h: scenario.yaml as libcyaml fills it, and its schema
+ * (docs/formats.md#luoshuscenario1). A number that is not given is 0; the tree tells whether it was
+ * given. */
 #ifndef LUO_CORE_IO_READ_SCENARIO_YAML_H
 #define LUO_CORE_IO_READ_SCENARIO_YAML_H
 #include "core/io/document/yaml_strict.h"

@@ -13,7 +13,7 @@
 #define T(name, help) {name, LUO_CELL_TEXT, help}
 /* clang-format on */
 
-/* Parts of a step, told apart by conventions.md 10 ("Parts"). */
+/* Parts of a step, docs/results.md#parts-of-a-step. */
 #define PARTS_TO_DP                                                                                \
     S("tp_s", "tensor-parallel communication that nothing hides"),                                 \
         S("ep_s", "expert all-to-all that nothing before hides"),                                  \
@@ -208,7 +208,7 @@ static const luo_column compare[] = {
     S("step_p99_s", "99th percentile of steps"),
     V("tokens_per_s", "tokens of all steps / time in steps"),
     V("goodput_tokens_per_s", "tokens of steps that stayed / extent_s, whatever the state"),
-    R("mfu_ratio", "model flop utilisation (accuracy.md 14.3)"),
+    R("mfu_ratio", "model flop utilisation (docs/cost-model.md)"),
     S("lost_s", "total_s less the steps that stayed"),
     I("switches", "switches"),
     I("restarts", "restarts"),

@@ -1,8 +1,8 @@
 /* columns.h: every column of every result table, in order, with its format and meaning.
  *
  * The one list behind the writer, `luoshu check`, the column help of the report and the test of
- * acceptance A6 (conventions.md 10). A value that does not exist is an empty cell; `help` says
- * when. */
+ * acceptance A6 (docs/architecture/tests.md). A value that does not exist is an empty cell; `help`
+ * says when. */
 #ifndef LUO_CORE_IO_RESULT_COLUMNS_H
 #define LUO_CORE_IO_RESULT_COLUMNS_H
 #include <stdint.h>

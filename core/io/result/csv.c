@@ -218,7 +218,7 @@ static void read_header(luo_csv *t)
     }
     for (int i = 0; i < t->n; i++)
         if (t->columns[i].required && !excused[i] && t->field_of[i] < 0)
-            complain(t, LUO_EINPUT, 0, "column `%s` is missing; it is required.",
+            complain(t, LUO_EINPUT, 0, "column `%s` is missing.",
                      t->columns[i].name);
     if (t->fields > LUO_CSV_COLUMNS)
         complain(t, LUO_EINPUT, LUO_CSV_COLUMNS, "more than %d columns; none of our tables has.",

@@ -1,5 +1,5 @@
-/* csv.h: strict tables with libcsv (conventions.md 4.4): one physical line at a time, so
- * that line numbers are exact; memory constant in the number of rows.
+/* csv.h: strict tables with libcsv (docs/formats.md#rules-for-all-files): one physical line at a
+ * time, so that line numbers are exact; memory constant in the number of rows.
  *
  *   luo_csv *t = luo_csv_open(src, columns, n, diags);
  *   while (luo_csv_next(t, cells)) ... cells[i] belongs to columns[i] ...

@@ -45,7 +45,7 @@ static luo_status hash_file(const char *path, luo_rundir_input *in, luo_err *err
         in->hash = luo_hash_bytes(in->hash, block, (size_t)n);
         in->bytes += (int64_t)n;
     }
-    const luo_status st = n < 0 ? luo_input_unreadable(path, "a readable file", err) : LUO_OK;
+    const luo_status st = n < 0 ? luo_input_unreadable(path, err) : LUO_OK;
     close(fd);
     return st;
 }

@@ -1,6 +1,6 @@
 /* result.h: a run directory read back, for compare, plots and report.
  *
- * Only the files of conventions.md 10 are used. A number that the file gives as null is NAN. */
+ * Only the files of docs/results.md are used. A number that the file gives as null is NAN. */
 #ifndef LUO_CORE_IO_RESULT_RESULT_H
 #define LUO_CORE_IO_RESULT_RESULT_H
 #include "core/base/stats.h"
@@ -8,7 +8,7 @@
 #include "core/io/result/csv.h"
 
 enum { LUO_TIMES = 18 };
-/* Keys of `time` in summary.json, in the order of conventions.md 10. */
+/* Keys of `time` in summary.json, in the order of docs/results.md. */
 extern const char *const luo_time_names[LUO_TIMES];
 
 typedef struct luo_result {

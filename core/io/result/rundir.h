@@ -1,4 +1,4 @@
-/* rundir.h: a run directory, DIR/POLICY (conventions.md 10), as the sink of a run.
+/* rundir.h: a run directory, DIR/POLICY (docs/results.md), as the sink of a run.
  *
  *   luo_rundir_open(dir, &opts, &r, err);      config/, manifest.json (state running), headers
  *   luo_run_policy(.., luo_rundir_sink(r), ..) rows; flushed at each step boundary

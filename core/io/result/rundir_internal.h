@@ -60,7 +60,8 @@ struct luo_rundir {
 luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
                           const luo_programs *set, const luo_step_result *result, luo_err *err);
 void luo_op_texts_free(luo_op_texts *x);
-/* The warning of conventions.md 3.5 for traced steps; false: nothing was left out. */
+/* The warning of docs/results.md#exit-codes-and-messages for traced steps; false: nothing was left
+ * out. */
 bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out);
 /* totals.c */
 luo_status luo_rundir_links(void *ctx, const luo_link_use *use, int32_t n, double total_s,

@@ -1,4 +1,4 @@
-/* table.h: a CSV file that grows row by row (conventions.md 4.5).
+/* table.h: a CSV file that grows row by row (docs/results.md#a-result-set).
  *
  * The header is written first; rows leave the buffer whole, at the latest at the next flush. What
  * stands on disk after a kill parses, always: the kernel may stop a killed process between two

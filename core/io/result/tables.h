@@ -1,4 +1,4 @@
-/* tables.h: the columns of every input table (conventions.md 8), in one place: readers
+/* tables.h: the columns of every input table (docs/formats.md#tables-1), in one place: readers
  * index cells by the enums, `check` reads any of them. */
 #ifndef LUO_CORE_IO_RESULT_TABLES_H
 #define LUO_CORE_IO_RESULT_TABLES_H

@@ -1,4 +1,4 @@
-/* trace.h: trace.json.gz, the Chrome trace format that Perfetto opens (conventions.md 11).
+/* trace.h: trace.json.gz, the Chrome trace format that Perfetto opens (docs/results.md#the-trace).
  *
  * Notation: ts, dur = nanoseconds of run time as integers; printed as microseconds with three
  * decimals. pid = node index + 1, tid = 8 * device + stream + 1; pid LUO_TRACE_RUN is the run.

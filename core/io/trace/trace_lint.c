@@ -1,5 +1,5 @@
-/* The lint of conventions.md 11. It reads the file as a viewer would and shares nothing with the
- * writer. */
+/* The lint of docs/results.md#the-trace. It reads the file as a viewer would and shares nothing
+ * with the writer. */
 #include <float.h>
 #include <jansson.h>
 #include <math.h>
@@ -260,7 +260,7 @@ static luo_status gunzip(const char *path, luo_str *text, luo_err *err)
     if (text->failed) return luo_err_nomem(err);
     if (bad) return luo_err_set(err, LUO_EPARSE, "`%s` is no complete gzip file.", path);
     if (text->len >= MOST)
-        return luo_err_set(err, LUO_E2BIG, "`%s` unpacks to more than 1 GiB; that is the limit.",
+        return luo_err_set(err, LUO_E2BIG, "`%s` unpacks to more than 1 GiB, the limit.",
                            path);
     return LUO_OK;
 }

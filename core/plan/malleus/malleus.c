@@ -1,6 +1,6 @@
-/* The straggler planner from its numbers to its plans (Malleus 8 to 10): groups of every node,
- * combinations of them, assignments of each combination, and another number of pipelines when the
- * one asked for has no plan. */
+/* The straggler planner from its numbers to its plans (docs/planners.md#groups-of-a-node): groups
+ * of every node, combinations of them, assignments of each combination, and another number of
+ * pipelines when the one asked for has no plan. */
 #include "core/plan/malleus/malleus.h"
 
 #include <assert.h>

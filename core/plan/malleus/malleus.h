@@ -1,4 +1,4 @@
-/* malleus.h: the straggler planner in its own numbers (Malleus, sections 8 to 10): which
+/* malleus.h: the straggler planner in its own numbers (docs/planners.md#malleus): which
  * devices form tensor-parallel groups, which groups form pipelines, how many layers each stage and
  * how many micro-batches each pipeline gets. No model, no cluster, no seconds: times are in tau,
  * one layer and one micro-batch on a full healthy group of the fastest kind.
@@ -104,16 +104,17 @@ typedef struct luo_malleus_found {
     luo_malleus_search search;
 } luo_malleus_found;
 
-/* Best plans for the devices (Malleus 8 to 10, amendment 4). Where nodes can be cut in more than 27
- * ways together, all on their first, second and third way, then one node's way at a time as long as
- * that helps, up to 729 combinations (and a budget of work, both counts). Slow devices are left out
- * where that helps, the slowest first, up to 8 (2 above 256 devices, none above 2,048); split2 is
- * taken where it is better. Equal inputs give equal bytes; no node, device or
- * pipeline number changes an objective.
+/* Best plans for the devices (docs/planners.md#groups-of-a-node, amendment 4). Where nodes can be
+ * cut in more than 27 ways together, all on their first, second and third way, then one node's way
+ * at a time as long as that helps, up to 729 combinations (and a budget of work, both counts). Slow
+ * devices are left out where that helps, the slowest first, up to 8 (2 above 256 devices, none
+ * above 2,048); split2 is taken where it is better. Equal inputs give equal bytes; no node, device
+ * or pipeline number changes an objective.
  * Pre:    ndevices >= 1; sizes >= 1; kinds as described.
  * Errors: LUO_EINFEASIBLE no plan, the sentence names the tightest stage; LUO_EINPUT fewer
  *         micro-batches than pipelines; LUO_ENOMEM.
- * Owner:  *out belongs to arena. Cost: Malleus 18: below 50 ms for 64 devices, 1 s for 1,024 with
+ * Owner:  *out belongs to arena. Cost: docs/speed.md: below 50 ms for 64 devices, 1 s for 1,024
+ * with
  *         16 stragglers, 10 s for 16,384 with 64.
  * See:    tests/unit/check_malleus.c, tests/diff/diff_malleus.c (brute force). */
 luo_status luo_malleus(luo_arena *arena, const luo_malleus_in *in, luo_malleus_found **out,

@@ -1,6 +1,6 @@
-/* Every assignment of a mix's groups to pipelines (Malleus 9): pipeline i takes a sub-multiset that
- * is not above that of pipeline i-1, the last takes the rest. What cannot be among the K best any
- * more is left out, which changes no answer. */
+/* Every assignment of a mix's groups to pipelines (docs/planners.md#groups-to-pipelines): pipeline
+ * i takes a sub-multiset that is not above that of pipeline i-1, the last takes the rest. What
+ * cannot be among the K best any more is left out, which changes no answer. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Level 1 of the straggler planner: ways to cut a node into tensor-parallel groups (Malleus 8).
+/* Level 1 of the straggler planner: ways to cut a node into tensor-parallel groups
+ * (docs/planners.md#groups-of-a-node).
  *
  * Devices stand in one order, healthy ones by number and then stragglers from mild to bad; every
  * way is a list of sizes over that order, or over one in which a block of mild stragglers moved. */
@@ -210,7 +211,7 @@ static bool alone(const cutter *c, int32_t i)
 
 /* Healthy devices first, then stragglers by rate; by number on ties. Among the healthy, which are
  * alike to every number of a plan, those that can go on as the group they are stand first (differs:
- * Malleus 8 sorts them by number alone and so regroups the whole node). */
+ * docs/planners.md#groups-of-a-node sorts them by number alone and so regroups the whole node). */
 static void sort_devices(cutter *c)
 {
     c->slow = 0;

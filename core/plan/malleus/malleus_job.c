@@ -1,4 +1,5 @@
-/* The straggler planner on a model and a cluster (Malleus 2, 11, 16): numbers in, plan out. */
+/* The straggler planner on a model and a cluster (docs/planners.md#rates and
+ * docs/planners.md#placement and docs/formats.md#luoshuparams1): numbers in, plan out. */
 #include "core/plan/malleus/malleus_job.h"
 
 #include <math.h>

@@ -1,12 +1,13 @@
 /* malleus_job.h: the straggler planner on a model and a cluster: base rates, alpha and
  * memory caps from the cost and memory model or from a table, then luo_malleus, then placement and
- * the plan (Malleus 2, 6, 7, 11). What `luoshu plan malleus` and the policy `malleus` call. */
+ * the plan (docs/planners.md). What `luoshu plan malleus` and the policy `malleus` call. */
 #ifndef LUO_CORE_PLAN_MALLEUS_MALLEUS_JOB_H
 #define LUO_CORE_PLAN_MALLEUS_MALLEUS_JOB_H
 #include "core/plan/malleus/malleus.h"
 #include "core/plan/objective/objective.h"
 
-/* `--params` (Malleus 16): what is given replaces the model's value. 0 or NULL: not given. */
+/* `--params` (docs/formats.md#luoshuparams1): what is given replaces the model's value. 0 or NULL:
+ * not given. */
 typedef struct luo_malleus_params {
     int32_t nalpha;
     const double *alpha; /* for all kinds */
@@ -70,12 +71,12 @@ luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_ma
 luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *a, const luo_plan *plan,
                             luo_err *err);
 
-/* MiB of a device of a stage of found->plans[0] (Malleus 7). Pre: a is an answer. */
+/* MiB of a device of a stage of found->plans[0] (docs/planners.md#memory). Pre: a is an answer. */
 double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage);
 
-/* Event time of a plan in seconds under rates, by the same y (Malleus 6): what the adopt test and
- * the drift trigger compare. INFINITY when a device of it is not usable. Uses of job: model,
- * cluster, stack, base, sequence_tokens, rate, params, threshold. */
+/* Event time of a plan in seconds under rates, by the same y (docs/planners.md#objectives): what
+ * the adopt test and the drift trigger compare. INFINITY when a device of it is not usable. Uses of
+ * job: model, cluster, stack, base, sequence_tokens, rate, params, threshold. */
 luo_status luo_malleus_event_s(luo_arena *scratch, const luo_malleus_job *job, const luo_plan *plan,
                                double *seconds, luo_err *err);
 
@@ -84,9 +85,10 @@ luo_status luo_malleus_event_s(luo_arena *scratch, const luo_malleus_job *job, c
 luo_status luo_malleus_step(luo_arena *scratch, const luo_malleus_job *job, const luo_plan *plan,
                             luo_objective *out, luo_err *err);
 
-/* Malleus 12 and amendment 5: seconds of moving state from one plan to another in closed form: the
- * link that takes longest for what crosses it in one direction, and 20 us for each message of the
- * device that has most. dead: ascending. Errors: LUO_ELOST. Owner: nothing is kept. */
+/* docs/planners.md#cost-of-the-change and amendment 5: seconds of moving state from one plan to
+ * another in closed form: the link that takes longest for what crosses it in one direction, and 20
+ * us for each message of the device that has most. dead: ascending. Errors: LUO_ELOST. Owner:
+ * nothing is kept. */
 typedef struct luo_transition {
     int64_t bytes_local, bytes_remote, messages; /* local: within a node */
     double seconds;

@@ -1,5 +1,5 @@
-/* The planner's numbers of a model on a cluster (Malleus 2, 6): kinds, base rates, alpha, tau, and
- * the y of any stage. */
+/* The planner's numbers of a model on a cluster (docs/planners.md): kinds, base rates, alpha, tau,
+ * and the y of any stage. */
 #include <math.h>
 #include <string.h>
 

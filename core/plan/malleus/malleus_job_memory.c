@@ -1,5 +1,5 @@
-/* Most layers a stage can hold (Malleus 7): memory is a line, fixed + layers * per_layer, whose
- * parts come from the model (7.2) or, where `--params` gives them, from a table (7.1). */
+/* Most layers a stage can hold (docs/planners.md#memory): memory is a line, fixed + layers *
+ * per_layer, whose parts come from the model or, where `--params` gives them, from a table. */
 #include <math.h>
 
 #include "core/cost/step/memory.h"

@@ -1,5 +1,5 @@
-/* From groups on paper to devices (Malleus 11): groups of a class change places so that they keep
- * the layers they hold, and the devices of a group stand where their slice is. */
+/* From groups on paper to devices (docs/planners.md#placement): groups of a class change places so
+ * that they keep the layers they hold, and the devices of a group stand where their slice is. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Local search over assignments, where there are too many to try them all (Malleus 9).
+/* Local search over assignments, where there are too many to try them all
+ * (docs/planners.md#groups-to-pipelines).
  *
  * A target time T makes pipelines comparable: A = micro-batches that a pipeline finishes before T.
  * When the sum of A over all pipelines reaches M, the plan beats T. A move changes two pipelines

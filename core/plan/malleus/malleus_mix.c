@@ -1,4 +1,5 @@
-/* Combinations of the nodes' alternatives (Malleus 9): which groups there are to deal.
+/* Combinations of the nodes' alternatives (docs/planners.md#groups-to-pipelines): which groups
+ * there are to deal.
  *
  * Nodes that look alike are interchangeable, so a combination only says how many of them take
  * which alternative; those counts, not the nodes, are held against the limit of 27. */

@@ -1,5 +1,5 @@
 /* Level 3 of the straggler planner: one pipeline, solved once per vector of class counts
- * (Malleus 10.2, 10.3). */
+ * (docs/planners.md#layers-and-micro-batches). */
 #include <assert.h>
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The K best distinct plans of the straggler planner, and their order by event time
- * (Malleus 9, 10.4). */
+ * (docs/planners.md). */
 #include <math.h>
 #include <string.h>
 

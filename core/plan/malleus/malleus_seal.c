@@ -1,6 +1,6 @@
 /* Writes the plans that were kept: which group is which stage, which layers it holds, who stands
  * by. Members of a class are interchangeable here and are taken by their devices; who has a running
- * plan places them better afterwards (Malleus 11). */
+ * plan places them better afterwards (docs/planners.md#placement). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Where the local search starts: three ways to deal the groups of a mix (Malleus 9). */
+/* Where the local search starts: three ways to deal the groups of a mix
+ * (docs/planners.md#groups-to-pipelines). */
 #include "core/plan/malleus/malleus_internal.h"
 
 typedef struct dealer {

@@ -1,5 +1,6 @@
 /* objective.h: seconds of a step of any 1F1B plan in closed form, pipelines that differ
- * included: what planners rank plans by where nothing is simulated (Malleus, amendment 2). */
+ * included: what planners rank plans by where nothing is simulated
+ * (docs/planners.md#which-plan-is-taken). */
 #ifndef LUO_CORE_PLAN_OBJECTIVE_OBJECTIVE_H
 #define LUO_CORE_PLAN_OBJECTIVE_OBJECTIVE_H
 #include "core/cost/cost.h"
@@ -37,7 +38,7 @@ bool luo_objective_knows(const luo_plan *p);
  * norms take, a table that two stages share.
  * Pre: luo_objective_knows; the plan is of this model and cluster. Errors: those of the cost model;
  * LUO_ENOMEM. Owner: nothing is kept. Cost: O(tasks + layers * pipelines * widest group), some
- * 0.3 ms for 64 devices. Source: Malleus amendment 2; buckets: Megatron-LM; see
+ * 0.3 ms for 64 devices. Source: buckets: Megatron-LM; see
  * tests/diff/diff_objective.c (the simulator). */
 luo_status luo_plan_objective(luo_arena *scratch, const luo_objective_in *in, const luo_plan *p,
                               luo_objective *out, luo_err *err);

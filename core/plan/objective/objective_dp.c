@@ -1,4 +1,5 @@
-/* Gradients and weights between the pipelines of a plan, bucket by bucket (Malleus, amendment 2).
+/* Gradients and weights between the pipelines of a plan, bucket by bucket
+ * (docs/planners.md#which-plan-is-taken).
  *
  * A run is a run of layers that the same stages hold: one set of devices for each slice of the
  * widest group. All slices of a bucket are one call here. */

@@ -1,4 +1,4 @@
-/* The best list of node templates (Malleus, section 14, `oobleck`): for a time T every template can
+/* The best list of node templates (docs/policies.md, `oobleck`): for a time T every template can
  * run so many micro-batches, and the list that runs most of them is found from the last node to the
  * first; the least T that reaches all micro-batches is found by halving. */
 #include "core/plan/oobleck/oobleck.h"

@@ -1,9 +1,9 @@
-/* oobleck.h: pure planning of the policy `oobleck` (Malleus 14): pipelines are templates
+/* oobleck.h: pure planning of the policy `oobleck` (docs/policies.md): pipelines are templates
  * of whole nodes, and all nodes that are left are used.
  *
- * A template of k nodes has their groups as stages, in order, and all layers, split by 10.2. The
- * smallest has as few nodes as hold the model. A plan is a list of template sizes that sum to the
- * nodes; pipelines take nodes in order, so equal nodes make this a multiset. */
+ * A template of k nodes has their groups as stages, in order, and all layers, by the canonical
+ * split. The smallest has as few nodes as hold the model. A plan is a list of template sizes that
+ * sum to the nodes; pipelines take nodes in order, so equal nodes make this a multiset. */
 #ifndef LUO_CORE_PLAN_OOBLECK_OOBLECK_H
 #define LUO_CORE_PLAN_OOBLECK_OOBLECK_H
 #include "core/plan/replan/replan.h"
@@ -34,10 +34,10 @@ typedef struct luo_oobleck_plan {
     double event;
 } luo_oobleck_plan;
 
-/* Least filled time max (m-1)*o + fill over all lists of sizes, micro-batches by 10.4; then fewest
- * pipelines, then the largest first. Filled is event time when the slowest stage is the last one,
- * as it is in templates of equal groups. The published planner minimises the variance of finish
- * times instead.
+/* Least filled time max (m-1)*o + fill over all lists of sizes, micro-batches by luo_alloc; then
+ * fewest pipelines, then the largest first. Filled is event time when the slowest stage is the last
+ * one, as it is in templates of equal groups. The published planner minimises the variance of
+ * finish times instead.
  * Errors: LUO_EINFEASIBLE; LUO_ENOMEM. Owner: arena.
  * Cost: O(nodes * largest template), about a hundred times; that times most_pipelines, if given.
  * See: tests/unit/check_oobleck.c. */

@@ -6,7 +6,7 @@
 #include "core/plan/replan/replan.h"
 
 /* An event simulation on cut-off transfers takes forward a third of a stage's time, a quarter with
- * full recompute (Malleus 6.1). */
+ * full recompute (docs/architecture/schedules.md#orders). */
 static luo_status pipe_time(luo_arena *scratch, const luo_pipe_time *p, bool full, double *out,
                             luo_err *err)
 {

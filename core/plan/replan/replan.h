@@ -1,5 +1,5 @@
-/* replan.h: pure planning of the policies `rebalance` and `restart` (Malleus 14),
- * and the event time by which policies are judged (section 6.1).
+/* replan.h: pure planning of the policies `rebalance` and `restart` (docs/policies.md),
+ * and the event time by which policies are judged (docs/planners.md#objectives).
  *
  * Notation: y = seconds (or tau) of one layer and one micro-batch on a group; t = y times the
  * layers of a stage; o = slowest stage, fill = sum of the stages of a pipeline. */
@@ -18,7 +18,7 @@ typedef struct luo_pipe_time {
 luo_status luo_event_time(luo_arena *scratch, const luo_pipe_time *pipes, int32_t n,
                           bool full_recompute, double *seconds, luo_err *err);
 
-/* Moves micro-batches between the pipelines, nothing else: both offsets of 10.4, the better event
+/* Moves micro-batches between the pipelines, nothing else: both offsets, the better event
  * time is kept, the filled one on ties. At least as many as stages each, or, if M does not reach,
  * one each. Out: m[n], *event. pipes[].micro_batches is not read.
  * Errors: LUO_EINFEASIBLE fewer micro-batches than pipelines. */
@@ -50,7 +50,8 @@ typedef struct luo_restart_plan {
 
 /* Best uniform plan over (dp, pp) with dp*pp <= groups and dp dividing the micro-batches, layers by
  * 10.2, least event time; on ties fewer stages, then fewer pipelines. The slowest groups stay out
- * when not all are needed; the others keep their order, pipeline fastest (conventions.md 13.2).
+ * when not all are needed; the others keep their order, pipeline fastest
+ * (docs/planners.md#order-of-devices).
  * Errors: LUO_EINFEASIBLE; LUO_ENOMEM. Owner: arena.
  * Cost: O(G log G) shapes for G groups; a shape is simulated only if its bound can win. */
 luo_status luo_restart_shape(luo_arena *arena, const luo_restart_in *in, luo_restart_plan *out,

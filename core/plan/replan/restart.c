@@ -1,4 +1,4 @@
-/* The best uniform plan on the groups that are left (Malleus, section 14, `restart`). */
+/* The best uniform plan on the groups that are left (docs/policies.md, `restart`). */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>

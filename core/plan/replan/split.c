@@ -1,13 +1,13 @@
-/* The canonical layer split of one pipeline (Malleus, section 10.2): keeps the smallest possible
- * slowest stage and, under it, gives the fast stages as many layers as they take, which makes the
- * sum of stage times small and the split unique. */
+/* The canonical layer split of one pipeline (docs/planners.md#layers-and-micro-batches): keeps the
+ * smallest possible slowest stage and, under it, gives the fast stages as many layers as they take,
+ * which makes the sum of stage times small and the split unique. */
 #include <assert.h>
 #include <math.h>
 
 #include "core/plan/planners.h"
 
 /* Layers that stage j can run without being slower than `slowest`, within its cap. The slack
- * absorbs the rounding of slowest = y*n, nothing more (10.2). */
+ * absorbs the rounding of slowest = y*n, nothing more. */
 static int64_t room(double y, double slowest, const int64_t *cap, int32_t j, int64_t layers)
 {
     const double q = floor(slowest / y * (1 + 1e-12));

@@ -6,7 +6,7 @@
 
 #define P(field) offsetof(luo_profile, field)
 
-/* Bounds of accuracy.md 3.1. */
+/* Bounds of the search. */
 static const luo_suite_param params[] = {
     {"launch_us", "launch_us", false, 4, 0, 10, false},
     {"gemm_ratio", "gemm_ratio", false, 0.80, 0.40, 0.97, false},

@@ -150,8 +150,8 @@ static luo_status formula_seconds(const luo_case *c, int32_t k, const int32_t *d
 
 /* Transfers that stage k of replica d receives for a micro-batch. DeepSpeed sends by pairs that
  * hold up both ends, one transfer after another; a stack's `p2p: blocking` holds up the sender
- * alone (accuracy.md 7), so the receiver's part is added to its work: with it each micro-batch of
- * row sm-N2_D1 takes the 0.936 s that were measured, without it 0.80 s. */
+ * alone (docs/cost-model.md#pipelines), so the receiver's part is added to its work: with it each
+ * micro-batch of row sm-N2_D1 takes the 0.936 s that were measured, without it 0.80 s. */
 static luo_status received_seconds(const luo_case *c, int32_t d, int32_t k, double *out,
                                    luo_err *err)
 {

@@ -71,7 +71,8 @@ luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *r)
     return (luo_suite_fabric){8, old ? 25e9 : 50e9, true};
 }
 
-/* Nodes of unlike GPUs: eth-easl/sailor, links between nodes (accuracy.md 3.2). */
+/* Nodes of unlike GPUs: eth-easl/sailor, links between nodes
+ * (docs/calibration.md#where-shipped-numbers-come-from). */
 double luo_suite_node_rate(const luo_suite_row *r, const luo_suite_gpu *gpu)
 {
     if (strcmp(r->fabric, "eth-1g-25g") == 0)

@@ -1,7 +1,7 @@
 /* The Megatron user's planner: every plan of alike pipelines that divides and fits, ranked by the
- * closed form of a whole step (accuracy.md 9). uniform_shapes.c is the grid, uniform_frame.c the
- * seconds of stages, uniform_price.c memory and closed form; here shapes are priced, best bound
- * first, and made plans. */
+ * closed form of a whole step (docs/cost-model.md#a-whole-step). uniform_shapes.c is the grid,
+ * uniform_frame.c the seconds of stages, uniform_price.c memory and closed form; here shapes are
+ * priced, best bound first, and made plans. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -81,7 +81,7 @@ typedef struct uniform_search {
 luo_status uniform_take_devices(uniform_search *s);
 /* s->groups: groups of tp devices of the pool inside nodes; what is left in a node stays idle. */
 void uniform_make_groups(uniform_search *s, int32_t pool, int32_t tp);
-/* s->dev: conventions.md 13.2. */
+/* s->dev: docs/planners.md#order-of-devices. */
 void uniform_place(uniform_search *s, const uniform_frame *f);
 static inline int32_t uniform_width(const uniform_frame *f)
 {
@@ -117,7 +117,7 @@ bool uniform_heads_divide(const luo_model *m, int32_t tp);
 
 /* ---- uniform_price.c ---- */
 
-/* Ratio of memory on the worst device by the closed form (accuracy.md 8). */
+/* Ratio of memory on the worst device by the closed form (docs/cost-model.md#memory). */
 void uniform_weigh(uniform_search *s, uniform_shape *x);
 luo_status uniform_price(uniform_search *s, uniform_shape *x);
 #endif

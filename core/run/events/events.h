@@ -1,4 +1,4 @@
-/* events.h: what happens to the cluster, and when (conventions.md 7 and 9).
+/* events.h: what happens to the cluster, and when (docs/formats.md).
  *
  * The engine turns events and processes of a scenario into a world that changes in time. All
  * draws come from streams named after the event, or the process and device, so that adding an

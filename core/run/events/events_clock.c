@@ -1,4 +1,4 @@
-/* Draws and clocks of random processes (conventions.md 7 and 9): one clock per device, which runs
+/* Draws and clocks of random processes (docs/formats.md): one clock per device, which runs
  * only while its device is up. An indexed heap keeps the earliest on top; equal dates go by the
  * clock's index, that is by device, then source. */
 #include <math.h>

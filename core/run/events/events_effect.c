@@ -1,6 +1,6 @@
-/* Effects of occurrences on the world (conventions.md 7, "Overlaps"): slowdowns multiply,
- * bandwidth factors multiply, extra latencies add, and a device or link is up when nothing that
- * is on holds it down. */
+/* Effects of occurrences on the world (docs/formats.md#luoshuscenario1, "Overlaps"): slowdowns
+ * multiply, bandwidth factors multiply, extra latencies add, and a device or link is up when
+ * nothing that is on holds it down. */
 #include <math.h>
 
 #include "core/base/quantity.h"

@@ -9,7 +9,7 @@
 
 typedef struct luo_target_choice luo_choice;
 
-/* The four values of an occurrence; a lognormal life takes its second draw last (9.3). */
+/* The four values of an occurrence; a lognormal life takes its second draw last. */
 typedef struct luo_draws {
     double time, pick, magnitude, life, life2;
 } luo_draws;

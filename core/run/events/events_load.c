@@ -1,5 +1,5 @@
 /* From the events and processes of a scenario to the sources of the engine: targets read, what is
- * drawn at load drawn (conventions.md 7 and 9). */
+ * drawn at load drawn (docs/formats.md). */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* detect.h: which devices changed their speed (Malleus, sections 3.3 and 4).
+/* detect.h: which devices changed their speed (docs/planners.md#detection-of-a-change).
  *
  * Notation: q = compute_s / predicted_s of a device in one step, 1 = nominal; x = accepted rate;
  * gap(x) = max(gap, 0.15 x). A sample is q / C, where C is what all devices measure alike.
@@ -47,16 +47,17 @@ void luo_detect_accept(luo_detect *d, int32_t device, double rate);
 /* Median of the device's last `window` samples; the accepted rate while there are fewer. */
 double luo_detect_median(const luo_detect *d, int32_t device);
 
-/* What the devices of a step measure alike (Malleus 3.3): the median of q / x over those with
- * q > 0, at least 0.80 and at most 1.25; 1 with fewer than LUO_COMMON_MIN of them. Of an even
- * number, what is nearest to 1 between the middle two: half of the devices cannot hide what the
- * others do.
+/* What the devices of a step measure alike (docs/planners.md#measuring-rates-in-a-run): the median
+ * of q / x over those with q > 0, at least 0.80 and at most 1.25; 1 with fewer than LUO_COMMON_MIN
+ * of them. Of an even number, what is nearest to 1 between the middle two: half of the devices
+ * cannot hide what the others do.
  * Shapes: dev, q, scratch: n. Cost: O(n). */
 double luo_detect_common(const luo_detect *d, const int32_t *dev, const double *q, int32_t n,
                          double *scratch);
 
-/* Many small changes (Malleus 5 (e)): the plan's event time with the medians of today is 1.10 times
- * the one with the accepted rates, or more, for LUO_DRIFT_STEPS steps in a row. */
+/* Many small changes (docs/planners.md#when-it-plans-again (e)): the plan's event time with the
+ * medians of today is 1.10 times the one with the accepted rates, or more, for LUO_DRIFT_STEPS
+ * steps in a row. */
 typedef struct luo_drift {
     int32_t steps; /* so far */
 } luo_drift;

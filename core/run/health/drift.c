@@ -1,6 +1,6 @@
-/* Many small slow-downs (Malleus 5 (e)): none of them is a change of its own, but together they
- * make the plan slower by a tenth. Then the medians of today count as accepted, and the policy is
- * asked.
+/* Many small slow-downs (docs/planners.md#when-it-plans-again (e)): none of them is a change of its
+ * own, but together they make the plan slower by a tenth. Then the medians of today count as
+ * accepted, and the policy is asked.
  *
  * Event times are those of the running plan from the compute that was predicted for its last step:
  * only their ratio matters. Rates below the threshold are noise, as they are for planners. */

@@ -1,5 +1,6 @@
-/* Devices outside the plan, and when they may hold layers again (Malleus 5 (c), (d) and back-off;
- * 13): when one of them may, the policy is asked. */
+/* Devices outside the plan, and when they may hold layers again
+ * (docs/planners.md#when-it-plans-again (c), (d) and back-off; 13): when one of them may, the
+ * policy is asked. */
 #include "core/run/run.h"
 
 enum { SOON_STEPS = 100, LEAST_PROBES = 10, MOST_PROBES = 160 };

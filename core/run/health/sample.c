@@ -1,5 +1,5 @@
-/* What a step tells of the speed of devices (Malleus 3): the devices of the plan by their own
- * compute over what was predicted, the others by a probe.
+/* What a step tells of the speed of devices (docs/planners.md#measuring-rates-in-a-run): the
+ * devices of the plan by their own compute over what was predicted, the others by a probe.
  *
  * Discarded are the samples of the first step after a plan change and of a step that begins with a
  * checkpoint: state is copied then. Of steps that all begin with one every second is used, or
@@ -32,7 +32,8 @@ static double probe(luo_run *r, int32_t device)
     return r->probe ? slowdown * noise(r, device, PROBES) / r->probe_base[device] : slowdown;
 }
 
-/* Devices whose first probe is off the mean of their type (Malleus 3.4). */
+/* Devices whose first probe is off the mean of their type
+ * (docs/planners.md#measuring-rates-in-a-run). */
 static luo_status odd_ones(luo_run *r, luo_err *err)
 {
     const luo_cluster *c = r->sc->cluster;

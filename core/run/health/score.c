@@ -1,4 +1,4 @@
-/* What the detector saw, held against what was injected (conventions.md 10, `truth.csv` and
+/* What the detector saw, held against what was injected (docs/results.md, `truth.csv` and
  * `detection`). */
 #include <math.h>
 #include <stdio.h>

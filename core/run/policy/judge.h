@@ -1,6 +1,6 @@
 /* judge.h: what a step of a plan takes, told by the simulator: what planners and policies
- * rank plans by (Malleus, amendment 1). Slowdowns are those that are believed; links are
- * healthy. */
+ * rank plans by (docs/planners.md#which-plan-is-taken). Slowdowns are those that are believed;
+ * links are healthy. */
 #ifndef LUO_CORE_RUN_POLICY_JUDGE_H
 #define LUO_CORE_RUN_POLICY_JUDGE_H
 #include "core/base/hash.h"

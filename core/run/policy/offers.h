@@ -1,5 +1,5 @@
 /* offers.h: the plans that policies would take for a snapshot, each by its own rule, and
- * the choice among them by the simulated step (Malleus, amendment 1). */
+ * the choice among them by the simulated step (docs/planners.md#which-plan-is-taken). */
 #ifndef LUO_CORE_RUN_POLICY_OFFERS_H
 #define LUO_CORE_RUN_POLICY_OFFERS_H
 #include "core/plan/malleus/malleus_job.h"

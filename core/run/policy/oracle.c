@@ -1,5 +1,5 @@
-/* The reference line that policies are seen against (Malleus 14 and amendment 8, `oracle`). At each
- * time it runs at the speed of the better of
+/* The reference line that policies are seen against (docs/policies.md and amendment 8, `oracle`).
+ * At each time it runs at the speed of the better of
  * - the fastest plan that any policy of this build finds for the devices as they are, by simulated
  *   step (offers.h; up to LUO_JUDGE_DEVICES devices, or with `rank: simulated`), and
  * - the fastest plan on healthy devices, at the share of its work per time that the devices there

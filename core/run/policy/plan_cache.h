@@ -1,7 +1,7 @@
 /* plan_cache.h: plans that were made before, by the snapshot of the devices that they were
- * made for (Malleus 5, cache). Two snapshots are one when the same devices may hold layers, each
- * rate lies within its gap and on the same side of the threshold, and the work of a step is the
- * same. */
+ * made for (docs/planners.md#when-it-plans-again, cache). Two snapshots are one when the same
+ * devices may hold layers, each rate lies within its gap and on the same side of the threshold, and
+ * the work of a step is the same. */
 #ifndef LUO_CORE_RUN_POLICY_PLAN_CACHE_H
 #define LUO_CORE_RUN_POLICY_PLAN_CACHE_H
 #include "core/run/policy/policy.h"

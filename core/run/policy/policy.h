@@ -1,4 +1,4 @@
-/* policy.h: what a training run does when the world changes (design.md 1; Malleus 14).
+/* policy.h: what a training run does when the world changes (ARCHITECTURE.md; docs/policies.md).
  *
  * A policy is a row of a table: a name and one function from a snapshot of the run to a decision.
  * The driver measures, decides when to ask, charges time and carries decisions out. */
@@ -96,8 +96,8 @@ const luo_policy *luo_policy_find(const char *name);
  * to it, unless it is a bound. */
 bool luo_policy_has_key(const luo_policy *p, const char *key);
 
-/* The policies of scenarios, in the order of the documentation (conventions.md 7): all lists of
- * them are made from this one. X(name): the row is luo_policy_name. */
+/* The policies of scenarios, in the order of the documentation (docs/formats.md#luoshuscenario1):
+ * all lists of them are made from this one. X(name): the row is luo_policy_name. */
 #define LUO_POLICIES(X)                                                                            \
     X(static) X(restart) X(rebalance) X(oobleck) X(spares) X(drop_replica) X(reroute) X(malleus)   \
     X(oracle)

@@ -1,8 +1,8 @@
-/* Fault tolerance step by step (Malleus, amendment 7; torchft, github.com/pytorch/torchft: replicas
+/* Fault tolerance step by step (torchft, github.com/pytorch/torchft: replicas
  * of the model join and leave a quorum from one step to the next). A replica with a failed device
  * leaves at once and takes its devices with it; what it had of the batch is dealt to the others or
  * lost (`lost_batch`). When all its devices are usable again it comes back and gets its state from
- * a peer. Nothing else moves, nobody restarts. Choices of ours where the page is silent:
+ * a peer. Nothing else moves, nobody restarts. Choices of ours where docs/policies.md is silent:
  * - a replica is a pipeline; with ZeRO-3 `hybrid` it is a group of pipelines that share shards;
  * - a batch is dealt evenly, lower pipelines first, in units that the schedule takes;
  * - slow devices stay;

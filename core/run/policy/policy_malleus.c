@@ -1,6 +1,6 @@
-/* The straggler planner as a policy (Malleus 5, 12 to 14): a plan for today's snapshot, from memory
- * or planned anew, and whether to switch to it. When and how it is asked, and back-off, is the
- * driver's. Choices of ours where the page is silent:
+/* The straggler planner as a policy (docs/planners.md#when-it-plans-again): a plan for today's
+ * snapshot, from memory or planned anew, and whether to switch to it. When and how it is asked, and
+ * back-off, is the driver's. Choices of ours where docs/policies.md is silent:
  * - with a simulator the plans of all policies are simulated (offers.h), and of the best few that
  *   one is taken with which the steps of luo_snapshot_payback and the way to it take least; once a
  *   device has failed, one that survives the loss of a node goes before one that is 1 % faster;

@@ -1,8 +1,9 @@
 /* Nodes with a failed or slow device leave; pipelines are templates of whole nodes, and the state
- * of those that are new is copied from the pipelines that are left (Malleus, section 14). Choices
- * of ours where the page is silent:
+ * of those that are new is copied from the pipelines that are left (docs/policies.md). Choices
+ * of ours where docs/policies.md is silent:
  * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
- *   steps of luo_snapshot_payback pays for the switch (the adopt test of section 5);
+ *   steps of luo_snapshot_payback pays for the switch (the adopt test,
+ * docs/planners.md#when-it-plans-again);
  * - slow nodes stay when no plan fits without them;
  * - with a simulator the best list of templates, and the best with one pipeline fewer, one more
  *   and two, are simulated;
@@ -128,7 +129,8 @@ static void switch_to(luo_decision *out, luo_action action, const luo_plan *p)
     snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
 }
 
-/* Nobody has to leave: does the other plan pay for the way to it (the adopt test of section 5)? */
+/* Nobody has to leave: does the other plan pay for the way to it (the adopt test,
+ * docs/planners.md#when-it-plans-again)? */
 static luo_status weigh(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     const luo_plan *better = out->plan;

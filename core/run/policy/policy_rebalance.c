@@ -1,4 +1,4 @@
-/* Groups and layers stay, only micro-batches move (Malleus, section 14). State stays where it is,
+/* Groups and layers stay, only micro-batches move (docs/policies.md). State stays where it is,
  * so a failure, which takes state away, ends the run, as with `static`. */
 #include <math.h>
 #include <stdio.h>

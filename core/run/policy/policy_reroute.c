@@ -1,8 +1,8 @@
-/* Adaptive pipelining (Malleus, amendment 7; ReCycle: Gandhi et al., SOSP 2024, arXiv 2405.14009):
+/* Adaptive pipelining (ReCycle: Gandhi et al., SOSP 2024, arXiv 2405.14009):
  * when a device fails, the micro-batches of its stage run on the devices of the same stage in other
  * pipelines, inside their bubbles. No parameters move, nothing restarts: what it costs is to find
  * out, the communicators that are not there yet, and the interrupted step. A device that comes back
- * is taken in again by a copy from a peer. Choices of ours where the page is silent:
+ * is taken in again by a copy from a peer. Choices of ours where docs/policies.md is silent:
  * - as in ReCycle backward parts are split while micro-batches are rerouted, so that weight
  *   gradients fill bubbles: a base plan with schedule 1f1b goes on with zb_h1, where that fits into
  *   memory and its simulated step is shorter, or where there is no simulator;

@@ -1,10 +1,11 @@
 /* Nodes with a failed or slow device leave; the rest restarts from a checkpoint with the best
- * uniform plan (Malleus, section 14). Choices of ours where the page is silent:
+ * uniform plan (docs/policies.md). Choices of ours where docs/policies.md is silent:
  * - when all devices of the scenario's plan are as they should be, that plan is the one to return
  *   to (amendment 6); of others the best few by event time are simulated, where there is a
  *   simulator;
  * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
- *   steps of luo_snapshot_payback pays for the restart (the adopt test of section 5);
+ *   steps of luo_snapshot_payback pays for the restart (the adopt test,
+ * docs/planners.md#when-it-plans-again);
  * - slow nodes stay when no plan fits without them;
  * - nodes announced to leave count as gone. */
 #include <math.h>

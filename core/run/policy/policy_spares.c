@@ -1,4 +1,4 @@
-/* Hot spare nodes take the place of nodes with a failed or slow device (Malleus, amendment 7; what
+/* Hot spare nodes take the place of nodes with a failed or slow device (what
  * MegaScale, arXiv 2402.15627 section 4, does when it evicts a node): the plan stays, device by
  * device, and the newcomers get their state from peers that hold a copy. Choices of ours where the
  * page is silent:

@@ -1,5 +1,5 @@
 /* The first plan for ever; the slowest device rules, and a failure ends the run, because nobody
- * brings lost state back (Malleus, section 14). */
+ * brings lost state back (docs/policies.md). */
 #include <stdio.h>
 
 #include "core/run/policy/policy.h"

@@ -1,6 +1,6 @@
 /* calibrate.h: measures GPUs with the executor's own kernels, products and communicators
- * (accuracy.md 10.1): what `luoshu-rank-cuda --calibrate DIR` does, on one rank for what one GPU
- * can, on all for communication.
+ * (docs/calibration.md#measuring-a-machine): what `luoshu-rank-cuda --calibrate DIR` does, on one
+ * rank for what one GPU can, on all for communication.
  *
  *   calibrate.c        timing, the table of what is measured, facts of the device
  *   calibrate_ops.c    products, attention, streaming kernels

@@ -49,10 +49,10 @@ luo_status gpu_comms_agree(gpu_comms *c, luo_status mine, luo_err *err)
     const luo_status st =
         gpu_comms_mpi(NULL, MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, c->mpi), "agreeing");
     if (mine != LUO_OK) return mine;
-    if (st != LUO_OK) return luo_err_set(err, st, "MPI cannot agree; all ranks have to be there.");
+    if (st != LUO_OK) return luo_err_set(err, st, "MPI cannot agree.");
     if (!any) return LUO_OK;
     return luo_err_set(err, LUO_ECANCELED,
-                       "another rank could not make its communicators; all have to.");
+                       "another rank could not make its communicators.");
 }
 
 /* ---- calls beside an abort ---- */

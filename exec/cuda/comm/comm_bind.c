@@ -127,7 +127,7 @@ static luo_status try_split(const making *m, gpu_comm *own, int32_t color)
     if (mine == 2) return luo_err_set(m->err, st, "%s", why.text);
     if (worst == 2)
         return luo_err_set(m->err, LUO_ECANCELED,
-                           "another rank could not split its communicators; all have to.");
+                           "another rank could not split its communicators.");
     give_up_child(c, own);
     c->splits = false;
     return LUO_OK;
