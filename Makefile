@@ -136,6 +136,11 @@ $(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math -ffp-contra
 
 # Tests link everything below the command: a unit test of core pulls no sim object from its archive,
 # and no MPI and BLAS either (--as-needed).
+# Half of a build were tests' compilation and links: -O1 and, where it is there, gold (Debian's binutils) for them.
+TEST_OPT ?= -O1
+TEST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
+$(patsubst %.c,$(B)/%.o,$(UNIT_SRC) $(MPI_SRC)): CFLAGS += $(TEST_OPT)
+$(B)/tests/%: LDFLAGS += $(TEST_LD)
 $(B)/tests/%: $(B)/tests/%.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) \
 	    -Wl,--as-needed $(EXEC_LIBS) -lcheck -lsubunit -lrt -lpthread $(LIBS) -o $@

@@ -207,7 +207,7 @@ judge "$tmp/wrong.table" "$tmp/facts" >"$tmp/log"
 check "wrong kernels are found, and nothing else" cmp -s "$tmp/log" "$tmp/wrong.faults"
 
 # ---- the kernels as they are built ----
-objects=("${B:-build/release}"/exec/cuda/*/*.cu.o)
+objects=("${CUDA_OBJECTS:-${B:-build/release}}"/exec/cuda/*/*.cu.o)
 ptxas=$(dirname "${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}")/ptxas
 why=${NO_CUDA:-}
 [ -n "$why" ] || [ -e "${objects[0]}" ] || why="no objects of exec/cuda"

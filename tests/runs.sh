@@ -14,6 +14,7 @@ finish() {
 }
 now() { date +%s.%N; }
 calc_s() { awk "BEGIN {printf \"%.3f\", $(now) - $1}"; } # seconds since
+whole_check() { [ "${LUO_SCALE:-1}" != 1 ]; } # make check-all: also what takes long
 calc() { awk "BEGIN {exit !($1)}"; } # CONDITION on numbers
 
 # A run that went wrong shows what it said.

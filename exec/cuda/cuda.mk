@@ -24,9 +24,9 @@ NO_CUDA := $(if $(SAN),a sanitizer,$(if $(CUDA_LACKS),no $(CUDA_LACKS),$(if $(CU
 CUDA_BUILD := $(if $(NO_CUDA),,$(strip $(addprefix sm_,$(CUDA_ARCH)) $(addprefix compute_,$(CUDA_PTX))))
 CUDA_CFLAGS := $(addprefix -isystem ,$(filter-out /usr/include,$(CUDA_INC)))
 # Not compressed: tests/ptx.sh reads the PTX that lies in the objects.
-NVCCFLAGS += -std=c++17 -O3 -lineinfo --no-compress -I. $(CUDA_CFLAGS) \
-    $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
-    $(foreach a,$(CUDA_PTX),-gencode arch=compute_$(a)$(comma)code=compute_$(a)) -Xcompiler -Wall,-Wextra,-Wshadow $(if $(CI),-Werror all-warnings)
+CUDA_PTX_CODE := $(foreach a,$(CUDA_PTX),-gencode arch=compute_$(a)$(comma)code=compute_$(a))
+CUDA_CODE := $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) $(CUDA_PTX_CODE)
+NVCCFLAGS += -std=c++17 -O3 -lineinfo --no-compress -I. $(CUDA_CFLAGS) -Xcompiler -Wall,-Wextra,-Wshadow $(if $(CI),-Werror all-warnings)
 CUDA_LIBS := $(foreach d,$(CUDA_LIB),-L$(d) -Wl$(comma)-rpath$(comma)$(d)) -lcudart -lcublasLt -lnccl -lstdc++
 
 EXEC_CUDA_SRC := $(if $(NO_CUDA),,$(sort $(wildcard exec/cuda/*.c exec/cuda/*/*.c exec/cuda/*/*.cu)))
@@ -39,8 +39,18 @@ $(B)/exec/cuda/%.c.o: exec/cuda/%.c
 	$(call SAY,CC,$<) $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 $(B)/exec/cuda/%.cu.o: exec/cuda/%.cu
 	@mkdir -p $(@D)
-	$(call SAY,NVCC,$<) $(NVCC) $(NVCCFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(call SAY,NVCC,$<) $(NVCC) $(NVCCFLAGS) $(CUDA_CODE) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 $(B)/exec/main_cuda.o $(B)/exec/cuda/%.c.o: CFLAGS += $(CUDA_CFLAGS)
 # The same with a GPU: the executor of exec/cuda in the place of exec/host.
 $(B)/luoshu-rank-cuda: $(B)/exec/main_cuda.o $(CUDA_OBJ) $(EXEC_LIB) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CUDA_LIBS) -Wl,--as-needed $(EXEC_LIBS) $(CORE_LIBS) -lpthread -lm -o $@
+
+# What make check builds: PTX of one architecture alone, which tests/ptx.sh makes machine code of. In a folder
+# of its own, so that what is installed has all of them. make check-all builds and looks at those.
+CUDA_ONE_OBJ := $(patsubst $(B)/exec/%.cu.o,$(B)/one/exec/%.cu.o,$(CUDA_OBJ))
+CUDA_ONE_RANK := $(if $(CUDA_OBJ),$(B)/one/luoshu-rank-cuda)
+$(B)/one/exec/cuda/%.cu.o: exec/cuda/%.cu
+	@mkdir -p $(@D)
+	$(call SAY,NVCC,$<) $(NVCC) $(NVCCFLAGS) $(CUDA_PTX_CODE) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+$(B)/one/luoshu-rank-cuda: $(B)/exec/main_cuda.o $(CUDA_ONE_OBJ) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CUDA_LIBS) -Wl,--as-needed $(EXEC_LIBS) $(CORE_LIBS) -lpthread -lm -o $@

@@ -10,6 +10,7 @@
 #include "tests/prop/prop.h"
 #include "tests/sim_fixture.h"
 
+/* A fifth of them without LUO_SCALE. */
 enum { CASES = 300, LONG = 150, SPLIT = 200, CHUNKED = 60, DEVICES_MAX = 512 };
 enum { FLOWING = 20, FLOWING_DEVICES = 32 }; /* against every kernel by itself */
 #define SLOWER 0.002  /* of lanes, against kernels */
@@ -326,7 +327,7 @@ static void agree(void (*make)(shape *, uint64_t), int32_t cases)
 {
     double sum = 0, worst = 0;
     int32_t n = 0, off = 0, groups = 0;
-    LUO_PROP_FOR(seed, (uint64_t)cases)
+    LUO_PROP_FOR(seed, luo_prop_few((uint64_t)cases / 5, (uint64_t)cases))
     {
         shape x;
         make(&x, seed);
@@ -373,7 +374,7 @@ END_TEST
 START_TEST(flows_of_many_chunks_hold_nothing_up)
 {
     double worst = 0;
-    LUO_PROP_FOR(seed, FLOWING)
+    LUO_PROP_FOR(seed, luo_prop_few(FLOWING / 4, FLOWING))
     {
         shape x;
         draw_chunks(&x, seed);
@@ -418,7 +419,7 @@ START_TEST(auto_takes_the_fastest)
     static const luo_context_kind kinds[] = {LUO_CONTEXT_RING, LUO_CONTEXT_A2A, LUO_CONTEXT_2D};
     int32_t taken[3] = {0, 0, 0}, better = 0;
     double worst = 0;
-    LUO_PROP_FOR(seed, CHOICES)
+    LUO_PROP_FOR(seed, luo_prop_few(CHOICES / 3, CHOICES))
     {
         shape x;
         double seconds[3], least = HUGE_VAL;

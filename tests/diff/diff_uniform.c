@@ -13,11 +13,17 @@
 #include "core/run/parts.h"
 #include "sim/sim.h"
 #include "tests/cluster_fixture.h"
+#include "tests/prop/prop.h"
 
 static int64_t env(const char *name, int64_t otherwise)
 {
     const char *text = getenv(name);
     return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+static int64_t cases(uint64_t few, uint64_t all)
+{
+    return env("LUO_CASES", (int64_t)luo_prop_few(few, all));
 }
 
 typedef struct setting {
@@ -174,7 +180,7 @@ static double best_by_hand(setting *s, int64_t *refused)
 
 START_TEST(all_shapes_priced)
 {
-    const int64_t seed = env("LUO_SEED", 1), n = env("LUO_CASES", 30);
+    const int64_t seed = env("LUO_SEED", 1), n = cases(10, 30);
     int64_t found = 0;
     for (int64_t i = seed; i < seed + n; i++) {
         setting s;
@@ -190,7 +196,7 @@ END_TEST
 
 START_TEST(same_as_by_hand)
 {
-    const int64_t seed = env("LUO_SEED", 1), n = env("LUO_CASES", 25);
+    const int64_t seed = env("LUO_SEED", 1), n = cases(10, 25);
     int64_t refused = 0, none = 0;
     for (int64_t i = seed; i < seed + n; i++) {
         setting s;
@@ -246,7 +252,7 @@ static void first_is_fastest(luo_arena *a, const luo_judge *j, const luo_model *
 
 START_TEST(answers_simulated)
 {
-    const int64_t seed = env("LUO_SEED", 1), n = env("LUO_CASES", 12);
+    const int64_t seed = env("LUO_SEED", 1), n = cases(4, 12);
     printf("seeds %lld..%lld\n", (long long)seed, (long long)(seed + n - 1));
     for (int64_t i = seed; i < seed + n; i++) {
         setting s;

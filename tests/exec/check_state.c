@@ -85,7 +85,7 @@ START_TEST(same_bytes)
             first = text;
             n = bytes;
         } else {
-            ck_assert(bytes == n && memcmp(first, text, n) == 0);
+            ck_assert(bytes == n && memcmp(first, text, bytes) == 0);
             free(text);
         }
         state_close(&w);

@@ -175,7 +175,7 @@ int main(int argc, char **argv)
         const luo_err e = {.text = "8 ranks are needed"};
         luo_lab_die("bucket", &e);
     }
-    const uint64_t wanted = 10 * luo_prop_env("LUO_SCALE", 1);
+    const uint64_t wanted = luo_prop_few(4, 10) * luo_prop_env("LUO_SCALE", 1);
     uint64_t plans = 0;
     for (uint64_t k = 0; plans < wanted; k++) {
         char line[256];

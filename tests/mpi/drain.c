@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < 6; i++, checks++) failed += !run_drain(&lab, i, LUO_F64);
     failed += !run_infinite(&lab, LUO_F64) + !run_infinite(&lab, LUO_F32);
-    const int cases = (int)(60 * luo_prop_env("LUO_SCALE", 1));
+    const int cases = (int)(luo_prop_few(20, 60) * luo_prop_env("LUO_SCALE", 1));
     failed += !run_bells(&lab, cases, LUO_F32, &given_up);
     checks += 3;
     if (lab.rank == 0) {

@@ -342,7 +342,7 @@ static void one_case(uint64_t seed)
     p.out_shape = shape_of(&p, ops[p.op].out);
     const bool spoiled = luo_rng_u(&p.rng) < 0.3;
     if (spoiled) spoil(&p);
-    uint32_t all[LETTERS];
+    uint32_t all[LETTERS] = {0};
     for (int32_t k = 0; k < p.nl; k++) all[k] = (1u << p.side[k]) - 1;
     compute(&p, all, p.truth);
     const luo_status st = luo_deduce_einsum(p.arena, p.x, p.nx, ops[p.op].out, "op", &p.res, &err);

@@ -124,7 +124,7 @@ static void check_equal(const luo_malleus_found *a, const luo_malleus_found *b, 
 START_TEST(any_cluster)
 {
     int plans = 0, local = 0;
-    LUO_PROP_FOR(seed, 40)
+    LUO_PROP_FOR(seed, luo_prop_few(20, 40))
     {
         luo_rng r = luo_rng_seed(seed);
         luo_arena *a = luo_arena_new(0);
@@ -186,7 +186,7 @@ static double steady(luo_arena *a, const luo_malleus_in *in)
 START_TEST(monotone)
 {
     int slower = 0, tighter = 0;
-    LUO_PROP_FOR(seed, 100)
+    LUO_PROP_FOR(seed, luo_prop_few(50, 100))
     {
         luo_rng r = luo_rng_seed(seed);
         luo_arena *a = luo_arena_new(0);
@@ -218,7 +218,7 @@ END_TEST
 
 START_TEST(healthy)
 {
-    LUO_PROP_FOR(seed, 200)
+    LUO_PROP_FOR(seed, luo_prop_few(100, 200))
     {
         luo_rng r = luo_rng_seed(seed);
         luo_arena *a = luo_arena_new(0);
@@ -261,7 +261,7 @@ START_TEST(local_search)
 {
     int n = 0, same = 0;
     double worst = 1;
-    LUO_PROP_FOR(seed, 100)
+    LUO_PROP_FOR(seed, luo_prop_few(50, 100))
     {
         luo_rng r = luo_rng_seed(seed);
         luo_arena *a = luo_arena_new(0);
@@ -312,7 +312,7 @@ START_TEST(more_is_never_worse)
 {
     int many = 0, gained = 0, split = 0;
     double most = 1;
-    LUO_PROP_FOR(seed, 40)
+    LUO_PROP_FOR(seed, luo_prop_few(20, 40))
     {
         static luo_malleus_device d[DEVICES];
         luo_rng r = luo_rng_stream(seed, "many");
@@ -372,7 +372,7 @@ START_TEST(near_all_combinations)
 {
     int cases = 0, same = 0, most_ways = 0;
     double worst = 1;
-    LUO_PROP_FOR(seed, 12)
+    LUO_PROP_FOR(seed, luo_prop_few(6, 12))
     {
         static luo_malleus_device d[DEVICES];
         luo_rng r = luo_rng_stream(seed, "twin");
@@ -402,7 +402,7 @@ END_TEST
 START_TEST(slow_devices_never_hurt)
 {
     int helped = 0, idle = 0;
-    LUO_PROP_FOR(seed, 100)
+    LUO_PROP_FOR(seed, luo_prop_few(50, 100))
     {
         static luo_malleus_device d[DEVICES], with[DEVICES + 1];
         luo_rng r = luo_rng_stream(seed, "further");

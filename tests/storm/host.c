@@ -1,6 +1,6 @@
 /* host.c: a storm of real runs on processors. usage: [LUO_SEED=s] [STORM_N=n] host
  *
- * Environment: LUOSHU, the command. Case i is drawn from seed s + i alone (1 and 10 by default);
+ * Environment: LUOSHU, the command. Case i is drawn from seed s + i alone (1 and 10 by default, 4 without LUO_SCALE);
  * LUO_SEED=s STORM_N=1 plays one again, though not to the millisecond: what befalls a run does so
  * at times of day. The files of a case that failed stay, and are named. */
 #include <sched.h>
@@ -46,7 +46,7 @@ static bool run_one(uint64_t seed)
 
 int main(void)
 {
-    const uint64_t first = luo_prop_first(), n = luo_prop_env("STORM_N", 10);
+    const uint64_t first = luo_prop_first(), n = luo_prop_env("STORM_N", luo_prop_few(4, 10));
     uint64_t bad = 0;
     if (!getenv("LUOSHU")) {
         printf("host: LUOSHU names no command\n");

@@ -128,7 +128,7 @@ int main(int argc, char **argv)
     }
     const char *only = argc > 1 ? argv[1] : "";
     if (strcmp(only, "stuck") != 0) same_bits(&lab, LUO_F32);
-    if (strcmp(only, "stuck") != 0 && luo_prop_env("LUO_SCALE", 1) > 1) same_bits(&lab, LUO_BF16);
+    if (strcmp(only, "stuck") != 0 && luo_prop_whole()) same_bits(&lab, LUO_BF16);
     stuck(&lab);
     if (lab.rank == 0)
         printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n", 100 * (checks - failed) / checks,
