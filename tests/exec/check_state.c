@@ -76,7 +76,7 @@ START_TEST(same_bytes)
     for (int k = 0; k < LUO_ROWS(state_lines); k++) {
         state_world w;
         luo_err err = {0};
-        size_t bytes;
+        size_t bytes = 0;
         state_open(&w, state_lines[k], &model, k % 2, 4);
         state_truth(&w, 1, false);
         ck_assert_int_eq(state_save_weights(&w, file_name("same"), &err), LUO_OK);
