@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "core/cost/profile.h"
+#include "core/io/document/yaml_strict.h"
 #include "core/io/result/columns.h"
 #include "core/io/result/tables.h"
-#include "core/io/document/yaml_strict.h"
 #include "tests/check_main.h"
 #include "tests/keys_rows.h"
 
@@ -60,8 +60,8 @@ static void has_row(const char *page_name, const char *where, const char *text, 
                       begin);
         found++;
     }
-    ck_assert_msg(found == cells, "%s, %s: `%s` has %d cells more, not %d", page_name, where,
-                  begin, found, cells);
+    ck_assert_msg(found == cells, "%s, %s: `%s` has %d cells more, not %d", page_name, where, begin,
+                  found, cells);
 }
 
 /* ---- what a table says of a key ---- */
@@ -70,13 +70,20 @@ static const char *unit_of(const char *key)
 {
     static const struct {
         const char *end, *unit;
-    } ends[] = {{"_gbytes_per_s", "10^9 bytes/s"}, {"_tflop_per_s", "10^12 flop/s"},
-                {"_tokens_per_s", "tokens/s"},     {"_gib", "2^30 bytes"},
-                {"_mib", "2^20 bytes"},            {"_bytes", "bytes"},
-                {"_us", "10^-6 s"},                {"_ms", "10^-3 s"},
-                {"_ms_per_token2", "10^-3 s"},     {"_ms_per_token", "10^-3 s"},
-                {"_s", "s"},                       {"_tokens", "tokens"},
-                {"_px", "pixels"},                 {"_steps", "steps"}};
+    } ends[] = {{"_gbytes_per_s", "10^9 bytes/s"},
+                {"_tflop_per_s", "10^12 flop/s"},
+                {"_tokens_per_s", "tokens/s"},
+                {"_gib", "2^30 bytes"},
+                {"_mib", "2^20 bytes"},
+                {"_bytes", "bytes"},
+                {"_us", "10^-6 s"},
+                {"_ms", "10^-3 s"},
+                {"_ms_per_token2", "10^-3 s"},
+                {"_ms_per_token", "10^-3 s"},
+                {"_s", "s"},
+                {"_tokens", "tokens"},
+                {"_px", "pixels"},
+                {"_steps", "steps"}};
     const size_t n = strlen(key);
     for (int i = 0; i < LUO_ROWS(ends); i++) {
         const size_t m = strlen(ends[i].end);
@@ -117,17 +124,24 @@ static const char *type_of(const cyaml_schema_value_t *s, const luo_yaml_rule *r
     const char *range = r && s->type != CYAML_STRING ? range_of(r->limit) : "";
     switch (s->type) {
     case CYAML_INT:
-    case CYAML_UINT: return luo_arena_printf(arena, "whole%s", range);
-    case CYAML_FLOAT: return luo_arena_printf(arena, "number%s", range);
-    case CYAML_BOOL: return "`true` `false`";
-    case CYAML_ENUM: return words_of(s);
-    case CYAML_STRING: return "text";
-    case CYAML_MAPPING: return "map";
+    case CYAML_UINT:
+        return luo_arena_printf(arena, "whole%s", range);
+    case CYAML_FLOAT:
+        return luo_arena_printf(arena, "number%s", range);
+    case CYAML_BOOL:
+        return "`true` `false`";
+    case CYAML_ENUM:
+        return words_of(s);
+    case CYAML_STRING:
+        return "text";
+    case CYAML_MAPPING:
+        return "map";
     case CYAML_SEQUENCE:
     case CYAML_SEQUENCE_FIXED:
         return luo_arena_printf(arena, s->type == CYAML_SEQUENCE ? "list of %s" : "two of %s",
                                 type_of(s->sequence.entry, r));
-    default: ck_abort_msg("a type of libcyaml that no schema had so far: %d", (int)s->type);
+    default:
+        ck_abort_msg("a type of libcyaml that no schema had so far: %d", (int)s->type);
     }
     return "";
 }
@@ -218,8 +232,8 @@ START_TEST(keys_of_yaml)
     int n;
     arena = luo_arena_new(1 << 16);
     const luo_yaml_kind *kind = luo_yaml_kinds(&n)[_i];
-    const char *text = section(page("docs/formats.md"),
-                               luo_arena_printf(arena, "## `luoshu.%s/1`", kind->name));
+    const char *text =
+        section(page("docs/formats.md"), luo_arena_printf(arena, "## `luoshu.%s/1`", kind->name));
     const char *examples = section(text, "### Example");
     check_block(kind, text, "", kind->schema->mapping.fields, examples);
     check_examples(kind->name, examples);
@@ -227,7 +241,8 @@ START_TEST(keys_of_yaml)
 }
 END_TEST
 
-/* ---- plans, which are JSON: the keys of tests/keys_rows.h, which check_keys holds to the reader */
+/* ---- plans, which are JSON: the keys of tests/keys_rows.h, which check_keys holds to the reader
+ */
 
 static int keys_of_plan_block(const char *block, const char *own)
 {
@@ -237,8 +252,7 @@ static int keys_of_plan_block(const char *block, const char *own)
         const char *key = plan_rows[i].key;
         if (strncmp(key, block, n) != 0 || key[n] != '.') continue;
         if (i && strcmp(plan_rows[i - 1].key, key) == 0) continue;
-        has_row("docs/formats.md", block, own, luo_arena_printf(arena, "| `%s` |", key + n + 1),
-                4);
+        has_row("docs/formats.md", block, own, luo_arena_printf(arena, "| `%s` |", key + n + 1), 4);
         count++;
     }
     return count;
@@ -270,13 +284,12 @@ static void check_values(const char *file, next_key_fn *next, bool none)
     luo_value_key k;
     int n = 0;
     for (; next(n, &k); n++)
-        has_row("docs/formats.md", file, own,
-                luo_arena_printf(arena, "| `%s` | %s | %s | %s |", k.name,
-                                 range_of(k.limit) + 2, unit_of(k.name),
-                                 none && k.otherwise == 0
-                                     ? "none"
-                                     : luo_arena_printf(arena, "%.10g", k.otherwise)),
-                1);
+        has_row(
+            "docs/formats.md", file, own,
+            luo_arena_printf(
+                arena, "| `%s` | %s | %s | %s |", k.name, range_of(k.limit) + 2, unit_of(k.name),
+                none && k.otherwise == 0 ? "none" : luo_arena_printf(arena, "%.10g", k.otherwise)),
+            1);
     ck_assert_int_eq(count_table_rows(own), n);
 }
 
@@ -292,8 +305,8 @@ END_TEST
 START_TEST(names_of_switches)
 {
     arena = luo_arena_new(1 << 16);
-    const char *own = section(section(page("docs/formats.md"), "## `luoshu.stack/1`"),
-                              "### Names of `switches`");
+    const char *own =
+        section(section(page("docs/formats.md"), "## `luoshu.stack/1`"), "### Names of `switches`");
     const char *name, *words[2];
     int n = 0, otherwise;
     for (; luo_stack_switch_key(n, &name, words, &otherwise); n++)
@@ -312,10 +325,12 @@ static const char *cell_type(const luo_csv_column *c)
 {
     const char *type = "";
     switch (c->type) {
-    case LUO_CSV_WHOLE: return luo_arena_printf(arena, "whole%s", range_of(c->limit));
+    case LUO_CSV_WHOLE:
+        return luo_arena_printf(arena, "whole%s", range_of(c->limit));
     case LUO_CSV_NUMBER:
         return luo_arena_printf(arena, "number%s%s", range_of(c->limit), c->inf ? ", `inf`" : "");
-    case LUO_CSV_TEXT: return "text";
+    case LUO_CSV_TEXT:
+        return "text";
     case LUO_CSV_WORD:
         for (const char *const *w = c->words; *w; w++)
             type = luo_arena_printf(arena, "%s%s`%s`", type, *type ? " " : "", *w);
@@ -345,8 +360,8 @@ END_TEST
 /* ---- tables that are written ---- */
 
 static const char *const cell_kinds[] = {
-    [LUO_CELL_INT] = "whole",     [LUO_CELL_SECONDS] = "seconds", [LUO_CELL_RATIO] = "ratio",
-    [LUO_CELL_RATE] = "rate",     [LUO_CELL_NUMBER] = "number",   [LUO_CELL_TEXT] = "text"};
+    [LUO_CELL_INT] = "whole", [LUO_CELL_SECONDS] = "seconds", [LUO_CELL_RATIO] = "ratio",
+    [LUO_CELL_RATE] = "rate", [LUO_CELL_NUMBER] = "number",   [LUO_CELL_TEXT] = "text"};
 
 START_TEST(columns_of_results)
 {
