@@ -34,7 +34,7 @@ while IFS=: read -r file line link; do # (page.md#section) of a document, from i
 done < <(grep '\.md$' "$tmp/files" | tr '\n' '\0' | xargs -0 grep -noE '\]\([^)]*\)' | grep -v 'https\?:')
 
 pages='accuracy|conventions|hspmd|malleus|hetu1|hydraulis|hap|comm|cp-moe|simgrid|bench|design|style'
-gone="(^|[^a-z/_-])($pages)\\.md|(^|[^a-z])specs/|\\.\\./shared/specs|(Malleus|HSPMD|Hydraulis|HAP)(, section| amendment)? [0-9]"
+gone="(^|[^a-z/_-])($pages)\\.md|(^|[^a-z])specs/|\\.\\./shared/specs|(Malleus|HSPMD|Hydraulis|HAP)(, section| amendment)? [0-9]|[Aa]mendments? [0-9]"
 n=$((n + 1))
 if tr '\n' '\0' <"$tmp/files" | xargs -0 grep -nE "$gone" >"$tmp/gone"; then
     fail "$(wc -l <"$tmp/gone") places name a page that is not shipped"; head -n "${LINKS_SHOWN:-20}" "$tmp/gone"

@@ -29,7 +29,7 @@ typedef struct luo_busbw {
 luo_status luo_node_busbw(const luo_cost_ctx *ctx, int coll, const luo_members *m, int32_t n,
                           double bytes, luo_busbw *out, luo_err *err);
 
-/* What 5.3 needs of the whole group. */
+/* What the formula between nodes needs of the whole group. */
 typedef struct luo_spread {
     int32_t nodes, least;    /* N; fewest members on a node */
     double bytes_per_s;      /* narrowest uplink or line left through; HUGE_VAL: none */

@@ -68,11 +68,11 @@ double luo_cost_ring(const luo_ring *r);
 double luo_cost_host(const luo_stack *s, double gpu_seconds, double kernels);
 
 /* Seconds of a COMPUTE or LOCAL instruction on `device`: the formula for its GPU type with the
- * host's floor of 4.5 taken per instruction (luo_cost_kernels each), times base_slowdown. Taken
+ * host's floor taken per instruction (luo_cost_kernels each), times base_slowdown. Taken
  * so, the floor is never below that of a layer, since the p-norm is convex, and under 1 % above it
  * unless small and large kernels mix near host_launch_s; luo_cost_role has it per layer.
  * Attention is fused or not as the stack has it. LUO_COST_OPTIMIZER: a[0]*a[1] bytes streamed,
- * scaled by the stack's optimizer_bytes over the default 34; the 40 launches of 4.6 belong to the
+ * scaled by the stack's optimizer_bytes over the default 34; the 40 launches belong to the
  * step, not to an instruction: see luo_cost_role.
  * Shapes: `dtype` selects the peak; element bytes are the key's own. Errors: E1, E2. */
 luo_status luo_cost_instr(const luo_cost_ctx *ctx, int32_t device, const luo_cost_key *key,
@@ -118,11 +118,11 @@ double luo_cost_volume(int coll, int32_t n);
  * devices if that is less (their traffic to the NICs passes them). 0: no NIC. */
 double luo_cost_node_bytes_per_s(const luo_node_group *g);
 
-/* A collective of `bytes` (5.1: of the full tensor; all-to-all: of what one device holds) over
+/* A collective of `bytes` (of the full tensor; all-to-all: of what one device holds) over
  * dev[0..n). One node: measured curves with stack.busbw_factor, missing ops from
  * others, without any table alpha-beta of the ring. Several nodes: max(inside, network), slowest
  * node; where the group leaves a rack or a site, its uplink or line bounds the node's bandwidth,
- * and a step waits for the line's latency. Network: the half-size curve of 5.3 or, where that takes
+ * and a step waits for the line's latency. Network: the half-size curve or, where that takes
  * less, a tree in LL or LL128: once + s*(step + line) + VOL(N)*S/(factor*e_n*bw*share), with
  * s = ceil(log2 N), twice that for an all-reduce, and step = net_step_us in LL. All-to-all has no
  * tree: N - 1 such steps. CPUs have the curve alone, for these are NCCL's latencies.

@@ -329,7 +329,7 @@ static int32_t head_weight(builder *b, int32_t table)
     return gathered(b, name, "vh", pieces, LUO_FORM_CUT);
 }
 
-/* A statistic per token, made of a local one by the Reshard (three internal all-reduces, 8.2). */
+/* A statistic per token, made of a local one by the Reshard (three internal all-reduces). */
 static int32_t row(builder *b, luo_op_kind kind, const char *name, const int32_t *in, int32_t nin,
                    int32_t *also)
 {

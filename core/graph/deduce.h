@@ -19,7 +19,7 @@ luo_status luo_deduce_einsum(luo_arena *arena, const luo_operand *operands, int3
 /* keys and h mapped by perm: output dimension j is input dimension perm[j]. */
 luo_status luo_deduce_permute(luo_arena *arena, const luo_ann *a, const int32_t *perm,
                               int32_t rank, const luo_ann **res, luo_err *err);
-/* 8.3. Errors: LUO_EDEDUCE D_RESHAPE. */
+/* A reshape keeps cuts of the first dimension of a group. Errors: LUO_EDEDUCE D_RESHAPE. */
 luo_status luo_deduce_reshape(luo_arena *arena, const luo_ann *a, const luo_shape *from,
                               const luo_shape *to, const char *op, const luo_ann **res,
                               luo_err *err);

@@ -55,7 +55,7 @@ typedef enum luo_bind_mode { LUO_BIND_ROUND, LUO_BIND_EXACT } luo_bind_mode;
  * canonical.
  * Errors: LUO_EPARSE, LUO_E2BIG, LUO_EINPUT each with its sentence; LUO_ENOMEM. */
 luo_status luo_ann_parse(luo_arena *arena, const char *text, const luo_ann **out, luo_err *err);
-/* Checks 2.4 RANGE..HSHARES on a structure built by hand. */
+/* The checks of docs/annotations.md#validity that need no text, on a structure built by hand. */
 luo_status luo_ann_check(const luo_ann *a, luo_err *err);
 /* Canonical copy: count-1 entries dropped, shares divided by their gcd, even shares NULL.
  * Pre: luo_ann_check passed. NULL: out of memory. */

@@ -178,7 +178,7 @@ static luo_status resolve(luo_build *b, const luo_sides *s, const luo_sides *d,
     return luo_emit_bsr(b, &s->whole, &d->whole, 0);
 }
 
-/* 5.6: Partial only in the source, all of whose devices must live to be summed. */
+/* Reduce, then move: Partial only in the source, all of whose devices must live to be summed. */
 static luo_status reduce_then_move(luo_build *b, const luo_sides *s, const luo_sides *d,
                                    luo_resolution *out)
 {

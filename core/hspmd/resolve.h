@@ -12,7 +12,7 @@ typedef enum luo_resolve_kind {
     LUO_RESOLVE_SPLIT_RS,
     LUO_RESOLVE_SPLIT_AG,
     LUO_RESOLVE_BSR,
-    LUO_RESOLVE_BOTTOM_BSR,  /* 5.5 item 7 */
+    LUO_RESOLVE_BOTTOM_BSR,  /* reduced in members, then moved */
     LUO_RESOLVE_REDUCE_THEN, /* docs/annotations.md#what-is-not-supported */
     LUO_RESOLVE_UNSUPPORTED
 } luo_resolve_kind;

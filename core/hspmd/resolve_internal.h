@@ -85,7 +85,7 @@ luo_status luo_sum_groups(luo_build *b, const luo_grp *g, const luo_side *s, luo
 luo_status luo_movement_find(luo_build *b, const luo_side *s, const luo_side *d,
                              luo_movement *out);
 luo_status luo_movement_emit(luo_build *b, const luo_movement *m, int32_t step);
-/* 5.2; an identity emits copies. Errors: LUO_EUNSUP with b->reason set. */
+/* One member; an identity emits copies. Errors: LUO_EUNSUP with b->reason set. */
 luo_status luo_resolve_member(luo_build *b, const luo_grp *gs, const luo_grp *gd,
                               const luo_side *s, const luo_side *d, int32_t step,
                               luo_member_kind *kind);
@@ -93,11 +93,11 @@ const char *luo_member_name(luo_member_kind k);
 /* Sets the reason; returns LUO_EUNSUP. */
 luo_status luo_refuse(luo_build *b, luo_unsupported reason);
 
-/* 5.1.3. *works false: not this tier. kinds[u] are filled when it works. */
+/* Each member alone. *works false: not this tier. kinds[u] are filled when it works. */
 luo_status luo_resolve_bottom(luo_build *b, const luo_ann *src, const luo_ann *dst,
                               const luo_sides *s, const luo_sides *d, int32_t step,
                               luo_member_kind *kinds, bool *works);
-/* 5.5. *works false: go on with the next test. On success kind and text are set. */
+/* Between members. *works false: go on with the next test. On success kind and text are set. */
 luo_status luo_resolve_top(luo_build *b, const luo_sides *s, const luo_sides *d,
                            luo_resolution *out, bool *works);
 /* "HEAD K0,K1,.." in the scratch arena. */

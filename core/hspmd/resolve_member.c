@@ -1,6 +1,5 @@
 /* resolve_member.c: one member alone: carried summands and reductions
- * (docs/annotations.md#inside-a-member,
- * 5.4). */
+ * (docs/annotations.md#inside-a-member). */
 #include <stdlib.h>
 
 #include "core/hspmd/moves.h"

@@ -198,7 +198,7 @@ static luo_status gather_inside(top *t, const luo_sides *hk, luo_member_kind *ki
     return LUO_OK;
 }
 
-/* 5.5.6: gather inside the members only after the members have gathered across. */
+/* Gather inside the members only after the members have gathered across. */
 static luo_status mirror(top *t, luo_resolution *out, bool *works)
 {
     luo_build *b = t->b;
@@ -232,7 +232,7 @@ static luo_status split_ag(top *t, luo_resolution *out, bool *works)
     if (*works) return named(t, LUO_RESOLVE_SPLIT_AG, "split_ag", out);
     if (!luo_ann_has_partial(b->src)) return mirror(t, out, works);
     if (t->out_of_reach) return LUO_OK;
-    *works = true; /* 5.5.7: src has Partial, so step 0 was made */
+    *works = true; /* src has Partial, so step 0 was made */
     LUO_TRY(luo_emit_bsr(b, &t->hi.whole, &t->d->whole, 1));
     return named(t, LUO_RESOLVE_BOTTOM_BSR, "bottom+bsr", out);
 }

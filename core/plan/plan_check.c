@@ -735,7 +735,7 @@ static void check_assignment(checker *c)
     }
 }
 
-/* ---- form of the annotations (2.4 of HSPMD); whether they can be met, the compiler finds ---- */
+/* ---- form of the annotations; whether they can be met, the compiler finds ---- */
 
 static void check_ann_devices(checker *c, const luo_ann *ann)
 {

@@ -2,8 +2,8 @@
  * simulated step, for all plans that planners and policies offer in random settings like those of
  * tests/rivals.sh: 16 to 64 GPUs (LUO_NODES=32: to 256) of one or two types, a model and its best
  * uniform plan, with and without ZeRO-1, 0 to 6 slow devices. Prints median and 90th percentile of
- * |objective / simulated - 1| over the best offers of a setting, and over all, which amendment 2 of
- * Malleus wants below 0.05 (the 90th below 0.15). LUO_CASES=100 is the large run, LUO_SAY=1 prints
+ * |objective / simulated - 1| over the best offers of a setting, and over all, which are
+ * wanted below 0.05 (the 90th below 0.15). LUO_CASES=100 is the large run, LUO_SAY=1 prints
  * every plan. */
 #include <math.h>
 #include <stdlib.h>

@@ -77,7 +77,7 @@ static inline void luo_oracle_split(const luo_oracle *o, luo_rng *r, const int64
     }
 }
 
-/* 3.5: what every source device stores. Dead devices store nothing. */
+/* What every source device stores. Dead devices store nothing. */
 static inline void luo_oracle_fill(luo_oracle *o, luo_rng *r)
 {
     static int64_t m[LUO_GEN_U][LUO_ORACLE_CELLS], v[LUO_ORACLE_PARTS][LUO_ORACLE_CELLS];

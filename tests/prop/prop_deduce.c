@@ -1,6 +1,6 @@
 /* prop_deduce.c: random device grids labelled by letters; every device computes its part
  * of the einsum from what it holds, and the result must be what the deduced annotation says
- * (docs/architecture/tests.md; what a holder holds: 3.5). */
+ * (docs/architecture/tests.md). */
 #include "core/graph/deduce.h"
 #include "tests/check_main.h"
 #include "tests/prop/gen_ann.h"
@@ -260,7 +260,7 @@ static void note_box(const problem *p, const luo_holding *me, const int64_t *blo
     }
 }
 
-/* 3.5: the parts of a member sum to the member's value; that is T, or the members sum to T. */
+/* The parts of a member sum to the member's value; that is T, or the members sum to T. */
 static void check_sums(const problem *p)
 {
     int64_t cells = 1;

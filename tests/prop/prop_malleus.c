@@ -287,7 +287,7 @@ START_TEST(local_search)
 }
 END_TEST
 
-/* ---- many slow nodes (amendment 4) ---- */
+/* ---- many slow nodes ---- */
 
 /* 3 to 8 slow devices, on nodes of their own, with rates of their own. */
 static luo_malleus_in many_slow(luo_rng *r, luo_malleus_device *d, int32_t most)

@@ -92,7 +92,7 @@ START_TEST(intersect_is_and)
 }
 END_TEST
 
-/* 3.1 as it is written: the L largest remainders, one after the other. */
+/* As docs/annotations.md#cutting-by-shares has it: the largest remainders one by one. */
 static void slow_cut(int64_t len, int32_t n, const uint32_t *share, int64_t *b)
 {
     int64_t q[64], r[64], total = 0, left = len;

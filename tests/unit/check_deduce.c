@@ -112,9 +112,9 @@ static const struct {
      {{"ik", "h=0 [0,1]{-1:2} | [2,3]{-1:2} | [4,5]{-1:2}"},
       {"kj", "h=-1 [0,1]{1:2} | [3,2]{1:2} | [4,5]{1:2}"}}, "ij",
      "h=0 [0,1]{1:2} | [3,2]{1:2} | [4,5]{1:2}"},
-    /* 8.2: attention with q heads cut 4, k and v uncut: dK is summed over the heads */
+    /* attention with q heads cut 4, k and v uncut: dK is summed over the heads */
     {"dK", {{"bsnd", "[0-3]{2:4}"}, {"btgd", "[0-3]{-1:4}"}}, "btgd", "[0-3]{-2:4}"},
-    /* 9.1: dTable of an embedding, the table label-only */
+    /* dTable of an embedding, the table label-only */
     {"dTable", {{"t", "[0,1]{-1:2}"}, {"th", "[0,1]{-1:2}"}, {"vh", "[0,1]{0:2}"}}, "vh",
      "[0,1]{0:2}"},
 };

@@ -1,5 +1,5 @@
-/* check_graph.c: sizes of models, the annotated layer of the computed vectors, the pairs of
- * 9.4, raw annotations, and every sentence of what cannot be compiled. */
+/* check_graph.c: sizes of models, an annotated layer, the pairs of a Reshard and
+ * its gradient, raw annotations, and every sentence of what cannot be compiled. */
 #include "core/plan/annotate.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
@@ -134,7 +134,7 @@ static const char *kind_text(world *w, const char *name)
     return r->text;
 }
 
-/* 19.6: U = 2, tensor-parallel 2 and 1. kind "": not a Reshard. */
+/* U = 2, tensor-parallel 2 and 1. kind "": not a Reshard. */
 static const struct {
     int32_t zero; /* -1: both */
     const char *tensor, *ann, *kind;
@@ -253,7 +253,7 @@ START_TEST(phases)
 }
 END_TEST
 
-/* ---- 9.4: what the gradient of a Reshard resolves to ---- */
+/* ---- what the gradient of a Reshard resolves to ---- */
 
 static const struct {
     const char *src, *dst, *dy, *forward, *backward;

@@ -23,7 +23,7 @@ static void check_at_most(const char *id, const char *what, double is, double bo
                   "%s: %s is %.6f, not in %.3f..%.3f", id, what, is, bound, most);
 }
 
-/* 19.5: at most the value of the row, at least the bound. */
+/* At most the value of the row, at least the bound. */
 START_TEST(whole_planner)
 {
     const pl_row *r = &pl_rows[_i];
@@ -184,7 +184,7 @@ START_TEST(many_devices)
 }
 END_TEST
 
-/* 19.1, D rows: groups of one device each, all assignments into two pipelines. */
+/* Groups of one device each, all assignments into two pipelines. */
 START_TEST(assignments)
 {
     static const struct {

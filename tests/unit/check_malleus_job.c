@@ -1,5 +1,5 @@
 /* check_malleus_job.c: the straggler planner on models and clusters: memory
- * (docs/planners.md#memory, 19.2), the public settings through the whole chain, plans that compile,
+ * (docs/planners.md#memory), the public settings through the whole chain, plans that compile,
  * mixed GPUs, the cost of a transition (12). */
 #include <math.h>
 
@@ -129,7 +129,7 @@ START_TEST(model_reproduces_the_tables)
 }
 END_TEST
 
-/* Section 7.2, last paragraph: 488, 176 and 256 MiB per micro-batch more in flight. */
+/* The model against the public tables: 488, 176 and 256 MiB per micro-batch more in flight. */
 START_TEST(model_increments)
 {
     static const double want[] = {488, 176, 256};

@@ -1,5 +1,5 @@
 /* check_nccl.c: collectives against tables of NCCL measured elsewhere
- * (docs/cost-model.md#communication and 21.2), by cross-validation: a row is predicted by
+ * (docs/cost-model.md#communication), by cross-validation: a row is predicted by
  * luo_cost_group from a profile that the other three quarters of its table alone made (curves taken
  * over, constants by luo_net_fit). The tables are third-party data and no part of this repository:
  * without the folder beside the checkout the tests print that they are skipped. */

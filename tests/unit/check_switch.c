@@ -147,7 +147,7 @@ START_TEST(f6_cost)
 }
 END_TEST
 
-/* 19.8; -1: the table has no figure. */
+/* -1: the table has no figure. */
 static const struct {
     const char *id, *from, *to;
     int32_t dead_lo, dead_hi;

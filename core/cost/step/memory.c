@@ -245,7 +245,7 @@ static double context_work(const luo_mem_spec *s)
     return e * (ring + (inner_of(s) > 1 ? 2 * queries + 2 * keys : 0));
 }
 
-/* 8.4, or the larger of what the head and a layer (run again or not) work on. */
+/* The working set, or the larger of what the head and a layer (run again or not) work on. */
 static double work(const luo_mem_spec *s, bool again)
 {
     const double e = (double)luo_dtype_bytes(s->model->dtype);

@@ -15,7 +15,7 @@ typedef struct luo_switch_tensor {
 typedef struct luo_switch_opts {
     luo_planner_opts planner;
     bool planner_unsaid; /* planner.sender is not read: `exact` where that is quick and sends less,
-                            else `greedy` (amendment 1) */
+                            else `greedy` */
     luo_reset reset;     /* LUO_RESET_FUSED by default */
     bool load_lost;      /* a checkpoint is at hand: lost cells become LOAD moves */
 } luo_switch_opts;

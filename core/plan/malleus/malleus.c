@@ -69,7 +69,7 @@ static luo_status search(luo_mal_search *s, luo_err *err)
     return LUO_OK;
 }
 
-/* ---- one node's alternative at a time (amendment 4) ---- */
+/* ---- one node's alternative at a time ---- */
 
 typedef struct climber {
     const job *j;

@@ -104,7 +104,7 @@ typedef struct luo_malleus_found {
     luo_malleus_search search;
 } luo_malleus_found;
 
-/* Best plans for the devices (docs/planners.md#groups-of-a-node, amendment 4). Where nodes can be
+/* Best plans for the devices (docs/planners.md#groups-of-a-node). Where nodes can be
  * cut in more than 27 ways together, all on their first, second and third way, then one node's way
  * at a time as long as that helps, up to 729 combinations (and a budget of work, both counts). Slow
  * devices are left out where that helps, the slowest first, up to 8 (2 above 256 devices, none

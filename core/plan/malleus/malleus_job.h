@@ -80,12 +80,12 @@ double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage)
 luo_status luo_malleus_event_s(luo_arena *scratch, const luo_malleus_job *job, const luo_plan *plan,
                                double *seconds, luo_err *err);
 
-/* The closed form of a step of any plan under the same rates (amendment 2). Pre:
+/* The closed form of a step of any plan under the same rates. Pre:
  * luo_objective_knows. Uses of job: model, cluster, stack, base, sequence_tokens, rate. */
 luo_status luo_malleus_step(luo_arena *scratch, const luo_malleus_job *job, const luo_plan *plan,
                             luo_objective *out, luo_err *err);
 
-/* docs/planners.md#cost-of-the-change and amendment 5: seconds of moving state from one plan to
+/* docs/planners.md#cost-of-the-change: seconds of moving state from one plan to
  * another in closed form: the link that takes longest for what crosses it in one direction, and 20
  * us for each message of the device that has most. dead: ascending. Errors: LUO_ELOST. Owner:
  * nothing is kept. */

@@ -38,7 +38,7 @@ bool luo_objective_knows(const luo_plan *p);
  * norms take, a table that two stages share.
  * Pre: luo_objective_knows; the plan is of this model and cluster. Errors: those of the cost model;
  * LUO_ENOMEM. Owner: nothing is kept. Cost: O(tasks + layers * pipelines * widest group), some
- * 0.3 ms for 64 devices. Source: buckets: Megatron-LM; see
+ * 0.3 ms for 64 devices. Source: Megatron-LM (buckets); see
  * tests/diff/diff_objective.c (the simulator). */
 luo_status luo_plan_objective(luo_arena *scratch, const luo_objective_in *in, const luo_plan *p,
                               luo_objective *out, luo_err *err);

@@ -1,4 +1,4 @@
-/* The reference line that policies are seen against (docs/policies.md and amendment 8, `oracle`).
+/* The reference line that policies are seen against (docs/policies.md, `oracle`).
  * At each time it runs at the speed of the better of
  * - the fastest plan that any policy of this build finds for the devices as they are, by simulated
  *   step (offers.h; up to LUO_JUDGE_DEVICES devices, or with `rank: simulated`), and

@@ -1,7 +1,7 @@
 /* Nodes with a failed or slow device leave; the rest restarts from a checkpoint with the best
  * uniform plan (docs/policies.md). Choices of ours where docs/policies.md is silent:
  * - when all devices of the scenario's plan are as they should be, that plan is the one to return
- *   to (amendment 6); of others the best few by event time are simulated, where there is a
+ *   to; of others the best few by event time are simulated, where there is a
  *   simulator;
  * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
  *   steps of luo_snapshot_payback pays for the restart (the adopt test,
