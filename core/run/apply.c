@@ -185,7 +185,7 @@ static luo_status carry_out(luo_run *r, const luo_decision *d, bool failed, doub
         const luo_status st = switch_to(r, plan, detected_s, planned_s, err);
         if (st != LUO_ELOST) return st;
         LUO_TRY(luo_run_warn(r, err, "state was lost with its devices; policy `%s` went back to a "
-                             "checkpoint", r->acting->name)); /* docs/planners.md#cost-of-the-change */
+                             "checkpoint", r->acting->name));
         failed = true;
     }
     /* nothing is lost yet: state is saved first when that is cheaper than redoing */

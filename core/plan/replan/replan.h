@@ -48,9 +48,9 @@ typedef struct luo_restart_plan {
     double event;
 } luo_restart_plan;
 
-/* Best uniform plan over (dp, pp) with dp*pp <= groups and dp dividing the micro-batches, layers by the
- * canonical split, least event time; on ties fewer stages, then fewer pipelines. The slowest groups stay out
- * when not all are needed; the others keep their order, pipeline fastest
+/* Best uniform plan over (dp, pp) with dp*pp <= groups and dp dividing the micro-batches, layers by
+ * the canonical split, least event time; on ties fewer stages, then fewer pipelines. The slowest
+ * groups stay out when not all are needed; the others keep their order, pipeline fastest
  * (docs/planners.md#order-of-devices).
  * Errors: LUO_EINFEASIBLE; LUO_ENOMEM. Owner: arena.
  * Cost: O(G log G) shapes for G groups; a shape is simulated only if its bound can win. */
