@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every page of docs/ that code, messages and documents name exists, with the section if one is named, and so does
-# every file that a document links to. No page is named that is not shipped: names of such pages, and numbers of
+# every file that a document links to or names. No page is named that is not shipped: names of such pages, and numbers of
 # their sections, are listed here, since nobody could look them up.
 set -u
 n=0; bad=0
@@ -32,6 +32,12 @@ while IFS=: read -r file line link; do # (page.md#section) of a document, from i
     [[ $link == \#* ]] && link=$(basename "$file")$link
     there "$(realpath -m --relative-to=. "$(dirname "$file")/${link%%#*}")${link#"${link%%#*}"}" "$file:$line"
 done < <(grep '\.md$' "$tmp/files" | tr '\n' '\0' | xargs -0 grep -noE '\]\([^)]*\)' | grep -v 'https\?:')
+
+while IFS=: read -r file line path; do # `core/run/driver.c` of a document, with * for any
+    path=${path//\`/}; n=$((n + 1))
+    compgen -G "$path" >/dev/null || fail "$file:$line: no file $path"
+done < <(grep '\.md$' "$tmp/files" | tr '\n' '\0' |
+    xargs -0 grep -noE '`(core|exec|cli|sim|tests|scenarios|traces)/[A-Za-z0-9_./*-]*`')
 
 pages='accuracy|conventions|hspmd|malleus|hetu1|hydraulis|hap|comm|cp-moe|simgrid|bench|design|style'
 gone="(^|[^a-z/_-])($pages)\\.md|(^|[^a-z])specs/|\\.\\./shared/specs|(Malleus|HSPMD|Hydraulis|HAP)(, section| amendment)? [0-9]|[Aa]mendments? [0-9]"
