@@ -341,7 +341,7 @@ luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model
     for (int32_t i = 0; st == LUO_OK && i < p->npipelines; i++)
         set->copies += p->pipelines[i].stages[0].context_parallel;
     if (st == LUO_OK) st = mark_selective(&c, set);
-    if (st == LUO_OK) st = luo_programs_hash(set, err);
+    if (st == LUO_OK && !c.opts->unnamed) st = luo_programs_hash(set, err);
     if (st == LUO_OK) st = go_on(&c);
     if (st == LUO_OK && c.opts->check) st = check(set, err);
     if (st == LUO_OK) *out = set;

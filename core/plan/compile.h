@@ -9,6 +9,8 @@
 typedef struct luo_compile_opts {
     int64_t sequence_tokens; /* 0: the plan's; else overrides its fixed length */
     bool check;              /* run luo_program_check as well */
+    bool unnamed;            /* hash 0: for programs that nobody compares, as text and hash take
+                                a third of the time */
     luo_bucketing bucket;    /* of the stack; the plan's goes before */
     luo_memory_rules memory; /* of the stack: luo_stack_memory */
     const volatile int *interrupted; /* not NULL: looked at between the parts of the way */

@@ -12,15 +12,20 @@ static double restart_cost(const luo_run *r)
     return r->sc->process_start_s + luo_ckpt_read_seconds(r);
 }
 
-/* Compiled only to count what has to be made: most of what is asked for is then used. */
+/* Compiled only to count what has to be made, where that costs something and the run has not
+ * compiled the plan itself. Operators are known by the hash of their programs. */
 static luo_status specialize_s(void *run, const luo_plan *p, double *seconds, luo_err *err)
 {
     luo_run *r = run;
     const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(r, p),
                                    .bucket = luo_run_bucket(r),
-                                   .interrupted = r->opts->interrupted};
+                                   .interrupted = r->opts->interrupted,
+                                   .unnamed = r->cost.operator_s <= 0};
+    luo_programs *set = luo_run_known_programs(r, p, opts.sequence_tokens);
+    *seconds = 0;
+    if (r->cost.operator_s <= 0 && r->cost.communicator_s <= 0) return LUO_OK;
+    if (set) return luo_run_making(r, set, false, seconds, err);
     luo_arena *a = luo_arena_new(1 << 16);
-    luo_programs *set;
     luo_status st = a ? LUO_OK : luo_err_nomem(err);
     if (st == LUO_OK)
         st = luo_plan_compile(a, p, r->sc->model, r->sc->cluster, &opts, &set, err);

@@ -369,7 +369,9 @@ static luo_status loop(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-static const int64_t PROGRAM_BYTES = INT64_C(2) << 30; /* compiled plans kept at once */
+/* Compiled plans kept at once: whoever simulates forks this process, which takes the longer the more
+ * it holds. */
+static const int64_t PROGRAM_BYTES = INT64_C(256) << 20;
 
 static luo_status begin(luo_run *r, const luo_scenario *scenario, int32_t policy,
                         const luo_run_opts *opts, const luo_sink *sink, luo_err *err)

@@ -118,7 +118,8 @@ static luo_status weigh(luo_run *r, luo_used_plan *u, int32_t index, luo_err *er
 
 luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err)
 {
-    const luo_compile_opts opts = {.sequence_tokens = u->sequence_tokens, .check = true,
+    const bool checked = u->program_hash != 0; /* compiled again */
+    const luo_compile_opts opts = {.sequence_tokens = u->sequence_tokens, .check = !checked,
                                    .memory = luo_stack_memory(&r->sc->stack),
                                    .interrupted = r->opts->interrupted};
     u->last_use = ++r->uses;
@@ -144,6 +145,13 @@ void luo_run_give_back(luo_used_plan *u)
     u->set = NULL;
 }
 
+/* Does x go before y? The first plan goes last. */
+static bool goes_before(const luo_run *r, const luo_used_plan *x, const luo_used_plan *y)
+{
+    if (!y || y == r->plans[0]) return true;
+    return x != r->plans[0] && x->last_use < y->last_use;
+}
+
 static void keep_within_limit(luo_run *r, const luo_used_plan *keep)
 {
     for (;;) {
@@ -153,8 +161,7 @@ static void keep_within_limit(luo_run *r, const luo_used_plan *keep)
             luo_used_plan *u = r->plans[i];
             if (!u->set) continue;
             bytes += (int64_t)luo_arena_used(u->arena);
-            if (u != keep && i != r->plan && (!oldest || u->last_use < oldest->last_use))
-                oldest = u;
+            if (u != keep && i != r->plan && goes_before(r, u, oldest)) oldest = u;
         }
         if (bytes <= r->program_bytes || !oldest) return;
         luo_run_give_back(oldest);
@@ -187,19 +194,41 @@ luo_bucketing luo_run_bucket(const luo_run *r)
                               r->sc->stack.bucket);
 }
 
+/* As the run has it: ranks do not know the stack. */
+static luo_plan with_buckets(const luo_run *r, const luo_plan *given)
+{
+    luo_plan p = *given;
+    p.bucket = luo_bucketing_over(p.bucket, luo_run_bucket(r));
+    return p;
+}
+
+/* -1: not used yet. */
+static int32_t find_used(const luo_run *r, uint64_t hash, int64_t tokens)
+{
+    for (int32_t i = 0; i < r->nplans; i++)
+        if (r->plans[i]->hash == hash && r->plans[i]->sequence_tokens == tokens) return i;
+    return -1;
+}
+
+luo_programs *luo_run_known_programs(const luo_run *r, const luo_plan *given, int64_t tokens)
+{
+    const luo_plan p = with_buckets(r, given);
+    const int32_t at = find_used(r, luo_plan_hash(&p), tokens);
+    return at < 0 ? NULL : r->plans[at]->set;
+}
+
 luo_status luo_run_use_plan(luo_run *r, const luo_plan *given, int64_t tokens, int32_t *index,
                             luo_err *err)
 {
-    luo_plan plan = *given, *p = &plan;
-    p->bucket = luo_bucketing_over(p->bucket, luo_run_bucket(r)); /* ranks do not know the stack */
+    const luo_plan plan = with_buckets(r, given), *p = &plan;
     const uint64_t hash = luo_plan_hash(p);
-    for (int32_t i = 0; i < r->nplans; i++)
-        if (r->plans[i]->hash == hash && r->plans[i]->sequence_tokens == tokens) {
-            LUO_TRY(luo_run_recompile(r, r->plans[i], err));
-            keep_within_limit(r, r->plans[i]);
-            *index = i;
-            return LUO_OK;
-        }
+    const int32_t used = find_used(r, hash, tokens);
+    if (used >= 0) {
+        LUO_TRY(luo_run_recompile(r, r->plans[used], err));
+        keep_within_limit(r, r->plans[used]);
+        *index = used;
+        return LUO_OK;
+    }
     const size_t mark = luo_arena_mark(r->scratch);
     luo_used_plan *u = LUO_NEW(r->arena, luo_used_plan);
     luo_plan *copy;

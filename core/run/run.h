@@ -219,10 +219,12 @@ static inline luo_used_plan *luo_run_plan(const luo_run *r)
 /* plans.c */
 /* Compiled form of p for sequences of so many tokens, from the cache if it was used before. When
  * the programs of all plans take more than program_bytes, those of the plan used longest ago are
- * given back, and compiled again when it comes back.
+ * given back, and compiled again when it comes back; the first plan's, to which runs return, last.
  * Errors: those of luo_plan_check, luo_plan_compile, luo_program_check; LUO_EOOM. */
 luo_status luo_run_use_plan(luo_run *r, const luo_plan *p, int64_t tokens, int32_t *index,
                             luo_err *err);
+/* Programs of a plan that luo_run_use_plan has compiled and not given back; else NULL. */
+luo_programs *luo_run_known_programs(const luo_run *r, const luo_plan *p, int64_t tokens);
 luo_status luo_run_first_plan(luo_run *r, luo_err *err);
 /* Programs of a plan that were given back. */
 luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err);

@@ -52,7 +52,7 @@ static luo_status compile(luo_arena *a, const luo_judge *j, const luo_plan *p, i
                           luo_programs **set, double *memory_ratio, luo_err *err)
 {
     const luo_compile_opts opts = {.sequence_tokens = tokens, .interrupted = j->interrupted,
-                                   .memory = luo_stack_memory(j->stack)};
+                                   .memory = luo_stack_memory(j->stack), .unnamed = true};
     int32_t device;
     LUO_TRY(luo_plan_compile(a, p, j->model, j->cluster, &opts, set, err));
     luo_memory *m = LUO_NEW_N(a, luo_memory, (*set)->n);
@@ -95,7 +95,6 @@ luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_
     luo_status st = j->simulator->run_ranks(b, &q, &r, err);
     if (st == LUO_OK && r.status != LUO_OK) st = luo_err_set(err, r.status, "%s", r.text);
     out->seconds = r.end_s - r.start_s;
-    out->program_hash = set->hash;
     if (st == LUO_OK && r.parts && r.n > 0) {
         out->mean = luo_parts_mean(r.parts, r.n);
         out->imbalance_s = imbalance(r.parts, r.n, &out->mean);

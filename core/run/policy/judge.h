@@ -29,7 +29,6 @@ typedef struct luo_judgement { /* of a plan and one step of it */
     luo_parts mean;      /* where the time goes, mean over the devices */
     double imbalance_s;  /* of the bubble, mean: what the busiest device works longer than this */
     double memory_ratio; /* worst device of the compiled plan; 0: it was not compiled */
-    uint64_t program_hash;
 } luo_judgement;
 
 /* One step of programs: out but for memory_ratio. rate: as below, all devices are up; NULL: the
