@@ -124,17 +124,24 @@ static int by_weight(const void *a, const void *b)
     return (x->group > y->group) - (x->group < y->group);
 }
 
-static int64_t count_offers(const luo_place_in *in, offer *out)
+/* All that keeps something. NULL: out of memory. */
+static offer *list_offers(luo_arena *a, const luo_place_in *in, int64_t *n)
 {
-    int64_t n = 0;
-    for (int32_t s = 0; s < in->n; s++)
-        for (int32_t g = 0; g < in->n; g++) {
+    int64_t room = in->n;
+    offer *out = luo_arena_alloc(a, (size_t)room * sizeof *out);
+    *n = 0;
+    for (int32_t s = 0; out && s < in->n; s++)
+        for (int32_t g = 0; out && g < in->n; g++) {
             const int64_t w = in->weight(in->ctx, s, g);
             if (w <= 0) continue;
-            if (out) out[n] = (offer){w, s, g};
-            n++;
+            if (*n == room) {
+                const size_t was = (size_t)room * sizeof *out;
+                out = luo_arena_grow(a, out, was, 2 * was);
+                room *= 2;
+            }
+            if (out) out[(*n)++] = (offer){w, s, g};
         }
-    return n;
+    return out;
 }
 
 /* Slots still open take the first group that is near, else the first there is. */
@@ -157,11 +164,10 @@ static void fill(const luo_place_in *in, int32_t *group, bool *taken)
 
 static luo_status best_first(luo_arena *a, const luo_place_in *in, int32_t *group, luo_err *err)
 {
-    const int64_t n = count_offers(in, NULL);
-    offer *offers = LUO_NEW_N(a, offer, n);
+    int64_t n;
+    offer *offers = list_offers(a, in, &n);
     bool *taken = LUO_NEW_N(a, bool, in->n);
     if (!offers || !taken) return luo_err_nomem(err);
-    count_offers(in, offers);
     qsort(offers, (size_t)n, sizeof *offers, by_weight);
     for (int32_t s = 0; s < in->n; s++) group[s] = -1;
     for (int64_t i = 0; i < n; i++) {

@@ -77,8 +77,9 @@ static double find_threshold(const rows *r)
     double below = INFINITY, above = -INFINITY;
     count c = {0, 0};
     for (int32_t j = 0; j < r->n; j++) {
-        below = fmin(below, value(r, j, low(r, j)));
-        above = fmax(above, value(r, j, high(r, j)));
+        const double first = value(r, j, low(r, j)), last = value(r, j, high(r, j));
+        if (first < below) below = first;
+        if (last > above) above = last;
         if (r->w[j] > 0) c.slope += 1 / r->w[j];
     }
     below = nextafter(below, -INFINITY);
@@ -140,7 +141,10 @@ static luo_status solve(rows *r, int64_t total, int64_t *out, double *best, luo_
     }
     for (; left > 0; left--) give_one(r, out);
     if (best) *best = -INFINITY;
-    for (int32_t j = 0; best && j < r->n; j++) *best = fmax(*best, value(r, j, out[j]));
+    for (int32_t j = 0; best && j < r->n; j++) {
+        const double v = value(r, j, out[j]);
+        if (v > *best) *best = v;
+    }
     return LUO_OK;
 }
 

@@ -95,12 +95,14 @@ static int64_t weight(const void *ctx, int32_t s, int32_t g)
     const luo_malleus_stage *st = p->slots[p->class_slots[s]].stage;
     const luo_malleus_group *group = p->class_groups[g];
     const int64_t n = group->size;
-    int64_t sum = 0;
+    const luo_stage *last = NULL; /* devices of a group mostly come from one stage */
+    int64_t sum = 0, layers = 0;
     for (int32_t i = 0; i < group->size; i++) {
         const holding *h = &p->held[group->devices[i]];
-        int64_t layers = 0;
-        for (int32_t r = 0; h->stage && r < h->stage->nlayers; r++)
+        if (h->stage != last) layers = 0;
+        for (int32_t r = 0; h->stage && h->stage != last && r < h->stage->nlayers; r++)
             layers += common(st->lo, st->hi, h->stage->layers[r].lo, h->stage->layers[r].hi);
+        last = h->stage;
         if (layers > 0) sum += layers * slice(h, i, n);
     }
     return sum;

@@ -18,6 +18,7 @@ typedef struct work {
     template *at;    /* at[i * most + k - 1]: k nodes from node i on */
     double *y;       /* of a template's stages */
     int64_t *cap, *layers;
+    int64_t *within; /* as at: micro-batches within the time at hand, see `within` */
     int64_t *best; /* rows of n + 1: most micro-batches of the nodes from i on */
     bool few;      /* fewer micro-batches than stages: one each is all that is asked */
 } work;
@@ -93,29 +94,38 @@ static int64_t within(const work *w, const template *t, double T)
     return (int64_t)m < least(w, t) ? NEVER : (int64_t)m;
 }
 
+/* What `within` says of each template, once for all rows of best. */
+static void ask_all(const work *w, double T)
+{
+    for (int32_t i = 0; i < w->n; i++)
+        for (int32_t k = 1; k <= w->most && i + k <= w->n; k++) {
+            const int64_t at = (int64_t)i * w->most + k - 1;
+            w->within[at] = within(w, &w->at[at], T);
+        }
+}
+
 /* Row `to` of best from row `from`: one more pipeline in front. from NULL: none follows. */
-static void one_more(const work *w, double T, const int64_t *from, int64_t *to)
+static void one_more(const work *w, const int64_t *from, int64_t *to)
 {
     for (int32_t i = 0; i <= w->n; i++) {
         to[i] = NEVER;
         for (int32_t k = 1; k <= w->most && i + k <= w->n; k++) {
             const int64_t rest = from ? from[i + k] : i + k == w->n ? 0 : NEVER;
-            const int64_t m = rest == NEVER ? NEVER
-                                            : within(w, &w->at[(int64_t)i * w->most + k - 1], T);
-            if (m != NEVER && m + rest > to[i]) to[i] = m + rest;
+            const int64_t m = w->within[(int64_t)i * w->most + k - 1];
+            if (rest == NEVER || m == NEVER) continue;
+            if (m + rest > to[i]) to[i] = m + rest;
         }
     }
 }
 
 /* Any number of pipelines more, none included, in front of what the row counts. */
-static void any_more(const work *w, double T, int64_t *row)
+static void any_more(const work *w, int64_t *row)
 {
     for (int32_t i = w->n; i >= 0; i--)
         for (int32_t k = 1; k <= w->most && i + k <= w->n; k++) {
-            const int64_t m = row[i + k] == NEVER
-                                  ? NEVER
-                                  : within(w, &w->at[(int64_t)i * w->most + k - 1], T);
-            if (m != NEVER && m + row[i + k] > row[i]) row[i] = m + row[i + k];
+            const int64_t m = w->within[(int64_t)i * w->most + k - 1];
+            if (m == NEVER || row[i + k] == NEVER) continue;
+            if (m + row[i + k] > row[i]) row[i] = m + row[i + k];
         }
 }
 
@@ -124,18 +134,19 @@ static bool reaches(const work *w, double T)
 {
     const int64_t M = w->in->micro_batches;
     int64_t *a = w->best, *b = w->best + w->n + 1;
-    one_more(w, T, NULL, a);
+    ask_all(w, T);
+    one_more(w, NULL, a);
     const int32_t most = w->in->most_pipelines > 0 ? w->in->most_pipelines : w->n;
     for (int32_t p = 1; p < w->n && p < M && p < most; p++) {
         int64_t *swap = a;
         /* never more pipelines than M */
         if (p >= w->in->least_pipelines && M >= w->n && most == w->n) break;
         if (p >= w->in->least_pipelines && a[0] >= M) return true;
-        one_more(w, T, a, b);
+        one_more(w, a, b);
         a = b;
         b = swap;
     }
-    if (M >= w->n && most == w->n) any_more(w, T, a);
+    if (M >= w->n && most == w->n) any_more(w, a);
     return a[0] >= M;
 }
 
@@ -158,8 +169,9 @@ static double least_time(const work *w)
 static int32_t fewest(const work *w, double T)
 {
     int32_t p = 0;
+    ask_all(w, T);
     do {
-        one_more(w, T, p ? w->best + (int64_t)(p - 1) * (w->n + 1) : NULL,
+        one_more(w, p ? w->best + (int64_t)(p - 1) * (w->n + 1) : NULL,
                  w->best + (int64_t)p * (w->n + 1));
         p++;
     } while (p < w->n && (p < w->in->least_pipelines ||
@@ -167,15 +179,15 @@ static int32_t fewest(const work *w, double T)
     return p;
 }
 
-/* Sizes of the list, the largest first. */
-static void choose(const work *w, double T, int32_t pipes, int32_t *size)
+/* Sizes of the list, the largest first, for the time that `fewest` was asked for. */
+static void choose(const work *w, int32_t pipes, int32_t *size)
 {
     int64_t need = w->in->micro_batches;
     int32_t at = 0;
     for (int32_t p = 0; p < pipes; p++) {
         const int64_t *rest = w->best + (int64_t)(pipes - p - 2) * (w->n + 1);
         for (int32_t k = w->n - at < w->most ? w->n - at : w->most; k >= 1; k--) {
-            const int64_t m = within(w, &w->at[(int64_t)at * w->most + k - 1], T);
+            const int64_t m = w->within[(int64_t)at * w->most + k - 1];
             const int64_t more = p == pipes - 1 ? (at + k == w->n ? 0 : NEVER) : rest[at + k];
             if (m == NEVER || more == NEVER || m + more < need) continue;
             size[p] = k;
@@ -197,11 +209,12 @@ static luo_status make_work(luo_arena *a, const luo_oobleck_in *in, work *out, l
     const int64_t groups = in->first[w.n];
     w.few = groups > in->micro_batches;
     w.at = LUO_NEW_N(a, template, (int64_t)w.n * w.most);
+    w.within = LUO_NEW_N(a, int64_t, (int64_t)w.n * w.most);
     w.y = LUO_NEW_N(a, double, groups);
     w.cap = LUO_NEW_N(a, int64_t, groups);
     w.layers = LUO_NEW_N(a, int64_t, groups);
     w.best = LUO_NEW_N(a, int64_t, (int64_t)(w.n < 2 ? 2 : w.n) * (w.n + 1));
-    if ((w.most && !w.at) || !w.y || !w.cap || !w.layers || !w.best) return luo_err_nomem(err);
+    if ((w.most && (!w.at || !w.within)) || !w.y || !w.cap || !w.layers || !w.best) return luo_err_nomem(err);
     *out = w;
     return LUO_OK;
 }
@@ -257,7 +270,7 @@ luo_status luo_oobleck(luo_arena *arena, const luo_oobleck_in *in, luo_oobleck_p
         st = luo_err_nomem(err);
         goto out;
     }
-    choose(&w, T, p.npipes, size);
+    choose(&w, p.npipes, size);
     LUO_TRY_OUT(make_pipes(arena, scratch, &w, size, &p, err));
     *out = p;
 out:
