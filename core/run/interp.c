@@ -10,163 +10,187 @@
 /* One dependency that needs a ticket: of this task if `exported` < 0, else of another segment. */
 typedef struct need {
     int32_t id;       /* instruction */
-    int32_t exported; /* row of walk.kept; -1: this task */
+    int32_t exported; /* row of tour.kept; -1: this task */
 } need;
 
-typedef struct walk {
-    const luo_executor *executor;
-    luo_rank *rank;
-    const luo_program *program;
+typedef struct stop { /* an instruction, as far as the walk looks at it */
+    int32_t first_need;
+    int32_t exported; /* row of tour.kept, or -1 */
+    bool at_start, computes;
+} stop;
+
+struct luo_walk {
     const luo_role *role;
-    int32_t *segment_of;   /* per instruction */
-    int32_t *first_need;   /* per instruction, ninstr + 1 values */
+    stop *stops; /* ninstr + 1: needs of i are first_need of i up to that of i + 1 */
     need *needs;
-    int32_t *exported;     /* per instruction: row of `kept`, or -1 */
-    int32_t nexported, nmicro;
-    int64_t *kept;         /* [row][1 + nmicro]: latest run, then per micro-batch; -1: none */
-    int64_t *here;         /* per instruction: ticket of its latest run */
-    int64_t *dep;          /* of the instruction at hand */
-    int64_t computed;      /* ticket of the last computation of the tasks before; -1: none */
-    luo_arena *scratch;
-} walk;
+    int32_t nexported, most_needs;
+};
 
 /* Position among out[0..n) of the need that is superseded by or supersedes dependency `id`. */
-static int32_t same_source(const walk *w, const need *out, int32_t n, int32_t id)
+static int32_t same_source(const luo_role *role, const int32_t *segment_of, const need *out,
+                           int32_t n, int32_t id)
 {
-    const int32_t lane = luo_instr_lane(&w->role->instr[id]);
+    const int32_t lane = luo_instr_lane(&role->instr[id]);
     for (int32_t i = 0; i < n; i++)
-        if (luo_instr_lane(&w->role->instr[out[i].id]) == lane &&
-            w->segment_of[out[i].id] == w->segment_of[id])
+        if (luo_instr_lane(&role->instr[out[i].id]) == lane &&
+            segment_of[out[i].id] == segment_of[id])
             return i;
     return n;
 }
 
-static int32_t find_needs(const walk *w, const luo_instr *in, need *out)
+static int32_t find_needs(const luo_role *role, const int32_t *segment_of, const luo_instr *in,
+                          need *out)
 {
     const int32_t lane = luo_instr_lane(in);
     int32_t n = 0;
     for (int32_t k = 0; k < in->ndep; k++) {
         const int32_t id = in->dep[k];
-        if (luo_instr_lane(&w->role->instr[id]) == lane) continue;
-        const int32_t at = same_source(w, out, n, id);
+        if (luo_instr_lane(&role->instr[id]) == lane) continue;
+        const int32_t at = same_source(role, segment_of, out, n, id);
         if (at == n) out[n++] = (need){id, -1};
         else if (out[at].id < id) out[at].id = id;
     }
     return n;
 }
 
-static luo_status walk_alloc(walk *w)
+static luo_status make_needs(luo_walk *w, const int32_t *segment_of)
 {
-    const int32_t n = w->role->ninstr;
-    int32_t deps = 0;
-    for (int32_t i = 0; i < n; i++) deps += w->role->instr[i].ndep;
-    deps++; /* at_start */
-    w->segment_of = LUO_NEW_N(w->scratch, int32_t, n);
-    w->first_need = LUO_NEW_N(w->scratch, int32_t, n + 1);
-    w->exported = LUO_NEW_N(w->scratch, int32_t, n);
-    w->here = LUO_NEW_N(w->scratch, int64_t, n);
-    w->needs = LUO_NEW_N(w->scratch, need, deps);
-    w->dep = LUO_NEW_N(w->scratch, int64_t, deps);
-    const bool ok = w->segment_of && w->first_need && w->exported && w->here && w->needs && w->dep;
-    return ok ? LUO_OK : LUO_ENOMEM;
-}
-
-static void map_segments(walk *w)
-{
-    for (int32_t s = 0; s < w->role->nseg; s++)
-        for (int32_t i = 0; i < w->role->seg[s].n; i++)
-            w->segment_of[w->role->seg[s].first + i] = s;
-    for (int32_t i = 0; i < w->role->ninstr; i++) w->exported[i] = -1;
-    for (int32_t t = 0; t < w->program->ntask; t++)
-        if (w->program->tasks[t].micro_batch >= w->nmicro)
-            w->nmicro = w->program->tasks[t].micro_batch + 1;
-}
-
-static luo_status walk_prepare(walk *w)
-{
-    LUO_TRY(walk_alloc(w));
-    map_segments(w);
+    const luo_role *role = w->role;
     int32_t n = 0;
-    for (int32_t i = 0; i < w->role->ninstr; i++) {
-        w->first_need[i] = n;
-        const int32_t end = n + find_needs(w, &w->role->instr[i], w->needs + n);
-        for (; n < end; n++) {
-            const int32_t id = w->needs[n].id;
-            if (w->segment_of[id] == w->segment_of[i]) continue;
-            if (w->exported[id] < 0) w->exported[id] = w->nexported++;
-            w->needs[n].exported = w->exported[id];
+    for (int32_t i = 0; i < role->ninstr; i++) w->stops[i].exported = -1;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const int32_t first = w->stops[i].first_need = n;
+        n += find_needs(role, segment_of, &role->instr[i], w->needs + n);
+        if (n - first > w->most_needs) w->most_needs = n - first;
+        for (int32_t k = first; k < n; k++) {
+            const int32_t id = w->needs[k].id;
+            if (segment_of[id] == segment_of[i]) continue;
+            if (w->stops[id].exported < 0) w->stops[id].exported = w->nexported++;
+            w->needs[k].exported = w->stops[id].exported;
         }
+        w->stops[i].at_start = role->instr[i].at_start;
+        w->stops[i].computes = luo_instr_lane(&role->instr[i]) == LUO_STREAM_COMPUTE;
     }
-    w->first_need[w->role->ninstr] = n;
-    const size_t cells = (size_t)w->nexported * (size_t)(1 + w->nmicro);
-    w->kept = luo_arena_alloc(w->scratch, cells * sizeof *w->kept);
-    if (!w->kept) return LUO_ENOMEM;
-    memset(w->kept, -1, cells * sizeof *w->kept);
+    w->stops[role->ninstr].first_need = n;
+    return LUO_OK;
+}
+
+luo_status luo_walk_make(luo_arena *arena, const luo_role *role, const luo_walk **out)
+{
+    int32_t deps = 0;
+    for (int32_t i = 0; i < role->ninstr; i++) deps += role->instr[i].ndep;
+    luo_walk *w = LUO_NEW(arena, luo_walk);
+    int32_t *segment_of = LUO_NEW_N(arena, int32_t, role->ninstr);
+    if (!w || !segment_of) return LUO_ENOMEM;
+    *w = (luo_walk){.role = role, .stops = LUO_NEW_N(arena, stop, role->ninstr + 1),
+                    .needs = LUO_NEW_N(arena, need, deps)};
+    if (!w->stops || !w->needs) return LUO_ENOMEM;
+    for (int32_t s = 0; s < role->nseg; s++)
+        for (int32_t i = 0; i < role->seg[s].n; i++) segment_of[role->seg[s].first + i] = s;
+    *out = w;
+    return make_needs(w, segment_of);
+}
+
+typedef struct tour { /* of one device */
+    const luo_walk *walk;
+    const luo_executor *executor;
+    luo_rank *rank;
+    const luo_program *program;
+    int32_t nmicro;
+    int64_t *kept;    /* [row][1 + nmicro]: latest run, then per micro-batch; -1: none */
+    int64_t *here;    /* per instruction: ticket of its latest run */
+    int64_t *dep;     /* of the instruction at hand */
+    int64_t computed; /* ticket of the last computation of the tasks before; -1: none */
+} tour;
+
+static luo_status tour_begin(tour *t, luo_arena *scratch)
+{
+    for (int32_t k = 0; k < t->program->ntask; k++)
+        if (t->program->tasks[k].micro_batch >= t->nmicro)
+            t->nmicro = t->program->tasks[k].micro_batch + 1;
+    const size_t cells = (size_t)t->walk->nexported * (size_t)(1 + t->nmicro);
+    t->kept = luo_arena_alloc(scratch, cells * sizeof *t->kept);
+    t->here = LUO_NEW_N(scratch, int64_t, t->walk->role->ninstr);
+    t->dep = LUO_NEW_N(scratch, int64_t, t->walk->most_needs + 1); /* at_start */
+    if (!t->kept || !t->here || !t->dep) return LUO_ENOMEM;
+    memset(t->kept, -1, cells * sizeof *t->kept);
     return LUO_OK;
 }
 
 /* Tickets of instruction i in a task of micro-batch mb. An instruction of another segment that has
  * not run yet is nothing to wait for: the accumulation of a segment no micro-batch used. */
-static int32_t gather(const walk *w, int32_t i, int32_t mb)
+static int32_t gather(const tour *t, int32_t i, int32_t mb)
 {
+    const stop *at = &t->walk->stops[i];
     int32_t n = 0;
-    if (w->role->instr[i].at_start && w->computed >= 0) w->dep[n++] = w->computed;
-    for (int32_t k = w->first_need[i]; k < w->first_need[i + 1]; k++) {
-        const need *want = &w->needs[k];
+    if (at->at_start && t->computed >= 0) t->dep[n++] = t->computed;
+    for (int32_t k = at[0].first_need; k < at[1].first_need; k++) {
+        const need *want = &t->walk->needs[k];
         int64_t ticket = -1;
         if (want->exported < 0) {
-            ticket = w->here[want->id];
+            ticket = t->here[want->id];
         } else {
-            const int64_t *row = w->kept + (int64_t)want->exported * (1 + w->nmicro);
+            const int64_t *row = t->kept + (int64_t)want->exported * (1 + t->nmicro);
             if (mb >= 0) ticket = row[1 + mb];
             if (ticket < 0) ticket = row[0];
         }
-        if (ticket >= 0) w->dep[n++] = ticket;
+        if (ticket >= 0) t->dep[n++] = ticket;
     }
     return n;
 }
 
-static void keep(const walk *w, int32_t i, int32_t mb)
+static void keep(const tour *t, int32_t exported, int32_t mb, int64_t ticket)
 {
-    if (w->exported[i] < 0) return;
-    int64_t *row = w->kept + (int64_t)w->exported[i] * (1 + w->nmicro);
-    row[0] = w->here[i];
-    if (mb >= 0) row[1 + mb] = w->here[i];
+    int64_t *row = t->kept + (int64_t)exported * (1 + t->nmicro);
+    row[0] = ticket;
+    if (mb >= 0) row[1 + mb] = ticket;
 }
 
-static luo_status walk_task(walk *w, int32_t t)
+static luo_status walk_task(tour *t, int32_t k)
 {
-    int64_t computed = w->computed;
-    const luo_run_task *task = &w->program->tasks[t];
-    const luo_segment *seg = &w->role->seg[task->seg];
+    int64_t computed = t->computed;
+    const luo_role *role = t->walk->role;
+    const luo_run_task *task = &t->program->tasks[k];
+    const luo_segment *seg = &role->seg[task->seg];
     for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
-        const luo_instr *in = &w->role->instr[i];
+        const luo_instr *in = &role->instr[i];
+        const stop *at = &t->walk->stops[i];
         const luo_issue issue = {
             .instr = in,
-            .slot = in->slot >= 0 ? &w->program->slots[in->slot] : NULL,
-            .task = t,
+            .slot = in->slot >= 0 ? &t->program->slots[in->slot] : NULL,
+            .task = k,
             .micro_batch = task->micro_batch,
             .chunk = seg->chunk,
-            .ndep = gather(w, i, task->micro_batch),
-            .dep = w->dep,
+            .ndep = gather(t, i, task->micro_batch),
+            .dep = t->dep,
         };
-        LUO_TRY(w->executor->submit(w->rank, &issue, &w->here[i]));
-        keep(w, i, task->micro_batch);
-        if (luo_instr_lane(in) == LUO_STREAM_COMPUTE) computed = w->here[i];
+        LUO_TRY(t->executor->submit(t->rank, &issue, &t->here[i]));
+        if (at->exported >= 0) keep(t, at->exported, task->micro_batch, t->here[i]);
+        if (at->computes) computed = t->here[i];
     }
-    w->computed = computed;
+    t->computed = computed;
     return LUO_OK;
+}
+
+luo_status luo_interpret_walk(const luo_executor *executor, luo_rank *rank, const luo_walk *walk,
+                              const luo_program *program, luo_arena *scratch)
+{
+    const size_t mark = luo_arena_mark(scratch);
+    tour t = {.walk = walk, .executor = executor, .rank = rank, .program = program, .computed = -1};
+    luo_status st = tour_begin(&t, scratch);
+    for (int32_t k = 0; st == LUO_OK && k < program->ntask; k++) st = walk_task(&t, k);
+    if (st == LUO_OK) st = executor->wait(rank, NULL, 0);
+    luo_arena_reset(scratch, mark);
+    return st;
 }
 
 luo_status luo_interpret(const luo_executor *executor, luo_rank *rank, const luo_programs *set,
                          const luo_program *program, luo_arena *scratch)
 {
     const size_t mark = luo_arena_mark(scratch);
-    walk w = {.executor = executor, .rank = rank, .program = program,
-              .role = &set->roles[program->role], .scratch = scratch, .computed = -1};
-    luo_status st = walk_prepare(&w);
-    for (int32_t t = 0; st == LUO_OK && t < program->ntask; t++) st = walk_task(&w, t);
-    if (st == LUO_OK) st = executor->wait(rank, NULL, 0);
+    const luo_walk *walk;
+    luo_status st = luo_walk_make(scratch, &set->roles[program->role], &walk);
+    if (st == LUO_OK) st = luo_interpret_walk(executor, rank, walk, program, scratch);
     luo_arena_reset(scratch, mark);
     return st;
 }

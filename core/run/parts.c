@@ -4,16 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct busy {
-    double start, end;
-    int32_t tag;
-} busy;
-
 enum { CHUNK = 42 }; /* a chunk is then about 1 KiB */
 struct luo_busy_chunk {
     struct luo_busy_chunk *next;
     int32_t n;
-    busy at[CHUNK];
+    luo_busy at[CHUNK];
 };
 
 luo_part luo_part_of(const luo_instr *in)
@@ -31,21 +26,12 @@ luo_part luo_part_of(const luo_instr *in)
     return experts ? LUO_PART_EP : LUO_PART_TP;
 }
 
-luo_status luo_ledger_add(luo_ledger *l, luo_part part, double start_s, double end_s, int32_t tag)
+/* What was the newest goes to the others. */
+static luo_status put_away(luo_arena *arena, struct luo_busy_list *list)
 {
-    if (!(end_s > start_s)) return LUO_OK;
-    struct luo_busy_list *list = &l->part[part];
     luo_busy_chunk *c = list->last;
-    if (c && c->n > 0) {
-        busy *last = &c->at[c->n - 1];
-        if (last->end == start_s && last->tag == tag) {
-            last->end = end_s;
-            return LUO_OK;
-        }
-        if (start_s < last->start) list->unsorted = true;
-    }
     if (!c || c->n == CHUNK) {
-        c = luo_arena_alloc(l->arena, sizeof *c);
+        c = luo_arena_alloc(arena, sizeof *c);
         if (!c) return LUO_ENOMEM;
         c->next = NULL;
         c->n = 0;
@@ -53,36 +39,57 @@ luo_status luo_ledger_add(luo_ledger *l, luo_part part, double start_s, double e
         else list->first = c;
         list->last = c;
     }
-    c->at[c->n++] = (busy){start_s, end_s, tag};
+    c->at[c->n++] = list->newest;
+    return LUO_OK;
+}
+
+luo_status luo_ledger_add(luo_ledger *l, luo_part part, double start_s, double end_s, int32_t tag)
+{
+    struct luo_busy_list *list = &l->part[part];
+    if (!(end_s > start_s)) return LUO_OK;
+    if (list->n > 0) {
+        if (list->newest.end == start_s && list->newest.tag == tag) {
+            list->newest.end = end_s;
+            return LUO_OK;
+        }
+        if (start_s < list->newest.start) list->unsorted = true;
+        LUO_TRY(put_away(l->arena, list));
+    }
+    list->newest = (luo_busy){start_s, end_s, tag};
     list->n++;
     return LUO_OK;
 }
 
 static int by_start(const void *a, const void *b)
 {
-    const busy *x = a, *y = b;
+    const luo_busy *x = a, *y = b;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;
     if (x->end != y->end) return x->end < y->end ? -1 : 1;
     return (x->tag > y->tag) - (x->tag < y->tag);
 }
 
-/* The intervals of a list in order of start, cut at end_s. */
-static busy *flatten(const struct luo_busy_list *list, luo_arena *scratch, double end_s, int32_t *n)
+static int32_t add_cut(luo_busy *out, int32_t n, const luo_busy *b, double end_s)
 {
-    busy *out = luo_arena_alloc(scratch, (size_t)list->n * sizeof *out);
+    out[n] = (luo_busy){b->start > 0 ? b->start : 0, b->end < end_s ? b->end : end_s, b->tag};
+    return n + (out[n].start < out[n].end);
+}
+
+/* The intervals of a list in order of start, cut at end_s. */
+static luo_busy *flatten(const struct luo_busy_list *list, luo_arena *scratch, double end_s,
+                         int32_t *n)
+{
+    luo_busy *out = luo_arena_alloc(scratch, (size_t)list->n * sizeof *out);
     *n = 0;
     if (!out) return NULL;
     for (const luo_busy_chunk *c = list->first; c; c = c->next)
-        for (int32_t i = 0; i < c->n; i++) {
-            const busy b = {fmax(0, c->at[i].start), fmin(end_s, c->at[i].end), c->at[i].tag};
-            if (b.start < b.end) out[(*n)++] = b;
-        }
+        for (int32_t i = 0; i < c->n; i++) *n = add_cut(out, *n, &c->at[i], end_s);
+    *n = add_cut(out, *n, &list->newest, end_s);
     if (list->unsorted) qsort(out, (size_t)*n, sizeof *out, by_start);
     return out;
 }
 
 /* Time of a[0..n) not covered by cover[0..m), per tag. cover is ascending and disjoint. */
-static void add_exposed(const busy *a, int32_t n, const busy *cover, int32_t m, double *exposed)
+static void add_exposed(const luo_busy *a, int32_t n, const luo_busy *cover, int32_t m, double *exposed)
 {
     int32_t from = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -96,7 +103,7 @@ static void add_exposed(const busy *a, int32_t n, const busy *cover, int32_t m, 
 }
 
 /* Appends [start, end) to the disjoint ascending list out[0..n). */
-static int32_t cover_add(busy *out, int32_t n, const busy *b)
+static int32_t cover_add(luo_busy *out, int32_t n, const luo_busy *b)
 {
     if (n > 0 && b->start <= out[n - 1].end) {
         if (b->end > out[n - 1].end) out[n - 1].end = b->end;
@@ -106,7 +113,7 @@ static int32_t cover_add(busy *out, int32_t n, const busy *b)
     return n + 1;
 }
 
-static int32_t cover_union(const busy *a, int32_t n, const busy *b, int32_t m, busy *out)
+static int32_t cover_union(const luo_busy *a, int32_t n, const luo_busy *b, int32_t m, luo_busy *out)
 {
     int32_t count = 0, j = 0;
     for (int32_t i = 0; i < n || j < m;) {
@@ -116,7 +123,7 @@ static int32_t cover_union(const busy *a, int32_t n, const busy *b, int32_t m, b
     return count;
 }
 
-static double cover_total(const busy *a, int32_t n)
+static double cover_total(const luo_busy *a, int32_t n)
 {
     double sum = 0;
     for (int32_t i = 0; i < n; i++) sum += a[i].end - a[i].start;
@@ -135,15 +142,15 @@ luo_status luo_ledger_close(const luo_ledger *l, luo_arena *scratch, double end_
 {
     const size_t mark = luo_arena_mark(scratch);
     luo_parts parts = {0};
-    busy *cover = NULL;
-    const busy *work = NULL; /* compute and recompute only */
+    luo_busy *cover = NULL;
+    const luo_busy *work = NULL; /* compute and recompute only */
     int32_t ncover = 0, nwork = 0;
     double covered = 0;
     for (luo_part p = 0; p < LUO_PARTS; p++) {
         if (l->part[p].n == 0) continue;
         int32_t n = 0;
-        busy *list = flatten(&l->part[p], scratch, end_s, &n);
-        busy *merged = luo_arena_alloc(scratch, (size_t)(n + ncover) * sizeof *merged);
+        luo_busy *list = flatten(&l->part[p], scratch, end_s, &n);
+        luo_busy *merged = luo_arena_alloc(scratch, (size_t)(n + ncover) * sizeof *merged);
         if (!list || !merged) {
             luo_arena_reset(scratch, mark);
             return LUO_ENOMEM;

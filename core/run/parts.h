@@ -23,12 +23,18 @@ typedef enum luo_part { /* in order of precedence */
  * and a P2P the ring of context parallelism (cp). */
 luo_part luo_part_of(const luo_instr *instr);
 
+typedef struct luo_busy {
+    double start, end;
+    int32_t tag;
+} luo_busy;
+
 typedef struct luo_busy_chunk luo_busy_chunk;
 typedef struct luo_ledger { /* {.arena = a} is an empty one */
     luo_arena *arena;
     struct luo_busy_list {
+        luo_busy newest; /* most that comes continues it; the others are in chunks */
         luo_busy_chunk *first, *last;
-        int32_t n;
+        int32_t n; /* the newest included */
         bool unsorted;
     } part[LUO_PARTS];
 } luo_ledger;

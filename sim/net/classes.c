@@ -220,6 +220,11 @@ typedef struct priced { /* costs of a role on a node group with given collective
     struct priced *next;
 } priced;
 
+typedef struct listed { /* operations of a role that some class has */
+    const sim_op *ops;
+    struct listed *next;
+} listed;
+
 /* Gradients are what is reduced or moved after the micro-batches, or with ZeRO-2 and 3 in them;
  * weights are gathered, and a tensor of one element is a statistic (docs/formats.md#names-of-values
  * and docs/cost-model.md#overlap). */
@@ -282,7 +287,10 @@ typedef struct pricer { /* costs already worked out, shared by all classes */
     const sim_net *net;
     tariff **of_group; /* per group of the programs */
     priced **of_role;
+    listed **ops; /* per role */
+    bool **keys;  /* per role: find_keys; NULL: not looked for yet */
     luo_comm_cost *comm; /* room: per instruction of the class at hand */
+    sim_op *room;        /* the same */
     luo_err *err;
 } pricer;
 
@@ -382,17 +390,44 @@ static luo_status talk_seconds(pricer *p, const sim_class *class, const luo_inst
     return LUO_OK;
 }
 
+static bool same_ops(const sim_op *a, const sim_op *b, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (a[i].what != b[i].what || a[i].fifo != b[i].fifo || a[i].part != b[i].part ||
+            a[i].cross != b[i].cross || a[i].seconds != b[i].seconds)
+            return false;
+    return true;
+}
+
+/* The operations in `room`, once for all classes of the role that have the same. */
+static luo_status keep_ops(pricer *p, sim_class *class)
+{
+    const int32_t n = class->role->ninstr, role = class->program->role;
+    for (const listed *k = p->ops[role]; k; k = k->next)
+        if (same_ops(k->ops, p->room, n)) {
+            class->ops = k->ops;
+            return LUO_OK;
+        }
+    sim_op *copy = LUO_NEW_N(p->arena, sim_op, n);
+    listed *fresh = LUO_NEW(p->arena, listed);
+    if (!copy || !fresh) return luo_err_nomem(p->err);
+    memcpy(copy, p->room, (size_t)n * sizeof *copy);
+    *fresh = (listed){copy, p->ops[role]};
+    p->ops[role] = fresh;
+    class->ops = copy;
+    return LUO_OK;
+}
+
 static luo_status make_ops(pricer *p, sim_class *class)
 {
     const luo_role *role = class->role;
-    bool *keys;
-    class->ops = LUO_NEW_N(p->arena, sim_op, role->ninstr);
-    if (!class->ops || find_keys(p->arena, role, &keys) != LUO_OK) return luo_err_nomem(p->err);
+    bool **keys = &p->keys[class->program->role];
+    if (!*keys && find_keys(p->arena, role, keys) != LUO_OK) return luo_err_nomem(p->err);
     for (int32_t i = 0; i < role->ninstr; i++) {
         const luo_instr *in = &role->instr[i];
-        sim_op *op = &class->ops[i];
+        sim_op *op = &p->room[i];
         *op = (sim_op){.what = (uint8_t)what_is(p->net, class, in),
-                       .fifo = (uint8_t)queue_of(p->net, class, in, keys),
+                       .fifo = (uint8_t)queue_of(p->net, class, in, *keys),
                        .part = (uint8_t)luo_part_of(in), .cross = -1};
         if (op->what >= SIM_MEET) op->cross = class->ncross++;
         LUO_TRY(talk_seconds(p, class, in, op, &p->comm[i]));
@@ -400,20 +435,26 @@ static luo_status make_ops(pricer *p, sim_class *class)
     const double *seconds = NULL;
     LUO_TRY(work_seconds(p, class, &seconds));
     for (int32_t i = 0; i < role->ninstr; i++)
-        if (class->ops[i].what == SIM_WORK) class->ops[i].seconds = seconds[i];
+        if (p->room[i].what == SIM_WORK) p->room[i].seconds = seconds[i];
+    LUO_TRY(keep_ops(p, class));
     class->cross = LUO_NEW_N(p->arena, sim_cross, class->ncross);
     return class->cross ? LUO_OK : luo_err_nomem(p->err);
 }
 
 static luo_status make_all_ops(luo_arena *arena, sim_net *net, luo_err *err)
 {
+    const int32_t nroles = net->set->nroles;
     int32_t most = 0;
-    for (int32_t r = 0; r < net->set->nroles; r++)
+    for (int32_t r = 0; r < nroles; r++)
         if (net->set->roles[r].ninstr > most) most = net->set->roles[r].ninstr;
-    pricer p = {arena, net, LUO_NEW_N(arena, tariff *, net->set->ngroups),
-                LUO_NEW_N(arena, priced *, net->set->nroles),
-                LUO_NEW_N(arena, luo_comm_cost, most), err};
-    if (!p.of_group || !p.of_role || !p.comm) return luo_err_nomem(err);
+    pricer p = {.arena = arena, .net = net, .err = err,
+                .of_group = LUO_NEW_N(arena, tariff *, net->set->ngroups),
+                .of_role = LUO_NEW_N(arena, priced *, nroles),
+                .ops = LUO_NEW_N(arena, listed *, nroles), .keys = LUO_NEW_N(arena, bool *, nroles),
+                .comm = LUO_NEW_N(arena, luo_comm_cost, most),
+                .room = LUO_NEW_N(arena, sim_op, most)};
+    if (!p.of_group || !p.of_role || !p.ops || !p.keys || !p.comm || !p.room)
+        return luo_err_nomem(err);
     for (int32_t l = 0; l < net->nclasses; l++) LUO_TRY(make_ops(&p, &net->classes[l]));
     return LUO_OK;
 }

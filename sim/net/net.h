@@ -93,7 +93,7 @@ typedef struct sim_class {
     bool thread;           /* a CPU rank: one thread computes and communicates (thread.c) */
     int32_t ncross;
     sim_cross *cross;
-    sim_op *ops; /* per instruction of the role */
+    const sim_op *ops; /* per instruction of the role; classes with equal ones share them */
 } sim_class;
 
 typedef struct sim_row { /* of comm use */

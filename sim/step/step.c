@@ -55,7 +55,8 @@ static void rank_main(int argc, char **argv)
     (void)argv;
     luo_rank *r = sg_actor_get_data(sg_actor_self());
     sim_step *s = r->step;
-    r->st = luo_interpret(&sim_executor, r, s->net->set, r->class->program, r->scratch);
+    const luo_walk *walk = s->walks[r->class->program->role];
+    r->st = luo_interpret_walk(&sim_executor, r, walk, r->class->program, r->scratch);
     r->finished = true;
     if (r->st != LUO_OK && !s->stopped) sim_step_fail(s, r->st, -1, -1);
     if (--s->running == 0) finish_step(s);
@@ -66,9 +67,13 @@ luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_
     *s = (sim_step){.net = net, .grid = grid, .arena = luo_arena_new(1 << 20)};
     s->ranks = LUO_NEW_N(arena, luo_rank, net->nclasses);
     s->courses = LUO_NEW_N(arena, sim_course, net->ntraffics);
+    s->walks = LUO_NEW_N(arena, const luo_walk *, net->set->nroles);
     s->kept = arena;
-    if (!s->arena || !s->ranks || !s->courses) return LUO_ENOMEM;
+    if (!s->arena || !s->ranks || !s->courses || !s->walks) return LUO_ENOMEM;
     for (int32_t l = 0; l < net->nclasses; l++) {
+        const int32_t role = net->classes[l].program->role;
+        if (!s->walks[role])
+            LUO_TRY(luo_walk_make(arena, net->classes[l].role, &s->walks[role]));
         s->ranks[l].scratch = luo_arena_new(1 << 14);
         if (!s->ranks[l].scratch) return LUO_ENOMEM;
     }
@@ -186,7 +191,8 @@ luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *c
     luo_rng *rng = s->rng;
     luo_arena_reset(s->arena, 0);
     *s = (sim_step){.net = s->net, .grid = s->grid, .arena = s->arena,
-                    .ranks = s->ranks, .kept = s->kept, .courses = s->courses, .rng = rng,
+                    .ranks = s->ranks, .walks = s->walks, .kept = s->kept,
+                    .courses = s->courses, .rng = rng,
                     .origin = simgrid_get_clock(), .trace = trace,
                     .world = world, .changes = changes, .nchanges = nchanges,
                     .running = s->net->nclasses, .failed_device = -1, .failed_class = -1,

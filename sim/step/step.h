@@ -194,6 +194,7 @@ struct sim_step {
     sim_grid *grid;
     luo_arena *arena; /* emptied before each step */
     luo_rank *ranks;
+    const luo_walk **walks; /* per role; NULL: no class has it */
     luo_rng *rng; /* per program; NULL: no noise */
 
     double origin; /* SimGrid's clock at the start */

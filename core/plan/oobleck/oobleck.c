@@ -214,7 +214,8 @@ static luo_status make_work(luo_arena *a, const luo_oobleck_in *in, work *out, l
     w.cap = LUO_NEW_N(a, int64_t, groups);
     w.layers = LUO_NEW_N(a, int64_t, groups);
     w.best = LUO_NEW_N(a, int64_t, (int64_t)(w.n < 2 ? 2 : w.n) * (w.n + 1));
-    if ((w.most && (!w.at || !w.within)) || !w.y || !w.cap || !w.layers || !w.best) return luo_err_nomem(err);
+    if ((w.most && (!w.at || !w.within)) || !w.y || !w.cap || !w.layers || !w.best)
+        return luo_err_nomem(err);
     *out = w;
     return LUO_OK;
 }
