@@ -109,7 +109,7 @@ luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *clus
     int32_t device;
     if (!m) return luo_err_nomem(err);
     LUO_TRY(luo_plan_memory(cli->arena, set, m, err));
-    return luo_plan_fits(luo_plan_hash(p), cluster, set, m, &ratio, &device, err);
+    return luo_plan_fits(p, cluster, set, m, &ratio, &device, err);
 }
 
 static luo_status one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,

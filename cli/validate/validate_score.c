@@ -73,7 +73,7 @@ static luo_status weigh(luo_arena *scratch, const luo_case *c, const luo_plan *p
     luo_err over = {0};
     if (!m) return luo_err_nomem(err);
     LUO_TRY(luo_plan_memory(scratch, set, m, err));
-    const luo_status st = luo_plan_fits(luo_plan_hash(plan), c->cluster, set, m, &ratio, &device,
+    const luo_status st = luo_plan_fits(plan, c->cluster, set, m, &ratio, &device,
                                         &over);
     out->over = st == LUO_EOOM;
     for (int32_t i = 0; i < set->n; i++)

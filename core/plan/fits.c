@@ -33,7 +33,28 @@ luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memo
     return LUO_OK;
 }
 
-luo_status luo_plan_fits(uint64_t plan_hash, const luo_cluster *c, const luo_programs *set,
+/* What may help: only what the plan does not do already. */
+static void say_remedy(const luo_plan *p, luo_str *s)
+{
+    const char *may[3];
+    int n = 0;
+    int64_t stages = 0, full = 0, deepest = 0;
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        stages += p->pipelines[i].nstages;
+        if (p->pipelines[i].nstages > deepest) deepest = p->pipelines[i].nstages;
+        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
+            const luo_stage *st = &p->pipelines[i].stages[k];
+            full += st->recompute == LUO_RECOMPUTE_FULL && st->nrecompute == 0;
+        }
+    }
+    if (deepest < p->layers) may[n++] = "more stages";
+    if (full < stages) may[n++] = "`recompute`";
+    if (p->zero == 0 && p->npipelines > 1) may[n++] = "`zero` 1";
+    for (int i = 0; i < n; i++)
+        luo_str_addf(s, "%s%s", i == 0 ? "; try " : i == n - 1 ? " or " : ", ", may[i]);
+}
+
+luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *c, const luo_programs *set,
                          const luo_memory *memory, double *ratio, int32_t *device, luo_err *err)
 {
     int32_t worst = -1;
@@ -52,14 +73,17 @@ luo_status luo_plan_fits(uint64_t plan_hash, const luo_cluster *c, const luo_pro
     *ratio = most;
     *device = dev;
     if (most <= 1) return LUO_OK;
-    return luo_err_set(
-        err, LUO_EOOM,
-        "plan %016" PRIx64 " needs %.1f GiB on device %d (%s/%d) of %.1f GiB less %.1f GiB "
-        "reserved (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f); try more "
-        "stages, `recompute` or `zero` 1.",
-        plan_hash, gib(m->needed), dev, c->nodes[c->devices[dev].node].name, c->devices[dev].slot,
-        p->memory_bytes / 1073741824.0, p->reserved_bytes / 1073741824.0, gib(m->weights),
-        gib(m->gradients), gib(m->optimizer), gib(m->activations + m->buffers));
+    luo_str remedy = {0};
+    say_remedy(plan, &remedy);
+    luo_err_set(err, LUO_EOOM,
+                "plan %016" PRIx64 " needs %.1f GiB on device %d (%s/%d) of %.1f GiB less %.1f GiB "
+                "reserved (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f)%s.",
+                luo_plan_hash(plan), gib(m->needed), dev, c->nodes[c->devices[dev].node].name,
+                c->devices[dev].slot, p->memory_bytes / 1073741824.0,
+                p->reserved_bytes / 1073741824.0, gib(m->weights), gib(m->gradients),
+                gib(m->optimizer), gib(m->activations + m->buffers), luo_str_get(&remedy));
+    luo_str_free(&remedy);
+    return LUO_EOOM;
 }
 
 /* ---- uniform plans that fit ---- */
@@ -76,7 +100,7 @@ static luo_status fits(luo_arena *arena, const luo_plan *p, const luo_model *mod
     luo_memory *m = LUO_NEW_N(arena, luo_memory, (*set)->n);
     if (!m) return luo_err_nomem(err);
     LUO_TRY(luo_plan_memory(arena, *set, m, err));
-    return luo_plan_fits(luo_plan_hash(p), cluster, *set, m, &ratio, &device, err);
+    return luo_plan_fits(p, cluster, *set, m, &ratio, &device, err);
 }
 
 enum { CANDIDATES = 24 };

@@ -114,7 +114,7 @@ luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memo
                            luo_err *err);
 /* The last word on memory: peak from buffer lifetimes and what the profile reserves against the
  * capacity, worst device. Out, also with LUO_EOOM: *ratio, *device.
- * Errors: LUO_EOOM with the sentence of docs/results.md#exit-codes-and-messages. */
-luo_status luo_plan_fits(uint64_t plan_hash, const luo_cluster *c, const luo_programs *set,
+ * Errors: LUO_EOOM; the sentence names what the plan does not do yet. */
+luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *c, const luo_programs *set,
                          const luo_memory *memory, double *ratio, int32_t *device, luo_err *err);
 #endif

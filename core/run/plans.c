@@ -109,7 +109,7 @@ static luo_status weigh(luo_run *r, luo_used_plan *u, int32_t index, luo_err *er
     luo_memory *m = LUO_NEW_N(r->scratch, luo_memory, u->set->n);
     if (!m) return luo_err_nomem(err);
     LUO_TRY(luo_plan_memory(r->scratch, u->set, m, err));
-    LUO_TRY(luo_plan_fits(u->hash, r->sc->cluster, u->set, m, &u->memory_ratio, &u->memory_device,
+    LUO_TRY(luo_plan_fits(u->plan, r->sc->cluster, u->set, m, &u->memory_ratio, &u->memory_device,
                           err));
     if (r->sink->plan) LUO_TRY(r->sink->plan(r->sink->ctx, index, u->plan, u->set, err));
     LUO_TRY(list_memory(r, u, index, m, err));

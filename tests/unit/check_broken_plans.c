@@ -299,7 +299,7 @@ static const struct {
      0, " on device 4 (a-1/0) of 80.0 GiB less 1.9 GiB reserved (weights 1.6, gradients 3.1, "
         "optimizer 9.4, "},
     {large, {"\"devices\":8", "\"devices\":8,\"micro_batch_sequences\":32"}, MEMORY, LUO_EOOM, 0, 0,
-     "try more stages, `recompute` or `zero` 1."},
+     "try more stages or `recompute`."},
     {small, {"\"devices\":8", "\"devices\":8,\"micro_batch_sequences\":16777216"}, MEMORY, LUO_EOOM,
      0, 0, "(weights 0.0, gradients 0.0, optimizer 0.0, "},
 };
@@ -353,7 +353,7 @@ static luo_status memory(const luo_plan *p, const luo_cluster *c, const luo_prog
     double ratio;
     int32_t device;
     LUO_TRY(luo_plan_memory(arena, set, m, err));
-    return luo_plan_fits(luo_plan_hash(p), c, set, m, &ratio, &device, err);
+    return luo_plan_fits(p, c, set, m, &ratio, &device, err);
 }
 
 static luo_status way(const luo_source *src, const luo_model *m, const luo_cluster *c,

@@ -393,7 +393,8 @@ START_TEST(random_rates_compile)
                       "seed %llu: %s", (unsigned long long)seed, err.text);
         m = LUO_NEW_N(arena, luo_memory, set->n);
         ck_assert_int_eq(luo_plan_memory(arena, set, m, &err), LUO_OK);
-        ck_assert_msg(luo_plan_fits(0, c, set, m, &ratio, &worst, &err) == LUO_OK, "%s", err.text);
+        ck_assert_msg(luo_plan_fits(a.plan, c, set, m, &ratio, &worst, &err) == LUO_OK,
+                      "%s", err.text);
         ck_assert_int_eq(luo_malleus_event_s(arena, &j.in, a.plan, &event, &err), LUO_OK);
         ck_assert_double_eq_tol(event / a.tau_s / a.found->plans[0].event, 1, 1e-9);
         luo_arena_free(arena);

@@ -58,7 +58,7 @@ static luo_status compile(luo_arena *a, const luo_judge *j, const luo_plan *p, i
     luo_memory *m = LUO_NEW_N(a, luo_memory, (*set)->n);
     if (!m) return luo_err_nomem(err);
     LUO_TRY(luo_plan_memory(a, *set, m, err));
-    return luo_plan_fits(luo_plan_hash(p), j->cluster, *set, m, memory_ratio, &device, err);
+    return luo_plan_fits(p, j->cluster, *set, m, memory_ratio, &device, err);
 }
 
 /* What the busiest device works longer than the mean. */
