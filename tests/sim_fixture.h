@@ -89,7 +89,7 @@ static inline void rig_profile(rig *r, const rig_shape *s)
         v[i] = (luo_value){.name = from[i].name, .source = "invented for this test",
                            .value = from[i].value, .provenance = LUO_FROM_CHOSEN};
     *p = (luo_curve_point){1, rig_or(s->busbw_bytes_per_s, rig_or(s->port_bytes_per_s, 100e9))};
-    *c = (luo_curve){LUO_ALL_REDUCE, 2, 1, p}; /* the nearest table of every other op and size */
+    *c = (luo_curve){LUO_COLL_AR, 2, 1, p}; /* the nearest table of every other op and size */
     r->profile = (luo_profile){.name = "exact", .cpu = s->cores > 0, .nvalues = RIG_VALUES,
                                .values = v,
                                .ncurves = 1, .curves = c};

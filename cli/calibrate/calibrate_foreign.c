@@ -103,21 +103,21 @@ static luo_status read_ops(job *j)
 
 /* ---- all-reduces in ns ---- */
 
-static void put_collective(job *j, luo_collective op, const char *dtype, int32_t devices,
+static void put_collective(job *j, luo_coll op, const char *dtype, int32_t devices,
                            int32_t nodes, double bytes, double seconds)
 {
     const double volume = luo_cost_volume((int)op, devices);
-    luo_str_addf(&j->rows, "%s,%s,%d,%d,%.0f,%.4f,%.6g,%s\n", luo_collective_name(op), dtype,
+    luo_str_addf(&j->rows, "%s,%s,%d,%d,%.0f,%.4f,%.6g,%s\n", luo_coll_name(op), dtype,
                  (int)devices, (int)nodes, bytes, 1e6 * seconds, 1e-9 * volume * bytes / seconds,
                  role_of(j->n));
     j->n++;
 }
 
-static bool collective_of(const char *name, luo_collective *op)
+static bool collective_of(const char *name, luo_coll *op)
 {
-    for (int i = 0; i < LUO_COLLECTIVES; i++) {
-        *op = (luo_collective)i;
-        if (strcmp(luo_collective_name(*op), name) == 0) return true;
+    for (int i = 0; i < LUO_COLLS; i++) {
+        *op = (luo_coll)i;
+        if (strcmp(luo_coll_name(*op), name) == 0) return true;
     }
     return false;
 }
@@ -132,7 +132,7 @@ static luo_status read_ns(job *j)
         {"gpu", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false},
         {"time_in_place_ns", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}};
     luo_csv_cell c[6];
-    luo_collective op;
+    luo_coll op;
     luo_csv *t = luo_csv_open(j->src, columns, 6, &j->cli->diags);
     while (luo_csv_next(t, c)) {
         if (collective_of(c[1].text, &op))
@@ -166,14 +166,14 @@ static bool is_word(const char *at, size_t n, const char *word)
 }
 
 /* "all_reduce_perf" anywhere in a text; its own names are shorter than ours. */
-static bool named_in(const char *text, luo_collective *op)
+static bool named_in(const char *text, luo_coll *op)
 {
     static const struct {
         const char *word;
-        luo_collective op;
-    } names[] = {{"all_reduce", LUO_ALL_REDUCE}, {"all_gather", LUO_ALL_GATHER},
-                 {"reduce_scatter", LUO_REDUCE_SCATTER}, {"alltoall", LUO_ALL_TO_ALL},
-                 {"broadcast", LUO_BROADCAST}};
+        luo_coll op;
+    } names[] = {{"all_reduce", LUO_COLL_AR}, {"all_gather", LUO_COLL_AG},
+                 {"reduce_scatter", LUO_COLL_RS}, {"alltoall", LUO_COLL_A2A},
+                 {"broadcast", LUO_COLL_BCAST}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         *op = names[i].op;
         if (strstr(text, names[i].word)) return true;
@@ -182,7 +182,7 @@ static bool named_in(const char *text, luo_collective *op)
 }
 
 typedef struct nccl {
-    luo_collective op;
+    luo_coll op;
     int32_t ranks, nhosts;
     const char *host[HOSTS]; /* distinct */
     size_t length[HOSTS];

@@ -63,7 +63,7 @@ static luo_status score_comm(scorer *s, luo_err *err)
         if (r->devices > s->c->ranks) continue;
         LUO_TRY(predict_comm(s, r, &predicted, err));
         snprintf(name, sizeof name, "%s of %d %.0f bytes%s",
-                 r->coll < 0 ? "message" : luo_collective_name((luo_collective)r->coll), r->devices,
+                 r->coll < 0 ? "message" : luo_coll_name((luo_coll)r->coll), r->devices,
                  r->bytes, r->validation ? " less often" : "");
         put(s, LUO_CAL_COMM, r->validation, name, r->seconds, predicted,
             r->coll < 0 ? "p2p_times" : "collective_times", s->c->ranks);

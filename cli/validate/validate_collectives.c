@@ -17,7 +17,7 @@ typedef struct row {
 typedef struct table { /* rows of one fabric, op, algorithm and number of devices, by size */
     const char *gpu, *algorithm; /* gpu: of a fabric the first word */
     const char *fabric, *file;
-    luo_collective op;
+    luo_coll op;
     int32_t nodes, devices, n, cap;
     row *at;
 } table;
@@ -35,7 +35,7 @@ typedef struct reader {
 
 /* ---- the tables ---- */
 
-static table *table_of(reader *r, const char *fabric, const char *algorithm, luo_collective op,
+static table *table_of(reader *r, const char *fabric, const char *algorithm, luo_coll op,
                        int32_t nodes, int32_t devices)
 {
     for (int32_t i = 0; i < r->ntables; i++) {
@@ -90,12 +90,12 @@ static int digits(const char *text)
 }
 
 /* NULL: not one of ours. An excerpt that hides its op was an all-reduce. */
-static bool op_of(const char *text, luo_collective *op)
+static bool op_of(const char *text, luo_coll *op)
 {
     if (strncmp(text, "collective", 10) == 0) text = "all_reduce";
-    for (int i = 0; i < LUO_COLLECTIVES; i++) {
-        *op = (luo_collective)i;
-        if (strcmp(luo_collective_name(*op), text) == 0) return true;
+    for (int i = 0; i < LUO_COLLS; i++) {
+        *op = (luo_coll)i;
+        if (strcmp(luo_coll_name(*op), text) == 0) return true;
     }
     return false;
 }
@@ -123,7 +123,7 @@ static luo_status read_nccl(reader *r, const char *path)
     while (st == LUO_OK && luo_csv_next(t, c)) {
         const double nodes = number_of(c[1].text), devices = number_of(c[2].text);
         const double bytes = number_of(c[5].text), busbw = number_of(c[6].text);
-        luo_collective op;
+        luo_coll op;
         if (!(nodes >= 1) || !(devices >= 2) || devices > 1e5 || !(bytes > 0) || !(busbw > 0) ||
             digits(c[6].text) < 2 || !op_of(c[3].text, &op))
             continue;
@@ -146,7 +146,7 @@ static luo_status read_vtrain(reader *r, const char *path)
     luo_csv *t = luo_csv_open_path(path, columns, N, &r->cli->diags);
     while (st == LUO_OK && luo_csv_next(t, c)) {
         const double n = c[1].number, s = 1e-9 * c[4].number;
-        luo_collective op;
+        luo_coll op;
         if (!(n >= 2) || n > 64 || !(s > 0) || !(c[3].number > 0) || !op_of(c[2].text, &op))
             continue;
         const double volume = luo_cost_volume((int)op, (int32_t)n);
@@ -172,7 +172,7 @@ typedef struct machine {
     int32_t nodes, each;
 } machine;
 
-static double seconds_of(reader *r, machine *m, luo_collective op, double bytes)
+static double seconds_of(reader *r, machine *m, luo_coll op, double bytes)
 {
     static const char *const racks[] = {"r0"};
     const int32_t devices = m->nodes * m->each;
@@ -259,7 +259,7 @@ static const table *inside_of(const reader *r, const table *t, int32_t devices)
     const table *best = NULL;
     for (int32_t i = 0; i < r->ntables; i++) {
         const table *o = &r->tables[i];
-        if (o == t || o->nodes > 1 || o->devices != devices || o->op != LUO_ALL_REDUCE ||
+        if (o == t || o->nodes > 1 || o->devices != devices || o->op != LUO_COLL_AR ||
             strcmp(o->gpu, t->gpu) != 0 || o->n < r->folds)
             continue;
         if (!best || o->n > best->n) best = o;
@@ -279,7 +279,7 @@ static luo_status take(reader *r, const table *t, int32_t i, double seconds, int
     if (!is) return luo_err_nomem(r->err);
     *is = (luo_suite_row){.suite = "collectives", .system = "nccl", .gpu = t->gpu,
                            .id = luo_arena_printf(r->arena, "%s-%s-%d-%.0f", t->gpu,
-                                                  luo_collective_name(t->op), (int)t->devices,
+                                                  luo_coll_name(t->op), (int)t->devices,
                                                   t->at[i].bytes),
                            .fabric = t->fabric, .model = "", .precision = "", .note = "",
                            .source = t->file, .gpus = t->devices, .split = t->at[i].split,

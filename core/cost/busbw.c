@@ -5,18 +5,11 @@
 
 #include "core/cost/collective.h"
 
-_Static_assert((int)LUO_COLL_AR == (int)LUO_ALL_REDUCE &&
-                   (int)LUO_COLL_RS == (int)LUO_REDUCE_SCATTER &&
-                   (int)LUO_COLL_AG == (int)LUO_ALL_GATHER &&
-                   (int)LUO_COLL_A2A == (int)LUO_ALL_TO_ALL &&
-                   (int)LUO_COLL_BCAST == (int)LUO_BROADCAST,
-               "both enums stand for one list");
-
 double luo_cost_volume(int coll, int32_t n)
 {
     if (n < 2) return 0;
-    if (coll == LUO_BROADCAST) return 1;
-    return (coll == LUO_ALL_REDUCE ? 2.0 : 1.0) * (n - 1) / n;
+    if (coll == LUO_COLL_BCAST) return 1;
+    return (coll == LUO_COLL_AR ? 2.0 : 1.0) * (n - 1) / n;
 }
 
 /* Linear in log2(bytes); below the first point the time is constant. Between far points, or in a
@@ -45,7 +38,7 @@ static luo_busbw of_curve(const luo_curve *c, double bytes)
 }
 
 /* Nearest tables of op at or below and at or above n. */
-static void neighbours(const luo_profile *p, luo_collective op, int32_t n, const luo_curve **below,
+static void neighbours(const luo_profile *p, luo_coll op, int32_t n, const luo_curve **below,
                        const luo_curve **above)
 {
     *below = *above = NULL;
@@ -59,17 +52,17 @@ static void neighbours(const luo_profile *p, luo_collective op, int32_t n, const
 
 /* The op itself, else what stands for it: a ring moves the same blocks whatever is done to them. */
 static bool find_curves(const luo_profile *p, int coll, int32_t n, const luo_curve **below,
-                        const luo_curve **above, luo_collective *op)
+                        const luo_curve **above, luo_coll *op)
 {
-    static const luo_collective order[LUO_COLLECTIVES][4] = {
-        [LUO_ALL_REDUCE] = {LUO_ALL_REDUCE, LUO_ALL_GATHER, LUO_REDUCE_SCATTER, LUO_COLLECTIVES},
-        [LUO_REDUCE_SCATTER] = {LUO_REDUCE_SCATTER, LUO_ALL_REDUCE, LUO_ALL_GATHER,
-                                LUO_COLLECTIVES},
-        [LUO_ALL_GATHER] = {LUO_ALL_GATHER, LUO_ALL_REDUCE, LUO_REDUCE_SCATTER, LUO_COLLECTIVES},
-        [LUO_ALL_TO_ALL] = {LUO_ALL_TO_ALL, LUO_ALL_GATHER, LUO_ALL_REDUCE, LUO_REDUCE_SCATTER},
-        [LUO_BROADCAST] = {LUO_BROADCAST, LUO_ALL_GATHER, LUO_ALL_REDUCE, LUO_REDUCE_SCATTER},
+    static const luo_coll order[LUO_COLLS][4] = {
+        [LUO_COLL_AR] = {LUO_COLL_AR, LUO_COLL_AG, LUO_COLL_RS, LUO_COLLS},
+        [LUO_COLL_RS] = {LUO_COLL_RS, LUO_COLL_AR, LUO_COLL_AG,
+                                LUO_COLLS},
+        [LUO_COLL_AG] = {LUO_COLL_AG, LUO_COLL_AR, LUO_COLL_RS, LUO_COLLS},
+        [LUO_COLL_A2A] = {LUO_COLL_A2A, LUO_COLL_AG, LUO_COLL_AR, LUO_COLL_RS},
+        [LUO_COLL_BCAST] = {LUO_COLL_BCAST, LUO_COLL_AG, LUO_COLL_AR, LUO_COLL_RS},
     };
-    for (int i = 0; i < 4 && order[coll][i] != LUO_COLLECTIVES; i++) {
+    for (int i = 0; i < 4 && order[coll][i] != LUO_COLLS; i++) {
         neighbours(p, order[coll][i], n, below, above);
         *op = order[coll][i];
         if (*below || *above) return true;
@@ -77,7 +70,7 @@ static bool find_curves(const luo_profile *p, int coll, int32_t n, const luo_cur
     return false;
 }
 
-static luo_status mesh_without(const luo_profile *p, luo_collective op, int32_t n, luo_err *err)
+static luo_status mesh_without(const luo_profile *p, luo_coll op, int32_t n, luo_err *err)
 {
     char list[256] = "";
     size_t len = 0;
@@ -88,7 +81,7 @@ static luo_status mesh_without(const luo_profile *p, luo_collective op, int32_t 
     return luo_err_set(err, LUO_EINPUT,
                        "profile `%s` is a mesh and has no %s table for %d devices; tables exist "
                        "for %s.",
-                       p->name, luo_collective_name(op), n, list);
+                       p->name, luo_coll_name(op), n, list);
 }
 
 /* Narrowest link of the ring over the members, and whether it leaves NVLink. */
@@ -139,7 +132,7 @@ luo_status luo_node_busbw(const luo_cost_ctx *ctx, int coll, const luo_members *
     const luo_cluster *c = ctx->cluster;
     const luo_node_group *g = &c->groups[c->nodes[m->node].group];
     const luo_curve *below, *above;
-    luo_collective op;
+    luo_coll op;
     if (!find_curves(g->profile, coll, n, &below, &above, &op)) {
         bool pcie;
         const double link = ring_link(c, m, &pcie);

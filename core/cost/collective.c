@@ -170,7 +170,7 @@ int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, in
     luo_net_times ways = {{0}};
     luo_members m;
     luo_member_walk w = luo_members_of(ctx->cluster, dev, n);
-    if (coll == LUO_ALL_TO_ALL || coll == LUO_BROADCAST || n < 2) return 1;
+    if (coll == LUO_COLL_A2A || coll == LUO_COLL_BCAST || n < 2) return 1;
     if (s.nodes < 2) return luo_net_algorithm_steps(coll, n, LUO_NET_RING);
     while (luo_members_next(&w, &m))
         luo_net_times_add(&ways, ctx, coll, &s, m.node, (double)bytes, 0);

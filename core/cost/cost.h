@@ -112,7 +112,7 @@ double luo_cost_beside(double work, double comm, double loss);
 /* Seconds between the devices of a group slow compute by this share: NVLink or network. */
 double luo_cost_overlap_loss(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n);
 
-/* VOL: busbw = VOL(n)*S/t. coll: luo_collective or luo_coll (same order). */
+/* VOL: busbw = VOL(n)*S/t. coll: luo_coll. */
 double luo_cost_volume(int coll, int32_t n);
 /* Bandwidth of a node of this group to the fabric: the sum of its NICs, or of the PCIe links of its
  * devices if that is less (their traffic to the NICs passes them). 0: no NIC. */

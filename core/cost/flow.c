@@ -113,11 +113,11 @@ static int32_t chain_start(const maker *k, const luo_members *m)
 
 static luo_status add_inside_edges(maker *k, const luo_members *m)
 {
-    const int32_t first = k->coll == LUO_BROADCAST ? chain_start(k, m) : 0;
-    const int32_t edges = k->coll == LUO_BROADCAST ? m->n - 1 : m->n;
+    const int32_t first = k->coll == LUO_COLL_BCAST ? chain_start(k, m) : 0;
+    const int32_t edges = k->coll == LUO_COLL_BCAST ? m->n - 1 : m->n;
     for (int32_t i = 0; i < edges; i++) {
         const int32_t a = luo_members_device(k->c, m, (first + i) % m->n);
-        const int32_t reach = k->coll == LUO_ALL_TO_ALL ? m->n - 1 : 1;
+        const int32_t reach = k->coll == LUO_COLL_A2A ? m->n - 1 : 1;
         for (int32_t d = 1; d <= reach; d++)
             LUO_TRY(add(k, a, luo_members_device(k->c, m, (first + i + d) % m->n), 0, 0));
     }
@@ -215,7 +215,7 @@ static luo_status between(maker *k, const luo_members *a, const luo_members *b)
     const luo_node_group *gb = &k->c->groups[k->c->nodes[b->node].group];
     const luo_net net = edge_net(k, a, b);
     double lane = fmin(luo_lane_bytes_per_s(ga), luo_lane_bytes_per_s(gb));
-    if (k->coll == LUO_ALL_TO_ALL) lane /= k->nodes - 1;
+    if (k->coll == LUO_COLL_A2A) lane /= k->nodes - 1;
     int32_t to[64] = {0};
     pick_lanes(k, a, b, to);
     for (int32_t i = 0; i < k->spread.least; i++) {
@@ -236,10 +236,10 @@ static luo_status all_between(maker *k)
         luo_net_times_add(&ways, k->ctx, k->coll, &k->spread, k->at[i].node, k->bytes, 0);
     k->algorithm = luo_net_times_best(&ways);
     int32_t first = 0;
-    for (int32_t i = 0; i < k->nodes && k->coll == LUO_BROADCAST; i++)
+    for (int32_t i = 0; i < k->nodes && k->coll == LUO_COLL_BCAST; i++)
         if (k->c->devices[k->root].node == k->at[i].node) first = i;
-    const int32_t edges = k->coll == LUO_BROADCAST ? k->nodes - 1 : k->nodes;
-    const int32_t reach = k->coll == LUO_ALL_TO_ALL ? k->nodes - 1 : 1;
+    const int32_t edges = k->coll == LUO_COLL_BCAST ? k->nodes - 1 : k->nodes;
+    const int32_t reach = k->coll == LUO_COLL_A2A ? k->nodes - 1 : 1;
     for (int32_t i = 0; i < edges; i++)
         for (int32_t d = 1; d <= reach; d++)
             LUO_TRY(between(k, &k->at[(first + i) % k->nodes], &k->at[(first + i + d) % k->nodes]));
@@ -253,7 +253,7 @@ luo_status luo_cost_flow(luo_arena *arena, const luo_cost_ctx *ctx, int coll, co
     *nflows = 0;
     if (n < 2 || bytes <= 0) return LUO_OK;
     maker k = {.arena = arena, .ctx = ctx, .c = ctx->cluster, .coll = coll, .bytes = (double)bytes,
-               .root = coll == LUO_BROADCAST ? dev[0] : -1, .err = err,
+               .root = coll == LUO_COLL_BCAST ? dev[0] : -1, .err = err,
                .spread = luo_group_spread(ctx->cluster, dev, n)};
     k.at = LUO_NEW_N(arena, luo_members, k.spread.nodes);
     if (!k.at) return luo_err_nomem(err);

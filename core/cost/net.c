@@ -15,10 +15,10 @@ static int32_t depth(int32_t nodes)
  * no tree (each pair has bytes of its own): its N - 1 messages one after another. */
 int32_t luo_net_algorithm_steps(int coll, int32_t nodes, luo_net_algorithm algorithm)
 {
-    const int32_t passes = coll == LUO_ALL_REDUCE ? 2 : 1;
+    const int32_t passes = coll == LUO_COLL_AR ? 2 : 1;
     if (nodes < 2) return 0;
     return passes *
-           (algorithm == LUO_NET_RING || coll == LUO_ALL_TO_ALL ? nodes - 1 : depth(nodes));
+           (algorithm == LUO_NET_RING || coll == LUO_COLL_A2A ? nodes - 1 : depth(nodes));
 }
 
 /* The tree's steps are those of the profile's LL step; LL128 keeps its ratio to LL. */
@@ -38,7 +38,7 @@ static luo_net tree_time(const luo_net_link *l, int coll, int32_t nodes, double 
 static luo_net ring_time(const luo_net_link *l, int coll, int32_t nodes, double bytes)
 {
     const double volume = luo_cost_volume(coll, nodes), steps = nodes * volume;
-    const double half = l->half_bytes * (coll == LUO_ALL_TO_ALL ? 0.075 : 1);
+    const double half = l->half_bytes * (coll == LUO_COLL_A2A ? 0.075 : 1);
     return (luo_net){steps * (half / (l->ratio * l->node_bytes_per_s) + l->line_s),
                      volume * bytes / (l->ratio * fmin(l->node_bytes_per_s, l->bytes_per_s))};
 }
@@ -49,6 +49,8 @@ luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double byte
     switch (algorithm) {
     case LUO_NET_TREE_LL: return tree_time(l, coll, nodes, bytes, &luo_protocols[LUO_LL]);
     case LUO_NET_TREE_LL128: return tree_time(l, coll, nodes, bytes, &luo_protocols[LUO_LL128]);
-    default: return ring_time(l, coll, nodes, bytes);
+    case LUO_NET_RING:
+    case LUO_NET_ALGORITHMS: break;
     }
+    return ring_time(l, coll, nodes, bytes);
 }

@@ -49,8 +49,8 @@ static luo_status inside(const luo_cost_ctx *ctx, int32_t src, int32_t dst, doub
         UINT64_C(1) << c->devices[src].slot | UINT64_C(1) << c->devices[dst].slot;
     const luo_members m = {c->devices[src].node, 2, slots};
     for (int32_t i = 0; i < p->ncurves; i++)
-        if (p->curves[i].op == LUO_ALL_REDUCE && p->curves[i].devices == 2)
-            return luo_node_busbw(ctx, LUO_ALL_REDUCE, &m, 2, bytes, out, err);
+        if (p->curves[i].op == LUO_COLL_AR && p->curves[i].devices == 2)
+            return luo_node_busbw(ctx, LUO_COLL_AR, &m, 2, bytes, out, err);
     const double link = luo_cluster_path_bytes_per_s(c, src, dst);
     *out = (luo_busbw){link, link};
     return LUO_OK;

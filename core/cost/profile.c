@@ -61,13 +61,6 @@ static double *field(luo_profile *p, const param *m)
     return (double *)(void *)((char *)p + m->at); /* aligned: an offset of a double */
 }
 
-const char *luo_collective_name(luo_collective c)
-{
-    static const char *const names[LUO_COLLECTIVES] = {"all_reduce", "reduce_scatter",
-                                                       "all_gather", "all_to_all", "broadcast"};
-    return names[c];
-}
-
 bool luo_profile_value(const luo_profile *p, const char *name, double *value)
 {
     for (int32_t i = 0; i < p->nvalues; i++)
@@ -132,7 +125,7 @@ static luo_status check_curves(const luo_profile *p, luo_err *err)
                                "profile `%s` has a bad %s table for %d devices; one table per "
                                "number of devices (2 or more), ascending sizes and bandwidths "
                                "above 0 are expected.",
-                               p->name, luo_collective_name(c->op), c->devices);
+                               p->name, luo_coll_name(c->op), c->devices);
     }
     for (int32_t i = 0; i < p->nop_times; i++)
         if (!(p->op_times[i].seconds >= 0))

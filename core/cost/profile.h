@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/graph/program/coll.h"
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/base/quantity.h"
@@ -28,22 +29,13 @@ typedef struct luo_value {
     int line, col; /* in the file */
 } luo_value;
 
-typedef enum luo_collective {
-    LUO_ALL_REDUCE,
-    LUO_REDUCE_SCATTER,
-    LUO_ALL_GATHER,
-    LUO_ALL_TO_ALL,
-    LUO_BROADCAST,
-    LUO_COLLECTIVES
-} luo_collective;
-const char *luo_collective_name(luo_collective c); /* "all_reduce" */
 
 typedef struct luo_curve_point {
     double bytes, busbw_bytes_per_s;
 } luo_curve_point;
 /* Measured bus bandwidth of one collective on n devices of one node; points ascend in bytes. */
 typedef struct luo_curve {
-    luo_collective op;
+    luo_coll op;
     int32_t devices, n;
     const luo_curve_point *at;
 } luo_curve;

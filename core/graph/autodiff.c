@@ -493,8 +493,28 @@ static luo_status diff_op(diff *d)
         const int32_t in[3] = {here(d)->in[0], dy[0], here(d)->in[1]};
         return emit_one(d, LUO_OP_EMBEDDING_DW, 1, in, 3);
     }
-    default: return LUO_OK;
+    case LUO_OP_PLACEHOLDER: /* no data is trained */
+    case LUO_OP_ROW_MAX:     /* the loss does not depend on it */
+    case LUO_OP_ROW_SUM:     /* the whole head is there, with this one: diff_loss */
+    case LUO_OP_ROW_TARGET:
+    case LUO_OP_LOSS:
+    case LUO_OP_SUM: return LUO_OK;
+    case LUO_OP_MATMUL_DX:
+    case LUO_OP_MATMUL_DW:
+    case LUO_OP_BIAS_DW:
+    case LUO_OP_EMBEDDING_DW:
+    case LUO_OP_NORM_DX:
+    case LUO_OP_NORM_DW:
+    case LUO_OP_ROPE_DX:
+    case LUO_OP_ATTENTION_DX:
+    case LUO_OP_ACTIVATION_DX:
+    case LUO_OP_LOSS_DX:
+    case LUO_OP_ACCUMULATE:
+    case LUO_OP_GRAD_NORM:
+    case LUO_OP_UPDATE:
+    case LUO_OP_KINDS: break;
     }
+    return luo_err_set(d->err, LUO_EBUG, "operation `%s` has no gradient; report it.", here(d)->name);
 }
 
 /* ---- norm and update ---- */

@@ -289,8 +289,22 @@ static luo_status deduce(const site *s)
     case LUO_OP_ADD:
     case LUO_OP_ACCUMULATE: return rule_sum(s);
     case LUO_OP_UPDATE: return rule_update(s);
-    default: return rule_einsum(s);
+    case LUO_OP_BIAS:
+    case LUO_OP_BIAS_DW:
+    case LUO_OP_EMBEDDING:
+    case LUO_OP_EMBEDDING_DW:
+    case LUO_OP_NORM_DW:
+    case LUO_OP_ACTIVATION:
+    case LUO_OP_ROW_MAX:
+    case LUO_OP_ROW_SUM:
+    case LUO_OP_ROW_TARGET:
+    case LUO_OP_LOSS:
+    case LUO_OP_LOSS_DX:
+    case LUO_OP_SUM: return rule_einsum(s);
+    case LUO_OP_KINDS: break;
     }
+    return luo_err_set(s->err, LUO_EBUG, "operation `%s` has no rule of deduction; report it.",
+                       s->op->name);
 }
 
 luo_status luo_graph_deduce(luo_graph *g, int32_t first, luo_err *err)

@@ -181,6 +181,11 @@ luo_status luo_movement_emit(luo_build *b, const luo_movement *m, int32_t step)
     case LUO_MEMBER_SENDRECV: return emit_sendrecv(b, m->s, m->d, step);
     case LUO_MEMBER_ALLGATHER: return emit_allgather(b, m, step);
     case LUO_MEMBER_BSR: return luo_emit_bsr(b, m->s, m->d, step);
-    default: return luo_emit_copies(b, m->d, step); /* identity, slice */
+    case LUO_MEMBER_IDENTITY:
+    case LUO_MEMBER_SLICE: return luo_emit_copies(b, m->d, step);
+    case LUO_MEMBER_ALLREDUCE:
+    case LUO_MEMBER_REDUCESCATTER: break;
     }
+    return luo_err_set(b->err, LUO_EBUG, "a member without sums moves by rule %d; report it.",
+                       (int)m->kind);
 }

@@ -13,13 +13,14 @@ struct luo_busy_chunk {
 
 luo_part luo_part_of(const luo_instr *in)
 {
-    switch (in->stream) {
+    switch ((luo_stream)in->stream) {
     case LUO_STREAM_COMPUTE: return in->recompute ? LUO_PART_RECOMPUTE : LUO_PART_COMPUTE;
     case LUO_STREAM_PP: return LUO_PART_PP;
     case LUO_STREAM_DP: return LUO_PART_DP;
     case LUO_STREAM_MOVE: return LUO_PART_MOVE;
     case LUO_STREAM_IO: return LUO_PART_IO;
-    default: break;
+    case LUO_STREAM_TP:
+    case LUO_STREAMS: break;
     }
     if (in->kind == LUO_INSTR_P2P) return LUO_PART_CP;
     const bool experts = in->kind == LUO_INSTR_COLLECTIVE && in->coll == LUO_COLL_A2A;

@@ -27,7 +27,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 
 typedef struct row { /* what is communicated after so many products */
     bool message;
-    luo_collective what;
+    luo_coll what;
     int n, count, products; /* n: ranks of a group; count: elements; of a message: bytes */
     int64_t bytes;
     double added[ROUNDS];
@@ -60,22 +60,22 @@ static luo_status barrier(tester *t, MPI_Comm comm)
 
 /* Scattered and gathered are the tensors of a bucket, or rows of several sequences: packed before
  * and unpacked after (transfer.c). Reduced ones are neighbours and stay where they are. */
-static int begin_collective(tester *t, luo_collective what, int count, MPI_Request *q)
+static int begin_collective(tester *t, luo_coll what, int count, MPI_Request *q)
 {
     const int part = count / t->n;
     const size_t bytes = (size_t)count * sizeof(float), own = (size_t)part * sizeof(float);
     char *const mine = t->c + (size_t)t->starts[t->m->rank % t->n] * sizeof(float);
     switch (what) {
-    case LUO_ALL_REDUCE:
+    case LUO_COLL_AR:
         return MPI_Iallreduce(MPI_IN_PLACE, t->a, count, MPI_FLOAT, MPI_SUM, t->group, q);
-    case LUO_REDUCE_SCATTER:
+    case LUO_COLL_RS:
         memcpy(t->c, t->a, bytes);
         return MPI_Ireduce_scatter(t->c, t->c + bytes, t->counts, MPI_FLOAT, MPI_SUM, t->group, q);
-    case LUO_ALL_GATHER:
+    case LUO_COLL_AG:
         memcpy(mine, t->a, own);
         return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_FLOAT, t->c, t->counts, t->starts, MPI_FLOAT,
                                t->group, q);
-    case LUO_ALL_TO_ALL:
+    case LUO_COLL_A2A:
         return MPI_Ialltoall(t->a, part, MPI_FLOAT, t->b, part, MPI_FLOAT, t->group, q);
     default:
         return MPI_Ibcast(t->a, count, MPI_FLOAT, 0, t->group, q);
@@ -98,9 +98,9 @@ static luo_status communicate(tester *t, const row *w)
     LUO_TRY(host_wait(t->x, NULL, 1, &q, t->err));
     const size_t bytes = (size_t)w->count * (w->message ? 1 : sizeof(float));
     if (w->message && t->m->rank % 2) memcpy(t->b, t->c, bytes);
-    if (!w->message && w->what == LUO_REDUCE_SCATTER)
+    if (!w->message && w->what == LUO_COLL_RS)
         memcpy(t->b, t->c + bytes, bytes / (size_t)w->n);
-    if (!w->message && w->what == LUO_ALL_GATHER) memcpy(t->b, t->c, bytes);
+    if (!w->message && w->what == LUO_COLL_AG) memcpy(t->b, t->c, bytes);
     return LUO_OK;
 }
 
@@ -162,10 +162,10 @@ static luo_status time_added(tester *t, const row *r, double *added)
 
 /* Calibration after one product each; validation after two, of every other size. Quick: only what
  * the profile needs, of every other size, and of every fourth of what few plans use. */
-static void add_rows(tester *t, int n, bool message, luo_collective what)
+static void add_rows(tester *t, int n, bool message, luo_coll what)
 {
-    const bool rare = !message && (what == LUO_ALL_TO_ALL || what == LUO_BROADCAST);
-    const bool checked = message || what == LUO_ALL_REDUCE;
+    const bool rare = !message && (what == LUO_COLL_A2A || what == LUO_COLL_BCAST);
+    const bool checked = message || what == LUO_COLL_AR;
     for (int i = 0; i < SIZES; i++)
         for (int products = 1; products <= 2; products++) {
             const bool even = i % 2 == 0, largest = i == SIZES - 1;
@@ -181,9 +181,9 @@ static void add_rows(tester *t, int n, bool message, luo_collective what)
 static void list_rows(tester *t)
 {
     for (int n = 2; n <= t->m->nranks && n <= GROUP_MOST; n *= 2)
-        for (int what = 0; t->m->nranks % n == 0 && what < LUO_COLLECTIVES; what++)
-            add_rows(t, n, false, (luo_collective)what);
-    if (t->m->nranks % 2 == 0) add_rows(t, 2, true, LUO_ALL_REDUCE);
+        for (int what = 0; t->m->nranks % n == 0 && what < LUO_COLLS; what++)
+            add_rows(t, n, false, (luo_coll)what);
+    if (t->m->nranks % 2 == 0) add_rows(t, 2, true, LUO_COLL_AR);
 }
 
 static luo_status turn_to(tester *t, const row *r)
@@ -240,7 +240,7 @@ static void write_rows(tester *t)
             luo_str_addf(&t->m->transfers, "pcie,%lld,%.3f,%s\n", (long long)r->bytes, us, role);
         else
             luo_str_addf(&t->m->collectives, "%s,f32,%d,1,%lld,%.3f,%s\n",
-                         luo_collective_name(r->what), r->n, (long long)r->bytes, us, role);
+                         luo_coll_name(r->what), r->n, (long long)r->bytes, us, role);
     }
 }
 

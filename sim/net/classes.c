@@ -149,11 +149,12 @@ static bool slot_inside(const sim_net *net, const sim_class *class, const luo_in
 
 static sim_what what_is(const sim_net *net, const sim_class *class, const luo_instr *in)
 {
-    switch (in->kind) {
+    switch ((luo_instr_kind)in->kind) {
     case LUO_INSTR_COMPUTE:
     case LUO_INSTR_LOCAL: return SIM_WORK;
     case LUO_INSTR_IO: return in->bytes > 0 ? SIM_IO : SIM_INSIDE;
-    default: break;
+    case LUO_INSTR_COLLECTIVE:
+    case LUO_INSTR_P2P: break;
     }
     if (in->slot < 0 || slot_inside(net, class, in)) return SIM_INSIDE;
     return in->kind == LUO_INSTR_P2P ? SIM_MAIL : SIM_MEET;

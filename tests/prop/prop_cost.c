@@ -92,7 +92,7 @@ static void random_world(luo_rng *r, world *w)
                 busbw *= between(r, 0.8, 60); /* steeper than the sizes, and falling, too */
             }
             const int32_t n = 2 + (int32_t)luo_rng_pick(r, 7);
-            w->curves[k] = (luo_curve){LUO_ALL_REDUCE, n, 4, w->at[k]};
+            w->curves[k] = (luo_curve){LUO_COLL_AR, n, 4, w->at[k]};
             w->p[k].ncurves = 1;
             w->p[k].curves = &w->curves[k];
         }
@@ -155,7 +155,7 @@ START_TEST(collectives)
         random_world(&r, &w);
         const luo_cost_ctx ctx = {.cluster = &w.c, .stack = &stack, .dtype = LUO_BF16};
         const int32_t n = random_group(&r, &w.c, dev);
-        const int coll = (int)luo_rng_pick(&r, LUO_COLLECTIVES);
+        const int coll = (int)luo_rng_pick(&r, LUO_COLLS);
         const int64_t bytes = (int64_t)between(&r, 1, 4e9);
         const double t = group(&ctx, coll, dev, n, bytes);
         ck_assert((t > 0) == (n > 1));
@@ -197,7 +197,7 @@ START_TEST(flows)
         random_world(&r, &w);
         const luo_cost_ctx ctx = {.cluster = &w.c, .stack = &stack, .dtype = LUO_BF16};
         const int32_t n = random_group(&r, &w.c, dev);
-        const int coll = (int)luo_rng_pick(&r, LUO_COLLECTIVES);
+        const int coll = (int)luo_rng_pick(&r, LUO_COLLS);
         const int64_t bytes = (int64_t)between(&r, 1, 4e9);
         const double t = group(&ctx, coll, dev, n, bytes);
         luo_flow *f = NULL;

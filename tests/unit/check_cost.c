@@ -110,7 +110,7 @@ END_TEST
 enum { MIB = 1 << 20 };
 static const luo_curve_point at2[] = {{MIB, 24e9}, {64.0 * MIB, 160e9}, {1024.0 * MIB, 200e9}};
 static const luo_curve_point at8[] = {{MIB, 20e9}, {64.0 * MIB, 200e9}, {1024.0 * MIB, 230e9}};
-static const luo_curve curves[] = {{LUO_ALL_REDUCE, 2, 3, at2}, {LUO_ALL_REDUCE, 8, 3, at8}};
+static const luo_curve curves[] = {{LUO_COLL_AR, 2, 3, at2}, {LUO_COLL_AR, 8, 3, at8}};
 
 static const struct {
     const char *id;
@@ -160,7 +160,7 @@ static void several(const char *id, int32_t nodes, int32_t each, double nics, do
     luo_arena *arena = luo_arena_new(0);
     luo_profile p = luo_ref_profile();
     const luo_curve_point point = {1, busbw};
-    const luo_curve curve = {LUO_ALL_REDUCE, 8, 1, &point};
+    const luo_curve curve = {LUO_COLL_AR, 8, 1, &point};
     p.net_ratio = 0.965;
     p.ncurves = 1;
     p.curves = &curve;
@@ -206,8 +206,8 @@ START_TEST(mesh_tables)
 {
     luo_arena *arena = luo_arena_new(0);
     luo_profile p = luo_ref_profile();
-    const luo_curve mesh_curves[] = {{LUO_ALL_REDUCE, 8, 3, at8}, {LUO_ALL_REDUCE, 2, 3, at2},
-                                     {LUO_ALL_REDUCE, 4, 3, at2}};
+    const luo_curve mesh_curves[] = {{LUO_COLL_AR, 8, 3, at8}, {LUO_COLL_AR, 2, 3, at2},
+                                     {LUO_COLL_AR, 4, 3, at2}};
     p.name = "v100";
     p.ncurves = 3;
     p.curves = mesh_curves;

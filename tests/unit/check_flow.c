@@ -11,7 +11,7 @@ static luo_profile ref;
 static luo_stack stack;
 static const luo_curve_point points[] = {
     {65536, 4e9}, {MIB, 24e9}, {64.0 * MIB, 160e9}, {1024.0 * MIB, 235e9}};
-static const luo_curve curves[] = {{LUO_ALL_REDUCE, 8, 4, points}};
+static const luo_curve curves[] = {{LUO_COLL_AR, 8, 4, points}};
 
 static double ends(const luo_cluster *c, const luo_flow *f, int32_t n)
 {
@@ -58,12 +58,12 @@ static void compare(const char *what, const luo_cluster *c, const int32_t *dev, 
                     int32_t groups, double tol)
 {
     const luo_cost_ctx ctx = {.cluster = c, .stack = &stack, .dtype = LUO_BF16};
-    for (int coll = 0; coll < LUO_COLLECTIVES; coll++)
+    for (int coll = 0; coll < LUO_COLLS; coll++)
         for (int64_t bytes = 4096; bytes <= (int64_t)4096 * MIB; bytes *= 32) {
             double model = -1;
             char text[128];
             snprintf(text, sizeof text, "%s, %s of %lld", what,
-                     luo_collective_name((luo_collective)coll),
+                     luo_coll_name((luo_coll)coll),
                      (long long)bytes);
             ck_assert_int_eq(luo_cost_group(&ctx, coll, dev, n, bytes, 0, &model, NULL), LUO_OK);
             luo_near(flow_seconds(&ctx, coll, dev, n, groups, bytes), model, tol, text);
@@ -205,7 +205,7 @@ START_TEST(messages)
 {
     setup();
     if (_i & 1) {
-        static const luo_curve two[] = {{LUO_ALL_REDUCE, 2, 4, points}};
+        static const luo_curve two[] = {{LUO_COLL_AR, 2, 4, points}};
         ref.ncurves = 1;
         ref.curves = two;
     }

@@ -252,9 +252,9 @@ START_TEST(network)
         for (int nodes = 2; nodes <= 8; nodes *= 2)
             for (double bytes = 1 << 16; n < 60 && bytes <= 1 << 30; bytes *= 4) {
                 luo_net_row x = {
-                    nodes == 4 ? LUO_ALL_TO_ALL : LUO_ALL_REDUCE, nodes, 8, 1, 400e9, bytes, 0,
+                    nodes == 4 ? LUO_COLL_A2A : LUO_COLL_AR, nodes, 8, 1, 400e9, bytes, 0,
                     0};
-                const double x0 = half * (x.coll == LUO_ALL_TO_ALL ? 0.075 : 1);
+                const double x0 = half * (x.coll == LUO_COLL_A2A ? 0.075 : 1);
                 x.seconds = luo_cost_volume(x.coll, nodes) * (bytes + nodes * x0) / (ratio * 400e9);
                 row[n++] = x;
             }

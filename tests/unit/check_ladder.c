@@ -75,7 +75,7 @@ START_TEST(large_ones_take_the_half_size_curve)
     const int32_t n = sizes[_i].nodes;
     const luo_cost_ctx ctx = begin(n);
     const int64_t bytes = (int64_t)n * 2048 * MIB;
-    for (int coll = 0; coll < LUO_COLLECTIVES; coll++)
+    for (int coll = 0; coll < LUO_COLLS; coll++)
         luo_near(seconds(&ctx, coll, n, bytes), curve(coll, n, (double)bytes), 1e-12, "curve");
     luo_arena_free(arena);
 }

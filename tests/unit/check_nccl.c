@@ -94,7 +94,7 @@ static luo_curve curve_of(const table *t, int fold, int32_t devices, luo_curve_p
     for (int i = 0; i < t->n; i++)
         if (fold < 0 || i % FOLDS != fold)
             p[n++] = (luo_curve_point){t->at[i].bytes, t->at[i].busbw};
-    return (luo_curve){LUO_ALL_REDUCE, devices, n, p};
+    return (luo_curve){LUO_COLL_AR, devices, n, p};
 }
 
 typedef struct machine {

@@ -55,14 +55,14 @@ static void profile(const char *path, const char *stem)
     luo_stack_default(&stack);
     const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const int32_t dev[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-    for (int coll = 0; coll < LUO_COLLECTIVES; coll++)
+    for (int coll = 0; coll < LUO_COLLS; coll++)
         for (int32_t n = 2; n <= 8; n++) {
             double before = 0;
             for (int64_t bytes = 1024; bytes < (int64_t)1 << 36; bytes += bytes / 2) {
                 double t = 0;
                 ck_assert_int_eq(luo_cost_group(&ctx, coll, dev, n, bytes, 0, &t, NULL), LUO_OK);
                 ck_assert_msg(t >= before * (1 - 1e-12), "%s, %s of %d at %lld", path,
-                              luo_collective_name((luo_collective)coll), n, (long long)bytes);
+                              luo_coll_name((luo_coll)coll), n, (long long)bytes);
                 before = t;
             }
         }

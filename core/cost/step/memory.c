@@ -333,8 +333,10 @@ static double two_buckets(const luo_mem_spec *s, double layer)
     case LUO_BUCKET_DDP: return 2 * fmax(one, ddp * mib / bytes);
     case LUO_BUCKET_MEGATRON: return 2 * fmax(one, fmax(least, each_replica * s->replicas));
     case LUO_BUCKET_DEEPSPEED: return 2 * fmax(one, deepspeed);
-    default: return 2 * one;
+    case LUO_BUCKET_UNSAID:
+    case LUO_BUCKET_RULES: break;
     }
+    return 2 * one;
 }
 
 /* ZeRO 2 and 3: gradients of a micro-batch before they are cut. While they pile up backward gives

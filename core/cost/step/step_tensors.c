@@ -71,7 +71,9 @@ static int32_t part_tensors(const luo_step_spec *s, int64_t layer, luo_layer_par
         add(t, &n, width[0] * m->hidden, false);
         if (m->linear_bias) add_bias(t, &n, m->hidden, true);
         break;
-    default: add_mlp(s, layer, part, t, &n);
+    case LUO_LAYER_UP:
+    case LUO_LAYER_DOWN: add_mlp(s, layer, part, t, &n); break;
+    case LUO_LAYER_PARTS: break;
     }
     return n;
 }

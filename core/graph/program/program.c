@@ -26,10 +26,10 @@ const char *luo_instr_kind_name(luo_instr_kind k)
 
 const char *luo_coll_name(luo_coll c)
 {
-    static const char *const names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
-                                        "broadcast"};
-    assert(c <= LUO_COLL_BCAST);
-    return names[c];
+#define NAME(coll, name) name,
+    static const char *const names[] = {LUO_COLL_LIST(NAME)};
+#undef NAME
+    return (unsigned)c < LUO_COLLS ? names[c] : NULL;
 }
 
 int32_t luo_instr_lane(const luo_instr *i)

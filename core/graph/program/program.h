@@ -7,6 +7,7 @@
  */
 #ifndef LUO_CORE_GRAPH_PROGRAM_PROGRAM_H
 #define LUO_CORE_GRAPH_PROGRAM_PROGRAM_H
+#include "core/graph/program/coll.h"
 #include "core/graph/model.h"
 #include "core/graph/schedule/sched.h"
 #include "core/hspmd/resolve.h"
@@ -62,15 +63,6 @@ typedef enum luo_instr_kind {
 } luo_instr_kind;
 const char *luo_instr_kind_name(luo_instr_kind k); /* "COMPUTE COLLECTIVE P2P LOCAL IO" */
 
-typedef enum luo_coll {
-    LUO_COLL_AR,
-    LUO_COLL_RS,
-    LUO_COLL_AG,
-    LUO_COLL_A2A,
-    LUO_COLL_BCAST
-} luo_coll;
-/* "all_reduce reduce_scatter all_gather all_to_all broadcast" */
-const char *luo_coll_name(luo_coll c);
 
 /* What a COMPUTE or LOCAL instruction costs; core/cost turns it into seconds of a GPU type. */
 typedef enum luo_cost_kind {

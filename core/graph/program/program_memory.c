@@ -210,7 +210,7 @@ static void count_state(const luo_programs *set, const luo_role *r, luo_memory *
     int64_t weight = 0, weights = 0, states = 0;
     for (int32_t b = 0; b < r->nbuf; b++) {
         const int64_t n = r->buf[b].bytes;
-        switch (r->buf[b].buffer_class) {
+        switch ((luo_buffer_class)r->buf[b].buffer_class) {
         case LUO_BUFFER_WEIGHT:
             m->weights += n;
             weight = r->buf[b].elem_bytes;
@@ -221,7 +221,9 @@ static void count_state(const luo_programs *set, const luo_role *r, luo_memory *
             m->optimizer += n;
             states += n / r->buf[b].elem_bytes;
             break;
-        default: break;
+        case LUO_BUFFER_STASH:
+        case LUO_BUFFER_WORK:
+        case LUO_BUFFER_COMM: break;
         }
     }
     cut_evenly(set, weights, states, m);

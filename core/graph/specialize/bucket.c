@@ -51,8 +51,12 @@ static bool is_full(luo_bucketing b, int32_t replicas, const key_state *k)
     case LUO_BUCKET_DDP: return (double)k->bytes >= (k->begun == 1 ? 1 : 25) * mib;
     case LUO_BUCKET_MEGATRON:
         return k->elements >= (each * replicas > least ? each * replicas : least);
-    default: return false;
+    case LUO_BUCKET_UNSAID:
+    case LUO_BUCKET_DEEPSPEED: /* where the next would not fit */
+    case LUO_BUCKET_UNIT:      /* at its end */
+    case LUO_BUCKET_RULES: break;
     }
+    return false;
 }
 
 luo_status luo_bucket_close(luo_arena *scratch, luo_bucketing b, int32_t replicas,

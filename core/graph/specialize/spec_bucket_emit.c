@@ -99,7 +99,7 @@ static void ends_of(const emitter *e, const spec_part *p, int32_t *in, int32_t *
         *in = from;
         *out = step_of_call(m, e->dev, true) == p->step ? to : from;
         return;
-    default: *in = *out = op->phase == LUO_PHASE_PRE ? to : from;
+    case SPEC_NONE: *in = *out = op->phase == LUO_PHASE_PRE ? to : from;
     }
 }
 

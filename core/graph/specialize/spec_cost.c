@@ -148,37 +148,6 @@ static int64_t in_volumes(const look *l)
     return sum;
 }
 
-/* Streaming kernels. Kernels that ride along with another one cost nothing of
- * their own: biases with their product, dW of a norm with its dX, the loss with the exp. */
-static void cost_stream(const look *l, luo_instr *i)
-{
-    const int64_t e = l->s->g->elem_bytes;
-    const luo_op *op = l->op;
-    const bool gated = op->kind == LUO_OP_ACTIVATION ? op->nin == 2 : op->nin == 4;
-    switch ((luo_op_kind)op->kind) {
-    case LUO_OP_NORM: stream(i, 2 * e * in_volume(l, 0)); break;
-    case LUO_OP_NORM_DX: stream(i, 4 * e * in_volume(l, 0)); break;
-    case LUO_OP_ROPE:
-    case LUO_OP_ROPE_DX: stream(i, 2 * e * in_volumes(l)); break;
-    case LUO_OP_ACTIVATION: stream(i, (gated ? 3 : 2) * e * in_volume(l, 0)); break;
-    case LUO_OP_ACTIVATION_DX: stream(i, (gated ? 5 : 3) * e * in_volume(l, 0)); break;
-    case LUO_OP_ADD: /* forward: residual and dropout; backward: their gradients meet */
-        if (op->phase == LUO_PHASE_POST) stream(i, 3 * l->s->g->sum_bytes * in_volume(l, 0));
-        else stream(i, ((op->phase == LUO_PHASE_F ? 3 : op->nin) * e + 1) * in_volume(l, 0));
-        break;
-    case LUO_OP_EMBEDDING: stream(i, 2 * e * volume_of(l, op->out[0])); break;
-    case LUO_OP_EMBEDDING_DW: stream(i, 2 * e * in_volume(l, 1)); break;
-    case LUO_OP_ROW_SUM:
-    case LUO_OP_LOSS_DX: stream(i, 10 * in_volume(l, 0)); break;
-    case LUO_OP_ACCUMULATE: { /* what arrives, and the sum twice */
-        const int64_t arrives = l->s->g->tensor[op->in[0]].elem_bytes;
-        stream(i, (arrives + 2 * l->s->g->sum_bytes) * in_volumes(l));
-        break;
-    }
-    default: break;
-    }
-}
-
 static void cost_update(const look *l, luo_instr *i)
 {
     int64_t n = 0;
@@ -186,16 +155,60 @@ static void cost_update(const look *l, luo_instr *i)
     i->cost = (luo_cost_key){LUO_COST_OPTIMIZER, {n, UPDATE_BYTES}};
 }
 
+/* Residual and dropout forward, their gradients where they meet backward, sums after the step. */
+static void cost_add(const look *l, luo_instr *i)
+{
+    const int64_t e = l->s->g->elem_bytes, n = in_volume(l, 0);
+    if (l->op->phase == LUO_PHASE_POST) stream(i, 3 * l->s->g->sum_bytes * n);
+    else stream(i, ((l->op->phase == LUO_PHASE_F ? 3 : l->op->nin) * e + 1) * n);
+}
+
+/* What arrives, and the sum twice. */
+static void cost_accumulate(const look *l, luo_instr *i)
+{
+    const int64_t arrives = l->s->g->tensor[l->op->in[0]].elem_bytes;
+    stream(i, (arrives + 2 * l->s->g->sum_bytes) * in_volumes(l));
+}
+
 void luo_spec_cost(const spec *s, int32_t o, int32_t length, int32_t dev, luo_instr *i)
 {
-    const look l = {s, &s->g->op[o], length, dev};
-    switch ((luo_op_kind)l.op->kind) {
+    const look at = {s, &s->g->op[o], length, dev}, *l = &at;
+    const luo_op *op = l->op;
+    const int64_t e = s->g->elem_bytes;
+    switch ((luo_op_kind)op->kind) {
     case LUO_OP_MATMUL:
     case LUO_OP_MATMUL_DX:
-    case LUO_OP_MATMUL_DW: cost_matmul(&l, i); break;
-    case LUO_OP_ATTENTION: cost_attention(&l, i, l.op->in[0], false); break;
-    case LUO_OP_ATTENTION_DX: cost_attention(&l, i, l.op->in[3], true); break;
-    case LUO_OP_UPDATE: cost_update(&l, i); break;
-    default: cost_stream(&l, i); break;
+    case LUO_OP_MATMUL_DW: cost_matmul(l, i); return;
+    case LUO_OP_ATTENTION: cost_attention(l, i, op->in[0], false); return;
+    case LUO_OP_ATTENTION_DX: cost_attention(l, i, op->in[3], true); return;
+    case LUO_OP_UPDATE: cost_update(l, i); return;
+    /* streaming kernels */
+    case LUO_OP_NORM: stream(i, 2 * e * in_volume(l, 0)); return;
+    case LUO_OP_NORM_DX: stream(i, 4 * e * in_volume(l, 0)); return;
+    case LUO_OP_ROPE:
+    case LUO_OP_ROPE_DX: stream(i, 2 * e * in_volumes(l)); return;
+    case LUO_OP_ACTIVATION: stream(i, (op->nin == 2 ? 3 : 2) * e * in_volume(l, 0)); return;
+    case LUO_OP_ACTIVATION_DX: stream(i, (op->nin == 4 ? 5 : 3) * e * in_volume(l, 0)); return;
+    case LUO_OP_ADD: cost_add(l, i); return;
+    case LUO_OP_EMBEDDING: stream(i, 2 * e * volume_of(l, op->out[0])); return;
+    case LUO_OP_EMBEDDING_DW: stream(i, 2 * e * in_volume(l, 1)); return;
+    case LUO_OP_ROW_SUM:
+    case LUO_OP_LOSS_DX: stream(i, 10 * in_volume(l, 0)); return;
+    case LUO_OP_ACCUMULATE: cost_accumulate(l, i); return;
+    /* kernels that ride along with another one: biases with their product, dW of a norm with its
+     * dX, the loss with the exp */
+    case LUO_OP_BIAS:
+    case LUO_OP_BIAS_DW:
+    case LUO_OP_NORM_DW:
+    case LUO_OP_ROW_MAX:
+    case LUO_OP_ROW_TARGET:
+    case LUO_OP_LOSS:
+    case LUO_OP_SUM:
+    case LUO_OP_GRAD_NORM: return;
+    /* nothing is computed */
+    case LUO_OP_PLACEHOLDER:
+    case LUO_OP_STATE:
+    case LUO_OP_RESHARD:
+    case LUO_OP_KINDS: return;
     }
 }

@@ -166,15 +166,27 @@ static spec_item *next_item(job *j, int32_t dev)
     return &j->item[t->at++];
 }
 
+/* LUO_COLLS: none. */
 static luo_coll coll_of(luo_move_kind k)
 {
-    return k == LUO_MOVE_AR ? LUO_COLL_AR : k == LUO_MOVE_RS ? LUO_COLL_RS : LUO_COLL_AG;
+    switch (k) {
+    case LUO_MOVE_AR: return LUO_COLL_AR;
+    case LUO_MOVE_RS: return LUO_COLL_RS;
+    case LUO_MOVE_AG: return LUO_COLL_AG;
+    case LUO_MOVE_COPY:
+    case LUO_MOVE_SEND:
+    case LUO_MOVE_LOAD: break;
+    }
+    return LUO_COLLS;
 }
 
 static luo_status add_collective(job *j, const luo_move *m)
 {
     spec *s = j->s;
     const luo_stream stream = j->m->per_micro_batch ? LUO_STREAM_TP : LUO_STREAM_DP;
+    if (coll_of(m->kind) == LUO_COLLS)
+        return luo_err_set(s->err, LUO_EBUG, "a Reshard has a move of kind %d, which is no "
+                           "communication of a program; report it.", (int)m->kind);
     spec_item it = {.kind = LUO_INSTR_COLLECTIVE, .stream = (uint8_t)stream,
                     .coll = (uint8_t)coll_of(m->kind), .v = m->v, .call = j->ncalls};
     LUO_TRY(group_id(s, stream, m->dev, m->ndev, &it.slot.group));

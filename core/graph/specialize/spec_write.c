@@ -80,12 +80,16 @@ void luo_spec_bind(emitter *e, int32_t x, int32_t buffer)
 
 static int32_t class_of(int32_t kind)
 {
-    switch (kind) {
+    switch ((luo_tensor_kind)kind) {
     case LUO_TENSOR_STATE: return LUO_BUFFER_OPTIMIZER;
     case LUO_TENSOR_PARAM: return LUO_BUFFER_WEIGHT;
     case LUO_TENSOR_GRAD: return LUO_BUFFER_GRADIENT;
-    default: return LUO_BUFFER_WORK;
+    case LUO_TENSOR_DATA:
+    case LUO_TENSOR_SHARD:
+    case LUO_TENSOR_FULL:
+    case LUO_TENSOR_VALUE: break;
     }
+    return LUO_BUFFER_WORK;
 }
 
 int32_t luo_spec_new_buffer(emitter *e, int32_t x)

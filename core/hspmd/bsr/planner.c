@@ -163,7 +163,9 @@ luo_status luo_planner_choose(luo_planner *p, const int32_t *owner, int32_t n, i
         break;
     case LUO_SENDER_RR: who = (int32_t)(turn % n); break;
     case LUO_SENDER_COST: LUO_TRY(by_cost(p, owner, n, to, bytes, &who, err)); break;
-    default: LUO_TRY(by_class(p, owner, n, to, turn, &who, err)); break;
+    case LUO_SENDER_GREEDY:
+    case LUO_SENDER_RR_NODE:
+    case LUO_SENDER_EXACT: LUO_TRY(by_class(p, owner, n, to, turn, &who, err)); break;
     }
     luo_load *l = luo_planner_load(p, owner[who]);
     if (!l) return luo_err_nomem(err);

@@ -43,7 +43,7 @@ static void take_op_times(luo_yaml_doc *doc, const luo_source *src, luo_profile 
 }
 
 typedef struct curve_row {
-    luo_collective op;
+    luo_coll op;
     int32_t devices, line;
     double bytes, busbw;
 } curve_row;
@@ -62,8 +62,8 @@ static double busbw(const luo_csv_cell *c)
 {
     const double n = c[LUO_CO_DEVICES].number;
     const int64_t op = c[LUO_CO_COLLECTIVE].whole;
-    const double factor = op == LUO_ALL_REDUCE  ? 2 * (n - 1) / n
-                          : op == LUO_BROADCAST ? 1
+    const double factor = op == LUO_COLL_AR  ? 2 * (n - 1) / n
+                          : op == LUO_COLL_BCAST ? 1
                                                 : (n - 1) / n;
     return c[LUO_CO_BUSBW].given ? c[LUO_CO_BUSBW].number * 1e9
                                  : factor * c[LUO_CO_SIZE].number / (c[LUO_CO_TIME].number * 1e-6);
@@ -89,7 +89,7 @@ static curve_row *read_curve_rows(luo_yaml_doc *doc, const luo_source *src, int3
             if (!v) break;
             cap = 2 * cap + 64;
         }
-        v[n++] = (curve_row){(luo_collective)c[LUO_CO_COLLECTIVE].whole,
+        v[n++] = (curve_row){(luo_coll)c[LUO_CO_COLLECTIVE].whole,
                              (int32_t)c[LUO_CO_DEVICES].whole, luo_csv_line(t),
                              c[LUO_CO_SIZE].number, busbw(c)};
     }

@@ -1,3 +1,4 @@
+#include "core/graph/program/coll.h"
 #include "core/io/result/tables.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
@@ -35,8 +36,9 @@ static const char *const cause_kinds[] = {"fail", "straggler", "link", NULL};
 static const char *const scopes[] = {"device", "node", "link", "job", NULL};
 static const char *const dtypes[] = {"bf16", "f32", "f64", NULL};
 static const char *const roles[] = {"calibration", "validation", NULL};
-static const char *const collectives[] = {"all_reduce", "reduce_scatter", "all_gather",
-                                          "all_to_all", "broadcast", NULL};
+#define NAME(coll, name) name,
+static const char *const collectives[] = {LUO_COLL_LIST(NAME) NULL};
+#undef NAME
 static const char *const classes[] = {"nvlink", "pcie", "socket", "nic", "uplink", "line", NULL};
 static const char *const states[] = {"used", "standby", "failed", "joining", NULL};
 

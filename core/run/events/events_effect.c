@@ -188,8 +188,13 @@ static double magnitude(const luo_event_source *src, const luo_draws *d)
         if (src->cause) return src->cause->value > 0 ? src->cause->value : 1;
         return src->event ? src->event->bandwidth_factor : src->process->bandwidth_factor;
     case LUO_EVENT_LENGTHS: return (double)src->event->tokens;
-    default: return 1;
+    case LUO_EVENT_FAIL:
+    case LUO_EVENT_LEAVE:
+    case LUO_EVENT_JOIN:
+    case LUO_EVENT_FLAP:
+    case LUO_EVENT_CAUSES: break;
     }
+    return 1;
 }
 
 static luo_status push(luo_events *e, luo_event_state *s, int32_t effect, luo_action_kind kind,

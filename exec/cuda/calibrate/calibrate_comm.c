@@ -8,7 +8,7 @@
 
 typedef struct what {
     gpu_comm *comm;
-    luo_collective coll;
+    luo_coll coll;
     int64_t elements; /* f32, of the full tensor; a message: of it */
     int32_t n, rank;  /* of the group */
     int64_t *counts;
@@ -26,12 +26,12 @@ static luo_status run(gpu_bench *b, void *ctx, int64_t turn)
     const int64_t bytes = w->elements * 4, part = w->elements / w->n * 4;
     char *from = gpu_bench_place(b, turn, 2 * bytes + 512), *to = from + (bytes + 255) / 256 * 256;
     switch (w->coll) {
-    case LUO_ALL_REDUCE:
+    case LUO_COLL_AR:
         return gpu_all_reduce(w->comm, from, to, w->elements, 4, LUO_REDUCE_SUM, b->stream, b->err);
-    case LUO_REDUCE_SCATTER:
+    case LUO_COLL_RS:
         return gpu_reduce_scatter(w->comm, from, to, w->counts, 4, LUO_REDUCE_SUM, NULL, b->stream,
                                   b->err);
-    case LUO_ALL_GATHER:
+    case LUO_COLL_AG:
         return gpu_all_gather(w->comm, from + w->rank * part, to, w->counts, 4, b->stream, b->err);
     default:
         return run_message(b, w, from);
@@ -84,8 +84,8 @@ static void put_row(gpu_bench *b, const what *w, double seconds, int32_t place)
 {
     const char *role = place % 4 == 3 ? "validation" : "calibration";
     if (b->m->rank > 0) return;
-    if (w->coll != LUO_COLLECTIVES) {
-        luo_str_addf(&b->m->collectives, "%s,f32,%d,1,%lld,%.4f,%s\n", luo_collective_name(w->coll),
+    if (w->coll != LUO_COLLS) {
+        luo_str_addf(&b->m->collectives, "%s,f32,%d,1,%lld,%.4f,%s\n", luo_coll_name(w->coll),
                      w->n, (long long)w->elements * 4, 1e6 * seconds, role);
         return;
     }
@@ -112,8 +112,8 @@ static luo_status sizes_of(gpu_bench *b, what *w, MPI_Comm group)
 static luo_status measure_group(gpu_bench *b, gpu_comms *comms, int32_t n, int64_t *counts,
                                 const int32_t *dev)
 {
-    static const luo_collective kinds[] = {LUO_ALL_REDUCE, LUO_REDUCE_SCATTER, LUO_ALL_GATHER,
-                                           LUO_COLLECTIVES};
+    static const luo_coll kinds[] = {LUO_COLL_AR, LUO_COLL_RS, LUO_COLL_AG,
+                                           LUO_COLLS};
     gpu_comm *comm = NULL;
     MPI_Comm group;
     const bool inside = b->m->rank < n;
@@ -122,7 +122,7 @@ static luo_status measure_group(gpu_bench *b, gpu_comms *comms, int32_t n, int64
     MPI_Comm_split(MPI_COMM_WORLD, inside, b->m->rank, &group);
     for (int k = 0; inside && st == LUO_OK && k < 4; k++) {
         what w = {.comm = comm, .coll = kinds[k], .n = n, .rank = b->m->rank, .counts = counts};
-        if (kinds[k] != LUO_COLLECTIVES || n == 2) st = sizes_of(b, &w, group);
+        if (kinds[k] != LUO_COLLS || n == 2) st = sizes_of(b, &w, group);
     }
     MPI_Comm_free(&group);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -1,0 +1,18 @@
+/* coll.h: the collectives, each once: what programs, costs, measured tables and results call them. */
+#ifndef LUO_CORE_GRAPH_PROGRAM_COLL_H
+#define LUO_CORE_GRAPH_PROGRAM_COLL_H
+
+#define LUO_COLL_LIST(X)     \
+    X(AR, "all_reduce")      \
+    X(RS, "reduce_scatter")  \
+    X(AG, "all_gather")      \
+    X(A2A, "all_to_all")     \
+    X(BCAST, "broadcast")
+typedef enum luo_coll {
+#define LUO_COLL_ENUM(coll, name) LUO_COLL_##coll,
+    LUO_COLL_LIST(LUO_COLL_ENUM)
+#undef LUO_COLL_ENUM
+        LUO_COLLS
+} luo_coll;
+const char *luo_coll_name(luo_coll c); /* NULL: no collective */
+#endif
