@@ -13,7 +13,7 @@
 void openblas_set_num_threads(int n);
 
 typedef struct luo_lab { /* one process */
-    const luo_rank_executor *executor; /* on which plans are bound: host, unless the program says so */
+    const luo_rank_executor *executor; /* that binds plans: host, unless the program says so */
     luo_arena *arena;
     int32_t rank, nranks;
     int32_t *devices;

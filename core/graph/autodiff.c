@@ -514,7 +514,8 @@ static luo_status diff_op(diff *d)
     case LUO_OP_UPDATE:
     case LUO_OP_KINDS: break;
     }
-    return luo_err_set(d->err, LUO_EBUG, "operation `%s` has no gradient; report it.", here(d)->name);
+    return luo_err_set(d->err, LUO_EBUG, "operation `%s` has no gradient; report it.",
+                       here(d)->name);
 }
 
 /* ---- norm and update ---- */

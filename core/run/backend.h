@@ -2,7 +2,8 @@
  *
  * Time is in seconds of the backend's clock (virtual or wall), sizes in bytes. Every call returns
  * a status; a failed peer arrives as LUO_EPEER, in the simulator exactly as from a real library.
- * What carries out single instructions is another table (executor.h): only the interpreter calls it. */
+ * What carries out single instructions is another table (executor.h): only the interpreter calls
+ * it. */
 #ifndef LUO_CORE_RUN_BACKEND_H
 #define LUO_CORE_RUN_BACKEND_H
 #include "core/graph/program/program.h"

@@ -299,7 +299,8 @@ static luo_status measure_all(bench *b, bool rows)
     return measure(b, FIRST_AGAIN, LUO_F32, false, "again_s"); /* has the machine changed? */
 }
 
-luo_status luo_measure_ops(luo_measurer *m, const luo_rank_executor *executor, bool rows, luo_err *err)
+luo_status luo_measure_ops(luo_measurer *m, const luo_rank_executor *executor, bool rows,
+                           luo_err *err)
 {
     bench b = {.m = m, .executor = executor, .err = err};
     const luo_status st = measure_all(&b, rows);

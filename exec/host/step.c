@@ -212,7 +212,8 @@ static luo_status walk(luo_job *j, luo_step_report *out, luo_err *err)
     luo_rank *r = &j->rank;
     luo_progress_report *w = r->x->config.where;
     if (w) atomic_store(&w->job, j->id);
-    const luo_status st = luo_interpret(&luo_host_step_executor, r, j->b.set, j->b.program, r->walk);
+    const luo_status st =
+        luo_interpret(&luo_host_step_executor, r, j->b.set, j->b.program, r->walk);
     if (w) atomic_store(&w->job, -1);
     if (st == LUO_OK) return report(r, out, err);
     if (r->err.st == LUO_OK) return luo_err_nomem(err);

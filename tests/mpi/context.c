@@ -232,7 +232,8 @@ int main(int argc, char **argv)
         const luo_err e = {.text = "8 ranks are needed"};
         luo_lab_die("context", &e);
     }
-    const int wanted = (int)luo_prop_env("LUO_CASES", luo_prop_few(20, 40) * luo_prop_env("LUO_SCALE", 1));
+    const int wanted =
+        (int)luo_prop_env("LUO_CASES", luo_prop_few(20, 40) * luo_prop_env("LUO_SCALE", 1));
     const uint64_t first = luo_prop_first();
     uint64_t seed = first;
     run_by_hand(&lab, &t);

@@ -1,8 +1,8 @@
 /* host.c: a storm of real runs on processors. usage: [LUO_SEED=s] [STORM_N=n] host
  *
- * Environment: LUOSHU, the command. Case i is drawn from seed s + i alone (1 and 10 by default, 4 without LUO_SCALE);
- * LUO_SEED=s STORM_N=1 plays one again, though not to the millisecond: what befalls a run does so
- * at times of day. The files of a case that failed stay, and are named. */
+ * Environment: LUOSHU, the command. Case i is drawn from seed s + i alone (1 and 10 by default, 4
+ * without LUO_SCALE); LUO_SEED=s STORM_N=1 plays one again, though not to the millisecond: what
+ * befalls a run does so at times of day. The files of a case that failed stay, and are named. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -317,8 +317,9 @@ START_TEST(no_real_run)
     prepare("oracle", 10, 0);
     opts.backend = &fake_data_backend;
     ck_assert_int_eq(run(&err), LUO_EINPUT);
-    ck_assert_str_eq(err.text, "policy `oracle` is a bound and not a run, which backend `fake` cannot "
-                               "make; leave it out, or simulate it.");
+    ck_assert_str_eq(err.text,
+                     "policy `oracle` is a bound and not a run, which backend `fake` cannot "
+                     "make; leave it out, or simulate it.");
     ck_assert_int_eq(fake.runs, 0);
 }
 END_TEST

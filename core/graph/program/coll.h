@@ -1,4 +1,4 @@
-/* coll.h: the collectives, each once: what programs, costs, measured tables and results call them. */
+/* coll.h: the collectives, each once, with the names that files and messages have for them. */
 #ifndef LUO_CORE_GRAPH_PROGRAM_COLL_H
 #define LUO_CORE_GRAPH_PROGRAM_COLL_H
 
