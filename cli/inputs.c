@@ -95,6 +95,9 @@ static luo_status overrides(luo_cli *cli, luo_session *s, luo_err *err)
         if (strcmp(name, "steps") == 0)
             list[s->noverrides++] =
                 luo_arena_printf(cli->arena, "extent.steps=%s", a->set[i].value);
+        if (strcmp(name, "duration-s") == 0)
+            list[s->noverrides++] =
+                luo_arena_printf(cli->arena, "extent.duration_s=%s", a->set[i].value);
         if (strcmp(name, "stack") == 0)
             list[s->noverrides++] = stack_override(cli, a->set[i].value);
     }

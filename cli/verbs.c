@@ -182,7 +182,7 @@ static const luo_option demo_options[] = {
     OUT,
     FORCE,
     {"seed", "N", "instead of the demo's seed"},
-    {"steps", "N", "the first N steps (the whole day)"},
+    {"duration-s", "S", "only so many seconds of the day (86400)"},
     {"plots", "ON", "on or off (on)"},
     {"verbose", NULL, "tell what each policy did"},
 };

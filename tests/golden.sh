@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Each tests/golden/NAME.sh against NAME.stdout, NAME.stderr and NAME.exit (0 when absent).
+# usage: tests/golden.sh [NAME...], all of them if none is given.
 # A test runs in an empty folder with $LUOSHU, $HERE (tests/golden) and $TOP (the repository).
 # BLESS=1 rewrites the expectations.
 set -u
@@ -14,7 +15,9 @@ check() { # FILE GOT
 }
 for t in "$HERE"/*.sh; do
     [ -e "$t" ] || continue
-    name=$(basename "$t" .sh); n=$((n + 1))
+    name=$(basename "$t" .sh)
+    [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
+    n=$((n + 1))
     tmp=$(mktemp -d); mkdir "$tmp/cwd"
     (cd "$tmp/cwd" && bash "$t" >"$tmp/out" 2>"$tmp/err" </dev/null); rc=$?
     sed -i -e "s|$TOP/||g" "$tmp/out" "$tmp/err"

@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: rivals storm storm-host gpu-programs check-gpu bench-gpu visit-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
+.PHONY: mutate rivals storm storm-host gpu-programs check-gpu bench-gpu visit-gpu straggler deps demo papers check check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -55,8 +55,12 @@ check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK)
 	@LUOSHU=$(abspath $(BIN)) ./tests/torch/check.sh
 
+mutate: ## do the tests notice? MUTANTS (200) random one-token mutants of core, sim and exec/host, from LUO_SEED (1)
+	@./tests/deps.sh build
+	@nice ./tests/mutate.sh
+
 FUZZ_S ?= 60
-check-all: ## check with 10 to 100 times the random cases, a long real run, sanitizers, and FUZZ_S s of each fuzzer
+check-all: ## check with 10 to 100 times the random cases, a long real run, sanitizers, FUZZ_S s of each fuzzer, mutants
 	@./tests/deps.sh build lint bundle
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(TEST_PROGRAMS) $(CUDA_RANK) $(LINKED) bundle-parts $(BUNDLE_BARE)
 	@$(RUN_TESTS) LUO_SCALE=10 LUO_SCALE_RESOLVE=100 CK_TIMEOUT_MULTIPLIER=20 ./tests/run.sh $(TESTS)
@@ -69,6 +73,7 @@ check-all: ## check with 10 to 100 times the random cases, a long real run, sani
 	@$(MAKE) --no-print-directory storm-host
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory mutate
 
 FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRC))
 FUZZ_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -I.
