@@ -288,6 +288,11 @@ START_TEST(nobody_is_left)
     check_books();
     ck_assert_int_eq(fake.summary.steps_done, 2);
     ck_assert_str_eq(event_row("lost", 0)->detail, "no device is left, and nothing comes back");
+    const luo_row_timeline *last = &fake.time[fake.ntime - 1]; /* the step that nobody ended */
+    ck_assert_int_eq(last->kind, LUO_SPAN_STEP);
+    ck_assert(last->blocking && last->redone);
+    ck_assert_double_eq_tol(last->start_s, 2 * STEP, 1e-9);
+    ck_assert_double_eq_tol(last->end_s, 3, 1e-9);
 }
 END_TEST
 

@@ -134,17 +134,60 @@ START_TEST(failure_goes_back_to_what_was_saved)
 }
 END_TEST
 
+static void choose_all_costs(void)
+{
+    sc.cost_default.detect_fail = sc.cost_default.process_start = sc.cost_default.communicator =
+        sc.cost_default.replacement = spec.planner_default = true;
+}
+
 /* What the file does not say is not waited for. */
 START_TEST(chosen_costs_cost_nothing)
 {
     events[0] = at_step("gpu", LUO_EVENT_FAIL, "device:3", 6);
     prepare_real("restart", 10, 1);
-    sc.cost_default.detect_fail = sc.cost_default.process_start = sc.cost_default.communicator =
-        sc.cost_default.replacement = spec.planner_default = true;
+    choose_all_costs();
     ((luo_cluster *)sc.cluster)->storage_read_bytes_per_s = 0;
     run_ok();
     check_books();
     ck_assert_double_eq(fake.summary.detect_s + fake.summary.plan_s + fake.summary.restart_s, 0);
+}
+END_TEST
+
+/* Each cost that the file gives is waited for, whatever it leaves out beside it. */
+START_TEST(given_costs_count)
+{
+    bool *const chosen[] = {&sc.cost_default.detect_fail, &spec.planner_default,
+                            &sc.cost_default.process_start, &sc.cost_default.communicator};
+    events[0] = at_step("gpu", LUO_EVENT_FAIL, "device:3", 6);
+    prepare_real("restart", 10, 1);
+    choose_all_costs();
+    *chosen[_i] = false;
+    ((luo_cluster *)sc.cluster)->storage_read_bytes_per_s = 0;
+    run_ok();
+    check_books();
+    const double detect = _i == 0 ? 30 : 0, plan = _i == 1 ? 2 : 0, start = _i == 2 ? 60 : 0;
+    const double each = _i == 3 ? 0.05 : 0; /* of a communicator; the new plan has some */
+    ck_assert_double_eq_tol(fake.summary.detect_s, detect, 1e-9);
+    ck_assert_double_eq_tol(fake.summary.plan_s, plan, 1e-9);
+    ck_assert_double_ge(fake.summary.restart_s, start + each);
+    ck_assert_double_le(fake.summary.restart_s, start + 8 * each);
+}
+END_TEST
+
+/* The simulator takes what it assumes as it takes what is given. */
+START_TEST(chosen_costs_count_when_simulated)
+{
+    double waited[2];
+    for (int k = 0; k < 2; k++) {
+        events[0] = at_step("gpu", LUO_EVENT_FAIL, "device:3", 6);
+        prepare("restart", 10, 1);
+        sc.replacement_s = 7;
+        if (k) choose_all_costs();
+        run_ok();
+        waited[k] = fake.summary.detect_s + fake.summary.plan_s + fake.summary.restart_s;
+    }
+    ck_assert_double_gt(waited[0], 92);
+    ck_assert_double_eq(waited[0], waited[1]);
 }
 END_TEST
 
@@ -655,6 +698,7 @@ END_TEST
 LUO_SUITE("run.real", LUO_T(state_comes_first), LUO_T_N(saves_when_asked, 2),
           LUO_T_N(longer_of_the_two, 2), LUO_T(the_way_to_the_ranks_is_a_bubble),
           LUO_T_N(failure_goes_back_to_what_was_saved, 2), LUO_T(chosen_costs_cost_nothing),
+          LUO_T_N(given_costs_count, 4), LUO_T(chosen_costs_count_when_simulated),
           LUO_T(death_without_an_event), LUO_T(bare_plan_survives), LUO_T(death_outside_the_plan),
           LUO_T_N(too_many_deaths, LUO_ROWS(gone)), LUO_T_N(death_while_loading, 2),
           LUO_T_N(death_at_the_start, 2), LUO_T(no_more_devices_than_processes),
