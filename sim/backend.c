@@ -107,14 +107,32 @@ static luo_status worker_for(luo_backend_state *b, const luo_programs *set, sim_
     return LUO_OK;
 }
 
-/* Draws, if there is noise, begin where those of the last step ended. */
+/* The first nchanges, as a worker counts that simulates before_s of earlier steps first. */
+static luo_status date_changes(luo_backend_state *b, int32_t nchanges, double before_s,
+                               const luo_change **out, luo_err *err)
+{
+    *out = b->changes;
+    if (before_s <= 0 || nchanges == 0) return LUO_OK;
+    luo_change *at = LUO_NEW_N(b->last, luo_change, nchanges);
+    if (!at) return luo_err_nomem(err);
+    for (int32_t i = 0; i < nchanges; i++) {
+        at[i] = b->changes[i];
+        at[i].at_s += before_s;
+    }
+    *out = at;
+    return LUO_OK;
+}
+
+/* before_s: of the undisturbed step. Draws, if there is noise, begin where those of the last step
+ * ended. */
 static luo_status simulate(luo_backend_state *b, const luo_step_request *q, int32_t nchanges,
-                           luo_arena *arena, sim_reply *reply, luo_err *err)
+                           double before_s, luo_arena *arena, sim_reply *reply, luo_err *err)
 {
     const luo_programs *set = q->programs;
     sim_worker *w = NULL;
-    sim_ask ask = {b->world, b->changes, nchanges, q->trace, NULL, set->n,
-                   b->config.interrupted};
+    const luo_change *changes;
+    LUO_TRY(date_changes(b, nchanges, before_s, &changes, err));
+    sim_ask ask = {b->world, changes, nchanges, q->trace, NULL, set->n, b->config.interrupted};
     LUO_TRY(worker_for(b, set, &w, err));
     if (has_noise(b)) {
         ask.rng = b->step_rng;
@@ -248,7 +266,7 @@ static luo_status quiet_step(luo_backend_state *b, const luo_step_request *q, si
     if (!known) {
         luo_arena *arena = luo_arena_new(0);
         if (!arena) return luo_err_nomem(err);
-        luo_status st = simulate(b, q, 0, arena, reply, err);
+        luo_status st = simulate(b, q, 0, 0, arena, reply, err);
         if (st != LUO_OK) {
             luo_arena_free(arena);
             return st;
@@ -323,7 +341,7 @@ static luo_status run_step(luo_backend_state *b, const luo_step_request *q, luo_
 {
     sim_reply undisturbed, reply;
     bool reused = false, trigger;
-    if (has_noise(b)) LUO_TRY(simulate(b, q, 0, b->last, &undisturbed, err));
+    if (has_noise(b)) LUO_TRY(simulate(b, q, 0, 0, b->last, &undisturbed, err));
     else LUO_TRY(quiet_step(b, q, &undisturbed, &reused, err));
     reply = undisturbed;
     drop_idle_links(b, 0, &undisturbed);
@@ -334,7 +352,7 @@ static luo_status run_step(luo_backend_state *b, const luo_step_request *q, luo_
     }
     while (trigger) {
         const int32_t known = b->nchanges;
-        LUO_TRY(simulate(b, q, known, b->last, &reply, err));
+        LUO_TRY(simulate(b, q, known, undisturbed.head.before_s, b->last, &reply, err));
         LUO_TRY(find_trigger(b, q, &undisturbed, reply.head.end_s, known, &trigger, err));
         reused = false;
     }

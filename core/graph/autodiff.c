@@ -512,6 +512,7 @@ static luo_status diff_op(diff *d)
     case LUO_OP_ACCUMULATE:
     case LUO_OP_GRAD_NORM:
     case LUO_OP_UPDATE:
+    case LUO_OP_AMEND:
     case LUO_OP_KINDS: break;
     }
     return luo_err_set(d->err, LUO_EBUG, "operation `%s` has no gradient; report it.",
@@ -537,7 +538,8 @@ static luo_status finish(diff *d, const luo_ann *all)
     if (!in) return luo_err_nomem(d->err);
     memcpy(in, d->state, (size_t)n * sizeof *in);
     memcpy(in + n, d->grad, (size_t)n * sizeof *in);
-    return emit(d, LUO_OP_UPDATE, "update", in, 2 * n, NULL, 0);
+    LUO_TRY(emit(d, LUO_OP_UPDATE, "update", in, 2 * n, NULL, 0));
+    return g->staggered ? emit(d, LUO_OP_AMEND, "amend", in, 2 * n, NULL, 0) : LUO_OK;
 }
 
 static luo_status prepare(diff *d)

@@ -288,7 +288,8 @@ static luo_status deduce(const site *s)
     case LUO_OP_ACTIVATION_DX: return rule_activation_dx(s);
     case LUO_OP_ADD:
     case LUO_OP_ACCUMULATE: return rule_sum(s);
-    case LUO_OP_UPDATE: return rule_update(s);
+    case LUO_OP_UPDATE:
+    case LUO_OP_AMEND: return rule_update(s);
     case LUO_OP_BIAS:
     case LUO_OP_BIAS_DW:
     case LUO_OP_EMBEDDING:

@@ -41,7 +41,8 @@
     X(SUM, "sum")             /* t -> scalar */                                            \
     X(ACCUMULATE, "accumulate") /* n values of one micro-batch -> their running sum */     \
     X(GRAD_NORM, "grad_norm") /* all gradients -> sum of squares, each cell once */        \
-    X(UPDATE, "update")       /* states, then their gradients; nothing else is made */
+    X(UPDATE, "update")       /* states, then their gradients; nothing else is made */     \
+    X(AMEND, "amend")         /* the same: an update that was made too early, set right */
 typedef enum luo_op_kind {
 #define LUO_OP_ENUM(kind, name) LUO_OP_##kind,
     LUO_OP_LIST(LUO_OP_ENUM)
@@ -126,6 +127,8 @@ typedef struct luo_graph {
     const int32_t *context_rank; /* by device id */
     bool scatter_each; /* gradients are cut to their pieces in every micro-batch (ZeRO-2, 3) */
     bool shard_copies; /* pieces have copies, among which gradients are summed once a step */
+    bool staggered;    /* updates do not wait for the norm of all gradients; set before
+                          luo_graph_differentiate */
     bool failed; /* out of memory; further additions do nothing */
 } luo_graph;
 
@@ -171,8 +174,10 @@ luo_status luo_graph_deduce(luo_graph *g, int32_t first, luo_err *err);
 /* Raw annotation for the output of a Reshard that differentiation makes; -1: none. */
 typedef int32_t (*luo_override_fn)(void *ctx, const char *tensor);
 /* Adds gradients, their accumulation, norm and update (docs/annotations.md#differentiation), with
- * annotations and phases. Pre: the forward part is annotated. all: annotation {-2:n} of one summand
- * per device, for the norm.
+ * annotations and phases. Staggered: the update is made as if the norm were within the bound, and
+ * amended where it is not, when the norm is known (post-validation: Qi et al., arXiv 2401.10241,
+ * section 4). Pre: the forward part is annotated. all: annotation {-2:n} of one summand per device,
+ * for the norm.
  * Errors: LUO_EDEDUCE, LUO_ENOMEM. */
 luo_status luo_graph_differentiate(luo_graph *g, const luo_ann *all, luo_override_fn override,
                                    void *ctx, luo_err *err);

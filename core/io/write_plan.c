@@ -195,6 +195,7 @@ void luo_plan_json(luo_str *s, const luo_plan *p)
                     "\"schedule\": {\"kind\": \"%s\", \"chunks\": %d}",
                  p->micro_batch_sequences, p->zero, p->sequence_parallel ? "true" : "false",
                  luo_sched_name(p->schedule), p->chunks);
+    if (p->staggered) luo_str_add(s, ", \"optimizer_step\": \"staggered\"");
     sharding(s, &p->sharding);
     bucket(s, &p->bucket);
     for (int32_t i = 0; i < p->npipelines; i++) {

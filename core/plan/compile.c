@@ -213,6 +213,7 @@ static luo_status annotate(compiler *c, luo_graph *g)
     luo_ann all;
     luo_grp grp;
     luo_ent ent;
+    g->staggered = c->p->staggered;
     LUO_TRY(luo_plan_annotate(g, c->p, c->err));
     LUO_TRY(all_devices(c, &all, &grp, &ent));
     LUO_TRY(luo_graph_differentiate(g, &all, luo_plan_override, &raw, c->err));
@@ -338,6 +339,7 @@ luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model
     luo_annset_free(g->set);
     if (st == LUO_OK) st = go_on(&c);
     if (st == LUO_OK) set->memory = c.opts->memory;
+    if (st == LUO_OK) set->staggered = p->staggered;
     for (int32_t i = 0; st == LUO_OK && i < p->npipelines; i++)
         set->copies += p->pipelines[i].stages[0].context_parallel;
     if (st == LUO_OK) st = mark_selective(&c, set);

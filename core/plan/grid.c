@@ -67,7 +67,7 @@ luo_status luo_plan_grid(luo_arena *arena, const luo_grid *g, luo_plan **out, lu
                     .layers = (int32_t)g->model->layers, .devices = g->cluster->ndevices,
                     .dtype = g->dtype, .sequence_tokens = g->sequence_tokens,
                     .micro_batch_sequences = g->micro_batch_sequences, .zero = g->zero,
-                    .sequence_parallel = g->sequence_parallel,
+                    .sequence_parallel = g->sequence_parallel, .staggered = g->staggered,
                     .schedule = chunks_of(g) > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
                     .chunks = chunks_of(g), .npipelines = g->pipelines, .pipelines = pipelines};
     *out = p;

@@ -12,7 +12,7 @@ typedef struct luo_grid {
     int32_t micro_batch_sequences, zero, pipelines, stages, tp;
     int32_t chunks; /* of a stage; 0: 1; more: interleaved */
     int32_t context_parallel; /* 0: 1 */
-    bool sequence_parallel;
+    bool sequence_parallel, staggered;
     luo_recompute recompute;
     const int32_t *dev;    /* [((pipeline*stages + stage)*context_parallel + c)*tp + i] */
     const int64_t *layers; /* [chunk*stages + stage]; NULL: equal */

@@ -365,6 +365,7 @@ static void put_plan(sink *o, const luo_plan *p)
     put_groups(o, p);
     put(o, ",\"micro_batch_sequences\":");
     put_int(o, p->micro_batch_sequences);
+    if (p->staggered) put(o, ",\"optimizer_step\":\"staggered\"");
     put(o, ",\"pipelines\":[");
     for (int32_t i = 0; i < p->npipelines; i++) {
         if (i) put(o, ",");

@@ -107,6 +107,7 @@ typedef struct luo_plan {
     luo_sharding sharding; /* of zero 3 */
     bool sequence_parallel;
     luo_sched_kind schedule;
+    bool staggered; /* optimizer_step: a stage steps when its own gradients are summed */
     int32_t chunks;
     int32_t npipelines;
     const luo_pipeline *pipelines;

@@ -381,8 +381,8 @@ static void check_lost(checker *c, int32_t i, int32_t s, int32_t *by)
              s);
     const char *why = luo_plan_not_reroutable(p);
     if (why)
-        find(c, "`reroute` does not go with %s; schedule 1f1b or zb_h1 and zero 0 or 1 without "
-                "such are expected.", why);
+        find(c, "`reroute` does not go with %s; schedule 1f1b, zb_h1 or zb_h2 and zero 0 or 1 "
+                "without such are expected.", why);
     memset(by, 0, (size_t)p->npipelines * sizeof *by);
     for (int32_t k = 0; k < st->nreroute; k++) {
         check_peer(c, i, s, k, by);

@@ -48,6 +48,7 @@ typedef struct luo_uniform_opts {
     luo_uniform_layers layers;
     bool types;              /* device types: each alone, and the whole by their speed */
     bool sequence_parallel;
+    bool staggered;          /* optimizer_step of the plans; closed forms know it not */
     bool tp_pp_dp;           /* --use-tp-pp-dp-mapping */
     const int32_t *devices;  /* usable, ascending; NULL: all that are up and not standby */
     int32_t ndevices;

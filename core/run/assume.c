@@ -66,6 +66,24 @@ static void communication(list *l, const luo_run *r)
             "message); trees, all-to-all and messages are flows");
 }
 
+static bool staggers(const luo_run *r)
+{
+    const luo_used_plan *u = luo_run_plan(r);
+    return u && u->plan->staggered;
+}
+
+static void staggered(list *l, const luo_run *r)
+{
+    if (!staggers(r)) return;
+    if (r->real)
+        say(l, "optimizer_step staggered: ranks begin every step together; what is updated before "
+            "the norm of all gradients is known is amended where that is beyond the bound");
+    else
+        say(l, "optimizer_step staggered: a step is the third of three without a barrier between "
+            "them, the first after a start, a switch or an event as well; the norm of all "
+            "gradients is never beyond the bound, so that no update is made twice");
+}
+
 static void policy(list *l, const luo_run *r)
 {
     const luo_policy_spec *p = r->spec;
@@ -99,9 +117,9 @@ static void policy(list *l, const luo_run *r)
     if (r->policy == &luo_policy_drop_replica)
         say(l, "policy drop_replica: the batch of replicas that left is %s (chosen)",
             p->deals_batch ? "dealt to the others" : "lost");
-    if (r->policy == &luo_policy_reroute)
+    if (r->policy == &luo_policy_reroute && !staggers(r))
         say(l, "policy reroute: steps follow each other, no stage begins one before the gradients "
-            "of all are summed; ReCycle's optimizer is staggered");
+            "of all are summed; ReCycle's optimizer is staggered (optimizer_step)");
     if (r->policy == &luo_policy_restart) {
         if (p->restart_s >= 0)
             say(l, "policy restart: a restart takes %g s (chosen)", p->restart_s);
@@ -183,6 +201,7 @@ luo_status luo_report_assumptions(luo_run *r, const char *const **out, int32_t *
     costs(&l, r);
     communication(&l, r);
     policy(&l, r);
+    staggered(&l, r);
     checkpoints(&l, r);
     real_run(&l, r);
     quantiles(&l, r);

@@ -70,6 +70,7 @@ static luo_status use_given(luo_run *r, const luo_plan *given, luo_err *err)
     luo_plan dealt = *given;
     if (r->sc->batch_sequences > 0 && luo_plan_sequences(given) != r->sc->batch_sequences)
         LUO_TRY(deal_batch(r, given, &dealt, err));
+    if (r->spec->optimizer_step) dealt.staggered = r->spec->optimizer_step == LUO_STEP_STAGGERED;
     return luo_run_use_plan(r, &dealt, luo_run_tokens(r, &dealt), &r->plan, err);
 }
 
@@ -82,9 +83,11 @@ static luo_status batch_known(const luo_run *r, const char *planner, luo_err *er
                        "`data.batch.sequences` or a plan.", planner);
 }
 
-static luo_uniform_opts uniform_opts(const luo_scenario *sc, int32_t top)
+static luo_uniform_opts uniform_opts(const luo_run *r, int32_t top)
 {
+    const luo_scenario *sc = r->sc;
     return (luo_uniform_opts){
+        .staggered = r->spec->optimizer_step == LUO_STEP_STAGGERED,
         .batch_sequences = sc->batch_sequences, .top = top, .zero = -1, .recompute = -1,
         .sequence_tokens = sc->length_tokens > 0 ? sc->length_tokens
                                                  : sc->model->max_sequence_tokens,
@@ -126,7 +129,7 @@ static luo_status plan_uniform(luo_run *r, luo_err *err)
 {
     const luo_scenario *sc = r->sc;
     const bool judged = luo_run_judges(r);
-    luo_uniform_opts o = uniform_opts(sc, OFFERS);
+    luo_uniform_opts o = uniform_opts(r, OFFERS);
     luo_uniform_result *offer;
     luo_judged_plan *best;
     const luo_plan *plan[OFFERS + FAMILIES];
@@ -209,7 +212,7 @@ static luo_status plan_malleus(luo_run *r, luo_err *err)
 {
     const luo_scenario *sc = r->sc;
     const bool judged = luo_run_judges(r);
-    const luo_uniform_opts o = uniform_opts(sc, judged ? OFFERS : 1);
+    const luo_uniform_opts o = uniform_opts(r, judged ? OFFERS : 1);
     luo_uniform_result *base;
     double *rate;
     bool *candidate;

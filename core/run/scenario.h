@@ -86,6 +86,12 @@ typedef enum luo_judged { /* by what plans are ranked (docs/planners.md#which-pl
     LUO_JUDGED_PUBLISHED  /* by the objective of the policy's own search, nobody else's plans */
 } luo_judged;
 
+typedef enum luo_optimizer_step { /* optimizer_step of a policy's plans */
+    LUO_STEP_AS_PLANNED, /* as the first plan says */
+    LUO_STEP_TOGETHER,
+    LUO_STEP_STAGGERED
+} luo_optimizer_step;
+
 typedef struct luo_policy_spec {
     const char *name, *label; /* label = name unless given */
     const luo_plan *plan;     /* own plan, or NULL */
@@ -96,6 +102,7 @@ typedef struct luo_policy_spec {
     int32_t window_steps, top_k;
     int32_t reentry_probes; /* good ones before a device that came up may hold layers */
     luo_plan_mode plan_mode;
+    luo_optimizer_step optimizer_step;
     luo_malleus_rank rank; /* of the search */
     luo_judged judged;
     bool split2, dp_auto;

@@ -351,6 +351,7 @@ static const struct row {
     [LUO_OP_ACCUMULATE] = {bind_volume, 1, 1},
     [LUO_OP_GRAD_NORM] = {bind_nothing, 0, 1},
     [LUO_OP_UPDATE] = {luo_bind_update, 1, 0},
+    [LUO_OP_AMEND] = {bind_nothing, 1, 0},
 };
 
 static luo_op_kind kind_of(const char *name)

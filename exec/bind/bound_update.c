@@ -66,7 +66,7 @@ luo_status luo_bind_pieces(luo_binder *k)
     return LUO_OK;
 }
 
-/* ---- the update: states, then their gradients, then the norm ---- */
+/* ---- the update: states, then their gradients, then the norm unless it is staggered ---- */
 
 double luo_bound_most_squares(luo_dtype dtype, int32_t nranks)
 {
@@ -130,7 +130,7 @@ static luo_status bind_pair(luo_binder *k, int32_t state, int32_t grad, luo_boun
                               &out->owned, k->err);
 }
 
-/* The states, their gradients, the norm; one instruction of a role. */
+/* The states, their gradients, the norm if it is waited for; one instruction of a role. */
 luo_status luo_bind_update(luo_binder *k, luo_bound_op *op)
 {
     luo_bound *b = k->b;
@@ -139,7 +139,7 @@ luo_status luo_bind_update(luo_binder *k, luo_bound_op *op)
     while (n < update->nin &&
            luo_bound_desc(b, update->in[n])->buffer_class == LUO_BUFFER_OPTIMIZER)
         n++;
-    if (update->nin != 2 * n + 1 || b->pair)
+    if (update->nin != 2 * n + !b->set->staggered || b->pair)
         return luo_err_set(k->err, LUO_EBUG,
                            "the update of device %d has %d states and %d operands.", (int)b->device,
                            (int)n, (int)update->nin);

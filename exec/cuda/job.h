@@ -278,6 +278,7 @@ void gpu_unbind(luo_job *job);
 bool gpu_adds(luo_rank *r, int32_t buffer);
 luo_status gpu_run_norm(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_update(luo_rank *r, const gpu_op *op, int32_t task);
+luo_status gpu_run_amend(luo_rank *r, const gpu_op *op, int32_t task);
 gpu_piece gpu_piece_at(const luo_job *j, int32_t piece);
 gpu_step_block gpu_step_numbers(const luo_job *j, int64_t step, int64_t targets);
 

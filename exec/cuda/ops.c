@@ -335,6 +335,7 @@ static const struct row {
     [LUO_OP_ACCUMULATE] = {run_accumulate, NULL},
     [LUO_OP_GRAD_NORM] = {gpu_run_norm, NULL},
     [LUO_OP_UPDATE] = {gpu_run_update, NULL},
+    [LUO_OP_AMEND] = {gpu_run_amend, NULL},
 };
 
 luo_status gpu_bind_op(gpu_binder *b, gpu_op *op)

@@ -139,7 +139,7 @@ luo_status gpu_run_norm(luo_rank *r, const gpu_op *op, int32_t task)
                      "the norm of the gradients");
 }
 
-luo_status gpu_run_update(luo_rank *r, const gpu_op *op, int32_t task)
+static luo_status update(luo_rank *r, const gpu_op *op, int32_t task)
 {
     const luo_job *j = r->job;
     const luo_instr *i = op->b->instr;
@@ -148,4 +148,16 @@ luo_status gpu_run_update(luo_rank *r, const gpu_op *op, int32_t task)
                                 j->grad_type, gpu_buf(j, i->in[i->nin - 1], task),
                                 gpu_batch_numbers(j), j->device_answer),
                      "the update");
+}
+
+/* Of a staggered step the update is made when the norm is there, not made early and amended: steps
+ * of ranks begin together here, so that nothing would be gained. The numbers are the same. */
+luo_status gpu_run_update(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return r->job->bound.set->staggered ? LUO_OK : update(r, op, task);
+}
+
+luo_status gpu_run_amend(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return update(r, op, task);
 }

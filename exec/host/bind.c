@@ -181,6 +181,7 @@ static luo_status bind(luo_job *j, const luo_programs *set, const luo_recipe *re
     if (!j->b.program) return LUO_OK;
     LUO_TRY(bind_all(j, err));
     LUO_TRY(place_messages(j, err));
+    if (set->staggered && !(j->undo = zeroed(host_undo_bytes(j)))) return luo_err_nomem(err);
     return open_rank(j, err);
 }
 
@@ -207,6 +208,7 @@ void host_unbind(luo_job *j)
     if (!j || !host_idle(j)) return; /* after an error MPI may still write there */
     free(j->slab);
     free(j->messages);
+    free(j->undo);
     free(j->attention_work);
     luo_arena_free(j->rank.scratch);
     luo_arena_free(j->rank.walk);

@@ -6,7 +6,7 @@
  *   bind.c     memory
  *   ops.c      how each kind of COMPUTE, and LOCAL of the data loader, is run; also attention.c,
  *              loss.c
- *   update.c   norm of the gradients, AdamW
+ *   update.c   norm of the gradients, AdamW, an update taken back
  *   groups.c   communicators
  *   comm.c     messages of a communication: their memory, what MPI counts
  *   transfer.c cells copied, transfers begun and ended
@@ -104,6 +104,8 @@ struct luo_job {
     void *attention_work;
     void *batch_memory;
     luo_state state;
+    char *undo; /* of a staggered step: weights and moments before its update, pair by pair, cells
+                   by cells; NULL: updates wait for the norm */
     bool *fresh; /* per buffer: gradient not written in this step yet */
     host_lane lane[LUO_LANES];
     luo_rank rank;
@@ -168,6 +170,9 @@ void host_run_sum(luo_rank *r, const luo_bound_op *op, int32_t task);
 
 /* update.c */
 void host_run_norm(luo_rank *r, const luo_bound_op *op, int32_t task);
+/* Bytes of luo_job.undo. */
+int64_t host_undo_bytes(const luo_job *j);
+void host_run_amend(luo_rank *r, const luo_bound_op *op, int32_t task);
 void host_run_update(luo_rank *r, const luo_bound_op *op, int32_t task);
 
 /* groups.c */

@@ -178,6 +178,7 @@ host_run host_run_of(luo_op_kind kind)
         [LUO_OP_ACCUMULATE] = run_accumulate,
         [LUO_OP_GRAD_NORM] = host_run_norm,
         [LUO_OP_UPDATE] = host_run_update,
+        [LUO_OP_AMEND] = host_run_amend,
     };
     return runs[kind];
 }

@@ -110,7 +110,8 @@ void host_keep_loss(luo_rank *r, const luo_bound_op *op, int32_t task)
 /* What a rank that drains does all the same: it moves cells on, and takes part in the decision. */
 static bool always(const luo_bound_op *op)
 {
-    return op->kind == LUO_OP_RESHARD || op->kind == LUO_OP_GRAD_NORM || op->kind == LUO_OP_UPDATE;
+    return op->kind == LUO_OP_RESHARD || op->kind == LUO_OP_GRAD_NORM ||
+           op->kind == LUO_OP_UPDATE || op->kind == LUO_OP_AMEND;
 }
 
 static luo_status compute(luo_rank *r, host_run run, const luo_bound_op *op, int32_t task)
@@ -192,7 +193,8 @@ static luo_status report(luo_rank *r, luo_step_report *out, luo_err *err)
                              .grad_norm = r->grad_norm,
                              .nrecords = r->nrecords,
                              .records = r->record,
-                             .memory_bytes = j->slab_bytes + j->message_bytes};
+                             .memory_bytes = j->slab_bytes + j->message_bytes +
+                                             (j->undo ? host_undo_bytes(j) : 0)};
     out->ncomm = luo_bound_use(&j->b, r->use, r->used);
     out->comm = r->used;
     if (luo_ledger_close(&r->ledger, r->scratch, end - r->start_s, &out->parts, NULL) != LUO_OK)

@@ -33,11 +33,18 @@ static luo_status depend(sim_job *job, int64_t ticket)
     return LUO_OK;
 }
 
+/* Of the step that is told: the last round, but of what is beside, which is done in the round that
+ * follows, the one before. */
+static bool tells(const sim_job *job)
+{
+    return job->round == job->rank->step->rounds - 1 - (job->instr->beside ? 1 : 0);
+}
+
 /* Now, so that records stand in the order of issue. */
 static luo_status make_records(sim_job *job)
 {
     luo_rank *r = job->rank;
-    if (!r->step->trace) return LUO_OK;
+    if (!r->step->trace || !tells(job)) return LUO_OK;
     job->records = LUO_NEW_N(r->step->arena, sim_record *, r->npaces);
     if (!job->records) return LUO_ENOMEM;
     for (int32_t k = 0; k < r->npaces; k++) {
@@ -85,8 +92,8 @@ const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *o
     *cell = (sim_cell){0, job};
     *job = (sim_job){.rank = r, .cell = cell, .instr = issue->instr, .op = op,
                      .cross = op->cross >= 0 ? &r->class->cross[op->cross] : NULL,
-                     .task = issue->task, .micro_batch = issue->micro_batch, .start = ready,
-                     .factor = factor, .moved_s = HUGE_VAL};
+                     .task = issue->task, .micro_batch = issue->micro_batch, .round = r->round,
+                     .start = ready, .factor = factor, .moved_s = HUGE_VAL};
     if (enqueue(r, job) != LUO_OK || make_records(job) != LUO_OK) return NULL;
     for (int32_t i = 0; i < issue->ndep; i++)
         if (depend(job, issue->dep[i]) != LUO_OK) return NULL;
@@ -105,14 +112,14 @@ static luo_status book(sim_job *job)
 {
     luo_rank *r = job->rank;
     sim_tally *tally = &r->tally[job->instr->id];
-    if (job->op->what < SIM_MEET) return LUO_OK; /* has been */
+    if (job->op->what < SIM_MEET || !tells(job)) return LUO_OK; /* has been */
     const double from = r->class->thread ? fmin(job->start, job->moved_e) : job->moved_s;
     tally->calls++;
     tally->busy_s += job->moved_e - from;
     for (int32_t k = 0; k < r->npaces; k++) {
         if (!r->class->thread || job->op->what != SIM_MAIL)
-            LUO_TRY(luo_ledger_add(&r->paces[k].ledger, (luo_part)job->op->part, from,
-                               job->moved_e, job->instr->id));
+            LUO_TRY(luo_ledger_add(&r->paces[k].ledger, (luo_part)job->op->part, from - r->base,
+                               job->moved_e - r->base, job->instr->id));
         if (!job->records) continue;
         job->records[k]->start = job->moved_s;
         job->records[k]->end = job->moved_e;
@@ -135,6 +142,14 @@ static void release(sim_job *job)
     r->step->free_jobs = job;
 }
 
+static void note_end(const sim_job *job)
+{
+    luo_rank *r = job->rank;
+    double *at = &r->end;
+    if (job->instr->beside) at = job->round == r->round ? &r->check_s : &r->last_check_s;
+    *at = fmax(*at, job->end);
+}
+
 static void finish(sim_job *job, double end)
 {
     luo_rank *r = job->rank;
@@ -144,6 +159,7 @@ static void finish(sim_job *job, double end)
     job->end = fmax(end, job->start); /* what came before it was asked for is there at once */
     *job->cell = (sim_cell){job->end, NULL};
     r->clock[job->op->fifo] = fmax(r->clock[job->op->fifo], job->end);
+    note_end(job);
     if (book(job) != LUO_OK) sim_step_fail(s, LUO_ENOMEM, -1, -1);
     for (sim_edge *e = job->dependents, *next; e; e = next) {
         next = e->next;
@@ -161,11 +177,12 @@ static sim_gather *find_gather(sim_step *s, const sim_job *job)
 {
     sim_gather **at = &s->gathers[job->cross->rendezvous];
     for (; *at; at = &(*at)->next)
-        if ((*at)->micro_batch == job->micro_batch) return *at;
+        if ((*at)->micro_batch == job->micro_batch && (*at)->of_round == job->round) return *at;
     sim_gather *g = LUO_NEW(s->arena, sim_gather);
     if (!g) return NULL;
     g->rendezvous = &s->net->rendezvous_of[job->cross->rendezvous];
     g->micro_batch = job->micro_batch;
+    g->of_round = job->round;
     *at = g;
     return g;
 }
@@ -273,11 +290,13 @@ static void mismatch(sim_step *s, const sim_job *receiver, int32_t channel)
 }
 
 /* The entry of the other kind that this one belongs to, taken out of the list. */
-static sim_mail *match(sim_step *s, int32_t channel, int32_t micro_batch, bool receiver)
+static sim_mail *match(sim_step *s, int32_t channel, const sim_job *job, bool receiver)
 {
     for (sim_mail **at = &s->mail[channel]; *at; at = &(*at)->next) {
         sim_mail *m = *at;
-        if (m->micro_batch != micro_batch || (m->receiver != NULL) != receiver) continue;
+        if (m->micro_batch != job->micro_batch || m->round != job->round ||
+            (m->receiver != NULL) != receiver)
+            continue;
         *at = m->next;
         return m;
     }
@@ -295,8 +314,10 @@ static void leave(sim_step *s, int32_t channel, sim_mail want)
 
 static void receive(sim_step *s, sim_job *job, const sim_post *post)
 {
-    sim_mail *m = match(s, post->channel, job->micro_batch, false);
-    if (!m) leave(s, post->channel, (sim_mail){job->micro_batch, post->bytes, job, 0, 0, NULL});
+    sim_mail *m = match(s, post->channel, job, false);
+    if (!m)
+        leave(s, post->channel,
+              (sim_mail){job->micro_batch, job->round, post->bytes, job, 0, 0, NULL});
     else if (m->bytes != post->bytes) mismatch(s, job, post->channel);
     else part_done(job, m->from, m->at);
 }
@@ -304,9 +325,10 @@ static void receive(sim_step *s, sim_job *job, const sim_post *post)
 static void deliver(sim_step *s, const sim_job *from, const sim_post *post, double first,
                     double last)
 {
-    sim_mail *m = match(s, post->channel, from->micro_batch, true);
-    if (!m) leave(s, post->channel, (sim_mail){from->micro_batch, post->bytes, NULL, first, last,
-                                               NULL});
+    sim_mail *m = match(s, post->channel, from, true);
+    if (!m)
+        leave(s, post->channel,
+              (sim_mail){from->micro_batch, from->round, post->bytes, NULL, first, last, NULL});
     else if (m->bytes != post->bytes) mismatch(s, m->receiver, post->channel);
     else part_done(m->receiver, first, last);
 }
@@ -337,10 +359,13 @@ static void work(sim_step *s, sim_job *job)
         return;
     }
     double end = 0;
+    const bool told = job->rank->told;
     job->rank->records = job->records;
+    job->rank->told = tells(job);
     const luo_status st =
         sim_work_here(job->rank, job->task, job->instr, job->op, job->start, &end);
     job->rank->records = NULL;
+    job->rank->told = told;
     if (st == LUO_OK) finish(job, end);
     else sim_step_fail(s, st, -1, -1);
 }

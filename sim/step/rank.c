@@ -138,7 +138,8 @@ static luo_status note(luo_rank *r, sim_pace *c, int32_t task, const luo_instr *
                        const sim_op *op, double start, double end)
 {
     const int32_t tag = op->what == SIM_INSIDE ? in->id : -1;
-    LUO_TRY(luo_ledger_add(&c->ledger, (luo_part)op->part, start, end, tag));
+    if (!r->told) return LUO_OK;
+    LUO_TRY(luo_ledger_add(&c->ledger, (luo_part)op->part, start - r->base, end - r->base, tag));
     if (!r->step->trace) return LUO_OK;
     sim_record *record = r->records ? r->records[c - r->paces] : NULL;
     if (!record) record = sim_record_new(r, c, task, in->id);
@@ -186,7 +187,7 @@ static luo_status compute(luo_rank *r, int32_t task, const luo_instr *in, const 
                           double ready, double *last)
 {
     *last = 0;
-    r->predicted_s += op->seconds;
+    if (r->told) r->predicted_s += op->seconds;
     ready = later(ready, r->clock[LUO_STREAM_COMPUTE]); /* collectives that took its turn */
     for (int32_t k = 0; k < r->npaces; k++) {
         sim_pace *c = &r->paces[k];
@@ -194,7 +195,7 @@ static luo_status compute(luo_rank *r, int32_t task, const luo_instr *in, const 
         const double end = c->slow.n == 1 ? start + work * c->slow.value[0]
                                           : sim_timeline_end(&c->slow, start, work);
         c->clock = end;
-        c->compute_s += end - start;
+        if (r->told) c->compute_s += end - start;
         *last = later(*last, end);
         LUO_TRY(note(r, c, task, in, op, start, end));
     }
@@ -226,8 +227,8 @@ static luo_status talk_inside(luo_rank *r, int32_t task, const luo_instr *in, co
     const double seconds = op->seconds * draw_comm(r);
     *last = r->ninner > 0 ? sim_inner_end(r, in, start, seconds) : start + seconds;
     r->clock[op->fifo] = *last;
-    r->tally[in->id].calls++;
-    r->tally[in->id].busy_s += *last - start;
+    r->tally[in->id].calls += r->told;
+    if (r->told) r->tally[in->id].busy_s += *last - start;
     for (int32_t k = 0; k < r->npaces; k++)
         LUO_TRY(note(r, &r->paces[k], task, in, op, start, *last));
     return LUO_OK;
@@ -287,11 +288,14 @@ luo_status sim_execute(sim_job *job, double *end)
     if (r->class->thread) LUO_TRY(run_paced(r, &c->slow, work, &spent));
     else LUO_TRY(sim_run_execution(r, &c->slow, work));
     *end = sim_now(r->step);
+    const bool told = r->told;
+    r->told = job->round == r->step->rounds - 1;
     if (own) c->clock = *end;
-    if (own) c->compute_s += r->class->thread ? spent : *end - start;
+    if (own && r->told) c->compute_s += r->class->thread ? spent : *end - start;
     r->records = job->records;
     const luo_status st = note(r, c, job->task, job->instr, job->op, start, *end);
     r->records = NULL;
+    r->told = told;
     return st;
 }
 
@@ -368,6 +372,8 @@ static luo_status submit_here(luo_rank *r, const luo_issue *issue, const sim_op 
     for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(await_ticket(r, issue->dep[i], &ready));
     if (r->tail[op->fifo]) LUO_TRY(await_cell(r, r->tail[op->fifo]->cell, &ready));
     LUO_TRY(sim_work_here(r, issue->task, issue->instr, op, ready, &end));
+    if (issue->instr->beside) r->check_s = end;
+    else r->end = later(r->end, end);
     if (gathers(r, issue->instr, op)) r->gather_s = later(r->gather_s, end);
     if (is_shard_call(issue->instr)) r->shard_s = later(r->shard_s, end);
     memcpy(ticket, &end, sizeof end);
@@ -380,7 +386,7 @@ static luo_status submit_job(luo_rank *r, const luo_issue *issue, const sim_op *
     LUO_TRY(await_room(r));
     const bool executes = op->what == SIM_WORK && r->class->exec;
     const double factor = executes ? draw_work(r, 0) : op->what >= SIM_MEET ? draw_comm(r) : 1;
-    if (executes && op->fifo == LUO_STREAM_COMPUTE) r->predicted_s += op->seconds;
+    if (executes && op->fifo == LUO_STREAM_COMPUTE && r->told) r->predicted_s += op->seconds;
     const sim_cell *cell = sim_job_new(r, issue, op, factor, ready);
     if (!cell) return LUO_ENOMEM;
     if (r->step->net->config->stack->p2p_blocking && issue->instr->stream == LUO_STREAM_PP &&
@@ -399,11 +405,20 @@ static bool goes_ahead(const luo_rank *r, const luo_issue *issue)
     return issue->task >= r->defer_from || issue->instr->phase == LUO_PHASE_PRE || r->class->exec;
 }
 
+/* What sets an update right is not simulated: it was right. Nor is the norm of the last round,
+ * which nobody waits for any more; that of the round before stands for it. */
+static bool is_left_out(const luo_rank *r, const luo_instr *in)
+{
+    return in->beside && (in->kind == LUO_INSTR_COMPUTE || r->round == r->step->rounds - 1);
+}
+
 static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     const sim_op *op = &r->class->ops[issue->instr->id];
     double ready = 0;
     if (r->step->stopped) return sim_rank_status(r, NULL);
+    *ticket = 0; /* done at 0 */
+    if (is_left_out(r, issue->instr)) return LUO_OK;
     if (op->what == SIM_WORK && op->fifo == LUO_STREAM_COMPUTE)
         LUO_TRY(await_blocking(r, &ready));
     LUO_TRY(await_phase(r, issue, &ready));
@@ -414,11 +429,50 @@ static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
     return submit_here(r, issue, op, ready, ticket);
 }
 
+static const sim_job *first_due(const luo_rank *r)
+{
+    const sim_job *job = r->first_job;
+    while (job && job->instr->beside && job->round == r->round) job = job->after;
+    return job;
+}
+
+/* A device begins its next step when all of its own is done but the norm of all gradients, which it
+ * knows before that step ends. */
+static luo_status wait_for_own(luo_rank *r)
+{
+    for (const sim_job *job = first_due(r); job; job = first_due(r)) {
+        double ignored = 0; /* job.c has noted it */
+        LUO_TRY(await_cell(r, job->cell, &ignored));
+    }
+    r->end = later(r->end, later(r->last_check_s, r->base));
+    sim_sleep_until(r->step, r->end);
+    return r->step->stopped ? sim_rank_status(r, NULL) : LUO_OK;
+}
+
+void sim_round_begin(luo_rank *r, int32_t round)
+{
+    r->round = round;
+    r->told = round == r->step->rounds - 1;
+    if (round == 0) return;
+    r->base = r->end;
+    r->last_check_s = r->check_s;
+    r->check_s = 0;
+    r->gathered = false;
+    r->gather_s = r->shard_s = 0;
+    memset(r->gather, 0, sizeof r->gather);
+    memset(r->shard, 0, sizeof r->shard);
+    r->blocking[0] = r->blocking[1] = NULL;
+    for (int32_t f = 0; f < LUO_LANES; f++) r->clock[f] = later(r->clock[f], r->end);
+    for (int32_t k = 0; k < r->npaces; k++)
+        r->paces[k].clock = later(r->paces[k].clock, r->end);
+}
+
 /* Everything of the class: the last of each stream ends last in it. The class ends when SimGrid's
  * clock has come that far, so that a failure before still meets it. */
 static luo_status wait_for_all(luo_rank *r)
 {
     double end = 0;
+    if (r->step->rounds > 1) return wait_for_own(r);
     for (int32_t k = 0; k < r->npaces; k++) end = later(end, r->paces[k].clock);
     while (r->class->thread && r->first_job) LUO_TRY(await_cell(r, r->first_job->cell, &end));
     for (int32_t f = 0; f < LUO_LANES; f++) {

@@ -63,7 +63,8 @@ static luo_status report_rank(sim_step *s, const luo_rank *r, sim_reply *out)
         luo_parts parts;
         double *exposed = LUO_NEW_N(s->arena, double, r->class->role->ninstr);
         if (!exposed) return LUO_ENOMEM;
-        LUO_TRY(luo_ledger_close(&r->paces[k].ledger, s->arena, s->end, &parts, exposed));
+        LUO_TRY(luo_ledger_close(&r->paces[k].ledger, s->arena, fmax(0, s->end - s->before),
+                                 &parts, exposed));
         const double compute =
             s->stopped ? parts.compute_s + parts.recompute_s : r->paces[k].compute_s;
         for (int32_t m = 0; m < r->class->n; m++) {
@@ -184,22 +185,30 @@ static luo_status links_inside(sim_step *s, sim_unit_loads *units, luo_link_use 
     return LUO_OK;
 }
 
+/* What went over links is told as a mean over the rounds, since those of several lanes overlap. */
+static double share_told(const sim_step *s)
+{
+    if (s->rounds == 1) return 1;
+    return s->stopped ? fmax(0, s->end - s->before) / fmax(s->end, 1e-12) : 1.0 / s->rounds;
+}
+
 static luo_status report_links(sim_step *s, sim_unit_loads *units, luo_link_use *links)
 {
+    const double share = share_told(s), end = fmax(0, s->end - s->before);
     for (int32_t t = 0; t < s->net->ntraffics; t++)
         for (int32_t i = 0; s->runs[t] > 0 && i < s->net->traffics[t].nloads; i++) {
             const sim_load *load = &s->net->traffics[t].loads[i];
-            add_hop(links, load->hop, load->bytes * (double)s->runs[t], 0);
+            add_hop(links, load->hop, share * (load->bytes * (double)s->runs[t]), 0);
         }
     for (int32_t w = 0; w < s->net->nwires; w++) {
         if (s->busy[w] > 0) s->busy_s[w] += s->end - s->busy_since[w];
         for (int32_t i = 0; i < s->net->wires[w].nways; i++)
-            add_hop(links, s->net->wires[w].hop[i], 0, s->busy_s[w]);
+            add_hop(links, s->net->wires[w].hop[i], 0, share * s->busy_s[w]);
     }
     LUO_TRY(links_inside(s, units, links));
     for (int32_t l = 0; l < s->net->config->cluster->nlinks; l++) {
-        links[l].busy_up_s = fmin(links[l].busy_up_s, s->end);
-        links[l].busy_down_s = fmin(links[l].busy_down_s, s->end);
+        links[l].busy_up_s = fmin(links[l].busy_up_s, end);
+        links[l].busy_down_s = fmin(links[l].busy_down_s, end);
     }
     return LUO_OK;
 }
@@ -231,8 +240,18 @@ static bool keep_record(const sim_step *s, const sim_record *r, luo_op_record *o
     return true;
 }
 
+/* When the first lane began the step that is told: dates of a trace count from then, so that steps
+ * of a lane follow each other though those of several overlap. */
+static double first_begins(const sim_step *s)
+{
+    double first = s->ranks[0].base;
+    for (int32_t l = 1; l < s->net->nclasses; l++) first = fmin(first, s->ranks[l].base);
+    return first;
+}
+
 static luo_status report_records(sim_step *s, sim_reply *out)
 {
+    const double first = first_begins(s);
     int64_t most = 0, n = 0;
     const sim_pace **pace_of = LUO_NEW_N(s->arena, const sim_pace *, s->net->set->n);
     if (!pace_of) return LUO_ENOMEM;
@@ -249,7 +268,9 @@ static luo_status report_records(sim_step *s, sim_reply *out)
     for (int32_t i = 0; i < s->net->set->n; i++)
         for (const sim_record *r = pace_of[i]->first; r; r = r->next) {
             out->records[n].device = s->net->set->at[i].device;
-            n += keep_record(s, r, &out->records[n]);
+            if (!keep_record(s, r, &out->records[n])) continue;
+            out->records[n].start_s = fmax(0, out->records[n].start_s - first);
+            out->records[n++].end_s -= first;
         }
     out->head.nrecords = n;
     return LUO_OK;
@@ -282,7 +303,9 @@ luo_status sim_report(sim_step *s, sim_unit_loads *units, sim_reply *out)
 {
     *out = (sim_reply){.head = {.status = (int32_t)s->st, .failed_device = s->failed_device,
                                 .failed_link = s->failed_link, .n = s->net->set->n,
-                                .nlinks = s->net->config->cluster->nlinks, .end_s = s->end,
+                                .nlinks = s->net->config->cluster->nlinks,
+                                .end_s = fmax(0, s->end - s->before),
+                                .before_s = s->before,
                                 .closed_instead = s->closed_instead,
                                 .flow_instead = s->flow_instead}};
     LUO_TRY(alloc_reply(s, out));

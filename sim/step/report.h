@@ -8,6 +8,7 @@ typedef struct sim_head { /* goes first; the arrays follow in the order of sim_r
     int32_t nlinks, ncomm, n;
     int64_t nrecords, closed_instead, flow_instead;
     double end_s;
+    double before_s; /* of rounds before the step that is told; changes are dated from then on */
     char text[LUO_ERR_TEXT];
 } sim_head;
 

@@ -38,15 +38,23 @@ static void finish_step(sim_step *s)
 {
     const luo_backend_config *config = s->net->config;
     if (!s->stopped) {
-        double end = 0;
-        for (int32_t l = 0; l < s->net->nclasses; l++) end = fmax(end, s->ranks[l].end);
+        double end = s->ended[s->rounds - 1] - s->before;
         const bool noise = config->compute_sigma > 0 || config->comm_sigma > 0;
         if (s->net->training && !noise) end *= luo_cost_jitter(config->stack, s->net->set->n);
+        end += s->before;
         sim_sleep_until(s, end);
         if (!s->stopped) s->end = end;
     }
     s->over = true;
     sim_drivers_wake(s);
+}
+
+/* The last round lasts beyond the end of the one before in all classes. */
+static void end_round(luo_rank *r)
+{
+    sim_step *s = r->step;
+    s->ended[r->round] = fmax(s->ended[r->round], r->end);
+    if (r->round == s->rounds - 2) s->before = s->ended[r->round];
 }
 
 static void rank_main(int argc, char **argv)
@@ -56,7 +64,11 @@ static void rank_main(int argc, char **argv)
     luo_rank *r = sg_actor_get_data(sg_actor_self());
     sim_step *s = r->step;
     const luo_walk *walk = s->walks[r->class->program->role];
-    r->st = luo_interpret_walk(&sim_executor, r, walk, r->class->program, r->scratch);
+    for (int32_t k = 0; k < s->rounds && r->st == LUO_OK; k++) {
+        sim_round_begin(r, k);
+        r->st = luo_interpret_walk(&sim_executor, r, walk, r->class->program, r->scratch);
+        if (r->st == LUO_OK) end_round(r);
+    }
     r->finished = true;
     if (r->st != LUO_OK && !s->stopped) sim_step_fail(s, r->st, -1, -1);
     if (--s->running == 0) finish_step(s);
@@ -194,6 +206,7 @@ luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *c
                     .ranks = s->ranks, .walks = s->walks, .kept = s->kept,
                     .courses = s->courses, .rng = rng,
                     .origin = simgrid_get_clock(), .trace = trace,
+                    .rounds = s->net->set->staggered ? SIM_ROUNDS : 1,
                     .world = world, .changes = changes, .nchanges = nchanges,
                     .running = s->net->nclasses, .failed_device = -1, .failed_class = -1,
                     .failed_link = -1};

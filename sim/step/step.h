@@ -8,8 +8,11 @@
  * SimGrid's clock. Where waiting would hold up later instructions of other streams (compute as
  * executions; the last backward tasks of interleaved schedules, and of groups that reach beyond the
  * class) work of the device is a job as well.
+ * A staggered set has no barrier between steps: every class walks its program SIM_ROUNDS times, one
+ * step after the other, and the last of them is the step that is told: it lasts from the time at
+ * which all classes have done the one before (`before`) until all have done it.
  * All actors live on the control host and nothing is owned by their stacks
- * (docs/architecture/simulator.md#simgrid). Times are seconds since the start of the step. */
+ * (docs/architecture/simulator.md#simgrid). Times are seconds since the start of the first round. */
 #ifndef LUO_SIM_STEP_STEP_H
 #define LUO_SIM_STEP_STEP_H
 #include <simgrid/semaphore.h>
@@ -47,7 +50,7 @@ struct sim_job {
     const luo_instr *instr;
     const sim_op *op;
     const sim_cross *cross;
-    int32_t task, micro_batch;
+    int32_t task, micro_batch, round;
     int32_t waits;     /* dependencies, predecessor in the stream: not done yet */
     int32_t open;      /* messages under way or awaited */
     bool issued;
@@ -87,7 +90,13 @@ struct luo_rank {
     int32_t open_jobs, defer_from; /* from this task on nothing waits in submit */
     int32_t jobs_max;              /* open at once */
     luo_status st;
-    double end, predicted_s;
+    int32_t round;
+    bool told;        /* what is done now belongs to the step that is told */
+    double end;       /* of the round at hand, what is beside left out .. */
+    double base;      /* .. and when it began */
+    double check_s;   /* when the norm is there that nothing in this round waits for .. */
+    double last_check_s; /* .. and that of the round before, known before this one ends */
+    double predicted_s;
     double clock[LUO_LANES]; /* compute: see the paces; here collectives that took its turn */
     const sim_cell *gather[LUO_LANES]; /* the last that brings weights before the first forward, */
     double gather_s;                   /* and the end of what is done of that */
@@ -112,7 +121,7 @@ struct luo_rank {
 
 typedef struct sim_gather { /* a rendezvous of one micro-batch */
     const sim_rendezvous *rendezvous;
-    int32_t micro_batch, narrived;
+    int32_t micro_batch, of_round, narrived;
     int32_t round; /* of the job's traffics */
     bool mismatch;
     double start, factor;
@@ -121,7 +130,7 @@ typedef struct sim_gather { /* a rendezvous of one micro-batch */
 } sim_gather;
 
 typedef struct sim_mail { /* arrived and not received, or the other way round */
-    int32_t micro_batch;
+    int32_t micro_batch, round;
     int64_t bytes;
     sim_job *receiver; /* NULL: arrived */
     double from, at;   /* first and last byte */
@@ -187,6 +196,9 @@ typedef struct sim_driver {
     struct sim_driver *next_idle, *next;
 } sim_driver;
 
+/* Rounds: the first has empty pipelines before it; from the second on steps were found to be alike
+ * (tests/diff/diff_staggered.c). */
+enum { SIM_ROUNDS = 3 };
 enum { SIM_FLOWS_MAX = 4000, SIM_MESSAGE_MAX = 1024, SIM_JOBS_MORE = 32, SIM_JOBS_ALL = 1 << 22 };
 
 struct sim_step {
@@ -204,6 +216,9 @@ struct sim_step {
     int32_t nchanges;
     int32_t running; /* classes that have not finished */
     bool over;
+    int32_t rounds;
+    double ended[SIM_ROUNDS]; /* when the last lane of those so far had done its round */
+    double before; /* the step that is told begins; 0 with one round */
     double end;
 
     bool stopped; /* a failure: everybody comes home */
@@ -252,6 +267,8 @@ void sim_step_fail(sim_step *s, luo_status st, int32_t device, int32_t link);
 
 /* ---- rank.c: what the interpreter calls ---- */
 extern const luo_executor sim_executor;
+/* Before each round. */
+void sim_round_begin(luo_rank *r, int32_t round);
 void sim_rank_wake(luo_rank *r);
 /* What a class gets told when the step has ended early while it waited for `job` (NULL: nothing):
  * LUO_EPEER if the failed device or link has a part in it, else LUO_ECANCELED. */

@@ -32,7 +32,9 @@ static cause of_rendezvous(const sim_step *s, const sim_job *job)
 {
     cause c = {job, -1, 3, "is in a collective that cannot start"};
     const sim_gather *g = s->gathers[job->cross->rendezvous];
-    while (g && (g->micro_batch != job->micro_batch || !arrived(g, job->rank->index))) g = g->next;
+    while (g && (g->micro_batch != job->micro_batch || g->of_round != job->round ||
+                 !arrived(g, job->rank->index)))
+        g = g->next;
     if (!g) return c;
     if (g->rendezvous->missing_device >= 0)
         return (cause){job, g->rendezvous->missing_device, 0, "waits in a collective for"};

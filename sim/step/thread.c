@@ -49,7 +49,8 @@ static bool waits(const luo_rank *r)
 static const sim_mail *awaited(const sim_step *s, const sim_talk *t)
 {
     for (const sim_mail *m = s->mail[t->post->channel]; m; m = m->next)
-        if (m->receiver && m->micro_batch == t->job->micro_batch) return m;
+        if (m->receiver && m->micro_batch == t->job->micro_batch && m->round == t->job->round)
+            return m;
     return NULL;
 }
 

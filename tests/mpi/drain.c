@@ -10,14 +10,15 @@ int main(int argc, char **argv)
         const luo_err e = {.text = "8 ranks are needed"};
         luo_lab_die("drain", &e);
     }
-    for (int i = 0; i < 6; i++, checks++) failed += !run_drain(&lab, i, LUO_F64);
-    failed += !run_infinite(&lab, LUO_F64) + !run_infinite(&lab, LUO_F32);
+    for (int i = 0; i < 6; i++, checks++) failed += !run_drain(&lab, i, LUO_F64, i % 2);
+    failed += !run_infinite(&lab, LUO_F64, false) + !run_infinite(&lab, LUO_F32, true);
     const int cases = (int)(luo_prop_few(20, 60) * luo_prop_env("LUO_SCALE", 1));
-    failed += !run_bells(&lab, cases, LUO_F32, &given_up);
-    checks += 3;
+    failed += !run_bells(&lab, cases, LUO_F32, false, &given_up);
+    failed += !run_bells(&lab, cases / 2, LUO_F32, true, &given_up);
+    checks += 4;
     if (lab.rank == 0) {
         printf("seed %llu: %d of %d steps given up\n", (unsigned long long)luo_prop_first(),
-               given_up, cases);
+               given_up, cases + cases / 2);
         printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n", 100 * (checks - failed) / checks,
                checks, failed);
     }

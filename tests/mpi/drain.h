@@ -1,6 +1,7 @@
 /* drain.h: steps that are given up, wherever that falls, and steps whose gradients are
- * not finite: all ranks end alike and state is as before the step, to the bit. Run by `mpirun -n
- * 8`, on the executor of the lab. */
+ * not finite: all ranks end alike and state is as before the step, to the bit; staggered: what was
+ * updated before the norm was known is taken back. Run by `mpirun -n 8`, on the executor of the
+ * lab. */
 #ifndef LUO_TESTS_MPI_DRAIN_H
 #define LUO_TESTS_MPI_DRAIN_H
 #include <pthread.h>
@@ -13,11 +14,12 @@
 /* ---- a step that is given up ---- */
 
 /* One rank drains from the first instruction: every rank reports it and keeps its state. */
-static inline bool run_drain(luo_lab *lab, int drains, luo_dtype dtype)
+static inline bool run_drain(luo_lab *lab, int drains, luo_dtype dtype, bool staggered)
 {
     luo_arena *a = luo_arena_new(1 << 20);
     const row r = {.line = "3: [0,1]*2 [2]*2 || 3: [3,4]*1 [5]*3", .model = LLAMA, .zero = 1};
-    const luo_plan *p = plan_of(a, &r, dtype);
+    luo_plan *p = plan_of(a, &r, dtype);
+    p->staggered = staggered;
     const luo_model model = model_of(r.model, p->layers);
     luo_exec *x = luo_lab_executor(lab, &model, dtype);
     luo_trial t = luo_lab_bind(a, lab, x, p, &model), ref = refer(a, lab, x, p, &model);
@@ -94,11 +96,13 @@ static inline luo_step_report step_with_bell(luo_lab *lab, luo_trial *t, int64_t
 
 /* Some ranks are told to give up at times of their own, or none is. A twin makes the same steps
  * undisturbed. Without ZeRO-1 the weights are not made again in Pre: all their bits count. */
-static inline bool run_bells(luo_lab *lab, int cases, luo_dtype dtype, int *given_up)
+static inline bool run_bells(luo_lab *lab, int cases, luo_dtype dtype, bool staggered,
+                             int *given_up)
 {
     luo_arena *a = luo_arena_new(1 << 20);
     const row r = {.line = "3: [0,1]*2 [2]*2 || 3: [3,4]*1 [5]*3", .model = GPT};
-    const luo_plan *p = plan_of(a, &r, dtype);
+    luo_plan *p = plan_of(a, &r, dtype);
+    p->staggered = staggered;
     const luo_model model = model_of(r.model, p->layers);
     luo_exec *x = luo_lab_executor(lab, &model, dtype);
     luo_trial t = luo_lab_bind(a, lab, x, p, &model), twin = luo_lab_bind(a, lab, x, p, &model);
@@ -142,11 +146,12 @@ static inline bool run_bells(luo_lab *lab, int cases, luo_dtype dtype, int *give
 
 /* One weight of the last stage is infinite. Without a word of the coordinator every rank says so;
  * when one rank drains, every rank says that the step was given up, whatever arrived there. */
-static inline bool run_infinite(luo_lab *lab, luo_dtype dtype)
+static inline bool run_infinite(luo_lab *lab, luo_dtype dtype, bool staggered)
 {
     luo_arena *a = luo_arena_new(1 << 20);
     const row r = {.line = "2: [0,1]*1 [2]*1 || 2: [3]*2", .model = LLAMA};
-    const luo_plan *p = plan_of(a, &r, dtype);
+    luo_plan *p = plan_of(a, &r, dtype);
+    p->staggered = staggered;
     const luo_model model = model_of(r.model, p->layers);
     luo_exec *x = luo_lab_executor(lab, &model, dtype);
     luo_trial t = luo_lab_bind(a, lab, x, p, &model);

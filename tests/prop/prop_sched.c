@@ -141,14 +141,16 @@ START_TEST(complete)
 }
 END_TEST
 
-/* Slow twin of zb_h1: the three kinds of tasks as the paper's definition orders them (F and input
- * gradients as 1F1B's, weight gradients of stage s behind the input gradients s later), each begun
+/* Slow twin of zb_h1 and zb_h2: the three kinds of tasks as the paper's definition orders them (F and input
+ * gradients as 1F1B's, weight gradients of stage s behind the input gradients s later; deep: one F
+ * less than twice as many before the first, 2s later), each begun
  * when its stage and what it waits for are done; looked at again and again until nothing moves. */
 typedef struct h1 {
     int32_t S, m;
     const double *t[3], *hop;
     double end[3][S_MAX][M_MAX], free[S_MAX]; /* end: negative: not done */
     double sent[2][S_MAX];                    /* when the wire behind a stage is free */
+    bool deep;
 } h1;
 
 static bool h1_try(h1 *x, int32_t s, int k, int32_t i)
@@ -175,7 +177,8 @@ static int h1_next(const h1 *x, int32_t s, int32_t *micro_batch)
     int32_t done[3] = {0};
     for (int k = 0; k < 3; k++)
         while (done[k] < x->m && x->end[k][s][done[k]] >= 0) done[k]++;
-    const int32_t ahead = x->S - s, late = done[1] == x->m ? 0 : s;
+    const int32_t ahead = x->deep ? 2 * (x->S - s) - 1 : x->S - s;
+    const int32_t late = done[1] == x->m ? 0 : x->deep ? 2 * s : s;
     const int k = done[2] < done[1] - late ? 2
                   : done[0] < x->m && done[0] - done[1] < ahead ? 0
                   : done[1] < x->m ? 1 : 2;
@@ -231,6 +234,12 @@ START_TEST(zero_bubble)
                                             &got, NULL), LUO_OK);
         h1 x = {.S = S, .m = m, .t = {f, b, w}, .hop = hop};
         ck_assert_msg(near(got, h1_span(&x)), "LUO_SEED=%llu LUO_CASES=1",
+                      (unsigned long long)seed);
+        double deep;
+        ck_assert_int_eq(luo_sched_makespan(arena, LUO_SCHED_ZB_H2, S, m, 1, f, b, w, hop, false,
+                                            &deep, NULL), LUO_OK);
+        h1 y = {.S = S, .m = m, .t = {f, b, w}, .hop = hop, .deep = true};
+        ck_assert_msg(near(deep, h1_span(&y)), "zb_h2: LUO_SEED=%llu LUO_CASES=1",
                       (unsigned long long)seed);
         if (!equal) continue;
         const double whole = span(arena, LUO_SCHED_1F1B, S, m, 1, f, both, NULL);

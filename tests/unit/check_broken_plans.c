@@ -71,11 +71,11 @@ static const struct {
     {lost, {"\"devices\":[],", "\"devices\":[1],"}, CHECK, LUO_EINPUT, 6, 44,
      "stage 1 has devices and `reroute`; `devices` is [] where others run the stage."},
     {lost, {"\"1f1b\"", "\"gpipe\""}, CHECK, LUO_EINPUT, 6, 43,
-     "`reroute` does not go with another schedule than 1f1b and zb_h1; schedule 1f1b or zb_h1 and "
-     "zero 0 or 1 without such are expected."},
+     "`reroute` does not go with another schedule than 1f1b, zb_h1 and zb_h2; schedule 1f1b, zb_h1 "
+     "or zb_h2 and zero 0 or 1 without such are expected."},
     {lost, {"\"layers\":4,", "\"layers\":4,\"zero\":2,"}, CHECK, LUO_EINPUT, 6, 43,
-     "`reroute` does not go with zero 2 or 3; schedule 1f1b or zb_h1 and zero 0 or 1 without such "
-     "are expected."},
+     "`reroute` does not go with zero 2 or 3; schedule 1f1b, zb_h1 or zb_h2 and zero 0 or 1 "
+     "without such are expected."},
     {lost, {"\"pipeline\":2", "\"pipeline\":3"}, CHECK, LUO_EINPUT, 6, 89,
      "pipeline 3 does not exist; pipelines are 0 to 2."},
     {lost, {"\"pipeline\":2", "\"pipeline\":1"}, CHECK, LUO_EINPUT, 6, 89,

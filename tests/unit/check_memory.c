@@ -44,7 +44,7 @@ typedef struct shape {
     luo_bucketing bucket;
     luo_context_kind kind;
     luo_context context; /* c 0: none */
-    bool split; /* zb_h1 */
+    bool split, deep; /* zb_h1; zb_h2 */
 } shape;
 
 static luo_plan *plan_of(const shape *x, const luo_model *m)
@@ -65,7 +65,7 @@ static luo_plan *plan_of(const shape *x, const luo_model *m)
     luo_str_free(&s);
     p->dtype = m->dtype;
     p->zero = x->zero;
-    if (x->split) p->schedule = LUO_SCHED_ZB_H1;
+    if (x->split) p->schedule = x->deep ? LUO_SCHED_ZB_H2 : LUO_SCHED_ZB_H1;
     p->bucket = x->bucket;
     p->sequence_parallel = x->sp;
     p->sequence_tokens = x->tokens;
@@ -94,7 +94,7 @@ static luo_mem closed_form(const shape *x, const luo_model *m, int32_t stage,
         .stages = x->pp, .chunks = x->chunks, .micro_batches = x->micro_batches,
         .replicas = x->dp, .zero = x->zero, .context = x->context,
         .bucket = luo_bucketing_of(x->bucket, (luo_bucketing){0}),
-        .schedule = x->split        ? LUO_SCHED_ZB_H1
+        .schedule = x->split        ? x->deep ? LUO_SCHED_ZB_H2 : LUO_SCHED_ZB_H1
                     : x->chunks > 1 ? LUO_SCHED_INTERLEAVED
                                     : LUO_SCHED_1F1B,
         .embedding = stage == 0, .head = stage == x->pp - 1, .sequence_parallel = x->sp,
@@ -282,7 +282,7 @@ START_TEST(closed_form_agrees)
         luo_memory_rules rules = random_rules(&r);
         if (sharded) shard(&r, &x);
         if (cut) cut_tokens(&r, &x, &m, &rules);
-        if (split) x.chunks = 1, x.split = true;
+        if (split) x.chunks = 1, x.split = true, x.deep = seed % 2;
         const luo_programs *set = compile(plan_of(&x, &m), &m, &rules);
         int64_t program = 0, closed = 0;
         for (int32_t k = 0; k < x.pp; k++) {
@@ -319,7 +319,7 @@ START_TEST(closed_form_agrees)
     printf("memory: closed form against programs, %d plans%s: mean %.2f %%, %+.2f to %+.2f %%\n", n,
            sharded ? " of ZeRO 2 and 3"
            : cut   ? " with context parallelism"
-           : split ? " of zb_h1"
+           : split ? " of zb_h1 and zb_h2"
                    : "",
            100 * sum / n,
            100 * least, 100 * highest);

@@ -39,15 +39,17 @@ static void close_world(world *w)
 static const struct {
     const char *line;
     int32_t zero;
-    bool gpt, full, split;
+    bool gpt, full, split, staggered;
 } text_rows[] = {
-    {"1: [0]*1", 0, false, false, false},
-    {"3: [0]*1 [1]*1", 0, false, false, false},
-    {"2: [0,1]*2 || 3: [2]*1 [3]*1", 1, false, true, false},
-    {"2: [0,1]:(3,1)*1 [4]*1 || 2: [2,3]*2", 1, true, false, false},
-    {"4: [0,1]*1+1 [2,3]*1+1", 1, true, true, false},
-    {"3: [0]*1 [1]*1", 0, false, false, true},
-    {"2: [0,1]*2 || 3: [2]*1 [3]*1", 1, true, true, true},
+    {"1: [0]*1", 0, false, false, false, false},
+    {"3: [0]*1 [1]*1", 0, false, false, false, false},
+    {"2: [0,1]*2 || 3: [2]*1 [3]*1", 1, false, true, false, false},
+    {"2: [0,1]:(3,1)*1 [4]*1 || 2: [2,3]*2", 1, true, false, false, false},
+    {"4: [0,1]*1+1 [2,3]*1+1", 1, true, true, false, false},
+    {"3: [0]*1 [1]*1", 0, false, false, true, false},
+    {"2: [0,1]*2 || 3: [2]*1 [3]*1", 1, true, true, true, false},
+    {"3: [0]*1 [1]*1", 0, false, false, true, true},
+    {"2: [0,1]*2 || 3: [2]*1 [3]*1", 1, true, false, false, true},
 };
 
 static void build_row(world *w, int i)
@@ -55,6 +57,7 @@ static void build_row(world *w, int i)
     open_world(w, text_rows[i].line);
     w->plan->zero = text_rows[i].zero;
     if (text_rows[i].split) w->plan->schedule = LUO_SCHED_ZB_H1;
+    w->plan->staggered = text_rows[i].staggered;
     if (text_rows[i].gpt) w->model = luo_test_gpt(w->plan->layers, 64, 4, 256);
     for (int32_t p = 0; p < w->plan->npipelines && text_rows[i].full; p++)
         ((luo_stage *)w->plan->pipelines[p].stages)[0].recompute = LUO_RECOMPUTE_FULL;
@@ -203,7 +206,7 @@ static const struct {
 } parse_rows[] = {
     {"luoshu.program/2\n", 1, 1, "program text: expected `luoshu.program/1`."},
     {"# a comment\n\nluoshu.program/1\nschedule 2f2b\n", 4, 14,
-     "program text: expected gpipe, 1f1b, interleaved_1f1b or zb_h1."},
+     "program text: expected gpipe, 1f1b, interleaved_1f1b, zb_h1 or zb_h2."},
     {"luoshu.program/1\nschedule 1f1b\npipelines x\n", 3, 11, "program text: expected a number."},
     {"luoshu.program/1\nschedule 1f1b\npipelines 1\nops 99999\n", 4, 10,
      "program text: expected a count that the text can hold."},

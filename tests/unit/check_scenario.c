@@ -111,6 +111,7 @@ static const char *const changes[] = {
     "policies[0].replan_gap=0.4", "policies[2].planner_time=measured", "policies[2].planner_s=11",
     "policies[3].top_k=31", "policies[3].rank=steady", "policies[3].rank=event",
     "policies[3].grouping=split2", "policies[3].plan_mode=sync", "policies[3].plan_mode=async",
+    "policies[0].optimizer_step=staggered", "policies[0].optimizer_step=together",
     "policies[3].always_switch=true", "policies[3].reentry_probes=4", "policies[3].dp=auto",
     "policies[3].payback_steps=52", "policies[3].planner_s=12", "policies[3].restart_s=70",
     "events[0].id=x",

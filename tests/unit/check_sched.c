@@ -36,6 +36,11 @@ static const struct {
     {LUO_SCHED_ZB_H1, 4, 1, 2, 1, "F0 F1 I0 I1 W0 W1", 2},
     {LUO_SCHED_ZB_H1, 4, 2, 2, 1, "F0 F1 I0 I1 W0 W1", 2},
     {LUO_SCHED_ZB_H1, 4, 3, 2, 1, "F0 I0 F1 I1 W0 W1", 1},
+    {LUO_SCHED_ZB_H2, 1, 0, 2, 1, "F0 I0 W0 F1 I1 W1", 1},
+    {LUO_SCHED_ZB_H2, 2, 0, 4, 1, "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3", 3},
+    {LUO_SCHED_ZB_H2, 2, 1, 4, 1, "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3", 1},
+    {LUO_SCHED_ZB_H2, 3, 1, 5, 1, "F0 F1 F2 I0 F3 I1 F4 I2 W0 I3 W1 I4 W2 W3 W4", 3},
+    {LUO_SCHED_ZB_H2, 3, 0, 2, 1, "F0 F1 I0 W0 I1 W1", 2},
 };
 
 START_TEST(order)
@@ -94,6 +99,7 @@ static const struct {
     {"H1", LUO_SCHED_ZB_H1, 2, 3, 1, {1, 1}, {2, 2}, 0, false, 14, {1, 1}},
     {"H1", LUO_SCHED_ZB_H1, 4, 2, 1, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, 11, {1, 1, 1, 1}},
     {"H1", LUO_SCHED_ZB_H1, 1, 5, 1, {1}, {1}, 0, false, 15, {1}},
+    {"H2", LUO_SCHED_ZB_H2, 4, 8, 1, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, 27, {1, 1, 1, 1}},
 };
 
 /* A small copy of the row in the form "one time per stage and chunk, per micro-batch". */
@@ -161,7 +167,7 @@ END_TEST
 START_TEST(names)
 {
     luo_err err = {0};
-    for (int k = LUO_SCHED_GPIPE; k <= LUO_SCHED_ZB_H1; k++) {
+    for (int k = LUO_SCHED_GPIPE; k <= LUO_SCHED_ZB_H2; k++) {
         luo_sched_kind got;
         ck_assert_int_eq(luo_sched_parse(luo_sched_name((luo_sched_kind)k), &got, &err), LUO_OK);
         ck_assert_int_eq(got, k);
@@ -169,7 +175,8 @@ START_TEST(names)
     luo_sched_kind none;
     ck_assert_int_eq(luo_sched_parse("zb-h1", &none, &err), LUO_EINPUT);
     ck_assert_str_eq(err.text,
-                     "schedule `zb-h1` is not known; use gpipe, 1f1b, interleaved_1f1b or zb_h1.");
+                     "schedule `zb-h1` is not known; use gpipe, 1f1b, interleaved_1f1b, zb_h1 "
+                     "or zb_h2.");
 }
 END_TEST
 

@@ -168,13 +168,15 @@ static double end_weights(const luo_mem_spec *s)
     return e * tokens_of(s) * ((s->head ? columns + own : 0) + (s->embedding ? h : 0));
 }
 
-/* zb_h1: the most when a BI begins or ends. kept, left: of one micro-batch, before and after it;
- * first, last: what is worked on then. */
+/* zb_h1, zb_h2: the most when a BI begins or ends. kept, left: of one micro-batch, before and after
+ * it; first, last: what is worked on then. */
 static double halves(const luo_mem_spec *s, double kept, double left, double first, double last)
 {
+    const int32_t m = s->micro_batches, late = luo_sched_waiting(s->schedule, s->stage, m);
+    const int32_t whole = luo_sched_kept(s->schedule, s->stages, s->stage, m, 1);
     double most = 0;
-    for (int32_t k = 0; k < s->micro_batches && k <= s->stage; k++) {
-        const int32_t more = s->micro_batches - k, whole = s->stages - s->stage;
+    for (int32_t k = 0; k <= late; k++) {
+        const int32_t more = m - k;
         const int32_t n = more < whole ? more : whole;
         most = fmax(most, (n - 1) * kept + k * left + fmax(kept + first, left + last));
     }
@@ -190,6 +192,7 @@ int64_t luo_mem_in_flight(const luo_mem_spec *s)
         most = 2 * (p - 1 - k) + (v - 1) * p + 1;
         return m * v < most ? m * v : most;
     }
+    if (s->schedule == LUO_SCHED_ZB_H2) most = 2 * (p - k) - 1;
     return m < most ? m : most;
 }
 

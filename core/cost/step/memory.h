@@ -48,7 +48,7 @@ double luo_mem_layer_activations(const luo_mem_spec *s, int recompute);
  * inputs of products, and gradients of their outputs; what a tensor group has gathered of these
  * stays whole. About as much as a layer keeps for a whole backward, or a little less. */
 double luo_mem_layer_weights(const luo_mem_spec *s);
-/* Chunk activations in flight on the stage; zb_h1: those whose BI is not done. */
+/* Chunk activations in flight on the stage; zb_h1, zb_h2: those whose BI is not done. */
 int64_t luo_mem_in_flight(const luo_mem_spec *s);
 /* All of it (8.1 to 8.5). With rules it is what the same plan's program needs under them (held
  * together by tests/unit/check_memory.c): no dropout unless they say so, the last norm, what

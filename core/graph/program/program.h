@@ -120,6 +120,7 @@ typedef struct luo_instr {
     bool recompute; /* a forward op run again in B */
     bool v;         /* collective with per-rank counts */
     bool at_start;  /* waits for all that the device computed in the tasks before */
+    bool beside;    /* of a staggered set: the device's next step does not wait for it */
     int32_t op;     /* index in luo_programs.ops */
     int32_t exchange; /* (Reshard, step): equal on all devices that take part; -1: none */
     int32_t layer;    /* -1: none */
@@ -230,6 +231,8 @@ typedef struct luo_programs {
     const luo_exchange *exchanges;
     int32_t npipelines;
     luo_sched_kind schedule;
+    bool staggered; /* a device begins its next step when its own is done, but for what is beside;
+                       else when all devices have the norm of all gradients */
     uint64_t hash; /* of the text form of the whole set */
     luo_memory_rules memory; /* of the stack; not part of the text */
     int32_t copies; /* of a weight: context-parallel groups of all pipelines; 0: npipelines */

@@ -182,6 +182,7 @@ static luo_status read_fields(reader *r, luo_instr *i)
     i->v = luo_scan_accept(&r->s, "v");
     i->recompute = luo_scan_accept(&r->s, "again");
     i->at_start = luo_scan_accept(&r->s, "start");
+    i->beside = luo_scan_accept(&r->s, "beside");
     if (luo_scan_accept(&r->s, "lane")) LUO_TRY(read_lane(r, i));
     LUO_TRY(luo_scan_field32(&r->s, "op", &i->op));
     if (luo_scan_accept(&r->s, "layer")) LUO_TRY(luo_scan_number32(&r->s, 0, &i->layer));
@@ -343,7 +344,8 @@ static luo_status read_head(reader *r)
     LUO_TRY(luo_scan_need(&r->s, "schedule"));
     LUO_TRY(luo_scan_name(&r->s, &schedule));
     if (luo_sched_parse(schedule, &r->set->schedule, NULL) != LUO_OK)
-        return luo_scan_wrong(&r->s, "gpipe, 1f1b, interleaved_1f1b or zb_h1");
+        return luo_scan_wrong(&r->s, "gpipe, 1f1b, interleaved_1f1b, zb_h1 or zb_h2");
+    r->set->staggered = luo_scan_accept(&r->s, "staggered");
     LUO_TRY(luo_scan_end_line(&r->s));
     LUO_TRY(luo_scan_field32(&r->s, "pipelines", &r->set->npipelines));
     return luo_scan_end_line(&r->s);

@@ -214,6 +214,7 @@ static void put_instr(writer *w, const luo_instr *i, bool comment)
     if (i->v) word(w, " v");
     if (i->recompute) word(w, " again");
     if (i->at_start) word(w, " start");
+    if (i->beside) word(w, " beside");
     if (i->lane) number(w, "lane", i->lane);
     number(w, "op", i->op);
     if (i->layer >= 0) number(w, "layer", i->layer);
@@ -324,6 +325,7 @@ static void put_head(writer *w)
     end_line(w);
     word(w, "schedule ");
     word(w, luo_sched_name(w->set->schedule));
+    if (w->set->staggered) word(w, " staggered");
     end_line(w);
     put_count(w, "pipelines", w->set->npipelines);
 }

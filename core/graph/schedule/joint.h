@@ -9,8 +9,8 @@
  * which it was sent: no circle of waits can arise, whatever the tasks really take. (Backward first
  * is up to a fifth slower on small cases. ReCycle solves for the best order.)
  *
- * Steps are scheduled one by one: the next one begins when all gradients are summed and their norm
- * is known. ReCycle's staggered optimizer, by which stages are in different steps, is not here. */
+ * Steps are scheduled one by one. With a staggered optimizer a station goes on to its next step by
+ * itself, in the same order; orders that were made of several steps in a row were no shorter. */
 #ifndef LUO_CORE_GRAPH_SCHEDULE_JOINT_H
 #define LUO_CORE_GRAPH_SCHEDULE_JOINT_H
 #include <stdbool.h>

@@ -2,12 +2,12 @@
  * (docs/architecture/schedules.md#orders; the interleaved order is that of NVIDIA Megatron-LM,
  * core/pipeline_parallel/schedules.py; that of zb_h1 is ZB-H1 of arXiv 2401.10241, whose in-flight
  * micro-batches are as many on every stage: weight gradients of stage s come s micro-batches
- * late). */
+ * late; zb_h2: 2s). */
 #include "core/graph/schedule/sched.h"
 
 #include <string.h>
 
-static const char *const names[] = {"gpipe", "1f1b", "interleaved_1f1b", "zb_h1"};
+static const char *const names[] = {"gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2"};
 enum { NAMES = sizeof names / sizeof *names };
 
 const char *luo_sched_name(luo_sched_kind kind)
@@ -23,8 +23,8 @@ luo_status luo_sched_parse(const char *name, luo_sched_kind *out, luo_err *err)
             return LUO_OK;
         }
     return luo_err_set(err, LUO_EINPUT,
-                       "schedule `%s` is not known; use gpipe, 1f1b, interleaved_1f1b or zb_h1.",
-                       name);
+                       "schedule `%s` is not known; use gpipe, 1f1b, interleaved_1f1b, zb_h1 or "
+                       "zb_h2.", name);
 }
 
 luo_status luo_sched_check(luo_sched_kind kind, int32_t S, int32_t m, int32_t v, luo_err *err)
@@ -56,6 +56,7 @@ static int32_t warm_up(luo_sched_kind kind, int32_t S, int32_t s, int32_t m, int
     int64_t w = S - s - 1;
     if (kind == LUO_SCHED_GPIPE) return m;
     if (kind == LUO_SCHED_INTERLEAVED) w = 2 * w + (int64_t)(v - 1) * S;
+    if (kind == LUO_SCHED_ZB_H2) w = 2 * w;
     return w < m * v ? (int32_t)w : m * v;
 }
 
@@ -68,7 +69,8 @@ int32_t luo_sched_kept(luo_sched_kind kind, int32_t S, int32_t s, int32_t m, int
 int32_t luo_sched_waiting(luo_sched_kind kind, int32_t s, int32_t m)
 {
     if (!luo_sched_splits(kind)) return 0;
-    return s < m - 1 ? s : m - 1;
+    const int64_t late = kind == LUO_SCHED_ZB_H2 ? 2 * (int64_t)s : s;
+    return late < m - 1 ? (int32_t)late : m - 1;
 }
 
 /* Virtual index k of a direction: groups of S micro-batches visit all chunks one after another.
@@ -90,6 +92,7 @@ luo_status luo_sched_make(luo_arena *arena, luo_sched_kind kind, int32_t S, int3
                            luo_sched_name(kind), s, S - 1);
     const int32_t each = m * v, w = warm_up(kind, S, s, m, v);
     const bool splits = luo_sched_splits(kind);
+    const int32_t late = luo_sched_waiting(kind, s, m);
     luo_task *t = LUO_NEW_N(arena, luo_task, (int64_t)luo_sched_phases(kind) * each);
     if (!t) return luo_err_nomem(err);
     int32_t at = 0;
@@ -97,9 +100,9 @@ luo_status luo_sched_make(luo_arena *arena, luo_sched_kind kind, int32_t S, int3
     for (int32_t k = 0; k < each; k++) {
         if (w + k < each) t[at++] = task_at(S, v, w + k, LUO_TASK_F);
         t[at++] = task_at(S, v, k, splits ? LUO_TASK_BI : LUO_TASK_B);
-        if (splits && k >= s) t[at++] = task_at(S, v, k - s, LUO_TASK_BW);
+        if (splits && k >= late) t[at++] = task_at(S, v, k - late, LUO_TASK_BW);
     }
-    for (int32_t k = s < each ? each - s : 0; splits && k < each; k++)
+    for (int32_t k = each - late; splits && k < each; k++)
         t[at++] = task_at(S, v, k, LUO_TASK_BW);
     *tasks = t;
     *n = at;

@@ -11,7 +11,8 @@ typedef enum luo_sched_kind {
     LUO_SCHED_GPIPE,
     LUO_SCHED_1F1B,
     LUO_SCHED_INTERLEAVED,
-    LUO_SCHED_ZB_H1 /* Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241), 2.3 */
+    LUO_SCHED_ZB_H1, /* Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241), 2.3 */
+    LUO_SCHED_ZB_H2  /* the same, twice as many micro-batches in flight */
 } luo_sched_kind;
 
 typedef enum luo_task_phase {
@@ -28,7 +29,7 @@ typedef struct luo_task {
 /* Does the schedule cut each backward into BI and BW? */
 static inline bool luo_sched_splits(luo_sched_kind kind)
 {
-    return kind == LUO_SCHED_ZB_H1;
+    return kind == LUO_SCHED_ZB_H1 || kind == LUO_SCHED_ZB_H2;
 }
 /* Tasks of one micro-batch in one chunk. */
 static inline int32_t luo_sched_phases(luo_sched_kind kind)
@@ -42,7 +43,10 @@ luo_status luo_sched_check(luo_sched_kind kind, int32_t S, int32_t m, int32_t v,
 /* Tasks of stage s of S with m micro-batches and v chunks (v = 1 unless interleaved): 2*m*v tasks,
  * 3*m with split backward. zb_h1: F and BI as F and B of 1F1B; BW of micro-batch k right behind BI
  * of micro-batch k + s, the rest at the end. With equal stages, F = BI = BW and m >= S the bubble
- * is (S-1)*(F + BI - BW), a third of 1F1B's.
+ * is (S-1)*(F + BI - BW), a third of 1F1B's. zb_h2: twice as many F before the first BI, and BW of
+ * micro-batch k behind BI of k + 2s: stage s begins and ends s*F after stage 0, so that the step
+ * alone takes as long as under zb_h1, but steps without a barrier between them, F = BI = BW and
+ * m >= 2S-1 have no bubble.
  * Errors: LUO_EINPUT `interleaved schedule: 5 micro-batches are not a multiple of 3 stages`. */
 luo_status luo_sched_make(luo_arena *arena, luo_sched_kind kind, int32_t S, int32_t s, int32_t m,
                           int32_t v, const luo_task **tasks, int32_t *n, luo_err *err);
@@ -51,9 +55,9 @@ int32_t luo_sched_kept(luo_sched_kind kind, int32_t S, int32_t s, int32_t m, int
 /* Micro-batches whose BI is done and whose BW is not, at most, when a BI begins; 0 if the backward
  * is whole. What stays alive of them is what weight gradients read: inputs of products and of the
  * embedding, and gradients of their outputs. With those of luo_sched_kept S at most, as many as
- * stage 0 of 1F1B keeps. */
+ * stage 0 of 1F1B keeps; zb_h2: 2S-1. */
 int32_t luo_sched_waiting(luo_sched_kind kind, int32_t s, int32_t m);
-/* "gpipe" "1f1b" "interleaved_1f1b" "zb_h1". */
+/* "gpipe" "1f1b" "interleaved_1f1b" "zb_h1" "zb_h2". */
 const char *luo_sched_name(luo_sched_kind kind);
 luo_status luo_sched_parse(const char *name, luo_sched_kind *out, luo_err *err);
 

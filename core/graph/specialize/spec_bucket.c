@@ -64,7 +64,8 @@ static void look_at(maker *m, int32_t o)
 {
     const spec *s = m->s;
     const luo_op *op = &s->g->op[o];
-    const bool sums = op->kind == LUO_OP_GRAD_NORM || op->kind == LUO_OP_UPDATE;
+    const bool sums = op->kind == LUO_OP_GRAD_NORM || op->kind == LUO_OP_UPDATE ||
+                      op->kind == LUO_OP_AMEND;
     int32_t level = 0;
     for (int32_t i = 0; i < op->nin; i++) {
         const int32_t x = op->in[i];

@@ -204,6 +204,7 @@ void luo_spec_cost(const spec *s, int32_t o, int32_t length, int32_t dev, luo_in
     case LUO_OP_ROW_TARGET:
     case LUO_OP_LOSS:
     case LUO_OP_SUM:
+    case LUO_OP_AMEND: /* an update that was right */
     case LUO_OP_GRAD_NORM: return;
     /* nothing is computed */
     case LUO_OP_PLACEHOLDER:

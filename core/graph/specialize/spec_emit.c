@@ -153,7 +153,8 @@ static int32_t weight_of(emitter *e, int32_t state)
     return e->s->g->tensor[w].kind == LUO_TENSOR_PARAM ? luo_spec_buffer(e, w) : -1;
 }
 
-/* Norm of all gradients, or their update: one kernel over all tensors that lie here. */
+/* Norm of all gradients, their update or what is amended of that: one kernel over all tensors that
+ * lie here. */
 static void emit_over_all(emitter *e, int32_t o)
 {
     const luo_op *op = &e->s->g->op[o];
@@ -180,9 +181,11 @@ static void emit_over_all(emitter *e, int32_t o)
         if (!holds(e, op->out[0])) return;
         out[nout++] = luo_spec_new_buffer(e, op->out[0]);
     } else {
+        const bool amends = op->kind == LUO_OP_AMEND;
         const int32_t norm = luo_spec_buffer(e, e->s->norm);
-        if (norm >= 0) in[nin++] = norm;
-        luo_spec_cost(e->s, o, e->length, e->dev, &i);
+        if (norm >= 0 && amends == e->s->g->staggered) in[nin++] = norm;
+        if (!amends) luo_spec_cost(e->s, o, e->length, e->dev, &i);
+        i.beside = amends;
     }
     luo_spec_push(e, &i, in, nin, out, nout);
 }
@@ -268,12 +271,21 @@ static ends find_ends(emitter *e, const luo_op *op, const spec_move *m, bool aga
     return r;
 }
 
-/* What a head on another stage sends back of a tied table is there long before the rest, or long
+/* The norm of all gradients, where no update waits for it. */
+static bool is_beside(const emitter *e, int32_t o)
+{
+    return e->s->g->staggered && e->s->g->op[o].out[0] == e->s->norm;
+}
+
+/* The norm that nothing waits for has a lane of its own as well, as long as buckets leave one: the
+ * weights of the next step do not stand behind it.
+ * What a head on another stage sends back of a tied table is there long before the rest, or long
  * after it, on either of the two stages: it has a lane of its own, so that nothing waits behind it
  * that does not need it. */
 static int32_t lane_of(const emitter *e, int32_t o, const spec_item *it)
 {
     const luo_op *op = &e->s->g->op[o];
+    if (is_beside(e, o) && it->kind != LUO_INSTR_LOCAL) return LUO_DP_LANES - 1;
     if (it->kind != LUO_INSTR_P2P || it->stream != LUO_STREAM_DP || op->forward < 0 ||
         !luo_tensor_is_copy(e->s->g, e->s->g->op[op->forward].out[0]))
         return 0;
@@ -296,6 +308,7 @@ static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int3
     n.coll = it->coll;
     n.v = it->v;
     n.lane = (uint8_t)lane_of(e, o, it);
+    n.beside = is_beside(e, o);
     n.bytes = it->bytes;
     n.recompute = again;
     n.exchange = e->s->exchange_of[(int64_t)o * e->s->in->nlengths + e->length] +
@@ -341,7 +354,8 @@ static void emit_op(emitter *e, int32_t o, bool again)
     case LUO_OP_RESHARD: luo_spec_emit_reshard(e, o, again); return;
     case LUO_OP_ACCUMULATE: luo_spec_emit_accumulate(e, o); return;
     case LUO_OP_GRAD_NORM:
-    case LUO_OP_UPDATE: emit_over_all(e, o); return;
+    case LUO_OP_UPDATE:
+    case LUO_OP_AMEND: emit_over_all(e, o); return;
     default:
         if (op->phase == LUO_PHASE_POST) emit_late_sum(e, o);
         else emit_compute(e, o, again);

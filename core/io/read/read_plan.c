@@ -351,8 +351,10 @@ static void read_meta(luo_json *j, const luo_json_at *root, luo_plan *p)
 static void read_schedule(luo_json *j, const luo_json_at *root, luo_plan *p)
 {
     static const luo_json_key keys[] = {{"kind", true}, {"chunks", false}};
-    static const char *const kinds[] = {"gpipe", "1f1b", "interleaved_1f1b", "zb_h1"};
+    static const char *const kinds[] = {"gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2"};
+    static const char *const steps[] = {"together", "staggered"};
     const luo_json_at at = luo_json_in(root, "schedule");
+    p->staggered = luo_json_word(j, root, "optimizer_step", steps, COUNT(steps), 0) == 1;
     p->schedule = LUO_SCHED_1F1B;
     p->chunks = 1;
     if (!at.v || !luo_json_keys(j, &at, keys, COUNT(keys))) return;
@@ -445,7 +447,7 @@ static void read_root(luo_json *j, const luo_json_at *root, luo_plan *p)
         {"bucket_rule", false},  {"bucket_mib", false},
         {"shard", false},        {"shard_pipelines", false},
         {"prefetch_depth", false}, {"dp_lanes", false},
-        {"meta", false},
+        {"optimizer_step", false}, {"meta", false},
     };
     if (!luo_json_schema(j, root, "plan")) return;
     luo_json_keys(j, root, keys, COUNT(keys));

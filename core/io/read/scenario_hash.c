@@ -107,6 +107,7 @@ static json_t *policy_json(const luo_policy_spec *p)
     whole(o, "plan_mode", p->plan_mode);
     whole(o, "rank", p->rank);
     if (p->judged != LUO_JUDGED_AUTO) whole(o, "judged", p->judged);
+    if (p->optimizer_step) whole(o, "optimizer_step", p->optimizer_step);
     if (!p->deals_batch) flag(o, "deals_batch", false);
     flag(o, "split2", p->split2);
     flag(o, "dp_auto", p->dp_auto);

@@ -265,6 +265,8 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
     if (p->payback_given) p->payback_steps = y->payback_steps;
     if (given(at, "payback")) take_payback(r, p, y->payback, luo_yaml_get(at, "payback"));
     if (given(at, "lost_batch")) p->deals_batch = y->lost_batch == 0;
+    if (given(at, "optimizer_step"))
+        p->optimizer_step = (luo_optimizer_step)y->optimizer_step;
     if (given(at, "planner_s")) p->planner_s = y->planner_s;
     p->planner_default = !given(at, "planner_s");
     if (given(at, "window_steps")) p->window_steps = (int32_t)y->window_steps;

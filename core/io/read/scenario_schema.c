@@ -28,6 +28,8 @@ static const cyaml_strval_t ranks[] = {{"filled", LUO_RANK_FILLED},
                                        {"simulated", LUO_RANK_WORDS_SIMULATED},
                                        {"objective", LUO_RANK_WORDS_OBJECTIVE}};
 static const cyaml_strval_t lost_batches[] = {{"deal", 0}, {"lose", 1}};
+static const cyaml_strval_t optimizer_steps[] = {{"together", LUO_STEP_TOGETHER},
+                                                 {"staggered", LUO_STEP_STAGGERED}};
 static const cyaml_strval_t groupings[] = {{"halving", 0}, {"split2", 1}};
 static const cyaml_strval_t plan_modes[] = {{"async", LUO_PLAN_ASYNC},
                                             {"sync", LUO_PLAN_SYNC},
@@ -129,6 +131,7 @@ FIELDS policy_fields[] = {
     LUO_YAML_FLOAT("payback_steps", OPT, luo_policy_yaml, payback_steps),
     LUO_YAML_TEXT("payback", OPT, luo_policy_yaml, payback),
     LUO_YAML_ENUM("lost_batch", OPT, luo_policy_yaml, lost_batch, lost_batches),
+    LUO_YAML_ENUM("optimizer_step", OPT, luo_policy_yaml, optimizer_step, optimizer_steps),
     LUO_YAML_BOOL("always_switch", OPT, luo_policy_yaml, always_switch),
     LUO_YAML_BOOL("strict_uniform", OPT, luo_policy_yaml, strict_uniform),
     LUO_YAML_INT("reentry_probes", OPT, luo_policy_yaml, reentry_probes),

@@ -49,6 +49,7 @@ typedef struct luo_policy_yaml {
     int64_t window_steps, top_k, reentry_probes;
     char *payback;
     int32_t planner_time, rank, grouping, plan_mode, dp, lost_batch; /* indices of their words */
+    int32_t optimizer_step;
     bool always_switch, strict_uniform;
 } luo_policy_yaml;
 

@@ -160,8 +160,8 @@ luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *p, const luo_plan *
 
 const char *luo_plan_not_reroutable(const luo_plan *p)
 {
-    if (p->schedule != LUO_SCHED_1F1B && p->schedule != LUO_SCHED_ZB_H1)
-        return "another schedule than 1f1b and zb_h1";
+    if (p->schedule != LUO_SCHED_1F1B && !luo_sched_splits(p->schedule))
+        return "another schedule than 1f1b, zb_h1 and zb_h2";
     if (p->zero >= 2) return "zero 2 or 3";
     if (luo_plan_has_context(p)) return "context parallelism";
     if (p->state_layout.ndev) return "a state layout";
@@ -299,7 +299,8 @@ luo_status luo_plan_reroute(luo_arena *arena, const luo_plan *base, const bool *
     if (!to) return luo_err_nomem(err);
     if (why && !luo_plan_within(base, usable))
         return luo_err_set(err, LUO_EINFEASIBLE, "a plan with %s cannot be rerouted; schedule "
-                           "1f1b or zb_h1, zero 0 or 1 and none of such are expected.", why);
+                           "1f1b, zb_h1 or zb_h2, zero 0 or 1 and none of such are expected.",
+                           why);
     if (!why) LUO_TRY(reroute(&d, to, &any));
     *out = any ? to : base;
     return LUO_OK;

@@ -151,6 +151,7 @@ static luo_status make_plan(uniform_search *s, const uniform_shape *x, luo_plan 
     if (!g.name) return luo_err_nomem(s->err);
     LUO_TRY(luo_plan_grid(s->arena, &g, out, s->err));
     (*out)->schedule = x->schedule->kind;
+    (*out)->staggered = s->opts->staggered;
     set_context(*out, &f->context);
     if (x->zero == 3) (*out)->sharding = (luo_sharding){.kind = x->shard, .pipelines = x->group};
     return LUO_OK;

@@ -31,7 +31,8 @@ static bool is_word_of(const char *words, const char *word)
 
 bool luo_policy_has_key(const luo_policy *p, const char *key)
 {
-    return is_word_of(p->keys, key) || (p->plans && is_word_of("planner_time planner_s", key)) ||
+    return is_word_of(p->keys, key) || is_word_of(LUO_POLICY_KEYS_ALL, key) ||
+           (p->plans && is_word_of("planner_time planner_s", key)) ||
            (!p->bound && is_word_of("threshold_slowdown replan_gap window_steps", key));
 }
 

@@ -92,8 +92,10 @@ luo_status luo_policy_check_zero(const luo_snapshot *now, luo_err *err);
 
 /* NULL: not in this build. */
 const luo_policy *luo_policy_find(const char *name);
-/* Does a scenario's key belong to it? Its own; what its planner costs, if it plans; what is trigger
- * to it, unless it is a bound. */
+/* Keys of every policy. */
+#define LUO_POLICY_KEYS_ALL "optimizer_step"
+/* Does a scenario's key belong to it? Its own and those of all; what its planner costs, if it
+ * plans; what is a trigger to it, unless it is a bound. */
 bool luo_policy_has_key(const luo_policy *p, const char *key);
 
 /* The policies of scenarios, in the order of the documentation (docs/formats.md#luoshuscenario1):

@@ -61,7 +61,8 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_oob
                     .sequence_tokens = base->sequence_tokens,
                     .micro_batch_sequences = base->micro_batch_sequences, .zero = base->zero,
                     .sequence_parallel = base->sequence_parallel, .schedule = LUO_SCHED_1F1B,
-                    .chunks = 1, .npipelines = t->npipes, .pipelines = pipelines};
+                    .staggered = base->staggered, .chunks = 1, .npipelines = t->npipes,
+                    .pipelines = pipelines};
     *out = p;
     return LUO_OK;
 }

@@ -34,14 +34,14 @@ static luo_status stage_times(luo_arena *arena, const luo_snapshot *now, luo_pip
 }
 
 /* Micro-batches can only move between pipelines whose micro-batches are alike. Estimates are those
- * of 1F1B: under zb_h1 a micro-batch keeps a stage busy as long, and waits less. */
+ * of 1F1B: under zb_h1 and zb_h2 a micro-batch keeps a stage busy as long, and waits less. */
 static bool alike(const luo_plan *p)
 {
     for (int32_t i = 0; i < p->npipelines; i++)
         if (p->pipelines[i].micro_batch_sequences != p->pipelines[0].micro_batch_sequences ||
             p->pipelines[i].micro_batch_tokens)
             return false;
-    const bool known = p->schedule == LUO_SCHED_1F1B || p->schedule == LUO_SCHED_ZB_H1;
+    const bool known = p->schedule == LUO_SCHED_1F1B || luo_sched_splits(p->schedule);
     return p->npipelines > 1 && known && !luo_plan_is_rerouted(p);
 }
 

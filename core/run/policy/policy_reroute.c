@@ -5,14 +5,14 @@
  * is taken in again by a copy from a peer. Choices of ours where docs/policies.md is silent:
  * - as in ReCycle backward parts are split while micro-batches are rerouted, so that weight
  *   gradients fill bubbles: a base plan with schedule 1f1b goes on with zb_h1, where that fits into
- *   memory and its simulated step is shorter, or where there is no simulator;
+ *   memory and its simulated step is shorter, or where there is no simulator; with a staggered
+ *   optimizer zb_h2 is asked as well, which takes more memory and has less to wait for;
  * - of a tensor-parallel group of which one device fails, all leave the stage;
  * - slow devices stay; devices announced to leave count as gone;
  * - state that has no copy (ZeRO-1 cuts it over pipelines) comes from the checkpoint, at the cost
  *   of a restart;
  * - when a stage has no devices left in any pipeline, the run waits;
- * - steps follow each other: no stage begins the next one before the norm of all gradients is
- *   known, which ReCycle's staggered optimizer goes past (core/graph/schedule/joint.h). */
+ * - the optimizer is staggered, as in ReCycle, where the scenario or the plan says so. */
 #include <math.h>
 #include <stdio.h>
 
@@ -51,28 +51,34 @@ static luo_status check(const luo_snapshot *now, luo_err *err)
     return LUO_OK;
 }
 
-/* The same with split backward parts; NULL: they are, or it did not fit. */
-static const luo_plan *split(luo_arena *arena, const luo_snapshot *now, const luo_plan *p)
+/* The same with split backward parts, where it has others; nothing where that did not fit. */
+static luo_status offer_split(luo_arena *arena, const luo_snapshot *now, const luo_plan *p,
+                              luo_offers *out, luo_err *err)
 {
-    luo_plan *to = NULL;
-    if (p->schedule == LUO_SCHED_ZB_H1 || now->memory_factor < 0.95) return NULL;
-    if (!(to = LUO_NEW(arena, luo_plan))) return NULL;
-    *to = *p;
-    to->schedule = LUO_SCHED_ZB_H1;
-    return to;
+    static const luo_sched_kind kinds[] = {LUO_SCHED_ZB_H1, LUO_SCHED_ZB_H2};
+    const int n = p->staggered ? 2 : 1; /* zb_h2 is made for it */
+    if (now->memory_factor < 0.95 || (n == 1 && luo_sched_splits(p->schedule))) return LUO_OK;
+    for (int i = 0; i < n; i++) {
+        luo_plan *to = kinds[i] == p->schedule ? NULL : LUO_NEW(arena, luo_plan);
+        if (kinds[i] == p->schedule) continue;
+        if (!to) return luo_err_nomem(err);
+        *to = *p;
+        to->schedule = kinds[i];
+        luo_offers_add(out, "reroute", to, 0);
+    }
+    return LUO_OK;
 }
 
 /* *lost: stages of the base plan without devices; 0: it is whole, and the offer. */
 static luo_status offer(luo_arena *arena, const luo_snapshot *now, luo_offers *out, int32_t *lost,
                         luo_err *err)
 {
-    const luo_plan *p, *q;
+    const luo_plan *p;
     bool *usable;
     LUO_TRY(find_usable(arena, now, &usable, err));
     LUO_TRY(luo_plan_reroute(arena, now->base, usable, &p, err));
     *lost = count_lost(p);
-    q = *lost ? split(arena, now, p) : NULL;
-    if (q) luo_offers_add(out, "reroute", q, 0);
+    if (*lost) LUO_TRY(offer_split(arena, now, p, out, err));
     luo_offers_add(out, "reroute", p, 0);
     return LUO_OK;
 }

@@ -35,6 +35,7 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_res
                            .zero = now->base->zero, .pipelines = r->pipelines,
                            .stages = r->stages, .tp = g->tp,
                            .sequence_parallel = now->base->sequence_parallel,
+                           .staggered = now->base->staggered,
                            .recompute = luo_groups_pattern(now)->recompute, .dev = dev,
                            .layers = r->layers};
     luo_plan *p;

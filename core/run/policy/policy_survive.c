@@ -42,6 +42,7 @@ static luo_status uniform(luo_arena *arena, const luo_snapshot *now, luo_uniform
                                 .zero = base->zero,
                                 .recompute = -1,
                                 .sequence_parallel = base->sequence_parallel,
+                                .staggered = base->staggered,
                                 .devices = dev,
                                 .ndevices = left,
                                 .stack = &now->scenario->stack};

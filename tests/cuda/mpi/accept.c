@@ -188,15 +188,16 @@ static void run_split(tally *t)
 static void run_given_up(tally *t)
 {
     int given_up = 0;
-    count(t, run_drain(t->lab, 4, LUO_BF16));
+    count(t, run_drain(t->lab, 4, LUO_BF16, false));
     if (!t->all) return;
-    count(t, run_drain(t->lab, 2, LUO_F32));
-    count(t, run_infinite(t->lab, LUO_BF16));
-    count(t, run_bells(t->lab, 6, LUO_F32, &given_up));
+    count(t, run_drain(t->lab, 2, LUO_F32, true));
+    count(t, run_infinite(t->lab, LUO_BF16, true));
+    count(t, run_bells(t->lab, 6, LUO_F32, true, &given_up));
     if (t->lab->rank == 0) printf("%d of 6 steps given up\n", given_up);
 }
 
-/* Stages without devices: of the table, and of the head; whole and split backward parts. */
+/* Stages without devices: of the table, and of the head; whole backward parts, and split ones of
+ * staggered steps. */
 static void run_lost(tally *t)
 {
     static const row r = {.line = "3: [0]*1 [1]*2 || 2: [2]*1 [3]*2 || 2: [4]*1 [5]*2",
@@ -209,7 +210,8 @@ static void run_lost(tally *t)
         bool usable[8] = {true, true, true, true, true, true, true, true};
         luo_err err = {0};
         usable[lost[k]] = false;
-        if (k) base->schedule = LUO_SCHED_ZB_H1;
+        base->staggered = k;
+        if (k) base->schedule = LUO_SCHED_ZB_H2;
         if (luo_plan_reroute(a, base, usable, &p, &err) != LUO_OK) luo_lab_die("reroute", &err);
         count(t, run_plan(a, t->lab, &r, p));
     }
