@@ -84,7 +84,8 @@ int main(int argc, char **argv)
     tally sum = {0};
     luo_lab_open(&lab, &argc, &argv);
     if (lab.nranks < 8) luo_lab_die("staggered", &(luo_err){.text = "8 ranks are needed"});
-    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i += luo_prop_few(7, 4))
+    const int apart = (int)luo_prop_few(7, 4);
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i += apart)
         run(&lab, &rows[i], i % 3 ? LUO_F64 : LUO_F32, rows[i].order == 2, &sum);
     run_random(&lab, &sum);
     const bool both = sum.kept > 0 && sum.amended > 0; /* else it has shown nothing */
