@@ -134,6 +134,12 @@ $(B)/exec/main.o $(B)/exec/host/%.o $(B)/tests/exec/%.o $(B)/tests/bench/%.o: CF
 $(B)/exec/host/%.o: CFLAGS += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd \
     $(if $(SAN),-DLUO_SANITIZED)
 
+# Objects that only tests use (tests/parked/README.md).
+PARKED_SRC := $(sort $(wildcard tests/parked/*.c))
+PARKED_LIB := $(B)/libluoparked.a
+$(PARKED_LIB): $(call obj,$(PARKED_SRC))
+	@rm -f $@; ar rcs $@ $^
+
 # Tests link everything below the command: a unit test of core pulls no sim object from its archive,
 # and no MPI and BLAS either (--as-needed).
 # Half of a build were tests' compilation and links: -O1 and, where it is there, gold (Debian's binutils) for them.
@@ -141,8 +147,8 @@ TEST_OPT ?= -O1
 TEST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 $(patsubst %.c,$(B)/%.o,$(UNIT_SRC) $(MPI_SRC)): CFLAGS += $(TEST_OPT)
 $(B)/tests/%: LDFLAGS += $(TEST_LD)
-$(B)/tests/%: $(B)/tests/%.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
-	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) \
+$(B)/tests/%: $(B)/tests/%.o $(PARKED_LIB) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(PARKED_LIB) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) \
 	    -Wl,--as-needed $(EXEC_LIBS) -lcheck -lsubunit -lrt -lpthread $(LIBS) -o $@
 # -Itests/standin stands first: its headers go before those of CUDA, its device.cuh before exec/cuda's.
 STANDIN_SAN := $(if $(findstring address,$(SAN)),$(if $(findstring g++,$(CXX)),-fsanitize-sections='standin_shared*'))

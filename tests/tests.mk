@@ -17,7 +17,7 @@ SCRIPTS := $(addprefix tests/,docs.sh real.sh cuda.sh golden.sh results.sh calib
 # Programs of several files: rules of their own. Sources of storm-host begin with `host`.
 STORM := $(B)/tests/storm/storm
 STORM_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(filter-out tests/storm/host%,$(wildcard tests/storm/*.c))))
-$(STORM): $(STORM_OBJ) $(CORE_LIB)
+$(STORM): $(STORM_OBJ) $(PARKED_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CORE_LIBS) -lm -o $@
 storm: $(BIN) $(STORM) ## STORM_N (2000) random scenarios simulated from LUO_SEED (1) on, and what has to hold afterwards
 	@LUOSHU=$(abspath $(BIN)) STORM_N=$(or $(STORM_N),2000) nice $(STORM)
@@ -78,7 +78,7 @@ check-all: ## check with 10 to 100 times the random cases, a long real run, sani
 FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRC))
 FUZZ_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -I.
 # All of core, and what of exec reads texts and messages and knows no MPI.
-FUZZ_OBJ := $(patsubst %.c,build/fuzz/obj/%.o,$(CORE_SRC) exec/coordinator/hosts.c exec/message.c exec/wire.c)
+FUZZ_OBJ := $(patsubst %.c,build/fuzz/obj/%.o,$(CORE_SRC) $(PARKED_SRC) exec/coordinator/hosts.c exec/message.c exec/wire.c)
 build/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@

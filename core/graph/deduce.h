@@ -1,5 +1,5 @@
 /* deduce.h: the annotation of an op's result from those of its operands.
- * Shape-independent except reshape. Op kinds know their letters; here letters are all there is. */
+ * Shape-independent. Op kinds know their letters; here letters are all there is. */
 #ifndef LUO_CORE_GRAPH_DEDUCE_H
 #define LUO_CORE_GRAPH_DEDUCE_H
 #include "core/hspmd/region.h"
@@ -19,10 +19,6 @@ luo_status luo_deduce_einsum(luo_arena *arena, const luo_operand *operands, int3
 /* keys and h mapped by perm: output dimension j is input dimension perm[j]. */
 luo_status luo_deduce_permute(luo_arena *arena, const luo_ann *a, const int32_t *perm,
                               int32_t rank, const luo_ann **res, luo_err *err);
-/* A reshape keeps cuts of the first dimension of a group. Errors: LUO_EDEDUCE D_RESHAPE. */
-luo_status luo_deduce_reshape(luo_arena *arena, const luo_ann *a, const luo_shape *from,
-                              const luo_shape *to, const char *op, const luo_ann **res,
-                              luo_err *err);
 /* Fails with D_PARTIAL if a is Partial, with D_UNCUT if dimension d is cut or is h. `why` ends the
  * sentence: "insert a Reshard that gathers the sequence". */
 luo_status luo_deduce_want_whole(const luo_ann *a, int32_t d, const char *tensor, const char *op,

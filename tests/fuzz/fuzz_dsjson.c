@@ -1,6 +1,6 @@
 /* fuzz_dsjson.c: libFuzzer target of the border to Hetu: what is read can be written,
  * and reads back as the same annotations. */
-#include "core/io/dsjson.h"
+#include "tests/parked/dsjson.h"
 #include "tests/fuzz/fuzz_io.h"
 
 static void round_trip(luo_arena *arena, const luo_dsjson *file)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/graph/program/program.h"
+#include "tests/parked/program_parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,6 +4,7 @@
 #include "tests/check_main.h"
 #include "tests/prop/gen_ann.h"
 #include "tests/prop/prop.h"
+#include "tests/parked/deduce_reshape.h"
 
 enum { CELLS = 1024, FACTORS = 5 };
 static int kept, refused, inner, outer, uneven;

@@ -14,6 +14,7 @@
 #include "core/io/io.h"
 #include "core/io/trace/trace.h"
 #include "tests/storm/storm.h"
+#include "tests/parked/trace_lint.h"
 
 /* ---- tables ---- */
 

@@ -2,7 +2,7 @@
  * one line LINE:COL: severity: sentence each. BLESS=1 writes the .want files anew. */
 #include <dirent.h>
 
-#include "core/io/dsjson.h"
+#include "tests/parked/dsjson.h"
 #include "core/io/io.h"
 #include "tests/check_main.h"
 

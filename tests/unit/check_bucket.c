@@ -4,6 +4,7 @@
 #include "core/plan/compile.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
+#include "tests/parked/program_parse.h"
 
 enum { MODELS = 3 };
 

@@ -2,6 +2,7 @@
  * sentence, permute, complete form and reshape. */
 #include "core/graph/deduce.h"
 #include "tests/check_main.h"
+#include "tests/parked/deduce_reshape.h"
 
 static const luo_ann *parse(luo_arena *arena, const char *text)
 {

@@ -1,5 +1,5 @@
 /* check_dsjson.c: the the computed vectors and conventions V-D1, V-D2. */
-#include "core/io/dsjson.h"
+#include "tests/parked/dsjson.h"
 #include "tests/check_main.h"
 
 static const struct {

@@ -1,5 +1,5 @@
 /* check_expr.c: symbolic sizes (computed vectors). */
-#include "core/graph/expr.h"
+#include "tests/parked/expr.h"
 #include "tests/check_main.h"
 
 static const luo_symbol symbols[] = {{"S", 4096},    {"O", 4097},     {"P", 0},  {"T", 6},

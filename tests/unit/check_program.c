@@ -3,6 +3,7 @@
 #include "core/hspmd/bsr/switch.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
+#include "tests/parked/program_parse.h"
 
 typedef struct world {
     luo_arena *arena;

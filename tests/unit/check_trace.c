@@ -9,6 +9,7 @@
 #include "core/io/trace/trace.h"
 #include "tests/check_main.h"
 #include "tests/run_fixture.h"
+#include "tests/parked/trace_lint.h"
 
 static const luo_trace_head head = {.scenario = "fixture",
                                     .policy = "static",

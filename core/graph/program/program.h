@@ -276,11 +276,9 @@ luo_status luo_roles_alike(luo_arena *arena, const luo_programs *set, const int3
 /* Program of a device, NULL if it has none. */
 const luo_program *luo_programs_find(const luo_programs *set, int32_t device);
 
-/* Text form (grammar: ARCHITECTURE.md). device -1: all of the set, roles first; else that device
- * with its role. Print-parse-print is the identity. */
+/* Text form (grammar: docs/architecture/programs.md). device -1: all of the set, roles first; else
+ * that device with its role. */
 void luo_program_print(luo_str *s, const luo_programs *set, int32_t device);
-/* Errors: LUO_EPARSE with line and column. Exchanges are not part of the text. */
-luo_status luo_program_parse(luo_arena *arena, const char *text, luo_programs **out, luo_err *err);
 
 /* Sets set->hash: FNV-1a over the text form, without holding it. Errors: LUO_ENOMEM. */
 luo_status luo_programs_hash(luo_programs *set, luo_err *err);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io/dsjson_internal.h"
+#include "tests/parked/dsjson_internal.h"
 #include "core/io/document/json.h"
 
 typedef struct walk walk;

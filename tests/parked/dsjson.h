@@ -4,8 +4,8 @@
  * An entry holds `split` {dim: [count per member]}, `dup` [per member], `device_group_union`
  * [[ids]..] and `type`, with the top level folded into the counts; the old form, one group with
  * plain counts and `device_group`, is read as well. */
-#ifndef LUO_CORE_IO_DSJSON_H
-#define LUO_CORE_IO_DSJSON_H
+#ifndef LUO_TESTS_PARKED_DSJSON_H
+#define LUO_TESTS_PARKED_DSJSON_H
 #include "core/hspmd/ann.h"
 #include "core/io/io.h"
 

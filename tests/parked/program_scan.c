@@ -1,5 +1,5 @@
-/* core/graph/program/program_scan.c */
-#include "core/graph/program/program_scan.h"
+/* program_scan.c */
+#include "tests/parked/program_scan.h"
 
 #include <stdio.h>
 #include <string.h>

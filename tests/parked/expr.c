@@ -1,5 +1,5 @@
 /* expr.c: symbolic sizes : reading, folding, printing, evaluation. */
-#include "core/graph/expr.h"
+#include "tests/parked/expr.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/graph/deduce.h"
+#include "tests/parked/deduce_reshape.h"
 
 /* Where a cut input dimension goes: bound x of it becomes x * mul / div of dimension `to`. */
 typedef struct target {

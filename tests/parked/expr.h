@@ -1,6 +1,6 @@
 /* expr.h: symbolic sizes, e.g. "(S+7)//8*8" . */
-#ifndef LUO_CORE_GRAPH_EXPR_H
-#define LUO_CORE_GRAPH_EXPR_H
+#ifndef LUO_TESTS_PARKED_EXPR_H
+#define LUO_TESTS_PARKED_EXPR_H
 #include <stdint.h>
 
 #include "core/base/arena.h"

@@ -1,9 +1,9 @@
 /* dsjson_internal.h: entries as jansson objects, for dsjson.c and dsjson_file.c. */
-#ifndef LUO_CORE_IO_DSJSON_INTERNAL_H
-#define LUO_CORE_IO_DSJSON_INTERNAL_H
+#ifndef LUO_TESTS_PARKED_DSJSON_INTERNAL_H
+#define LUO_TESTS_PARKED_DSJSON_INTERNAL_H
 #include <jansson.h>
 
-#include "core/io/dsjson.h"
+#include "tests/parked/dsjson.h"
 
 luo_status luo_dsjson_take_entry(luo_arena *arena, const json_t *root, const char *name,
                                  const luo_ann **out, luo_ds_type *type, luo_err *err);

@@ -1,9 +1,9 @@
-#include "core/io/dsjson.h"
+#include "tests/parked/dsjson.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io/dsjson_internal.h"
+#include "tests/parked/dsjson_internal.h"
 
 /* ---- reading ---- */
 

@@ -11,6 +11,7 @@
 #include "core/base/hash.h"
 #include "core/io/document/input.h"
 #include "core/io/trace/trace.h"
+#include "tests/parked/trace_lint.h"
 
 typedef struct track {
     int64_t pid, tid, events;

@@ -1,6 +1,6 @@
 /* program_scan.h: words and numbers of the program text, with their place. */
-#ifndef LUO_CORE_GRAPH_PROGRAM_PROGRAM_SCAN_H
-#define LUO_CORE_GRAPH_PROGRAM_PROGRAM_SCAN_H
+#ifndef LUO_TESTS_PARKED_PROGRAM_SCAN_H
+#define LUO_TESTS_PARKED_PROGRAM_SCAN_H
 #include "core/base/str.h"
 
 typedef struct scanner {
