@@ -369,8 +369,8 @@ static luo_status loop(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-/* Compiled plans kept at once: whoever simulates forks this process, which takes the longer the more
- * it holds. */
+/* Compiled plans kept at once: whoever simulates forks this process, which takes the longer the
+ * more it holds. */
 static const int64_t PROGRAM_BYTES = INT64_C(256) << 20;
 
 static luo_status begin(luo_run *r, const luo_scenario *scenario, int32_t policy,

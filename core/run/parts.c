@@ -90,7 +90,8 @@ static luo_busy *flatten(const struct luo_busy_list *list, luo_arena *scratch, d
 }
 
 /* Time of a[0..n) not covered by cover[0..m), per tag. cover is ascending and disjoint. */
-static void add_exposed(const luo_busy *a, int32_t n, const luo_busy *cover, int32_t m, double *exposed)
+static void add_exposed(const luo_busy *a, int32_t n, const luo_busy *cover, int32_t m,
+                        double *exposed)
 {
     int32_t from = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -114,7 +115,8 @@ static int32_t cover_add(luo_busy *out, int32_t n, const luo_busy *b)
     return n + 1;
 }
 
-static int32_t cover_union(const luo_busy *a, int32_t n, const luo_busy *b, int32_t m, luo_busy *out)
+static int32_t cover_union(const luo_busy *a, int32_t n, const luo_busy *b, int32_t m,
+                           luo_busy *out)
 {
     int32_t count = 0, j = 0;
     for (int32_t i = 0; i < n || j < m;) {

@@ -12,7 +12,8 @@
  * step after the other, and the last of them is the step that is told: it lasts from the time at
  * which all classes have done the one before (`before`) until all have done it.
  * All actors live on the control host and nothing is owned by their stacks
- * (docs/architecture/simulator.md#simgrid). Times are seconds since the start of the first round. */
+ * (docs/architecture/simulator.md#simgrid). Times are seconds since the start of the first round.
+ */
 #ifndef LUO_SIM_STEP_STEP_H
 #define LUO_SIM_STEP_STEP_H
 #include <simgrid/semaphore.h>

@@ -1,4 +1,5 @@
-/* deduce_reshape.h: the annotation of a tensor whose shape changes and whose elements stay in order. */
+/* deduce_reshape.h: the annotation of a tensor whose shape changes and whose elements stay in
+ * order. */
 #ifndef LUO_TESTS_PARKED_DEDUCE_RESHAPE_H
 #define LUO_TESTS_PARKED_DEDUCE_RESHAPE_H
 #include "core/graph/deduce.h"

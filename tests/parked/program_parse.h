@@ -1,5 +1,5 @@
-/* program_parse.h: the reader of the text form of programs (core/graph/program/program_text.c writes
- * it): print, parse, print is the identity. */
+/* program_parse.h: the reader of the text form of programs (core/graph/program/program_text.c
+ * writes it): print, parse, print is the identity. */
 #ifndef LUO_TESTS_PARKED_PROGRAM_PARSE_H
 #define LUO_TESTS_PARKED_PROGRAM_PARSE_H
 #include "core/graph/program/program.h"

@@ -141,10 +141,10 @@ START_TEST(complete)
 }
 END_TEST
 
-/* Slow twin of zb_h1 and zb_h2: the three kinds of tasks as the paper's definition orders them (F and input
- * gradients as 1F1B's, weight gradients of stage s behind the input gradients s later; deep: one F
- * less than twice as many before the first, 2s later), each begun
- * when its stage and what it waits for are done; looked at again and again until nothing moves. */
+/* Slow twin of zb_h1 and zb_h2: the three kinds of tasks as the paper's definition orders them (F
+ * and input gradients as 1F1B's, weight gradients of stage s behind the input gradients s later;
+ * deep: one F less than twice as many before the first, 2s later), each begun when its stage and
+ * what it waits for are done; looked at again and again until nothing moves. */
 typedef struct h1 {
     int32_t S, m;
     const double *t[3], *hop;
