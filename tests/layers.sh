@@ -56,5 +56,11 @@ hits=$(comm -23 "$tmp/need" "$tmp/have_exec" | tr '\n' ' ')
 echo 'int main(void){return 0;}' >"$tmp/m.c"
 $CC "$tmp/m.c" -Wl,--whole-archive $B/libluocore.a -Wl,--no-whole-archive $1 -lm -o "$tmp/m" \
     2>"$tmp/log" || fail "core does not link on its own: $(head -n 3 "$tmp/log")"
+# Folders that one can take in: few files, and a page that says what comes in and what goes out.
+for d in $(git ls-files core cli sim exec | sed 's#/[^/]*$##' | sort -u); do
+    n=$(git ls-files "$d" | sed "s#^$d/##" | grep -vc /)
+    [ "$n" -le 30 ] || fail "$d holds $n files; at most 30."
+    [ -f "$d/README.md" ] || fail "$d has no README.md."
+done
 [ $bad = 0 ] && echo "layers: in order"
 exit $bad
