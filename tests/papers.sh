@@ -124,6 +124,7 @@ done
 # ---- ReCycle: tokens that count in six hours of failures ----
 goodput() { pick "$out/recycle/compare.csv" goodput_tokens_per_s "v[\"policy\"] == \"$1\""; } # POLICY
 for p in oobleck restart malleus; do put recycle.$p "$(calc "$(goodput reroute)" "$(goodput $p)" 'a / b')"; done
+put recycle.staggered "$(calc "$(goodput reroute-staggered)" "$(goodput oobleck-staggered)" 'a / b')"
 
 # ---- Malleus: step with stragglers over step without, by policy ----
 policies="static rebalance restart oobleck malleus oracle"
@@ -184,7 +185,8 @@ C1 to C2: `restart`|hspmd-c1-c2.restart.change|s|hspmd-c1-c2.restart|60 s to sta
 C4 to C7: operators and communicators|hspmd-c4-c5.malleus.specialize hspmd-c5-c6.malleus.specialize hspmd-c6-c7.malleus.specialize|s|hspmd-mixed.specialize|constants of C1 to C2
 C4 to C7: changes|hspmd-c4-c5.malleus.change hspmd-c5-c6.malleus.change hspmd-c6-c7.malleus.change|s|hspmd-mixed.total|as above
 C4 to C7: restarts|hspmd-c4-c5.restart.change hspmd-c5-c6.restart.change hspmd-c6-c7.restart.change|s|hspmd-mixed.restart|as above
-six hours of failures: goodput of `reroute` / `oobleck`|recycle.oobleck|ratio|recycle.oobleck|theirs: the most over their settings
+six hours of failures: goodput of `reroute` / `oobleck`, both with a staggered optimizer|recycle.staggered|ratio|recycle.oobleck|theirs: the most over their settings
+six hours of failures: the same, both without|recycle.oobleck|ratio|recycle.oobleck|as above
 six hours of failures: goodput of `reroute` / `restart`|recycle.restart|ratio||
 ReCycle / Bamboo||ratio|recycle.bamboo|not comparable: not built
 70B with one slow device / none: `malleus`|malleus-70b-one.step|ratio|malleus-70b-one.objective|theirs: objective of their planner
