@@ -10,12 +10,15 @@
 #include "core/plan/plan.h"
 #include "core/run/events/world.h"
 
-/* WHAT_IF: a second state can be opened beside that of a run, and steps of other worlds be made. */
+/* WHAT_IF: a second state can be opened beside that of a run, and steps of other worlds be made.
+ * ISSUE_ORDER: communication of a device begins in the order of issue (NCCL), so that a message
+ * that nobody takes yet holds up whatever comes after it. */
 enum {
     LUO_CAP_VIRTUAL_TIME = 1,
     LUO_CAP_DATA = 2,
     LUO_CAP_LINK_EVENTS = 4,
-    LUO_CAP_WHAT_IF = 8
+    LUO_CAP_WHAT_IF = 8,
+    LUO_CAP_ISSUE_ORDER = 16
 };
 
 typedef enum luo_comm_mode { LUO_COMM_MODEL, LUO_COMM_FLOW, LUO_COMM_MESSAGE } luo_comm_mode;

@@ -1,6 +1,7 @@
 /* bind.c: one program on one GPU: memory laid out once, instructions turned into a table
  * that a step only walks. */
 #include "exec/cuda/bind.h"
+#include "core/plan/replan/reroute.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,11 @@ static luo_status make_slab(luo_job *j, luo_err *err)
 /* The same on all ranks: they have one plan. */
 static luo_status refuse(const luo_plan *p, luo_err *err)
 {
+    if (p->schedule == LUO_SCHED_ZB_H2 && luo_plan_lost_stages(p) > 0)
+        return luo_err_set(err, LUO_EUNSUP,
+                           "plan `%s` reroutes micro-batches under schedule zb_h2, whose messages "
+                           "can wait for each other for ever where communication begins in the "
+                           "order of issue, as NCCL's; schedule zb_h1 is expected.", p->name);
     if (!luo_plan_has_context(p)) return LUO_OK;
     return luo_err_set(err, LUO_EUNSUP,
                        "plan `%s` cuts sequences among devices (`context_parallel`), for which "

@@ -246,7 +246,7 @@ static void measure_all(const bench *b, cudaStream_t stream, double ceiling)
                 {"loss_dx", loss_dx, l * (e + 4), true},
                 {"grad_norm", grad_norm, 4 * n, false},
                 {"update", update, state, false},
-                {"copy_strips", copy_segments, 2 * n * e, false},
+                {"copy_segments", copy_segments, 2 * n * e, false},
                 {"convert", convert, n * (e + 4), false}};
     char shape[64];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

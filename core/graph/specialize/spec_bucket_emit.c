@@ -103,9 +103,7 @@ static void ends_of(const emitter *e, const spec_part *p, int32_t *in, int32_t *
     }
 }
 
-/* The latest call of a group in this segment, if it stands in another lane: the next one waits for
- * it. */
-static int32_t call_before(const emitter *e, int32_t group, const luo_instr *i)
+int32_t luo_spec_call_before(const emitter *e, int32_t group, const luo_instr *i)
 {
     for (int32_t k = e->ninstr - 1; k >= e->segment[e->seg].first; k--) {
         const luo_instr *x = &e->instr[k];
@@ -144,7 +142,7 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
                    .layer = -1, .slot = luo_spec_slot(e, &x->step, k), .bytes = it->bytes,
                    .recompute = x->phase == LUO_PHASE_F && luo_phase_is_backward(e->phase),
                    .npieces = x->n, .piece = piece};
-    e->also = call_before(e, it->slot.group, &n);
+    e->also = luo_spec_call_before(e, it->slot.group, &n);
     luo_spec_push(e, &n, in, x->n, out, x->n);
     e->also = -1;
     return true;

@@ -315,7 +315,10 @@ static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int3
                  (int32_t)(t - spec_move_of(e->s, o, e->length)->step);
     if (local) n.cost = (luo_cost_key){LUO_COST_STREAM, {2 * it->bytes}};
     else n.slot = luo_spec_slot(e, t, k);
+    if (n.beside && it->kind == LUO_INSTR_COLLECTIVE)
+        e->also = luo_spec_call_before(e, it->slot.group, &n);
     luo_spec_push(e, &n, &r->in, sends && r->in >= 0, &r->out, receives && r->out >= 0);
+    e->also = -1;
 }
 
 /* The buffers of both ends are bound. */

@@ -63,6 +63,10 @@ void luo_spec_bind(emitter *e, int32_t tensor, int32_t buffer);
 int32_t luo_spec_new_buffer(emitter *e, int32_t tensor);
 /* spec_bucket_emit.c: the calls of Pre or Post, in the device's order. */
 void luo_spec_emit_turns(emitter *e);
+/* The latest call of a group of stream dp in this segment, if it stands in another lane than i: -1
+ * if there is none. The next call has to wait for it, since lanes of dp share communicators, which
+ * run in the order of issue (exec/cuda/comm/comm_plan.h). */
+int32_t luo_spec_call_before(const emitter *e, int32_t group, const luo_instr *i);
 /* In a task: the calls of all buckets that stand behind operation o; the last of these
  * buckets, -1: none. */
 int32_t luo_spec_emit_buckets(emitter *e, int32_t o);

@@ -305,3 +305,12 @@ luo_status luo_plan_reroute(luo_arena *arena, const luo_plan *base, const bool *
     *out = any ? to : base;
     return LUO_OK;
 }
+
+int32_t luo_plan_lost_stages(const luo_plan *p)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            n += p->pipelines[i].stages[s].nreroute > 0;
+    return n;
+}

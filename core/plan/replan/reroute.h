@@ -58,4 +58,6 @@ const char *luo_plan_not_reroutable(const luo_plan *p);
 bool luo_stage_is_peer(const luo_plan *p, int32_t lost, int32_t peer, int32_t stage);
 /* Tensor-parallel groups of equal widths and shares. */
 bool luo_stage_cuts_alike(const luo_stage *a, const luo_stage *b);
+/* Stages of a plan without devices, whose micro-batches run elsewhere. */
+int32_t luo_plan_lost_stages(const luo_plan *p);
 #endif

@@ -29,6 +29,7 @@ typedef struct luo_snapshot {
                                   the mean between those so far; 0: not known */
     double restart_cost_s;     /* of a restart now, without communicators and redone steps */
     double memory_factor;      /* plan with this share of the memory: a plan did not fit */
+    bool issue_order;          /* of the backend: LUO_CAP_ISSUE_ORDER */
     const bool *candidate;     /* per device: may hold layers (run/reentry.c) */
     luo_arena *keep;           /* lives as long as the run .. */
     void **memory;             /* .. as what a policy remembers; NULL at first */

@@ -29,15 +29,6 @@ static luo_status find_usable(luo_arena *arena, const luo_snapshot *now, bool **
     return LUO_OK;
 }
 
-static int32_t count_lost(const luo_plan *p)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            n += p->pipelines[i].stages[s].nreroute > 0;
-    return n;
-}
-
 static luo_status check(const luo_snapshot *now, luo_err *err)
 {
     const char *why = luo_plan_not_reroutable(now->base);
@@ -56,7 +47,7 @@ static luo_status offer_split(luo_arena *arena, const luo_snapshot *now, const l
                               luo_offers *out, luo_err *err)
 {
     static const luo_sched_kind kinds[] = {LUO_SCHED_ZB_H1, LUO_SCHED_ZB_H2};
-    const int n = p->staggered ? 2 : 1; /* zb_h2 is made for it */
+    const int n = p->staggered && !now->issue_order ? 2 : 1; /* zb_h2 is made for it */
     if (now->memory_factor < 0.95 || (n == 1 && luo_sched_splits(p->schedule))) return LUO_OK;
     for (int i = 0; i < n; i++) {
         luo_plan *to = kinds[i] == p->schedule ? NULL : LUO_NEW(arena, luo_plan);
@@ -77,7 +68,7 @@ static luo_status offer(luo_arena *arena, const luo_snapshot *now, luo_offers *o
     bool *usable;
     LUO_TRY(find_usable(arena, now, &usable, err));
     LUO_TRY(luo_plan_reroute(arena, now->base, usable, &p, err));
-    *lost = count_lost(p);
+    *lost = luo_plan_lost_stages(p);
     if (*lost) LUO_TRY(offer_split(arena, now, p, out, err));
     luo_offers_add(out, "reroute", p, 0);
     return LUO_OK;

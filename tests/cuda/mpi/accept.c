@@ -211,7 +211,7 @@ static void run_lost(tally *t)
         luo_err err = {0};
         usable[lost[k]] = false;
         base->staggered = k;
-        if (k) base->schedule = LUO_SCHED_ZB_H2;
+        if (k) base->schedule = LUO_SCHED_ZB_H1;
         if (luo_plan_reroute(a, base, usable, &p, &err) != LUO_OK) luo_lab_die("reroute", &err);
         count(t, run_plan(a, t->lab, &r, p));
     }
