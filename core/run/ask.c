@@ -116,17 +116,29 @@ luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
 {
     const luo_used_plan *u = luo_run_plan(r);
     fill_rates(r);
-    return (luo_snapshot){
-        .scenario = r->sc, .spec = r->spec, .base = r->plans[0]->plan, .plan = u->plan,
-        .trigger = trigger, .rate = r->rate, .leaving = luo_events_leaving(r->events),
-        .predicted_s = r->has_predicted ? r->predicted : NULL, .micro_batches = u->micro_batches,
-        .sequence_tokens = u->sequence_tokens, .expected_s = expected_s(r),
-        .restart_cost_s = restart_cost(r),
-        .memory_factor = r->memory_factor,
-        .issue_order = r->backend->caps & LUO_CAP_ISSUE_ORDER, .candidate = r->reentry.candidate, .keep = r->arena,
-        .memory = &r->memory, .specialize_s = specialize_s,
-        .step_s = luo_run_judges(r) ? simulated_step : by_closed_form(r) ? closed_form : NULL,
-        .closed_form = by_closed_form(r), .run = r};
+    return (luo_snapshot){.scenario = r->sc,
+                          .spec = r->spec,
+                          .base = r->plans[0]->plan,
+                          .plan = u->plan,
+                          .trigger = trigger,
+                          .rate = r->rate,
+                          .leaving = luo_events_leaving(r->events),
+                          .predicted_s = r->has_predicted ? r->predicted : NULL,
+                          .micro_batches = u->micro_batches,
+                          .sequence_tokens = u->sequence_tokens,
+                          .expected_s = expected_s(r),
+                          .restart_cost_s = restart_cost(r),
+                          .memory_factor = r->memory_factor,
+                          .issue_order = r->backend->caps & LUO_CAP_ISSUE_ORDER,
+                          .candidate = r->reentry.candidate,
+                          .keep = r->arena,
+                          .memory = &r->memory,
+                          .specialize_s = specialize_s,
+                          .step_s = luo_run_judges(r)   ? simulated_step
+                                    : by_closed_form(r) ? closed_form
+                                                        : NULL,
+                          .closed_form = by_closed_form(r),
+                          .run = r};
 }
 
 luo_status luo_run_ask(luo_run *r, int trigger, luo_decision *out, double *seconds, luo_err *err)
