@@ -3,8 +3,10 @@ i() { # SIGNAL
     "$LUOSHU" sim "$TOP/scenarios/examples/small.yaml" --set extent.steps=1000000000 --out "$1" \
         --plots off --quiet >out 2>err &
     local pid=$! n=0
-    until [ "$(wc -l 2>/dev/null <"$1/static/steps.csv")" -gt 20 ] 2>/dev/null; do
-        sleep 0.02; n=$((n + 1)); [ $n -lt 500 ] || break
+    for p in static restart; do # both have begun
+        until [ "$(wc -l 2>/dev/null <"$1/$p/steps.csv")" -gt 20 ] 2>/dev/null; do
+            sleep 0.02; n=$((n + 1)); [ $n -lt 1000 ] || break
+        done
     done
     kill "-$1" $pid; wait $pid; echo "$1: exit $?"; cat out err
     for p in "$1"/*/; do
