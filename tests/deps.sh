@@ -5,7 +5,7 @@ set -u
 want=()
 for set in "$@"; do
     case $set in
-    build) want+=(gcc g++ make pkg-config libsimgrid-dev libcyaml-dev libyaml-dev libjansson-dev
+    build) want+=(gcc g++ make pkg-config libsimgrid-dev libyaml-dev libjansson-dev
                   libcsv-dev check libsubunit-dev zlib1g-dev gnuplot-nox fonts-dejavu-core
                   libopenmpi-dev openmpi-bin libopenblas-dev) ;;
     bundle) want+=(patchelf binutils xz-utils) ;;

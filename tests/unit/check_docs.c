@@ -111,45 +111,42 @@ static const char *range_of(luo_limit l)
     return luo_arena_printf(arena, ", %s to %s", lo, number_of(l.hi));
 }
 
-static const char *words_of(const cyaml_schema_value_t *s)
+static const char *words_of(const luo_yaml_schema *s)
 {
     const char *all = "";
-    for (uint32_t i = 0; i < s->enumeration.count; i++)
-        all = luo_arena_printf(arena, "%s%s`%s`", all, i ? " " : "", s->enumeration.strings[i].str);
+    for (int i = 0; i < s->nwords; i++)
+        all = luo_arena_printf(arena, "%s%s`%s`", all, i ? " " : "", s->words[i].text);
     return all;
 }
 
-static const char *type_of(const cyaml_schema_value_t *s, const luo_yaml_rule *r)
+static const char *type_of(const luo_yaml_schema *s, const luo_yaml_rule *r)
 {
-    const char *range = r && s->type != CYAML_STRING ? range_of(r->limit) : "";
-    switch (s->type) {
-    case CYAML_INT:
-    case CYAML_UINT:
+    const char *range = r && s->form != LUO_YAML_STRING ? range_of(r->limit) : "";
+    switch (s->form) {
+    case LUO_YAML_WHOLE:
         return luo_arena_printf(arena, "whole%s", range);
-    case CYAML_FLOAT:
+    case LUO_YAML_REAL:
         return luo_arena_printf(arena, "number%s", range);
-    case CYAML_BOOL:
+    case LUO_YAML_FLAG:
         return "`true` `false`";
-    case CYAML_ENUM:
+    case LUO_YAML_WORD:
         return words_of(s);
-    case CYAML_STRING:
+    case LUO_YAML_STRING:
         return "text";
-    case CYAML_MAPPING:
+    case LUO_YAML_STRUCT:
         return "map";
-    case CYAML_SEQUENCE:
-    case CYAML_SEQUENCE_FIXED:
-        return luo_arena_printf(arena, s->type == CYAML_SEQUENCE ? "list of %s" : "two of %s",
-                                type_of(s->sequence.entry, r));
-    default:
-        ck_abort_msg("a type of libcyaml that no schema had so far: %d", (int)s->type);
+    case LUO_YAML_LIST_OF:
+    case LUO_YAML_TWO_OF:
+        return luo_arena_printf(arena, s->form == LUO_YAML_LIST_OF ? "list of %s" : "two of %s",
+                                type_of(s->entry, r));
     }
     return "";
 }
 
-static const cyaml_schema_field_t *fields_of(const cyaml_schema_value_t *s)
+static const luo_yaml_field *fields_of(const luo_yaml_schema *s)
 {
-    if (s->type == CYAML_SEQUENCE) s = s->sequence.entry;
-    return s->type == CYAML_MAPPING ? s->mapping.fields : NULL;
+    if (s->form == LUO_YAML_LIST_OF) s = s->entry;
+    return s->form == LUO_YAML_STRUCT ? s->fields : NULL;
 }
 
 /* ---- files in YAML ---- */
@@ -163,15 +160,15 @@ static bool missing_here(const char *own, const char *key)
 }
 
 static void check_block(const luo_yaml_kind *kind, const char *text, const char *parent,
-                        const cyaml_schema_field_t *fields, const char *examples)
+                        const luo_yaml_field *fields, const char *examples)
 {
     const char *heading = luo_arena_printf(arena, "### `%s`", *parent ? parent : kind->name);
     const char *own = section(text, heading);
     int n = 0;
     for (; fields[n].key; n++) {
-        const cyaml_schema_value_t *s = &fields[n].value;
+        const luo_yaml_schema *s = &fields[n].value;
         const luo_yaml_rule *r = luo_yaml_rule_of(kind, parent, fields[n].key);
-        const bool required = !(s->flags & CYAML_FLAG_OPTIONAL);
+        const bool required = fields[n].required;
         has_row("docs/formats.md", heading, own,
                 luo_arena_printf(arena, "| `%s` | %s | %s |%s", fields[n].key, type_of(s, r),
                                  unit_of(fields[n].key), required ? " required |" : ""),
@@ -235,7 +232,7 @@ START_TEST(keys_of_yaml)
     const char *text =
         section(page("docs/formats.md"), luo_arena_printf(arena, "## `luoshu.%s/1`", kind->name));
     const char *examples = section(text, "### Example");
-    check_block(kind, text, "", kind->schema->mapping.fields, examples);
+    check_block(kind, text, "", kind->schema->fields, examples);
     check_examples(kind->name, examples);
     luo_arena_free(arena);
 }

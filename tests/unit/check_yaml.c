@@ -55,9 +55,9 @@ typedef struct probe {
     double pair[2];
 } probe;
 
-static const cyaml_strval_t words[] = {{"one", 1}, {"two", 2}};
-static const cyaml_schema_value_t number_entry = {CYAML_VALUE_FLOAT(CYAML_FLAG_DEFAULT, double)};
-static const cyaml_schema_field_t fields[] = {
+static const luo_yaml_word words[] = {{"one", 1}, {"two", 2}};
+static const luo_yaml_schema number_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double);
+static const luo_yaml_field fields[] = {
     LUO_YAML_TEXT("schema", LUO_YAML_REQ, probe, schema),
     LUO_YAML_TEXT("text", LUO_YAML_OPT, probe, text),
     LUO_YAML_INT("whole", LUO_YAML_OPT, probe, whole),
@@ -65,9 +65,8 @@ static const cyaml_schema_field_t fields[] = {
     LUO_YAML_BOOL("flag", LUO_YAML_OPT, probe, flag),
     LUO_YAML_ENUM("word", LUO_YAML_OPT, probe, word, words),
     LUO_YAML_PAIR("pair", LUO_YAML_OPT, probe, pair, number_entry),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t schema = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, probe, fields)};
+    LUO_YAML_END};
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(probe, fields);
 static const luo_yaml_rule rules[] = {{"number", LUO_WITHIN(-1e300, 1e300), NULL, NULL}};
 static const luo_yaml_kind kind = {"probe", &schema, rules, 1};
 
@@ -118,7 +117,6 @@ START_TEST(value_row)
     ck_assert_msg((st == LUO_OK) == values[_i].good, "`%s`: %s", values[_i].line,
                   diags.first ? diags.first->err.text : "accepted");
     if (!values[_i].good) ck_assert_int_eq(luo_status_exit(st), 3);
-    luo_yaml_unload(&schema, p);
     luo_arena_free(arena);
 }
 END_TEST
@@ -135,7 +133,6 @@ START_TEST(what_is_checked_is_loaded)
     ck_assert_str_eq(p->text, "a \"b\" \\ \n\t \xe2\x80\xa8 \xc3\xa4");
     ck_assert_int_eq(p->whole, -12);
     ck_assert(p->number == 25 && p->flag && p->word == 2 && p->pair[0] == 1.5 && p->pair[1] == -2);
-    luo_yaml_unload(&schema, p);
     luo_arena_free(arena);
 }
 END_TEST
@@ -171,7 +168,6 @@ START_TEST(set_row)
     else ck_assert_str_eq(diags.first->err.text, sets[_i].says);
     if (_i == 0) ck_assert_int_eq(p->whole, 9);
     if (_i == 3) ck_assert(p->pair[0] == 1 && p->pair[1] == 7);
-    luo_yaml_unload(&schema, p);
     luo_arena_free(arena);
 }
 END_TEST

@@ -46,31 +46,29 @@ const luo_yaml_kind *const *luo_yaml_kinds(int *n)
     static const luo_yaml_kind *const kinds[] = {&luo_yaml_cluster, &luo_yaml_profile,
                                                  &luo_yaml_stack,   &luo_yaml_model,
                                                  &luo_yaml_params,  &luo_yaml_scenario};
-    *n = (int)CYAML_ARRAY_LEN(kinds);
+    *n = (int)LUO_YAML_COUNT(kinds);
     return kinds;
 }
 
 enum { WORDS_MAX = 64 };
-static int words(const cyaml_schema_value_t *s, const char **names)
+static int words(const luo_yaml_schema *s, const char **names)
 {
     int n = 0;
-    for (uint32_t i = 0; i < s->enumeration.count && n < WORDS_MAX; i++)
-        names[n++] = s->enumeration.strings[i].str;
+    for (int i = 0; i < s->nwords && n < WORDS_MAX; i++) names[n++] = s->words[i].text;
     return n;
 }
 
-/* Limits of a whole number: those of the C type that libcyaml stores it in, cut by the rule. */
-static luo_limit whole_limit(const cyaml_schema_value_t *s, const luo_yaml_rule *r)
+/* Limits of a whole number: those of its C type, cut by the rule. */
+static luo_limit whole_limit(const luo_yaml_schema *s, const luo_yaml_rule *r)
 {
     luo_limit l = r ? r->limit : (luo_limit)LUO_FROM(-INFINITY);
-    const double most = ldexp(1, (int)s->data_size * 8 - (s->type == CYAML_INT)) - 1;
-    if (s->type == CYAML_UINT && l.lo < 0) l.lo = 0;
-    if (s->data_size < 8 && l.lo < -most) l.lo = -most;
-    if (s->data_size < 8 && l.hi > most) l.hi = most;
+    const double most = ldexp(1, (int)s->bytes * 8 - 1) - 1;
+    if (s->bytes < 8 && l.lo < -most) l.lo = -most;
+    if (s->bytes < 8 && l.hi > most) l.hi = most;
     return l;
 }
 
-static const char *expected(const context *c, const luo_yaml *x, const cyaml_schema_value_t *s,
+static const char *expected(const context *c, const luo_yaml *x, const luo_yaml_schema *s,
                             char *buf, size_t size)
 {
     const luo_yaml_rule *r = rule_of(c, x);
@@ -79,42 +77,40 @@ static const char *expected(const context *c, const luo_yaml *x, const cyaml_sch
     luo_limit l = r ? r->limit : (luo_limit)LUO_FROM(-INFINITY);
     double v = NAN;
     luo_number_float(x->text, strlen(x->text), &v);
-    if (r && r->say && (s->type != CYAML_SEQUENCE || x->type == LUO_YAML_SCALAR)) return r->say;
-    switch (s->type) {
-    case CYAML_INT:
-    case CYAML_UINT:
+    if (r && r->say && (s->form != LUO_YAML_LIST_OF || x->type == LUO_YAML_SCALAR)) return r->say;
+    switch (s->form) {
+    case LUO_YAML_WHOLE:
         l = whole_limit(s, r);
         return luo_limit_say(&l, true, v, buf, size);
-    case CYAML_FLOAT:
+    case LUO_YAML_REAL:
         return luo_limit_say(&l, false, v, buf, size);
-    case CYAML_BOOL:
+    case LUO_YAML_FLAG:
         return "`true` or `false`";
-    case CYAML_ENUM:
+    case LUO_YAML_WORD:
         luo_say_choices(&choices, names, words(s, names));
         snprintf(buf, size, "%s", luo_str_get(&choices));
         luo_str_free(&choices);
         return buf;
-    case CYAML_MAPPING:
+    case LUO_YAML_STRUCT:
         return "a mapping of keys";
-    case CYAML_SEQUENCE:
+    case LUO_YAML_LIST_OF:
         return "a list";
-    case CYAML_SEQUENCE_FIXED:
-        snprintf(buf, size, "a list of %u", s->sequence.min);
-        return buf;
+    case LUO_YAML_TWO_OF:
+        return "a list of 2";
     default:
         return "a text";
     }
 }
 
 /* The word that was meant by one that is none of an enumeration; NULL: none is near. */
-static const char *meant(const luo_yaml *x, const cyaml_schema_value_t *s)
+static const char *meant(const luo_yaml *x, const luo_yaml_schema *s)
 {
     const char *names[WORDS_MAX];
-    if (s->type != CYAML_ENUM || x->type != LUO_YAML_SCALAR) return NULL;
+    if (s->form != LUO_YAML_WORD || x->type != LUO_YAML_SCALAR) return NULL;
     return luo_text_nearest(x->text, names, words(s, names));
 }
 
-static void wrong(const context *c, const luo_yaml *x, const cyaml_schema_value_t *s)
+static void wrong(const context *c, const luo_yaml *x, const luo_yaml_schema *s)
 {
     char buf[256];
     const char *want = expected(c, x, s, buf, sizeof buf);
@@ -128,7 +124,7 @@ static void wrong(const context *c, const luo_yaml *x, const cyaml_schema_value_
         luo_yaml_error(c->doc, x, "`%s` is a list; %s is expected.", name, want);
     else if (!*x->text && !x->quoted)
         luo_yaml_error(c->doc, x, "`%s` has no value; %s is expected.", name, want);
-    else if (x->quoted && s->type != CYAML_MAPPING && s->type != CYAML_ENUM)
+    else if (x->quoted && s->form != LUO_YAML_STRUCT && s->form != LUO_YAML_WORD)
         luo_yaml_error(c->doc, x, "`%s` is the text \"%.60s\"; %s is expected.", name, x->text,
                        want);
     else
@@ -137,7 +133,7 @@ static void wrong(const context *c, const luo_yaml *x, const cyaml_schema_value_
 
 /* ---- scalars ---- */
 
-static bool whole_good(const context *c, const luo_yaml *x, const cyaml_schema_value_t *s)
+static bool whole_good(const context *c, const luo_yaml *x, const luo_yaml_schema *s)
 {
     int64_t v;
     const luo_limit l = whole_limit(s, rule_of(c, x));
@@ -160,20 +156,19 @@ static bool text_good(const luo_yaml *x)
            (*x->text && strcmp(x->text, "~") != 0 && strcasecmp(x->text, "null") != 0);
 }
 
-static bool scalar_good(const context *c, const luo_yaml *x, const cyaml_schema_value_t *s)
+static bool scalar_good(const context *c, const luo_yaml *x, const luo_yaml_schema *s)
 {
     if (x->type != LUO_YAML_SCALAR) return false;
-    switch (s->type) {
-    case CYAML_INT:
-    case CYAML_UINT:
+    switch (s->form) {
+    case LUO_YAML_WHOLE:
         return whole_good(c, x, s);
-    case CYAML_FLOAT:
+    case LUO_YAML_REAL:
         return float_good(c, x);
-    case CYAML_BOOL:
+    case LUO_YAML_FLAG:
         return !x->quoted && (strcmp(x->text, "true") == 0 || strcmp(x->text, "false") == 0);
-    case CYAML_ENUM:
-        for (uint32_t i = 0; i < s->enumeration.count; i++)
-            if (strcmp(s->enumeration.strings[i].str, x->text) == 0) return true;
+    case LUO_YAML_WORD:
+        for (int i = 0; i < s->nwords; i++)
+            if (strcmp(s->words[i].text, x->text) == 0) return true;
         return false;
     default:
         return text_good(x);
@@ -182,7 +177,7 @@ static bool scalar_good(const context *c, const luo_yaml *x, const cyaml_schema_
 
 /* ---- maps and lists ---- */
 
-static void check(const context *c, const luo_yaml *x, const cyaml_schema_value_t *s);
+static void check(const context *c, const luo_yaml *x, const luo_yaml_schema *s);
 
 static void unknown(const context *c, const luo_yaml *x, const char *const *names, int n,
                     bool *excused)
@@ -196,7 +191,7 @@ static void unknown(const context *c, const luo_yaml *x, const char *const *name
 }
 
 /* A misspelt key is one error: the key it was meant for is not reported as missing, too. */
-static void check_map(const context *c, const luo_yaml *x, const cyaml_schema_field_t *fields)
+static void check_map(const context *c, const luo_yaml *x, const luo_yaml_field *fields)
 {
     const int before = c->doc->diags->n_errors;
     const luo_yaml_rule *r = rule_of(c, x);
@@ -214,27 +209,26 @@ static void check_map(const context *c, const luo_yaml *x, const cyaml_schema_fi
         else unknown(c, y, names, n, excused);
     }
     for (int i = 0; i < n; i++)
-        if (!(fields[i].value.flags & CYAML_FLAG_OPTIONAL) && !excused[i] &&
+        if (fields[i].required && !excused[i] &&
             !luo_yaml_get(x, names[i]))
             luo_yaml_missing(c->doc, x, names[i]);
     if (r && r->check && c->doc->diags->n_errors == before) r->check(c->doc, x);
 }
 
-static void check_list(const context *c, const luo_yaml *x, const cyaml_schema_value_t *s)
+static void check_list(const context *c, const luo_yaml *x, const luo_yaml_schema *s)
 {
-    if (s->type == CYAML_SEQUENCE_FIXED && (uint32_t)x->n != s->sequence.min)
-        luo_yaml_error(c->doc, x, "`%s` has %d values; %u are expected.", name_of(x), x->n,
-                       s->sequence.min);
-    for (const luo_yaml *y = x->first; y; y = y->next) check(c, y, s->sequence.entry);
+    if (s->form == LUO_YAML_TWO_OF && x->n != 2)
+        luo_yaml_error(c->doc, x, "`%s` has %d values; 2 are expected.", name_of(x), x->n);
+    for (const luo_yaml *y = x->first; y; y = y->next) check(c, y, s->entry);
 }
 
-static void check(const context *c, const luo_yaml *x, const cyaml_schema_value_t *s)
+static void check(const context *c, const luo_yaml *x, const luo_yaml_schema *s)
 {
-    const bool list = s->type == CYAML_SEQUENCE || s->type == CYAML_SEQUENCE_FIXED;
+    const bool list = s->form == LUO_YAML_LIST_OF || s->form == LUO_YAML_TWO_OF;
     if (list && x->type == LUO_YAML_LIST) check_list(c, x, s);
-    else if (s->type == CYAML_MAPPING && x->type == LUO_YAML_MAP)
-        check_map(c, x, s->mapping.fields);
-    else if (list || s->type == CYAML_MAPPING || !scalar_good(c, x, s)) wrong(c, x, s);
+    else if (s->form == LUO_YAML_STRUCT && x->type == LUO_YAML_MAP)
+        check_map(c, x, s->fields);
+    else if (list || s->form == LUO_YAML_STRUCT || !scalar_good(c, x, s)) wrong(c, x, s);
 }
 
 /* Names both: what the file says, and what this reader is for. */
@@ -266,73 +260,83 @@ luo_status luo_yaml_check(luo_yaml_doc *doc, const luo_yaml_kind *kind)
 
 /* ---- into C structs ---- */
 
-/* Everything but printable ASCII is escaped: libyaml folds some line breaks of Unicode. */
-static void emit_text(luo_str *s, const char *text)
+static bool store(luo_yaml_doc *doc, const luo_yaml *x, const luo_yaml_schema *s, char *to);
+
+static void store_whole(int64_t v, const luo_yaml_schema *s, char *to)
 {
-    luo_str_addc(s, '"');
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        if (*p >= 0x20 && *p < 0x7f) {
-            if (*p == '"' || *p == '\\') luo_str_addc(s, '\\');
-            luo_str_addc(s, (char)*p++);
-            continue;
+    const int32_t small = (int32_t)v;
+    if (s->bytes == sizeof small) memcpy(to, &small, sizeof small);
+    else memcpy(to, &v, sizeof v);
+}
+
+static void store_scalar(const luo_yaml *x, const luo_yaml_schema *s, char *to)
+{
+    const size_t n = strlen(x->text);
+    int64_t whole = 0;
+    double real = 0;
+    switch (s->form) {
+    case LUO_YAML_WHOLE:
+        luo_number_whole(x->text, n, &whole);
+        store_whole(whole, s, to);
+        break;
+    case LUO_YAML_REAL:
+        luo_number_float(x->text, n, &real);
+        memcpy(to, &real, sizeof real);
+        break;
+    case LUO_YAML_FLAG:
+        *(bool *)to = strcmp(x->text, "true") == 0;
+        break;
+    case LUO_YAML_STRING:
+        memcpy(to, &x->text, sizeof x->text);
+        break;
+    default:
+        for (int i = 0; i < s->nwords; i++)
+            if (strcmp(s->words[i].text, x->text) == 0) store_whole(s->words[i].value, s, to);
+    }
+}
+
+static bool store_fields(luo_yaml_doc *doc, const luo_yaml *map, const luo_yaml_field *f, char *to)
+{
+    bool good = true;
+    for (; good && f->key; f++) {
+        const luo_yaml *x = luo_yaml_get(map, f->key);
+        if (!x) continue;
+        if (f->value.form == LUO_YAML_LIST_OF) {
+            const uint32_t n = (uint32_t)x->n;
+            memcpy(to + f->count_at, &n, sizeof n);
         }
-        unsigned code = *p < 0x80 ? *p : *p < 0xe0 ? *p & 0x1fu : *p < 0xf0 ? *p & 0x0fu : *p & 7u;
-        for (p++; (*p & 0xc0) == 0x80; p++) code = code << 6 | (*p & 0x3fu);
-        luo_str_addf(s, "\\U%08x", code);
+        good = store(doc, x, &f->value, to + f->at);
     }
-    luo_str_addc(s, '"');
+    return good;
 }
 
-/* In flow form with every scalar in quotes: libcyaml looks at the text only. */
-static void emit(luo_str *s, const luo_yaml *x)
+static bool store_entries(luo_yaml_doc *doc, const luo_yaml *list, const luo_yaml_schema *entry,
+                          char *to)
 {
-    if (x->type == LUO_YAML_SCALAR) {
-        emit_text(s, x->text);
-        return;
-    }
-    luo_str_addc(s, x->type == LUO_YAML_MAP ? '{' : '[');
-    for (const luo_yaml *y = x->first; y; y = y->next) {
-        if (y->key) {
-            emit_text(s, y->key);
-            luo_str_add(s, ": ");
-        }
-        emit(s, y);
-        if (y->next) luo_str_add(s, ",\n");
-    }
-    luo_str_addc(s, x->type == LUO_YAML_MAP ? '}' : ']');
+    bool good = true;
+    for (const luo_yaml *x = list->first; good && x; x = x->next, to += entry->bytes)
+        good = store(doc, x, entry, to);
+    return good;
 }
 
-static const cyaml_config_t *config(void)
+static bool store(luo_yaml_doc *doc, const luo_yaml *x, const luo_yaml_schema *s, char *to)
 {
-    static const cyaml_config_t c = {.mem_fn = cyaml_mem, .log_level = CYAML_LOG_ERROR,
-                                     .flags = CYAML_CFG_NO_ALIAS};
-    return &c;
+    if (s->form == LUO_YAML_STRUCT) return store_fields(doc, x, s->fields, to);
+    if (s->form == LUO_YAML_TWO_OF) return store_entries(doc, x, s->entry, to);
+    if (s->form != LUO_YAML_LIST_OF) {
+        store_scalar(x, s, to);
+        return true;
+    }
+    char *entries = luo_arena_calloc(doc->arena, (size_t)x->n, s->entry->bytes);
+    if (!entries) return false;
+    memcpy(to, &entries, sizeof entries);
+    return store_entries(doc, x, s->entry, entries);
 }
 
-luo_status luo_yaml_load(luo_yaml_doc *doc, const cyaml_schema_value_t *schema, void **out)
+luo_status luo_yaml_load(luo_yaml_doc *doc, const luo_yaml_schema *schema, void **out)
 {
-    luo_str s = {0};
-    cyaml_data_t *data = NULL;
-    emit(&s, doc->root);
-    if (s.failed) {
-        luo_str_free(&s);
-        return luo_yaml_nomem(doc);
-    }
-    const cyaml_err_t e = cyaml_load_data((const uint8_t *)s.at, s.len, config(), schema, &data,
-                                          NULL);
-    luo_str_free(&s);
-    if (e == CYAML_ERR_OOM || (e == CYAML_OK && !data)) return luo_yaml_nomem(doc);
-    if (e != CYAML_OK) {
-        doc->st = LUO_EBUG;
-        return luo_diags_add(doc->diags, LUO_ERROR, LUO_EBUG, doc->src->name, 1, 1,
-                             "libcyaml refuses a checked file (%s); please report it.",
-                             cyaml_strerror(e));
-    }
+    char *data = luo_arena_calloc(doc->arena, 1, schema->bytes);
+    if (!data || !store(doc, doc->root, schema, data)) return luo_yaml_nomem(doc);
     *out = data;
     return LUO_OK;
-}
-
-void luo_yaml_unload(const cyaml_schema_value_t *schema, void *data)
-{
-    if (data) cyaml_free(config(), schema, data, 0);
 }

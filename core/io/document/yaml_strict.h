@@ -1,14 +1,11 @@
-/* yaml_strict.h: YAML of ours: a strict pass in front of libcyaml
- * (docs/formats.md#rules-for-all-files).
+/* yaml_strict.h: YAML of ours, strictly (docs/formats.md#rules-for-all-files).
  *
- * libcyaml 1.3.1 stops numbers at the first bad character in silence, takes any word for `true`,
- * accepts anchors and gives no good positions. So the file is first made into a tree with
- * libyaml, `--set` values are put into the tree, the tree is checked against the very schema
- * table that libcyaml loads with, and libcyaml then loads the text of the checked tree. The tree
- * stays for messages about contradictions found later: every node knows its line and column. */
+ * The file is made into a tree with libyaml, `--set` values are put into the tree, the tree is
+ * checked against the table of fields of its kind, and then stored in C structs by the same table.
+ * The tree stays for messages about contradictions found later: every node knows its line and
+ * column. */
 #ifndef LUO_CORE_IO_DOCUMENT_YAML_STRICT_H
 #define LUO_CORE_IO_DOCUMENT_YAML_STRICT_H
-#include <cyaml/cyaml.h>
 #include <math.h>
 
 #include "core/io/io.h"
@@ -37,7 +34,40 @@ typedef struct luo_yaml_doc {
 
 typedef void luo_yaml_check_fn(luo_yaml_doc *doc, const luo_yaml *map);
 
-/* What a schema table of libcyaml cannot say of a key. key: "nics.count" (a key within a parent
+typedef enum luo_yaml_form {
+    LUO_YAML_WHOLE, /* int32_t or int64_t */
+    LUO_YAML_REAL,  /* double */
+    LUO_YAML_FLAG,  /* bool */
+    LUO_YAML_STRING, /* const char *, in the arena */
+    LUO_YAML_WORD,  /* the number of one of some words: int32_t, int64_t or an enum */
+    LUO_YAML_STRUCT, /* fields */
+    LUO_YAML_LIST_OF, /* a pointer to entries, their number beside it */
+    LUO_YAML_TWO_OF /* two entries in place */
+} luo_yaml_form;
+
+typedef struct luo_yaml_word {
+    const char *text;
+    int64_t value;
+} luo_yaml_word;
+
+/* What a value of the file is and how it stands in C. */
+typedef struct luo_yaml_schema {
+    luo_yaml_form form;
+    size_t bytes;                       /* in C; of a list: of its pointer */
+    const luo_yaml_word *words;         /* LUO_YAML_WORD */
+    int nwords;
+    const struct luo_yaml_field *fields; /* LUO_YAML_STRUCT; ended by a NULL key */
+    const struct luo_yaml_schema *entry; /* LUO_YAML_LIST_OF, LUO_YAML_TWO_OF */
+} luo_yaml_schema;
+
+typedef struct luo_yaml_field {
+    const char *key;
+    bool required;
+    size_t at, count_at; /* in the struct; count_at: the uint32_t number of entries of a list */
+    luo_yaml_schema value;
+} luo_yaml_field;
+
+/* What a table of fields does not say of a key. key: "nics.count" (a key within a parent
  * or in a list of that name) wins over "count". say: what is expected, instead of the limit.
  * check (may be NULL): contradictions within a map, called for each map of that key (or in a list
  * of that key) that has no error of its own. */
@@ -52,7 +82,7 @@ typedef struct luo_yaml_rule {
  * docs/formats.md is held to it (tests/unit/check_docs.c). */
 typedef struct luo_yaml_kind {
     const char *name; /* "cluster": `schema` is luoshu.cluster/1 */
-    const cyaml_schema_value_t *schema; /* a CYAML_MAPPING */
+    const luo_yaml_schema *schema; /* a LUO_YAML_STRUCT */
     const luo_yaml_rule *rules;
     int nrules;
 } luo_yaml_kind;
@@ -67,23 +97,55 @@ const luo_yaml_rule *luo_yaml_rule_of(const luo_yaml_kind *kind, const char *par
 
 /* Numbers that may be left out stand in structs as they are; luo_yaml_get tells whether one was
  * given. */
-#define LUO_YAML_OPT CYAML_FLAG_OPTIONAL
-#define LUO_YAML_REQ CYAML_FLAG_DEFAULT
-#define LUO_YAML_INT(key, flag, type, member) CYAML_FIELD_INT(key, flag, type, member)
-#define LUO_YAML_FLOAT(key, flag, type, member) CYAML_FIELD_FLOAT(key, flag, type, member)
-#define LUO_YAML_BOOL(key, flag, type, member) CYAML_FIELD_BOOL(key, flag, type, member)
-#define LUO_YAML_TEXT(key, flag, type, member) \
-    CYAML_FIELD_STRING_PTR(key, flag, type, member, 0, CYAML_UNLIMITED)
-#define LUO_YAML_ENUM(key, flag, type, member, table)                                   \
-    CYAML_FIELD_ENUM(key, (flag) | CYAML_FLAG_STRICT, type, member, table, \
-                     (uint32_t)CYAML_ARRAY_LEN(table))
-#define LUO_YAML_MAPPING(key, flag, type, member, fields) \
-    CYAML_FIELD_MAPPING(key, flag, type, member, fields)
-#define LUO_YAML_SEQ(key, flag, type, member, entry)                                \
-    CYAML_FIELD_SEQUENCE(key, (flag) | CYAML_FLAG_POINTER, type, member, &(entry), 0, \
-                         CYAML_UNLIMITED)
-#define LUO_YAML_PAIR(key, flag, type, member, entry) \
-    CYAML_FIELD_SEQUENCE_FIXED(key, flag, type, member, &(entry), 2)
+#define LUO_YAML_OPT false
+#define LUO_YAML_REQ true
+#define LUO_YAML_COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#define LUO_YAML_SIZE(type, member) sizeof(((type *)0)->member)
+#define LUO_YAML_FIELD(key, flag, type, member, form, ...)                                         \
+    {                                                                                              \
+        key, flag, offsetof(type, member), 0,                                                      \
+        {                                                                                          \
+            form, LUO_YAML_SIZE(type, member), __VA_ARGS__                                         \
+        }                                                                                          \
+    }
+#define LUO_YAML_INT(key, flag, type, member)                                                      \
+    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_WHOLE, NULL, 0, NULL, NULL)
+#define LUO_YAML_FLOAT(key, flag, type, member)                                                    \
+    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_REAL, NULL, 0, NULL, NULL)
+#define LUO_YAML_BOOL(key, flag, type, member)                                                     \
+    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_FLAG, NULL, 0, NULL, NULL)
+#define LUO_YAML_TEXT(key, flag, type, member)                                                     \
+    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_STRING, NULL, 0, NULL, NULL)
+#define LUO_YAML_ENUM(key, flag, type, member, table)                                              \
+    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_WORD, table, (int)LUO_YAML_COUNT(table),      \
+                   NULL, NULL)
+#define LUO_YAML_MAPPING(key, flag, type, member, fields)                                          \
+    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_STRUCT, NULL, 0, fields, NULL)
+#define LUO_YAML_PAIR(key, flag, type, member, entry)                                              \
+    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_TWO_OF, NULL, 0, NULL, &(entry))
+#define LUO_YAML_SEQ(key, flag, type, member, entry)                                               \
+    {                                                                                              \
+        key, flag, offsetof(type, member), offsetof(type, member##_count),                         \
+        {                                                                                          \
+            LUO_YAML_LIST_OF, LUO_YAML_SIZE(type, member), NULL, 0, NULL, &(entry)                 \
+        }                                                                                          \
+    }
+#define LUO_YAML_END                                                                               \
+    {                                                                                              \
+        NULL, false, 0, 0,                                                                         \
+        {                                                                                          \
+            LUO_YAML_STRUCT, 0, NULL, 0, NULL, NULL                                                \
+        }                                                                                          \
+    }
+/* Of a list's entry, and of a whole file. */
+#define LUO_YAML_SCALAR_OF(form, type)                                                             \
+    {                                                                                              \
+        form, sizeof(type), NULL, 0, NULL, NULL                                                    \
+    }
+#define LUO_YAML_STRUCT_OF(type, fields)                                                           \
+    {                                                                                              \
+        LUO_YAML_STRUCT, sizeof(type), NULL, 0, fields, NULL                                       \
+    }
 
 /* Makes the tree. Errors go to diags; doc->root is set when the tree is usable. */
 luo_status luo_yaml_parse(luo_yaml_doc *doc);
@@ -92,9 +154,9 @@ luo_status luo_yaml_parse(luo_yaml_doc *doc);
 luo_status luo_yaml_set(luo_yaml_doc *doc, const char *text);
 /* Checks the tree against schema and rules of its kind; key `schema` must be luoshu.KIND/1. */
 luo_status luo_yaml_check(luo_yaml_doc *doc, const luo_yaml_kind *kind);
-/* Loads the checked tree with libcyaml; the result is given back with luo_yaml_unload. */
-luo_status luo_yaml_load(luo_yaml_doc *doc, const cyaml_schema_value_t *schema, void **out);
-void luo_yaml_unload(const cyaml_schema_value_t *schema, void *data);
+/* Stores the checked tree in a new struct of the schema; what is not given is 0 there.
+ * Owner: doc->arena. Errors: LUO_ENOMEM. */
+luo_status luo_yaml_load(luo_yaml_doc *doc, const luo_yaml_schema *schema, void **out);
 
 /* Child by key, or NULL (also for a NULL node). */
 const luo_yaml *luo_yaml_get(const luo_yaml *map, const char *key);

@@ -6,7 +6,7 @@
 #include "core/io/builtin.h"
 #include "core/io/document/nested.h"
 
-/* ---- the file as libcyaml fills it; a number that is not given is 0 ---- */
+/* ---- the file as it is read; a number that is not given is 0 ---- */
 
 typedef struct mesh_yaml {
     int32_t a, b, lanes;
@@ -27,10 +27,10 @@ typedef struct host_yaml {
     double cores, memory, disk_read, disk_write;
 } host_yaml;
 typedef struct group_yaml {
-    char *name, *profile, *site;
+    const char *name, *profile, *site;
     int32_t nodes, devices_per_node;
     double base_slowdown;
-    char **racks, **hosts;
+    const char **racks, **hosts;
     mesh_yaml *mesh;
     uint32_t racks_count, hosts_count, mesh_count;
     scale_up_yaml scale_up;
@@ -39,7 +39,7 @@ typedef struct group_yaml {
     host_yaml host;
 } group_yaml;
 typedef struct line_yaml {
-    char *a, *b;
+    const char *a, *b;
     double bandwidth, latency;
 } line_yaml;
 typedef struct fabric_yaml {
@@ -52,12 +52,12 @@ typedef struct storage_yaml {
     double read, write;
 } storage_yaml;
 typedef struct health_yaml {
-    char *target;
+    const char *target;
     int32_t state;
     double slowdown;
 } health_yaml;
 typedef struct cluster_yaml {
-    char *schema, *name, *standby;
+    const char *schema, *name, *standby;
     group_yaml *groups;
     health_yaml *health;
     uint32_t groups_count, health_count;
@@ -68,50 +68,48 @@ typedef struct cluster_yaml {
 #define OPT LUO_YAML_OPT
 #define REQ LUO_YAML_REQ
 
-static const cyaml_strval_t scale_ups[] = {{"none", LUO_SCALE_UP_NONE},
-                                           {"nvswitch", LUO_SCALE_UP_NVSWITCH},
-                                           {"mesh", LUO_SCALE_UP_MESH}};
-static const cyaml_strval_t fabrics[] = {{"single", LUO_FABRIC_SINGLE},
-                                         {"two_tier", LUO_FABRIC_TWO_TIER},
-                                         {"rail", LUO_FABRIC_RAIL}};
-static const cyaml_strval_t attaches[] = {{"slot", 0}, {"shared", 1}};
-static const cyaml_strval_t states[] = {{"down", 0}, {"slow", 1}};
+static const luo_yaml_word scale_ups[] = {{"none", LUO_SCALE_UP_NONE},
+                                          {"nvswitch", LUO_SCALE_UP_NVSWITCH},
+                                          {"mesh", LUO_SCALE_UP_MESH}};
+static const luo_yaml_word fabrics[] = {{"single", LUO_FABRIC_SINGLE},
+                                        {"two_tier", LUO_FABRIC_TWO_TIER},
+                                        {"rail", LUO_FABRIC_RAIL}};
+static const luo_yaml_word attaches[] = {{"slot", 0}, {"shared", 1}};
+static const luo_yaml_word states[] = {{"down", 0}, {"slow", 1}};
 
-static const cyaml_schema_value_t text_entry = {
-    CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char *, 0, CYAML_UNLIMITED)};
+static const luo_yaml_schema text_entry = LUO_YAML_SCALAR_OF(LUO_YAML_STRING, char *);
 
-static const cyaml_schema_field_t mesh_fields[] = {LUO_YAML_INT("a", REQ, mesh_yaml, a),
-                                                   LUO_YAML_INT("b", REQ, mesh_yaml, b),
-                                                   LUO_YAML_INT("lanes", REQ, mesh_yaml, lanes),
-                                                   CYAML_FIELD_END};
-static const cyaml_schema_value_t mesh_entry = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, mesh_yaml, mesh_fields)};
+static const luo_yaml_field mesh_fields[] = {LUO_YAML_INT("a", REQ, mesh_yaml, a),
+                                             LUO_YAML_INT("b", REQ, mesh_yaml, b),
+                                             LUO_YAML_INT("lanes", REQ, mesh_yaml, lanes),
+                                             LUO_YAML_END};
+static const luo_yaml_schema mesh_entry = LUO_YAML_STRUCT_OF(mesh_yaml, mesh_fields);
 
-static const cyaml_schema_field_t scale_up_fields[] = {
+static const luo_yaml_field scale_up_fields[] = {
     LUO_YAML_ENUM("kind", REQ, scale_up_yaml, kind, scale_ups),
     LUO_YAML_FLOAT("bandwidth_gbytes_per_s", OPT, scale_up_yaml, bandwidth),
-    LUO_YAML_FLOAT("latency_us", OPT, scale_up_yaml, latency), CYAML_FIELD_END};
+    LUO_YAML_FLOAT("latency_us", OPT, scale_up_yaml, latency), LUO_YAML_END};
 
-static const cyaml_schema_field_t pcie_fields[] = {
+static const luo_yaml_field pcie_fields[] = {
     LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, pcie_yaml, bandwidth),
     LUO_YAML_FLOAT("latency_us", OPT, pcie_yaml, latency),
     LUO_YAML_INT("devices_per_switch", OPT, pcie_yaml, devices_per_switch),
     LUO_YAML_INT("sockets", OPT, pcie_yaml, sockets),
-    LUO_YAML_FLOAT("socket_gbytes_per_s", OPT, pcie_yaml, socket), CYAML_FIELD_END};
+    LUO_YAML_FLOAT("socket_gbytes_per_s", OPT, pcie_yaml, socket), LUO_YAML_END};
 
-static const cyaml_schema_field_t nics_fields[] = {
+static const luo_yaml_field nics_fields[] = {
     LUO_YAML_INT("count", REQ, nics_yaml, count),
     LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, nics_yaml, bandwidth),
     LUO_YAML_FLOAT("latency_us", OPT, nics_yaml, latency),
-    LUO_YAML_ENUM("attach", OPT, nics_yaml, attach, attaches), CYAML_FIELD_END};
+    LUO_YAML_ENUM("attach", OPT, nics_yaml, attach, attaches), LUO_YAML_END};
 
-static const cyaml_schema_field_t host_fields[] = {
+static const luo_yaml_field host_fields[] = {
     LUO_YAML_FLOAT("cores", OPT, host_yaml, cores),
     LUO_YAML_FLOAT("memory_gib", OPT, host_yaml, memory),
     LUO_YAML_FLOAT("disk_read_gbytes_per_s", OPT, host_yaml, disk_read),
-    LUO_YAML_FLOAT("disk_write_gbytes_per_s", OPT, host_yaml, disk_write), CYAML_FIELD_END};
+    LUO_YAML_FLOAT("disk_write_gbytes_per_s", OPT, host_yaml, disk_write), LUO_YAML_END};
 
-static const cyaml_schema_field_t group_fields[] = {
+static const luo_yaml_field group_fields[] = {
     LUO_YAML_TEXT("name", REQ, group_yaml, name),
     LUO_YAML_INT("nodes", REQ, group_yaml, nodes),
     LUO_YAML_INT("devices_per_node", REQ, group_yaml, devices_per_node),
@@ -125,35 +123,32 @@ static const cyaml_schema_field_t group_fields[] = {
     LUO_YAML_MAPPING("pcie", OPT, group_yaml, pcie, pcie_fields),
     LUO_YAML_MAPPING("nics", OPT, group_yaml, nics, nics_fields),
     LUO_YAML_MAPPING("host", OPT, group_yaml, host, host_fields),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t group_entry = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, group_yaml, group_fields)};
+    LUO_YAML_END};
+static const luo_yaml_schema group_entry = LUO_YAML_STRUCT_OF(group_yaml, group_fields);
 
-static const cyaml_schema_field_t line_fields[] = {
+static const luo_yaml_field line_fields[] = {
     LUO_YAML_TEXT("a", REQ, line_yaml, a), LUO_YAML_TEXT("b", REQ, line_yaml, b),
     LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, line_yaml, bandwidth),
-    LUO_YAML_FLOAT("latency_us", OPT, line_yaml, latency), CYAML_FIELD_END};
-static const cyaml_schema_value_t line_entry = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, line_yaml, line_fields)};
+    LUO_YAML_FLOAT("latency_us", OPT, line_yaml, latency), LUO_YAML_END};
+static const luo_yaml_schema line_entry = LUO_YAML_STRUCT_OF(line_yaml, line_fields);
 
-static const cyaml_schema_field_t fabric_fields[] = {
+static const luo_yaml_field fabric_fields[] = {
     LUO_YAML_ENUM("kind", REQ, fabric_yaml, kind, fabrics),
     LUO_YAML_FLOAT("hop_latency_us", OPT, fabric_yaml, hop),
     LUO_YAML_FLOAT("rack_uplink_gbytes_per_s", OPT, fabric_yaml, uplink),
-    LUO_YAML_SEQ("site_links", OPT, fabric_yaml, lines, line_entry), CYAML_FIELD_END};
+    LUO_YAML_SEQ("site_links", OPT, fabric_yaml, lines, line_entry), LUO_YAML_END};
 
-static const cyaml_schema_field_t storage_fields[] = {
+static const luo_yaml_field storage_fields[] = {
     LUO_YAML_FLOAT("read_gbytes_per_s", REQ, storage_yaml, read),
-    LUO_YAML_FLOAT("write_gbytes_per_s", REQ, storage_yaml, write), CYAML_FIELD_END};
+    LUO_YAML_FLOAT("write_gbytes_per_s", REQ, storage_yaml, write), LUO_YAML_END};
 
-static const cyaml_schema_field_t health_fields[] = {
+static const luo_yaml_field health_fields[] = {
     LUO_YAML_TEXT("target", REQ, health_yaml, target),
     LUO_YAML_ENUM("state", REQ, health_yaml, state, states),
-    LUO_YAML_FLOAT("slowdown", OPT, health_yaml, slowdown), CYAML_FIELD_END};
-static const cyaml_schema_value_t health_entry = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, health_yaml, health_fields)};
+    LUO_YAML_FLOAT("slowdown", OPT, health_yaml, slowdown), LUO_YAML_END};
+static const luo_yaml_schema health_entry = LUO_YAML_STRUCT_OF(health_yaml, health_fields);
 
-static const cyaml_schema_field_t cluster_fields[] = {
+static const luo_yaml_field cluster_fields[] = {
     LUO_YAML_TEXT("schema", REQ, cluster_yaml, schema),
     LUO_YAML_TEXT("name", REQ, cluster_yaml, name),
     LUO_YAML_SEQ("node_groups", REQ, cluster_yaml, groups, group_entry),
@@ -161,9 +156,8 @@ static const cyaml_schema_field_t cluster_fields[] = {
     LUO_YAML_MAPPING("storage", OPT, cluster_yaml, storage, storage_fields),
     LUO_YAML_TEXT("standby", OPT, cluster_yaml, standby),
     LUO_YAML_SEQ("health", OPT, cluster_yaml, health, health_entry),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t schema = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, cluster_yaml, cluster_fields)};
+    LUO_YAML_END};
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(cluster_yaml, cluster_fields);
 
 #define GBYTES_PER_S LUO_OF(LUO_Q_BANDWIDTH, 1e9)
 static const luo_yaml_rule rules[] = {
@@ -191,7 +185,7 @@ static const luo_yaml_rule rules[] = {
     {"standby", LUO_FROM(0), "a quoted device set such as \"[0-3]\"", NULL},
 };
 const luo_yaml_kind luo_yaml_cluster = {"cluster", &schema, rules,
-                                        (int)CYAML_ARRAY_LEN(rules)};
+                                        (int)LUO_YAML_COUNT(rules)};
 
 /* ---- what needs more than one key ---- */
 
@@ -267,24 +261,6 @@ static void check_all(luo_yaml_doc *doc, const cluster_yaml *y)
 
 /* ---- into the arena ---- */
 
-static const char *const *texts(luo_yaml_doc *doc, char *const *from, uint32_t n)
-{
-    const char **to = LUO_NEW_N(doc->arena, const char *, n);
-    for (uint32_t i = 0; to && i < n; i++) {
-        to[i] = luo_arena_strdup(doc->arena, from[i]);
-        if (!to[i]) to = NULL;
-    }
-    if (!to) luo_yaml_nomem(doc);
-    return to;
-}
-
-static const char *text(luo_yaml_doc *doc, const char *from)
-{
-    const char *to = from ? luo_arena_strdup(doc->arena, from) : NULL;
-    if (from && !to) luo_yaml_nomem(doc);
-    return to;
-}
-
 static void take_links(luo_node_group *g, const group_yaml *y, const luo_yaml *at)
 {
     g->scale_up = y->scale_up.kind;
@@ -313,14 +289,14 @@ static void take_group(luo_yaml_doc *doc, luo_node_group *g, const group_yaml *y
     if (!mesh) luo_yaml_nomem(doc);
     for (uint32_t i = 0; mesh && i < y->mesh_count; i++)
         mesh[i] = (luo_mesh_link){y->mesh[i].a, y->mesh[i].b, y->mesh[i].lanes};
-    g->name = text(doc, y->name);
-    g->site = text(doc, y->site);
+    g->name = y->name;
+    g->site = y->site;
     g->nodes = y->nodes;
     g->devices_per_node = y->devices_per_node;
     g->base_slowdown = y->base_slowdown;
-    g->racks = y->racks_count ? texts(doc, y->racks, y->racks_count) : NULL;
+    g->racks = y->racks_count ? y->racks : NULL;
     g->nracks = (int32_t)y->racks_count;
-    g->hosts = y->hosts_count ? texts(doc, y->hosts, y->hosts_count) : NULL;
+    g->hosts = y->hosts_count ? y->hosts : NULL;
     g->nmesh = mesh ? (int32_t)y->mesh_count : 0;
     g->mesh = mesh;
     take_links(g, y, at);
@@ -331,7 +307,7 @@ static void take_lines(luo_yaml_doc *doc, luo_cluster *c, const fabric_yaml *f)
     luo_site_link *v = LUO_NEW_N(doc->arena, luo_site_link, f->lines_count);
     if (!v) luo_yaml_nomem(doc);
     for (uint32_t i = 0; v && i < f->lines_count; i++)
-        v[i] = (luo_site_link){text(doc, f->lines[i].a), text(doc, f->lines[i].b),
+        v[i] = (luo_site_link){f->lines[i].a, f->lines[i].b,
                                f->lines[i].bandwidth * 1e9, f->lines[i].latency * 1e-6};
     c->site_links = v;
     c->nsite_links = v ? (int32_t)f->lines_count : 0;
@@ -345,7 +321,7 @@ static void take_health(luo_yaml_doc *doc, luo_cluster *c, const cluster_yaml *y
     if (!v) luo_yaml_nomem(doc);
     for (uint32_t i = 0; v && i < y->health_count; i++, at = at->next) {
         const luo_yaml *target = luo_yaml_get(at, "target");
-        v[i] = (luo_health){text(doc, y->health[i].target), y->health[i].state == 0,
+        v[i] = (luo_health){y->health[i].target, y->health[i].state == 0,
                             y->health[i].slowdown, target->line, target->col};
     }
     c->health = v;
@@ -380,7 +356,7 @@ static luo_cluster *take(luo_yaml_doc *doc, const luo_files *files, const cluste
         luo_yaml_nomem(doc);
         return NULL;
     }
-    c->name = text(doc, y->name);
+    c->name = y->name;
     c->groups = g;
     c->ngroups = (int32_t)y->groups_count;
     c->fabric = y->fabric.kind;
@@ -463,7 +439,6 @@ luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const 
         check_all(&doc, data);
         c = take(&doc, files, data);
     }
-    luo_yaml_unload(&schema, data);
     if (c) {
         take_standby(&doc, c);
         finish(&doc, c);

@@ -50,11 +50,11 @@ static const struct {
     const mapping *map;
     int n;
 } types[] = {
-    {"llama", "llama", llama_map, CYAML_ARRAY_LEN(llama_map)},
-    {"mistral", "llama", llama_map, CYAML_ARRAY_LEN(llama_map)},
-    {"qwen2", "llama", llama_map, CYAML_ARRAY_LEN(llama_map)},
-    {"qwen3", "llama", llama_map, CYAML_ARRAY_LEN(llama_map)},
-    {"gpt2", "gpt", gpt2_map, CYAML_ARRAY_LEN(gpt2_map)},
+    {"llama", "llama", llama_map, LUO_YAML_COUNT(llama_map)},
+    {"mistral", "llama", llama_map, LUO_YAML_COUNT(llama_map)},
+    {"qwen2", "llama", llama_map, LUO_YAML_COUNT(llama_map)},
+    {"qwen3", "llama", llama_map, LUO_YAML_COUNT(llama_map)},
+    {"gpt2", "gpt", gpt2_map, LUO_YAML_COUNT(gpt2_map)},
 };
 
 /* ---- the tree ---- */
@@ -255,12 +255,12 @@ luo_status luo_hf_model(luo_yaml_doc *doc, const json_t *config, const luo_overr
     hf h = {.doc = doc, .config = config, .overrides = overrides};
     const char *type = text_of(&h, "model_type");
     size_t t = 0;
-    while (t < CYAML_ARRAY_LEN(types) && type && strcmp(types[t].type, type) != 0) t++;
-    if (!type || t == CYAML_ARRAY_LEN(types)) {
+    while (t < LUO_YAML_COUNT(types) && type && strcmp(types[t].type, type) != 0) t++;
+    if (!type || t == LUO_YAML_COUNT(types)) {
         const luo_yaml at = here(&h, "model_type");
-        const char *names[CYAML_ARRAY_LEN(types)];
+        const char *names[LUO_YAML_COUNT(types)];
         luo_str s = {0};
-        for (t = 0; t < CYAML_ARRAY_LEN(types); t++) names[t] = types[t].type;
+        for (t = 0; t < LUO_YAML_COUNT(types); t++) names[t] = types[t].type;
         luo_say_expected(&s, type ? type : "", names, (int)t);
         luo_yaml_error(doc, &at, "`model_type` is `%.60s`; %s", type ? type : "", luo_str_get(&s));
         luo_str_free(&s);

@@ -11,7 +11,7 @@ typedef struct moe_yaml {
     int32_t gate;
 } moe_yaml;
 typedef struct model_yaml {
-    char *schema, *name;
+    const char *schema, *name;
     luo_family family;
     int64_t layers, hidden, heads, ffn_hidden, kv_heads, head_dim, vocab, max_sequence_tokens;
     int64_t token_types, classes, variant;
@@ -28,16 +28,16 @@ typedef struct model_yaml {
 #define OPT LUO_YAML_OPT
 #define REQ LUO_YAML_REQ
 
-static const cyaml_strval_t families[] = {
+static const luo_yaml_word families[] = {
     {"llama", LUO_FAMILY_LLAMA}, {"gpt", LUO_FAMILY_GPT}, {"bert", LUO_FAMILY_BERT},
     {"vit", LUO_FAMILY_VIT},     {"vgg", LUO_FAMILY_VGG}, {"moe", LUO_FAMILY_MOE}};
-static const cyaml_strval_t norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
-static const cyaml_strval_t activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
-static const cyaml_strval_t positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};
-static const cyaml_strval_t dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
-static const cyaml_strval_t gates[] = {{"topk", 0}, {"top1", 1}};
+static const luo_yaml_word norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
+static const luo_yaml_word activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
+static const luo_yaml_word positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};
+static const luo_yaml_word dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
+static const luo_yaml_word gates[] = {{"topk", 0}, {"top1", 1}};
 
-static const cyaml_schema_field_t moe_fields[] = {
+static const luo_yaml_field moe_fields[] = {
     LUO_YAML_INT("experts", REQ, moe_yaml, experts),
     LUO_YAML_INT("experts_per_token", REQ, moe_yaml, experts_per_token),
     LUO_YAML_INT("expert_ffn_hidden", REQ, moe_yaml, expert_ffn_hidden),
@@ -47,15 +47,15 @@ static const cyaml_schema_field_t moe_fields[] = {
     LUO_YAML_INT("every_layers", OPT, moe_yaml, every_layers),
     LUO_YAML_FLOAT("capacity_factor", OPT, moe_yaml, capacity_factor),
     LUO_YAML_ENUM("gate", OPT, moe_yaml, gate, gates),
-    CYAML_FIELD_END};
+    LUO_YAML_END};
 
-static const cyaml_schema_field_t image_fields[] = {
+static const luo_yaml_field image_fields[] = {
     LUO_YAML_INT("height_px", REQ, luo_image, height_px),
     LUO_YAML_INT("width_px", REQ, luo_image, width_px),
     LUO_YAML_INT("channels", REQ, luo_image, channels),
-    LUO_YAML_INT("patch_px", OPT, luo_image, patch_px), CYAML_FIELD_END};
+    LUO_YAML_INT("patch_px", OPT, luo_image, patch_px), LUO_YAML_END};
 
-static const cyaml_schema_field_t model_fields[] = {
+static const luo_yaml_field model_fields[] = {
     LUO_YAML_TEXT("schema", REQ, model_yaml, schema),
     LUO_YAML_TEXT("name", REQ, model_yaml, name),
     LUO_YAML_ENUM("family", REQ, model_yaml, family, families),
@@ -83,9 +83,8 @@ static const cyaml_schema_field_t model_fields[] = {
     LUO_YAML_INT("classes", OPT, model_yaml, classes),
     LUO_YAML_INT("variant", OPT, model_yaml, variant),
     LUO_YAML_ENUM("dtype", OPT, model_yaml, dtype, dtypes),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t schema = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, model_yaml, model_fields)};
+    LUO_YAML_END};
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(model_yaml, model_fields);
 
 #define SIZE LUO_OF(LUO_Q_WIDTH, 1)
 #define HEADS LUO_OF(LUO_Q_HEADS, 1)
@@ -119,7 +118,7 @@ static const luo_yaml_rule rules[] = {
     {"patch_px", PIXELS, NULL, NULL},
 };
 const luo_yaml_kind luo_yaml_model = {"model", &schema, rules,
-                                        (int)CYAML_ARRAY_LEN(rules)};
+                                        (int)LUO_YAML_COUNT(rules)};
 
 /* ---- which key belongs to which family ---- */
 
@@ -165,17 +164,17 @@ static const struct {
 
 static void family_names(int set, luo_str *s)
 {
-    const char *names[CYAML_ARRAY_LEN(families)];
+    const char *names[LUO_YAML_COUNT(families)];
     int n = 0;
-    for (size_t i = 0; i < CYAML_ARRAY_LEN(families); i++)
-        if (set >> families[i].val & 1) names[n++] = families[i].str;
+    for (size_t i = 0; i < LUO_YAML_COUNT(families); i++)
+        if (set >> families[i].value & 1) names[n++] = families[i].text;
     luo_say_choices(s, names, n);
 }
 
 static void check_keys(luo_yaml_doc *doc, const model_yaml *y)
 {
     const char *family = luo_yaml_get(doc->root, "family")->text;
-    for (size_t i = 0; i < CYAML_ARRAY_LEN(places); i++) {
+    for (size_t i = 0; i < LUO_YAML_COUNT(places); i++) {
         const luo_yaml *at = luo_yaml_get(doc->root, places[i].key);
         if (at && !(places[i].allowed >> y->family & 1)) {
             luo_str s = {0};
@@ -282,13 +281,12 @@ static void take_family_defaults(const luo_yaml_doc *doc, luo_model *m)
 static luo_model *take(luo_yaml_doc *doc, const model_yaml *y)
 {
     luo_model *m = LUO_NEW(doc->arena, luo_model);
-    const char *name = luo_arena_strdup(doc->arena, y->name);
-    if (!m || !name) {
+    if (!m) {
         luo_yaml_nomem(doc);
         return NULL;
     }
     *m = (luo_model){
-        .name = name, .family = y->family, .layers = y->layers, .hidden = y->hidden,
+        .name = y->name, .family = y->family, .layers = y->layers, .hidden = y->hidden,
         .ffn_hidden = y->ffn_hidden, .heads = y->heads, .kv_heads = y->kv_heads,
         .head_dim = y->head_dim, .vocab = y->vocab,
         .max_sequence_tokens = y->max_sequence_tokens, .token_types = y->token_types,
@@ -345,7 +343,6 @@ luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
         check_keys(&doc, data);
         if (m) check_parameters(&doc, m);
     }
-    luo_yaml_unload(&schema, data);
     if (doc.st == LUO_OK) *out = m;
     return doc.st;
 }

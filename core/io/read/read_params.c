@@ -16,9 +16,9 @@ typedef struct params_yaml {
 #define OPT LUO_YAML_OPT
 #define REQ LUO_YAML_REQ
 
-static const cyaml_schema_value_t number_entry = {CYAML_VALUE_FLOAT(CYAML_FLAG_DEFAULT, double)};
+static const luo_yaml_schema number_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double);
 
-static const cyaml_schema_field_t fields[] = {
+static const luo_yaml_field fields[] = {
     LUO_YAML_TEXT("schema", REQ, params_yaml, schema),
     LUO_YAML_SEQ("alpha", OPT, params_yaml, alpha, number_entry),
     LUO_YAML_FLOAT("tau_ms", OPT, params_yaml, tau),
@@ -29,9 +29,8 @@ static const cyaml_schema_field_t fields[] = {
     LUO_YAML_FLOAT("gap_mib", OPT, params_yaml, gap),
     LUO_YAML_FLOAT("context_mib", OPT, params_yaml, context),
     LUO_YAML_INT("zero_replicas", OPT, params_yaml, zero_replicas),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t schema = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, params_yaml, fields)};
+    LUO_YAML_END};
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(params_yaml, fields);
 
 #define MIB LUO_OF(LUO_Q_BYTES, 1048576.0)
 #define MIB_OR_0 LUO_OF_OR_0(LUO_Q_BYTES, 1048576.0)
@@ -49,7 +48,7 @@ static const luo_yaml_rule rules[] = {
     {"zero_replicas", LUO_WITHIN(1, 64), NULL, NULL},
 };
 const luo_yaml_kind luo_yaml_params = {"params", &schema, rules,
-                                        (int)CYAML_ARRAY_LEN(rules)};
+                                        (int)LUO_YAML_COUNT(rules)};
 
 /* ---- alpha ---- */
 
@@ -69,14 +68,6 @@ static void say_alpha(const double *v, int32_t n, luo_str *s)
 
 /* ---- YAML ---- */
 
-static const double *copy(luo_yaml_doc *doc, const double *from, uint32_t n)
-{
-    double *to = LUO_NEW_N(doc->arena, double, n);
-    if (!to) luo_yaml_nomem(doc);
-    else if (n) memcpy(to, from, n * sizeof *to);
-    return to;
-}
-
 static void take(luo_yaml_doc *doc, const params_yaml *y, luo_malleus_params *out)
 {
     const luo_yaml *alpha = luo_yaml_get(doc->root, "alpha"), *k = luo_yaml_get(doc->root, "k_mib");
@@ -91,8 +82,8 @@ static void take(luo_yaml_doc *doc, const params_yaml *y, luo_malleus_params *ou
         luo_str_free(&s);
     }
     *out = (luo_malleus_params){
-        .nalpha = (int32_t)y->alpha_count, .alpha = copy(doc, y->alpha, y->alpha_count),
-        .tau_s = y->tau * 1e-3, .nk = (int32_t)y->k_count, .k_mib = copy(doc, y->k, y->k_count),
+        .nalpha = (int32_t)y->alpha_count, .alpha = y->alpha,
+        .tau_s = y->tau * 1e-3, .nk = (int32_t)y->k_count, .k_mib = y->k,
         .emb_mib = y->emb, .extra_mib = y->extra, .bound_mib = y->bound,
         .gap_mib = luo_yaml_get(doc->root, "gap_mib") ? y->gap : -1, .context_mib = y->context,
         .zero_replicas = y->zero_replicas};
@@ -107,7 +98,6 @@ static luo_status read_yaml(luo_arena *arena, const luo_source *src, luo_malleus
     luo_yaml_parse(&doc);
     luo_yaml_check(&doc, &luo_yaml_params);
     if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) take(&doc, data, &p);
-    luo_yaml_unload(&schema, data);
     if (doc.st == LUO_OK) *out = p;
     return doc.st;
 }
@@ -159,10 +149,10 @@ static void take_json(luo_json *j, const luo_json_at *root, luo_malleus_params *
 static luo_status read_json(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
                             luo_diags *diags)
 {
-    luo_json_key keys[CYAML_ARRAY_LEN(fields)];
+    luo_json_key keys[LUO_YAML_COUNT(fields)];
     luo_json j = {.arena = arena, .src = src, .diags = diags};
     const luo_json_at root = {NULL, NULL, 0, luo_json_load(&j)};
-    const int n = (int)CYAML_ARRAY_LEN(fields) - 1; /* the keys of YAML, less the end mark */
+    const int n = (int)LUO_YAML_COUNT(fields) - 1; /* the keys of YAML, less the end mark */
     luo_malleus_params p = {0};
     if (!root.v) return j.st;
     for (int i = 0; i < n; i++) keys[i] = (luo_json_key){fields[i].key, i == 0};

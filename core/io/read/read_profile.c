@@ -8,20 +8,20 @@
 #include "core/io/read/profile_tables.h"
 
 typedef struct value_yaml {
-    char *name, *source;
+    const char *name, *source;
     double value;
     luo_provenance provenance;
 } value_yaml;
 typedef struct table_yaml {
     int32_t kind;
-    char *file;
+    const char *file;
 } table_yaml;
 typedef struct calibrated_yaml {
-    char *date, *device, *driver, *cuda, *nccl;
+    const char *date, *device, *driver, *cuda, *nccl;
     int64_t rows, validation_rows;
 } calibrated_yaml;
 typedef struct profile_yaml {
-    char *schema, *name;
+    const char *schema, *name;
     int32_t kind;
     value_yaml *values;
     table_yaml *tables;
@@ -29,10 +29,10 @@ typedef struct profile_yaml {
     calibrated_yaml calibrated;
 } profile_yaml;
 typedef struct switch_yaml {
-    char *name, *value;
+    const char *name, *value;
 } switch_yaml;
 typedef struct stack_yaml {
-    char *schema, *name;
+    const char *schema, *name;
     value_yaml *values;
     switch_yaml *switches;
     uint32_t values_count, switches_count;
@@ -41,76 +41,69 @@ typedef struct stack_yaml {
 #define OPT LUO_YAML_OPT
 #define REQ LUO_YAML_REQ
 
-static const cyaml_strval_t kinds[] = {{"gpu", 0}, {"cpu", 1}};
-static const cyaml_strval_t table_kinds[] = {{"op_times", LUO_OP_TIMES},
-                                             {"collective_times", LUO_COLLECTIVE_TIMES},
-                                             {"p2p_times", LUO_P2P_TIMES}};
-static const cyaml_strval_t provenances[] = {
+static const luo_yaml_word kinds[] = {{"gpu", 0}, {"cpu", 1}};
+static const luo_yaml_word table_kinds[] = {{"op_times", LUO_OP_TIMES},
+                                            {"collective_times", LUO_COLLECTIVE_TIMES},
+                                            {"p2p_times", LUO_P2P_TIMES}};
+static const luo_yaml_word provenances[] = {
     {"paper", LUO_FROM_PAPER},       {"datasheet", LUO_FROM_DATASHEET},
     {"public_code", LUO_FROM_PUBLIC_CODE}, {"reported", LUO_FROM_REPORTED},
     {"measured", LUO_FROM_MEASURED}, {"fitted", LUO_FROM_FITTED},
     {"chosen", LUO_FROM_CHOSEN}};
 
-static const cyaml_schema_field_t value_fields[] = {
+static const luo_yaml_field value_fields[] = {
     LUO_YAML_TEXT("name", REQ, value_yaml, name), LUO_YAML_FLOAT("value", REQ, value_yaml, value),
     LUO_YAML_TEXT("source", REQ, value_yaml, source),
-    LUO_YAML_ENUM("provenance", REQ, value_yaml, provenance, provenances), CYAML_FIELD_END};
-static const cyaml_schema_value_t value_entry = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, value_yaml, value_fields)};
+    LUO_YAML_ENUM("provenance", REQ, value_yaml, provenance, provenances), LUO_YAML_END};
+static const luo_yaml_schema value_entry = LUO_YAML_STRUCT_OF(value_yaml, value_fields);
 
-static const cyaml_schema_field_t table_fields[] = {
+static const luo_yaml_field table_fields[] = {
     LUO_YAML_ENUM("kind", REQ, table_yaml, kind, table_kinds),
-    LUO_YAML_TEXT("file", REQ, table_yaml, file), CYAML_FIELD_END};
-static const cyaml_schema_value_t table_entry = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, table_yaml, table_fields)};
+    LUO_YAML_TEXT("file", REQ, table_yaml, file), LUO_YAML_END};
+static const luo_yaml_schema table_entry = LUO_YAML_STRUCT_OF(table_yaml, table_fields);
 
-static const cyaml_schema_field_t calibrated_fields[] = {
+static const luo_yaml_field calibrated_fields[] = {
     LUO_YAML_TEXT("date", REQ, calibrated_yaml, date),
     LUO_YAML_TEXT("device", REQ, calibrated_yaml, device),
     LUO_YAML_TEXT("driver", OPT, calibrated_yaml, driver),
     LUO_YAML_TEXT("cuda", OPT, calibrated_yaml, cuda),
     LUO_YAML_TEXT("nccl", OPT, calibrated_yaml, nccl),
     LUO_YAML_INT("rows", REQ, calibrated_yaml, rows),
-    LUO_YAML_INT("validation_rows", OPT, calibrated_yaml, validation_rows), CYAML_FIELD_END};
+    LUO_YAML_INT("validation_rows", OPT, calibrated_yaml, validation_rows), LUO_YAML_END};
 
-static const cyaml_schema_field_t profile_fields[] = {
+static const luo_yaml_field profile_fields[] = {
     LUO_YAML_TEXT("schema", REQ, profile_yaml, schema),
     LUO_YAML_TEXT("name", REQ, profile_yaml, name),
     LUO_YAML_ENUM("kind", OPT, profile_yaml, kind, kinds),
     LUO_YAML_SEQ("values", REQ, profile_yaml, values, value_entry),
     LUO_YAML_SEQ("tables", OPT, profile_yaml, tables, table_entry),
     LUO_YAML_MAPPING("calibrated", OPT, profile_yaml, calibrated, calibrated_fields),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t profile_schema = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, profile_yaml, profile_fields)};
+    LUO_YAML_END};
+static const luo_yaml_schema profile_schema = LUO_YAML_STRUCT_OF(profile_yaml, profile_fields);
 
-static const cyaml_schema_field_t switch_fields[] = {
+static const luo_yaml_field switch_fields[] = {
     LUO_YAML_TEXT("name", REQ, switch_yaml, name), LUO_YAML_TEXT("value", REQ, switch_yaml, value),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t switch_entry = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, switch_yaml, switch_fields)};
+    LUO_YAML_END};
+static const luo_yaml_schema switch_entry = LUO_YAML_STRUCT_OF(switch_yaml, switch_fields);
 
-static const cyaml_schema_field_t stack_fields[] = {
+static const luo_yaml_field stack_fields[] = {
     LUO_YAML_TEXT("schema", REQ, stack_yaml, schema), LUO_YAML_TEXT("name", REQ, stack_yaml, name),
     LUO_YAML_SEQ("values", OPT, stack_yaml, values, value_entry),
-    LUO_YAML_SEQ("switches", OPT, stack_yaml, switches, switch_entry), CYAML_FIELD_END};
-static const cyaml_schema_value_t stack_schema = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, stack_yaml, stack_fields)};
+    LUO_YAML_SEQ("switches", OPT, stack_yaml, switches, switch_entry), LUO_YAML_END};
+static const luo_yaml_schema stack_schema = LUO_YAML_STRUCT_OF(stack_yaml, stack_fields);
 
 static const luo_yaml_rule rules[] = {
     {"rows", LUO_FROM(0), NULL, NULL},
     {"validation_rows", LUO_FROM(0), NULL, NULL},
 };
 const luo_yaml_kind luo_yaml_profile = {"profile", &profile_schema, rules,
-                                        (int)CYAML_ARRAY_LEN(rules)};
+                                        (int)LUO_YAML_COUNT(rules)};
 const luo_yaml_kind luo_yaml_stack = {"stack", &stack_schema, rules,
-                                        (int)CYAML_ARRAY_LEN(rules)};
+                                        (int)LUO_YAML_COUNT(rules)};
 
-static const char *text(luo_yaml_doc *doc, const char *from)
+static const char *or_empty(const char *text)
 {
-    const char *to = luo_arena_strdup(doc->arena, from ? from : "");
-    if (!to) luo_yaml_nomem(doc);
-    return to;
+    return text ? text : "";
 }
 
 /* ---- values: each with its source (A8) ---- */
@@ -139,7 +132,7 @@ static void take_values(luo_yaml_doc *doc, luo_profile *p, const profile_yaml *y
     for (uint32_t i = 0; v && i < y->values_count; i++, at = at->next) {
         const luo_yaml *name = luo_yaml_get(at, "name");
         check_source(doc, at, &y->values[i]);
-        v[i] = (luo_value){text(doc, y->values[i].name), text(doc, y->values[i].source),
+        v[i] = (luo_value){y->values[i].name, y->values[i].source,
                            y->values[i].value, y->values[i].provenance, name->line, name->col};
     }
     p->values = v;
@@ -210,12 +203,12 @@ static luo_profile *take_profile(luo_yaml_doc *doc, const luo_files *files, cons
         luo_yaml_nomem(doc);
         return NULL;
     }
-    p->name = text(doc, y->name);
+    p->name = y->name;
     p->cpu = y->kind == 1;
     take_values(doc, p, y);
     const calibrated_yaml *c = &y->calibrated;
-    p->calibrated = (luo_calibrated){text(doc, c->date), text(doc, c->device),
-                                     text(doc, c->driver), text(doc, c->cuda), text(doc, c->nccl),
+    p->calibrated = (luo_calibrated){or_empty(c->date), or_empty(c->device),
+                                     or_empty(c->driver), or_empty(c->cuda), or_empty(c->nccl),
                                      c->rows, c->validation_rows};
     take_tables(doc, files, p, y);
     finish(doc, p);
@@ -232,7 +225,6 @@ luo_status luo_read_profile_text(luo_arena *arena, const luo_source *src, const 
     luo_yaml_check(&doc, &luo_yaml_profile);
     if (doc.st == LUO_OK && luo_yaml_load(&doc, &profile_schema, &data) == LUO_OK)
         p = take_profile(&doc, files, data);
-    luo_yaml_unload(&profile_schema, data);
     if (doc.st == LUO_OK) *out = p;
     return doc.st;
 }
@@ -269,7 +261,7 @@ static void take_stack(luo_yaml_doc *doc, luo_stack *s, const stack_yaml *y)
     const luo_yaml *list = luo_yaml_get(doc->root, "switches"), *at = values_of(doc);
     luo_err err;
     luo_stack_default(s);
-    s->name = text(doc, y->name);
+    s->name = y->name;
     check_twice(doc, "values");
     check_twice(doc, "switches");
     for (uint32_t i = 0; i < y->values_count; i++, at = at->next) {
@@ -295,7 +287,6 @@ luo_status luo_read_stack_text(luo_arena *arena, const luo_source *src, luo_stac
     luo_yaml_check(&doc, &luo_yaml_stack);
     if (doc.st == LUO_OK && luo_yaml_load(&doc, &stack_schema, &data) == LUO_OK)
         take_stack(&doc, &s, data);
-    luo_yaml_unload(&stack_schema, data);
     if (doc.st == LUO_OK) *out = s;
     return doc.st;
 }

@@ -286,7 +286,6 @@ static void load(luo_scenario_reader *r)
         r->y = data;
         take_all(r);
     }
-    luo_yaml_unload(luo_yaml_scenario.schema, data);
 }
 
 luo_status luo_read_scenario_text(luo_arena *arena, const luo_source *src, const luo_files *files,

@@ -3,44 +3,44 @@
 
 #define OPT LUO_YAML_OPT
 #define REQ LUO_YAML_REQ
-#define FIELDS static const cyaml_schema_field_t
-#define MAP_ENTRY(type, fields) {CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, type, fields)}
+#define FIELDS static const luo_yaml_field
+#define MAP_ENTRY(type, fields) LUO_YAML_STRUCT_OF(type, fields)
 
-static const cyaml_strval_t length_kinds[] = {{"fixed", 0},     {"uniform", 1}, {"lognormal", 2},
-                                              {"histogram", 3}, {"file", 4},    {"mixture", 5}};
-static const cyaml_strval_t event_kinds[] = {
+static const luo_yaml_word length_kinds[] = {{"fixed", 0},     {"uniform", 1}, {"lognormal", 2},
+                                             {"histogram", 3}, {"file", 4},    {"mixture", 5}};
+static const luo_yaml_word event_kinds[] = {
     {"straggler", LUO_EVENT_STRAGGLER}, {"fail", LUO_EVENT_FAIL}, {"leave", LUO_EVENT_LEAVE},
     {"join", LUO_EVENT_JOIN},           {"link", LUO_EVENT_LINK}, {"flap", LUO_EVENT_FLAP},
     {"lengths", LUO_EVENT_LENGTHS}};
-static const cyaml_strval_t process_kinds[] = {{"straggler", LUO_EVENT_STRAGGLER},
-                                               {"fail", LUO_EVENT_FAIL},
-                                               {"link", LUO_EVENT_LINK},
-                                               {"causes", LUO_EVENT_CAUSES}};
-static const cyaml_strval_t arrivals[] = {{"exponential", LUO_DIST_EXPONENTIAL},
-                                          {"weibull", LUO_DIST_WEIBULL}};
-static const cyaml_strval_t lives[] = {{"exponential", LUO_DIST_EXPONENTIAL},
-                                       {"weibull", LUO_DIST_WEIBULL},
-                                       {"lognormal", LUO_DIST_LOGNORMAL}};
-static const cyaml_strval_t planner_times[] = {{"fixed", 0}, {"measured", 1}};
-static const cyaml_strval_t ranks[] = {{"filled", LUO_RANK_FILLED},
-                                       {"steady", LUO_RANK_STEADY},
-                                       {"event", LUO_RANK_EVENT},
-                                       {"simulated", LUO_RANK_WORDS_SIMULATED},
-                                       {"objective", LUO_RANK_WORDS_OBJECTIVE}};
-static const cyaml_strval_t lost_batches[] = {{"deal", 0}, {"lose", 1}};
-static const cyaml_strval_t optimizer_steps[] = {{"together", LUO_STEP_TOGETHER},
-                                                 {"staggered", LUO_STEP_STAGGERED}};
-static const cyaml_strval_t groupings[] = {{"halving", 0}, {"split2", 1}};
-static const cyaml_strval_t plan_modes[] = {{"async", LUO_PLAN_ASYNC},
-                                            {"sync", LUO_PLAN_SYNC},
-                                            {"auto", LUO_PLAN_AUTO}};
-static const cyaml_strval_t dps[] = {{"fixed", 0}, {"auto", 1}};
-static const cyaml_strval_t modes[] = {{"background", 0}, {"blocking", 1}};
-static const cyaml_strval_t targets[] = {{"storage", LUO_TARGET_STORAGE}, {"disk", LUO_TARGET_DISK},
-                                         {"peer", LUO_TARGET_PEER}};
+static const luo_yaml_word process_kinds[] = {{"straggler", LUO_EVENT_STRAGGLER},
+                                              {"fail", LUO_EVENT_FAIL},
+                                              {"link", LUO_EVENT_LINK},
+                                              {"causes", LUO_EVENT_CAUSES}};
+static const luo_yaml_word arrivals[] = {{"exponential", LUO_DIST_EXPONENTIAL},
+                                         {"weibull", LUO_DIST_WEIBULL}};
+static const luo_yaml_word lives[] = {{"exponential", LUO_DIST_EXPONENTIAL},
+                                      {"weibull", LUO_DIST_WEIBULL},
+                                      {"lognormal", LUO_DIST_LOGNORMAL}};
+static const luo_yaml_word planner_times[] = {{"fixed", 0}, {"measured", 1}};
+static const luo_yaml_word ranks[] = {{"filled", LUO_RANK_FILLED},
+                                      {"steady", LUO_RANK_STEADY},
+                                      {"event", LUO_RANK_EVENT},
+                                      {"simulated", LUO_RANK_WORDS_SIMULATED},
+                                      {"objective", LUO_RANK_WORDS_OBJECTIVE}};
+static const luo_yaml_word lost_batches[] = {{"deal", 0}, {"lose", 1}};
+static const luo_yaml_word optimizer_steps[] = {{"together", LUO_STEP_TOGETHER},
+                                                {"staggered", LUO_STEP_STAGGERED}};
+static const luo_yaml_word groupings[] = {{"halving", 0}, {"split2", 1}};
+static const luo_yaml_word plan_modes[] = {{"async", LUO_PLAN_ASYNC},
+                                           {"sync", LUO_PLAN_SYNC},
+                                           {"auto", LUO_PLAN_AUTO}};
+static const luo_yaml_word dps[] = {{"fixed", 0}, {"auto", 1}};
+static const luo_yaml_word modes[] = {{"background", 0}, {"blocking", 1}};
+static const luo_yaml_word targets[] = {{"storage", LUO_TARGET_STORAGE}, {"disk", LUO_TARGET_DISK},
+                                        {"peer", LUO_TARGET_PEER}};
 
-static const cyaml_schema_value_t number_entry = {CYAML_VALUE_FLOAT(CYAML_FLAG_DEFAULT, double)};
-static const cyaml_schema_value_t whole_entry = {CYAML_VALUE_INT(CYAML_FLAG_DEFAULT, int64_t)};
+static const luo_yaml_schema number_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double);
+static const luo_yaml_schema whole_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int64_t);
 
 #define LENGTH_FIELDS                                                             \
     LUO_YAML_ENUM("kind", REQ, luo_lengths_yaml, kind, length_kinds),             \
@@ -54,19 +54,19 @@ static const cyaml_schema_value_t whole_entry = {CYAML_VALUE_INT(CYAML_FLAG_DEFA
 
 FIELDS component_fields[] = {LENGTH_FIELDS,
                              LUO_YAML_FLOAT("weight", REQ, luo_lengths_yaml, weight),
-                             CYAML_FIELD_END};
-static const cyaml_schema_value_t component_entry = MAP_ENTRY(luo_lengths_yaml, component_fields);
+                             LUO_YAML_END};
+static const luo_yaml_schema component_entry = MAP_ENTRY(luo_lengths_yaml, component_fields);
 
 FIELDS lengths_fields[] = {
     LENGTH_FIELDS, LUO_YAML_SEQ("components", OPT, luo_lengths_yaml, components, component_entry),
-    CYAML_FIELD_END};
+    LUO_YAML_END};
 
 FIELDS life_fields[] = {LUO_YAML_ENUM("distribution", REQ, luo_life_yaml, distribution, lives),
                         LUO_YAML_FLOAT("mean_s", OPT, luo_life_yaml, mean_s),
                         LUO_YAML_FLOAT("shape", OPT, luo_life_yaml, shape),
                         LUO_YAML_FLOAT("median_s", OPT, luo_life_yaml, median_s),
                         LUO_YAML_FLOAT("sigma", OPT, luo_life_yaml, sigma),
-                        CYAML_FIELD_END};
+                        LUO_YAML_END};
 
 #define WHAT_FIELDS                                                                          \
     LUO_YAML_FLOAT("slowdown", OPT, luo_event_yaml, slowdown),                               \
@@ -93,8 +93,8 @@ FIELDS event_fields[] = {
     LUO_YAML_TEXT("cause", OPT, luo_event_yaml, cause),
     LUO_YAML_BOOL("hard", OPT, luo_event_yaml, hard),
     LUO_YAML_MAPPING("lengths", OPT, luo_event_yaml, lengths, lengths_fields),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t event_entry = MAP_ENTRY(luo_event_yaml, event_fields);
+    LUO_YAML_END};
+static const luo_yaml_schema event_entry = MAP_ENTRY(luo_event_yaml, event_fields);
 
 FIELDS process_fields[] = {
     LUO_YAML_TEXT("id", REQ, luo_event_yaml, id),
@@ -108,10 +108,10 @@ FIELDS process_fields[] = {
     LUO_YAML_TEXT("file", OPT, luo_event_yaml, file),
     LUO_YAML_FLOAT("observed_devices", OPT, luo_event_yaml, observed_devices),
     LUO_YAML_FLOAT("observed_s", OPT, luo_event_yaml, observed_s),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t process_entry = MAP_ENTRY(luo_event_yaml, process_fields);
+    LUO_YAML_END};
+static const luo_yaml_schema process_entry = MAP_ENTRY(luo_event_yaml, process_fields);
 
-FIELDS planner_fields[] = {LUO_YAML_TEXT("name", REQ, luo_planner_yaml, name), CYAML_FIELD_END};
+FIELDS planner_fields[] = {LUO_YAML_TEXT("name", REQ, luo_planner_yaml, name), LUO_YAML_END};
 
 FIELDS policy_fields[] = {
     LUO_YAML_TEXT("name", REQ, luo_policy_yaml, name),
@@ -136,31 +136,31 @@ FIELDS policy_fields[] = {
     LUO_YAML_BOOL("strict_uniform", OPT, luo_policy_yaml, strict_uniform),
     LUO_YAML_INT("reentry_probes", OPT, luo_policy_yaml, reentry_probes),
     LUO_YAML_ENUM("dp", OPT, luo_policy_yaml, dp, dps),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t policy_entry = MAP_ENTRY(luo_policy_yaml, policy_fields);
+    LUO_YAML_END};
+static const luo_yaml_schema policy_entry = MAP_ENTRY(luo_policy_yaml, policy_fields);
 
 FIELDS trace_fields[] = {LUO_YAML_TEXT("file", REQ, luo_trace_yaml, file),
                          LUO_YAML_FLOAT("start_s", OPT, luo_trace_yaml, start_s),
                          LUO_YAML_FLOAT("time_scale", OPT, luo_trace_yaml, time_scale),
-                         CYAML_FIELD_END};
-static const cyaml_schema_value_t trace_entry = MAP_ENTRY(luo_trace_yaml, trace_fields);
+                         LUO_YAML_END};
+static const luo_yaml_schema trace_entry = MAP_ENTRY(luo_trace_yaml, trace_fields);
 
 FIELDS extent_fields[] = {
     LUO_YAML_INT("steps", OPT, struct luo_extent_yaml, steps),
-    LUO_YAML_FLOAT("duration_s", OPT, struct luo_extent_yaml, duration_s), CYAML_FIELD_END};
+    LUO_YAML_FLOAT("duration_s", OPT, struct luo_extent_yaml, duration_s), LUO_YAML_END};
 
 FIELDS batch_fields[] = {LUO_YAML_INT("sequences", OPT, struct luo_batch_yaml, sequences),
                          LUO_YAML_INT("tokens", OPT, struct luo_batch_yaml, tokens),
-                         CYAML_FIELD_END};
+                         LUO_YAML_END};
 
 FIELDS data_fields[] = {
     LUO_YAML_MAPPING("batch", OPT, struct luo_data_yaml, batch, batch_fields),
     LUO_YAML_MAPPING("lengths", OPT, struct luo_data_yaml, lengths, lengths_fields),
-    LUO_YAML_BOOL("truncate_last", OPT, struct luo_data_yaml, truncate_last), CYAML_FIELD_END};
+    LUO_YAML_BOOL("truncate_last", OPT, struct luo_data_yaml, truncate_last), LUO_YAML_END};
 
 FIELDS noise_fields[] = {
     LUO_YAML_FLOAT("compute_sigma", OPT, struct luo_noise_yaml, compute_sigma),
-    LUO_YAML_FLOAT("comm_sigma", OPT, struct luo_noise_yaml, comm_sigma), CYAML_FIELD_END};
+    LUO_YAML_FLOAT("comm_sigma", OPT, struct luo_noise_yaml, comm_sigma), LUO_YAML_END};
 
 FIELDS checkpoint_fields[] = {
     LUO_YAML_INT("every_steps", OPT, struct luo_checkpoint_yaml, every_steps),
@@ -168,7 +168,7 @@ FIELDS checkpoint_fields[] = {
     LUO_YAML_BOOL("auto", OPT, struct luo_checkpoint_yaml, automatic),
     LUO_YAML_ENUM("mode", OPT, struct luo_checkpoint_yaml, mode, modes),
     LUO_YAML_ENUM("target", OPT, struct luo_checkpoint_yaml, target, targets),
-    CYAML_FIELD_END};
+    LUO_YAML_END};
 
 FIELDS costs_fields[] = {
     LUO_YAML_FLOAT("detect_fail_s", OPT, struct luo_costs_yaml, detect_fail_s),
@@ -176,10 +176,10 @@ FIELDS costs_fields[] = {
     LUO_YAML_FLOAT("communicator_s", OPT, struct luo_costs_yaml, communicator_s),
     LUO_YAML_FLOAT("operator_s", OPT, struct luo_costs_yaml, operator_s),
     LUO_YAML_FLOAT("replacement_s", OPT, struct luo_costs_yaml, replacement_s),
-    CYAML_FIELD_END};
+    LUO_YAML_END};
 
 FIELDS truth_fields[] = {LUO_YAML_BOOL("write", OPT, struct luo_truth_yaml, write),
-                         CYAML_FIELD_END};
+                         LUO_YAML_END};
 
 FIELDS scenario_fields[] = {
     LUO_YAML_TEXT("schema", REQ, luo_scenario_yaml, schema),
@@ -200,9 +200,8 @@ FIELDS scenario_fields[] = {
     LUO_YAML_MAPPING("costs", OPT, luo_scenario_yaml, costs, costs_fields),
     LUO_YAML_MAPPING("truth", OPT, luo_scenario_yaml, truth, truth_fields),
     LUO_YAML_TEXT("stack", OPT, luo_scenario_yaml, stack),
-    CYAML_FIELD_END};
-static const cyaml_schema_value_t schema = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, luo_scenario_yaml, scenario_fields)};
+    LUO_YAML_END};
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(luo_scenario_yaml, scenario_fields);
 
 #define SECONDS LUO_OF_OR_0(LUO_Q_TIME, 1)
 #define SECONDS_ABOVE LUO_OF(LUO_Q_TIME, 1)
@@ -274,4 +273,4 @@ static const luo_yaml_rule rules[] = {
     {"replacement_s", SECONDS, NULL, NULL},
 };
 const luo_yaml_kind luo_yaml_scenario = {"scenario", &schema, rules,
-                                         (int)CYAML_ARRAY_LEN(rules)};
+                                         (int)LUO_YAML_COUNT(rules)};

@@ -1,4 +1,4 @@
-/* scenario_yaml.h: scenario.yaml as libcyaml fills it, and its schema
+/* scenario_yaml.h: scenario.yaml as it is read, and its schema
  * (docs/formats.md#luoshuscenario1). A number that is not given is 0; the tree tells whether it was
  * given. */
 #ifndef LUO_CORE_IO_READ_SCENARIO_YAML_H
