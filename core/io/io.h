@@ -147,7 +147,7 @@ luo_status luo_read_rates(luo_arena *arena, const char *path, const luo_cluster 
                           luo_rate_row **out, int32_t *n, luo_diags *diags);
 luo_status luo_read_rates_text(luo_arena *arena, const luo_source *src, const luo_cluster *cluster,
                                luo_rate_row **out, int32_t *n, luo_diags *diags);
-/* YAML, or JSON if the name ends in `.json`. */
+/* YAML, which JSON is a part of. */
 luo_status luo_read_params(luo_arena *arena, const char *path, luo_malleus_params *out,
                            luo_diags *diags);
 luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_malleus_params *out,

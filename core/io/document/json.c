@@ -208,7 +208,7 @@ int64_t luo_json_item_int(luo_json *j, const luo_json_at *at, double lo, double 
     return whole(j, at, lo, hi);
 }
 
-double luo_json_item_num(luo_json *j, const luo_json_at *at, const luo_limit *limit)
+static double number(luo_json *j, const luo_json_at *at, const luo_limit *limit)
 {
     const double v = json_number_value(at->v);
     char expected[80];
@@ -221,7 +221,7 @@ double luo_json_num(luo_json *j, const luo_json_at *up, const char *key, const l
                     double otherwise)
 {
     const luo_json_at at = luo_json_in(up, key);
-    return at.v ? luo_json_item_num(j, &at, limit) : otherwise;
+    return at.v ? number(j, &at, limit) : otherwise;
 }
 
 bool luo_json_bool(luo_json *j, const luo_json_at *up, const char *key, bool otherwise)

@@ -65,5 +65,4 @@ luo_json_at luo_json_list(luo_json *j, const luo_json_at *up, const char *key, s
 int32_t *luo_json_ids(luo_json *j, const luo_json_at *list, double lo, double hi, int32_t *n);
 /* One element of an array. */
 int64_t luo_json_item_int(luo_json *j, const luo_json_at *at, double lo, double hi);
-double luo_json_item_num(luo_json *j, const luo_json_at *at, const luo_limit *limit);
 #endif

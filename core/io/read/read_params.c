@@ -1,8 +1,5 @@
 /* read_params.c: what a planner is told beyond cluster and model (`luoshu.params/1`,
- * keys: docs/formats.md#luoshuparams1), as YAML, or as JSON if the name ends so. */
-#include <string.h>
-
-#include "core/io/document/json.h"
+ * keys: docs/formats.md#luoshuparams1), YAML, and so JSON, too. */
 #include "core/io/document/yaml_strict.h"
 
 typedef struct params_yaml {
@@ -66,7 +63,7 @@ static void say_alpha(const double *v, int32_t n, luo_str *s)
     luo_str_add(s, "]; it must start at 1 and rise.");
 }
 
-/* ---- YAML ---- */
+/* ---- the whole ---- */
 
 static void take(luo_yaml_doc *doc, const params_yaml *y, luo_malleus_params *out)
 {
@@ -89,8 +86,8 @@ static void take(luo_yaml_doc *doc, const params_yaml *y, luo_malleus_params *ou
         .zero_replicas = y->zero_replicas};
 }
 
-static luo_status read_yaml(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
-                            luo_diags *diags)
+luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
+                                luo_diags *diags)
 {
     luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
     luo_malleus_params p = {0};
@@ -100,75 +97,6 @@ static luo_status read_yaml(luo_arena *arena, const luo_source *src, luo_malleus
     if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) take(&doc, data, &p);
     if (doc.st == LUO_OK) *out = p;
     return doc.st;
-}
-
-/* ---- JSON ---- */
-
-static double number(luo_json *j, const luo_json_at *root, const char *key, luo_limit limit,
-                     double otherwise)
-{
-    return luo_json_num(j, root, key, &limit, otherwise);
-}
-
-static const double *numbers(luo_json *j, const luo_json_at *root, const char *key,
-                             const luo_limit *limit, int32_t *n)
-{
-    size_t count;
-    const luo_json_at list = luo_json_list(j, root, key, 1, &count);
-    double *v = LUO_NEW_N(j->arena, double, count);
-    *n = v ? (int32_t)count : 0;
-    if (!v) luo_json_nomem(j);
-    for (int32_t i = 0; i < *n; i++) {
-        const luo_json_at at = luo_json_nth(&list, (size_t)i);
-        v[i] = luo_json_item_num(j, &at, limit);
-    }
-    return v;
-}
-
-static void take_json(luo_json *j, const luo_json_at *root, luo_malleus_params *p)
-{
-    static const luo_limit ratio = ALPHA, mib = MIB, mib_or_0 = MIB_OR_0, ms = MS;
-    luo_str s = {0};
-    *p = (luo_malleus_params){.tau_s = number(j, root, "tau_ms", ms, 0) * 1e-3,
-                              .emb_mib = number(j, root, "emb_mib", mib, 0),
-                              .extra_mib = number(j, root, "extra_mib", mib, 0),
-                              .bound_mib = number(j, root, "bound_mib", mib, 0),
-                              .gap_mib = number(j, root, "gap_mib", mib_or_0, -1),
-                              .context_mib = number(j, root, "context_mib", mib, 0),
-                              .zero_replicas =
-                                  (int32_t)luo_json_int(j, root, "zero_replicas", 1, 64, 0)};
-    p->alpha = numbers(j, root, "alpha", &ratio, &p->nalpha);
-    p->k_mib = numbers(j, root, "k_mib", &mib, &p->nk);
-    if (j->st != LUO_OK || rises(p->alpha, p->nalpha)) return;
-    const luo_json_at at = luo_json_in(root, "alpha");
-    say_alpha(p->alpha, p->nalpha, &s);
-    luo_json_error(j, &at, false, "%s", luo_str_get(&s));
-    luo_str_free(&s);
-}
-
-static luo_status read_json(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
-                            luo_diags *diags)
-{
-    luo_json_key keys[LUO_YAML_COUNT(fields)];
-    luo_json j = {.arena = arena, .src = src, .diags = diags};
-    const luo_json_at root = {NULL, NULL, 0, luo_json_load(&j)};
-    const int n = (int)LUO_YAML_COUNT(fields) - 1; /* the keys of YAML, less the end mark */
-    luo_malleus_params p = {0};
-    if (!root.v) return j.st;
-    for (int i = 0; i < n; i++) keys[i] = (luo_json_key){fields[i].key, i == 0};
-    if (luo_json_schema(&j, &root, "params") && luo_json_keys(&j, &root, keys, n))
-        take_json(&j, &root, &p);
-    json_decref(root.v);
-    if (j.st == LUO_OK) *out = p;
-    return j.st;
-}
-
-luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
-                                luo_diags *diags)
-{
-    const size_t n = strlen(src->name);
-    const bool json = n > 5 && strcmp(src->name + n - 5, ".json") == 0;
-    return json ? read_json(arena, src, out, diags) : read_yaml(arena, src, out, diags);
 }
 
 luo_status luo_read_params(luo_arena *arena, const char *path, luo_malleus_params *out,
