@@ -173,13 +173,23 @@ END_TEST
 START_TEST(drift_takes_five_steps)
 {
     luo_drift drift = {0};
-    for (int i = 0; i < 4; i++) ck_assert(!luo_drift_push(&drift, 1.1, 1));
-    ck_assert(!luo_drift_push(&drift, 1.09, 1)); /* begins again */
-    for (int i = 0; i < 4; i++) ck_assert(!luo_drift_push(&drift, 111, 100));
-    ck_assert(luo_drift_push(&drift, 111, 100));
-    ck_assert(!luo_drift_push(&drift, 111, 100)); /* five more */
+    for (int i = 0; i < 4; i++) ck_assert(!luo_drift_push(&drift, 1.1, 1, 1));
+    ck_assert(!luo_drift_push(&drift, 1.09, 1.01, 1)); /* begins again */
+    for (int i = 0; i < 4; i++) ck_assert(!luo_drift_push(&drift, 111, 100, 100));
+    ck_assert(luo_drift_push(&drift, 111, 100, 100));
+    ck_assert(!luo_drift_push(&drift, 111, 100, 100)); /* five more */
+}
+END_TEST
+/* One device that was healthy and is slow counts at a fiftieth, what all do together at a tenth. */
+START_TEST(drift_of_a_fresh_device)
+{
+    luo_drift drift = {0};
+    for (int i = 0; i < 4; i++) ck_assert(!luo_drift_push(&drift, 1.03, 1.03, 1));
+    ck_assert(luo_drift_push(&drift, 1.03, 1.03, 1));
+    for (int i = 0; i < 20; i++) ck_assert(!luo_drift_push(&drift, 1.09, 1.01, 1));
 }
 END_TEST
 LUO_SUITE("run.detect", LUO_T_N(detect_row, LUO_ROWS(rows)), LUO_T(normalised_by_work),
           LUO_T(window_starts_again), LUO_T(failure_at_once),
-          LUO_T_N(common_mode, LUO_ROWS(common)), LUO_T(drift_takes_five_steps))
+          LUO_T_N(common_mode, LUO_ROWS(common)), LUO_T(drift_takes_five_steps),
+          LUO_T(drift_of_a_fresh_device))

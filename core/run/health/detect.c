@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double RELATIVE_GAP = 0.15, COMMON_LEAST = 0.80, COMMON_MOST = 1.25, DRIFT = 1.10;
+static const double RELATIVE_GAP = 0.15, COMMON_LEAST = 0.80, COMMON_MOST = 1.25;
 
 luo_status luo_detect_init(luo_arena *arena, int32_t ndevices, int32_t window, double gap,
                            luo_detect *out, luo_err *err)
@@ -184,10 +184,11 @@ double luo_detect_common(const luo_detect *d, const int32_t *dev, const double *
     return fmin(fmax(low > 1 ? low : high < 1 ? high : 1, COMMON_LEAST), COMMON_MOST);
 }
 
-bool luo_drift_push(luo_drift *d, double today_s, double accepted_s)
+bool luo_drift_push(luo_drift *d, double today_s, double fresh_s, double accepted_s)
 {
-    if (!(today_s >= DRIFT * accepted_s)) d->steps = 0;
-    else d->steps++;
+    const bool slower = today_s >= LUO_DRIFT_ALL * accepted_s ||
+                        fresh_s >= LUO_DRIFT_FRESH * accepted_s;
+    d->steps = slower ? d->steps + 1 : 0;
     if (d->steps < LUO_DRIFT_STEPS) return false;
     d->steps = 0;
     return true;

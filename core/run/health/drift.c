@@ -1,6 +1,7 @@
-/* Many small slow-downs (docs/planners.md#when-it-plans-again (e)): none of them is a change of its
- * own, but together they make the plan slower by a tenth. Then the medians of today count as
- * accepted, and the policy is asked.
+/* Small slow-downs (docs/planners.md#when-it-plans-again): none of them is a change of its own, but
+ * together they make the plan slower by a tenth, or one that the plan counts as healthy is slow, and
+ * the plan slower by LUO_DRIFT_FRESH for it. Then the medians of today count as accepted, and the
+ * policy is asked.
  *
  * Event times are those of the running plan from the compute that was predicted for its last step:
  * only their ratio matters. Rates below the threshold are noise, as they are for planners. */
@@ -8,8 +9,6 @@
 
 #include "core/plan/replan/replan.h"
 #include "core/run/run.h"
-
-static const double LEAST = 1.10; /* as luo_drift_push wants it */
 
 static double rho(const luo_run *r, double rate)
 {
@@ -26,12 +25,21 @@ static double today(const luo_run *r, int32_t d)
     return rho(r, luo_detect_median(&r->detect, d));
 }
 
-/* Without one such device the event times cannot be so far apart. */
+/* The rate of today of a device that counted as healthy and is slow; of others the known one. Noise
+ * does not lift a median over the threshold, but moves that of a slow device by some percent. */
+static double fresh(const luo_run *r, int32_t d)
+{
+    return known(r, d) > 1 ? known(r, d) : today(r, d);
+}
+
+/* Without a device that is slower by as much the event times cannot be so far apart. */
 static bool possible(const luo_run *r)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    for (int32_t i = 0; i < u->ndev; i++)
-        if (today(r, u->dev[i]) >= LEAST * known(r, u->dev[i])) return true;
+    for (int32_t i = 0; i < u->ndev; i++) {
+        const int32_t d = u->dev[i];
+        if (today(r, d) >= LUO_DRIFT_ALL * known(r, d) || fresh(r, d) > known(r, d)) return true;
+    }
     return false;
 }
 
@@ -59,21 +67,20 @@ static luo_status event_time(luo_run *r, double (*rate)(const luo_run *, int32_t
 luo_status luo_drift_step(luo_run *r, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    double now_s = 1, known_s = 1;
+    double now_s = 1, fresh_s = 1, known_s = 1;
     if (!r->policy->plans || !r->has_predicted) return LUO_OK;
     if (possible(r)) {
         LUO_TRY(event_time(r, today, &now_s, err));
+        LUO_TRY(event_time(r, fresh, &fresh_s, err));
         LUO_TRY(event_time(r, known, &known_s, err));
-    } else {
-        known_s = INFINITY;
     }
-    if (!luo_drift_push(&r->drift, now_s, known_s)) return LUO_OK;
+    if (!luo_drift_push(&r->drift, now_s, fresh_s, known_s)) return LUO_OK;
     for (int32_t i = 0; i < u->ndev; i++)
         luo_detect_accept(&r->detect, u->dev[i], luo_detect_median(&r->detect, u->dev[i]));
     r->trigger |= LUO_TRIGGER_RATE;
     r->cause = "";
     LUO_TRY(luo_run_note(r, err, "step %lld: drift: a step of %.6g s is expected and not %.6g s",
-                         (long long)r->step, now_s, known_s));
+                         (long long)r->step, fmax(now_s, fresh_s), known_s));
     return luo_run_event(r, "detected", "", "straggler", "", false, 0, "drift of several devices",
                          err);
 }
