@@ -225,13 +225,32 @@ START_TEST(what_they_offer)
         ck_assert_str_eq(o.at[0].from, "spares");
         ck_assert_int_eq(o.at[0].plan->pipelines[1].stages[0].dev[1], 9);
     }
-    ck_assert_int_eq(luo_drop_replica_offers(arena, &now, &o, NULL), LUO_OK);
+    ck_assert_int_eq(luo_drop_replica_offers(arena, &now, true, &o, NULL), LUO_OK);
     ck_assert_int_eq(o.n, _i == 0 ? 0 : _i == 1 ? 2 : 1);
     if (_i == 0) return;
     const luo_offer *x = &o.at[o.n - 1];
     ck_assert_str_eq(x->from, "drop_replica");
     ck_assert_int_eq(x->plan->npipelines, 1);
     ck_assert_int_eq(x->plan->pipelines[0].micro_batches, 16);
+}
+END_TEST
+
+/* A slow device: its replica may go for others' sake, though the policy itself keeps it. */
+START_TEST(what_they_offer_of_slow)
+{
+    with_spares("malleus", 1, 0, 1);
+    double rate[10];
+    const bool leaving[10] = {false};
+    for (int d = 0; d < 10; d++) rate[d] = d == 5 ? spec.threshold_slowdown : 1;
+    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = sc.plan, .plan = sc.plan,
+                             .rate = rate, .leaving = leaving};
+    luo_offers o = {0};
+    ck_assert_int_eq(luo_drop_replica_offers(arena, &now, true, &o, NULL), LUO_OK);
+    ck_assert_int_eq(o.n, 0);
+    ck_assert_int_eq(luo_drop_replica_offers(arena, &now, false, &o, NULL), LUO_OK);
+    ck_assert_int_eq(o.n, 1);
+    ck_assert_int_eq(o.at[0].plan->pipelines[0].stages[0].dev[0], 0);
+    ck_assert_int_eq(o.at[0].plan->pipelines[0].micro_batches, 16);
 }
 END_TEST
 
@@ -317,7 +336,7 @@ LUO_SUITE("run.replicas", LUO_T_N(a_spare_takes_the_place, 2), LUO_T(the_repaire
           LUO_T_N(too_few_spares, 2), LUO_T_N(slow_nodes_if_it_pays, 3),
           LUO_T(spares_without_a_copy), LUO_T(spares_before_a_notice_ends),
           LUO_T_N(a_replica_leaves_and_comes_back, 4), LUO_T_N(no_replica_is_left, 2),
-          LUO_T(batches_are_dealt_evenly), LUO_T_N(what_they_offer, 3),
+          LUO_T(batches_are_dealt_evenly), LUO_T_N(what_they_offer, 3), LUO_T(what_they_offer_of_slow),
           LUO_T_N(no_more_devices_than_ranks, 8),
           LUO_T_N(what_the_base_plan_must_be, LUO_ROWS(refusals)),
           LUO_T_N(busy_runs, 12))

@@ -139,7 +139,8 @@ luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_m
     LUO_TRY(unless_infeasible(luo_uniform_offers(arena, now, out, &why), &why, err));
     LUO_TRY(luo_rebalance_offers(arena, now, out, err));
     LUO_TRY(luo_spares_offers(arena, now, out, err));
-    LUO_TRY(luo_drop_replica_offers(arena, now, out, err));
+    for (int slow_too = 0; slow_too < 2; slow_too++)
+        LUO_TRY(luo_drop_replica_offers(arena, now, slow_too, out, err));
     LUO_TRY(luo_reroute_offers(arena, now, out, err));
     luo_offers_add(out, "base", now->base, 0);
     luo_offers_add(out, "running", now->plan, 0);

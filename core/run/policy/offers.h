@@ -35,9 +35,10 @@ luo_status luo_rebalance_offers(luo_arena *arena, const luo_snapshot *now, luo_o
 /* The base plan, or the running one that has its shape, on spare nodes. */
 luo_status luo_spares_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                              luo_err *err);
-/* The base plan without the replicas that have lost a device, the whole batch on the others. */
-luo_status luo_drop_replica_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
-                                   luo_err *err);
+/* The base plan without the replicas that have lost a device, the whole batch on the others;
+ * slow_too: replicas with slow devices stay. */
+luo_status luo_drop_replica_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
+                                   luo_offers *out, luo_err *err);
 /* The base plan with the micro-batches of lost stages dealt to their peers. */
 luo_status luo_reroute_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);

@@ -13,12 +13,14 @@
 
 #include "core/run/policy/offers.h"
 
-static bool is_alive(const luo_snapshot *now, const luo_pipeline *pl)
+static bool is_alive(const luo_snapshot *now, const luo_pipeline *pl, bool slow_too)
 {
+    const double most = slow_too ? (double)INFINITY : now->spec->threshold_slowdown;
     for (int32_t s = 0; s < pl->nstages; s++)
-        for (int32_t k = 0; k < pl->stages[s].ndev; k++)
-            if (isinf(now->rate[pl->stages[s].dev[k]]) || now->leaving[pl->stages[s].dev[k]])
-                return false;
+        for (int32_t k = 0; k < pl->stages[s].ndev; k++) {
+            const int32_t d = pl->stages[s].dev[k];
+            if (now->rate[d] >= most || now->leaving[d]) return false;
+        }
     return true;
 }
 
@@ -28,8 +30,8 @@ static int32_t pipelines_of_a_replica(const luo_plan *p)
     return hybrid ? p->sharding.pipelines : 1;
 }
 
-static luo_status find_alive(luo_arena *arena, const luo_snapshot *now, bool **alive, int32_t *n,
-                             luo_err *err)
+static luo_status find_alive(luo_arena *arena, const luo_snapshot *now, bool slow_too,
+                             bool **alive, int32_t *n, luo_err *err)
 {
     const luo_plan *p = now->base;
     const int32_t each = pipelines_of_a_replica(p);
@@ -39,7 +41,7 @@ static luo_status find_alive(luo_arena *arena, const luo_snapshot *now, bool **a
     for (int32_t i = 0; i < p->npipelines; i += each) {
         bool all = true;
         for (int32_t k = i; k < i + each && k < p->npipelines; k++)
-            all = all && is_alive(now, &p->pipelines[k]);
+            all = all && is_alive(now, &p->pipelines[k], slow_too);
         for (int32_t k = i; k < i + each && k < p->npipelines; k++) (*alive)[k] = all;
         *n += all ? each : 0;
     }
@@ -97,14 +99,14 @@ static luo_status check(const luo_snapshot *now, luo_err *err)
     return check_for(now, now->spec->deals_batch, err);
 }
 
-luo_status luo_drop_replica_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
-                                   luo_err *err)
+luo_status luo_drop_replica_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
+                                   luo_offers *out, luo_err *err)
 {
     const luo_plan *p;
     bool *alive;
     int32_t n;
     if (check_for(now, true, NULL) != LUO_OK) return LUO_OK;
-    LUO_TRY(find_alive(arena, now, &alive, &n, err));
+    LUO_TRY(find_alive(arena, now, slow_too, &alive, &n, err));
     if (n == 0 || n == now->base->npipelines) return LUO_OK;
     LUO_TRY(without(arena, now->base, alive, n, true, &p, err));
     luo_offers_add(out, "drop_replica", p, 0);
@@ -117,7 +119,7 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     bool *alive;
     int32_t n;
     *out = (luo_decision){.action = LUO_SWITCH, .plan = base, .old_s = -1, .new_s = -1};
-    LUO_TRY(find_alive(arena, now, &alive, &n, err));
+    LUO_TRY(find_alive(arena, now, true, &alive, &n, err));
     if (n == 0) {
         luo_decide_to_stay(now, "no replica has all its devices", out);
         return LUO_OK;
