@@ -336,7 +336,8 @@ LUO_SUITE("run.replicas", LUO_T_N(a_spare_takes_the_place, 2), LUO_T(the_repaire
           LUO_T_N(too_few_spares, 2), LUO_T_N(slow_nodes_if_it_pays, 3),
           LUO_T(spares_without_a_copy), LUO_T(spares_before_a_notice_ends),
           LUO_T_N(a_replica_leaves_and_comes_back, 4), LUO_T_N(no_replica_is_left, 2),
-          LUO_T(batches_are_dealt_evenly), LUO_T_N(what_they_offer, 3), LUO_T(what_they_offer_of_slow),
+          LUO_T(batches_are_dealt_evenly), LUO_T_N(what_they_offer, 3),
+          LUO_T(what_they_offer_of_slow),
           LUO_T_N(no_more_devices_than_ranks, 8),
           LUO_T_N(what_the_base_plan_must_be, LUO_ROWS(refusals)),
           LUO_T_N(busy_runs, 12))

@@ -55,10 +55,10 @@ double luo_detect_median(const luo_detect *d, int32_t device);
 double luo_detect_common(const luo_detect *d, const int32_t *dev, const double *q, int32_t n,
                          double *scratch);
 
-/* Small changes (docs/planners.md#when-it-plans-again): true when for LUO_DRIFT_STEPS steps in a row
- * the plan's event time with the medians of today (today_s) is at least LUO_DRIFT_ALL times the one
- * with the accepted rates, or the one in which only devices that counted as healthy have the medians
- * of today (fresh_s) at least LUO_DRIFT_FRESH times. */
+/* Small changes (docs/planners.md#when-it-plans-again): true when for LUO_DRIFT_STEPS steps in a
+ * row the plan's event time with the medians of today (today_s) is at least LUO_DRIFT_ALL times the
+ * one with the accepted rates, or the one in which only devices that counted as healthy have the
+ * medians of today (fresh_s) at least LUO_DRIFT_FRESH times. */
 #define LUO_DRIFT_ALL 1.10
 #define LUO_DRIFT_FRESH 1.02
 typedef struct luo_drift {

@@ -1,7 +1,7 @@
 /* Small slow-downs (docs/planners.md#when-it-plans-again): none of them is a change of its own, but
- * together they make the plan slower by a tenth, or one that the plan counts as healthy is slow, and
- * the plan slower by LUO_DRIFT_FRESH for it. Then the medians of today count as accepted, and the
- * policy is asked.
+ * together they make the plan slower by a tenth; or a device is slow that counts as healthy, and
+ * makes it slower by a fiftieth. Then the medians of today count as accepted, and the policy is
+ * asked.
  *
  * Event times are those of the running plan from the compute that was predicted for its last step:
  * only their ratio matters. Rates below the threshold are noise, as they are for planners. */
