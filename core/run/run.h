@@ -93,6 +93,7 @@ typedef struct luo_outside { /* a device that does not hold layers now, or did n
     int32_t need;            /* of them, before it may hold layers */
     int32_t backoff;         /* 0, 10, 20 .. 160 */
     bool suspended;          /* it was put out of a plan because it was slow */
+    bool back;               /* healthy, with as many good probes as it needs */
     int64_t entered;         /* step at which it last came into a plan */
 } luo_outside;
 

@@ -184,6 +184,31 @@ START_TEST(joins_after_probes)
 }
 END_TEST
 
+/* Device 5 is slow and put out, once or again soon after it came back; then device 1 becomes slow,
+ * and what the policy may plan with has device 5 at its slow rate the first time. */
+START_TEST(slow_devices_outside)
+{
+    prepare_two(200, 2 + _i);
+    for (int i = 0; i <= _i; i++) {
+        const bool last = i == _i;
+        events[i] = fixture_event(i == 0 ? "a" : "b", LUO_EVENT_STRAGGLER, "device:5", 0,
+                                  last ? 0 : 30);
+        events[i].trigger = LUO_AT_STEP;
+        events[i].at[0] = 10 + 80 * i;
+        events[i].slowdown = 3;
+    }
+    events[_i + 1] = fixture_event("c", LUO_EVENT_STRAGGLER, "device:1", 0, 0);
+    events[_i + 1].trigger = LUO_AT_STEP;
+    events[_i + 1].at[0] = 160;
+    events[_i + 1].slowdown = 2;
+    run_ok();
+    ck_assert_int_eq(asked.n, _i == 0 ? 2 : 4);
+    ck_assert(asked.trigger[asked.n - 1] & LUO_TRIGGER_RATE);
+    ck_assert(asked.candidate[asked.n - 1][5] == (_i == 0));
+    ck_assert(asked.candidate[asked.n - 1][4]);
+}
+END_TEST
+
 /* Device 5 is slow again and again, 20 steps after it has come back: it needs 10 good probes, then
  * 20. The first time the detector's word is enough. */
 START_TEST(back_off)
@@ -244,5 +269,6 @@ END_TEST
 
 LUO_SUITE("run.modes", LUO_T_N(vector_at1, LUO_ROWS(at1)), LUO_T_N(known_answers_are_free, 2),
           LUO_T_N(failures_say_where_state_comes_from, LUO_ROWS(failures)),
-          LUO_T_N(joins_after_probes, 6), LUO_T(back_off), LUO_T(slow_outside_is_no_trigger),
+          LUO_T_N(joins_after_probes, 6), LUO_T(back_off),
+          LUO_T_N(slow_devices_outside, 2), LUO_T(slow_outside_is_no_trigger),
           LUO_T_N(many_small_slow_downs, 2))

@@ -16,21 +16,32 @@ luo_status luo_reentry_init(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-/* Those of the plan are candidates as long as they are usable; others need to be healthy, and as
- * many good probes in a row as their past demands. */
+/* Healthy, with as many good probes in a row as its past demands. */
+static bool is_back(const luo_run *r, int32_t d)
+{
+    const luo_outside *o = &r->reentry.outside[d];
+    return r->usable[d] && r->detect.accepted[d] < r->spec->threshold_slowdown &&
+           o->good >= o->need;
+}
+
+/* Those of the plan are candidates as long as they are usable. A device that was put out is one
+ * with its slow rate, as it was when it was put out: what is best may have become another plan.
+ * Not one that came back once and was put out again soon. */
 static bool may_hold_layers(const luo_run *r, int32_t d)
 {
     const luo_outside *o = &r->reentry.outside[d];
     if (!r->usable[d] || luo_run_plan(r)->member[d]) return r->usable[d];
-    return r->detect.accepted[d] < r->spec->threshold_slowdown && o->good >= o->need;
+    const bool slow = r->detect.accepted[d] >= r->spec->threshold_slowdown;
+    return is_back(r, d) || (slow && o->suspended && o->backoff == 0);
 }
 
 static void look(luo_run *r, int32_t d)
 {
-    bool *candidate = &r->reentry.candidate[d];
-    const bool now = may_hold_layers(r, d);
-    if (now && !*candidate && !luo_run_plan(r)->member[d]) r->trigger |= LUO_TRIGGER_JOIN;
-    *candidate = now;
+    luo_outside *o = &r->reentry.outside[d];
+    const bool back = is_back(r, d);
+    if (back && !o->back && !luo_run_plan(r)->member[d]) r->trigger |= LUO_TRIGGER_JOIN;
+    o->back = back;
+    r->reentry.candidate[d] = may_hold_layers(r, d);
 }
 
 /* Back-off: who is suspended again soon after coming back has to show more the next time. */
@@ -51,6 +62,7 @@ void luo_reentry_plan(luo_run *r, const luo_used_plan *was, const luo_used_plan 
         const bool slow = r->detect.accepted[d] >= r->spec->threshold_slowdown;
         if (was->member[d] && !now->member[d] && r->usable[d] && slow) suspend(o, r->step);
         if (!was->member[d] && now->member[d]) o->entered = r->step;
+        o->back = is_back(r, d);
         r->reentry.candidate[d] = may_hold_layers(r, d);
     }
 }
