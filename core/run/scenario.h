@@ -19,16 +19,29 @@ typedef struct luo_life { /* how long: fixed, drawn, or for ever (all 0) */
     double mean_s, shape, median_s, sigma;
 } luo_life;
 
+/* The kinds of events: constant, word; then 1 where it may stand: in `events` of a scenario, in an
+ * events.csv, in `processes` of a scenario, in a causes.csv. Readers, checks and texts are made of
+ * this list. */
+#define LUO_EVENT_KIND_LIST(X)               \
+    X(STRAGGLER, "straggler", 1, 1, 1, 1)    \
+    X(FAIL, "fail", 1, 1, 1, 1)              \
+    X(LEAVE, "leave", 1, 1, 0, 0)            \
+    X(JOIN, "join", 1, 1, 0, 0)              \
+    X(LINK, "link", 1, 1, 1, 1)              \
+    X(FLAP, "flap", 1, 0, 0, 0)              \
+    X(LENGTHS, "lengths", 1, 0, 0, 0)        \
+    X(CAUSES, "causes", 0, 0, 1, 0)
 typedef enum luo_event_kind {
-    LUO_EVENT_STRAGGLER,
-    LUO_EVENT_FAIL,
-    LUO_EVENT_LEAVE,
-    LUO_EVENT_JOIN,
-    LUO_EVENT_LINK,
-    LUO_EVENT_FLAP,
-    LUO_EVENT_LENGTHS,
-    LUO_EVENT_CAUSES /* processes only */
+#define LUO_EVENT_ENUM(kind, ...) LUO_EVENT_##kind,
+    LUO_EVENT_KIND_LIST(LUO_EVENT_ENUM)
+#undef LUO_EVENT_ENUM
 } luo_event_kind;
+#define LUO_EVENT_ONE(...) +1
+enum { LUO_EVENT_KINDS = 0 LUO_EVENT_KIND_LIST(LUO_EVENT_ONE) };
+#undef LUO_EVENT_ONE
+/* LUO_WHERE_##flag(item): the item of a kind with this flag, nothing of others. */
+#define LUO_WHERE_0(...)
+#define LUO_WHERE_1(...) __VA_ARGS__
 const char *luo_event_kind_name(luo_event_kind k);
 
 typedef enum luo_trigger {

@@ -57,8 +57,8 @@ typedef struct trace {
 } trace;
 
 /* kinds in the order of the table's words (tables.c). */
-static const luo_event_kind row_kinds[] = {LUO_EVENT_STRAGGLER, LUO_EVENT_FAIL, LUO_EVENT_LEAVE,
-                                           LUO_EVENT_JOIN, LUO_EVENT_LINK};
+#define ROW(kind, word, event, row, process, cause) LUO_WHERE_##row(LUO_EVENT_##kind, )
+static const luo_event_kind row_kinds[] = {LUO_EVENT_KIND_LIST(ROW)};
 
 /* "a slowdown of at least 1"; both ends of the range for who is beyond one of them. */
 static const char *expected(luo_event_kind kind, double v, char *buf, size_t size)
@@ -190,7 +190,8 @@ luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src,
 
 /* ---- causes ---- */
 
-static const luo_event_kind cause_kinds[] = {LUO_EVENT_FAIL, LUO_EVENT_STRAGGLER, LUO_EVENT_LINK};
+#define CAUSE(kind, word, event, row, process, cause) LUO_WHERE_##cause(LUO_EVENT_##kind, )
+static const luo_event_kind cause_kinds[] = {LUO_EVENT_KIND_LIST(CAUSE)};
 
 /* A straggler has a slowdown, a link a bandwidth factor, a failure nothing; only a failure can hit
  * the whole job. */

@@ -8,14 +8,12 @@
 
 static const luo_yaml_word length_kinds[] = {{"fixed", 0},     {"uniform", 1}, {"lognormal", 2},
                                              {"histogram", 3}, {"file", 4},    {"mixture", 5}};
-static const luo_yaml_word event_kinds[] = {
-    {"straggler", LUO_EVENT_STRAGGLER}, {"fail", LUO_EVENT_FAIL}, {"leave", LUO_EVENT_LEAVE},
-    {"join", LUO_EVENT_JOIN},           {"link", LUO_EVENT_LINK}, {"flap", LUO_EVENT_FLAP},
-    {"lengths", LUO_EVENT_LENGTHS}};
-static const luo_yaml_word process_kinds[] = {{"straggler", LUO_EVENT_STRAGGLER},
-                                              {"fail", LUO_EVENT_FAIL},
-                                              {"link", LUO_EVENT_LINK},
-                                              {"causes", LUO_EVENT_CAUSES}};
+#define OF_EVENTS(kind, word, event, row, process, cause)                                          \
+    LUO_WHERE_##event({word, LUO_EVENT_##kind}, )
+#define OF_PROCESSES(kind, word, event, row, process, cause)                                       \
+    LUO_WHERE_##process({word, LUO_EVENT_##kind}, )
+static const luo_yaml_word event_kinds[] = {LUO_EVENT_KIND_LIST(OF_EVENTS)};
+static const luo_yaml_word process_kinds[] = {LUO_EVENT_KIND_LIST(OF_PROCESSES)};
 static const luo_yaml_word arrivals[] = {{"exponential", LUO_DIST_EXPONENTIAL},
                                          {"weibull", LUO_DIST_WEIBULL}};
 static const luo_yaml_word lives[] = {{"exponential", LUO_DIST_EXPONENTIAL},

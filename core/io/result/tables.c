@@ -1,5 +1,6 @@
 #include "core/graph/program/coll.h"
 #include "core/io/result/tables.h"
+#include "core/run/scenario.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 #define WHOLE(name, req, lo)                                                                       \
@@ -31,8 +32,12 @@
         name, LUO_CSV_WORD, req, LUO_FROM(0), words, false                                         \
     }
 
-static const char *const event_kinds[] = {"straggler", "fail", "leave", "join", "link", NULL};
-static const char *const cause_kinds[] = {"fail", "straggler", "link", NULL};
+#define ROW(kind, word, event, row, process, cause) LUO_WHERE_##row(word, )
+#define CAUSE(kind, word, event, row, process, cause) LUO_WHERE_##cause(word, )
+static const char *const event_kinds[] = {LUO_EVENT_KIND_LIST(ROW) NULL};
+static const char *const cause_kinds[] = {LUO_EVENT_KIND_LIST(CAUSE) NULL};
+#undef ROW
+#undef CAUSE
 static const char *const scopes[] = {"device", "node", "link", "job", NULL};
 static const char *const dtypes[] = {"bf16", "f32", "f64", NULL};
 static const char *const roles[] = {"calibration", "validation", NULL};

@@ -5,12 +5,12 @@
 
 #include "core/run/events/events_internal.h"
 
-static const char *const kind_names[] = {"straggler", "fail", "leave", "join",
-                                         "link",      "flap", "lengths", "causes"};
-
 const char *luo_event_kind_name(luo_event_kind k)
 {
-    return kind_names[k];
+#define WORD(kind, word, ...) word,
+    static const char *const words[] = {LUO_EVENT_KIND_LIST(WORD)};
+#undef WORD
+    return words[k];
 }
 
 static bool has_devices(const luo_target *t)
