@@ -102,10 +102,10 @@ static const key_place process_keys[] = {
 
 static int kind_bit(const luo_yaml *map)
 {
-    int k = 0;
     const char *word = text_of(map, "kind");
-    while (k < LUO_EVENT_KINDS - 1 && strcmp(luo_event_kind_name(k), word) != 0) k++;
-    return 1 << k;
+    for (int k = 0; k < LUO_EVENT_KINDS; k++)
+        if (strcmp(luo_event_kind_name((luo_event_kind)k), word) == 0) return 1 << k;
+    return CAUSES;
 }
 
 static void kind_names(int set, luo_str *s)
@@ -113,7 +113,7 @@ static void kind_names(int set, luo_str *s)
     const char *names[LUO_EVENT_KINDS];
     int n = 0;
     for (int k = 0; k < LUO_EVENT_KINDS; k++)
-        if (set >> k & 1) names[n++] = luo_event_kind_name(k);
+        if (set >> k & 1) names[n++] = luo_event_kind_name((luo_event_kind)k);
     luo_say_choices(s, names, n);
 }
 
