@@ -436,7 +436,7 @@ static const row scenario_rows[] = {
     {scenario, "components.weight", "4096}", "4096, components: [{weight: 0, kind: fixed}]}",
      "`weight` is `0`"},
     {scenario, "policies.name", "name: static", "name: restart, label: x", NULL},
-    {scenario, "policies.name", "name: static", "name: hydraulis", NOT_HERE},
+    {scenario, "policies.name", "name: static", "name: hydraulis", "unknown policy"},
     {scenario, "policies.name", "name: static", "name: oobleck", NULL},
     {scenario, "policies.name", "name: static", "name: oracle", NULL},
     {scenario, "policies.window_steps", "name: static", "name: oracle, window_steps: 6",
