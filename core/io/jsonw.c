@@ -80,6 +80,12 @@ void luo_jsonw_text(luo_jsonw *w, const char *key, const char *v)
     else luo_str_add(w->out, "null");
 }
 
+void luo_jsonw_word(luo_jsonw *w, const char *key, const char *v)
+{
+    lead(w, key);
+    luo_str_add(w->out, v);
+}
+
 void luo_jsonw_int(luo_jsonw *w, const char *key, int64_t v)
 {
     lead(w, key);

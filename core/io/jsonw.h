@@ -13,8 +13,8 @@
 typedef struct luo_jsonw {
     luo_str *out;
     int depth;
-    char kind[16];   /* '{' or '[' of each open level */
-    bool filled[16]; /* something stands in it already */
+    char kind[32];   /* '{' or '[' of each open level */
+    bool filled[32]; /* something stands in it already */
 } luo_jsonw;
 
 luo_jsonw luo_jsonw_start(luo_str *out);
@@ -26,6 +26,8 @@ void luo_jsonw_int(luo_jsonw *w, const char *key, int64_t v);
 void luo_jsonw_seed(luo_jsonw *w, const char *key, uint64_t v);
 void luo_jsonw_num(luo_jsonw *w, const char *key, double v, int decimals);
 void luo_jsonw_hash(luo_jsonw *w, const char *key, uint64_t v);
+/* A number, true, false or null as it is written. */
+void luo_jsonw_word(luo_jsonw *w, const char *key, const char *v);
 void luo_jsonw_bool(luo_jsonw *w, const char *key, bool v);
 /* s as a JSON string with its quotes. */
 void luo_json_quote(luo_str *out, const char *s);

@@ -108,7 +108,8 @@ static const struct {
     {"{\"a\":" GOOD "}", -2, 8, LUO_EINPUT,
      "the head is said to have 18446744073709551614 bytes; the file has 62 behind that number."},
     {"{\"a\":" GOOD "}", 53, 8, LUO_EPARSE,
-     "the head is no JSON at byte 53 ('}' expected near end of file); one object is expected."},
+     "the head is no JSON at line 1, column 54: `}` expected near end of file; one JSON document is "
+     "expected."},
     {"{\"a\":" GOOD "}", 58, 8, LUO_EPARSE, NULL},
     {"{\"a\":" GOOD "}", 0, 8, LUO_EPARSE, NULL},
     {"", -1, 0, LUO_EPARSE, NULL},
@@ -138,7 +139,9 @@ static const struct {
     {"{\"a\":" T("\"F32\"", "[1099511627776]", "[0,8]") "}", -1, 8, LUO_EINPUT,
      "tensor `a`: dimension 0 of `shape` is no whole number from 0 to below 2^40; one is "
      "expected."},
-    {"{\"a\":" T("\"F32\"", "[99999999999999999999]", "[0,8]") "}", -1, 8, LUO_EPARSE, NULL},
+    {"{\"a\":" T("\"F32\"", "[99999999999999999999]", "[0,8]") "}", -1, 8, LUO_EINPUT,
+     "tensor `a`: dimension 0 of `shape` is no whole number from 0 to below 2^40; one is "
+     "expected."},
     {"{\"a\":" T("\"F32\"", "[1,1,1,1,1,1,1,1,2]", "[0,8]") "}", -1, 8, LUO_EINPUT,
      "tensor `a`: `shape` has 9 dimensions; up to 8 are expected."},
     {"{\"a\":" T("\"F32\"", "[4294967296,4294967296]", "[0,8]") "}", -1, 8, LUO_EINPUT,
@@ -525,7 +528,7 @@ static const struct {
      "`a` in `weight_map` is no name of a file; one beside the index is expected.", LUO_EINPUT},
     {"{\"weight_map\": {\"a\": 7}}",
      "`a` in `weight_map` is no name of a file; one beside the index is expected.", LUO_EINPUT},
-    {"{\"weight_map\": {\"a\": \"GO", "this begins like JSON and is none at line 1 (", LUO_EPARSE},
+    {"{\"weight_map\": {\"a\": \"GO", "this begins like JSON and is none at line 1, column ", LUO_EPARSE},
 };
 
 START_TEST(any_index)

@@ -395,8 +395,26 @@ START_TEST(path_row)
 }
 END_TEST
 
+/* A file in JSON is read as such, with what libyaml refuses; one that only begins like it is YAML. */
+START_TEST(json_of_a_file_in_yaml)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_diags diags;
+    probe *p;
+    const char *text = "{\"schema\": \"luoshu.probe/1\",\n\t\"text\": \"\\ud83d\\ude00\"}";
+    ck_assert_int_eq(read_probe(arena, &diags, text, "whole=3", &p), LUO_OK);
+    ck_assert_str_eq(p->text, "\xf0\x9f\x98\x80");
+    ck_assert_int_eq(p->whole, 3);
+    ck_assert_int_eq(read_probe(arena, &diags, "{schema: luoshu.probe/1, whole: 4}", NULL, &p),
+                     LUO_OK);
+    ck_assert_int_eq(p->whole, 4);
+    luo_arena_free(arena);
+}
+END_TEST
+
 LUO_SUITE("io.yaml", LUO_T_N(number_row, LUO_ROWS(numbers)), LUO_T(numbers_equal_strtod),
           LUO_T_N(value_row, LUO_ROWS(values)), LUO_T(what_is_checked_is_loaded),
+          LUO_T(json_of_a_file_in_yaml),
           LUO_T_N(set_row, LUO_ROWS(sets)), LUO_T_N(model_row, LUO_ROWS(models)),
           LUO_T_N(foreign_row, LUO_ROWS(foreign)), LUO_T(foreign_with_set),
           LUO_T(example_cluster), LUO_T(profile_tables), LUO_T(path_row))

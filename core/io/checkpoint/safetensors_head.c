@@ -1,10 +1,10 @@
 #include "core/io/checkpoint/safetensors_head.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/io/document/yaml_strict.h"
 #include "core/io/jsonw.h"
 
 #define HEAD_BYTES_MAX UINT64_C(100000000) /* the limit of the format's own reader */
@@ -36,43 +36,43 @@ static luo_status wrong(luo_err *err, const char *name, const char *what)
     return luo_err_set(err, LUO_EINPUT, "tensor `%.80s`: %s.", name, what);
 }
 
-static luo_status take_dtype(const json_t *v, luo_file_tensor *t, luo_err *err)
+static luo_status take_dtype(const luo_yaml *v, luo_file_tensor *t, luo_err *err)
 {
-    const char *text = json_string_value(v);
-    if (!text) return wrong(err, t->name, "no `dtype` is given; a text such as `F32` is expected");
+    if (!v || !v->quoted)
+        return wrong(err, t->name, "no `dtype` is given; a text such as `F32` is expected");
     for (int k = 0; k < LUO_FILE_DTYPES; k++)
-        if (strcmp(text, luo_file_dtype_name((luo_file_dtype)k)) == 0) {
+        if (strcmp(v->text, luo_file_dtype_name((luo_file_dtype)k)) == 0) {
             t->dtype = (luo_file_dtype)k;
             return LUO_OK;
         }
     return luo_err_set(
         err, LUO_EINPUT,
         "tensor `%.80s`: unknown `dtype` `%.20s`; F32, F64, F16 or BF16 is expected.", t->name,
-        text);
+        v->text);
 }
 
 /* A whole number from 0 to below limit; -1: it is not. */
-static int64_t whole(const json_t *v, int64_t limit)
+static int64_t whole(const luo_yaml *v, int64_t limit)
 {
-    const int64_t n = json_is_integer(v) ? json_integer_value(v) : -1;
-    return n < limit ? n : -1;
+    int64_t n = -1;
+    return luo_yaml_int(v, &n) && n < limit ? n : -1;
 }
 
-static luo_status take_shape(const json_t *v, luo_file_tensor *t, luo_err *err)
+static luo_status take_shape(const luo_yaml *v, luo_file_tensor *t, luo_err *err)
 {
-    if (!json_is_array(v))
+    if (!v || v->type != LUO_YAML_LIST)
         return wrong(err, t->name, "no `shape` is given; a list of dimensions is expected");
-    const size_t n = json_array_size(v);
-    if (n > LUO_RANK_MAX)
+    if (v->n > LUO_RANK_MAX)
         return luo_err_set(err, LUO_EINPUT,
-                           "tensor `%.80s`: `shape` has %zu dimensions; up to %d are expected.",
-                           t->name, n, LUO_RANK_MAX);
-    t->rank = (int32_t)n;
-    for (size_t d = 0; d < n; d++) {
-        t->dim[d] = whole(json_array_get(v, d), LUO_DIM_LIMIT);
+                           "tensor `%.80s`: `shape` has %d dimensions; up to %d are expected.",
+                           t->name, v->n, LUO_RANK_MAX);
+    t->rank = v->n;
+    const luo_yaml *x = v->first;
+    for (int32_t d = 0; d < t->rank; d++, x = x->next) {
+        t->dim[d] = whole(x, LUO_DIM_LIMIT);
         if (t->dim[d] < 0)
             return luo_err_set(err, LUO_EINPUT,
-                               "tensor `%.80s`: dimension %zu of `shape` is no whole number from 0 "
+                               "tensor `%.80s`: dimension %d of `shape` is no whole number from 0 "
                                "to below 2^40; one is expected.",
                                t->name, d);
     }
@@ -92,12 +92,12 @@ static int64_t bytes_of(const luo_file_tensor *t)
     return n;
 }
 
-static luo_status take_offsets(const json_t *v, int64_t room, luo_file_tensor *t, luo_err *err)
+static luo_status take_offsets(const luo_yaml *v, int64_t room, luo_file_tensor *t, luo_err *err)
 {
-    if (!json_is_array(v) || json_array_size(v) != 2)
+    if (!v || v->type != LUO_YAML_LIST || v->n != 2)
         return wrong(err, t->name, "no `data_offsets` are given; a begin and an end are expected");
-    t->begin = whole(json_array_get(v, 0), INT64_MAX);
-    t->end = whole(json_array_get(v, 1), INT64_MAX);
+    t->begin = whole(v->first, INT64_MAX);
+    t->end = whole(v->last, INT64_MAX);
     if (t->begin < 0 || t->end < t->begin)
         return wrong(err, t->name,
                      "its `data_offsets` are no begin and end; two whole numbers that "
@@ -117,40 +117,43 @@ static luo_status take_offsets(const json_t *v, int64_t room, luo_file_tensor *t
                        t->name, t->end - t->begin, need);
 }
 
-static luo_status take_tensor(luo_arena *arena, const char *name, const json_t *v, int64_t room,
+static luo_status take_tensor(luo_arena *arena, const luo_yaml *v, int64_t room,
                               luo_file_tensor *t, luo_err *err)
 {
-    const char *key;
-    json_t *member;
-    *t = (luo_file_tensor){.name = luo_arena_strdup(arena, name)};
+    static const char *const keys[] = {"dtype", "shape", "data_offsets"};
+    const luo_yaml *given[3] = {NULL};
+    *t = (luo_file_tensor){.name = luo_arena_strdup(arena, v->key)};
     if (!t->name) return luo_err_nomem(err);
-    if (!json_is_object(v))
-        return wrong(err, name,
+    if (v->type != LUO_YAML_MAP)
+        return wrong(err, t->name,
                      "no object stands here; one of `dtype`, `shape` and "
                      "`data_offsets` is expected");
-    json_object_foreach((json_t *)v, key, member) if (
-        strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 &&
-        strcmp(key, "data_offsets") !=
-            0) return luo_err_set(err, LUO_EINPUT,
-                                  "tensor `%.80s`: unknown key `%.40s`; `dtype`, `shape` and "
-                                  "`data_offsets` are expected.",
-                                  name, key);
-    LUO_TRY(take_dtype(json_object_get(v, "dtype"), t, err));
-    LUO_TRY(take_shape(json_object_get(v, "shape"), t, err));
-    return take_offsets(json_object_get(v, "data_offsets"), room, t, err);
+    for (const luo_yaml *x = v->first; x; x = x->next) {
+        int k = 0;
+        while (k < 3 && strcmp(x->key, keys[k]) != 0) k++;
+        if (k == 3)
+            return luo_err_set(err, LUO_EINPUT,
+                               "tensor `%.80s`: unknown key `%.40s`; `dtype`, `shape` and "
+                               "`data_offsets` are expected.",
+                               t->name, x->key);
+        given[k] = x;
+    }
+    LUO_TRY(take_dtype(given[0], t, err));
+    LUO_TRY(take_shape(given[1], t, err));
+    return take_offsets(given[2], room, t, err);
 }
 
 /* ---- all of them ---- */
 
-static luo_status check_metadata(const json_t *v, luo_err *err)
+static luo_status check_metadata(const luo_yaml *v, luo_err *err)
 {
-    const char *key;
-    json_t *member;
-    if (!json_is_object(v))
+    if (v->type != LUO_YAML_MAP)
         return luo_err_set(err, LUO_EINPUT,
                            "`__metadata__` is no object; one of texts is expected.");
-    json_object_foreach((json_t *)v, key, member) if (!json_is_string(member)) return luo_err_set(
-        err, LUO_EINPUT, "`%.40s` in `__metadata__` is no text; one is expected.", key);
+    for (const luo_yaml *x = v->first; x; x = x->next)
+        if (!x->quoted)
+            return luo_err_set(err, LUO_EINPUT,
+                               "`%.40s` in `__metadata__` is no text; one is expected.", x->key);
     return LUO_OK;
 }
 
@@ -201,19 +204,16 @@ static luo_status take_sum(luo_file_tensor *t, const char *text, luo_err *err)
 }
 
 /* Of all tensors or of none: a damaged key would hide what it guards. at[0..n): by name. */
-static luo_status take_sums(const json_t *metadata, luo_file_tensor *at, int32_t n, luo_err *err)
+static luo_status take_sums(const luo_yaml *metadata, luo_file_tensor *at, int32_t n, luo_err *err)
 {
-    const char *key;
-    json_t *v;
     int32_t found = 0;
-    json_object_foreach((json_t *)metadata, key, v)
-    {
-        if (strncmp(key, sum_key, sizeof sum_key - 1) != 0) continue;
-        const luo_file_tensor name = {.name = key + sizeof sum_key - 1};
+    for (const luo_yaml *x = metadata ? metadata->first : NULL; x; x = x->next) {
+        if (strncmp(x->key, sum_key, sizeof sum_key - 1) != 0) continue;
+        const luo_file_tensor name = {.name = x->key + sizeof sum_key - 1};
         luo_file_tensor *t =
             n ? bsearch(&name, at, (size_t)n, sizeof *at, by_name) : NULL;
         if (!t) return wrong(err, name.name, "it has a checksum and is not there");
-        LUO_TRY(take_sum(t, json_string_value(v), err));
+        LUO_TRY(take_sum(t, x->text, err));
         found++;
     }
     for (int32_t i = 0; found > 0 && i < n; i++)
@@ -221,27 +221,27 @@ static luo_status take_sums(const json_t *metadata, luo_file_tensor *at, int32_t
     return LUO_OK;
 }
 
-static luo_status take_all(luo_arena *arena, const json_t *root, int64_t room, luo_safetensors *out,
+static luo_status take_all(luo_arena *arena, const luo_yaml *root, int64_t room, luo_safetensors *out,
                            luo_err *err)
 {
-    const char *name;
-    json_t *v;
+    const luo_yaml *metadata = NULL;
     int32_t n = 0;
-    if (!json_is_object(root))
+    if (root->type != LUO_YAML_MAP)
         return luo_err_set(err, LUO_EINPUT,
                            "the head holds no object; one of tensors is expected.");
-    luo_file_tensor *at = LUO_NEW_N(arena, luo_file_tensor, json_object_size(root));
+    luo_file_tensor *at = LUO_NEW_N(arena, luo_file_tensor, root->n);
     if (!at) return luo_err_nomem(err);
-    json_object_foreach((json_t *)root, name, v)
-    {
-        if (strcmp(name, "__metadata__") == 0)
-            LUO_TRY(check_metadata(v, err));
-        else
-            LUO_TRY(take_tensor(arena, name, v, room, &at[n++], err));
+    for (const luo_yaml *x = root->first; x; x = x->next) {
+        if (strcmp(x->key, "__metadata__") == 0) {
+            LUO_TRY(check_metadata(x, err));
+            metadata = x;
+        } else {
+            LUO_TRY(take_tensor(arena, x, room, &at[n++], err));
+        }
     }
     LUO_TRY(check_places(at, n, room, err));
     qsort(at, (size_t)n, sizeof *at, by_name);
-    LUO_TRY(take_sums(json_object_get(root, "__metadata__"), at, n, err));
+    LUO_TRY(take_sums(metadata, at, n, err));
     out->n = n;
     out->at = at;
     return LUO_OK;
@@ -269,22 +269,32 @@ static luo_status head_length(const unsigned char *p, size_t n, uint64_t *out, l
     return LUO_OK;
 }
 
+static luo_status read_head(luo_arena *arena, luo_arena *scratch, const void *file, size_t n,
+                            luo_safetensors *out, luo_err *err)
+{
+    uint64_t length = 0;
+    const luo_yaml *root = NULL;
+    luo_err why;
+    LUO_TRY(head_length(file, n, &length, err));
+    const luo_status st =
+        luo_json_tree(scratch, (const char *)file + 8, (size_t)length, &root, &why);
+    if (st == LUO_ENOMEM) return luo_err_nomem(err);
+    if (st != LUO_OK)
+        return luo_err_set(err, LUO_EPARSE, "the head is no JSON at line %d, column %d: %s",
+                           why.line, why.col, why.text);
+    luo_safetensors f = {.data = 8 + (int64_t)length};
+    LUO_TRY(take_all(arena, root, (int64_t)(n - 8 - (size_t)length), &f, err));
+    *out = f;
+    return LUO_OK;
+}
+
 luo_status luo_safetensors_read(luo_arena *arena, const void *file, size_t n, luo_safetensors *out,
                                 luo_err *err)
 {
-    uint64_t length = 0;
-    json_error_t e;
-    LUO_TRY(head_length(file, n, &length, err));
-    json_t *root = json_loadb((const char *)file + 8, (size_t)length, JSON_REJECT_DUPLICATES, &e);
-    if (!root && json_error_code(&e) == json_error_out_of_memory) return luo_err_nomem(err);
-    if (!root)
-        return luo_err_set(err, LUO_EPARSE,
-                           "the head is no JSON at byte %d (%s); one object is expected.",
-                           e.position, e.text);
-    luo_safetensors f = {.data = 8 + (int64_t)length};
-    const luo_status st = take_all(arena, root, (int64_t)(n - 8 - (size_t)length), &f, err);
-    json_decref(root);
-    if (st == LUO_OK) *out = f;
+    luo_arena *scratch = luo_arena_new(0);
+    const luo_status st = scratch ? read_head(arena, scratch, file, n, out, err)
+                                  : luo_err_nomem(err);
+    luo_arena_free(scratch);
     return st;
 }
 

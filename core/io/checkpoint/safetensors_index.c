@@ -1,8 +1,9 @@
 #include "core/io/checkpoint/safetensors_index.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/io/document/yaml_strict.h"
 
 static int by_tensor(const void *a, const void *b)
 {
@@ -22,32 +23,26 @@ static bool plain_name(const char *file)
     return file && *file && !strchr(file, '/') && strcmp(file, ".") != 0 && strcmp(file, "..") != 0;
 }
 
-static luo_status take_places(luo_arena *arena, const json_t *map, luo_tensor_place *at,
+static luo_status take_places(luo_arena *arena, const luo_yaml *map, luo_tensor_place *at,
                               luo_err *err)
 {
-    const char *tensor;
-    json_t *v;
-    int32_t n = 0;
-    json_object_foreach((json_t *)map, tensor, v)
-    {
-        const char *file = json_string_value(v);
-        if (!plain_name(file))
+    for (const luo_yaml *x = map->first; x; x = x->next, at++) {
+        if (!x->quoted || !plain_name(x->text))
             return luo_err_set(err, LUO_EINPUT,
                                "`%.80s` in `weight_map` is no name of a file; one beside the index "
                                "is expected.",
-                               tensor);
-        at[n] = (luo_tensor_place){luo_arena_strdup(arena, tensor), luo_arena_strdup(arena, file)};
-        if (!at[n].tensor || !at[n].file) return luo_err_nomem(err);
-        n++;
+                               x->key);
+        *at = (luo_tensor_place){luo_arena_strdup(arena, x->key), luo_arena_strdup(arena, x->text)};
+        if (!at->tensor || !at->file) return luo_err_nomem(err);
     }
     return LUO_OK;
 }
 
-static luo_status take_map(luo_arena *arena, const json_t *root, luo_safetensors_index *out,
+static luo_status take_map(luo_arena *arena, const luo_yaml *root, luo_safetensors_index *out,
                            luo_err *err)
 {
-    const json_t *map = json_object_get(root, "weight_map");
-    const size_t n = json_object_size(map);
+    const luo_yaml *map = luo_yaml_get(root, "weight_map");
+    const size_t n = map && map->type == LUO_YAML_MAP ? (size_t)map->n : 0;
     if (n == 0)
         return luo_err_set(err, LUO_EINPUT,
                            "this is JSON without a `weight_map`; a safetensors file, or the index "
@@ -66,18 +61,25 @@ static luo_status take_map(luo_arena *arena, const json_t *root, luo_safetensors
     return LUO_OK;
 }
 
+static luo_status read_index(luo_arena *arena, luo_arena *scratch, const char *text, size_t n,
+                             luo_safetensors_index *out, luo_err *err)
+{
+    const luo_yaml *root = NULL;
+    luo_err why;
+    const luo_status st = luo_json_tree(scratch, text, n, &root, &why);
+    if (st == LUO_ENOMEM) return luo_err_nomem(err);
+    if (st == LUO_OK) return take_map(arena, root, out, err);
+    return luo_err_set(err, LUO_EPARSE,
+                       "this begins like JSON and is none at line %d, column %d: %s", why.line,
+                       why.col, why.text);
+}
+
 luo_status luo_safetensors_index_read(luo_arena *arena, const char *text, size_t n,
                                       luo_safetensors_index *out, luo_err *err)
 {
-    json_error_t e;
-    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
-    if (!root && json_error_code(&e) == json_error_out_of_memory) return luo_err_nomem(err);
-    if (!root)
-        return luo_err_set(err, LUO_EPARSE,
-                           "this begins like JSON and is none at line %d (%s); a safetensors file, "
-                           "or the index of several, is expected.",
-                           e.line, e.text);
-    const luo_status st = take_map(arena, root, out, err);
-    json_decref(root);
+    luo_arena *scratch = luo_arena_new(0);
+    const luo_status st =
+        scratch ? read_index(arena, scratch, text, n, out, err) : luo_err_nomem(err);
+    luo_arena_free(scratch);
     return st;
 }

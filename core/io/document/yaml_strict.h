@@ -29,6 +29,7 @@ typedef struct luo_yaml_doc {
     const luo_source *src;
     luo_diags *diags;
     luo_yaml *root; /* NULL: empty or not readable */
+    bool json;      /* the text was JSON */
     luo_status st;  /* of the first error */
 } luo_yaml_doc;
 
@@ -147,8 +148,15 @@ const luo_yaml_rule *luo_yaml_rule_of(const luo_yaml_kind *kind, const char *par
         LUO_YAML_STRUCT, sizeof(type), NULL, 0, fields, NULL                                       \
     }
 
-/* Makes the tree. Errors go to diags; doc->root is set when the tree is usable. */
+/* Makes the tree of a file in YAML or JSON. Errors go to diags; doc->root is set when the tree is
+ * usable, which it may be with errors, too. Cost: O(n log n) for n keys of a map. */
 luo_status luo_yaml_parse(luo_yaml_doc *doc);
+/* The same of a file that has to be JSON. */
+luo_status luo_json_parse(luo_yaml_doc *doc);
+/* Of JSON text without a file, for who tells the first error in own words: LUO_EPARSE, its place
+ * and its sentence in err. */
+luo_status luo_json_tree(luo_arena *arena, const char *text, size_t n, const luo_yaml **root,
+                         luo_err *err);
 /* Puts PATH=VALUE into the tree: keys and [index] of PATH must lead into maps and lists of the
  * file; missing maps are made. `text` must outlive the document. */
 luo_status luo_yaml_set(luo_yaml_doc *doc, const char *text);
@@ -161,6 +169,18 @@ luo_status luo_yaml_load(luo_yaml_doc *doc, const luo_yaml_schema *schema, void 
 /* Child by key, or NULL (also for a NULL node). */
 const luo_yaml *luo_yaml_get(const luo_yaml *map, const char *key);
 const luo_yaml *luo_yaml_nth(const luo_yaml *list, int64_t i);
+/* Child of that key that is a text in quotes; NULL: there is none. */
+const char *luo_yaml_text(const luo_yaml *map, const char *key);
+/* Is x (NULL: no) the plain word, such as true or null? */
+bool luo_yaml_is(const luo_yaml *x, const char *word);
+/* The number of a scalar; false: x (may be NULL) is none, and *out stays. */
+bool luo_yaml_int(const luo_yaml *x, int64_t *out);
+bool luo_yaml_real(const luo_yaml *x, double *out);
+/* The value that an RFC 6901 pointer names; *found false: there is none, and it is the innermost
+ * part that exists. root may be NULL. */
+const luo_yaml *luo_yaml_find(const luo_yaml *root, const char *pointer, bool *found);
+/* Appends the value as JSON without blanks, keys sorted, numbers as they are written. */
+void luo_yaml_json(luo_arena *scratch, luo_str *out, const luo_yaml *x);
 /* An error at the value or at the key of a node; NULL node: the first character of the file.
  * Returns LUO_EINPUT. */
 luo_status luo_yaml_error(luo_yaml_doc *doc, const luo_yaml *node, const char *fmt, ...)

@@ -1,5 +1,4 @@
 /* check_file.c: what kind of file of ours a file is, and whether it is a good one. */
-#include <jansson.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,20 +57,6 @@ static luo_status unknown_kind(const luo_source *src, int line, int col, const c
                       "with a known header, is expected.", luo_str_get(&s));
     luo_str_free(&s);
     return LUO_EINPUT;
-}
-
-static luo_status kind_of_json(const luo_source *src, const json_t *root, luo_file_kind *out,
-                               luo_diags *diags)
-{
-    const char *schema = json_string_value(json_object_get(root, "schema"));
-    int line, col;
-    if (!schema && json_object_get(root, "model_type")) {
-        *out = LUO_FILE_MODEL;
-        return LUO_OK;
-    }
-    if (schema && by_schema(schema, out)) return LUO_OK;
-    luo_json_where(src->text, src->len, "/schema", false, &line, &col);
-    return unknown_kind(src, line, col, schema, diags);
 }
 
 typedef struct header { /* the words of a first line */
@@ -148,46 +133,52 @@ const luo_table *luo_table_of(const luo_source *src)
     return best;
 }
 
-static luo_status kind_of_yaml(const luo_source *src, luo_file_kind *out, luo_diags *diags)
+static luo_status kind_of_tree(const luo_yaml_doc *doc, luo_file_kind *out, luo_diags *diags)
 {
-    luo_arena *arena = luo_arena_new(0);
-    luo_diags own; /* faults beside the kind are for its reader to tell */
-    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = &own};
-    luo_status st = LUO_OK;
-    if (!arena)
-        return luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, src->name, 0, 0,
-                             "this process is out of memory; free some or use less.");
-    luo_diags_init(&own, arena);
-    luo_yaml_parse(&doc);
-    const luo_yaml *schema = luo_yaml_get(doc.root, "schema");
-    if (!doc.root)
-        for (const luo_diag *d = own.first; d; d = d->next) luo_diags_err(diags, &d->err);
-    if (!doc.root) st = doc.st;
-    else if (!schema) st = unknown_kind(src, 1, 1, NULL, diags);
-    else if (!by_schema(schema->text, out))
-        st = unknown_kind(src, schema->line, schema->col, schema->text, diags);
-    luo_arena_free(arena);
-    return st;
+    const luo_yaml *x = luo_yaml_get(doc->root, "schema");
+    const char *schema = x && (x->quoted || !doc->json) ? x->text : NULL;
+    if (!schema && doc->json && luo_yaml_get(doc->root, "model_type")) {
+        *out = LUO_FILE_MODEL;
+        return LUO_OK;
+    }
+    if (schema && by_schema(schema, out)) return LUO_OK;
+    return unknown_kind(doc->src, x ? x->line : 1, x ? x->col : 1, schema, diags);
+}
+
+/* Faults beside the kind, which doc->diags gets, are for its reader to tell. */
+static luo_status kind_of(luo_yaml_doc *doc, luo_file_kind *out, luo_diags *diags)
+{
+    const size_t start = content_start(doc->src);
+    if (start < doc->src->len && doc->src->text[start] == '{') {
+        luo_json_parse(doc);
+        if (doc->root) return kind_of_tree(doc, out, diags);
+        *out = LUO_FILE_PLAN; /* its reader names the fault in the syntax */
+        if (ends_in(doc->src->name, ".json")) return LUO_OK;
+    }
+    if (luo_table_of(doc->src)) {
+        *out = LUO_FILE_TABLE;
+        return LUO_OK;
+    }
+    luo_diags_init(doc->diags, doc->arena);
+    *doc = (luo_yaml_doc){.arena = doc->arena, .src = doc->src, .diags = doc->diags};
+    luo_yaml_parse(doc);
+    if (doc->root) return kind_of_tree(doc, out, diags);
+    for (const luo_diag *d = doc->diags->first; d; d = d->next) luo_diags_err(diags, &d->err);
+    return doc->st;
 }
 
 luo_status luo_file_kind_of_text(const luo_source *src, luo_file_kind *out, luo_diags *diags)
 {
-    const size_t start = content_start(src);
-    if (start < src->len && src->text[start] == '{') {
-        json_t *root = json_loadb(src->text + start, src->len - start, 0, NULL);
-        if (root) {
-            const luo_status st = kind_of_json(src, root, out, diags);
-            json_decref(root);
-            return st;
-        }
-        *out = LUO_FILE_PLAN; /* its reader names the fault in the syntax */
-        if (ends_in(src->name, ".json")) return LUO_OK;
-    }
-    if (luo_table_of(src)) {
-        *out = LUO_FILE_TABLE;
-        return LUO_OK;
-    }
-    return kind_of_yaml(src, out, diags);
+    luo_arena *arena = luo_arena_new(0);
+    luo_diags own;
+    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = &own};
+    if (!arena)
+        return luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, src->name, 0, 0,
+                             "this process is out of memory; free some or use less.");
+    luo_diags_init(&own, arena);
+    const luo_status st = kind_of(&doc, out, diags);
+    luo_arena_free(arena);
+    return st;
 }
 
 /* Enough of the file to see what it is: a table may be larger than any file that is read whole. */

@@ -9,7 +9,7 @@
 
 typedef struct hf {
     luo_yaml_doc *doc;
-    const json_t *config;
+    const luo_yaml *config;
     const luo_overrides *overrides;
     bool used[256]; /* by position in the object */
 } hf;
@@ -59,23 +59,8 @@ static const struct {
 
 /* ---- the tree ---- */
 
-static void place(const hf *h, const char *key, luo_yaml *x)
-{
-    char pointer[160];
-    snprintf(pointer, sizeof pointer, "/%s", key);
-    luo_json_where(h->doc->src->text, h->doc->src->len, pointer, true, &x->key_line, &x->key_col);
-    luo_json_where(h->doc->src->text, h->doc->src->len, pointer, false, &x->line, &x->col);
-}
-
-static luo_yaml here(const hf *h, const char *key)
-{
-    luo_yaml x = {.key = key, .text = ""};
-    place(h, key, &x);
-    return x;
-}
-
 /* theirs (NULL: not from the file) becomes ours: text. */
-static void put(hf *h, const char *ours, const char *text, bool quoted, const char *theirs)
+static void put(hf *h, const char *ours, const char *text, bool quoted, const luo_yaml *theirs)
 {
     luo_yaml *root = h->doc->root, *x = LUO_NEW(h->doc->arena, luo_yaml);
     const char *copy = luo_arena_strdup(h->doc->arena, text);
@@ -85,32 +70,37 @@ static void put(hf *h, const char *ours, const char *text, bool quoted, const ch
     }
     *x = (luo_yaml){.key = ours, .text = copy, .quoted = quoted, .up = root, .line = 1, .col = 1,
                     .key_line = 1, .key_col = 1};
-    if (theirs) place(h, theirs, x);
+    if (theirs) {
+        x->line = theirs->line;
+        x->col = theirs->col;
+        x->key_line = theirs->key_line;
+        x->key_col = theirs->key_col;
+    }
     if (root->last) root->last->next = x;
     else root->first = x;
     root->last = x;
     root->n++;
 }
 
-static const json_t *use(hf *h, const char *key)
+static const luo_yaml *use(hf *h, const char *key)
 {
-    const char *name;
-    json_t *v;
     int i = 0;
-    json_object_foreach((json_t *)h->config, name, v) {
-        if (strcmp(name, key) == 0) {
+    for (const luo_yaml *x = h->config->first; x; x = x->next, i++)
+        if (strcmp(x->key, key) == 0) {
             if (i < 256) h->used[i] = true;
-            return v;
+            return x;
         }
-        i++;
-    }
     return NULL;
 }
 
-static void refuse(hf *h, const char *key, const char *why)
+static bool is_null(const luo_yaml *x)
 {
-    const luo_yaml at = here(h, key);
-    luo_yaml_error(h->doc, &at, "`%s` is not supported: %s.", key, why);
+    return !x || luo_yaml_is(x, "null");
+}
+
+static void refuse(hf *h, const luo_yaml *at, const char *why)
+{
+    luo_yaml_error(h->doc, at, "`%s` is not supported: %s.", at->key, why);
 }
 
 static bool given_by_set(const hf *h, const char *ours)
@@ -124,29 +114,23 @@ static bool given_by_set(const hf *h, const char *ours)
 
 static void take(hf *h, const mapping *m)
 {
-    const json_t *v = use(h, m->theirs);
-    const luo_yaml root = {.text = "", .line = 1, .col = 1};
-    if ((!v || json_is_null(v)) && m->required && !given_by_set(h, m->ours))
-        luo_yaml_error(h->doc, &root, "key `%s` is missing; a saved config leaves out class "
-                                      "defaults, give it with --set %s=VALUE.", m->theirs,
-                       m->ours);
-    if (!v || json_is_null(v)) return;
-    if (json_is_number(v) || json_is_boolean(v)) {
-        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-        put(h, m->ours, text ? text : "", false, m->theirs);
-        free(text);
-    } else {
-        const luo_yaml at = here(h, m->theirs);
-        luo_yaml_error(h->doc, &at, "`%s` is no number and no boolean; one is expected.",
-                       m->theirs);
-    }
+    const luo_yaml *v = use(h, m->theirs);
+    double number;
+    if (is_null(v) && m->required && !given_by_set(h, m->ours))
+        luo_yaml_error(h->doc, NULL, "key `%s` is missing; a saved config leaves out class "
+                                     "defaults, give it with --set %s=VALUE.", m->theirs, m->ours);
+    if (is_null(v)) return;
+    if (luo_yaml_is(v, "true") || luo_yaml_is(v, "false") || luo_yaml_real(v, &number))
+        put(h, m->ours, v->text, false, v);
+    else
+        luo_yaml_error(h->doc, v, "`%s` is no number and no boolean; one is expected.", m->theirs);
 }
 
 /* ---- what differs between the types ---- */
 
-static const char *text_of(hf *h, const char *key)
+static const char *text_of(const luo_yaml *x)
 {
-    return json_string_value(use(h, key));
+    return x && x->quoted ? x->text : NULL;
 }
 
 static bool has(const hf *h, const char *ours)
@@ -156,14 +140,15 @@ static bool has(const hf *h, const char *ours)
 
 static void take_dtype(hf *h)
 {
-    const char *key = json_object_get(h->config, "torch_dtype") ? "torch_dtype" : "dtype";
-    const char *v = text_of(h, key);
+    const luo_yaml *x = use(h, "torch_dtype");
+    if (!x) x = use(h, "dtype");
+    const char *v = text_of(x);
     if (!v) return;
-    if (strcmp(v, "bfloat16") == 0) put(h, "dtype", "bf16", true, key);
-    else if (strcmp(v, "float32") == 0) put(h, "dtype", "f32", true, key);
-    else if (strcmp(v, "float64") == 0) put(h, "dtype", "f64", true, key);
+    if (strcmp(v, "bfloat16") == 0) put(h, "dtype", "bf16", true, x);
+    else if (strcmp(v, "float32") == 0) put(h, "dtype", "f32", true, x);
+    else if (strcmp(v, "float64") == 0) put(h, "dtype", "f64", true, x);
     else if (!given_by_set(h, "dtype"))
-        refuse(h, key, "bfloat16, float32 or float64 is expected; give it with --set dtype=bf16");
+        refuse(h, x, "bfloat16, float32 or float64 is expected; give it with --set dtype=bf16");
 }
 
 /* Older files say rope_scaling, newer ones rope_parameters: {rope_type, rope_theta}. */
@@ -171,40 +156,43 @@ static void take_rope(hf *h)
 {
     const char *const keys[] = {"rope_scaling", "rope_parameters"};
     for (int i = 0; i < 2; i++) {
-        const json_t *v = use(h, keys[i]);
-        const char *type = json_string_value(json_object_get(v, "rope_type"));
-        if (!type) type = json_string_value(json_object_get(v, "type"));
-        if (!v || json_is_null(v)) continue;
-        if (!json_is_object(v) || (type && strcmp(type, "default") != 0)) {
-            refuse(h, keys[i], "only plain rotary positions are built");
-            continue;
-        }
-        const json_t *theta = json_object_get(v, "rope_theta");
-        if (!json_is_number(theta) || has(h, "rope_base")) continue;
-        char text[40];
-        snprintf(text, sizeof text, "%.17g", json_number_value(theta));
-        put(h, "rope_base", text, false, keys[i]);
+        const luo_yaml *v = use(h, keys[i]), *theta = luo_yaml_get(v, "rope_theta");
+        const char *type = luo_yaml_text(v, "rope_type");
+        double number;
+        if (!type) type = luo_yaml_text(v, "type");
+        if (is_null(v)) continue;
+        if (v->type != LUO_YAML_MAP || (type && strcmp(type, "default") != 0))
+            refuse(h, v, "only plain rotary positions are built");
+        else if (luo_yaml_real(theta, &number) && !has(h, "rope_base"))
+            put(h, "rope_base", theta->text, false, v);
     }
 }
 
-static void refuse_unless(hf *h, const char *key, bool good, const char *why)
+static void refuse_unless(hf *h, const luo_yaml *at, bool good, const char *why)
 {
-    if (!good) refuse(h, key, why);
+    if (at && !good) refuse(h, at, why);
+}
+
+/* A text that has to be a certain one; what is no text says nothing. */
+static void expect(hf *h, const char *key, const char *begin, bool whole, const char *why)
+{
+    const luo_yaml *x = use(h, key);
+    const char *v = text_of(x);
+    if (v) refuse_unless(h, x, strncmp(v, begin, strlen(begin) + whole) == 0, why);
 }
 
 static void llama_rest(hf *h, const char *type)
 {
-    const char *act = text_of(h, "hidden_act");
-    const json_t *window = use(h, "sliding_window"), *use_window = use(h, "use_sliding_window");
-    const json_t *partial = use(h, "partial_rotary_factor");
+    const luo_yaml *window = use(h, "sliding_window"), *use_window = use(h, "use_sliding_window");
+    const luo_yaml *partial = use(h, "partial_rotary_factor");
     const bool qwen = strncmp(type, "qwen", 4) == 0;
-    const bool windowed = qwen ? json_is_true(use_window)
-                               : window && !json_is_null(window);
+    double factor = 0;
     take_rope(h);
-    if (act) refuse_unless(h, "hidden_act", strcmp(act, "silu") == 0, "`silu` is expected");
-    refuse_unless(h, qwen ? "use_sliding_window" : "sliding_window", !windowed,
+    expect(h, "hidden_act", "silu", true, "`silu` is expected");
+    refuse_unless(h, qwen ? use_window : window,
+                  qwen ? !luo_yaml_is(use_window, "true") : is_null(window),
                   "attention over a window would cost less than ours");
-    refuse_unless(h, "partial_rotary_factor", !partial || json_number_value(partial) == 1,
+    refuse_unless(h, partial, luo_yaml_real(partial, &factor) && factor == 1,
                   "rotary positions turn the whole head");
     if (strcmp(type, "qwen2") == 0 && !has(h, "qkv_bias")) put(h, "qkv_bias", "true", false, NULL);
     if (strcmp(type, "qwen3") == 0) put(h, "qk_norm", "true", false, NULL);
@@ -212,72 +200,66 @@ static void llama_rest(hf *h, const char *type)
 
 static void gpt2_rest(hf *h)
 {
-    const char *act = text_of(h, "activation_function");
-    const json_t *scaled = use(h, "scale_attn_weights");
-    if (act)
-        refuse_unless(h, "activation_function", strncmp(act, "gelu", 4) == 0,
-                      "`gelu` or one of its forms is expected");
-    refuse_unless(h, "scale_attn_weights", !json_is_false(scaled),
-                  "attention is scaled by 1/sqrt(head size)");
-    refuse_unless(h, "scale_attn_by_inverse_layer_idx",
-                  !json_is_true(use(h, "scale_attn_by_inverse_layer_idx")),
-                  "attention is scaled alike in all layers");
-    refuse_unless(h, "add_cross_attention", !json_is_true(use(h, "add_cross_attention")),
-                  "there is no cross attention");
+    static const struct {
+        const char *key, *refused, *why;
+    } words[] = {
+        {"scale_attn_weights", "false", "attention is scaled by 1/sqrt(head size)"},
+        {"scale_attn_by_inverse_layer_idx", "true", "attention is scaled alike in all layers"},
+        {"add_cross_attention", "true", "there is no cross attention"}};
+    expect(h, "activation_function", "gelu", false, "`gelu` or one of its forms is expected");
+    for (size_t i = 0; i < LUO_YAML_COUNT(words); i++) {
+        const luo_yaml *x = use(h, words[i].key);
+        refuse_unless(h, x, !luo_yaml_is(x, words[i].refused), words[i].why);
+    }
     const luo_yaml *hidden = luo_yaml_get(h->doc->root, "hidden");
     int64_t n;
     if (!has(h, "ffn_hidden") && hidden &&
         luo_number_whole(hidden->text, strlen(hidden->text), &n) && n < INT64_MAX / 4) {
         char text[32];
         snprintf(text, sizeof text, "%lld", 4 * (long long)n);
-        put(h, "ffn_hidden", text, false, "n_embd");
+        put(h, "ffn_hidden", text, false, use(h, "n_embd"));
     }
 }
 
 static void list_unused(hf *h)
 {
-    const char *name;
-    json_t *v;
     luo_str s = {0};
     int i = 0, n = 0;
-    json_object_foreach((json_t *)h->config, name, v) {
-        if (i >= 256 || !h->used[i]) luo_str_addf(&s, "%s`%s`", n++ ? ", " : "", name);
-        i++;
-    }
+    for (const luo_yaml *x = h->config->first; x; x = x->next, i++)
+        if (i >= 256 || !h->used[i]) luo_str_addf(&s, "%s`%s`", n++ ? ", " : "", x->key);
     if (n)
         luo_diags_add(h->doc->diags, LUO_NOTE, LUO_OK, h->doc->src->name, 0, 0,
                       "%d keys not used: %s.", n, luo_str_get(&s));
     luo_str_free(&s);
 }
 
-luo_status luo_hf_model(luo_yaml_doc *doc, const json_t *config, const luo_overrides *overrides)
+luo_status luo_hf_model(luo_yaml_doc *doc, const luo_overrides *overrides)
 {
-    hf h = {.doc = doc, .config = config, .overrides = overrides};
-    const char *type = text_of(&h, "model_type");
+    hf h = {.doc = doc, .config = doc->root, .overrides = overrides};
+    const luo_yaml *said = use(&h, "model_type"), *quantized = use(&h, "quantization_config");
+    const char *type = text_of(said), *path = text_of(use(&h, "_name_or_path"));
     size_t t = 0;
+    doc->root = NULL;
     while (t < LUO_YAML_COUNT(types) && type && strcmp(types[t].type, type) != 0) t++;
     if (!type || t == LUO_YAML_COUNT(types)) {
-        const luo_yaml at = here(&h, "model_type");
         const char *names[LUO_YAML_COUNT(types)];
         luo_str s = {0};
         for (t = 0; t < LUO_YAML_COUNT(types); t++) names[t] = types[t].type;
         luo_say_expected(&s, type ? type : "", names, (int)t);
-        luo_yaml_error(doc, &at, "`model_type` is `%.60s`; %s", type ? type : "", luo_str_get(&s));
+        luo_yaml_error(doc, said, "`model_type` is `%.60s`; %s", type ? type : "", luo_str_get(&s));
         luo_str_free(&s);
         return LUO_EINPUT;
     }
     doc->root = LUO_NEW(doc->arena, luo_yaml);
     if (!doc->root) return luo_yaml_nomem(doc);
     *doc->root = (luo_yaml){.type = LUO_YAML_MAP, .text = "", .line = 1, .col = 1};
-    const char *path = text_of(&h, "_name_or_path");
     const char *slash = path ? strrchr(path, '/') : NULL;
     put(&h, "schema", "luoshu.model/1", true, NULL);
     put(&h, "name", slash && slash[1] ? slash + 1 : path && *path ? path : type, true, NULL);
-    put(&h, "family", types[t].family, true, "model_type");
+    put(&h, "family", types[t].family, true, said);
     for (int i = 0; i < types[t].n; i++) take(&h, &types[t].map[i]);
     take_dtype(&h);
-    if (json_object_get(config, "quantization_config"))
-        refuse(&h, "quantization_config", "weights are bf16, f32 or f64");
+    if (quantized) refuse(&h, quantized, "weights are bf16, f32 or f64");
     if (strcmp(type, "gpt2") == 0) gpt2_rest(&h);
     else llama_rest(&h, type);
     list_unused(&h);

@@ -304,24 +304,10 @@ static luo_model *take(luo_yaml_doc *doc, const model_yaml *y)
 
 /* ---- the whole ---- */
 
-/* A config.json of Hugging Face: JSON with `model_type`. YAML of ours may begin with { as well. */
-static json_t *foreign(const luo_source *src)
-{
-    size_t i = 0;
-    while (i < src->len && strchr(" \t\r\n\xef\xbb\xbf", src->text[i]) && src->text[i]) i++;
-    if (i == src->len || src->text[i] != '{') return NULL;
-    json_t *root = json_loadb(src->text + i, src->len - i, JSON_REJECT_DUPLICATES, NULL);
-    if (root && json_object_get(root, "model_type")) return root;
-    json_decref(root);
-    return NULL;
-}
-
 static void make_tree(luo_yaml_doc *doc, const luo_overrides *overrides)
 {
-    json_t *config = foreign(doc->src);
-    if (config) luo_hf_model(doc, config, overrides);
-    else luo_yaml_parse(doc);
-    json_decref(config);
+    luo_yaml_parse(doc);
+    if (doc->json && luo_yaml_get(doc->root, "model_type")) luo_hf_model(doc, overrides);
     for (int32_t i = 0; overrides && i < overrides->n; i++) luo_yaml_set(doc, overrides->at[i]);
 }
 

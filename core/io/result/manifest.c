@@ -1,6 +1,5 @@
 /* config/ and manifest.json of a run directory. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,7 +7,7 @@
 #include "core/io/files.h"
 #include "core/io/document/input.h"
 #include "core/io/io.h"
-#include "core/io/document/json.h"
+#include "core/io/document/yaml_strict.h"
 #include "core/io/jsonw.h"
 #include "core/io/result/rundir_internal.h"
 
@@ -157,35 +156,58 @@ luo_status luo_rundir_manifest(const luo_rundir *r, const char *state, int exit_
     return st;
 }
 
-static luo_status rewrite(json_t *m, const char *path, luo_err *err)
+/* ---- the manifest of who ended without a word ---- */
+
+static void put_value(luo_jsonw *w, const char *key, const luo_yaml *x)
 {
-    char *text = json_dumps(m, JSON_INDENT(1));
-    luo_str out = {0};
-    luo_str_add(&out, text ? text : "");
-    luo_str_addc(&out, '\n');
-    const luo_status st = !text || out.failed ? luo_err_nomem(err)
-                                              : luo_file_write_atomic(path, out.at, out.len, err);
-    free(text);
-    luo_str_free(&out);
+    if (x->type == LUO_YAML_SCALAR && x->quoted) luo_jsonw_text(w, key, x->text);
+    if (x->type == LUO_YAML_SCALAR && !x->quoted) luo_jsonw_word(w, key, x->text);
+    if (x->type == LUO_YAML_SCALAR) return;
+    luo_jsonw_open(w, key, x->type == LUO_YAML_MAP ? '{' : '[');
+    for (const luo_yaml *y = x->first; y; y = y->next) put_value(w, y->key, y);
+    luo_jsonw_close(w);
+}
+
+static void put_ended(luo_str *out, const luo_yaml *manifest, const char *state, int exit_code,
+                      const char *error)
+{
+    luo_jsonw w = luo_jsonw_start(out);
+    luo_jsonw_open(&w, NULL, '{');
+    for (const luo_yaml *x = manifest->first; x; x = x->next) {
+        if (strcmp(x->key, "state") == 0) luo_jsonw_text(&w, x->key, state);
+        else if (strcmp(x->key, "exit") != 0 && strcmp(x->key, "error") != 0)
+            put_value(&w, x->key, x);
+    }
+    luo_jsonw_int(&w, "exit", exit_code);
+    luo_jsonw_text(&w, "error", error);
+    luo_jsonw_close(&w);
+}
+
+/* arena: scratch. A manifest that cannot be read stays as it is. */
+static luo_status end_manifest(luo_arena *arena, const char *path, const char *state, int exit_code,
+                               const char *error, luo_err *err)
+{
+    luo_source src;
+    const luo_yaml *manifest = NULL;
+    luo_str text = {0};
+    if (luo_read_text(arena, path, &src, NULL) != LUO_OK) return LUO_OK;
+    if (luo_json_tree(arena, src.text, src.len, &manifest, NULL) != LUO_OK) return LUO_OK;
+    const char *was = luo_yaml_text(manifest, "state");
+    if (!was || strcmp(was, "running") != 0) return LUO_OK;
+    put_ended(&text, manifest, state, exit_code, error);
+    const luo_status st = text.failed ? luo_err_nomem(err)
+                                      : luo_file_write_atomic(path, text.at, text.len, err);
+    luo_str_free(&text);
     return st;
 }
 
 luo_status luo_rundir_ended(const char *dir, const char *state, int exit_code, const char *error,
                             luo_err *err)
 {
-    luo_str path = {0};
-    luo_status st = LUO_OK;
-    luo_str_addf(&path, "%s/manifest.json", dir);
-    if (path.failed) return luo_err_nomem(err);
-    json_t *m = json_load_file(path.at, JSON_REJECT_DUPLICATES, NULL);
-    const char *was = json_string_value(json_object_get(m, "state"));
-    if (was && strcmp(was, "running") == 0) {
-        const bool set = json_object_set_new(m, "state", json_string(state)) == 0 &&
-                         json_object_set_new(m, "exit", json_integer(exit_code)) == 0 &&
-                         json_object_set_new(m, "error", json_string(error)) == 0;
-        st = set ? rewrite(m, path.at, err) : luo_err_nomem(err);
-    }
-    json_decref(m);
-    luo_str_free(&path);
+    luo_arena *arena = luo_arena_new(0);
+    const char *path = arena ? luo_arena_printf(arena, "%s/manifest.json", dir) : NULL;
+    const luo_status st = path ? end_manifest(arena, path, state, exit_code, error, err)
+                               : luo_err_nomem(err);
+    luo_arena_free(arena);
     return st;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/io/document/json.h"
+#include "core/io/document/yaml_strict.h"
 
 const char *const luo_time_names[LUO_TIMES] = {
     "compute_s", "recompute_s",  "tp_s",     "ep_s",         "cp_s",      "pp_s",
@@ -24,7 +24,7 @@ bool luo_result_has(const char *dir, const char *name)
 typedef struct reader {
     luo_arena *arena;
     const char *file;
-    json_t *root;
+    const luo_yaml *root;
     luo_diags *diags;
     luo_status st;
 } reader;
@@ -40,7 +40,6 @@ static luo_status complain(reader *r, const char *key, const char *what)
 static reader open_json(luo_arena *arena, const char *dir, const char *name, luo_diags *diags)
 {
     reader r = {arena, luo_arena_printf(arena, "%s/%s", dir, name), NULL, diags, LUO_OK};
-    json_error_t why;
     luo_source src;
     luo_err err = {0};
     r.st = r.file ? luo_read_text(arena, r.file, &src, &err) : luo_err_nomem(&err);
@@ -48,70 +47,67 @@ static reader open_json(luo_arena *arena, const char *dir, const char *name, luo
         luo_diags_err(diags, &err);
         return r;
     }
-    r.root = json_loadb(src.text, src.len, JSON_REJECT_DUPLICATES, &why);
-    if (!json_is_object(r.root))
-        r.st = luo_diags_add(diags, LUO_ERROR, LUO_EPARSE, r.file, why.line, why.column,
+    r.st = luo_json_tree(arena, src.text, src.len, &r.root, &err);
+    if (r.st != LUO_ENOMEM && (!r.root || r.root->type != LUO_YAML_MAP))
+        r.st = luo_diags_add(diags, LUO_ERROR, LUO_EPARSE, r.file, err.line, err.col,
                              "no JSON object; a file that luoshu wrote is expected.");
     return r;
 }
 
-static const char *text_of(reader *r, const json_t *in, const char *key)
+static const char *text_of(reader *r, const luo_yaml *in, const char *key)
 {
-    const char *v = json_string_value(json_object_get(in, key));
+    const char *v = luo_yaml_text(in, key);
     if (!v) complain(r, key, "is missing or no text");
-    const char *copy = v ? luo_arena_strdup(r->arena, v) : "";
-    if (!copy) r->st = LUO_ENOMEM;
-    return copy ? copy : "";
+    return v ? v : "";
 }
 
-static int64_t int_of(reader *r, const json_t *in, const char *key)
+static int64_t int_of(reader *r, const luo_yaml *in, const char *key)
 {
-    const json_t *v = json_object_get(in, key);
-    if (!json_is_integer(v)) complain(r, key, "is missing or no whole number");
-    return json_integer_value(v);
+    int64_t v = 0;
+    if (!luo_yaml_int(luo_yaml_get(in, key), &v)) complain(r, key, "is missing or no whole number");
+    return v;
 }
 
-static double num_of(reader *r, const json_t *in, const char *key)
+static double num_of(reader *r, const luo_yaml *in, const char *key)
 {
-    const json_t *v = json_object_get(in, key);
-    if (!v || (!json_is_number(v) && !json_is_null(v))) complain(r, key, "is missing or no number");
-    return json_is_number(v) ? json_number_value(v) : NAN;
+    const luo_yaml *x = luo_yaml_get(in, key);
+    double v = NAN;
+    if (!luo_yaml_real(x, &v) && !luo_yaml_is(x, "null"))
+        complain(r, key, "is missing or no number");
+    return v;
 }
 
 static void read_plans(reader *r, luo_result *out)
 {
-    const json_t *list = json_object_get(r->root, "plans");
-    const size_t n = json_array_size(list);
+    const luo_yaml *list = luo_yaml_get(r->root, "plans");
+    const int32_t n = list && list->type == LUO_YAML_LIST ? list->n : 0;
     const char **plans = LUO_NEW_N(r->arena, const char *, n + 1);
     const char **programs = LUO_NEW_N(r->arena, const char *, n + 1);
     if (!plans || !programs) {
         r->st = LUO_ENOMEM;
         return;
     }
-    for (size_t i = 0; i < n; i++) {
-        plans[i] = text_of(r, json_array_get(list, i), "hash");
-        programs[i] = text_of(r, json_array_get(list, i), "program_hash");
+    const luo_yaml *x = n ? list->first : NULL;
+    for (int32_t i = 0; i < n; i++, x = x->next) {
+        plans[i] = text_of(r, x, "hash");
+        programs[i] = text_of(r, x, "program_hash");
     }
-    out->nplans = (int32_t)n;
+    out->nplans = n;
     out->plans = plans;
     out->programs = programs;
 }
 
 static void read_manifest(reader *r, luo_result *out)
 {
-    const json_t *seed = json_object_get(r->root, "seed");
+    const luo_yaml *seed = luo_yaml_get(r->root, "seed");
+    int64_t whole;
     out->scenario = text_of(r, r->root, "scenario");
     out->policy = text_of(r, r->root, "policy");
     out->backend = text_of(r, r->root, "backend");
     out->scenario_hash = text_of(r, r->root, "scenario_hash");
-    if (json_is_integer(seed)) {
-        out->seed = luo_arena_printf(r->arena, "%lld", (long long)json_integer_value(seed));
-        if (!out->seed) r->st = LUO_ENOMEM;
-    } else {
-        out->seed = text_of(r, r->root, "seed");
-    }
+    out->seed = luo_yaml_int(seed, &whole) ? seed->text : text_of(r, r->root, "seed");
     out->state = text_of(r, r->root, "state");
-    if (json_object_get(r->root, "error")) out->error = text_of(r, r->root, "error");
+    if (luo_yaml_get(r->root, "error")) out->error = text_of(r, r->root, "error");
     read_plans(r, out);
 }
 
@@ -150,7 +146,7 @@ static void read_summary(reader *r, luo_result *out)
     out->mfu_ratio = num_of(r, r->root, "mfu_ratio");
     out->peak_memory_ratio = num_of(r, r->root, "peak_memory_ratio");
     for (int i = 0; i < LUO_TIMES; i++)
-        out->time[i] = num_of(r, json_object_get(r->root, "time"), luo_time_names[i]);
+        out->time[i] = num_of(r, luo_yaml_get(r->root, "time"), luo_time_names[i]);
 }
 
 static const char *last_part(luo_arena *arena, const char *dir)
@@ -168,7 +164,6 @@ luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, l
     if (!got.name) return LUO_ENOMEM;
     reader m = open_json(arena, dir, "manifest.json", diags);
     if (m.st == LUO_OK) read_manifest(&m, &got);
-    json_decref(m.root);
     if (m.st != LUO_OK) return m.st;
     if (!luo_result_has(dir, "summary.json") &&
         (strcmp(got.state, "failed") == 0 || strcmp(got.state, "interrupted") == 0)) {
@@ -181,7 +176,6 @@ luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, l
                              "run `%s` has no summary.json; it was not finished.", dir);
     reader s = open_json(arena, dir, "summary.json", diags);
     if (s.st == LUO_OK) read_summary(&s, &got);
-    json_decref(s.root);
     if (s.st == LUO_OK) *out = got;
     return s.st;
 }

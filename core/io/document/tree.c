@@ -1,0 +1,457 @@
+/* tree.c: a tree with positions from what a reader of text finds (yaml_tree.c, json_tree.c); double
+ * keys are refused, nesting and the number of values limited (docs/formats.md#rules-for-all-files).
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/utf8.h"
+#include "core/io/document/tree_internal.h"
+#include "core/io/jsonw.h"
+
+enum { DEPTH_MAX = 32, NODES_MAX = 8000000 };
+
+/* ---- messages ---- */
+
+static luo_status say(luo_yaml_doc *doc, luo_status st, const char *from, int line, int col,
+                      const char *fmt, va_list ap)
+{
+    char text[LUO_ERR_TEXT];
+    vsnprintf(text, sizeof text, fmt, ap);
+    if (from)
+        luo_diags_add(doc->diags, LUO_ERROR, st, NULL, 0, 0, "%s (given by --set %s)", text, from);
+    else
+        luo_diags_add(doc->diags, LUO_ERROR, st, doc->src->name, line, col, "%s", text);
+    if (doc->st == LUO_OK) doc->st = st;
+    return st;
+}
+
+luo_status luo_yaml_error(luo_yaml_doc *doc, const luo_yaml *node, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(doc, LUO_EINPUT, node ? node->from : NULL, node ? node->line : 1, node ? node->col : 1,
+        fmt, ap);
+    va_end(ap);
+    return LUO_EINPUT;
+}
+
+luo_status luo_yaml_error_key(luo_yaml_doc *doc, const luo_yaml *node, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(doc, LUO_EINPUT, node->from, node->key ? node->key_line : node->line,
+        node->key ? node->key_col : node->col, fmt, ap);
+    va_end(ap);
+    return LUO_EINPUT;
+}
+
+luo_status luo_tree_error(luo_tree *t, int line, int col, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(t->doc, LUO_EPARSE, t->from, line, col, fmt, ap);
+    va_end(ap);
+    return LUO_EPARSE;
+}
+
+void luo_tree_break(luo_tree *t, int line, int col, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(t->doc, LUO_EPARSE, t->from, line, col, fmt, ap);
+    va_end(ap);
+    t->broken = true;
+}
+
+luo_status luo_yaml_nomem(luo_yaml_doc *doc)
+{
+    luo_diags_add(doc->diags, LUO_ERROR, LUO_ENOMEM, NULL, 0, 0,
+                  "this process is out of memory; free some or use less.");
+    if (doc->st == LUO_OK) doc->st = LUO_ENOMEM;
+    return LUO_ENOMEM;
+}
+
+void luo_tree_nomem(luo_tree *t)
+{
+    luo_yaml_nomem(t->doc);
+    t->broken = true;
+}
+
+luo_status luo_yaml_missing(luo_yaml_doc *doc, const luo_yaml *map, const char *key)
+{
+    return luo_yaml_error(doc, map, "key `%s` is missing.", key);
+}
+
+/* ---- values by their place ---- */
+
+const luo_yaml *luo_yaml_get(const luo_yaml *map, const char *key)
+{
+    if (!map || map->type != LUO_YAML_MAP) return NULL;
+    for (const luo_yaml *x = map->first; x; x = x->next)
+        if (strcmp(x->key, key) == 0) return x;
+    return NULL;
+}
+
+const luo_yaml *luo_yaml_nth(const luo_yaml *list, int64_t i)
+{
+    if (!list || list->type != LUO_YAML_LIST) return NULL;
+    const luo_yaml *x = list->first;
+    while (x && i-- > 0) x = x->next;
+    return x;
+}
+
+const char *luo_yaml_text(const luo_yaml *map, const char *key)
+{
+    const luo_yaml *x = luo_yaml_get(map, key);
+    return x && x->type == LUO_YAML_SCALAR && x->quoted ? x->text : NULL;
+}
+
+static bool is_plain(const luo_yaml *x)
+{
+    return x && x->type == LUO_YAML_SCALAR && !x->quoted;
+}
+
+bool luo_yaml_is(const luo_yaml *x, const char *word)
+{
+    return is_plain(x) && strcmp(x->text, word) == 0;
+}
+
+bool luo_yaml_int(const luo_yaml *x, int64_t *out)
+{
+    return is_plain(x) && luo_number_whole(x->text, strlen(x->text), out);
+}
+
+bool luo_yaml_real(const luo_yaml *x, double *out)
+{
+    return is_plain(x) && luo_number_float(x->text, strlen(x->text), out);
+}
+
+/* ---- building ---- */
+
+/* Keys by name, those of one name in the order of the file. */
+static int by_key(const void *a, const void *b)
+{
+    const luo_yaml *x = *(const luo_yaml *const *)a, *y = *(const luo_yaml *const *)b;
+    const int d = strcmp(x->key, y->key);
+    if (d) return d;
+    return x->key_line != y->key_line ? x->key_line - y->key_line : x->key_col - y->key_col;
+}
+
+/* Children of a list in their order, of a map by name; NULL: out of memory. */
+static const luo_yaml **children(luo_arena *arena, const luo_yaml *x)
+{
+    const luo_yaml **at = luo_arena_alloc(arena, (size_t)x->n * sizeof *at);
+    int32_t n = 0;
+    for (const luo_yaml *y = x->first; at && y; y = y->next) at[n++] = y;
+    if (at && x->type == LUO_YAML_MAP) qsort((void *)at, (size_t)n, sizeof *at, by_key);
+    return at;
+}
+
+static void twice(luo_tree *t, const luo_yaml *first, const luo_yaml *again)
+{
+    luo_tree_error(t, again->key_line, again->key_col,
+                   "`%.80s` is given twice, first at line %d; each key is given once.", again->key,
+                   first->key_line);
+}
+
+static void check_keys(luo_tree *t, const luo_yaml *map)
+{
+    const size_t mark = luo_arena_mark(t->doc->arena);
+    const luo_yaml **keys = children(t->doc->arena, map);
+    bool good = true;
+    if (!keys) {
+        luo_tree_nomem(t);
+        return;
+    }
+    for (int32_t i = 1, first = 0; i < map->n; i++) {
+        const bool same = strcmp(keys[i]->key, keys[first]->key) == 0;
+        if (same) twice(t, keys[first], keys[i]);
+        else first = i;
+        good = good && !same;
+    }
+    if (good) luo_arena_reset(t->doc->arena, mark); /* else what was said lies behind it */
+}
+
+void luo_tree_key(luo_tree *t, const char *text, int line, int col)
+{
+    t->key = text;
+    t->key_line = line;
+    t->key_col = col;
+}
+
+static luo_yaml *add_node(luo_tree *t, luo_yaml_type type, int line, int col)
+{
+    luo_yaml *x = LUO_NEW(t->doc->arena, luo_yaml), *up = t->open;
+    if (!x) {
+        luo_tree_nomem(t);
+        return NULL;
+    }
+    *x = (luo_yaml){.type = type, .text = "", .from = t->from, .line = line, .col = col, .up = up};
+    if (++t->nodes > NODES_MAX)
+        luo_tree_break(t, line, col, "more than %d values; split the file.", NODES_MAX);
+    if (up && up->type == LUO_YAML_MAP) {
+        x->key = t->key;
+        x->key_line = t->key_line;
+        x->key_col = t->key_col;
+        t->key = NULL;
+    }
+    if (!up) {
+        t->root = x;
+        return x;
+    }
+    if (up->last) up->last->next = x;
+    else up->first = x;
+    up->last = x;
+    up->n++;
+    return x;
+}
+
+void luo_tree_scalar(luo_tree *t, const char *text, bool quoted, int line, int col)
+{
+    luo_yaml *x = add_node(t, LUO_YAML_SCALAR, line, col);
+    if (!x) return;
+    x->text = text;
+    x->quoted = quoted;
+}
+
+void luo_tree_open(luo_tree *t, luo_yaml_type type, int line, int col)
+{
+    if (++t->depth > DEPTH_MAX) {
+        luo_tree_break(t, line, col, "nested deeper than %d levels.", DEPTH_MAX);
+        return;
+    }
+    luo_yaml *x = add_node(t, type, line, col);
+    if (x) t->open = x;
+}
+
+void luo_tree_close(luo_tree *t)
+{
+    if (t->open->type == LUO_YAML_MAP && t->open->n > 1) check_keys(t, t->open);
+    t->depth--;
+    t->open = t->open->up;
+}
+
+/* ---- a whole text ---- */
+
+static size_t mark_bytes(const luo_source *src)
+{
+    return src->len >= 3 && memcmp(src->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
+static luo_status parse(luo_yaml_doc *doc, void (*read)(luo_tree *, const char *, size_t))
+{
+    const size_t skip = mark_bytes(doc->src);
+    luo_tree t = {.doc = doc};
+    if (!luo_utf8_valid(doc->src->text + skip, doc->src->len - skip))
+        return luo_tree_error(&t, 1, 1, "the file is not UTF-8 text; save it as UTF-8.");
+    read(&t, doc->src->text + skip, doc->src->len - skip);
+    if (t.broken) return doc->st;
+    doc->root = t.root;
+    if (!t.root)
+        luo_tree_error(&t, 1, 1, "the file is empty; `schema: luoshu.KIND/1` and its keys are "
+                                 "expected.");
+    return doc->st;
+}
+
+luo_status luo_json_parse(luo_yaml_doc *doc)
+{
+    doc->json = true;
+    return parse(doc, luo_tree_json);
+}
+
+/* Text that begins like JSON and is none may still be YAML, whose reader then says what is wrong. */
+static bool json_by_chance(luo_yaml_doc *doc)
+{
+    const size_t start = mark_bytes(doc->src) + strspn(doc->src->text + mark_bytes(doc->src),
+                                                       " \t\r\n");
+    luo_diags unsaid;
+    luo_yaml_doc copy = {.arena = doc->arena, .src = doc->src, .diags = &unsaid};
+    if (doc->src->text[start] != '{') return false;
+    const size_t mark = luo_arena_mark(doc->arena);
+    luo_diags_init(&unsaid, doc->arena);
+    if (luo_json_parse(&copy) != LUO_OK) {
+        luo_arena_reset(doc->arena, mark);
+        return false;
+    }
+    doc->root = copy.root;
+    doc->json = true;
+    return true;
+}
+
+luo_status luo_yaml_parse(luo_yaml_doc *doc)
+{
+    return json_by_chance(doc) ? LUO_OK : parse(doc, luo_tree_yaml);
+}
+
+luo_status luo_json_tree(luo_arena *arena, const char *text, size_t n, const luo_yaml **root,
+                         luo_err *err)
+{
+    luo_diags diags;
+    const luo_source src = {"", text, n};
+    luo_yaml_doc doc = {.arena = arena, .src = &src, .diags = &diags};
+    luo_diags_init(&diags, arena);
+    luo_json_parse(&doc);
+    if (doc.st != LUO_OK && err && diags.first) *err = diags.first->err;
+    if (doc.st == LUO_OK) *root = doc.root;
+    return doc.st;
+}
+
+/* ---- JSON pointers ---- */
+
+/* A key against one token of a pointer, in which ~ stands as ~0 and / as ~1. */
+static bool is_token(const char *key, const char *token, size_t n)
+{
+    size_t i = 0;
+    for (; *key && i < n; key++, i++) {
+        char c = token[i];
+        if (c == '~' && i + 1 < n) c = token[++i] == '1' ? '/' : '~';
+        if (c != *key) return false;
+    }
+    return !*key && i == n;
+}
+
+static const luo_yaml *by_token(const luo_yaml *in, const char *token, size_t n)
+{
+    const luo_yaml *x = in->first;
+    int64_t i;
+    if (in->type == LUO_YAML_LIST)
+        return luo_number_whole(token, n, &i) && i >= 0 ? luo_yaml_nth(in, i) : NULL;
+    while (x && !is_token(x->key, token, n)) x = x->next;
+    return x;
+}
+
+const luo_yaml *luo_yaml_find(const luo_yaml *root, const char *pointer, bool *found)
+{
+    const luo_yaml *at = root;
+    *found = at && (!*pointer || *pointer == '/');
+    while (*found && *pointer == '/') {
+        const char *token = pointer + 1;
+        const size_t n = strcspn(token, "/");
+        const luo_yaml *x = by_token(at, token, n);
+        *found = x != NULL;
+        if (x) at = x;
+        pointer = token + n;
+    }
+    return at;
+}
+
+/* ---- as JSON ---- */
+
+/* Levels are limited, so that it may call itself. */
+void luo_yaml_json(luo_arena *scratch, luo_str *out, const luo_yaml *x)
+{
+    const bool map = x->type == LUO_YAML_MAP;
+    const size_t mark = luo_arena_mark(scratch);
+    if (x->type == LUO_YAML_SCALAR && x->quoted) luo_json_quote(out, x->text);
+    if (x->type == LUO_YAML_SCALAR && !x->quoted) luo_str_add(out, x->text);
+    if (x->type == LUO_YAML_SCALAR) return;
+    const luo_yaml **at = children(scratch, x);
+    if (!at) out->failed = true;
+    luo_str_addc(out, map ? '{' : '[');
+    for (int32_t i = 0; at && i < x->n; i++) {
+        if (i) luo_str_addc(out, ',');
+        if (map) luo_json_quote(out, at[i]->key);
+        if (map) luo_str_addc(out, ':');
+        luo_yaml_json(scratch, out, at[i]);
+    }
+    luo_str_addc(out, map ? '}' : ']');
+    luo_arena_reset(scratch, mark);
+}
+
+/* ---- --set PATH=VALUE ---- */
+
+static luo_yaml *child(luo_yaml *map, const char *key, size_t n)
+{
+    for (luo_yaml *x = map->first; x; x = x->next)
+        if (x->key && strlen(x->key) == n && memcmp(x->key, key, n) == 0) return x;
+    return NULL;
+}
+
+static luo_yaml *append_map_child(luo_yaml_doc *doc, luo_yaml *map, const char *key, size_t n,
+                                  const char *from)
+{
+    luo_yaml *x = LUO_NEW(doc->arena, luo_yaml);
+    const char *copy = luo_arena_strndup(doc->arena, key, n);
+    if (!x || !copy) {
+        luo_yaml_nomem(doc);
+        return NULL;
+    }
+    *x = (luo_yaml){.type = LUO_YAML_MAP, .key = copy, .text = "", .from = from, .up = map};
+    if (map->last) map->last->next = x;
+    else map->first = x;
+    map->last = x;
+    map->n++;
+    return x;
+}
+
+static luo_status bad_path(luo_yaml_doc *doc, const char *from, const char *why)
+{
+    luo_diags_add(doc->diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0,
+                  "%s; PATH=VALUE such as `events[0].slowdown=3` is expected. (given by --set %s)",
+                  why, from);
+    if (doc->st == LUO_OK) doc->st = LUO_EUSAGE;
+    return LUO_EUSAGE;
+}
+
+/* One `key`, then any number of `[i]`; *at is moved behind them. */
+static luo_yaml *step(luo_yaml_doc *doc, luo_yaml *x, const char **at, const char *from)
+{
+    const size_t n = strcspn(*at, ".[=");
+    if (n == 0 || x->type != LUO_YAML_MAP) {
+        bad_path(doc, from, n ? "the path leads into a value that has no keys" : "a key is empty");
+        return NULL;
+    }
+    luo_yaml *y = child(x, *at, n);
+    if (!y) y = append_map_child(doc, x, *at, n, from);
+    for (*at += n; y && **at == '['; ) {
+        int64_t i;
+        const size_t k = strcspn(*at + 1, "]=");
+        if ((*at)[1 + k] != ']' || !luo_number_whole(*at + 1, k, &i) || i < 0) {
+            bad_path(doc, from, "an index is not of the form [0]");
+            return NULL;
+        }
+        y = (luo_yaml *)luo_yaml_nth(y, i);
+        if (!y) bad_path(doc, from, "the list has no such entry");
+        *at += k + 2;
+    }
+    return y;
+}
+
+static luo_yaml *walk(luo_yaml_doc *doc, const char **at, const char *from)
+{
+    luo_yaml *x = doc->root;
+    for (;;) {
+        x = step(doc, x, at, from);
+        if (!x || **at == '=') return x;
+        if (**at != '.') {
+            bad_path(doc, from, "there is no `=`");
+            return NULL;
+        }
+        ++*at;
+    }
+}
+
+luo_status luo_yaml_set(luo_yaml_doc *doc, const char *text)
+{
+    const char *at = text;
+    luo_tree t = {.doc = doc, .from = text};
+    if (!doc->root) return doc->st;
+    luo_yaml *x = walk(doc, &at, text);
+    if (!x) return doc->st;
+    if (!luo_utf8_valid(at + 1, strlen(at + 1))) return bad_path(doc, text, "not UTF-8");
+    luo_tree_yaml(&t, at + 1, strlen(at + 1));
+    if (t.broken) return doc->st;
+    luo_yaml none = {.type = LUO_YAML_SCALAR, .quoted = true, .text = ""};
+    const luo_yaml *v = t.root ? t.root : &none;
+    x->type = v->type;
+    x->quoted = v->quoted;
+    x->text = v->text;
+    x->n = v->n;
+    x->first = v->first;
+    x->last = v->last;
+    x->from = text;
+    for (luo_yaml *y = x->first; y; y = y->next) y->up = x;
+    return doc->st;
+}
