@@ -35,7 +35,7 @@ do for [fmt in "svg png"] {
     set ytics scale 0 noenhanced font tiny_font
     eval key_above; set key samplen 1 width (small ? -2 : 0) maxrows (small ? 3 : 1) font tiny_font
     do for [r=0:nrows - 1] { set object (r + 1) rectangle from 0,r + lane_top(0) to Z_max - t0,r + lane_low(0) fs solid 1 noborder fc rgb c_bubble behind }
-    plot data using (column('t_start_s') - t0):'row':(column('t_start_s') - t0):(column('t_end_s') - t0):(column('row') + lane_top(column('lane'))):(column('row') + lane_low(column('lane'))):(shade(strcol('kind'), column('lane') == 0 ? 1 : column('covered_ratio'))):ytic(2) with boxxyerror fs solid 1 noborder lc rgb variable notitle, \
+    plot data using (column('t_start_s') - t0):'row':(column('t_start_s') - t0):(column('t_end_s') - t0):(column('row') + lane_top(column('lane'))):(column('row') + lane_low(column('lane'))):(shade(strcol('kind'), column('lane') == 0 ? 1 : column('covered_ratio'))):ytic(strcol('name')) with boxxyerror fs solid 1 noborder lc rgb variable notitle, \
          for [k in shown] NaN with boxes fs solid 1 noborder lc rgb '#'.word(hues, kind_of(k))[3:] title k, \
          NaN with boxes fs solid 1 noborder lc rgb c_bubble title 'bubble'
     unset output

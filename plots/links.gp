@@ -29,7 +29,7 @@ do for [fmt in "svg png"] {
     set xlabel (small ? 'share of capacity (%)' : 'carried over the run, as a share of what the link could carry (%)') font small_font offset 0,0.3
     set ytics scale 0 noenhanced font tiny_font
     eval key_right; set key noinvert
-    plot data using (share(column('utilisation_ratio'))):'rank':(0):(share(column('utilisation_ratio'))):(column('rank') - 0.36):(column('rank') + 0.36):(shade(strcol('class'))):ytic(2) with boxxyerror fs solid 1 noborder lc rgb variable notitle, \
+    plot data using (share(column('utilisation_ratio'))):'rank':(0):(share(column('utilisation_ratio'))):(column('rank') - 0.36):(column('rank') + 0.36):(shade(strcol('class'))):ytic(strcol('link')) with boxxyerror fs solid 1 noborder lc rgb variable notitle, \
          for [c in shown] NaN with boxes fs solid 1 noborder lc rgb word(hues, class_of(c)) title c, \
          data using (share(column('utilisation_ratio'))):'rank':(amount(column('bytes'))) with labels left offset 0.4,0 font tiny_font notitle
     unset output

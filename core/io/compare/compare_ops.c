@@ -101,13 +101,14 @@ static int32_t op_of(luo_op_table *t, const char *op, const char *kind)
 /* Rows of one attempt stand together. */
 static bool add_row(luo_op_table *t, run_ops *r, const luo_csv_cell *c)
 {
-    enum { STEP = 1, ATTEMPT, KIND = 7, OP, START = 17, END };
+    const attempt of = {c[LUO_COL_OPS_step].whole, c[LUO_COL_OPS_attempt].whole};
     const attempt *last = r->nattempt ? &r->attempt[r->nattempt - 1] : NULL;
-    if (!last || last->step != c[STEP].whole || last->attempt != c[ATTEMPT].whole) {
+    if (!last || last->step != of.step || last->attempt != of.attempt) {
         if (!grow(&r->attempt, r->nattempt, &r->cap_attempt, sizeof *r->attempt)) return false;
-        r->attempt[r->nattempt++] = (attempt){c[STEP].whole, c[ATTEMPT].whole};
+        r->attempt[r->nattempt++] = of;
     }
-    const int32_t op = op_of(t, c[OP].text, c[KIND].text), at = r->nattempt - 1;
+    const int32_t op = op_of(t, c[LUO_COL_OPS_op].text, c[LUO_COL_OPS_kind].text);
+    const int32_t at = r->nattempt - 1;
     if (op < 0) return false;
     int64_t *slot = luo_map_at(&r->index, (uint64_t)op << 32 | (uint32_t)at, -1);
     if (!slot || !grow(&r->sum, r->nsum, &r->cap_sum, sizeof *r->sum)) return false;
@@ -116,7 +117,7 @@ static bool add_row(luo_op_table *t, run_ops *r, const luo_csv_cell *c)
         r->sum[r->nsum++] = (op_sum){op, at, 0, 0};
     }
     r->sum[*slot].calls++;
-    r->sum[*slot].seconds += c[END].number - c[START].number;
+    r->sum[*slot].seconds += c[LUO_COL_OPS_t_end_s].number - c[LUO_COL_OPS_t_start_s].number;
     return true;
 }
 

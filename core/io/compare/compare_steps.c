@@ -15,13 +15,11 @@ typedef struct steps { /* step_s by step; NAN: did not stay */
  * it and never came there again, which ends the run. */
 static luo_status read_steps(luo_arena *arena, const luo_result *r, steps *out, luo_diags *diags)
 {
-    const luo_table_def *def = luo_table_def_at(LUO_TABLE_STEPS);
-    const int32_t step = luo_table_column(def, "step"), dur = luo_table_column(def, "step_s");
     luo_csv_cell cells[LUO_CSV_COLUMNS];
     luo_csv *t = luo_result_table(arena, r->dir, LUO_TABLE_STEPS, diags);
     bool ok = true;
     while (ok && t && luo_csv_next(t, cells)) {
-        const int64_t k = cells[step].whole;
+        const int64_t k = cells[LUO_COL_STEPS_step].whole;
         if (k < 0 || k > INT32_MAX) continue;
         if (k >= out->cap) {
             const int64_t cap = k < 512 ? 1024 : 2 * k;
@@ -32,7 +30,7 @@ static luo_status read_steps(luo_arena *arena, const luo_result *r, steps *out, 
             out->cap = cap;
         }
         for (; out->n <= k; out->n++) out->at[out->n] = NAN;
-        out->at[k] = cells[dur].number;
+        out->at[k] = cells[LUO_COL_STEPS_step_s].number;
     }
     if (out->n > r->steps_done) out->n = r->steps_done;
     const luo_status st = luo_csv_close(t);

@@ -46,29 +46,31 @@ static luo_csv *open_pair(points *p, luo_table_id id)
 
 static luo_status put_steps(points *p)
 {
-    enum { STEP, REFERENCE, OTHER };
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *t = open_pair(p, LUO_TABLE_COMPARE_STEPS);
     luo_status st = LUO_OK;
     while (st == LUO_OK && t && luo_csv_next(t, c))
-        st = put(p, "step", c[STEP].text, c[REFERENCE].number, c[OTHER].number);
+        st = put(p, "step", c[LUO_COL_COMPARE_STEPS_step].text,
+                 c[LUO_COL_COMPARE_STEPS_reference_s].number,
+                 c[LUO_COL_COMPARE_STEPS_other_s].number);
     const luo_status read = luo_csv_close(t);
     return st != LUO_OK ? luo_diags_err(p->diags, &p->err) : read;
 }
 
 static luo_status put_ops(points *p)
 {
-    enum { OP, KIND, CALLS, REFERENCE, OTHER };
     luo_csv_cell c[LUO_CSV_COLUMNS];
     char kind[32];
     luo_csv *t = open_pair(p, LUO_TABLE_COMPARE_OPS);
     luo_status st = LUO_OK;
     while (st == LUO_OK && t && luo_csv_next(t, c)) {
-        if (strchr(c[OP].text, '*')) continue; /* sums of what is drawn */
-        snprintf(kind, sizeof kind, "%s", c[KIND].text);
+        const char *op = c[LUO_COL_COMPARE_OPS_op].text;
+        if (strchr(op, '*')) continue; /* sums of what is drawn */
+        snprintf(kind, sizeof kind, "%s", c[LUO_COL_COMPARE_OPS_kind].text);
         for (char *at = kind; *at; at++)
             if (*at >= 'A' && *at <= 'Z') *at = (char)(*at - 'A' + 'a');
-        st = put(p, kind, c[OP].text, c[REFERENCE].number, c[OTHER].number);
+        st = put(p, kind, op, c[LUO_COL_COMPARE_OPS_reference_s].number,
+                 c[LUO_COL_COMPARE_OPS_other_s].number);
     }
     const luo_status read = luo_csv_close(t);
     return st != LUO_OK ? luo_diags_err(p->diags, &p->err) : read;

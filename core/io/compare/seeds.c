@@ -60,28 +60,27 @@ static void hold(keeper *k, double until_s, double grid_s, double *out)
 
 static luo_status fill_kept(seeds *s, const luo_result *run, member *m)
 {
-    const luo_table_def *def = luo_table_def_at(LUO_TABLE_STEPS);
-    const int32_t step = luo_table_column(def, "step"), tokens = luo_table_column(def, "tokens"),
-                  start = luo_table_column(def, "t_start_s"),
-                  end = luo_table_column(def, "t_end_s");
     const double grid_s = s->longest_s / POINTS;
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *t = luo_result_table(s->arena, run->dir, LUO_TABLE_STEPS, s->diags);
     keeper k = {.step = -1};
     bool ok = true;
     while (ok && t && luo_csv_next(t, c)) {
-        if (c[step].whole < 0 || c[step].whole > INT32_MAX) continue;
-        ok = reach(&k, c[step].whole + 1);
+        const int64_t step = c[LUO_COL_STEPS_step].whole, tokens = c[LUO_COL_STEPS_tokens].whole;
+        const double start_s = c[LUO_COL_STEPS_t_start_s].number;
+        const double end_s = c[LUO_COL_STEPS_t_end_s].number;
+        if (step < 0 || step > INT32_MAX) continue;
+        ok = reach(&k, step + 1);
         if (!ok) break;
-        if (c[step].whole <= k.step) { /* the run has gone back */
-            hold(&k, c[start].number, grid_s, m->kept);
-            k.kept = k.before[c[step].whole];
+        if (step <= k.step) { /* the run has gone back */
+            hold(&k, start_s, grid_s, m->kept);
+            k.kept = k.before[step];
         }
-        hold(&k, c[end].number, grid_s, m->kept);
-        if (k.step < 0) m->ideal = (double)c[tokens].whole / (c[end].number - c[start].number);
-        k.step = c[step].whole;
-        k.kept = k.before[k.step] + c[tokens].whole;
-        k.before[k.step + 1] = k.kept;
+        hold(&k, end_s, grid_s, m->kept);
+        if (k.step < 0) m->ideal = (double)tokens / (end_s - start_s);
+        k.step = step;
+        k.kept = k.before[step] + tokens;
+        k.before[step + 1] = k.kept;
     }
     const luo_status st = luo_csv_close(t);
     hold(&k, INFINITY, grid_s, m->kept);

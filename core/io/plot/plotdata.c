@@ -10,9 +10,13 @@
 
 enum { MEDIAN = 21, POINTS = 1200, MARKS = 400, LABELS = 30 };
 
+/* Parts of a step stand side by side in steps.csv. */
+enum { PARTS = LUO_COL_STEPS_bubble_s - LUO_COL_STEPS_compute_s + 1 };
+_Static_assert(PARTS == 10, "the columns from compute_s to bubble_s are the parts");
+
 typedef struct step_row {
     int64_t step, tokens, plan;
-    double start_s, end_s, rate, parts[10];
+    double start_s, end_s, rate, parts[PARTS];
     bool stayed;
 } step_row;
 
@@ -47,18 +51,17 @@ static void mark_stayed(step_list *l)
 static luo_status read_steps(luo_arena *arena, const luo_result *run, step_list *out,
                              luo_diags *diags)
 {
-    enum { STEP, ATTEMPT, PLAN, START, END, STEP_S, SEQUENCES, TOKENS, RATE, COMPUTE };
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_STEPS, diags);
     bool ok = true;
     while (ok && t && luo_csv_next(t, c)) {
-        step_row row = {.step = c[STEP].whole,
-                        .tokens = c[TOKENS].whole,
-                        .plan = c[PLAN].whole,
-                        .start_s = c[START].number,
-                        .end_s = c[END].number,
-                        .rate = c[RATE].number};
-        for (int i = 0; i < 10; i++) row.parts[i] = c[COMPUTE + i].number;
+        step_row row = {.step = c[LUO_COL_STEPS_step].whole,
+                        .tokens = c[LUO_COL_STEPS_tokens].whole,
+                        .plan = c[LUO_COL_STEPS_plan].whole,
+                        .start_s = c[LUO_COL_STEPS_t_start_s].number,
+                        .end_s = c[LUO_COL_STEPS_t_end_s].number,
+                        .rate = c[LUO_COL_STEPS_tokens_per_s].number};
+        for (int i = 0; i < PARTS; i++) row.parts[i] = c[LUO_COL_STEPS_compute_s + i].number;
         ok = add(out, &row);
     }
     const luo_status st = luo_csv_close(t);
@@ -235,14 +238,13 @@ static luo_status put_lost(luo_table *t, const char *run, const span *s, int64_t
 static luo_status lost_of(luo_arena *arena, luo_table *t, const luo_result *run, luo_diags *diags,
                           luo_err *err)
 {
-    enum { START = 1, END, KIND, BLOCKING, STEP };
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_TIMELINE, diags);
     span *s = NULL;
     int64_t n = 0, cap = 0;
     bool ok = true;
     while (ok && in && luo_csv_next(in, c)) {
-        if (c[BLOCKING].whole != 1) continue;
+        if (c[LUO_COL_TIMELINE_blocking].whole != 1) continue;
         if (n == cap) {
             cap = cap ? 2 * cap : 1024;
             span *grown = realloc(s, (size_t)cap * sizeof *s);
@@ -250,8 +252,10 @@ static luo_status lost_of(luo_arena *arena, luo_table *t, const luo_result *run,
             if (!ok) break;
             s = grown;
         }
-        s[n] = (span){.start_s = c[START].number, .end_s = c[END].number, .step = c[STEP].whole};
-        snprintf(s[n].kind, sizeof s[n].kind, "%s", c[KIND].text);
+        s[n] = (span){.start_s = c[LUO_COL_TIMELINE_t_start_s].number,
+                      .end_s = c[LUO_COL_TIMELINE_t_end_s].number,
+                      .step = c[LUO_COL_TIMELINE_step].whole};
+        snprintf(s[n].kind, sizeof s[n].kind, "%s", c[LUO_COL_TIMELINE_kind].text);
         s[n].lost = strcmp(s[n].kind, "step") != 0;
         n++;
     }
@@ -304,18 +308,19 @@ typedef struct mark {
 static luo_status read_marks(luo_arena *arena, const luo_result *run, luo_diags *diags, mark *out,
                              int32_t *n)
 {
-    enum { T_S = 1, ID = 3, PHASE, KIND, TARGET, VALUE };
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_EVENTS, diags);
     *n = 0;
     while (in && *n <= MARKS && luo_csv_next(in, c)) {
-        if (strcmp(c[PHASE].text, "fired") != 0) continue;
-        if (*n > 0 && c[T_S].number - out[*n - 1].t_s < run->total_s / MARKS) continue;
+        const char *kind = c[LUO_COL_EVENTS_kind].text;
+        const double t_s = c[LUO_COL_EVENTS_t_s].number;
+        if (strcmp(c[LUO_COL_EVENTS_phase].text, "fired") != 0) continue;
+        if (*n > 0 && t_s - out[*n - 1].t_s < run->total_s / MARKS) continue;
         mark *m = &out[(*n)++];
-        *m = (mark){.t_s = c[T_S].number,
-                    .breaks = strcmp(c[KIND].text, "straggler") && strcmp(c[KIND].text, "link")};
-        snprintf(m->kind, sizeof m->kind, "%s", c[KIND].text);
-        mark_label(m->label, sizeof m->label, c[KIND].text, c[TARGET].text, &c[VALUE]);
+        *m = (mark){.t_s = t_s, .breaks = strcmp(kind, "straggler") && strcmp(kind, "link")};
+        snprintf(m->kind, sizeof m->kind, "%s", kind);
+        mark_label(m->label, sizeof m->label, kind, c[LUO_COL_EVENTS_target].text,
+                   &c[LUO_COL_EVENTS_value]);
     }
     return luo_csv_close(in);
 }
@@ -361,17 +366,17 @@ luo_status luo_plotdata_marks(luo_arena *arena, const luo_result *runs, int32_t 
 static luo_status put_breakdown(luo_table *t, const char *name, const step_list *l, int64_t plan,
                                 luo_err *err)
 {
-    double sum[10] = {0};
+    double sum[PARTS] = {0};
     int64_t n = 0;
     for (int64_t i = 0; i < l->n; i++) {
         if (!l->at[i].stayed || (plan >= 0 && l->at[i].plan != plan)) continue;
-        for (int k = 0; k < 10; k++) sum[k] += l->at[i].parts[k];
+        for (int k = 0; k < PARTS; k++) sum[k] += l->at[i].parts[k];
         n++;
     }
     if (n == 0) return LUO_OK;
     luo_table_text(t, name);
     luo_table_int(t, n);
-    for (int k = 0; k < 10; k++) luo_table_num(t, sum[k] / (double)n);
+    for (int k = 0; k < PARTS; k++) luo_table_num(t, sum[k] / (double)n);
     return luo_table_end(t, err);
 }
 

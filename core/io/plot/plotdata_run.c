@@ -54,20 +54,22 @@ typedef struct gantt {
     double start_s, end_s;
 } gantt;
 
+static int32_t int_or_none(const luo_csv_cell *c) /* -1: empty */
+{
+    return c->given ? (int32_t)c->whole : -1;
+}
+
 /* Row of a device: it stands for its stage, whose first device it is. -1: another does, or there
  * is no room. */
-static int32_t row_of(gantt *g, const luo_csv_cell *device, const luo_csv_cell *pipeline,
-                      const luo_csv_cell *stage)
+static int32_t row_of(gantt *g, int32_t device, int32_t pipeline, int32_t stage)
 {
-    const int32_t d = (int32_t)device->whole;
-    const int32_t p = pipeline->given ? (int32_t)pipeline->whole : -1;
-    const int32_t s = stage->given ? (int32_t)stage->whole : -1;
     for (int32_t i = 0; i < g->nrows; i++)
-        if (g->row[i].pipeline == p && g->row[i].stage == s) return g->row[i].device == d ? i : -1;
+        if (g->row[i].pipeline == pipeline && g->row[i].stage == stage)
+            return g->row[i].device == device ? i : -1;
     if (g->nrows == ROWS) return -1;
-    g->row[g->nrows].pipeline = p;
-    g->row[g->nrows].stage = s;
-    g->row[g->nrows].device = d;
+    g->row[g->nrows].pipeline = pipeline;
+    g->row[g->nrows].stage = stage;
+    g->row[g->nrows].device = device;
     return g->nrows++;
 }
 
@@ -92,53 +94,46 @@ static slice_kind kind_of(gantt *g, int32_t lane, const char *phase, int64_t dev
     return luo_map_get(&g->forward, key, 0) ? RECOMPUTE : BACKWARD;
 }
 
+/* Adds a row of ops.csv; false: out of memory. */
+static bool add_slice(gantt *g, const luo_csv_cell *c)
+{
+    const int64_t device = c[LUO_COL_OPS_device].whole;
+    const double start_s = c[LUO_COL_OPS_t_start_s].number, end_s = c[LUO_COL_OPS_t_end_s].number;
+    const int32_t row = row_of(g, (int32_t)device, int_or_none(&c[LUO_COL_OPS_pipeline]),
+                               int_or_none(&c[LUO_COL_OPS_stage]));
+    const int32_t lane = lane_of(c[LUO_COL_OPS_stream].text);
+    g->start_s = fmin(g->start_s, start_s);
+    g->end_s = fmax(g->end_s, end_s);
+    if (row < 0) return true;
+    if (g->n == g->cap) {
+        g->cap = g->cap ? 2 * g->cap : 4096;
+        slice *grown = realloc(g->at, (size_t)g->cap * sizeof *grown);
+        if (!grown) return false;
+        g->at = grown;
+    }
+    const slice_kind kind =
+        kind_of(g, lane, c[LUO_COL_OPS_phase].text, device, c[LUO_COL_OPS_op].text);
+    g->at[g->n++] = (slice){row,     lane, (int32_t)kind, int_or_none(&c[LUO_COL_OPS_micro_batch]),
+                            start_s, end_s};
+    return true;
+}
+
 /* Slices of the first step of the file; its rows stand together. */
 static luo_status read_ops(luo_arena *arena, const luo_result *run, gantt *g, luo_diags *diags)
 {
-    enum {
-        STEP = 1,
-        ATTEMPT,
-        DEVICE,
-        STREAM,
-        PHASE,
-        OP = 8,
-        PIPELINE,
-        STAGE,
-        MICRO_BATCH = 12,
-        START = 17,
-        END
-    };
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_OPS, diags);
     bool ok = true, first = true;
     int64_t step = 0, attempt = 0;
     while (ok && t && luo_csv_next(t, c)) {
         if (first) {
-            step = c[STEP].whole;
-            attempt = c[ATTEMPT].whole;
-            g->start_s = c[START].number;
+            step = c[LUO_COL_OPS_step].whole;
+            attempt = c[LUO_COL_OPS_attempt].whole;
+            g->start_s = c[LUO_COL_OPS_t_start_s].number;
             first = false;
         }
-        if (c[STEP].whole != step || c[ATTEMPT].whole != attempt) break;
-        g->start_s = fmin(g->start_s, c[START].number);
-        g->end_s = fmax(g->end_s, c[END].number);
-        const int32_t row = row_of(g, &c[DEVICE], &c[PIPELINE], &c[STAGE]);
-        if (row < 0) continue;
-        if (g->n == g->cap) {
-            g->cap = g->cap ? 2 * g->cap : 4096;
-            slice *grown = realloc(g->at, (size_t)g->cap * sizeof *grown);
-            ok = grown != NULL;
-            if (!ok) break;
-            g->at = grown;
-        }
-        slice *s = &g->at[g->n++];
-        s->row = row;
-        s->lane = lane_of(c[STREAM].text);
-        s->kind =
-            (int32_t)kind_of(g, s->lane, c[PHASE].text, c[DEVICE].whole, c[OP].text);
-        s->micro_batch = c[MICRO_BATCH].given ? (int32_t)c[MICRO_BATCH].whole : -1;
-        s->start_s = c[START].number;
-        s->end_s = c[END].number;
+        if (c[LUO_COL_OPS_step].whole != step || c[LUO_COL_OPS_attempt].whole != attempt) break;
+        ok = add_slice(g, c);
     }
     const luo_status st = luo_csv_close(t);
     return ok ? st : LUO_ENOMEM;
@@ -284,15 +279,14 @@ typedef struct place {
 static luo_status read_places(luo_arena *arena, const luo_result *run, place **out, int32_t *n,
                               luo_diags *diags)
 {
-    enum { PLAN, DEVICE, PIPELINE = 4, STAGE };
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_MEMORY, diags);
     int32_t cap = 0;
     bool ok = true;
     *n = 0;
     while (ok && t && luo_csv_next(t, c)) {
-        const int64_t d = c[DEVICE].whole;
-        if (c[PLAN].whole != 0 || d < 0 || d >= INT32_MAX / 2) continue;
+        const int64_t d = c[LUO_COL_MEMORY_device].whole;
+        if (c[LUO_COL_MEMORY_plan].whole != 0 || d < 0 || d >= INT32_MAX / 2) continue;
         if (d >= cap) {
             const int32_t more = d < 64 ? 128 : 2 * (int32_t)d;
             place *grown = luo_arena_grow(arena, *out, (size_t)cap * sizeof *grown,
@@ -303,8 +297,8 @@ static luo_status read_places(luo_arena *arena, const luo_result *run, place **o
             cap = more;
         }
         for (; *n <= d; ++*n) (*out)[*n] = (place){-1, -1, -1};
-        (*out)[d].pipeline = c[PIPELINE].given ? (int32_t)c[PIPELINE].whole : -1;
-        (*out)[d].stage = c[STAGE].given ? (int32_t)c[STAGE].whole : -1;
+        (*out)[d].pipeline = int_or_none(&c[LUO_COL_MEMORY_pipeline]);
+        (*out)[d].stage = int_or_none(&c[LUO_COL_MEMORY_stage]);
     }
     const luo_status st = luo_csv_close(t);
     return ok ? st : LUO_ENOMEM;
@@ -313,12 +307,13 @@ static luo_status read_places(luo_arena *arena, const luo_result *run, place **o
 static luo_status read_slowdowns(luo_arena *arena, const luo_result *run, place *at, int32_t n,
                                  luo_diags *diags)
 {
-    enum { DEVICE, CAUSED = 13 };
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_DEVICES, diags);
-    while (t && luo_csv_next(t, c))
-        if (c[CAUSED].given && c[DEVICE].whole >= 0 && c[DEVICE].whole < n)
-            at[c[DEVICE].whole].slowdown = c[CAUSED].number;
+    while (t && luo_csv_next(t, c)) {
+        const luo_csv_cell *caused = &c[LUO_COL_DEVICES_caused_slowdown];
+        const int64_t device = c[LUO_COL_DEVICES_device].whole;
+        if (caused->given && device >= 0 && device < n) at[device].slowdown = caused->number;
+    }
     return luo_csv_close(t);
 }
 
@@ -386,16 +381,17 @@ static void offer(class_top *top, const link_use *u)
 static luo_status read_links(luo_arena *arena, const luo_result *run, class_top *top,
                              luo_diags *diags)
 {
-    enum { LINK, CLASS, BYTES, BUSY, RATIO };
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_LINKS, diags);
     for (int64_t line = 0; in && luo_csv_next(in, c); line++) {
-        if (c[BYTES].whole <= 0) continue;
-        link_use u = {
-            .bytes = c[BYTES].whole, .line = line, .ratio = c[RATIO].given ? c[RATIO].number : NAN};
-        snprintf(u.name, sizeof u.name, "%s", c[LINK].text);
+        const luo_csv_cell *ratio = &c[LUO_COL_LINKS_utilisation_ratio];
+        link_use u = {.bytes = c[LUO_COL_LINKS_bytes].whole,
+                      .line = line,
+                      .ratio = ratio->given ? ratio->number : NAN};
+        if (u.bytes <= 0) continue;
+        snprintf(u.name, sizeof u.name, "%s", c[LUO_COL_LINKS_link].text);
         for (int k = 0; k < CLASSES; k++)
-            if (strcmp(c[CLASS].text, classes[k]) == 0) offer(&top[k], &u);
+            if (strcmp(c[LUO_COL_LINKS_class].text, classes[k]) == 0) offer(&top[k], &u);
     }
     return luo_csv_close(in);
 }

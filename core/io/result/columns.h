@@ -1,8 +1,6 @@
-/* columns.h: every column of every result table, in order, with its format and meaning.
- *
- * The one list behind the writer, `luoshu check`, the column help of the report and the test of
- * acceptance A6 (docs/architecture/tests.md). A value that does not exist is an empty cell; `help`
- * says when. */
+/* columns.h: every column of every result table, in order, with its format and meaning, made of
+ * the list in columns.inc. Behind the writers, the readers, `luoshu check` and the test of
+ * acceptance A6 (docs/architecture/tests.md). */
 #ifndef LUO_CORE_IO_RESULT_COLUMNS_H
 #define LUO_CORE_IO_RESULT_COLUMNS_H
 #include <stdint.h>
@@ -29,37 +27,26 @@ typedef struct luo_table_def {
     const luo_column *columns;
 } luo_table_def;
 
+/* Tables of a run directory come first, then those of a comparison, of plots/ beside the figures,
+ * of `validate`. */
 typedef enum luo_table_id {
-    LUO_TABLE_STEPS,
-    LUO_TABLE_TIMELINE,
-    LUO_TABLE_EVENTS,
-    LUO_TABLE_OPS,
-    LUO_TABLE_MEMORY,
-    LUO_TABLE_COMM,
-    LUO_TABLE_LINKS,
-    LUO_TABLE_DEVICES,
-    LUO_TABLE_SWITCHES,
-    LUO_TABLE_TRUTH, /* the last of a run directory */
-    LUO_TABLE_COMPARE,
-    LUO_TABLE_COMPARE_STEPS,
-    LUO_TABLE_COMPARE_OPS,
-    LUO_TABLE_SEEDS, /* this one and the next: of a comparison */
-    LUO_TABLE_PAIRS,
-    LUO_TABLE_PLOT_TIMELOST, /* from here on: plots/ beside the figures */
-    LUO_TABLE_PLOT_THROUGHPUT,
-    LUO_TABLE_PLOT_STEPCDF,
-    LUO_TABLE_PLOT_LOST,
-    LUO_TABLE_PLOT_MARKS,
-    LUO_TABLE_PLOT_BREAKDOWN,
-    LUO_TABLE_PLOT_GANTT,
-    LUO_TABLE_PLOT_SLOWDOWN,
-    LUO_TABLE_PLOT_BUSIEST,
-    LUO_TABLE_PLOT_PREDICTED, /* this one and the next: of a comparison */
-    LUO_TABLE_PLOT_BANDS,
-    LUO_TABLE_VALIDATE, /* of `validate` */
+#define LUO_TABLE(id, file, help) LUO_TABLE_##id,
+#define LUO_COLUMN(id, name, kind, help)
+#define LUO_TABLE_END(id)
+#include "core/io/result/columns.inc"
     LUO_TABLES
 } luo_table_id;
 enum { LUO_RUN_TABLES = LUO_TABLE_TRUTH + 1 };
+
+/* LUO_COL_STEPS_t_start_s: index of column t_start_s in steps.csv; LUO_COLUMNS_STEPS: how many
+ * there are. Writers and readers name columns by these alone, so a misspelt one does not compile.
+ */
+enum luo_column_id {
+#define LUO_TABLE(id, file, help) LUO_COL_##id##_BEFORE = -1,
+#define LUO_COLUMN(id, name, kind, help) LUO_COL_##id##_##name,
+#define LUO_TABLE_END(id) LUO_COLUMNS_##id,
+#include "core/io/result/columns.inc"
+};
 
 /* Pre: 0 <= id < LUO_TABLES. */
 const luo_table_def *luo_table_def_at(luo_table_id id);

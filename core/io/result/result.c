@@ -252,13 +252,12 @@ static luo_status push_set(list *l, const char *dir, luo_diags *diags)
 {
     if (!luo_result_has(dir, "compare.csv")) return push_folders(l, dir) ? LUO_OK : LUO_ENOMEM;
     luo_csv_cell cells[LUO_CSV_COLUMNS];
-    const int32_t run = luo_table_column(luo_table_def_at(LUO_TABLE_COMPARE), "run");
     const int32_t first = l->n;
     luo_csv *t = luo_result_table(l->arena, dir, LUO_TABLE_COMPARE, diags);
     bool ok = t != NULL;
     while (ok && luo_csv_next(t, cells)) {
         char inside[4096];
-        snprintf(inside, sizeof inside, "%s/%s", dir, cells[run].text);
+        snprintf(inside, sizeof inside, "%s/%s", dir, cells[LUO_COL_COMPARE_run].text);
         if (luo_result_has(inside, "manifest.json")) ok = push(l, inside, NULL);
     }
     const luo_status st = luo_csv_close(t);
