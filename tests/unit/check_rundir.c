@@ -507,6 +507,20 @@ START_TEST(disk_full_later)
 }
 END_TEST
 
+static const struct {
+    int32_t column[4]; /* as they are given; -1: no more */
+    const char *says;
+} broken[] = {
+    {{LUO_COL_COMPARE_STEPS_step, -1, -1, -1},
+     "a row of compare_steps.csv has 1 cells; it has 4 columns."},
+    {{LUO_COL_COMPARE_STEPS_step, LUO_COL_COMPARE_STEPS_other_s, LUO_COL_COMPARE_STEPS_error_ratio,
+      -1},
+     "a row of compare_steps.csv was given `other_s` where `reference_s` is next."},
+    {{LUO_COL_COMPARE_STEPS_step, LUO_COL_COMPARE_STEPS_reference_s,
+      LUO_COL_COMPARE_STEPS_reference_s, LUO_COL_COMPARE_STEPS_error_ratio},
+     "a row of compare_steps.csv was given `reference_s` where `other_s` is next."},
+};
+
 START_TEST(broken_row)
 {
     fixture *f = fix_new();
@@ -516,10 +530,13 @@ START_TEST(broken_row)
     ck_assert_int_eq(luo_dir_make(dir, &err), LUO_OK);
     ck_assert_int_eq(luo_table_open(&t, dir, luo_table_def_at(LUO_TABLE_COMPARE_STEPS), &err),
                      LUO_OK);
-    luo_table_int(&t, 3);
+    for (int i = 0; i < 4 && broken[_i].column[i] >= 0; i++)
+        luo_table_none(&t, broken[_i].column[i]);
     ck_assert_int_eq(luo_table_end(&t, &err), LUO_EBUG);
-    ck_assert_str_eq(err.text, "a row of compare_steps.csv has 1 cells; it has 4 columns.");
-    luo_table_close(&t, &err);
+    ck_assert_str_eq(err.text, broken[_i].says);
+    ck_assert_int_eq(luo_table_end(&t, &err), LUO_EBUG); /* from then on */
+    ck_assert_int_eq(t.rows, 0);
+    luo_table_close(&t, NULL);
     fix_remove(f->arena, dir);
     luo_arena_free(f->arena);
 }
@@ -528,4 +545,4 @@ END_TEST
 LUO_SUITE("io.rundir", LUO_T_N(columns, LUO_ROWS(headers)), LUO_T(units),
           LUO_T_N(print_fixed, LUO_ROWS(fixed)), LUO_T(all_rows), LUO_T(repeatable),
           LUO_T(manifest), LUO_T(ops_limit), LUO_T(disk_full), LUO_T(disk_full_later),
-          LUO_T(broken_row))
+          LUO_T_N(broken_row, LUO_ROWS(broken)))

@@ -33,28 +33,28 @@ double luo_result_error(const luo_result *r, const luo_result *first)
 
 static luo_status put_run(luo_table *t, const luo_result *r, const luo_result *first, luo_err *err)
 {
-    luo_table_text(t, r->name);
-    luo_table_text(t, r->policy);
-    luo_table_text(t, r->backend);
-    luo_table_text(t, r->state);
-    luo_table_text(t, r->seed);
-    luo_table_text(t, r->nplans ? r->plans[0] : "");
-    luo_table_text(t, r->nplans ? r->programs[0] : "");
-    luo_table_int_opt(t, r->steps_done);
-    luo_table_num(t, r->total_s);
-    luo_table_num(t, r->extent_s);
-    luo_table_num(t, r->step_mean_s);
-    luo_table_num(t, r->step_p50_s);
-    luo_table_num(t, r->step_p99_s);
-    luo_table_num(t, r->tokens_per_s);
-    luo_table_num(t, r->goodput_tokens_per_s);
-    luo_table_num(t, r->mfu_ratio);
-    luo_table_num(t, luo_result_lost_s(r));
-    luo_table_int_opt(t, r->switches);
-    luo_table_int_opt(t, r->restarts);
-    luo_table_num(t, r->peak_memory_ratio);
-    luo_table_num(t, luo_result_speedup(r, first));
-    luo_table_num(t, luo_result_error(r, first));
+    luo_table_text(t, LUO_COL_COMPARE_run, r->name);
+    luo_table_text(t, LUO_COL_COMPARE_policy, r->policy);
+    luo_table_text(t, LUO_COL_COMPARE_backend, r->backend);
+    luo_table_text(t, LUO_COL_COMPARE_state, r->state);
+    luo_table_text(t, LUO_COL_COMPARE_seed, r->seed);
+    luo_table_text(t, LUO_COL_COMPARE_plan, r->nplans ? r->plans[0] : "");
+    luo_table_text(t, LUO_COL_COMPARE_program, r->nplans ? r->programs[0] : "");
+    luo_table_int_opt(t, LUO_COL_COMPARE_steps, r->steps_done);
+    luo_table_num(t, LUO_COL_COMPARE_total_s, r->total_s);
+    luo_table_num(t, LUO_COL_COMPARE_extent_s, r->extent_s);
+    luo_table_num(t, LUO_COL_COMPARE_step_mean_s, r->step_mean_s);
+    luo_table_num(t, LUO_COL_COMPARE_step_p50_s, r->step_p50_s);
+    luo_table_num(t, LUO_COL_COMPARE_step_p99_s, r->step_p99_s);
+    luo_table_num(t, LUO_COL_COMPARE_tokens_per_s, r->tokens_per_s);
+    luo_table_num(t, LUO_COL_COMPARE_goodput_tokens_per_s, r->goodput_tokens_per_s);
+    luo_table_num(t, LUO_COL_COMPARE_mfu_ratio, r->mfu_ratio);
+    luo_table_num(t, LUO_COL_COMPARE_lost_s, luo_result_lost_s(r));
+    luo_table_int_opt(t, LUO_COL_COMPARE_switches, r->switches);
+    luo_table_int_opt(t, LUO_COL_COMPARE_restarts, r->restarts);
+    luo_table_num(t, LUO_COL_COMPARE_peak_memory_ratio, r->peak_memory_ratio);
+    luo_table_num(t, LUO_COL_COMPARE_speedup, luo_result_speedup(r, first));
+    luo_table_num(t, LUO_COL_COMPARE_error_ratio, luo_result_error(r, first));
     return luo_table_end(t, err);
 }
 

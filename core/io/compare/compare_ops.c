@@ -172,12 +172,12 @@ static luo_status put_row(luo_table *csv, const char *op, const char *kind, cons
                           luo_err *err)
 {
     if (s->calls[0] + s->calls[1] == 0) return LUO_OK;
-    luo_table_text(csv, op);
-    luo_table_text(csv, kind);
-    luo_table_int(csv, s->calls[0]);
-    luo_table_num(csv, s->seconds[0]);
-    luo_table_num(csv, s->seconds[1]);
-    luo_table_num(csv, error_of(s));
+    luo_table_text(csv, LUO_COL_COMPARE_OPS_op, op);
+    luo_table_text(csv, LUO_COL_COMPARE_OPS_kind, kind);
+    luo_table_int(csv, LUO_COL_COMPARE_OPS_calls, s->calls[0]);
+    luo_table_num(csv, LUO_COL_COMPARE_OPS_reference_s, s->seconds[0]);
+    luo_table_num(csv, LUO_COL_COMPARE_OPS_other_s, s->seconds[1]);
+    luo_table_num(csv, LUO_COL_COMPARE_OPS_error_ratio, error_of(s));
     return luo_table_end(csv, err);
 }
 

@@ -55,10 +55,10 @@ static luo_status write_steps(luo_arena *arena, const char *out, const steps *a,
     for (int64_t i = 0; st == LUO_OK && i < n; i++) {
         if (!isfinite(a->at[i]) || !isfinite(b->at[i])) continue;
         const double error = a->at[i] > 0 ? b->at[i] / a->at[i] - 1 : NAN;
-        luo_table_int(&t, i);
-        luo_table_num(&t, a->at[i]);
-        luo_table_num(&t, b->at[i]);
-        luo_table_num(&t, error);
+        luo_table_int(&t, LUO_COL_COMPARE_STEPS_step, i);
+        luo_table_num(&t, LUO_COL_COMPARE_STEPS_reference_s, a->at[i]);
+        luo_table_num(&t, LUO_COL_COMPARE_STEPS_other_s, b->at[i]);
+        luo_table_num(&t, LUO_COL_COMPARE_STEPS_error_ratio, error);
         if (isfinite(error)) errors[k++] = fabs(error);
         st = luo_table_end(&t, err);
     }

@@ -29,11 +29,11 @@ static luo_status put(points *p, const char *suite, const char *name, double ref
     const double measured = p->predicted_first ? other : reference;
     const double predicted = p->predicted_first ? reference : other;
     if (!(measured > 0 && predicted > 0)) return LUO_OK;
-    luo_table_text(&p->table, suite);
-    luo_table_text(&p->table, name);
-    luo_table_text(&p->table, "");
-    luo_table_num(&p->table, measured);
-    luo_table_num(&p->table, predicted);
+    luo_table_text(&p->table, LUO_COL_PLOT_PREDICTED_suite, suite);
+    luo_table_text(&p->table, LUO_COL_PLOT_PREDICTED_case, name);
+    luo_table_text(&p->table, LUO_COL_PLOT_PREDICTED_role, "");
+    luo_table_num(&p->table, LUO_COL_PLOT_PREDICTED_measured_s, measured);
+    luo_table_num(&p->table, LUO_COL_PLOT_PREDICTED_predicted_s, predicted);
     return luo_table_end(&p->table, &p->err);
 }
 

@@ -136,14 +136,15 @@ static luo_status put_seeds(seeds *s, luo_table *t, const luo_seed_policy *p, co
     tenths(x, n, speedup);
     for (int32_t i = 0; i < n; i++) x[i] = m[i].lost;
     tenths(x, n, lost);
-    luo_table_text(t, p->label);
-    luo_table_int(t, n);
-    for (int k = 0; k < 3; k++) luo_table_num(t, good[k]);
-    for (int k = 0; k < 3; k++) luo_table_num(t, speedup[k]);
-    luo_table_num(t, lost[1]);
-    luo_table_num(t, p->goodput.mean);
-    luo_table_num(t, p->goodput.low);
-    luo_table_num(t, p->goodput.high);
+    luo_table_text(t, LUO_COL_SEEDS_run, p->label);
+    luo_table_int(t, LUO_COL_SEEDS_seeds, n);
+    for (int k = 0; k < 3; k++)
+        luo_table_num(t, LUO_COL_SEEDS_goodput_p10_tokens_per_s + k, good[k]);
+    for (int k = 0; k < 3; k++) luo_table_num(t, LUO_COL_SEEDS_speedup_p10 + k, speedup[k]);
+    luo_table_num(t, LUO_COL_SEEDS_lost_p50_ratio, lost[1]);
+    luo_table_num(t, LUO_COL_SEEDS_goodput_mean_tokens_per_s, p->goodput.mean);
+    luo_table_num(t, LUO_COL_SEEDS_goodput_low95_tokens_per_s, p->goodput.low);
+    luo_table_num(t, LUO_COL_SEEDS_goodput_high95_tokens_per_s, p->goodput.high);
     luo_str_addf(text,
                  "%s: %.0f tok/s in the mean of %d runs, 95 %% interval %.0f to %.0f; median %.0f, "
                  "%.0f to %.0f (10th to 90th of 100), speedup %.3f\n",
@@ -156,16 +157,16 @@ static luo_status put_pairs(seeds *s, luo_table *t)
 {
     for (int32_t i = 0; i < s->stats->npairs; i++) {
         const luo_seed_pair *p = &s->stats->pair[i];
-        luo_table_text(t, s->stats->policy[p->run].label);
-        luo_table_text(t, s->stats->policy[p->other].label);
-        luo_table_int(t, p->difference.n);
-        luo_table_int(t, p->ahead);
-        luo_table_int(t, p->behind);
-        luo_table_num(t, p->difference.mean);
-        luo_table_num(t, p->difference.low);
-        luo_table_num(t, p->difference.high);
-        luo_table_num(t, p->difference.mean / p->against);
-        luo_table_num(t, p->difference.p);
+        luo_table_text(t, LUO_COL_PAIRS_run, s->stats->policy[p->run].label);
+        luo_table_text(t, LUO_COL_PAIRS_other, s->stats->policy[p->other].label);
+        luo_table_int(t, LUO_COL_PAIRS_seeds, p->difference.n);
+        luo_table_int(t, LUO_COL_PAIRS_ahead, p->ahead);
+        luo_table_int(t, LUO_COL_PAIRS_behind, p->behind);
+        luo_table_num(t, LUO_COL_PAIRS_difference_tokens_per_s, p->difference.mean);
+        luo_table_num(t, LUO_COL_PAIRS_difference_low95_tokens_per_s, p->difference.low);
+        luo_table_num(t, LUO_COL_PAIRS_difference_high95_tokens_per_s, p->difference.high);
+        luo_table_num(t, LUO_COL_PAIRS_difference_ratio, p->difference.mean / p->against);
+        luo_table_num(t, LUO_COL_PAIRS_p, p->difference.p);
         LUO_TRY(luo_table_end(t, &s->err));
     }
     return LUO_OK;
@@ -182,13 +183,13 @@ static luo_status put_bands(seeds *s, luo_table *t, const char *label, const mem
         for (int32_t i = 0; i < n; i++) x[i] = m[i].kept[p];
         const luo_interval mean = luo_mean_interval(x, n, 0.95);
         tenths(x, n, q);
-        luo_table_text(t, label);
-        luo_table_num(t, t_s);
-        for (int k = 0; k < 3; k++) luo_table_num(t, q[k]);
-        luo_table_num(t, ideal[1] * t_s);
-        luo_table_num(t, mean.mean);
-        luo_table_num(t, mean.low);
-        luo_table_num(t, mean.high);
+        luo_table_text(t, LUO_COL_PLOT_BANDS_run, label);
+        luo_table_num(t, LUO_COL_PLOT_BANDS_t_s, t_s);
+        for (int k = 0; k < 3; k++) luo_table_num(t, LUO_COL_PLOT_BANDS_kept_p10_tokens + k, q[k]);
+        luo_table_num(t, LUO_COL_PLOT_BANDS_ideal_tokens, ideal[1] * t_s);
+        luo_table_num(t, LUO_COL_PLOT_BANDS_kept_mean_tokens, mean.mean);
+        luo_table_num(t, LUO_COL_PLOT_BANDS_kept_low95_tokens, mean.low);
+        luo_table_num(t, LUO_COL_PLOT_BANDS_kept_high95_tokens, mean.high);
         LUO_TRY(luo_table_end(t, &s->err));
     }
     return LUO_OK;

@@ -94,10 +94,10 @@ static bool gap_after(const step_list *l, int64_t k)
 static luo_status put_point(luo_table *t, const char *run, double t_s, double rate, int64_t kept,
                             luo_err *err)
 {
-    luo_table_text(t, run);
-    luo_table_num(t, t_s);
-    luo_table_num(t, rate);
-    luo_table_int(t, kept);
+    luo_table_text(t, LUO_COL_PLOT_THROUGHPUT_run, run);
+    luo_table_num(t, LUO_COL_PLOT_THROUGHPUT_t_s, t_s);
+    luo_table_num(t, LUO_COL_PLOT_THROUGHPUT_tokens_per_s, rate);
+    luo_table_int(t, LUO_COL_PLOT_THROUGHPUT_kept_tokens, kept);
     return luo_table_end(t, err);
 }
 
@@ -176,9 +176,9 @@ static luo_status stepcdf_of(luo_arena *arena, luo_table *t, const luo_result *r
         const bool step = i + 1 == n || i == 0 || x[i + 1] - x[i] > 1e-3 * x[n - 1] ||
                           x[i] - x[i - 1] > 1e-3 * x[n - 1]; /* corners stay sharp */
         if (i % every && !step) continue;
-        luo_table_text(t, run->name);
-        luo_table_num(t, x[i]);
-        luo_table_num(t, (double)(i + 1) / (double)n);
+        luo_table_text(t, LUO_COL_PLOT_STEPCDF_run, run->name);
+        luo_table_num(t, LUO_COL_PLOT_STEPCDF_step_s, x[i]);
+        luo_table_num(t, LUO_COL_PLOT_STEPCDF_share_ratio, (double)(i + 1) / (double)n);
         st = luo_table_end(t, err);
     }
     free(x);
@@ -197,9 +197,10 @@ static luo_status timelost_of(luo_arena *arena, luo_table *t, const luo_result *
 {
     (void)arena;
     (void)diags;
-    luo_table_text(t, run->name);
-    luo_table_text(t, run->state);
-    for (int i = 0; i < LUO_TIMES; i++) luo_table_num(t, run->time[i]);
+    luo_table_text(t, LUO_COL_PLOT_TIMELOST_run, run->name);
+    luo_table_text(t, LUO_COL_PLOT_TIMELOST_state, run->state);
+    for (int i = 0; i < LUO_TIMES; i++)
+        luo_table_num(t, LUO_COL_PLOT_TIMELOST_compute_s + i, run->time[i]);
     return luo_table_end(t, err);
 }
 
@@ -225,10 +226,10 @@ static luo_status put_lost(luo_table *t, const char *run, const span *s, int64_t
         while (j < n && s[j].lost && strcmp(s[j].kind, s[i].kind) == 0 &&
                s[j].start_s - s[j - 1].end_s < 1e-6)
             j++;
-        luo_table_text(t, run);
-        luo_table_text(t, s[i].kind);
-        luo_table_num(t, s[i].start_s);
-        luo_table_num(t, s[j - 1].end_s);
+        luo_table_text(t, LUO_COL_PLOT_LOST_run, run);
+        luo_table_text(t, LUO_COL_PLOT_LOST_kind, s[i].kind);
+        luo_table_num(t, LUO_COL_PLOT_LOST_t_start_s, s[i].start_s);
+        luo_table_num(t, LUO_COL_PLOT_LOST_t_end_s, s[j - 1].end_s);
         LUO_TRY(luo_table_end(t, err));
     }
     return LUO_OK;
@@ -274,10 +275,10 @@ static luo_status lost_of(luo_arena *arena, luo_table *t, const luo_result *run,
     if (st == LUO_OK) st = put_lost(t, run->name, s, n, err);
     free(s);
     if (st != LUO_OK || strcmp(run->state, "lost") != 0) return st;
-    luo_table_text(t, run->name);
-    luo_table_text(t, "lost");
-    luo_table_num(t, run->total_s);
-    luo_table_num(t, run->total_s);
+    luo_table_text(t, LUO_COL_PLOT_LOST_run, run->name);
+    luo_table_text(t, LUO_COL_PLOT_LOST_kind, "lost");
+    luo_table_num(t, LUO_COL_PLOT_LOST_t_start_s, run->total_s);
+    luo_table_num(t, LUO_COL_PLOT_LOST_t_end_s, run->total_s);
     return luo_table_end(t, err);
 }
 
@@ -346,9 +347,10 @@ static luo_status marks_of(luo_arena *arena, luo_table *t, const luo_result *run
     name_marks(m, n, true, run->total_s / LABELS);
     name_marks(m, n, false, run->total_s / LABELS);
     for (int32_t i = 0; i < n; i++) {
-        luo_table_num(t, m[i].t_s);
-        luo_table_text(t, m[i].kind);
-        luo_table_text(t, m[i].named ? m[i].label : "-"); /* gnuplot takes the last one for "" */
+        luo_table_num(t, LUO_COL_PLOT_MARKS_t_s, m[i].t_s);
+        luo_table_text(t, LUO_COL_PLOT_MARKS_kind, m[i].kind);
+        /* gnuplot takes the last one for "" */
+        luo_table_text(t, LUO_COL_PLOT_MARKS_label, m[i].named ? m[i].label : "-");
         LUO_TRY(luo_table_end(t, err));
     }
     return LUO_OK;
@@ -374,9 +376,10 @@ static luo_status put_breakdown(luo_table *t, const char *name, const step_list 
         n++;
     }
     if (n == 0) return LUO_OK;
-    luo_table_text(t, name);
-    luo_table_int(t, n);
-    for (int k = 0; k < PARTS; k++) luo_table_num(t, sum[k] / (double)n);
+    luo_table_text(t, LUO_COL_PLOT_BREAKDOWN_name, name);
+    luo_table_int(t, LUO_COL_PLOT_BREAKDOWN_steps, n);
+    for (int k = 0; k < PARTS; k++)
+        luo_table_num(t, LUO_COL_PLOT_BREAKDOWN_compute_s + k, sum[k] / (double)n);
     return luo_table_end(t, err);
 }
 

@@ -213,14 +213,14 @@ static luo_status put_lane(luo_table *t, const gantt *g, int32_t position, int32
         shade s = shade_at(px, i), next;
         for (j = i + 1; j < COLUMNS && (next = shade_at(px, j), same_shade(&s, &next));) j++;
         if (s.kind == NONE) continue;
-        luo_table_int(t, position);
-        luo_table_text(t, name);
-        luo_table_int(t, lane);
-        luo_table_text(t, kind_names[s.kind]);
-        luo_table_int_opt(t, s.micro_batch);
-        luo_table_num(t, g->start_s + i * width_s);
-        luo_table_num(t, g->start_s + j * width_s);
-        luo_table_num(t, s.quarters / 4.0);
+        luo_table_int(t, LUO_COL_PLOT_GANTT_row, position);
+        luo_table_text(t, LUO_COL_PLOT_GANTT_name, name);
+        luo_table_int(t, LUO_COL_PLOT_GANTT_lane, lane);
+        luo_table_text(t, LUO_COL_PLOT_GANTT_kind, kind_names[s.kind]);
+        luo_table_int_opt(t, LUO_COL_PLOT_GANTT_micro_batch, s.micro_batch);
+        luo_table_num(t, LUO_COL_PLOT_GANTT_t_start_s, g->start_s + i * width_s);
+        luo_table_num(t, LUO_COL_PLOT_GANTT_t_end_s, g->start_s + j * width_s);
+        luo_table_num(t, LUO_COL_PLOT_GANTT_covered_ratio, s.quarters / 4.0);
         LUO_TRY(luo_table_end(t, err));
     }
     return LUO_OK;
@@ -340,9 +340,9 @@ luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const 
         if (at[i].stage < 0 || at[i].slowdown < 0) continue;
         if (i > 0 && at[i].pipeline == at[i - 1].pipeline && at[i].stage == at[i - 1].stage)
             continue;
-        luo_table_int(&t, at[i].pipeline);
-        luo_table_int(&t, at[i].stage);
-        luo_table_num(&t, at[i].slowdown);
+        luo_table_int(&t, LUO_COL_PLOT_SLOWDOWN_pipeline, at[i].pipeline);
+        luo_table_int(&t, LUO_COL_PLOT_SLOWDOWN_stage, at[i].stage);
+        luo_table_num(&t, LUO_COL_PLOT_SLOWDOWN_caused_slowdown, at[i].slowdown);
         st = luo_table_end(&t, &err);
     }
     return finish(&t, st, &err, rows, diags);
@@ -406,11 +406,11 @@ luo_status luo_plotdata_busiest(luo_arena *arena, const luo_result *run, const c
     if (st == LUO_OK) st = luo_table_open(&t, out, luo_table_def_at(LUO_TABLE_PLOT_BUSIEST), &err);
     for (int k = 0; k < CLASSES; k++)
         for (int i = 0; st == LUO_OK && i < top[k].n; i++) {
-            luo_table_int(&t, t.rows);
-            luo_table_text(&t, top[k].at[i].name);
-            luo_table_text(&t, classes[k]);
-            luo_table_int(&t, top[k].at[i].bytes);
-            luo_table_num(&t, top[k].at[i].ratio);
+            luo_table_int(&t, LUO_COL_PLOT_BUSIEST_rank, t.rows);
+            luo_table_text(&t, LUO_COL_PLOT_BUSIEST_link, top[k].at[i].name);
+            luo_table_text(&t, LUO_COL_PLOT_BUSIEST_class, classes[k]);
+            luo_table_int(&t, LUO_COL_PLOT_BUSIEST_bytes, top[k].at[i].bytes);
+            luo_table_num(&t, LUO_COL_PLOT_BUSIEST_utilisation_ratio, top[k].at[i].ratio);
             st = luo_table_end(&t, &err);
         }
     return finish(&t, st, &err, rows, diags);

@@ -25,7 +25,7 @@ static void put_peer(luo_table *t, luo_str *text, luo_arena *scratch, const luo_
     const luo_slot *s = in->slot >= 0 ? &p->slots[in->slot] : NULL;
     luo_str_clear(text);
     if (!s || (in->kind != LUO_INSTR_COLLECTIVE && in->kind != LUO_INSTR_P2P)) {
-        luo_table_none(t);
+        luo_table_none(t, LUO_COL_OPS_peer);
         return;
     }
     if (in->kind == LUO_INSTR_COLLECTIVE) {
@@ -45,7 +45,7 @@ static void put_peer(luo_table *t, luo_str *text, luo_arena *scratch, const luo_
         if (n == 1) luo_str_addi(text, peer[0]);
         else luo_devset_print(text, peer, n);
     }
-    luo_table_text(t, luo_str_get(text));
+    luo_table_text(t, LUO_COL_OPS_peer, luo_str_get(text));
 }
 
 typedef struct op_ctx {
@@ -61,7 +61,7 @@ typedef struct op_ctx {
 
 /* ---- cells that every row of an instruction has ---- */
 
-enum { TEXTS = 1 << 20, TEXT_BYTES = 1 << 24, HEAD_CELLS = 8, TAIL_CELLS = 4 };
+enum { TEXTS = 1 << 20, TEXT_BYTES = 1 << 24 };
 
 void luo_op_texts_free(luo_op_texts *x)
 {
@@ -115,27 +115,27 @@ static void put_cells(op_ctx *c, luo_table *t, const luo_program *p, const luo_o
     luo_op_text *o = text_of(c, p, in);
     if (o && o->head) {
         const char *at = c->r->op_texts.text.at + o->at;
-        luo_table_again(t, at, o->head, HEAD_CELLS);
-        luo_table_int_opt(t, task->micro_batch);
-        luo_table_again(t, at + o->head, o->tail, TAIL_CELLS);
+        luo_table_again(t, LUO_COL_OPS_stream, LUO_COL_OPS_micro_batch, at, o->head);
+        luo_table_int_opt(t, LUO_COL_OPS_micro_batch, task->micro_batch);
+        luo_table_again(t, LUO_COL_OPS_layer, LUO_COL_OPS_t_start_s, at + o->head, o->tail);
         return;
     }
     const size_t head = t->buf.len + 1; /* behind the comma */
-    luo_table_text(t, luo_stream_name((luo_stream)in->stream));
-    luo_table_text(t, luo_phase_name((luo_phase)in->phase));
-    luo_table_int(t, in->id);
-    luo_table_text(t, luo_instr_kind_name((luo_instr_kind)in->kind));
-    luo_table_text(t, in->op >= 0 ? c->set->ops[in->op].name : "");
-    luo_table_int_opt(t, p->pipeline);
-    luo_table_int_opt(t, p->stage);
-    luo_table_int(t, role->seg[task->seg].chunk);
+    luo_table_text(t, LUO_COL_OPS_stream, luo_stream_name((luo_stream)in->stream));
+    luo_table_text(t, LUO_COL_OPS_phase, luo_phase_name((luo_phase)in->phase));
+    luo_table_int(t, LUO_COL_OPS_instruction, in->id);
+    luo_table_text(t, LUO_COL_OPS_kind, luo_instr_kind_name((luo_instr_kind)in->kind));
+    luo_table_text(t, LUO_COL_OPS_op, in->op >= 0 ? c->set->ops[in->op].name : "");
+    luo_table_int_opt(t, LUO_COL_OPS_pipeline, p->pipeline);
+    luo_table_int_opt(t, LUO_COL_OPS_stage, p->stage);
+    luo_table_int(t, LUO_COL_OPS_chunk, role->seg[task->seg].chunk);
     const size_t head_end = t->buf.len;
-    luo_table_int_opt(t, task->micro_batch);
+    luo_table_int_opt(t, LUO_COL_OPS_micro_batch, task->micro_batch);
     const size_t tail = t->buf.len + 1;
-    luo_table_int_opt(t, in->layer);
+    luo_table_int_opt(t, LUO_COL_OPS_layer, in->layer);
     put_peer(t, &c->peer, c->r->scratch, c->set, p, in);
-    luo_table_int(t, in->bytes);
-    luo_table_int(t, in->flops);
+    luo_table_int(t, LUO_COL_OPS_bytes, in->bytes);
+    luo_table_int(t, LUO_COL_OPS_flop, in->flops);
     keep_text(c, o, head, head_end, tail);
 }
 
@@ -146,14 +146,14 @@ static luo_status put_row(op_ctx *c, const op_row *row, luo_err *err)
     const size_t mark = luo_arena_mark(c->r->scratch);
     if (!c->program || c->program->device != rec->device)
         c->program = luo_programs_find(c->set, rec->device);
-    luo_table_int(t, row->seq);
-    luo_table_int(t, c->step);
-    luo_table_int(t, c->attempt);
-    luo_table_int(t, rec->device);
+    luo_table_int(t, LUO_COL_OPS_seq, row->seq);
+    luo_table_int(t, LUO_COL_OPS_step, c->step);
+    luo_table_int(t, LUO_COL_OPS_attempt, c->attempt);
+    luo_table_int(t, LUO_COL_OPS_device, rec->device);
     put_cells(c, t, c->program, rec);
-    luo_table_num(t, c->start_s + rec->start_s);
-    luo_table_num(t, c->start_s + rec->end_s);
-    luo_table_text(t, luo_status_name(rec->status));
+    luo_table_num(t, LUO_COL_OPS_t_start_s, c->start_s + rec->start_s);
+    luo_table_num(t, LUO_COL_OPS_t_end_s, c->start_s + rec->end_s);
+    luo_table_text(t, LUO_COL_OPS_status, luo_status_name(rec->status));
     luo_arena_reset(c->r->scratch, mark);
     return c->peer.failed ? luo_err_nomem(err) : luo_table_end(t, err);
 }

@@ -16,13 +16,11 @@ static double wall(const luo_rundir *r)
     return r->opts.wall_s ? r->opts.wall_s(r->opts.ctx) : 0;
 }
 
-static void put_parts(luo_table *t, const luo_parts *p)
+/* The columns from tp_s to dp_s, which stand side by side. */
+static void put_parts(luo_table *t, int32_t tp_s, const luo_parts *p)
 {
-    luo_table_num(t, p->tp_s);
-    luo_table_num(t, p->ep_s);
-    luo_table_num(t, p->cp_s);
-    luo_table_num(t, p->pp_s);
-    luo_table_num(t, p->dp_s);
+    const double parts[] = {p->tp_s, p->ep_s, p->cp_s, p->pp_s, p->dp_s};
+    for (int32_t i = 0; i < 5; i++) luo_table_num(t, tp_s + i, parts[i]);
 }
 
 static luo_status put_step(void *ctx, const luo_row_step *row, luo_err *err)
@@ -30,28 +28,28 @@ static luo_status put_step(void *ctx, const luo_row_step *row, luo_err *err)
     luo_rundir *r = ctx;
     luo_table *t = &r->table[LUO_TABLE_STEPS];
     const double now = wall(r);
-    luo_table_int(t, row->step);
-    luo_table_int(t, row->attempt);
-    luo_table_int(t, row->plan);
-    luo_table_num(t, row->start_s);
-    luo_table_num(t, row->end_s);
-    luo_table_num(t, row->end_s - row->start_s);
-    luo_table_int(t, row->sequences);
-    luo_table_int(t, row->tokens);
-    luo_table_num(t, row->tokens_per_s);
-    luo_table_num(t, row->parts.compute_s);
-    luo_table_num(t, row->parts.recompute_s);
-    put_parts(t, &row->parts);
-    luo_table_num(t, row->parts.move_s);
-    luo_table_num(t, row->parts.io_s);
-    luo_table_num(t, row->parts.bubble_s);
-    luo_table_int(t, row->devices_used);
-    luo_table_int(t, row->devices_up);
-    luo_table_int_opt(t, row->slowest_device);
-    luo_table_num(t, row->max_slowdown);
-    luo_table_num(t, row->has_loss ? row->loss : NAN);
-    luo_table_num(t, row->has_loss ? row->grad_norm : NAN);
-    luo_table_num(t, now - r->wall_last);
+    luo_table_int(t, LUO_COL_STEPS_step, row->step);
+    luo_table_int(t, LUO_COL_STEPS_attempt, row->attempt);
+    luo_table_int(t, LUO_COL_STEPS_plan, row->plan);
+    luo_table_num(t, LUO_COL_STEPS_t_start_s, row->start_s);
+    luo_table_num(t, LUO_COL_STEPS_t_end_s, row->end_s);
+    luo_table_num(t, LUO_COL_STEPS_step_s, row->end_s - row->start_s);
+    luo_table_int(t, LUO_COL_STEPS_sequences, row->sequences);
+    luo_table_int(t, LUO_COL_STEPS_tokens, row->tokens);
+    luo_table_num(t, LUO_COL_STEPS_tokens_per_s, row->tokens_per_s);
+    luo_table_num(t, LUO_COL_STEPS_compute_s, row->parts.compute_s);
+    luo_table_num(t, LUO_COL_STEPS_recompute_s, row->parts.recompute_s);
+    put_parts(t, LUO_COL_STEPS_tp_s, &row->parts);
+    luo_table_num(t, LUO_COL_STEPS_move_s, row->parts.move_s);
+    luo_table_num(t, LUO_COL_STEPS_io_s, row->parts.io_s);
+    luo_table_num(t, LUO_COL_STEPS_bubble_s, row->parts.bubble_s);
+    luo_table_int(t, LUO_COL_STEPS_devices_used, row->devices_used);
+    luo_table_int(t, LUO_COL_STEPS_devices_up, row->devices_up);
+    luo_table_int_opt(t, LUO_COL_STEPS_slowest_device, row->slowest_device);
+    luo_table_num(t, LUO_COL_STEPS_max_slowdown, row->max_slowdown);
+    luo_table_num(t, LUO_COL_STEPS_loss, row->has_loss ? row->loss : NAN);
+    luo_table_num(t, LUO_COL_STEPS_grad_norm, row->has_loss ? row->grad_norm : NAN);
+    luo_table_num(t, LUO_COL_STEPS_wall_s, now - r->wall_last);
     r->wall_last = now;
     return luo_table_end(t, err);
 }
@@ -60,15 +58,15 @@ static luo_status put_timeline(void *ctx, const luo_row_timeline *row, luo_err *
 {
     luo_rundir *r = ctx;
     luo_table *t = &r->table[LUO_TABLE_TIMELINE];
-    luo_table_int(t, r->timeline_seq++);
-    luo_table_num(t, row->start_s);
-    luo_table_num(t, row->end_s);
-    luo_table_text(t, luo_span_kind_name(row->kind));
-    luo_table_int(t, row->blocking);
-    luo_table_int(t, row->step);
-    luo_table_int_opt(t, row->plan);
-    luo_table_text(t, row->event);
-    luo_table_int(t, row->bytes);
+    luo_table_int(t, LUO_COL_TIMELINE_seq, r->timeline_seq++);
+    luo_table_num(t, LUO_COL_TIMELINE_t_start_s, row->start_s);
+    luo_table_num(t, LUO_COL_TIMELINE_t_end_s, row->end_s);
+    luo_table_text(t, LUO_COL_TIMELINE_kind, luo_span_kind_name(row->kind));
+    luo_table_int(t, LUO_COL_TIMELINE_blocking, row->blocking);
+    luo_table_int(t, LUO_COL_TIMELINE_step, row->step);
+    luo_table_int_opt(t, LUO_COL_TIMELINE_plan, row->plan);
+    luo_table_text(t, LUO_COL_TIMELINE_event, row->event);
+    luo_table_int(t, LUO_COL_TIMELINE_bytes, row->bytes);
     LUO_TRY(luo_table_end(t, err));
     return luo_trace_span(r->trace, row, err);
 }
@@ -77,15 +75,15 @@ static luo_status put_event(void *ctx, const luo_row_event *row, luo_err *err)
 {
     luo_rundir *r = ctx;
     luo_table *t = &r->table[LUO_TABLE_EVENTS];
-    luo_table_int(t, r->event_seq++);
-    luo_table_num(t, row->t_s);
-    luo_table_int(t, row->step);
-    luo_table_text(t, row->id);
-    luo_table_text(t, row->phase);
-    luo_table_text(t, row->kind);
-    luo_table_text(t, row->target);
-    luo_table_num(t, row->has_value ? row->value : NAN);
-    luo_table_text(t, row->detail);
+    luo_table_int(t, LUO_COL_EVENTS_seq, r->event_seq++);
+    luo_table_num(t, LUO_COL_EVENTS_t_s, row->t_s);
+    luo_table_int(t, LUO_COL_EVENTS_step, row->step);
+    luo_table_text(t, LUO_COL_EVENTS_id, row->id);
+    luo_table_text(t, LUO_COL_EVENTS_phase, row->phase);
+    luo_table_text(t, LUO_COL_EVENTS_kind, row->kind);
+    luo_table_text(t, LUO_COL_EVENTS_target, row->target);
+    luo_table_num(t, LUO_COL_EVENTS_value, row->has_value ? row->value : NAN);
+    luo_table_text(t, LUO_COL_EVENTS_detail, row->detail);
     LUO_TRY(luo_table_end(t, err));
     return luo_trace_event(r->trace, row, err);
 }
@@ -97,27 +95,25 @@ static luo_status put_memory(void *ctx, const luo_row_memory *row, luo_err *err)
     const luo_cluster *c = r->opts.scenario->cluster;
     const luo_memory *m = &row->memory;
     const int64_t left = row->capacity_bytes - row->reserved_bytes - m->needed;
-    luo_table_int(t, row->plan);
-    luo_table_int(t, row->device);
-    luo_table_text(t, c->nodes[c->devices[row->device].node].name);
-    luo_table_text(t, luo_cluster_profile(c, row->device)->name);
-    luo_table_int_opt(t, row->pipeline);
-    luo_table_int_opt(t, row->stage);
-    luo_table_int(t, row->capacity_bytes);
-    luo_table_int(t, row->reserved_bytes);
-    luo_table_int(t, m->weights);
-    luo_table_int(t, m->gradients);
-    luo_table_int(t, m->optimizer);
-    luo_table_int(t, m->activations);
-    luo_table_int(t, m->buffers);
-    luo_table_int(t, m->peak);
-    luo_table_int(t, left);
-    luo_table_int_opt(t, m->peak_instruction);
-    luo_table_text(t, left >= 0 ? "fits" : "over");
-    if (row->measured_bytes <= 0)
-        luo_table_none(t);
-    else
-        luo_table_int(t, row->measured_bytes);
+    luo_table_int(t, LUO_COL_MEMORY_plan, row->plan);
+    luo_table_int(t, LUO_COL_MEMORY_device, row->device);
+    luo_table_text(t, LUO_COL_MEMORY_node, c->nodes[c->devices[row->device].node].name);
+    luo_table_text(t, LUO_COL_MEMORY_profile, luo_cluster_profile(c, row->device)->name);
+    luo_table_int_opt(t, LUO_COL_MEMORY_pipeline, row->pipeline);
+    luo_table_int_opt(t, LUO_COL_MEMORY_stage, row->stage);
+    luo_table_int(t, LUO_COL_MEMORY_capacity_bytes, row->capacity_bytes);
+    luo_table_int(t, LUO_COL_MEMORY_reserved_bytes, row->reserved_bytes);
+    luo_table_int(t, LUO_COL_MEMORY_weights_bytes, m->weights);
+    luo_table_int(t, LUO_COL_MEMORY_gradients_bytes, m->gradients);
+    luo_table_int(t, LUO_COL_MEMORY_optimizer_bytes, m->optimizer);
+    luo_table_int(t, LUO_COL_MEMORY_activations_bytes, m->activations);
+    luo_table_int(t, LUO_COL_MEMORY_buffers_bytes, m->buffers);
+    luo_table_int(t, LUO_COL_MEMORY_peak_bytes, m->peak);
+    luo_table_int(t, LUO_COL_MEMORY_free_bytes, left);
+    luo_table_int_opt(t, LUO_COL_MEMORY_peak_instruction, m->peak_instruction);
+    luo_table_text(t, LUO_COL_MEMORY_verdict, left >= 0 ? "fits" : "over");
+    luo_table_int_opt(t, LUO_COL_MEMORY_measured_bytes,
+                      row->measured_bytes > 0 ? row->measured_bytes : -1);
     return luo_table_end(t, err);
 }
 
@@ -125,24 +121,24 @@ static luo_status put_switch(void *ctx, const luo_row_switch *row, luo_err *err)
 {
     luo_rundir *r = ctx;
     luo_table *t = &r->table[LUO_TABLE_SWITCHES];
-    luo_table_int(t, r->switch_seq++);
-    luo_table_num(t, row->t_s);
-    luo_table_int(t, row->from_plan);
-    luo_table_int(t, row->to_plan);
-    luo_table_text(t, row->event);
-    luo_table_num(t, row->detect_s);
-    luo_table_num(t, row->plan_s);
-    luo_table_num(t, row->specialize_s);
-    luo_table_num(t, row->move_s);
-    luo_table_num(t, row->total_s);
-    luo_table_int(t, row->bytes_local);
-    luo_table_int(t, row->bytes_nvlink);
-    luo_table_int(t, row->bytes_pcie);
-    luo_table_int(t, row->bytes_nic);
-    luo_table_int(t, row->messages);
-    luo_table_int_opt(t, row->max_sender);
-    luo_table_int(t, row->max_sender_bytes);
-    luo_table_text(t, row->source);
+    luo_table_int(t, LUO_COL_SWITCHES_seq, r->switch_seq++);
+    luo_table_num(t, LUO_COL_SWITCHES_t_s, row->t_s);
+    luo_table_int(t, LUO_COL_SWITCHES_from_plan, row->from_plan);
+    luo_table_int(t, LUO_COL_SWITCHES_to_plan, row->to_plan);
+    luo_table_text(t, LUO_COL_SWITCHES_event, row->event);
+    luo_table_num(t, LUO_COL_SWITCHES_detect_s, row->detect_s);
+    luo_table_num(t, LUO_COL_SWITCHES_plan_s, row->plan_s);
+    luo_table_num(t, LUO_COL_SWITCHES_specialize_s, row->specialize_s);
+    luo_table_num(t, LUO_COL_SWITCHES_move_s, row->move_s);
+    luo_table_num(t, LUO_COL_SWITCHES_total_s, row->total_s);
+    luo_table_int(t, LUO_COL_SWITCHES_bytes_local, row->bytes_local);
+    luo_table_int(t, LUO_COL_SWITCHES_bytes_nvlink, row->bytes_nvlink);
+    luo_table_int(t, LUO_COL_SWITCHES_bytes_pcie, row->bytes_pcie);
+    luo_table_int(t, LUO_COL_SWITCHES_bytes_nic, row->bytes_nic);
+    luo_table_int(t, LUO_COL_SWITCHES_messages, row->messages);
+    luo_table_int_opt(t, LUO_COL_SWITCHES_max_sender, row->max_sender);
+    luo_table_int(t, LUO_COL_SWITCHES_max_sender_bytes, row->max_sender_bytes);
+    luo_table_text(t, LUO_COL_SWITCHES_source, row->source);
     return luo_table_end(t, err);
 }
 
@@ -150,15 +146,15 @@ static luo_status put_truth(void *ctx, const luo_row_truth *row, luo_err *err)
 {
     luo_rundir *r = ctx;
     luo_table *t = &r->table[LUO_TABLE_TRUTH];
-    luo_table_text(t, row->id);
-    luo_table_text(t, row->kind);
-    luo_table_text(t, row->target);
-    luo_table_num(t, row->value);
-    luo_table_num(t, row->start_s);
-    luo_table_num(t, row->end_s < 0 ? NAN : row->end_s);
-    luo_table_int_opt(t, row->first_step);
-    luo_table_int_opt(t, row->last_step);
-    luo_table_num(t, row->detected_s < 0 ? NAN : row->detected_s);
+    luo_table_text(t, LUO_COL_TRUTH_id, row->id);
+    luo_table_text(t, LUO_COL_TRUTH_kind, row->kind);
+    luo_table_text(t, LUO_COL_TRUTH_target, row->target);
+    luo_table_num(t, LUO_COL_TRUTH_value, row->value);
+    luo_table_num(t, LUO_COL_TRUTH_t_start_s, row->start_s);
+    luo_table_num(t, LUO_COL_TRUTH_t_end_s, row->end_s < 0 ? NAN : row->end_s);
+    luo_table_int_opt(t, LUO_COL_TRUTH_first_step, row->first_step);
+    luo_table_int_opt(t, LUO_COL_TRUTH_last_step, row->last_step);
+    luo_table_num(t, LUO_COL_TRUTH_detected_s, row->detected_s < 0 ? NAN : row->detected_s);
     return luo_table_end(t, err);
 }
 
@@ -167,16 +163,17 @@ static luo_status put_device(void *ctx, const luo_row_device *row, luo_err *err)
     luo_rundir *r = ctx;
     luo_table *t = &r->table[LUO_TABLE_DEVICES];
     const luo_cluster *c = r->opts.scenario->cluster;
-    luo_table_int(t, row->device);
-    luo_table_text(t, c->nodes[c->devices[row->device].node].name);
-    luo_table_text(t, luo_cluster_profile(c, row->device)->name);
-    luo_table_num(t, row->up_s);
-    luo_table_num(t, row->used_s);
-    luo_table_num(t, row->parts.compute_s + row->parts.recompute_s);
-    put_parts(t, &row->parts);
-    luo_table_num(t, row->parts.bubble_s);
-    luo_table_num(t, row->mean_slowdown);
-    luo_table_num(t, row->caused_slowdown < 0 ? NAN : row->caused_slowdown);
+    luo_table_int(t, LUO_COL_DEVICES_device, row->device);
+    luo_table_text(t, LUO_COL_DEVICES_node, c->nodes[c->devices[row->device].node].name);
+    luo_table_text(t, LUO_COL_DEVICES_profile, luo_cluster_profile(c, row->device)->name);
+    luo_table_num(t, LUO_COL_DEVICES_up_s, row->up_s);
+    luo_table_num(t, LUO_COL_DEVICES_used_s, row->used_s);
+    luo_table_num(t, LUO_COL_DEVICES_compute_s, row->parts.compute_s + row->parts.recompute_s);
+    put_parts(t, LUO_COL_DEVICES_tp_s, &row->parts);
+    luo_table_num(t, LUO_COL_DEVICES_bubble_s, row->parts.bubble_s);
+    luo_table_num(t, LUO_COL_DEVICES_mean_slowdown, row->mean_slowdown);
+    luo_table_num(t, LUO_COL_DEVICES_caused_slowdown,
+                  row->caused_slowdown < 0 ? NAN : row->caused_slowdown);
     return luo_table_end(t, err);
 }
 

@@ -124,26 +124,33 @@ luo_status luo_table_open(luo_table *t, const char *dir, const luo_table_def *de
     return luo_table_flush(t, err);
 }
 
-static void cell(luo_table *t)
+static void cell(luo_table *t, int32_t column)
 {
+    if (column != t->column && !t->wrong) {
+        t->wrong = column + 1;
+        t->wanted = t->column;
+    }
     if (t->column++ > 0) luo_str_addc(&t->buf, ',');
 }
 
-void luo_table_none(luo_table *t)
+void luo_table_none(luo_table *t, int32_t column)
 {
-    cell(t);
+    cell(t, column);
 }
 
-void luo_table_int(luo_table *t, int64_t v)
+void luo_table_int(luo_table *t, int32_t column, int64_t v)
 {
-    cell(t);
+    assert(t->def->columns[column].kind == LUO_CELL_INT);
+    cell(t, column);
     luo_str_addi(&t->buf, v);
 }
 
-void luo_table_int_opt(luo_table *t, int64_t v)
+void luo_table_int_opt(luo_table *t, int32_t column, int64_t v)
 {
-    if (v < 0) luo_table_none(t);
-    else luo_table_int(t, v);
+    if (v < 0)
+        luo_table_none(t, column);
+    else
+        luo_table_int(t, column, v);
 }
 
 void luo_print_fixed(luo_str *s, double v, int decimals)
@@ -166,12 +173,12 @@ void luo_print_fixed(luo_str *s, double v, int decimals)
     luo_str_addn(s, p, (size_t)(buf + sizeof buf - p));
 }
 
-void luo_table_num(luo_table *t, double v)
+void luo_table_num(luo_table *t, int32_t column, double v)
 {
-    assert(t->column < t->def->n);
-    const luo_cell_kind kind = t->def->columns[t->column].kind;
+    assert(column < t->def->n);
+    const luo_cell_kind kind = t->def->columns[column].kind;
     assert(kind != LUO_CELL_INT && kind != LUO_CELL_TEXT);
-    cell(t);
+    cell(t, column);
     if (!isfinite(v)) return;
     switch (kind) {
     case LUO_CELL_SECONDS: luo_print_fixed(&t->buf, v, 9); return;
@@ -183,9 +190,9 @@ void luo_table_num(luo_table *t, double v)
     }
 }
 
-void luo_table_text(luo_table *t, const char *text)
+void luo_table_text(luo_table *t, int32_t column, const char *text)
 {
-    cell(t);
+    cell(t, column);
     const bool quote = strpbrk(text, ",\"\r\n") || text[0] == '#' || text[0] == ' ' ||
                        (text[0] && text[strlen(text) - 1] == ' ');
     if (!quote) {
@@ -200,20 +207,30 @@ void luo_table_text(luo_table *t, const char *text)
     luo_str_addc(&t->buf, '"');
 }
 
-void luo_table_again(luo_table *t, const char *text, size_t n, int32_t cells)
+void luo_table_again(luo_table *t, int32_t column, int32_t end, const char *text, size_t n)
 {
-    cell(t);
-    t->column += cells - 1;
+    cell(t, column);
+    t->column = end;
     luo_str_addn(&t->buf, text, n);
+}
+
+static luo_status broken(luo_table *t, luo_err *err)
+{
+    const luo_table_def *def = t->def;
+    if (t->wrong)
+        t->failed = luo_err_set(err, LUO_EBUG, "a row of %s was given `%s` where `%s` is next.",
+                                def->file, def->columns[t->wrong - 1].name,
+                                t->wanted < def->n ? def->columns[t->wanted].name : "the end");
+    else
+        t->failed = luo_err_set(err, LUO_EBUG, "a row of %s has %d cells; it has %d columns.",
+                                def->file, t->column, def->n);
+    return t->failed;
 }
 
 luo_status luo_table_end(luo_table *t, luo_err *err)
 {
     if (t->failed != LUO_OK) return failure(t, err);
-    if (t->column != t->def->n)
-        return t->failed =
-                   luo_err_set(err, LUO_EBUG, "a row of %s has %d cells; it has %d columns.",
-                               t->def->file, t->column, t->def->n);
+    if (t->wrong || t->column != t->def->n) return broken(t, err);
     luo_str_addc(&t->buf, '\n');
     if (t->buf.failed) return t->failed = luo_err_nomem(err);
     t->column = 0;

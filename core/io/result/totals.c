@@ -11,12 +11,13 @@ static luo_status put_link(luo_table *t, const luo_link *l, char way, double byt
     const double bandwidth = way == '>' ? l->bytes_per_s : l->down_bytes_per_s;
     char name[192];
     snprintf(name, sizeof name, "%s%c", l->name, way);
-    luo_table_text(t, name);
-    luo_table_text(t, luo_link_kind_name(l->kind));
-    luo_table_int(t, llround(bytes));
-    luo_table_num(t, busy_s);
-    luo_table_num(t, bandwidth > 0 && total_s > 0 ? bytes / (bandwidth * total_s) : NAN);
-    luo_table_num(t, busy_s > 0 ? bytes / busy_s * 1e-9 : NAN);
+    luo_table_text(t, LUO_COL_LINKS_link, name);
+    luo_table_text(t, LUO_COL_LINKS_class, luo_link_kind_name(l->kind));
+    luo_table_int(t, LUO_COL_LINKS_bytes, llround(bytes));
+    luo_table_num(t, LUO_COL_LINKS_busy_s, busy_s);
+    luo_table_num(t, LUO_COL_LINKS_utilisation_ratio,
+                  bandwidth > 0 && total_s > 0 ? bytes / (bandwidth * total_s) : NAN);
+    luo_table_num(t, LUO_COL_LINKS_peak_gbytes_per_s, busy_s > 0 ? bytes / busy_s * 1e-9 : NAN);
     return luo_table_end(t, err);
 }
 
@@ -105,18 +106,20 @@ static luo_status put_comm(luo_rundir *r, int32_t plan, const luo_programs *set,
         luo_devset_print(text, dev, n);
     }
     const double algbw = u->busy_s > 0 ? (double)u->bytes / u->busy_s * 1e-9 : NAN;
-    luo_table_int(t, plan);
-    luo_table_text(t, luo_str_get(text));
-    luo_table_text(t, p2p ? "p2p" : luo_coll_name((luo_coll)u->coll));
-    luo_table_text(t, luo_stream_name((luo_stream)u->stream));
-    luo_table_text(t, worst < 0 ? "local" : luo_link_kind_name((luo_link_kind)worst));
-    luo_table_int(t, u->devices);
-    luo_table_int(t, u->calls);
-    luo_table_int(t, u->bytes);
-    luo_table_num(t, u->busy_s);
-    luo_table_num(t, u->exposed_s);
-    luo_table_num(t, algbw);
-    luo_table_num(t, p2p ? algbw : algbw * bus_factor(u->coll, u->devices));
+    luo_table_int(t, LUO_COL_COMM_plan, plan);
+    luo_table_text(t, LUO_COL_COMM_group, luo_str_get(text));
+    luo_table_text(t, LUO_COL_COMM_collective, p2p ? "p2p" : luo_coll_name((luo_coll)u->coll));
+    luo_table_text(t, LUO_COL_COMM_stream, luo_stream_name((luo_stream)u->stream));
+    luo_table_text(t, LUO_COL_COMM_class,
+                   worst < 0 ? "local" : luo_link_kind_name((luo_link_kind)worst));
+    luo_table_int(t, LUO_COL_COMM_devices, u->devices);
+    luo_table_int(t, LUO_COL_COMM_calls, u->calls);
+    luo_table_int(t, LUO_COL_COMM_bytes, u->bytes);
+    luo_table_num(t, LUO_COL_COMM_busy_s, u->busy_s);
+    luo_table_num(t, LUO_COL_COMM_exposed_s, u->exposed_s);
+    luo_table_num(t, LUO_COL_COMM_algbw_gbytes_per_s, algbw);
+    luo_table_num(t, LUO_COL_COMM_busbw_gbytes_per_s,
+                  p2p ? algbw : algbw * bus_factor(u->coll, u->devices));
     return text->failed ? luo_err_nomem(err) : luo_table_end(t, err);
 }
 
