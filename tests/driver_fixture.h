@@ -70,7 +70,7 @@ static inline void run_ok(void)
 {
     luo_err err = {0};
     ck_assert_msg(run(&err) == LUO_OK, "%s", err.text);
-    ck_assert_str_eq(fake.summary.state, "complete");
+    ck_assert_int_eq(fake.summary.state, LUO_COMPLETE);
 }
 
 /* Blocking rows tile the run, and the parts of `time` sum to it (docs/results.md). */

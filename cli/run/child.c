@@ -57,11 +57,10 @@ static void progress(void *ctx, int64_t step, int64_t steps, double t_s, int32_t
     slot->events = events;
 }
 
-static const char *state_of(luo_status st)
+static luo_run_state state_of(luo_status st)
 {
-    if (stop_asked && (st == LUO_OK || st == LUO_ECANCELED)) return "interrupted";
-    if (st == LUO_OK) return "complete";
-    return st == LUO_ENO ? "lost" : "failed";
+    if (stop_asked && (st == LUO_OK || st == LUO_ECANCELED)) return LUO_INTERRUPTED;
+    return luo_run_state_of(st);
 }
 
 /* What a policy of a real run has for itself: its checkpoints, and the words of its ranks. */

@@ -109,10 +109,8 @@ static void tell(luo_cli *cli, const luo_session *s, const luo_child_slot *slots
         if (s->verbose)
             fprintf(out, "%s: %s, %lld steps, %.0f s of run time in %.2f s\n",
                     s->scenario->policies[i].label,
-                    slots[i].status == LUO_OK    ? "complete"
-                    : slots[i].status == LUO_ENO ? "lost"
-                                                 : "failed",
-                    (long long)slots[i].step, slots[i].t_s, slots[i].wall_s);
+                    luo_run_state_name(luo_run_state_of(slots[i].status)), (long long)slots[i].step,
+                    slots[i].t_s, slots[i].wall_s);
         fprintf(out, "%s/trace.json.gz\n", dir ? dir : s->dir);
     }
 }

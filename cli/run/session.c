@@ -187,7 +187,7 @@ static luo_status tell_manifests(workers *f, luo_err *err)
         const char *dir = luo_child_dir(f->cli, f->s, i);
         const bool failed = c->status != LUO_OK;
         if (!dir) return luo_err_nomem(err);
-        LUO_TRY(luo_rundir_ended(dir, failed ? "failed" : "interrupted",
+        LUO_TRY(luo_rundir_ended(dir, failed ? LUO_FAILED : LUO_INTERRUPTED,
                                  failed ? luo_status_exit(c->status) : 128 + got_signal,
                                  failed ? c->err.text : "It was stopped before it ended.", err));
     }

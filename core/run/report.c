@@ -177,10 +177,9 @@ static luo_status warn_of_overlap(luo_run *r, luo_err *err)
 
 luo_status luo_report_end(luo_run *r, luo_err *err)
 {
-    static const char *const states[] = {"running", "complete", "interrupted", "lost", "failed"};
     luo_run_summary s = {.policy = r->spec->label ? r->spec->label : r->spec->name,
                          .backend = r->backend->name,
-                         .state = states[r->state],
+                         .state = r->state,
                          .peak_memory_ratio = r->memory_ratio,
                          .peak_memory_device = r->memory_device,
                          .switches = r->switches,

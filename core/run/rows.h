@@ -70,9 +70,28 @@ typedef struct luo_row_device { /* totals at the end of the run */
     double caused_slowdown; /* < 0: not computed */
 } luo_row_device;
 
+/* What became of a run, as manifest.json, summary.json and compare.csv say it. FAILED: it could not
+ * go on for a fault of ours or of a process; real backends: one died and nothing answers, or all
+ * are stuck. */
+#define LUO_RUN_STATE_LIST(X)                                                                      \
+    X(RUNNING, "running")                                                                          \
+    X(COMPLETE, "complete")                                                                        \
+    X(INTERRUPTED, "interrupted")                                                                  \
+    X(LOST, "lost")                                                                                \
+    X(FAILED, "failed")
+#define LUO_RUN_STATE_ENUM(id, name) LUO_##id,
+typedef enum luo_run_state { LUO_RUN_STATE_LIST(LUO_RUN_STATE_ENUM) LUO_RUN_STATES } luo_run_state;
+#undef LUO_RUN_STATE_ENUM
+const char *luo_run_state_name(luo_run_state state);
+/* By name; LUO_RUN_STATES: there is none. */
+luo_run_state luo_run_state_find(const char *name);
+/* Of a run that ended with this status: complete, lost or failed. */
+luo_run_state luo_run_state_of(luo_status st);
+
 /* Whole-run figures for summary.json. */
 typedef struct luo_run_summary {
-    const char *policy, *backend, *state; /* complete interrupted lost failed */
+    const char *policy, *backend;
+    luo_run_state state;
     int64_t steps_done, steps_redone, tokens, kept_tokens;
     double total_s, step_mean_s, step_p50_s, step_p90_s, step_p99_s, step_max_s;
     /* What the scenario gave it: its duration, or the run if that took longer. A run of a number of

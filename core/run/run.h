@@ -114,14 +114,6 @@ typedef struct luo_pace_meter { /* how fast this machine is against the profile 
     double *sample; /* LUO_PACE_STEPS per device; not above 0: none */
 } luo_pace_meter;
 
-typedef enum luo_run_state {
-    LUO_RUNNING,
-    LUO_COMPLETE,
-    LUO_INTERRUPTED,
-    LUO_LOST,
-    LUO_FAILED /* real backends: a process died and nothing answers, or all are stuck */
-} luo_run_state;
-
 typedef struct luo_run {
     luo_arena *arena, *scratch;
     const luo_scenario *sc;

@@ -298,7 +298,7 @@ START_TEST(stops_within_a_step)
     sc.nevents = 2;
     sink.event = stop_at_event;
     ck_assert_msg(luo_run_policy(&sc, 0, &opts, &sink, &err) == LUO_OK, "%s", err.text);
-    ck_assert_str_eq(fake.summary.state, "interrupted");
+    ck_assert_int_eq(fake.summary.state, LUO_INTERRUPTED);
     ck_assert_int_eq(fake.summary.steps_done, 2);
 }
 END_TEST

@@ -22,7 +22,8 @@ START_TEST(v_q1)
 END_TEST
 
 typedef struct spec {
-    const char *name, *backend, *state;
+    const char *name, *backend;
+    luo_run_state state;
     uint64_t program;
     int steps;
     double factor; /* step time is 0.15 s times this */
@@ -70,7 +71,7 @@ static const char *make_run(fixture *f, const char *dir, const spec *s)
     }
     const struct luo_plan_use use = {luo_plan_hash(&f->plan), hash, s->steps};
     const double kept = s->steps * dur, total = kept + dur;
-    const bool all = strcmp(s->state, "complete") == 0;
+    const bool all = s->state == LUO_COMPLETE;
     const double extent = s->duration_s > 0 ? fmax(s->duration_s, total) : all ? total : NAN;
     const luo_run_summary sum = {.policy = s->name,
                                  .backend = s->backend,
@@ -119,10 +120,10 @@ static luo_status compare(fixture *f, const char *const *paths, int32_t n, const
     return luo_compare(f->arena, &o, text, diags);
 }
 
-static const spec fast = {"fast", "sim", "complete", 0x1234, 4, 1, true, 0, NULL};
-static const spec slow = {"slow", "sim", "lost", 0x1234, 2, 2, true, 0, NULL};
-static const spec real = {"real", "host", "complete", 0x1234, 4, 1.1, true, 0, NULL};
-static const spec other = {"other", "host", "complete", 0x9999, 4, 1.1, false, 0, NULL};
+static const spec fast = {"fast", "sim", LUO_COMPLETE, 0x1234, 4, 1, true, 0, NULL};
+static const spec slow = {"slow", "sim", LUO_LOST, 0x1234, 2, 2, true, 0, NULL};
+static const spec real = {"real", "host", LUO_COMPLETE, 0x1234, 4, 1.1, true, 0, NULL};
+static const spec other = {"other", "host", LUO_COMPLETE, 0x9999, 4, 1.1, false, 0, NULL};
 
 START_TEST(two_runs)
 {
@@ -238,8 +239,8 @@ END_TEST
  * back. */
 START_TEST(seeds)
 {
-    static const spec late = {"fast", "sim", "complete", 0x1234, 4, 2, false, 0, NULL};
-    static const spec lost = {"slow", "sim", "lost", 0x1234, 2, 2, false, 0, NULL};
+    static const spec late = {"fast", "sim", LUO_COMPLETE, 0x1234, 4, 2, false, 0, NULL};
+    static const spec lost = {"slow", "sim", LUO_LOST, 0x1234, 2, 2, false, 0, NULL};
     fixture *f = fix_new();
     const char *dir = fix_dir(f->arena, "cmpseeds");
     const char *one = luo_arena_printf(f->arena, "%s/one", dir);
@@ -316,7 +317,11 @@ START_TEST(sets)
                                       "`%s` holds no run; a run directory or a result set "
                                       "is expected.",
                                       none[0]));
-    ck_assert_int_eq(unlink(luo_arena_printf(f->arena, "%s/summary.json", runs[0])), 0);
+    const char *summary = luo_arena_printf(f->arena, "%s/summary.json", runs[0]);
+    ck_assert_int_eq(luo_file_write_atomic(summary, "{\"state\": \"stopped\"}", 20, NULL), LUO_OK);
+    ck_assert_int_eq(compare(f, runs, 1, dir, false, &text, &d), LUO_EINPUT);
+    ck_assert_str_eq(d.first->err.text, "`state` is no state of a run.");
+    ck_assert_int_eq(unlink(summary), 0);
     ck_assert_int_eq(compare(f, runs, 1, dir, false, &text, &d), LUO_EINPUT);
     ck_assert_str_eq(
         d.first->err.text,
@@ -349,11 +354,11 @@ static const char *cell(fixture *f, const char *dir, const char *run, const char
  * duration of 60 s both count over 60 s. One that failed before it had figures keeps its row. */
 START_TEST(dead_is_not_fast)
 {
-    static const spec live[] = {{"live", "sim", "complete", 0x1234, 100, 1, false, 0, NULL},
-                                {"live", "sim", "complete", 0x1234, 100, 1, false, 60, NULL}};
-    static const spec dead[] = {{"dead", "sim", "lost", 0x1234, 1, 0.5, false, 0, NULL},
-                                {"dead", "sim", "lost", 0x1234, 1, 0.5, false, 60, NULL}};
-    static const spec broken = {"broken", "sim", "failed", 0x1234, 1, 1, false, 0, "no room."};
+    static const spec live[] = {{"live", "sim", LUO_COMPLETE, 0x1234, 100, 1, false, 0, NULL},
+                                {"live", "sim", LUO_COMPLETE, 0x1234, 100, 1, false, 60, NULL}};
+    static const spec dead[] = {{"dead", "sim", LUO_LOST, 0x1234, 1, 0.5, false, 0, NULL},
+                                {"dead", "sim", LUO_LOST, 0x1234, 1, 0.5, false, 60, NULL}};
+    static const spec broken = {"broken", "sim", LUO_FAILED, 0x1234, 1, 1, false, 0, "no room."};
     static const char *const want[2][4] = {{"15.150000000", "105.611", "1.056", "0.010000"},
                                            {"60.000000000", "26.667", "0.267", "0.010000"}};
     for (int i = 0; i < 2; i++) {

@@ -83,7 +83,7 @@ START_TEST(failure_ends_static_and_rebalance)
     prepare(names[_i], 40, 1);
     ck_assert_int_eq(run(&err), LUO_ENO);
     ck_assert_ptr_nonnull(strstr(err.text, "lost the run in step 2"));
-    ck_assert_str_eq(fake.summary.state, "lost");
+    ck_assert_int_eq(fake.summary.state, LUO_LOST);
     check_books();
     ck_assert_str_eq(event_row("lost", 0)->id, "gpu");
     ck_assert_int_eq(fake.summary.steps_done, 2);
@@ -207,7 +207,7 @@ START_TEST(nothing_comes_back)
     events[0] = fixture_event("all", LUO_EVENT_FAIL, "group:g0", 3, 0);
     prepare("restart", 10, 1);
     ck_assert_int_eq(run(&err), LUO_ENO);
-    ck_assert_str_eq(fake.summary.state, "lost");
+    ck_assert_int_eq(fake.summary.state, LUO_LOST);
     check_books();
 }
 END_TEST
@@ -533,7 +533,7 @@ START_TEST(interrupted_waiting)
     opts.interrupted = &stopped;
     sink.event = stop_when_detected;
     ck_assert_msg(luo_run_policy(&sc, 0, &opts, &sink, &err) == LUO_OK, "%s", err.text);
-    ck_assert_str_eq(fake.summary.state, "interrupted");
+    ck_assert_int_eq(fake.summary.state, LUO_INTERRUPTED);
     ck_assert_double_le(fake.summary.wait_s, 0);
 }
 END_TEST

@@ -106,7 +106,7 @@ static void make_run(fixture *f, const char *dir, const char *name, int n, doubl
     if (!bare) ck_assert_int_eq(k->links(k->ctx, f->links, f->cluster.nlinks, t, &err), LUO_OK);
     const luo_run_summary sum = {.policy = name,
                                  .backend = "sim",
-                                 .state = bare ? "lost" : "complete",
+                                 .state = bare ? LUO_LOST : LUO_COMPLETE,
                                  .steps_done = n - 2,
                                  .steps_redone = 2,
                                  .tokens = 16 * n,

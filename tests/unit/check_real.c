@@ -294,7 +294,7 @@ START_TEST(too_many_deaths)
     if (gone[_i].deaths > 1) die(9, 5);
     ck_assert_int_eq(run(&err), LUO_EPEER);
     ck_assert_str_eq(err.text, gone[_i].says);
-    ck_assert_str_eq(fake.summary.state, "failed"); /* and the books are written */
+    ck_assert_int_eq(fake.summary.state, LUO_FAILED); /* and the books are written */
     check_books();
     ck_assert_int_eq(event_row("lost", 0)->step, gone[_i].deaths > 1 ? 9 : 6);
 }
@@ -344,7 +344,7 @@ START_TEST(death_at_the_start)
         return;
     }
     ck_assert_int_eq(st, LUO_EPEER);
-    ck_assert_str_eq(fake.summary.state, "failed");
+    ck_assert_int_eq(fake.summary.state, LUO_FAILED);
     ck_assert_str_eq(err.text,
                      "a process died in step 0 and no more restarts are allowed (a process "
                      "died while it started); there is no checkpoint of this run to resume from.");

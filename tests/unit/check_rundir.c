@@ -205,7 +205,7 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
     LUO_TRY(k->device(k->ctx, &device, err));
     const luo_run_summary summary = {.policy = "static",
                                      .backend = "sim",
-                                     .state = "complete",
+                                     .state = LUO_COMPLETE,
                                      .steps_done = 1,
                                      .tokens = 16,
                                      .kept_tokens = 16,
@@ -259,7 +259,7 @@ START_TEST(all_rows)
     luo_err err = {0};
     ck_assert_msg(luo_rundir_open(dir, &opts, &r, &err) == LUO_OK, "%s", err.text);
     ck_assert_msg(rows_of_all(luo_rundir_sink(r), f, &err) == LUO_OK, "%s", err.text);
-    ck_assert_msg(luo_rundir_close(r, "complete", 0, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(luo_rundir_close(r, LUO_COMPLETE, 0, &err) == LUO_OK, "%s", err.text);
 
     static char text[1 << 16];
     for (int i = 0; i < LUO_RUN_TABLES; i++) {
@@ -300,7 +300,7 @@ START_TEST(repeatable)
             luo_rundir *r = NULL;
             ck_assert_int_eq(luo_rundir_open(dir, &opts, &r, NULL), LUO_OK);
             ck_assert_int_eq(rows_of_all(luo_rundir_sink(r), f, NULL), LUO_OK);
-            ck_assert_int_eq(luo_rundir_close(r, "complete", 0, NULL), LUO_OK);
+            ck_assert_int_eq(luo_rundir_close(r, LUO_COMPLETE, 0, NULL), LUO_OK);
             memset(text[k], 0, sizeof text[k]);
             read_text(dir, files[i], text[k], sizeof text[k]);
         }
@@ -357,7 +357,7 @@ START_TEST(manifest)
     json_decref(j);
     ck_assert_int_eq(rows_of_all(luo_rundir_sink(r), f, &err), LUO_OK);
     luo_rundir_log(r, LUO_NOTE, "hello");
-    ck_assert_int_eq(luo_rundir_close(r, "lost", 1, &err), LUO_OK);
+    ck_assert_int_eq(luo_rundir_close(r, LUO_LOST, 1, &err), LUO_OK);
 
     j = load(dir, "manifest.json");
     ck_assert_str_eq(text_at(j, "schema"), "luoshu.manifest/1");
@@ -426,9 +426,9 @@ START_TEST(ops_limit)
         for (int s = 0; s < 5; s++)
             ck_assert_int_eq(fix_step(k, f, s, 0.15 * s, s != 1, NULL), LUO_OK);
         const luo_run_summary summary = {
-            .policy = "static", .backend = "sim", .state = "complete", .steps_done = 5};
+            .policy = "static", .backend = "sim", .state = LUO_COMPLETE, .steps_done = 5};
         ck_assert_int_eq(k->summary(k->ctx, &summary, NULL), LUO_OK);
-        ck_assert_int_eq(luo_rundir_close(r, "complete", 0, NULL), LUO_OK);
+        ck_assert_int_eq(luo_rundir_close(r, LUO_COMPLETE, 0, NULL), LUO_OK);
         read_text(dir, "ops.csv", text, sizeof text);
         int lines = 0;
         for (char *p = text; *p; p++) lines += *p == '\n';
@@ -496,7 +496,7 @@ START_TEST(disk_full_later)
              "cannot write %s/steps.csv: file too large; its %d complete rows stay readable.", dir,
              rows);
     ck_assert_str_eq(err.text, want);
-    ck_assert_int_eq(luo_rundir_close(r, "failed", 4, &again), LUO_EIO);
+    ck_assert_int_eq(luo_rundir_close(r, LUO_FAILED, 4, &again), LUO_EIO);
     ck_assert_str_eq(again.text, want);
     json_t *j = load(dir, "manifest.json");
     ck_assert_str_eq(text_at(j, "state"), "failed");

@@ -11,7 +11,7 @@
 double luo_result_lost_s(const luo_result *r)
 {
     double kept = 0;
-    for (int i = 0; i < 10; i++) kept += r->time[i]; /* compute_s .. bubble_s */
+    for (int i = 0; i <= LUO_TIME(bubble_s); i++) kept += r->time[i];
     return r->total_s - kept;
 }
 
@@ -36,7 +36,7 @@ static luo_status put_run(luo_table *t, const luo_result *r, const luo_result *f
     luo_table_text(t, LUO_COL_COMPARE_run, r->name);
     luo_table_text(t, LUO_COL_COMPARE_policy, r->policy);
     luo_table_text(t, LUO_COL_COMPARE_backend, r->backend);
-    luo_table_text(t, LUO_COL_COMPARE_state, r->state);
+    luo_table_text(t, LUO_COL_COMPARE_state, luo_run_state_name(r->state));
     luo_table_text(t, LUO_COL_COMPARE_seed, r->seed);
     luo_table_text(t, LUO_COL_COMPARE_plan, r->nplans ? r->plans[0] : "");
     luo_table_text(t, LUO_COL_COMPARE_program, r->nplans ? r->programs[0] : "");
@@ -83,7 +83,7 @@ static void json_run(luo_jsonw *w, const luo_result *r, const luo_result *first)
     luo_jsonw_text(w, "scenario_hash", r->scenario_hash);
     luo_jsonw_text(w, "policy", r->policy);
     luo_jsonw_text(w, "backend", r->backend);
-    luo_jsonw_text(w, "state", r->state);
+    luo_jsonw_text(w, "state", luo_run_state_name(r->state));
     luo_jsonw_text(w, "error", r->error[0] ? r->error : NULL);
     luo_jsonw_text(w, "seed", r->seed);
     luo_jsonw_open(w, "plans", '[');
@@ -105,7 +105,7 @@ static void json_run(luo_jsonw *w, const luo_result *r, const luo_result *first)
     luo_jsonw_num(w, "mfu_ratio", r->mfu_ratio, 6);
     luo_jsonw_num(w, "lost_s", luo_result_lost_s(r), 9);
     luo_jsonw_open(w, "time", '{');
-    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(w, luo_time_names[i], r->time[i], 9);
+    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(w, luo_time_name(i), r->time[i], 9);
     luo_jsonw_close(w);
     count(w, "switches", r->switches);
     count(w, "restarts", r->restarts);

@@ -40,7 +40,7 @@ static void count(char out[WIDTH], int64_t v)
 static void fill(row out, const luo_result *r, const luo_result *first)
 {
     if (snprintf(out[0], WIDTH, "%s", r->name) >= WIDTH) memcpy(out[0] + WIDTH - 3, "..", 3);
-    snprintf(out[1], WIDTH, "%s", r->state);
+    snprintf(out[1], WIDTH, "%s", luo_run_state_name(r->state));
     count(out[2], r->steps_done);
     num(out[3], r->total_s / 3600, 2);
     num(out[4], r->step_mean_s, 3);
@@ -100,10 +100,10 @@ void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n)
     if (n > 1) luo_str_addf(s, "goodput: %s\n", luo_goodput_means);
     for (int32_t i = 0; i < n; i++) {
         const luo_result *r = &runs[i];
-        if (r->measured && strcmp(r->state, "complete") != 0)
+        if (r->measured && r->state != LUO_COMPLETE)
             luo_str_addf(s, "%s: %s after %.4g s; its tokens count over %.4g s\n", r->name,
-                         r->state, r->total_s, r->extent_s);
-        if (strcmp(r->state, "failed") == 0 && r->error[0])
+                         luo_run_state_name(r->state), r->total_s, r->extent_s);
+        if (r->state == LUO_FAILED && r->error[0])
             luo_str_addf(s, "%s: failed: %s\n", r->name, r->error);
     }
 }

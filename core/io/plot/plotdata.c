@@ -198,7 +198,7 @@ static luo_status timelost_of(luo_arena *arena, luo_table *t, const luo_result *
     (void)arena;
     (void)diags;
     luo_table_text(t, LUO_COL_PLOT_TIMELOST_run, run->name);
-    luo_table_text(t, LUO_COL_PLOT_TIMELOST_state, run->state);
+    luo_table_text(t, LUO_COL_PLOT_TIMELOST_state, luo_run_state_name(run->state));
     for (int i = 0; i < LUO_TIMES; i++)
         luo_table_num(t, LUO_COL_PLOT_TIMELOST_compute_s + i, run->time[i]);
     return luo_table_end(t, err);
@@ -274,7 +274,7 @@ static luo_status lost_of(luo_arena *arena, luo_table *t, const luo_result *run,
     }
     if (st == LUO_OK) st = put_lost(t, run->name, s, n, err);
     free(s);
-    if (st != LUO_OK || strcmp(run->state, "lost") != 0) return st;
+    if (st != LUO_OK || run->state != LUO_LOST) return st;
     luo_table_text(t, LUO_COL_PLOT_LOST_run, run->name);
     luo_table_text(t, LUO_COL_PLOT_LOST_kind, "lost");
     luo_table_num(t, LUO_COL_PLOT_LOST_t_start_s, run->total_s);

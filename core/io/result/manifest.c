@@ -121,14 +121,15 @@ static void plans(luo_jsonw *w, const luo_rundir *r)
     luo_jsonw_close(w);
 }
 
-luo_status luo_rundir_manifest(const luo_rundir *r, const char *state, int exit_code, luo_err *err)
+luo_status luo_rundir_manifest(const luo_rundir *r, luo_run_state state, int exit_code,
+                               luo_err *err)
 {
     const luo_rundir_opts *o = &r->opts;
     luo_str text = {0}, path = {0};
     luo_jsonw w = luo_jsonw_start(&text);
     luo_jsonw_open(&w, NULL, '{');
     luo_jsonw_text(&w, "schema", "luoshu.manifest/1");
-    luo_jsonw_text(&w, "state", state);
+    luo_jsonw_text(&w, "state", luo_run_state_name(state));
     luo_jsonw_text(&w, "luoshu", o->version);
     facts(&w, o->facts, o->nfacts);
     luo_jsonw_open(&w, "libraries", '{');
@@ -144,7 +145,7 @@ luo_status luo_rundir_manifest(const luo_rundir *r, const char *state, int exit_
     plans(&w, r);
     inputs(&w, r);
     luo_jsonw_num(&w, "wall_s", o->wall_s ? o->wall_s(o->ctx) - r->wall_open : 0, 3);
-    if (strcmp(state, "running") != 0) luo_jsonw_int(&w, "exit", exit_code);
+    if (state != LUO_RUNNING) luo_jsonw_int(&w, "exit", exit_code);
     if (r->why) luo_jsonw_text(&w, "error", r->why);
     luo_jsonw_close(&w);
     luo_str_addf(&path, "%s/manifest.json", r->dir);
@@ -168,13 +169,14 @@ static void put_value(luo_jsonw *w, const char *key, const luo_yaml *x)
     luo_jsonw_close(w);
 }
 
-static void put_ended(luo_str *out, const luo_yaml *manifest, const char *state, int exit_code,
+static void put_ended(luo_str *out, const luo_yaml *manifest, luo_run_state state, int exit_code,
                       const char *error)
 {
     luo_jsonw w = luo_jsonw_start(out);
     luo_jsonw_open(&w, NULL, '{');
     for (const luo_yaml *x = manifest->first; x; x = x->next) {
-        if (strcmp(x->key, "state") == 0) luo_jsonw_text(&w, x->key, state);
+        if (strcmp(x->key, "state") == 0)
+            luo_jsonw_text(&w, x->key, luo_run_state_name(state));
         else if (strcmp(x->key, "exit") != 0 && strcmp(x->key, "error") != 0)
             put_value(&w, x->key, x);
     }
@@ -184,8 +186,8 @@ static void put_ended(luo_str *out, const luo_yaml *manifest, const char *state,
 }
 
 /* arena: scratch. A manifest that cannot be read stays as it is. */
-static luo_status end_manifest(luo_arena *arena, const char *path, const char *state, int exit_code,
-                               const char *error, luo_err *err)
+static luo_status end_manifest(luo_arena *arena, const char *path, luo_run_state state,
+                               int exit_code, const char *error, luo_err *err)
 {
     luo_source src;
     const luo_yaml *manifest = NULL;
@@ -193,7 +195,7 @@ static luo_status end_manifest(luo_arena *arena, const char *path, const char *s
     if (luo_read_text(arena, path, &src, NULL) != LUO_OK) return LUO_OK;
     if (luo_json_tree(arena, src.text, src.len, &manifest, NULL) != LUO_OK) return LUO_OK;
     const char *was = luo_yaml_text(manifest, "state");
-    if (!was || strcmp(was, "running") != 0) return LUO_OK;
+    if (!was || luo_run_state_find(was) != LUO_RUNNING) return LUO_OK;
     put_ended(&text, manifest, state, exit_code, error);
     const luo_status st = text.failed ? luo_err_nomem(err)
                                       : luo_file_write_atomic(path, text.at, text.len, err);
@@ -201,7 +203,7 @@ static luo_status end_manifest(luo_arena *arena, const char *path, const char *s
     return st;
 }
 
-luo_status luo_rundir_ended(const char *dir, const char *state, int exit_code, const char *error,
+luo_status luo_rundir_ended(const char *dir, luo_run_state state, int exit_code, const char *error,
                             luo_err *err)
 {
     luo_arena *arena = luo_arena_new(0);

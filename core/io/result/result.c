@@ -9,10 +9,11 @@
 
 #include "core/io/document/yaml_strict.h"
 
-const char *const luo_time_names[LUO_TIMES] = {
-    "compute_s", "recompute_s",  "tp_s",     "ep_s",         "cp_s",      "pp_s",
-    "dp_s",      "move_s",       "io_s",     "bubble_s",     "redone_s",  "detect_s",
-    "plan_s",    "specialize_s", "switch_s", "checkpoint_s", "restart_s", "wait_s"};
+const char *luo_time_name(int i)
+{
+    const luo_table_def *def = luo_table_def_at(LUO_TABLE_PLOT_TIMELOST);
+    return def->columns[LUO_COL_PLOT_TIMELOST_compute_s + i].name;
+}
 
 bool luo_result_has(const char *dir, const char *name)
 {
@@ -77,6 +78,13 @@ static double num_of(reader *r, const luo_yaml *in, const char *key)
     return v;
 }
 
+static luo_run_state state_of(reader *r)
+{
+    const luo_run_state state = luo_run_state_find(text_of(r, r->root, "state"));
+    if (state == LUO_RUN_STATES) complain(r, "state", "is no state of a run");
+    return state;
+}
+
 static void read_plans(reader *r, luo_result *out)
 {
     const luo_yaml *list = luo_yaml_get(r->root, "plans");
@@ -106,7 +114,7 @@ static void read_manifest(reader *r, luo_result *out)
     out->backend = text_of(r, r->root, "backend");
     out->scenario_hash = text_of(r, r->root, "scenario_hash");
     out->seed = luo_yaml_int(seed, &whole) ? seed->text : text_of(r, r->root, "seed");
-    out->state = text_of(r, r->root, "state");
+    out->state = state_of(r);
     if (luo_yaml_get(r->root, "error")) out->error = text_of(r, r->root, "error");
     read_plans(r, out);
 }
@@ -128,7 +136,7 @@ static void no_summary(luo_result *out)
 static void read_summary(reader *r, luo_result *out)
 {
     out->measured = true;
-    out->state = text_of(r, r->root, "state");
+    out->state = state_of(r);
     out->kept_tokens = int_of(r, r->root, "kept_tokens");
     out->extent_s = num_of(r, r->root, "extent_s");
     out->steps_done = int_of(r, r->root, "steps_done");
@@ -146,7 +154,7 @@ static void read_summary(reader *r, luo_result *out)
     out->mfu_ratio = num_of(r, r->root, "mfu_ratio");
     out->peak_memory_ratio = num_of(r, r->root, "peak_memory_ratio");
     for (int i = 0; i < LUO_TIMES; i++)
-        out->time[i] = num_of(r, luo_yaml_get(r->root, "time"), luo_time_names[i]);
+        out->time[i] = num_of(r, luo_yaml_get(r->root, "time"), luo_time_name(i));
 }
 
 static const char *last_part(luo_arena *arena, const char *dir)
@@ -166,7 +174,7 @@ luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, l
     if (m.st == LUO_OK) read_manifest(&m, &got);
     if (m.st != LUO_OK) return m.st;
     if (!luo_result_has(dir, "summary.json") &&
-        (strcmp(got.state, "failed") == 0 || strcmp(got.state, "interrupted") == 0)) {
+        (got.state == LUO_FAILED || got.state == LUO_INTERRUPTED)) {
         no_summary(&got);
         *out = got;
         return LUO_OK;

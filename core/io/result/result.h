@@ -6,14 +6,19 @@
 #include "core/base/stats.h"
 #include "core/io/result/columns.h"
 #include "core/io/result/csv.h"
+#include "core/run/rows.h"
 
-enum { LUO_TIMES = 18 };
-/* Keys of `time` in summary.json, in the order of docs/results.md. */
-extern const char *const luo_time_names[LUO_TIMES];
+/* Parts of the run time, as columns of timelost.csv and keys of `time` in summary.json:
+ * LUO_TIME(switch_s) is the index of one. */
+#define LUO_TIME(name) (LUO_COL_PLOT_TIMELOST_##name - LUO_COL_PLOT_TIMELOST_compute_s)
+enum { LUO_TIMES = LUO_COLUMNS_PLOT_TIMELOST - LUO_COL_PLOT_TIMELOST_compute_s };
+/* Pre: 0 <= i < LUO_TIMES. */
+const char *luo_time_name(int i);
 
 typedef struct luo_result {
     const char *dir, *name; /* as given; its last part */
-    const char *scenario, *policy, *backend, *state;
+    const char *scenario, *policy, *backend;
+    luo_run_state state;
     const char *seed; /* decimal */
     const char *scenario_hash;
     int32_t nplans;

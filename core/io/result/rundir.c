@@ -321,7 +321,7 @@ static luo_status open_files(luo_rundir *r, luo_err *err)
     LUO_TRY_OUT(luo_dir_make(path.at, err));
     LUO_TRY_OUT(luo_trace_spill_to(r->trace, r->dir, 0, err));
     LUO_TRY_OUT(luo_rundir_config(r, err));
-    LUO_TRY_OUT(luo_rundir_manifest(r, "running", 0, err));
+    LUO_TRY_OUT(luo_rundir_manifest(r, LUO_RUNNING, 0, err));
     luo_str_clear(&path);
     luo_str_addf(&path, "%s/log.txt", r->dir);
     r->log_fd = open(luo_str_get(&path), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
@@ -381,7 +381,7 @@ static void keep(luo_status *first, luo_status st, luo_err *err, const luo_err *
     if (err) *err = *now;
 }
 
-luo_status luo_rundir_close(luo_rundir *r, const char *state, int exit_code, luo_err *err)
+luo_status luo_rundir_close(luo_rundir *r, luo_run_state state, int exit_code, luo_err *err)
 {
     luo_status first = LUO_OK;
     luo_err now = {0};
@@ -395,7 +395,7 @@ luo_status luo_rundir_close(luo_rundir *r, const char *state, int exit_code, luo
     }
     if (first != LUO_OK && err && !r->why) r->why = strdup(err->text);
     keep(&first,
-         luo_rundir_manifest(r, first == LUO_OK ? state : "failed",
+         luo_rundir_manifest(r, first == LUO_OK ? state : LUO_FAILED,
                              first == LUO_OK ? exit_code : luo_status_exit(first), &now),
          err, &now);
     release(r);

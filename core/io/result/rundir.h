@@ -2,7 +2,7 @@
  *
  *   luo_rundir_open(dir, &opts, &r, err);      config/, manifest.json (state running), headers
  *   luo_run_policy(.., luo_rundir_sink(r), ..) rows; flushed at each step boundary
- *   luo_rundir_close(r, "complete", 0, err);   trace.json.gz, manifest.json replaced
+ *   luo_rundir_close(r, LUO_COMPLETE, 0, err); trace.json.gz, manifest.json replaced
  *
  * The order of the files on disk is such that at any moment every CSV parses and manifest.json
  * tells the truth. */
@@ -53,10 +53,10 @@ void luo_rundir_log(luo_rundir *r, luo_severity severity, const char *text);
 /* Rewrites the manifest of a run whose process has ended without doing so, or never began: state,
  * exit and error. Nothing if DIR has no manifest, or one of a run that has ended. Errors: LUO_EIO,
  * LUO_EINPUT, LUO_ENOMEM. */
-luo_status luo_rundir_ended(const char *dir, const char *state, int exit_code, const char *error,
+luo_status luo_rundir_ended(const char *dir, luo_run_state state, int exit_code, const char *error,
                             luo_err *err);
 /* Flushes, writes trace.json.gz when a step was traced or an event fired, replaces the manifest,
- * gives everything back. state: complete interrupted lost failed. Errors: the first one of any
+ * gives everything back. Pre: state is not running. Errors: the first one of any
  * file, LUO_EIO. r is freed in any case; NULL is fine. */
-luo_status luo_rundir_close(luo_rundir *r, const char *state, int exit_code, luo_err *err);
+luo_status luo_rundir_close(luo_rundir *r, luo_run_state state, int exit_code, luo_err *err);
 #endif

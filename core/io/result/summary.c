@@ -3,28 +3,25 @@
 
 #include "core/io/io.h"
 #include "core/io/jsonw.h"
+#include "core/io/result/result.h"
 #include "core/io/result/rundir_internal.h"
 
 static void time_of(luo_jsonw *w, const luo_run_summary *s)
 {
     const luo_parts *p = &s->time;
-    const struct {
-        const char *key;
-        double v;
-    } rows[] = {
-        {"compute_s", p->compute_s}, {"recompute_s", p->recompute_s},
-        {"tp_s", p->tp_s},           {"ep_s", p->ep_s},
-        {"cp_s", p->cp_s},           {"pp_s", p->pp_s},
-        {"dp_s", p->dp_s},           {"move_s", p->move_s},
-        {"io_s", p->io_s},           {"bubble_s", p->bubble_s},
-        {"redone_s", s->redone_s},   {"detect_s", s->detect_s},
-        {"plan_s", s->plan_s},       {"specialize_s", s->specialize_s},
-        {"switch_s", s->switch_s},   {"checkpoint_s", s->checkpoint_s},
-        {"restart_s", s->restart_s}, {"wait_s", s->wait_s},
+    const double time[LUO_TIMES] = {
+        [LUO_TIME(compute_s)] = p->compute_s, [LUO_TIME(recompute_s)] = p->recompute_s,
+        [LUO_TIME(tp_s)] = p->tp_s,           [LUO_TIME(ep_s)] = p->ep_s,
+        [LUO_TIME(cp_s)] = p->cp_s,           [LUO_TIME(pp_s)] = p->pp_s,
+        [LUO_TIME(dp_s)] = p->dp_s,           [LUO_TIME(move_s)] = p->move_s,
+        [LUO_TIME(io_s)] = p->io_s,           [LUO_TIME(bubble_s)] = p->bubble_s,
+        [LUO_TIME(redone_s)] = s->redone_s,   [LUO_TIME(detect_s)] = s->detect_s,
+        [LUO_TIME(plan_s)] = s->plan_s,       [LUO_TIME(specialize_s)] = s->specialize_s,
+        [LUO_TIME(switch_s)] = s->switch_s,   [LUO_TIME(checkpoint_s)] = s->checkpoint_s,
+        [LUO_TIME(restart_s)] = s->restart_s, [LUO_TIME(wait_s)] = s->wait_s,
     };
     luo_jsonw_open(w, "time", '{');
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        luo_jsonw_num(w, rows[i].key, rows[i].v, 9);
+    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(w, luo_time_name(i), time[i], 9);
     luo_jsonw_close(w);
 }
 
@@ -42,7 +39,7 @@ static void put(luo_jsonw *w, const luo_run_summary *s, const luo_str own[2])
     luo_jsonw_text(w, "schema", "luoshu.summary/1");
     luo_jsonw_text(w, "policy", s->policy);
     luo_jsonw_text(w, "backend", s->backend);
-    luo_jsonw_text(w, "state", s->state);
+    luo_jsonw_text(w, "state", luo_run_state_name(s->state));
     luo_jsonw_int(w, "steps_done", s->steps_done);
     luo_jsonw_int(w, "steps_redone", s->steps_redone);
     luo_jsonw_int(w, "tokens", s->tokens);
