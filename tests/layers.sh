@@ -18,7 +18,7 @@ for f in "${order[@]}"; do
 done
 hits=$(grep -nE '#include ("(sim|exec|cli|tests)/|<(simgrid|xbt|mpi|cuda|nccl|cblas))' $(sources core))
 [ -z "$hits" ] || fail "core knows a backend:"$'\n'"$hits"
-hits=$(grep -nE '#include <(cyaml|yaml|jansson|csv|zlib)' $(sources core sim | grep -v '^core/io/'))
+hits=$(grep -nE '#include <(yaml|jansson|csv|zlib)' $(sources core sim | grep -v '^core/io/'))
 [ -z "$hits" ] || fail "a file library outside core/io:"$'\n'"$hits"
 hits=$(grep -nE '#include "(cli|exec)/' $(sources sim))
 [ -z "$hits" ] || fail "sim knows what is above it:"$'\n'"$hits"

@@ -171,10 +171,4 @@ luo_status luo_file_kind_of(const char *path, luo_file_kind *out, luo_diags *dia
 luo_status luo_file_kind_of_text(const luo_source *src, luo_file_kind *out, luo_diags *diags);
 /* Reads a file of that kind and all it names, for its errors alone. */
 luo_status luo_check_file(luo_arena *arena, const char *path, luo_file_kind k, luo_diags *diags);
-
-/* Line and column (1-based, in characters) of the value that an RFC 6901 pointer names in a JSON
- * text; `key`: of its key instead. False: there is none, and the place is that of the innermost
- * part that exists. Cost: O(text); only called for messages. */
-bool luo_json_where(const char *text, size_t len, const char *pointer, bool key, int *line,
-                    int *col);
 #endif

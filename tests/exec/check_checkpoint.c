@@ -404,10 +404,10 @@ static const struct {
      "`schema` is `luoshu.checkpoint/2`; `luoshu.checkpoint/1` is expected."},
     {"\"step\": 7", "\"step\": -7", "`step` is `-7`; a whole number of at least 0 is expected."},
     {"\"seed\": 42", "\"seed\": \"x\"",
-     "`seed` is no such number; a whole number from 0 is expected."},
+     "`seed` is the text \"x\"; a whole number from 0 is expected."},
     {"\"seed\": 42", "\"seeds\": 42", "unknown key `seeds`; did you mean `seed`?"},
-    {"\"10000\"", "\"many\"", "`rope_base` is no text of a number; one is expected."},
-    {"0000000000abcdef", "xyz", "`plan` is no such number; a hash of 16 digits is expected."},
+    {"\"10000\"", "\"many\"", "`rope_base` is the text \"many\"; a number as text is expected."},
+    {"0000000000abcdef", "xyz", "`plan` is the text \"xyz\"; a hash of 16 digits is expected."},
     {"\"rmsnorm\"", "\"rms\"", "`norm` is `rms`; `rmsnorm` or `layernorm` is expected."},
 };
 

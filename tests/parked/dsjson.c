@@ -11,7 +11,7 @@ typedef struct entry {
     luo_arena *arena;
     const char *name;
     luo_err *err;
-    const json_t *root, *groups;
+    const luo_yaml *root, *groups;
     luo_ds_type type;
     int32_t u;
 } entry;
@@ -19,21 +19,31 @@ typedef struct entry {
 #define BAD(e, fmt, ...) \
     luo_err_set((e)->err, LUO_EINPUT, "JSON entry '%s': " fmt, (e)->name, __VA_ARGS__)
 
-/* Count of member u in a list of them, or in the old form, a plain number; 0: neither. */
-static json_int_t count_of(const json_t *v, int32_t u)
+static bool is_list(const luo_yaml *v)
 {
-    if (json_is_integer(v)) return u == 0 ? json_integer_value(v) : 0;
-    return json_integer_value(json_array_get(v, (size_t)u));
+    return v && v->type == LUO_YAML_LIST;
 }
 
-static int32_t counts_in(const json_t *v)
+/* Count of member u in a list of them, or in the old form, a plain number; 0: neither. */
+static int64_t count_of(const luo_yaml *v, int32_t u)
 {
-    return json_is_integer(v) ? 1 : (int32_t)json_array_size(v);
+    int64_t n = 0;
+    if (is_list(v))
+        luo_yaml_int(luo_yaml_nth(v, u), &n);
+    else if (u == 0)
+        luo_yaml_int(v, &n);
+    return n;
+}
+
+static int32_t counts_in(const luo_yaml *v)
+{
+    int64_t n;
+    return is_list(v) ? v->n : luo_yaml_int(v, &n);
 }
 
 static luo_status read_type(entry *e)
 {
-    const char *type = json_string_value(json_object_get(e->root, "type"));
+    const char *type = luo_yaml_text(e->root, "type");
     if (type && strcmp(type, "variable") == 0) e->type = LUO_DS_VARIABLE;
     else if (type && strcmp(type, "placeholder") == 0) e->type = LUO_DS_PLACEHOLDER;
     else return BAD(e, "type `%.40s` is neither `variable` nor `placeholder`.", type ? type : "");
@@ -42,10 +52,10 @@ static luo_status read_type(entry *e)
 
 static luo_status read_groups(entry *e)
 {
-    const json_t *all = json_object_get(e->root, "device_group_union");
-    e->groups = all ? all : json_object_get(e->root, "device_group");
-    e->u = all ? (int32_t)json_array_size(all) : 1;
-    if (!json_is_array(e->groups) || e->u < 1)
+    const luo_yaml *all = luo_yaml_get(e->root, "device_group_union");
+    e->groups = all ? all : luo_yaml_get(e->root, "device_group");
+    e->u = !all ? 1 : is_list(all) ? all->n : 0;
+    if (!is_list(e->groups) || e->u < 1)
         return BAD(e, "%s is not a list of device groups.",
                    all ? "`device_group_union`" : "`device_group`");
     return LUO_OK;
@@ -53,29 +63,28 @@ static luo_status read_groups(entry *e)
 
 static luo_status read_devices(entry *e, int32_t u, luo_grp *g)
 {
-    const json_t *list = json_object_get(e->root, "device_group_union")
-                             ? json_array_get(e->groups, (size_t)u)
-                             : e->groups;
-    const size_t n = json_array_size(list);
-    int32_t *dev = LUO_NEW_N(e->arena, int32_t, n);
+    const luo_yaml *list =
+        luo_yaml_get(e->root, "device_group_union") ? luo_yaml_nth(e->groups, u) : e->groups;
+    const int32_t n = is_list(list) ? list->n : 0;
+    int32_t *dev = LUO_NEW_N(e->arena, int32_t, n), i = 0;
     if (!dev) return luo_err_nomem(e->err);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *v = json_array_get(list, i);
-        const json_int_t id = json_integer_value(v);
-        if (!json_is_integer(v) || id < 0 || id >= LUO_DEVICE_LIMIT)
-            return BAD(e, "device %zu of group %d is no device id.", i, u);
-        dev[i] = (int32_t)id;
+    for (const luo_yaml *x = n ? list->first : NULL; x; x = x->next) {
+        int64_t id = -1;
+        luo_yaml_int(x, &id);
+        if (id < 0 || id >= LUO_DEVICE_LIMIT)
+            return BAD(e, "device %d of group %d is no device id.", i, u);
+        dev[i++] = (int32_t)id;
     }
     g->dev = dev;
-    g->ndev = (int32_t)n;
+    g->ndev = n;
     return LUO_OK;
 }
 
 /* The count of a member, with the top level taken out where `folded`. */
-static luo_status unfold(entry *e, const json_t *v, int32_t u, bool folded, const char *what,
+static luo_status unfold(entry *e, const luo_yaml *v, int32_t u, bool folded, const char *what,
                          int32_t *out)
 {
-    const json_int_t n = count_of(v, u);
+    const int64_t n = count_of(v, u);
     if (n < 1 || n > LUO_DEVICE_LIMIT)
         return BAD(e, "%s of member %d is no count above 0.", what, u);
     if (folded && e->u > 1 && n % e->u)
@@ -85,7 +94,7 @@ static luo_status unfold(entry *e, const json_t *v, int32_t u, bool folded, cons
     return LUO_OK;
 }
 
-static luo_status check_length(entry *e, const json_t *v, const char *what)
+static luo_status check_length(entry *e, const luo_yaml *v, const char *what)
 {
     if (counts_in(v) == e->u) return LUO_OK;
     return BAD(e, "%s has %d counts for %d subgroups.", what, counts_in(v), e->u);
@@ -94,34 +103,32 @@ static luo_status check_length(entry *e, const json_t *v, const char *what)
 /* Splits by ascending dimension. */
 static luo_status read_splits(entry *e, int32_t u, luo_ent *ent, int32_t *n)
 {
-    const json_t *split = json_object_get(e->root, "split");
-    const char *key;
-    json_t *v;
+    const luo_yaml *split = luo_yaml_get(e->root, "split");
+    const luo_yaml *v;
     int32_t known = 0;
     char dim[4] = "0", what[24] = "split \"0\"";
-    if (split && !json_is_object(split)) return BAD(e, "%s is no object.", "`split`");
+    if (split && split->type != LUO_YAML_MAP) return BAD(e, "%s is no object.", "`split`");
     for (int32_t d = 0; d < LUO_RANK_MAX; d++) {
         dim[0] = what[7] = (char)('0' + d);
-        v = json_object_get(split, dim);
+        v = luo_yaml_get(split, dim);
         if (!v) continue;
         known++;
         LUO_TRY(check_length(e, v, what));
         LUO_TRY(unfold(e, v, u, e->type == LUO_DS_PLACEHOLDER && d == 0, what, &ent[*n].n));
         ent[(*n)++].key = d;
     }
-    if (split && (size_t)known != json_object_size(split))
-        json_object_foreach((json_t *)split, key, v)
-            if (strlen(key) != 1 || key[0] < '0' || key[0] >= '0' + LUO_RANK_MAX)
-                return BAD(e, "split \"%.20s\" is no dimension.", key);
+    for (const luo_yaml *x = split && known < split->n ? split->first : NULL; x; x = x->next)
+        if (strlen(x->key) != 1 || x->key[0] < '0' || x->key[0] >= '0' + LUO_RANK_MAX)
+            return BAD(e, "split \"%.20s\" is no dimension.", x->key);
     /* Data without a split of dimension 0 cannot be cut over several members. */
-    if (e->type == LUO_DS_PLACEHOLDER && e->u > 1 && !json_object_get(split, "0"))
+    if (e->type == LUO_DS_PLACEHOLDER && e->u > 1 && !luo_yaml_get(split, "0"))
         return BAD(e, "split \"0\" is missing for %d subgroups.", e->u);
     return LUO_OK;
 }
 
 static luo_status read_dup(entry *e, int32_t u, luo_ent *ent)
 {
-    const json_t *dup = json_object_get(e->root, "dup");
+    const luo_yaml *dup = luo_yaml_get(e->root, "dup");
     if (!dup) return BAD(e, "%s is missing.", "`dup`");
     LUO_TRY(check_length(e, dup, "dup"));
     ent->key = LUO_DUP;
@@ -142,11 +149,11 @@ static luo_status read_member(entry *e, int32_t u, luo_grp *g)
     return LUO_OK;
 }
 
-luo_status luo_dsjson_take_entry(luo_arena *arena, const json_t *root, const char *name,
+luo_status luo_dsjson_take_entry(luo_arena *arena, const luo_yaml *root, const char *name,
                                  const luo_ann **out, luo_ds_type *type, luo_err *err)
 {
     entry e = {.arena = arena, .name = name, .err = err, .root = root};
-    if (!json_is_object(root)) return BAD(&e, "%s is expected.", "an object");
+    if (root->type != LUO_YAML_MAP) return BAD(&e, "%s is expected.", "an object");
     LUO_TRY(read_type(&e));
     LUO_TRY(read_groups(&e));
     luo_grp *g = LUO_NEW_N(arena, luo_grp, e.u);
@@ -164,14 +171,12 @@ luo_status luo_dsjson_take_entry(luo_arena *arena, const json_t *root, const cha
 luo_status luo_dsjson_read_entry(luo_arena *arena, const char *json, const char *name,
                                  const luo_ann **out, luo_ds_type *type, luo_err *err)
 {
-    json_error_t e;
-    json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, &e);
-    if (!root)
-        return luo_err_set(err, LUO_EPARSE, "JSON entry '%s': line %d, column %d: %s.", name,
-                           e.line, e.column, e.text);
-    const luo_status st = luo_dsjson_take_entry(arena, root, name, out, type, err);
-    json_decref(root);
-    return st;
+    const luo_yaml *root = NULL;
+    luo_err why = {0};
+    const luo_status st = luo_json_tree(arena, json, strlen(json), &root, &why);
+    if (st == LUO_OK) return luo_dsjson_take_entry(arena, root, name, out, type, err);
+    return luo_err_set(err, st, "JSON entry '%s': line %d, column %d: %s", name, why.line, why.col,
+                       why.text);
 }
 
 /* ---- writing ---- */

@@ -5,19 +5,12 @@
 #include <string.h>
 
 #include "tests/parked/dsjson_internal.h"
-#include "core/io/document/json.h"
 
-typedef struct walk walk;
-typedef void visit_fn(walk *w, const luo_json_at *at, const char *path, const char *name);
-
-struct walk {
-    luo_json j;
-    visit_fn *visit;
+typedef struct walk {
+    luo_yaml_doc doc;
     luo_dsjson *file;
     int32_t n, cap, first, last; /* items; blocks of the range being walked */
-    luo_err *err;                /* of a write */
-    luo_status st;
-};
+} walk;
 
 /* ---- dimensions: JSON names those of an [in, out] matrix, ours is stored [out, in] ---- */
 
@@ -45,7 +38,34 @@ static const luo_ann *turn(luo_arena *arena, const luo_ann *a)
     return g ? luo_ann_canonical(arena, &b) : NULL;
 }
 
-/* ---- the walk: the same order when reading and when writing ---- */
+/* ---- reading ---- */
+
+static void take_item(walk *w, const luo_yaml *x, const char *path)
+{
+    luo_err err;
+    luo_arena *arena = w->doc.arena;
+    luo_ds_item item = {.first = w->first, .last = w->last};
+    const luo_status st = luo_dsjson_take_entry(arena, x, x->key, &item.ann, &item.type, &err);
+    if (st == LUO_ENOMEM)
+        luo_yaml_nomem(&w->doc);
+    else if (st != LUO_OK)
+        luo_yaml_error(&w->doc, x, "%s", err.text);
+    if (st != LUO_OK) return;
+    if (turned(x->key)) item.ann = turn(arena, item.ann);
+    item.path = luo_arena_strdup(arena, path);
+    item.name = x->key;
+    if (w->n == w->cap) {
+        const size_t old = (size_t)w->cap * sizeof item;
+        w->file->items = luo_arena_grow(arena, w->file->items, old, 2 * old + 16 * sizeof item);
+        w->cap = 2 * w->cap + 16;
+    }
+    if (!item.ann || !item.path || !w->file->items) {
+        luo_yaml_nomem(&w->doc);
+        return;
+    }
+    w->file->items[w->n++] = item;
+    w->file->n = w->n;
+}
 
 static bool known(const char *key, const char *const *keys)
 {
@@ -54,213 +74,215 @@ static bool known(const char *key, const char *const *keys)
     return false;
 }
 
-static void warn_unknown(walk *w, const luo_json_at *at, const char *const *keys)
+static void warn_unknown(walk *w, const luo_yaml *map, const char *const *keys)
 {
-    const char *key;
-    json_t *v;
-    char pointer[200];
-    int line, col;
-    if (w->err) return; /* said when it was read */
-    json_object_foreach(at->v, key, v) {
-        if (known(key, keys)) continue;
-        snprintf(pointer, sizeof pointer, "/%.100s", key);
-        luo_json_where(w->j.src->text, w->j.src->len, pointer, true, &line, &col);
-        luo_diags_add(w->j.diags, LUO_WARNING, LUO_OK, w->j.src->name, at->up ? 0 : line,
-                      at->up ? 0 : col, "unknown key `%.80s`; it is kept as it is.", key);
-    }
+    for (const luo_yaml *x = map ? map->first : NULL; x; x = x->next)
+        if (x->key && !known(x->key, keys))
+            luo_diags_add(w->doc.diags, LUO_WARNING, LUO_OK, w->doc.src->name, x->key_line,
+                          x->key_col, "unknown key `%.80s`; it is kept as it is.", x->key);
 }
 
-static void entry(walk *w, const luo_json_at *up, const char *prefix, const char *name)
+static void entry(walk *w, const luo_yaml *up, const char *prefix, const char *name)
 {
     char path[160];
-    const luo_json_at at = luo_json_in(up, name);
-    if (!at.v || w->st != LUO_OK) return;
+    const luo_yaml *x = luo_yaml_get(up, name);
+    if (!x || w->doc.st == LUO_ENOMEM) return;
     snprintf(path, sizeof path, "%s%s", prefix, name);
-    w->visit(w, &at, path, name);
+    take_item(w, x, path);
 }
 
-static void read_range(walk *w, const luo_json_at *block)
+static int32_t number(walk *w, const luo_yaml *x, int32_t least, int32_t most)
 {
-    size_t n;
-    const luo_json_at at = luo_json_list(&w->j, block, "range", 1, &n);
-    if (n == 0) {
-        if (!at.v) luo_json_error(&w->j, block, false, "key `range` is missing; [N] or "
-                                                       "[first,..,last] is expected.");
-        return;
+    int64_t v = -1;
+    if (luo_yaml_int(x, &v) && v >= least && v <= most) return (int32_t)v;
+    luo_yaml_error(&w->doc, x, "a whole number from %d to %d is expected.", least, most);
+    return least;
+}
+
+static void read_range(walk *w, const luo_yaml *block)
+{
+    const luo_yaml *x = luo_yaml_get(block, "range");
+    if (!x || x->type != LUO_YAML_LIST) {
+        luo_yaml_error(&w->doc, x ? x : block,
+                       "key `range` is missing; [N] or [first,..,last] is "
+                       "expected.");
+    } else if (x->n == 0) {
+        luo_yaml_error(&w->doc, x, "`range` is empty; at least 1 is expected.");
+    } else {
+        w->first = number(w, x->first, 0, 65535);
+        w->last = number(w, x->last, w->first, 65535);
     }
-    const luo_json_at first = luo_json_nth(&at, 0), last = luo_json_nth(&at, n - 1);
-    w->first = (int32_t)luo_json_item_int(&w->j, &first, 0, 65535);
-    w->last = (int32_t)luo_json_item_int(&w->j, &last, w->first, 65535);
 }
 
-static bool any_true(const json_t *v)
+static bool any_true(const luo_yaml *x)
 {
-    for (size_t i = 0; i < json_array_size(v); i++)
-        if (any_true(json_array_get(v, i))) return true;
-    return json_is_true(v);
+    for (const luo_yaml *y = x ? x->first : NULL; y; y = y->next)
+        if (any_true(y)) return true;
+    return luo_yaml_is(x, "true");
 }
 
-static void block(walk *w, const luo_json_at *at, const char *name)
+static void block(walk *w, const luo_yaml *x)
 {
     static const char *const keys[] = {"range", "recompute", "output_recompute", "cpu_offload",
                                        "rmsnorm1", "attn", "rmsnorm2", "mlp", NULL};
     static const char *const attn[] = {"qkv", "dense", NULL};
     static const char *const mlp[] = {"dense_h_to_4h", "dense_4h_to_h", "activation_func", NULL};
     char prefix[100];
-    const luo_json_at a = luo_json_in(at, "attn"), m = luo_json_in(at, "mlp");
-    const luo_json_at offload = luo_json_in(at, "cpu_offload");
-    warn_unknown(w, at, keys);
-    if (a.v) warn_unknown(w, &a, attn);
-    if (m.v) warn_unknown(w, &m, mlp);
-    read_range(w, at);
-    if (any_true(offload.v))
-        luo_json_error(&w->j, &offload, false, "`cpu_offload` is true; weights stay on the "
-                                               "devices, false is expected.");
-    snprintf(prefix, sizeof prefix, "llama.blocks.%.60s.", name);
-    entry(w, at, prefix, "rmsnorm1");
-    snprintf(prefix, sizeof prefix, "llama.blocks.%.60s.attn.", name);
-    for (int i = 0; attn[i]; i++) entry(w, &a, prefix, attn[i]);
-    snprintf(prefix, sizeof prefix, "llama.blocks.%.60s.", name);
-    entry(w, at, prefix, "rmsnorm2");
-    snprintf(prefix, sizeof prefix, "llama.blocks.%.60s.mlp.", name);
-    for (int i = 0; i < 2; i++) entry(w, &m, prefix, mlp[i]);
+    const luo_yaml *a = luo_yaml_get(x, "attn"), *m = luo_yaml_get(x, "mlp");
+    const luo_yaml *offload = luo_yaml_get(x, "cpu_offload");
+    warn_unknown(w, x, keys);
+    warn_unknown(w, a, attn);
+    warn_unknown(w, m, mlp);
+    read_range(w, x);
+    if (any_true(offload))
+        luo_yaml_error(&w->doc, offload,
+                       "`cpu_offload` is true; weights stay on the devices, "
+                       "false is expected.");
+    snprintf(prefix, sizeof prefix, "llama.blocks.%s.", x->key);
+    entry(w, x, prefix, "rmsnorm1");
+    snprintf(prefix, sizeof prefix, "llama.blocks.%s.attn.", x->key);
+    for (int i = 0; attn[i]; i++) entry(w, a, prefix, attn[i]);
+    snprintf(prefix, sizeof prefix, "llama.blocks.%s.", x->key);
+    entry(w, x, prefix, "rmsnorm2");
+    snprintf(prefix, sizeof prefix, "llama.blocks.%s.mlp.", x->key);
+    for (int i = 0; i < 2; i++) entry(w, m, prefix, mlp[i]);
 }
 
-static void blocks(walk *w, const luo_json_at *at)
+/* A name without dots, which paths of items are made of. */
+static bool block_name(const char *name)
 {
-    const char *name;
-    json_t *v;
-    if (!json_is_object(at->v)) {
-        luo_json_error(&w->j, at, false, "`blocks` is no object; one with `blocksN` is expected.");
+    return strncmp(name, "blocks", 6) == 0 && strlen(name) <= 60 && !strchr(name, '.');
+}
+
+static void blocks(walk *w, const luo_yaml *map)
+{
+    if (map->type != LUO_YAML_MAP) {
+        luo_yaml_error(&w->doc, map, "`blocks` is no object; one with `blocksN` is expected.");
         return;
     }
-    json_object_foreach(at->v, name, v) {
-        const luo_json_at b = luo_json_in(at, name);
-        if (strncmp(name, "blocks", 6) == 0 && json_is_object(v)) block(w, &b, name);
-        else luo_json_error(&w->j, &b, true, "`%.60s` stands among the blocks; `blocksN` is "
-                                             "expected.", name);
+    for (const luo_yaml *x = map->first; x; x = x->next) {
+        if (block_name(x->key) && x->type == LUO_YAML_MAP)
+            block(w, x);
+        else
+            luo_yaml_error_key(&w->doc, x,
+                               "`%.60s` stands among the blocks; `blocksN` is "
+                               "expected.",
+                               x->key);
     }
     w->first = w->last = -1;
 }
 
-static void whole(walk *w, const luo_json_at *root)
+static void whole(walk *w)
 {
     static const char *const keys[] = {"zero", "devices", "recompute_granularity",
                                        "recompute_layer_idxs_list", "input", "label", "llama",
                                        "lm_head", NULL};
     static const char *const inner[] = {"wte", "rmsnorm_final", "blocks", NULL};
-    const luo_json_at llama = luo_json_in(root, "llama"), b = luo_json_in(&llama, "blocks");
+    const luo_yaml *root = w->doc.root, *llama = luo_yaml_get(root, "llama");
+    const luo_yaml *b = luo_yaml_get(llama, "blocks");
     w->first = w->last = -1;
     warn_unknown(w, root, keys);
-    if (llama.v) warn_unknown(w, &llama, inner);
+    warn_unknown(w, llama, inner);
     entry(w, root, "", "input");
-    entry(w, &llama, "llama.", "wte");
-    if (b.v) blocks(w, &b);
-    entry(w, &llama, "llama.", "rmsnorm_final");
+    entry(w, llama, "llama.", "wte");
+    if (b) blocks(w, b);
+    entry(w, llama, "llama.", "rmsnorm_final");
     entry(w, root, "", "lm_head");
     entry(w, root, "", "label");
 }
 
-/* ---- reading ---- */
-
-static void take_item(walk *w, const luo_json_at *at, const char *path, const char *name)
+static void take_head(walk *w)
 {
-    luo_err err;
-    luo_ds_item x = {.first = w->first, .last = w->last};
-    luo_status st = luo_dsjson_take_entry(w->j.arena, at->v, name, &x.ann, &x.type, &err);
-    if (st == LUO_ENOMEM) luo_json_nomem(&w->j);
-    else if (st != LUO_OK) luo_json_error(&w->j, at, false, "%s", err.text);
-    if (st != LUO_OK) return;
-    if (turned(name)) x.ann = turn(w->j.arena, x.ann);
-    x.path = luo_arena_strdup(w->j.arena, path);
-    const char *dot = x.path ? strrchr(x.path, '.') : NULL;
-    x.name = dot ? dot + 1 : x.path;
-    if (w->n == w->cap) {
-        const size_t old = (size_t)w->cap * sizeof x;
-        w->file->items = luo_arena_grow(w->j.arena, w->file->items, old, 2 * old + 16 * sizeof x);
-        w->cap = 2 * w->cap + 16;
-    }
-    if (!x.ann || !x.path || !w->file->items) {
-        w->st = luo_json_nomem(&w->j);
-        return;
-    }
-    w->file->items[w->n++] = x;
-    w->file->n = w->n;
+    const luo_yaml *list = luo_yaml_get(w->doc.root, "devices");
+    const luo_yaml *zero = luo_yaml_get(w->doc.root, "zero");
+    w->file->zero = luo_yaml_is(zero, "true");
+    if (zero && !w->file->zero && !luo_yaml_is(zero, "false"))
+        luo_yaml_error(&w->doc, zero, "`zero` is neither `true` nor `false`.");
+    if (!list || list->type != LUO_YAML_LIST) return;
+    int32_t *dev = LUO_NEW_N(w->doc.arena, int32_t, list->n), n = 0;
+    if (!dev) luo_yaml_nomem(&w->doc);
+    for (const luo_yaml *x = dev ? list->first : NULL; x; x = x->next)
+        dev[n++] = number(w, x, 0, LUO_DEVICE_LIMIT - 1);
+    w->file->dev = dev;
+    w->file->ndev = n;
 }
 
-static void take_head(walk *w, const luo_json_at *root)
+/* What is kept has to be what jansson, which writes it, can hold. */
+static json_t *load(const char *text)
 {
-    size_t n;
-    const luo_json_at dev = luo_json_list(&w->j, root, "devices", 0, &n);
-    w->file->zero = luo_json_bool(&w->j, root, "zero", false);
-    if (dev.v) w->file->dev = luo_json_ids(&w->j, &dev, 0, LUO_DEVICE_LIMIT - 1, &w->file->ndev);
+    const char *start = strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+    return json_loads(start, JSON_REJECT_DUPLICATES, NULL);
 }
 
-static void read_object(walk *w, const luo_json_at *root)
+static void read_object(walk *w)
 {
-    char *text = json_dumps(root->v, JSON_REAL_PRECISION(17));
-    w->file = LUO_NEW(w->j.arena, luo_dsjson);
-    if (w->file) w->file->text = text ? luo_arena_strdup(w->j.arena, text) : NULL;
-    free(text);
+    json_t *kept = load(w->doc.src->text);
+    w->file = LUO_NEW(w->doc.arena, luo_dsjson);
+    if (w->file) w->file->text = luo_arena_strdup(w->doc.arena, w->doc.src->text);
     if (!w->file || !w->file->text) {
-        luo_json_nomem(&w->j);
-        return;
+        luo_yaml_nomem(&w->doc);
+    } else {
+        if (!kept) luo_yaml_error(&w->doc, w->doc.root, "a number is too large to be kept.");
+        take_head(w);
+        whole(w);
     }
-    take_head(w, root);
-    whole(w, root);
+    json_decref(kept);
 }
 
 luo_status luo_dsjson_read(luo_arena *arena, const luo_source *src, luo_dsjson **out,
                            luo_diags *diags)
 {
-    walk w = {.j = {.arena = arena, .src = src, .diags = diags}, .visit = take_item};
-    json_t *root = luo_json_load(&w.j);
-    if (!root) return w.j.st;
-    const luo_json_at at = {.v = root};
-    if (json_is_object(root)) read_object(&w, &at);
-    else luo_json_error(&w.j, &at, false, "the file holds no object; a ds_parallel_config is "
-                                          "expected.");
-    json_decref(root);
-    if (w.j.st == LUO_OK) *out = w.file;
-    return w.j.st;
+    walk w = {.doc = {.arena = arena, .src = src, .diags = diags}};
+    luo_json_parse(&w.doc);
+    if (w.doc.st == LUO_OK && w.doc.root->type == LUO_YAML_MAP)
+        read_object(&w);
+    else if (w.doc.st == LUO_OK)
+        luo_yaml_error(&w.doc, w.doc.root,
+                       "the file holds no object; a ds_parallel_config is "
+                       "expected.");
+    if (w.doc.st == LUO_OK) *out = w.file;
+    return w.doc.st;
 }
 
 /* ---- writing ---- */
 
-static void put_item(walk *w, const luo_json_at *at, const char *path, const char *name)
+/* The object at a path of names with dots between. */
+static json_t *at_path(json_t *root, const char *path)
 {
-    json_t *made;
-    const luo_ds_item *x = w->n < w->file->n ? &w->file->items[w->n++] : NULL;
-    if (!x || strcmp(x->path, path) != 0) {
-        w->st = luo_err_set(w->err, LUO_EBUG,
-                            "items are not those of the file; keep them as read.");
-        return;
+    char name[80];
+    for (json_t *at = root;; path++) {
+        const size_t n = strcspn(path, ".");
+        snprintf(name, sizeof name, "%.*s", (int)n, path);
+        at = json_object_get(at, name);
+        path += n;
+        if (!*path) return at;
     }
-    const luo_ann *a = turned(name) ? turn(w->j.arena, x->ann) : x->ann;
-    w->st = a ? luo_dsjson_make_entry(a, x->type, &made, w->err) : luo_err_nomem(w->err);
-    if (w->st != LUO_OK) {
-        luo_err_prefix(w->err, w->st, "JSON entry '%s'", name);
-        return;
-    }
-    json_object_update(at->v, made); /* keys of the entry that are not ours stay */
+}
+
+static luo_status put_item(luo_arena *scratch, json_t *root, const luo_ds_item *x, luo_err *err)
+{
+    json_t *made, *at = at_path(root, x->path);
+    if (!at)
+        return luo_err_set(err, LUO_EBUG, "items are not those of the file; keep them as read.");
+    const luo_ann *a = turned(x->name) ? turn(scratch, x->ann) : x->ann;
+    const luo_status st = a ? luo_dsjson_make_entry(a, x->type, &made, err) : luo_err_nomem(err);
+    if (st != LUO_OK) return luo_err_prefix(err, st, "JSON entry '%s'", x->name);
+    json_object_update(at, made); /* keys of the entry that are not ours stay */
     json_decref(made);
+    return LUO_OK;
 }
 
 luo_status luo_dsjson_write(luo_arena *scratch, const luo_dsjson *file, luo_str *out,
                             luo_err *err)
 {
-    luo_diags none;
-    const luo_source src = {"", file->text, strlen(file->text)};
-    luo_diags_init(&none, scratch);
-    walk w = {.j = {.arena = scratch, .src = &src, .diags = &none}, .visit = put_item,
-              .file = (luo_dsjson *)file, .err = err};
-    json_t *root = luo_json_load(&w.j);
+    luo_status st = LUO_OK;
+    json_t *root = load(file->text);
     if (!root) return luo_err_nomem(err);
-    const luo_json_at at = {.v = root};
-    whole(&w, &at);
-    char *text = w.st == LUO_OK ? json_dumps(root, JSON_INDENT(4) | JSON_REAL_PRECISION(17)) : NULL;
+    for (int32_t i = 0; i < file->n && st == LUO_OK; i++)
+        st = put_item(scratch, root, &file->items[i], err);
+    char *text = st == LUO_OK ? json_dumps(root, JSON_INDENT(4) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
-    if (w.st != LUO_OK) return w.st;
+    if (st != LUO_OK) return st;
     if (text) luo_str_add(out, text);
     luo_str_addc(out, '\n');
     free(text);

@@ -229,8 +229,8 @@ static const struct {
      LUO_EINPUT, 2, 56, "`sequence_tokens` is `9223372036854775807`; a whole number from 1 to "
                         "1000000000 is expected."},
     {small, {"\"sequence_tokens\":16", "\"sequence_tokens\":99999999999999999999"}, READ,
-     LUO_EPARSE, 2, 75,
-     "too big integer near `99999999999999999999`; one JSON document is expected."},
+     LUO_EINPUT, 2, 56, "`sequence_tokens` is `99999999999999999999`; a whole number from 1 to "
+                        "1000000000 is expected."},
     {small, {"\"sequence_tokens\":16", "\"sequence_tokens\":16.5"}, READ, LUO_EINPUT, 2, 56,
      "`sequence_tokens` is `16.5`; a whole number above 0 is expected."},
     {small, {"\"sequence_tokens\":16", "\"sequence_tokens\":129"}, CHECK, LUO_EINPUT, 2, 56,
@@ -248,8 +248,8 @@ static const struct {
      "are needed."},
     {small, {"]}]}]\n}", "]}]}]"}, READ, LUO_EPARSE, 9, 1,
      "`}` expected near end of file; one JSON document is expected."},
-    {small, {"\"layers\":4", "\"layers\":4,\"layers\":4"}, READ, LUO_EPARSE, 2, 19,
-     "duplicate object key near `\"layers\"`; each key is given once."},
+    {small, {"\"layers\":4", "\"layers\":4,\"layers\":4"}, READ, LUO_EPARSE, 2, 12,
+     "`layers` is given twice, first at line 2; each key is given once."},
     {small, {"\"devices\":[2,3]", "\"device\":[2,3]"}, READ, LUO_EINPUT, 6, 20,
      "unknown key `device`; did you mean `devices`?"},
     /* raw annotations */

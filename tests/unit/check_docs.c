@@ -8,7 +8,6 @@
 #include "core/io/result/columns.h"
 #include "core/io/result/tables.h"
 #include "tests/check_main.h"
-#include "tests/keys_rows.h"
 
 static luo_arena *arena;
 
@@ -119,9 +118,11 @@ static const char *words_of(const luo_yaml_schema *s)
     return all;
 }
 
-static const char *type_of(const luo_yaml_schema *s, const luo_yaml_rule *r)
+static const char *type_of(const luo_yaml_schema *s)
 {
-    const char *range = r && s->form != LUO_YAML_STRING ? range_of(r->limit) : "";
+    const bool limited = s->limit.unit > 0 && s->form != LUO_YAML_STRING;
+    const char *range = limited ? range_of(s->limit) : "";
+    if (s->nwords) return words_of(s);
     switch (s->form) {
     case LUO_YAML_WHOLE:
         return luo_arena_printf(arena, "whole%s", range);
@@ -129,16 +130,20 @@ static const char *type_of(const luo_yaml_schema *s, const luo_yaml_rule *r)
         return luo_arena_printf(arena, "number%s", range);
     case LUO_YAML_FLAG:
         return "`true` `false`";
+    case LUO_YAML_SEED:
+    case LUO_YAML_HASH:
     case LUO_YAML_WORD:
-        return words_of(s);
+        break; /* of no file that people write; words are above */
     case LUO_YAML_STRING:
         return "text";
     case LUO_YAML_STRUCT:
-        return "map";
+        return s->or_null ? "map or `null`" : "map";
+    case LUO_YAML_FREE:
+        return "map of free keys";
     case LUO_YAML_LIST_OF:
     case LUO_YAML_TWO_OF:
         return luo_arena_printf(arena, s->form == LUO_YAML_LIST_OF ? "list of %s" : "two of %s",
-                                type_of(s->entry, r));
+                                type_of(s->entry));
     }
     return "";
 }
@@ -149,7 +154,17 @@ static const luo_yaml_field *fields_of(const luo_yaml_schema *s)
     return s->form == LUO_YAML_STRUCT ? s->fields : NULL;
 }
 
-/* ---- files in YAML ---- */
+/* ---- files in YAML and JSON ---- */
+
+/* The default in its cell: " 1 |", " `auto` |", " empty |"; "": the table has none. */
+static const char *default_of(const luo_yaml_field *f)
+{
+    const luo_yaml_schema *s = &f->value;
+    if (f->required) return " required |";
+    if (!s->otherwise) return "";
+    if (s->nwords) return luo_arena_printf(arena, " `%s` |", s->otherwise);
+    return luo_arena_printf(arena, " %s |", *s->otherwise ? s->otherwise : "empty");
+}
 
 /* Its row says that this build refuses it. */
 static bool missing_here(const char *own, const char *key)
@@ -167,13 +182,13 @@ static void check_block(const luo_yaml_kind *kind, const char *text, const char 
     int n = 0;
     for (; fields[n].key; n++) {
         const luo_yaml_schema *s = &fields[n].value;
-        const luo_yaml_rule *r = luo_yaml_rule_of(kind, parent, fields[n].key);
-        const bool required = fields[n].required;
+        const char *otherwise = default_of(&fields[n]);
         has_row("docs/formats.md", heading, own,
-                luo_arena_printf(arena, "| `%s` | %s | %s |%s", fields[n].key, type_of(s, r),
-                                 unit_of(fields[n].key), required ? " required |" : ""),
-                required ? 1 : 2);
+                luo_arena_printf(arena, "| `%s` | %s | %s |%s", fields[n].key, type_of(s),
+                                 unit_of(fields[n].key), otherwise),
+                *otherwise ? 1 : 2);
         ck_assert_msg(strstr(examples, luo_arena_printf(arena, "%s:", fields[n].key)) ||
+                          strstr(examples, luo_arena_printf(arena, "\"%s\":", fields[n].key)) ||
                           missing_here(own, fields[n].key),
                       "docs/formats.md, `%s` of luoshu.%s/1: in no example", fields[n].key,
                       kind->name);
@@ -224,7 +239,7 @@ static void check_examples(const char *kind, const char *text)
     ck_assert_int_gt(n, 0);
 }
 
-START_TEST(keys_of_yaml)
+START_TEST(keys_of_files)
 {
     int n;
     arena = luo_arena_new(1 << 16);
@@ -234,38 +249,6 @@ START_TEST(keys_of_yaml)
     const char *examples = section(text, "### Example");
     check_block(kind, text, "", kind->schema->fields, examples);
     check_examples(kind->name, examples);
-    luo_arena_free(arena);
-}
-END_TEST
-
-/* ---- plans, which are JSON: the keys of tests/keys_rows.h, which check_keys holds to the reader
- */
-
-static int keys_of_plan_block(const char *block, const char *own)
-{
-    const size_t n = strlen(block);
-    int count = 0;
-    for (int i = 0; i < LUO_ROWS(plan_rows); i++) {
-        const char *key = plan_rows[i].key;
-        if (strncmp(key, block, n) != 0 || key[n] != '.') continue;
-        if (i && strcmp(plan_rows[i - 1].key, key) == 0) continue;
-        has_row("docs/formats.md", block, own, luo_arena_printf(arena, "| `%s` |", key + n + 1), 4);
-        count++;
-    }
-    return count;
-}
-
-START_TEST(keys_of_plans)
-{
-    arena = luo_arena_new(1 << 16);
-    const char *text = section(page("docs/formats.md"), "## `luoshu.plan/1`");
-    for (int i = 0; i < LUO_ROWS(plan_rows); i++) {
-        const char *key = plan_rows[i].key;
-        const char *block = luo_arena_printf(arena, "%.*s", (int)strcspn(key, "."), key);
-        const char *own = section(text, luo_arena_printf(arena, "### `%s`", block));
-        ck_assert_int_eq(count_table_rows(own), keys_of_plan_block(block, own));
-    }
-    check_examples("plan", section(text, "### Example"));
     luo_arena_free(arena);
 }
 END_TEST
@@ -376,18 +359,18 @@ START_TEST(columns_of_results)
 }
 END_TEST
 
-enum { YAML_KINDS = 6, INPUT_TABLES = 13 };
+enum { KINDS = 7, INPUT_TABLES = 13 };
 
 START_TEST(all_are_asked)
 {
     int n;
     luo_yaml_kinds(&n);
-    ck_assert_int_eq(n, YAML_KINDS);
+    ck_assert_int_eq(n, KINDS);
     luo_tables(&n);
     ck_assert_int_eq(n, INPUT_TABLES);
 }
 END_TEST
 
-LUO_SUITE("docs", LUO_T(all_are_asked), LUO_T_N(keys_of_yaml, YAML_KINDS), LUO_T(keys_of_plans),
-          LUO_T(names_of_values), LUO_T(names_of_switches),
-          LUO_T_N(columns_of_inputs, INPUT_TABLES), LUO_T_N(columns_of_results, LUO_TABLES))
+LUO_SUITE("docs", LUO_T(all_are_asked), LUO_T_N(keys_of_files, KINDS), LUO_T(names_of_values),
+          LUO_T(names_of_switches), LUO_T_N(columns_of_inputs, INPUT_TABLES),
+          LUO_T_N(columns_of_results, LUO_TABLES))

@@ -202,19 +202,15 @@ static int count_rows(const row *rows, int n, const char *name)
     return count;
 }
 
-/* The next key of a table in C: LUO_YAML_INT("key", or {"key", true}. NULL: none. */
+/* The next key of a table in C: LUO_YAML_INT("key", ..). NULL: none. */
 static const char *next_key(const char *at, char *key, size_t size)
 {
-    for (; *at; at++) {
-        const bool yaml = strncmp(at, "LUO_YAML_", 9) == 0, json = strncmp(at, "{\"", 2) == 0;
-        if (!yaml && !json) continue;
-        const char *name = yaml ? at + strcspn(at, "(\n") + 2 : at + 2;
+    while ((at = strstr(at, "LUO_YAML_")) != NULL) {
+        const char *name = at + strcspn(at, "(\n") + 2;
+        at += 9;
         if (name[-1] != '"') continue;
         const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
         if (n == 0 || n >= size || name[n] != '"' || name[n + 1] != ',') continue;
-        const char *end = name + n;
-        if (json && strncmp(end, "\", true}", 8) != 0 && strncmp(end, "\", false}", 9) != 0)
-            continue;
         snprintf(key, size, "%.*s", (int)n, name);
         return name + n;
     }

@@ -56,19 +56,18 @@ typedef struct probe {
 } probe;
 
 static const luo_yaml_word words[] = {{"one", 1}, {"two", 2}};
-static const luo_yaml_schema number_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double);
+static const luo_yaml_schema number_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double, LUO_YAML_ANY);
 static const luo_yaml_field fields[] = {
     LUO_YAML_TEXT("schema", LUO_YAML_REQ, probe, schema),
     LUO_YAML_TEXT("text", LUO_YAML_OPT, probe, text),
-    LUO_YAML_INT("whole", LUO_YAML_OPT, probe, whole),
-    LUO_YAML_FLOAT("number", LUO_YAML_OPT, probe, number),
+    LUO_YAML_INT("whole", LUO_YAML_OPT, probe, whole, LUO_YAML_ANY),
+    LUO_YAML_FLOAT("number", LUO_YAML_OPT, probe, number, LUO_WITHIN(-1e300, 1e300)),
     LUO_YAML_BOOL("flag", LUO_YAML_OPT, probe, flag),
     LUO_YAML_ENUM("word", LUO_YAML_OPT, probe, word, words),
     LUO_YAML_PAIR("pair", LUO_YAML_OPT, probe, pair, number_entry),
     LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(probe, fields);
-static const luo_yaml_rule rules[] = {{"number", LUO_WITHIN(-1e300, 1e300), NULL, NULL}};
-static const luo_yaml_kind kind = {"probe", &schema, rules, 1};
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(probe, fields, NULL);
+static const luo_yaml_kind kind = {"probe", &schema};
 
 static luo_status read_probe(luo_arena *arena, luo_diags *diags, const char *text,
                              const char *set, probe **out)

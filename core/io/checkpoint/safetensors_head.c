@@ -221,8 +221,8 @@ static luo_status take_sums(const luo_yaml *metadata, luo_file_tensor *at, int32
     return LUO_OK;
 }
 
-static luo_status take_all(luo_arena *arena, const luo_yaml *root, int64_t room, luo_safetensors *out,
-                           luo_err *err)
+static luo_status take_all(luo_arena *arena, const luo_yaml *root, int64_t room,
+                           luo_safetensors *out, luo_err *err)
 {
     const luo_yaml *metadata = NULL;
     int32_t n = 0;

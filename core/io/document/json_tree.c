@@ -155,7 +155,8 @@ static void word(scan *s)
     while (p < s->end && !in(" \t\r\n{}[],:\"", *p)) p++;
     const size_t n = (size_t)(p - from);
     bool good = luo_number_form(from, n, false);
-    for (int i = 0; i < 3; i++) good = good || (strlen(words[i]) == n && !memcmp(words[i], from, n));
+    for (int i = 0; i < 3; i++)
+        good = good || (strlen(words[i]) == n && memcmp(words[i], from, n) == 0);
     if (!good) {
         broken(s, n ? "invalid token" : "unexpected token");
         return;

@@ -261,7 +261,7 @@ luo_status luo_json_parse(luo_yaml_doc *doc)
     return parse(doc, luo_tree_json);
 }
 
-/* Text that begins like JSON and is none may still be YAML, whose reader then says what is wrong. */
+/* Text that begins like JSON and is none may still be YAML; its reader says what is wrong. */
 static bool json_by_chance(luo_yaml_doc *doc)
 {
     const size_t start = mark_bytes(doc->src) + strspn(doc->src->text + mark_bytes(doc->src),

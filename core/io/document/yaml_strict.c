@@ -1,14 +1,11 @@
 #include "core/io/document/yaml_strict.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- what is expected of a value ---- */
-
-typedef struct context {
-    luo_yaml_doc *doc;
-    const luo_yaml_kind *kind;
-} context;
 
 /* Key that a list entry or a map value stands under. */
 static const char *name_of(const luo_yaml *x)
@@ -17,35 +14,11 @@ static const char *name_of(const luo_yaml *x)
     return x ? x->key : "";
 }
 
-const luo_yaml_rule *luo_yaml_rule_of(const luo_yaml_kind *kind, const char *parent,
-                                      const char *key)
-{
-    const luo_yaml_rule *plain = NULL;
-    const size_t n = strlen(parent);
-    for (int i = 0; i < kind->nrules; i++) {
-        const char *k = kind->rules[i].key;
-        const char *dot = strchr(k, '.');
-        if (!dot && strcmp(k, key) == 0) plain = &kind->rules[i];
-        if (dot && (size_t)(dot - k) == n && strncmp(k, parent, n) == 0 &&
-            strcmp(dot + 1, key) == 0)
-            return &kind->rules[i];
-    }
-    return plain;
-}
-
-static const luo_yaml_rule *rule_of(const context *c, const luo_yaml *x)
-{
-    const luo_yaml *holder = x;
-    while (holder && !holder->key) holder = holder->up;
-    const char *parent = holder && holder->up ? name_of(holder->up) : "";
-    return luo_yaml_rule_of(c->kind, parent, name_of(x));
-}
-
 const luo_yaml_kind *const *luo_yaml_kinds(int *n)
 {
-    static const luo_yaml_kind *const kinds[] = {&luo_yaml_cluster, &luo_yaml_profile,
-                                                 &luo_yaml_stack,   &luo_yaml_model,
-                                                 &luo_yaml_params,  &luo_yaml_scenario};
+    static const luo_yaml_kind *const kinds[] = {
+        &luo_yaml_cluster, &luo_yaml_profile,  &luo_yaml_stack, &luo_yaml_model,
+        &luo_yaml_params,  &luo_yaml_scenario, &luo_yaml_plan};
     *n = (int)LUO_YAML_COUNT(kinds);
     return kinds;
 }
@@ -58,35 +31,39 @@ static int words(const luo_yaml_schema *s, const char **names)
     return n;
 }
 
-/* Limits of a whole number: those of its C type, cut by the rule. */
-static luo_limit whole_limit(const luo_yaml_schema *s, const luo_yaml_rule *r)
+/* Limits of a number; of a whole one cut by those of its C type. */
+static luo_limit limit_of(const luo_yaml_schema *s)
 {
-    luo_limit l = r ? r->limit : (luo_limit)LUO_FROM(-INFINITY);
+    luo_limit l = s->limit.unit > 0 ? s->limit : (luo_limit)LUO_YAML_ANY;
     const double most = ldexp(1, (int)s->bytes * 8 - 1) - 1;
-    if (s->bytes < 8 && l.lo < -most) l.lo = -most;
-    if (s->bytes < 8 && l.hi > most) l.hi = most;
+    if (s->form != LUO_YAML_WHOLE || s->bytes == 8) return l;
+    if (l.lo < -most) l.lo = -most;
+    if (l.hi > most) l.hi = most;
     return l;
 }
 
-static const char *expected(const context *c, const luo_yaml *x, const luo_yaml_schema *s,
-                            char *buf, size_t size)
+static const char *expected(const luo_yaml *x, const luo_yaml_schema *s, char *buf, size_t size)
 {
-    const luo_yaml_rule *r = rule_of(c, x);
     const char *names[WORDS_MAX];
     luo_str choices = {0};
-    luo_limit l = r ? r->limit : (luo_limit)LUO_FROM(-INFINITY);
+    const luo_limit limit = limit_of(s);
     double v = NAN;
-    luo_number_float(x->text, strlen(x->text), &v);
-    if (r && r->say && (s->form != LUO_YAML_LIST_OF || x->type == LUO_YAML_SCALAR)) return r->say;
+    if (s->say) return s->say;
     switch (s->form) {
     case LUO_YAML_WHOLE:
-        l = whole_limit(s, r);
-        return luo_limit_say(&l, true, v, buf, size);
     case LUO_YAML_REAL:
-        return luo_limit_say(&l, false, v, buf, size);
+        if (s->as_text) return "a number as text";
+        luo_number_float(x->text, strlen(x->text), &v);
+        return luo_limit_say(&limit, s->form == LUO_YAML_WHOLE, v, buf, size);
+    case LUO_YAML_SEED:
+        return "a whole number from 0";
+    case LUO_YAML_HASH:
+        return "a hash of 16 digits";
     case LUO_YAML_FLAG:
         return "`true` or `false`";
+    case LUO_YAML_STRING:
     case LUO_YAML_WORD:
+        if (!s->nwords) return "a text";
         luo_say_choices(&choices, names, words(s, names));
         snprintf(buf, size, "%s", luo_str_get(&choices));
         luo_str_free(&choices);
@@ -97,138 +74,167 @@ static const char *expected(const context *c, const luo_yaml *x, const luo_yaml_
         return "a list";
     case LUO_YAML_TWO_OF:
         return "a list of 2";
-    default:
-        return "a text";
+    case LUO_YAML_FREE:
+        return "a mapping of free keys";
     }
+    return "";
 }
 
 /* The word that was meant by one that is none of an enumeration; NULL: none is near. */
 static const char *meant(const luo_yaml *x, const luo_yaml_schema *s)
 {
     const char *names[WORDS_MAX];
-    if (s->form != LUO_YAML_WORD || x->type != LUO_YAML_SCALAR) return NULL;
+    if (!s->nwords || x->type != LUO_YAML_SCALAR) return NULL;
     return luo_text_nearest(x->text, names, words(s, names));
 }
 
-static void wrong(const context *c, const luo_yaml *x, const luo_yaml_schema *s)
+static void wrong(luo_yaml_doc *doc, const luo_yaml *x, const luo_yaml_schema *s)
 {
     char buf[256];
-    const char *want = expected(c, x, s, buf, sizeof buf);
+    const char *want = expected(x, s, buf, sizeof buf);
     const char *name = name_of(x), *near = meant(x, s);
     if (!*name) name = "the file";
     if (near)
-        luo_yaml_error(c->doc, x, "`%s` is `%.60s`; did you mean `%s`?", name, x->text, near);
+        luo_yaml_error(doc, x, "`%s` is `%.60s`; did you mean `%s`?", name, x->text, near);
     else if (x->type == LUO_YAML_MAP)
-        luo_yaml_error(c->doc, x, "`%s` is a mapping; %s is expected.", name, want);
+        luo_yaml_error(doc, x, "`%s` is a mapping; %s is expected.", name, want);
     else if (x->type == LUO_YAML_LIST)
-        luo_yaml_error(c->doc, x, "`%s` is a list; %s is expected.", name, want);
+        luo_yaml_error(doc, x, "`%s` is a list; %s is expected.", name, want);
     else if (!*x->text && !x->quoted)
-        luo_yaml_error(c->doc, x, "`%s` has no value; %s is expected.", name, want);
-    else if (x->quoted && s->form != LUO_YAML_STRUCT && s->form != LUO_YAML_WORD)
-        luo_yaml_error(c->doc, x, "`%s` is the text \"%.60s\"; %s is expected.", name, x->text,
-                       want);
+        luo_yaml_error(doc, x, "`%s` has no value; %s is expected.", name, want);
+    else if (x->quoted && s->form != LUO_YAML_STRUCT && !s->nwords)
+        luo_yaml_error(doc, x, "`%s` is the text \"%.60s\"; %s is expected.", name, x->text, want);
+    else if (x->up && x->up->type == LUO_YAML_LIST)
+        luo_yaml_error(doc, x, "`%.60s` in `%s`; %s is expected.", x->text, name, want);
     else
-        luo_yaml_error(c->doc, x, "`%s` is `%.60s`; %s is expected.", name, x->text, want);
+        luo_yaml_error(doc, x, "`%s` is `%.60s`; %s is expected.", name, x->text, want);
 }
 
 /* ---- scalars ---- */
 
-static bool whole_good(const context *c, const luo_yaml *x, const luo_yaml_schema *s)
+static bool seed_of(const char *text, uint64_t *out)
 {
-    int64_t v;
-    const luo_limit l = whole_limit(s, rule_of(c, x));
-    return !x->quoted && luo_number_whole(x->text, strlen(x->text), &v) &&
-           luo_limit_holds(&l, (double)v);
+    char *end = NULL;
+    errno = 0;
+    if (!luo_number_form(text, strlen(text), true) || *text == '-') return false;
+    *out = strtoull(text, &end, 10);
+    return !*end && !errno;
 }
 
-static bool float_good(const context *c, const luo_yaml *x)
+static bool hash_of(const char *text, uint64_t *out)
 {
+    *out = strtoull(text, NULL, 16);
+    return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
+}
+
+static bool number_good(const luo_yaml *x, const luo_yaml_schema *s)
+{
+    int64_t whole;
     double v;
-    const luo_yaml_rule *r = rule_of(c, x);
-    return !x->quoted && luo_number_float(x->text, strlen(x->text), &v) &&
-           (!r || luo_limit_holds(&r->limit, v));
+    const luo_limit limit = limit_of(s);
+    if (x->quoted != s->as_text) return false;
+    if (s->form == LUO_YAML_REAL)
+        return luo_number_float(x->text, strlen(x->text), &v) && luo_limit_holds(&limit, v);
+    return luo_number_whole(x->text, strlen(x->text), &whole) &&
+           luo_limit_holds(&limit, (double)whole);
 }
 
 /* An unquoted empty value, `~` and `null` mean "nothing" in YAML; here every key has a value. */
-static bool text_good(const luo_yaml *x)
+static bool text_good(const luo_yaml_doc *doc, const luo_yaml *x)
 {
-    return x->quoted ||
-           (*x->text && strcmp(x->text, "~") != 0 && strcasecmp(x->text, "null") != 0);
+    return x->quoted || (!doc->json && *x->text && strcmp(x->text, "~") != 0 &&
+                         strcasecmp(x->text, "null") != 0);
 }
 
-static bool scalar_good(const context *c, const luo_yaml *x, const luo_yaml_schema *s)
+static bool word_good(const luo_yaml *x, const luo_yaml_schema *s)
 {
+    for (int i = 0; i < s->nwords; i++)
+        if (strcmp(s->words[i].text, x->text) == 0) return true;
+    return false;
+}
+
+static bool scalar_good(const luo_yaml_doc *doc, const luo_yaml *x, const luo_yaml_schema *s)
+{
+    uint64_t bits;
     if (x->type != LUO_YAML_SCALAR) return false;
+    if (s->nwords) return word_good(x, s);
     switch (s->form) {
+    case LUO_YAML_SEED:
+        return seed_of(x->text, &bits);
+    case LUO_YAML_HASH:
+        return x->quoted && hash_of(x->text, &bits);
     case LUO_YAML_WHOLE:
-        return whole_good(c, x, s);
     case LUO_YAML_REAL:
-        return float_good(c, x);
+        return number_good(x, s);
     case LUO_YAML_FLAG:
-        return !x->quoted && (strcmp(x->text, "true") == 0 || strcmp(x->text, "false") == 0);
-    case LUO_YAML_WORD:
-        for (int i = 0; i < s->nwords; i++)
-            if (strcmp(s->words[i].text, x->text) == 0) return true;
-        return false;
+        return luo_yaml_is(x, "true") || luo_yaml_is(x, "false");
     default:
-        return text_good(x);
+        return text_good(doc, x);
     }
 }
 
 /* ---- maps and lists ---- */
 
-static void check(const context *c, const luo_yaml *x, const luo_yaml_schema *s);
+static void check(luo_yaml_doc *doc, const luo_yaml *x, const luo_yaml_schema *s);
 
-static void unknown(const context *c, const luo_yaml *x, const char *const *names, int n,
+static void unknown(luo_yaml_doc *doc, const luo_yaml *x, const char *const *names, int n,
                     bool *excused)
 {
     luo_str s = {0};
-    int meant;
-    luo_say_unknown(&s, x->key, names, n, &meant);
-    luo_yaml_error_key(c->doc, x, "unknown key `%.80s`; %s", x->key, luo_str_get(&s));
+    int meant = -1;
+    if (!luo_diags_full(doc->diags, doc->src->name)) /* else it is counted only */
+        luo_say_unknown(&s, x->key, names, n, &meant);
+    luo_yaml_error_key(doc, x, "unknown key `%.80s`; %s", x->key, luo_str_get(&s));
     luo_str_free(&s);
     if (meant >= 0) excused[meant] = true;
 }
 
 /* A misspelt key is one error: the key it was meant for is not reported as missing, too. */
-static void check_map(const context *c, const luo_yaml *x, const luo_yaml_field *fields)
+static void check_map(luo_yaml_doc *doc, const luo_yaml *x, const luo_yaml_schema *s)
 {
-    const int before = c->doc->diags->n_errors;
-    const luo_yaml_rule *r = rule_of(c, x);
+    const int before = doc->diags->n_errors;
+    const luo_yaml_field *fields = s->fields;
     const char *names[64];
-    bool excused[64] = {false};
+    bool excused[64] = {false}, given[64] = {false};
     int n = 0;
-    while (fields[n].key) {
-        names[n] = fields[n].key;
-        n++;
-    }
+    for (; fields[n].key; n++) names[n] = fields[n].key;
     for (const luo_yaml *y = x->first; y; y = y->next) {
         int i = 0;
         while (i < n && strcmp(names[i], y->key) != 0) i++;
-        if (i < n) check(c, y, &fields[i].value);
-        else unknown(c, y, names, n, excused);
+        if (i == n)
+            unknown(doc, y, names, n, excused);
+        else
+            check(doc, y, &fields[i].value);
+        if (i < n) given[i] = true;
     }
     for (int i = 0; i < n; i++)
-        if (fields[i].required && !excused[i] &&
-            !luo_yaml_get(x, names[i]))
-            luo_yaml_missing(c->doc, x, names[i]);
-    if (r && r->check && c->doc->diags->n_errors == before) r->check(c->doc, x);
+        if (fields[i].required && !excused[i] && !given[i]) luo_yaml_missing(doc, x, names[i]);
+    if (s->check && doc->diags->n_errors == before) s->check(doc, x);
 }
 
-static void check_list(const context *c, const luo_yaml *x, const luo_yaml_schema *s)
+static void check_list(luo_yaml_doc *doc, const luo_yaml *x, const luo_yaml_schema *s)
 {
     if (s->form == LUO_YAML_TWO_OF && x->n != 2)
-        luo_yaml_error(c->doc, x, "`%s` has %d values; 2 are expected.", name_of(x), x->n);
-    for (const luo_yaml *y = x->first; y; y = y->next) check(c, y, s->entry);
+        luo_yaml_error(doc, x, "`%s` has %d values; 2 are expected.", name_of(x), x->n);
+    if (x->n < s->least)
+        luo_yaml_error(doc, x, "`%s` is empty; at least %d is expected.", name_of(x), s->least);
+    for (const luo_yaml *y = x->first; y; y = y->next) check(doc, y, s->entry);
 }
 
-static void check(const context *c, const luo_yaml *x, const luo_yaml_schema *s)
+static void check(luo_yaml_doc *doc, const luo_yaml *x, const luo_yaml_schema *s)
 {
     const bool list = s->form == LUO_YAML_LIST_OF || s->form == LUO_YAML_TWO_OF;
-    if (list && x->type == LUO_YAML_LIST) check_list(c, x, s);
+    const bool map = s->form == LUO_YAML_STRUCT || s->form == LUO_YAML_FREE;
+    if (list && x->type == LUO_YAML_LIST)
+        check_list(doc, x, s);
     else if (s->form == LUO_YAML_STRUCT && x->type == LUO_YAML_MAP)
-        check_map(c, x, s->fields);
-    else if (list || s->form == LUO_YAML_STRUCT || !scalar_good(c, x, s)) wrong(c, x, s);
+        check_map(doc, x, s);
+    else if (s->form == LUO_YAML_FREE && x->type == LUO_YAML_MAP)
+        return;
+    else if (s->or_null && luo_yaml_is(x, "null"))
+        return;
+    else if (list || map || !scalar_good(doc, x, s))
+        wrong(doc, x, s);
 }
 
 /* Names both: what the file says, and what this reader is for. */
@@ -252,9 +258,8 @@ static bool schema_good(luo_yaml_doc *doc, const char *kind)
 
 luo_status luo_yaml_check(luo_yaml_doc *doc, const luo_yaml_kind *kind)
 {
-    const context c = {doc, kind};
     if (!doc->root) return doc->st;
-    if (schema_good(doc, kind->name)) check(&c, doc->root, kind->schema);
+    if (schema_good(doc, kind->name)) check(doc, doc->root, kind->schema);
     return doc->st;
 }
 
@@ -265,47 +270,60 @@ static bool store(luo_yaml_doc *doc, const luo_yaml *x, const luo_yaml_schema *s
 static void store_whole(int64_t v, const luo_yaml_schema *s, char *to)
 {
     const int32_t small = (int32_t)v;
-    if (s->bytes == sizeof small) memcpy(to, &small, sizeof small);
+    if (s->bytes == sizeof(bool))
+        *(bool *)to = v != 0;
+    else if (s->bytes == sizeof small)
+        memcpy(to, &small, sizeof small);
     else memcpy(to, &v, sizeof v);
 }
 
-static void store_scalar(const luo_yaml *x, const luo_yaml_schema *s, char *to)
+static void store_scalar(const char *text, const luo_yaml_schema *s, char *to)
 {
-    const size_t n = strlen(x->text);
+    const size_t n = strlen(text);
     int64_t whole = 0;
+    uint64_t bits = 0;
     double real = 0;
     switch (s->form) {
+    case LUO_YAML_SEED:
+        seed_of(text, &bits);
+        memcpy(to, &bits, sizeof bits);
+        break;
+    case LUO_YAML_HASH:
+        hash_of(text, &bits);
+        memcpy(to, &bits, sizeof bits);
+        break;
     case LUO_YAML_WHOLE:
-        luo_number_whole(x->text, n, &whole);
+        luo_number_whole(text, n, &whole);
         store_whole(whole, s, to);
         break;
     case LUO_YAML_REAL:
-        luo_number_float(x->text, n, &real);
+        luo_number_float(text, n, &real);
         memcpy(to, &real, sizeof real);
         break;
     case LUO_YAML_FLAG:
-        *(bool *)to = strcmp(x->text, "true") == 0;
+        *(bool *)to = strcmp(text, "true") == 0;
         break;
     case LUO_YAML_STRING:
-        memcpy(to, &x->text, sizeof x->text);
+        memcpy(to, &text, sizeof text);
         break;
     default:
         for (int i = 0; i < s->nwords; i++)
-            if (strcmp(s->words[i].text, x->text) == 0) store_whole(s->words[i].value, s, to);
+            if (strcmp(s->words[i].text, text) == 0) store_whole(s->words[i].value, s, to);
     }
 }
 
+/* map NULL: it is not given, and its fields have their defaults. */
 static bool store_fields(luo_yaml_doc *doc, const luo_yaml *map, const luo_yaml_field *f, char *to)
 {
     bool good = true;
     for (; good && f->key; f++) {
         const luo_yaml *x = luo_yaml_get(map, f->key);
-        if (!x) continue;
-        if (f->value.form == LUO_YAML_LIST_OF) {
-            const uint32_t n = (uint32_t)x->n;
-            memcpy(to + f->count_at, &n, sizeof n);
-        }
-        good = store(doc, x, &f->value, to + f->at);
+        if (x)
+            good = store(doc, x, &f->value, to + f->at);
+        else if (f->value.form == LUO_YAML_STRUCT)
+            good = store_fields(doc, NULL, f->value.fields, to + f->at);
+        else if (f->value.otherwise)
+            store_scalar(f->value.otherwise, &f->value, to + f->at);
     }
     return good;
 }
@@ -319,18 +337,41 @@ static bool store_entries(luo_yaml_doc *doc, const luo_yaml *list, const luo_yam
     return good;
 }
 
+static bool store_list(luo_yaml_doc *doc, const luo_yaml *list, const luo_yaml_schema *s, char *to)
+{
+    if (list->n == 0) return true;
+    char *entries = luo_arena_calloc(doc->arena, (size_t)list->n, s->entry->bytes);
+    if (!entries) return false;
+    memcpy(to + s->list_at, &entries, sizeof entries);
+    if (s->count_at != LUO_YAML_UNCOUNTED) memcpy(to + s->count_at, &list->n, sizeof list->n);
+    return store_entries(doc, list, s->entry, entries);
+}
+
+static bool store_free(luo_yaml_doc *doc, const luo_yaml *map, char *to)
+{
+    luo_str text = {0};
+    luo_yaml_json(doc->arena, &text, map);
+    const char *copy = text.failed ? NULL : luo_arena_strndup(doc->arena, text.at, text.len);
+    luo_str_free(&text);
+    memcpy(to, &copy, sizeof copy);
+    return copy != NULL;
+}
+
 static bool store(luo_yaml_doc *doc, const luo_yaml *x, const luo_yaml_schema *s, char *to)
 {
-    if (s->form == LUO_YAML_STRUCT) return store_fields(doc, x, s->fields, to);
-    if (s->form == LUO_YAML_TWO_OF) return store_entries(doc, x, s->entry, to);
-    if (s->form != LUO_YAML_LIST_OF) {
-        store_scalar(x, s, to);
+    switch (s->form) {
+    case LUO_YAML_STRUCT:
+        return store_fields(doc, x, s->fields, to);
+    case LUO_YAML_TWO_OF:
+        return store_entries(doc, x, s->entry, to);
+    case LUO_YAML_LIST_OF:
+        return store_list(doc, x, s, to);
+    case LUO_YAML_FREE:
+        return store_free(doc, x, to);
+    default:
+        store_scalar(x->text, s, to);
         return true;
     }
-    char *entries = luo_arena_calloc(doc->arena, (size_t)x->n, s->entry->bytes);
-    if (!entries) return false;
-    memcpy(to, &entries, sizeof entries);
-    return store_entries(doc, x, s->entry, entries);
 }
 
 luo_status luo_yaml_load(luo_yaml_doc *doc, const luo_yaml_schema *schema, void **out)

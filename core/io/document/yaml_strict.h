@@ -33,17 +33,21 @@ typedef struct luo_yaml_doc {
     luo_status st;  /* of the first error */
 } luo_yaml_doc;
 
+/* Contradictions within a map, called for each map of its schema that has no error of its own. */
 typedef void luo_yaml_check_fn(luo_yaml_doc *doc, const luo_yaml *map);
 
 typedef enum luo_yaml_form {
-    LUO_YAML_WHOLE, /* int32_t or int64_t */
-    LUO_YAML_REAL,  /* double */
-    LUO_YAML_FLAG,  /* bool */
-    LUO_YAML_STRING, /* const char *, in the arena */
-    LUO_YAML_WORD,  /* the number of one of some words: int32_t, int64_t or an enum */
-    LUO_YAML_STRUCT, /* fields */
-    LUO_YAML_LIST_OF, /* a pointer to entries, their number beside it */
-    LUO_YAML_TWO_OF /* two entries in place */
+    LUO_YAML_WHOLE,   /* int32_t or int64_t */
+    LUO_YAML_REAL,    /* double */
+    LUO_YAML_SEED,    /* uint64_t: a whole number from 0, as text where it is above 2^63 - 1 */
+    LUO_YAML_HASH,    /* uint64_t: 16 hexadecimal digits as text */
+    LUO_YAML_FLAG,    /* bool */
+    LUO_YAML_STRING,  /* const char *, in the arena; with words: one of them */
+    LUO_YAML_WORD,    /* the number of one of some words: bool, int32_t, int64_t or an enum */
+    LUO_YAML_STRUCT,  /* fields */
+    LUO_YAML_LIST_OF, /* a pointer to entries, and their number */
+    LUO_YAML_TWO_OF,  /* two entries in place */
+    LUO_YAML_FREE     /* a map of any keys: const char *, as canonical JSON */
 } luo_yaml_form;
 
 typedef struct luo_yaml_word {
@@ -51,101 +55,125 @@ typedef struct luo_yaml_word {
     int64_t value;
 } luo_yaml_word;
 
-/* What a value of the file is and how it stands in C. */
+/* What a value of the file is, which values are good, and how it stands in C. */
 typedef struct luo_yaml_schema {
     luo_yaml_form form;
-    size_t bytes;                       /* in C; of a list: of its pointer */
-    const luo_yaml_word *words;         /* LUO_YAML_WORD */
+    size_t bytes;               /* of the value in C */
+    luo_limit limit;            /* of a number; its unit 0: any */
+    bool as_text;               /* the number is written as text */
+    const char *say;            /* what is expected, instead of the limit; may be NULL */
+    const char *otherwise;      /* of a scalar: its default as a file would say it; NULL: 0 */
+    const luo_yaml_word *words; /* LUO_YAML_WORD, LUO_YAML_STRING */
     int nwords;
     const struct luo_yaml_field *fields; /* LUO_YAML_STRUCT; ended by a NULL key */
+    luo_yaml_check_fn *check;            /* LUO_YAML_STRUCT; may be NULL */
+    bool or_null;                        /* LUO_YAML_STRUCT: `null` is as if it were not given */
     const struct luo_yaml_schema *entry; /* LUO_YAML_LIST_OF, LUO_YAML_TWO_OF */
+    size_t list_at, count_at; /* LUO_YAML_LIST_OF: pointer and 32-bit number in the value;
+                               * LUO_YAML_UNCOUNTED: the number is not stored */
+    int32_t least;            /* LUO_YAML_LIST_OF: entries */
 } luo_yaml_schema;
 
 typedef struct luo_yaml_field {
     const char *key;
     bool required;
-    size_t at, count_at; /* in the struct; count_at: the uint32_t number of entries of a list */
+    size_t at; /* in the struct */
     luo_yaml_schema value;
 } luo_yaml_field;
-
-/* What a table of fields does not say of a key. key: "nics.count" (a key within a parent
- * or in a list of that name) wins over "count". say: what is expected, instead of the limit.
- * check (may be NULL): contradictions within a map, called for each map of that key (or in a list
- * of that key) that has no error of its own. */
-typedef struct luo_yaml_rule {
-    const char *key;
-    luo_limit limit;
-    const char *say;
-    luo_yaml_check_fn *check;
-} luo_yaml_rule;
 
 /* A kind of file of ours: everything that is known of its keys. Readers check with it, and
  * docs/formats.md is held to it (tests/unit/check_docs.c). */
 typedef struct luo_yaml_kind {
     const char *name; /* "cluster": `schema` is luoshu.cluster/1 */
     const luo_yaml_schema *schema; /* a LUO_YAML_STRUCT */
-    const luo_yaml_rule *rules;
-    int nrules;
 } luo_yaml_kind;
 extern const luo_yaml_kind luo_yaml_cluster, luo_yaml_profile, luo_yaml_stack, luo_yaml_model,
-    luo_yaml_params, luo_yaml_scenario;
+    luo_yaml_params, luo_yaml_scenario, luo_yaml_plan;
 /* All of them. */
 const luo_yaml_kind *const *luo_yaml_kinds(int *n);
-/* The rule of `key` in a map, or a list of maps, that stands under `parent` ("": the root); NULL:
- * none. */
-const luo_yaml_rule *luo_yaml_rule_of(const luo_yaml_kind *kind, const char *parent,
-                                      const char *key);
 
-/* Numbers that may be left out stand in structs as they are; luo_yaml_get tells whether one was
- * given. */
+/* Rows of a table of fields: the key, whether it is required, where it stands in C, what is good.
+ * Of a number that may be left out and has no default, luo_yaml_get tells whether it was given. */
 #define LUO_YAML_OPT false
 #define LUO_YAML_REQ true
+#define LUO_YAML_UNCOUNTED SIZE_MAX
 #define LUO_YAML_COUNT(table) (sizeof(table) / sizeof((table)[0]))
-#define LUO_YAML_SIZE(type, member) sizeof(((type *)0)->member)
-#define LUO_YAML_FIELD(key, flag, type, member, form, ...)                                         \
+#define LUO_YAML_WORDS(table) .words = table, .nwords = (int)LUO_YAML_COUNT(table)
+#define LUO_YAML_ANY LUO_FROM(-INFINITY)
+/* What has no macro of its own below: the rest are members of luo_yaml_schema. */
+#define LUO_YAML_FIELD(key_, flag, type, member, ...)                                              \
     {                                                                                              \
-        key, flag, offsetof(type, member), 0,                                                      \
-        {                                                                                          \
-            form, LUO_YAML_SIZE(type, member), __VA_ARGS__                                         \
+        .key = key_, .required = flag, .at = offsetof(type, member), .value = {                    \
+            .bytes = sizeof(((type *)0)->member),                                                  \
+            __VA_ARGS__                                                                            \
         }                                                                                          \
     }
-#define LUO_YAML_INT(key, flag, type, member)                                                      \
-    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_WHOLE, NULL, 0, NULL, NULL)
-#define LUO_YAML_FLOAT(key, flag, type, member)                                                    \
-    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_REAL, NULL, 0, NULL, NULL)
+#define LUO_YAML_INT(key, flag, type, member, limit_)                                              \
+    LUO_YAML_FIELD(key, flag, type, member, .form = LUO_YAML_WHOLE, .limit = limit_)
+#define LUO_YAML_INT_OR(key, type, member, otherwise_, limit_)                                     \
+    LUO_YAML_FIELD(key, LUO_YAML_OPT, type, member, .form = LUO_YAML_WHOLE,                        \
+                   .otherwise = otherwise_, .limit = limit_)
+#define LUO_YAML_FLOAT(key, flag, type, member, limit_)                                            \
+    LUO_YAML_FIELD(key, flag, type, member, .form = LUO_YAML_REAL, .limit = limit_)
+#define LUO_YAML_FLOAT_OR(key, type, member, otherwise_, limit_)                                   \
+    LUO_YAML_FIELD(key, LUO_YAML_OPT, type, member, .form = LUO_YAML_REAL,                         \
+                   .otherwise = otherwise_, .limit = limit_)
 #define LUO_YAML_BOOL(key, flag, type, member)                                                     \
-    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_FLAG, NULL, 0, NULL, NULL)
+    LUO_YAML_FIELD(key, flag, type, member, .form = LUO_YAML_FLAG)
 #define LUO_YAML_TEXT(key, flag, type, member)                                                     \
-    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_STRING, NULL, 0, NULL, NULL)
+    LUO_YAML_FIELD(key, flag, type, member, .form = LUO_YAML_STRING)
+#define LUO_YAML_TEXT_OR(key, type, member, otherwise_)                                            \
+    LUO_YAML_FIELD(key, LUO_YAML_OPT, type, member, .form = LUO_YAML_STRING,                       \
+                   .otherwise = otherwise_)
 #define LUO_YAML_ENUM(key, flag, type, member, table)                                              \
-    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_WORD, table, (int)LUO_YAML_COUNT(table),      \
-                   NULL, NULL)
-#define LUO_YAML_MAPPING(key, flag, type, member, fields)                                          \
-    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_STRUCT, NULL, 0, fields, NULL)
-#define LUO_YAML_PAIR(key, flag, type, member, entry)                                              \
-    LUO_YAML_FIELD(key, flag, type, member, LUO_YAML_TWO_OF, NULL, 0, NULL, &(entry))
-#define LUO_YAML_SEQ(key, flag, type, member, entry)                                               \
+    LUO_YAML_FIELD(key, flag, type, member, .form = LUO_YAML_WORD, LUO_YAML_WORDS(table))
+#define LUO_YAML_ENUM_OR(key, type, member, otherwise_, table)                                     \
+    LUO_YAML_FIELD(key, LUO_YAML_OPT, type, member, .form = LUO_YAML_WORD,                         \
+                   .otherwise = otherwise_, LUO_YAML_WORDS(table))
+#define LUO_YAML_MAPPING(key, flag, type, member, fields_, check_)                                 \
+    LUO_YAML_FIELD(key, flag, type, member, .form = LUO_YAML_STRUCT, .fields = (fields_),          \
+                   .check = check_)
+#define LUO_YAML_PAIR(key, flag, type, member, entry_)                                             \
+    LUO_YAML_FIELD(key, flag, type, member, .form = LUO_YAML_TWO_OF, .entry = &(entry_))
+/* Entries are in `member`, their number in `count`. */
+#define LUO_YAML_SEQ(key_, flag, type, member, count, entry_, least_)                              \
     {                                                                                              \
-        key, flag, offsetof(type, member), offsetof(type, member##_count),                         \
-        {                                                                                          \
-            LUO_YAML_LIST_OF, LUO_YAML_SIZE(type, member), NULL, 0, NULL, &(entry)                 \
+        .key = key_, .required = flag, .value = {                                                  \
+            .form = LUO_YAML_LIST_OF,                                                              \
+            .entry = &(entry_),                                                                    \
+            .list_at = offsetof(type, member),                                                     \
+            .count_at = offsetof(type, count),                                                     \
+            .least = least_                                                                        \
         }                                                                                          \
+    }
+/* The same where C knows the number otherwise. */
+#define LUO_YAML_ARRAY(key_, flag, type, member, entry_, least_)                                   \
+    {                                                                                              \
+        .key = key_, .required = flag, .value = {                                                  \
+            .form = LUO_YAML_LIST_OF,                                                              \
+            .entry = &(entry_),                                                                    \
+            .list_at = offsetof(type, member),                                                     \
+            .count_at = LUO_YAML_UNCOUNTED,                                                        \
+            .least = least_                                                                        \
+        }                                                                                          \
+    }
+/* A map whose fields stand in the struct around it. */
+#define LUO_YAML_INNER(key_, flag, fields_)                                                        \
+    {                                                                                              \
+        .key = key_, .required = flag, .value = {.form = LUO_YAML_STRUCT, .fields = fields_ }      \
     }
 #define LUO_YAML_END                                                                               \
     {                                                                                              \
-        NULL, false, 0, 0,                                                                         \
-        {                                                                                          \
-            LUO_YAML_STRUCT, 0, NULL, 0, NULL, NULL                                                \
-        }                                                                                          \
+        .key = NULL                                                                                \
     }
 /* Of a list's entry, and of a whole file. */
-#define LUO_YAML_SCALAR_OF(form, type)                                                             \
+#define LUO_YAML_SCALAR_OF(form_, type, limit_)                                                    \
     {                                                                                              \
-        form, sizeof(type), NULL, 0, NULL, NULL                                                    \
+        .form = form_, .bytes = sizeof(type), .limit = limit_                                      \
     }
-#define LUO_YAML_STRUCT_OF(type, fields)                                                           \
+#define LUO_YAML_STRUCT_OF(type, fields_, check_)                                                  \
     {                                                                                              \
-        LUO_YAML_STRUCT, sizeof(type), NULL, 0, fields, NULL                                       \
+        .form = LUO_YAML_STRUCT, .bytes = sizeof(type), .fields = fields_, .check = check_         \
     }
 
 /* Makes the tree of a file in YAML or JSON. Errors go to diags; doc->root is set when the tree is

@@ -68,6 +68,11 @@ typedef struct cluster_yaml {
 #define OPT LUO_YAML_OPT
 #define REQ LUO_YAML_REQ
 
+#define GBYTES_PER_S LUO_OF(LUO_Q_BANDWIDTH, 1e9)
+#define LATENCY LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)
+#define SLOTS LUO_OF(LUO_Q_SLOTS, 1)
+#define SLOWDOWN LUO_OF(LUO_Q_SLOWDOWN, 1)
+
 static const luo_yaml_word scale_ups[] = {{"none", LUO_SCALE_UP_NONE},
                                           {"nvswitch", LUO_SCALE_UP_NVSWITCH},
                                           {"mesh", LUO_SCALE_UP_MESH}};
@@ -77,115 +82,92 @@ static const luo_yaml_word fabrics[] = {{"single", LUO_FABRIC_SINGLE},
 static const luo_yaml_word attaches[] = {{"slot", 0}, {"shared", 1}};
 static const luo_yaml_word states[] = {{"down", 0}, {"slow", 1}};
 
-static const luo_yaml_schema text_entry = LUO_YAML_SCALAR_OF(LUO_YAML_STRING, char *);
+static const luo_yaml_schema text_entry = LUO_YAML_SCALAR_OF(LUO_YAML_STRING, char *, LUO_YAML_ANY);
 
-static const luo_yaml_field mesh_fields[] = {LUO_YAML_INT("a", REQ, mesh_yaml, a),
-                                             LUO_YAML_INT("b", REQ, mesh_yaml, b),
-                                             LUO_YAML_INT("lanes", REQ, mesh_yaml, lanes),
-                                             LUO_YAML_END};
-static const luo_yaml_schema mesh_entry = LUO_YAML_STRUCT_OF(mesh_yaml, mesh_fields);
+static const luo_yaml_field mesh_fields[] = {
+    LUO_YAML_INT("a", REQ, mesh_yaml, a, LUO_WITHIN(0, 63)),
+    LUO_YAML_INT("b", REQ, mesh_yaml, b, LUO_WITHIN(0, 63)),
+    LUO_YAML_INT("lanes", REQ, mesh_yaml, lanes, LUO_WITHIN(1, 1024)), LUO_YAML_END};
+static const luo_yaml_schema mesh_entry = LUO_YAML_STRUCT_OF(mesh_yaml, mesh_fields, NULL);
 
 static const luo_yaml_field scale_up_fields[] = {
     LUO_YAML_ENUM("kind", REQ, scale_up_yaml, kind, scale_ups),
-    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", OPT, scale_up_yaml, bandwidth),
-    LUO_YAML_FLOAT("latency_us", OPT, scale_up_yaml, latency), LUO_YAML_END};
+    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", OPT, scale_up_yaml, bandwidth, GBYTES_PER_S),
+    LUO_YAML_FLOAT("latency_us", OPT, scale_up_yaml, latency, LATENCY), LUO_YAML_END};
 
 static const luo_yaml_field pcie_fields[] = {
-    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, pcie_yaml, bandwidth),
-    LUO_YAML_FLOAT("latency_us", OPT, pcie_yaml, latency),
-    LUO_YAML_INT("devices_per_switch", OPT, pcie_yaml, devices_per_switch),
-    LUO_YAML_INT("sockets", OPT, pcie_yaml, sockets),
-    LUO_YAML_FLOAT("socket_gbytes_per_s", OPT, pcie_yaml, socket), LUO_YAML_END};
+    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, pcie_yaml, bandwidth, GBYTES_PER_S),
+    LUO_YAML_FLOAT("latency_us", OPT, pcie_yaml, latency, LATENCY),
+    LUO_YAML_INT("devices_per_switch", OPT, pcie_yaml, devices_per_switch, SLOTS),
+    LUO_YAML_INT("sockets", OPT, pcie_yaml, sockets, SLOTS),
+    LUO_YAML_FLOAT("socket_gbytes_per_s", OPT, pcie_yaml, socket, GBYTES_PER_S),
+    LUO_YAML_END};
 
 static const luo_yaml_field nics_fields[] = {
-    LUO_YAML_INT("count", REQ, nics_yaml, count),
-    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, nics_yaml, bandwidth),
-    LUO_YAML_FLOAT("latency_us", OPT, nics_yaml, latency),
+    LUO_YAML_INT("count", REQ, nics_yaml, count, SLOTS),
+    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, nics_yaml, bandwidth, GBYTES_PER_S),
+    LUO_YAML_FLOAT("latency_us", OPT, nics_yaml, latency, LATENCY),
     LUO_YAML_ENUM("attach", OPT, nics_yaml, attach, attaches), LUO_YAML_END};
 
 static const luo_yaml_field host_fields[] = {
-    LUO_YAML_FLOAT("cores", OPT, host_yaml, cores),
-    LUO_YAML_FLOAT("memory_gib", OPT, host_yaml, memory),
-    LUO_YAML_FLOAT("disk_read_gbytes_per_s", OPT, host_yaml, disk_read),
-    LUO_YAML_FLOAT("disk_write_gbytes_per_s", OPT, host_yaml, disk_write), LUO_YAML_END};
+    LUO_YAML_FLOAT("cores", OPT, host_yaml, cores, LUO_OF(LUO_Q_CORES, 1)),
+    LUO_YAML_FLOAT("memory_gib", OPT, host_yaml, memory, LUO_OF(LUO_Q_BYTES, 1073741824.0)),
+    LUO_YAML_FLOAT("disk_read_gbytes_per_s", OPT, host_yaml, disk_read, GBYTES_PER_S),
+    LUO_YAML_FLOAT("disk_write_gbytes_per_s", OPT, host_yaml, disk_write, GBYTES_PER_S),
+    LUO_YAML_END};
 
 static const luo_yaml_field group_fields[] = {
     LUO_YAML_TEXT("name", REQ, group_yaml, name),
-    LUO_YAML_INT("nodes", REQ, group_yaml, nodes),
-    LUO_YAML_INT("devices_per_node", REQ, group_yaml, devices_per_node),
+    LUO_YAML_INT("nodes", REQ, group_yaml, nodes, LUO_OF(LUO_Q_NODES, 1)),
+    LUO_YAML_INT("devices_per_node", REQ, group_yaml, devices_per_node, SLOTS),
     LUO_YAML_TEXT("profile", REQ, group_yaml, profile),
-    LUO_YAML_FLOAT("base_slowdown", OPT, group_yaml, base_slowdown),
-    LUO_YAML_SEQ("racks", OPT, group_yaml, racks, text_entry),
+    LUO_YAML_FLOAT("base_slowdown", OPT, group_yaml, base_slowdown, SLOWDOWN),
+    LUO_YAML_SEQ("racks", OPT, group_yaml, racks, racks_count, text_entry, 0),
     LUO_YAML_TEXT("site", OPT, group_yaml, site),
-    LUO_YAML_SEQ("hosts", OPT, group_yaml, hosts, text_entry),
-    LUO_YAML_MAPPING("scale_up", OPT, group_yaml, scale_up, scale_up_fields),
-    LUO_YAML_SEQ("scale_up_links", OPT, group_yaml, mesh, mesh_entry),
-    LUO_YAML_MAPPING("pcie", OPT, group_yaml, pcie, pcie_fields),
-    LUO_YAML_MAPPING("nics", OPT, group_yaml, nics, nics_fields),
-    LUO_YAML_MAPPING("host", OPT, group_yaml, host, host_fields),
+    LUO_YAML_SEQ("hosts", OPT, group_yaml, hosts, hosts_count, text_entry, 0),
+    LUO_YAML_MAPPING("scale_up", OPT, group_yaml, scale_up, scale_up_fields, NULL),
+    LUO_YAML_SEQ("scale_up_links", OPT, group_yaml, mesh, mesh_count, mesh_entry, 0),
+    LUO_YAML_MAPPING("pcie", OPT, group_yaml, pcie, pcie_fields, NULL),
+    LUO_YAML_MAPPING("nics", OPT, group_yaml, nics, nics_fields, NULL),
+    LUO_YAML_MAPPING("host", OPT, group_yaml, host, host_fields, NULL),
     LUO_YAML_END};
-static const luo_yaml_schema group_entry = LUO_YAML_STRUCT_OF(group_yaml, group_fields);
+static const luo_yaml_schema group_entry = LUO_YAML_STRUCT_OF(group_yaml, group_fields, NULL);
 
 static const luo_yaml_field line_fields[] = {
     LUO_YAML_TEXT("a", REQ, line_yaml, a), LUO_YAML_TEXT("b", REQ, line_yaml, b),
-    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, line_yaml, bandwidth),
-    LUO_YAML_FLOAT("latency_us", OPT, line_yaml, latency), LUO_YAML_END};
-static const luo_yaml_schema line_entry = LUO_YAML_STRUCT_OF(line_yaml, line_fields);
+    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, line_yaml, bandwidth, GBYTES_PER_S),
+    LUO_YAML_FLOAT("latency_us", OPT, line_yaml, latency, LATENCY), LUO_YAML_END};
+static const luo_yaml_schema line_entry = LUO_YAML_STRUCT_OF(line_yaml, line_fields, NULL);
 
 static const luo_yaml_field fabric_fields[] = {
     LUO_YAML_ENUM("kind", REQ, fabric_yaml, kind, fabrics),
-    LUO_YAML_FLOAT("hop_latency_us", OPT, fabric_yaml, hop),
-    LUO_YAML_FLOAT("rack_uplink_gbytes_per_s", OPT, fabric_yaml, uplink),
-    LUO_YAML_SEQ("site_links", OPT, fabric_yaml, lines, line_entry), LUO_YAML_END};
+    LUO_YAML_FLOAT("hop_latency_us", OPT, fabric_yaml, hop, LATENCY),
+    LUO_YAML_FLOAT("rack_uplink_gbytes_per_s", OPT, fabric_yaml, uplink, GBYTES_PER_S),
+    LUO_YAML_SEQ("site_links", OPT, fabric_yaml, lines, lines_count, line_entry, 0), LUO_YAML_END};
 
 static const luo_yaml_field storage_fields[] = {
-    LUO_YAML_FLOAT("read_gbytes_per_s", REQ, storage_yaml, read),
-    LUO_YAML_FLOAT("write_gbytes_per_s", REQ, storage_yaml, write), LUO_YAML_END};
+    LUO_YAML_FLOAT("read_gbytes_per_s", REQ, storage_yaml, read, GBYTES_PER_S),
+    LUO_YAML_FLOAT("write_gbytes_per_s", REQ, storage_yaml, write, GBYTES_PER_S), LUO_YAML_END};
 
 static const luo_yaml_field health_fields[] = {
     LUO_YAML_TEXT("target", REQ, health_yaml, target),
     LUO_YAML_ENUM("state", REQ, health_yaml, state, states),
-    LUO_YAML_FLOAT("slowdown", OPT, health_yaml, slowdown), LUO_YAML_END};
-static const luo_yaml_schema health_entry = LUO_YAML_STRUCT_OF(health_yaml, health_fields);
+    LUO_YAML_FLOAT("slowdown", OPT, health_yaml, slowdown, SLOWDOWN), LUO_YAML_END};
+static const luo_yaml_schema health_entry = LUO_YAML_STRUCT_OF(health_yaml, health_fields, NULL);
 
 static const luo_yaml_field cluster_fields[] = {
     LUO_YAML_TEXT("schema", REQ, cluster_yaml, schema),
     LUO_YAML_TEXT("name", REQ, cluster_yaml, name),
-    LUO_YAML_SEQ("node_groups", REQ, cluster_yaml, groups, group_entry),
-    LUO_YAML_MAPPING("fabric", OPT, cluster_yaml, fabric, fabric_fields),
-    LUO_YAML_MAPPING("storage", OPT, cluster_yaml, storage, storage_fields),
-    LUO_YAML_TEXT("standby", OPT, cluster_yaml, standby),
-    LUO_YAML_SEQ("health", OPT, cluster_yaml, health, health_entry),
+    LUO_YAML_SEQ("node_groups", REQ, cluster_yaml, groups, groups_count, group_entry, 0),
+    LUO_YAML_MAPPING("fabric", OPT, cluster_yaml, fabric, fabric_fields, NULL),
+    LUO_YAML_MAPPING("storage", OPT, cluster_yaml, storage, storage_fields, NULL),
+    LUO_YAML_FIELD("standby", OPT, cluster_yaml, standby, .form = LUO_YAML_STRING,
+                   .say = "a quoted device set such as \"[0-3]\""),
+    LUO_YAML_SEQ("health", OPT, cluster_yaml, health, health_count, health_entry, 0),
     LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(cluster_yaml, cluster_fields);
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(cluster_yaml, cluster_fields, NULL);
 
-#define GBYTES_PER_S LUO_OF(LUO_Q_BANDWIDTH, 1e9)
-static const luo_yaml_rule rules[] = {
-    {"nodes", LUO_OF(LUO_Q_NODES, 1), NULL, NULL},
-    {"devices_per_node", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
-    {"base_slowdown", LUO_OF(LUO_Q_SLOWDOWN, 1), NULL, NULL},
-    {"slowdown", LUO_OF(LUO_Q_SLOWDOWN, 1), NULL, NULL},
-    {"bandwidth_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
-    {"socket_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
-    {"rack_uplink_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
-    {"read_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
-    {"write_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
-    {"disk_read_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
-    {"disk_write_gbytes_per_s", GBYTES_PER_S, NULL, NULL},
-    {"latency_us", LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6), NULL, NULL},
-    {"hop_latency_us", LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6), NULL, NULL},
-    {"devices_per_switch", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
-    {"sockets", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
-    {"nics.count", LUO_OF(LUO_Q_SLOTS, 1), NULL, NULL},
-    {"cores", LUO_OF(LUO_Q_CORES, 1), NULL, NULL},
-    {"memory_gib", LUO_OF(LUO_Q_BYTES, 1073741824.0), NULL, NULL},
-    {"scale_up_links.a", LUO_WITHIN(0, 63), NULL, NULL},
-    {"scale_up_links.b", LUO_WITHIN(0, 63), NULL, NULL},
-    {"lanes", LUO_WITHIN(1, 1024), NULL, NULL},
-    {"standby", LUO_FROM(0), "a quoted device set such as \"[0-3]\"", NULL},
-};
-const luo_yaml_kind luo_yaml_cluster = {"cluster", &schema, rules,
-                                        (int)LUO_YAML_COUNT(rules)};
+const luo_yaml_kind luo_yaml_cluster = {"cluster", &schema};
 
 /* ---- what needs more than one key ---- */
 

@@ -28,6 +28,11 @@ typedef struct model_yaml {
 #define OPT LUO_YAML_OPT
 #define REQ LUO_YAML_REQ
 
+#define SIZE LUO_OF(LUO_Q_WIDTH, 1)
+#define HEADS LUO_OF(LUO_Q_HEADS, 1)
+#define LAYERS LUO_OF(LUO_Q_LAYERS, 1)
+#define PIXELS LUO_OF(LUO_Q_PIXELS, 1)
+
 static const luo_yaml_word families[] = {
     {"llama", LUO_FAMILY_LLAMA}, {"gpt", LUO_FAMILY_GPT}, {"bert", LUO_FAMILY_BERT},
     {"vit", LUO_FAMILY_VIT},     {"vgg", LUO_FAMILY_VGG}, {"moe", LUO_FAMILY_MOE}};
@@ -38,87 +43,59 @@ static const luo_yaml_word dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f
 static const luo_yaml_word gates[] = {{"topk", 0}, {"top1", 1}};
 
 static const luo_yaml_field moe_fields[] = {
-    LUO_YAML_INT("experts", REQ, moe_yaml, experts),
-    LUO_YAML_INT("experts_per_token", REQ, moe_yaml, experts_per_token),
-    LUO_YAML_INT("expert_ffn_hidden", REQ, moe_yaml, expert_ffn_hidden),
-    LUO_YAML_INT("shared_experts", OPT, moe_yaml, shared_experts),
-    LUO_YAML_INT("shared_ffn_hidden", OPT, moe_yaml, shared_ffn_hidden),
-    LUO_YAML_INT("first_dense_layers", OPT, moe_yaml, first_dense_layers),
-    LUO_YAML_INT("every_layers", OPT, moe_yaml, every_layers),
-    LUO_YAML_FLOAT("capacity_factor", OPT, moe_yaml, capacity_factor),
+    LUO_YAML_INT("experts", REQ, moe_yaml, experts, HEADS),
+    LUO_YAML_INT("experts_per_token", REQ, moe_yaml, experts_per_token, HEADS),
+    LUO_YAML_INT("expert_ffn_hidden", REQ, moe_yaml, expert_ffn_hidden, SIZE),
+    LUO_YAML_INT("shared_experts", OPT, moe_yaml, shared_experts, LUO_OF_OR_0(LUO_Q_HEADS, 1)),
+    LUO_YAML_INT("shared_ffn_hidden", OPT, moe_yaml, shared_ffn_hidden,
+                 LUO_OF_OR_0(LUO_Q_WIDTH, 1)),
+    LUO_YAML_INT("first_dense_layers", OPT, moe_yaml, first_dense_layers,
+                 LUO_OF_OR_0(LUO_Q_LAYERS, 1)),
+    LUO_YAML_INT("every_layers", OPT, moe_yaml, every_layers, LAYERS),
+    LUO_YAML_FLOAT("capacity_factor", OPT, moe_yaml, capacity_factor, LUO_WITHIN(0, 1e6)),
     LUO_YAML_ENUM("gate", OPT, moe_yaml, gate, gates),
     LUO_YAML_END};
 
 static const luo_yaml_field image_fields[] = {
-    LUO_YAML_INT("height_px", REQ, luo_image, height_px),
-    LUO_YAML_INT("width_px", REQ, luo_image, width_px),
-    LUO_YAML_INT("channels", REQ, luo_image, channels),
-    LUO_YAML_INT("patch_px", OPT, luo_image, patch_px), LUO_YAML_END};
+    LUO_YAML_INT("height_px", REQ, luo_image, height_px, PIXELS),
+    LUO_YAML_INT("width_px", REQ, luo_image, width_px, PIXELS),
+    LUO_YAML_INT("channels", REQ, luo_image, channels, PIXELS),
+    LUO_YAML_INT("patch_px", OPT, luo_image, patch_px, PIXELS), LUO_YAML_END};
 
 static const luo_yaml_field model_fields[] = {
     LUO_YAML_TEXT("schema", REQ, model_yaml, schema),
     LUO_YAML_TEXT("name", REQ, model_yaml, name),
     LUO_YAML_ENUM("family", REQ, model_yaml, family, families),
-    LUO_YAML_INT("layers", OPT, model_yaml, layers),
-    LUO_YAML_INT("hidden", OPT, model_yaml, hidden),
-    LUO_YAML_INT("ffn_hidden", OPT, model_yaml, ffn_hidden),
-    LUO_YAML_INT("heads", OPT, model_yaml, heads),
-    LUO_YAML_INT("kv_heads", OPT, model_yaml, kv_heads),
-    LUO_YAML_INT("head_dim", OPT, model_yaml, head_dim),
+    LUO_YAML_INT("layers", OPT, model_yaml, layers, LAYERS),
+    LUO_YAML_INT("hidden", OPT, model_yaml, hidden, SIZE),
+    LUO_YAML_INT("ffn_hidden", OPT, model_yaml, ffn_hidden, SIZE),
+    LUO_YAML_INT("heads", OPT, model_yaml, heads, HEADS),
+    LUO_YAML_INT("kv_heads", OPT, model_yaml, kv_heads, HEADS),
+    LUO_YAML_INT("head_dim", OPT, model_yaml, head_dim, HEADS),
     LUO_YAML_BOOL("qk_norm", OPT, model_yaml, qk_norm),
-    LUO_YAML_FLOAT("rope_base", OPT, model_yaml, rope_base),
-    LUO_YAML_INT("vocab", OPT, model_yaml, vocab),
-    LUO_YAML_INT("max_sequence_tokens", OPT, model_yaml, max_sequence_tokens),
-    LUO_YAML_INT("token_types", OPT, model_yaml, token_types),
+    LUO_YAML_FLOAT("rope_base", OPT, model_yaml, rope_base, LUO_ABOVE_TO(0, 1e12)),
+    LUO_YAML_INT("vocab", OPT, model_yaml, vocab, SIZE),
+    LUO_YAML_INT("max_sequence_tokens", OPT, model_yaml, max_sequence_tokens,
+                 LUO_OF(LUO_Q_SEQUENCE, 1)),
+    LUO_YAML_INT("token_types", OPT, model_yaml, token_types, HEADS),
     LUO_YAML_BOOL("tied_embeddings", OPT, model_yaml, tied_embeddings),
     LUO_YAML_BOOL("linear_bias", OPT, model_yaml, linear_bias),
     LUO_YAML_BOOL("qkv_bias", OPT, model_yaml, qkv_bias),
     LUO_YAML_ENUM("norm", OPT, model_yaml, norm, norms),
-    LUO_YAML_FLOAT("norm_eps", OPT, model_yaml, norm_eps),
+    LUO_YAML_FLOAT("norm_eps", OPT, model_yaml, norm_eps, LUO_ABOVE_TO(0, 1)),
     LUO_YAML_ENUM("activation", OPT, model_yaml, activation, activations),
     LUO_YAML_ENUM("position", OPT, model_yaml, position, positions),
     LUO_YAML_BOOL("causal", OPT, model_yaml, causal),
-    LUO_YAML_MAPPING("moe", OPT, model_yaml, moe, moe_fields),
-    LUO_YAML_MAPPING("image", OPT, model_yaml, image, image_fields),
-    LUO_YAML_INT("classes", OPT, model_yaml, classes),
-    LUO_YAML_INT("variant", OPT, model_yaml, variant),
+    LUO_YAML_MAPPING("moe", OPT, model_yaml, moe, moe_fields, NULL),
+    LUO_YAML_MAPPING("image", OPT, model_yaml, image, image_fields, NULL),
+    LUO_YAML_INT("classes", OPT, model_yaml, classes, SIZE),
+    LUO_YAML_FIELD("variant", OPT, model_yaml, variant, .form = LUO_YAML_WHOLE,
+                   .limit = LUO_WITHIN(11, 19), .say = "11, 13, 16 or 19"),
     LUO_YAML_ENUM("dtype", OPT, model_yaml, dtype, dtypes),
     LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(model_yaml, model_fields);
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(model_yaml, model_fields, NULL);
 
-#define SIZE LUO_OF(LUO_Q_WIDTH, 1)
-#define HEADS LUO_OF(LUO_Q_HEADS, 1)
-#define LAYERS LUO_OF(LUO_Q_LAYERS, 1)
-#define PIXELS LUO_OF(LUO_Q_PIXELS, 1)
-static const luo_yaml_rule rules[] = {
-    {"layers", LAYERS, NULL, NULL},
-    {"hidden", SIZE, NULL, NULL},
-    {"ffn_hidden", SIZE, NULL, NULL},
-    {"heads", HEADS, NULL, NULL},
-    {"kv_heads", HEADS, NULL, NULL},
-    {"head_dim", HEADS, NULL, NULL},
-    {"rope_base", LUO_ABOVE_TO(0, 1e12), NULL, NULL},
-    {"vocab", SIZE, NULL, NULL},
-    {"max_sequence_tokens", LUO_OF(LUO_Q_SEQUENCE, 1), NULL, NULL},
-    {"token_types", HEADS, NULL, NULL},
-    {"norm_eps", LUO_ABOVE_TO(0, 1), NULL, NULL},
-    {"classes", SIZE, NULL, NULL},
-    {"variant", LUO_WITHIN(11, 19), "11, 13, 16 or 19", NULL},
-    {"experts", HEADS, NULL, NULL},
-    {"experts_per_token", HEADS, NULL, NULL},
-    {"expert_ffn_hidden", SIZE, NULL, NULL},
-    {"shared_experts", LUO_OF_OR_0(LUO_Q_HEADS, 1), NULL, NULL},
-    {"shared_ffn_hidden", LUO_OF_OR_0(LUO_Q_WIDTH, 1), NULL, NULL},
-    {"first_dense_layers", LUO_OF_OR_0(LUO_Q_LAYERS, 1), NULL, NULL},
-    {"every_layers", LAYERS, NULL, NULL},
-    {"capacity_factor", LUO_WITHIN(0, 1e6), NULL, NULL},
-    {"height_px", PIXELS, NULL, NULL},
-    {"width_px", PIXELS, NULL, NULL},
-    {"channels", PIXELS, NULL, NULL},
-    {"patch_px", PIXELS, NULL, NULL},
-};
-const luo_yaml_kind luo_yaml_model = {"model", &schema, rules,
-                                        (int)LUO_YAML_COUNT(rules)};
+const luo_yaml_kind luo_yaml_model = {"model", &schema};
 
 /* ---- which key belongs to which family ---- */
 

@@ -13,39 +13,29 @@ typedef struct params_yaml {
 #define OPT LUO_YAML_OPT
 #define REQ LUO_YAML_REQ
 
-static const luo_yaml_schema number_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double);
-
-static const luo_yaml_field fields[] = {
-    LUO_YAML_TEXT("schema", REQ, params_yaml, schema),
-    LUO_YAML_SEQ("alpha", OPT, params_yaml, alpha, number_entry),
-    LUO_YAML_FLOAT("tau_ms", OPT, params_yaml, tau),
-    LUO_YAML_SEQ("k_mib", OPT, params_yaml, k, number_entry),
-    LUO_YAML_FLOAT("emb_mib", OPT, params_yaml, emb),
-    LUO_YAML_FLOAT("extra_mib", OPT, params_yaml, extra),
-    LUO_YAML_FLOAT("bound_mib", OPT, params_yaml, bound),
-    LUO_YAML_FLOAT("gap_mib", OPT, params_yaml, gap),
-    LUO_YAML_FLOAT("context_mib", OPT, params_yaml, context),
-    LUO_YAML_INT("zero_replicas", OPT, params_yaml, zero_replicas),
-    LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(params_yaml, fields);
-
 #define MIB LUO_OF(LUO_Q_BYTES, 1048576.0)
 #define MIB_OR_0 LUO_OF_OR_0(LUO_Q_BYTES, 1048576.0)
 #define MS LUO_OF(LUO_Q_TIME, 1e-3)
 #define ALPHA LUO_OF(LUO_Q_SLOWDOWN, 1)
-static const luo_yaml_rule rules[] = {
-    {"alpha", ALPHA, NULL, NULL},
-    {"tau_ms", MS, NULL, NULL},
-    {"k_mib", MIB, NULL, NULL},
-    {"emb_mib", MIB, NULL, NULL},
-    {"extra_mib", MIB, NULL, NULL},
-    {"bound_mib", MIB, NULL, NULL},
-    {"gap_mib", MIB_OR_0, NULL, NULL},
-    {"context_mib", MIB, NULL, NULL},
-    {"zero_replicas", LUO_WITHIN(1, 64), NULL, NULL},
-};
-const luo_yaml_kind luo_yaml_params = {"params", &schema, rules,
-                                        (int)LUO_YAML_COUNT(rules)};
+
+static const luo_yaml_schema alpha_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double, ALPHA);
+static const luo_yaml_schema mib_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double, MIB);
+
+static const luo_yaml_field fields[] = {
+    LUO_YAML_TEXT("schema", REQ, params_yaml, schema),
+    LUO_YAML_SEQ("alpha", OPT, params_yaml, alpha, alpha_count, alpha_entry, 0),
+    LUO_YAML_FLOAT("tau_ms", OPT, params_yaml, tau, MS),
+    LUO_YAML_SEQ("k_mib", OPT, params_yaml, k, k_count, mib_entry, 0),
+    LUO_YAML_FLOAT("emb_mib", OPT, params_yaml, emb, MIB),
+    LUO_YAML_FLOAT("extra_mib", OPT, params_yaml, extra, MIB),
+    LUO_YAML_FLOAT("bound_mib", OPT, params_yaml, bound, MIB),
+    LUO_YAML_FLOAT("gap_mib", OPT, params_yaml, gap, MIB_OR_0),
+    LUO_YAML_FLOAT("context_mib", OPT, params_yaml, context, MIB),
+    LUO_YAML_INT("zero_replicas", OPT, params_yaml, zero_replicas, LUO_WITHIN(1, 64)),
+    LUO_YAML_END};
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(params_yaml, fields, NULL);
+
+const luo_yaml_kind luo_yaml_params = {"params", &schema};
 
 /* ---- alpha ---- */
 

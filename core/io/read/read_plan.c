@@ -1,482 +1,342 @@
 /* read_plan.c: plan.json into a luo_plan, defaults filled in (docs/formats.md#luoshuplan1). */
 #include <string.h>
 
-#include "core/io/document/json.h"
+#include "core/io/document/yaml_strict.h"
 
-#define COUNT(table) ((int)(sizeof(table) / sizeof((table)[0])))
-#define MOST(quantity) luo_quantity_at(quantity)->highest
-enum { MICRO_BATCHES_MAX = 1 << 30 }; /* the limit of work is below, and can be raised */
+typedef struct plan_yaml {
+    const char *schema;
+    luo_plan plan;
+} plan_yaml;
 
-/* ---- small parts ---- */
+#define OPT LUO_YAML_OPT
+#define REQ LUO_YAML_REQ
+#define MICRO_BATCHES LUO_WITHIN(1, 1 << 30) /* the limit of work is below, and can be raised */
+#define SEQUENCES LUO_WITHIN(1, 1 << 24)
+#define SHARE LUO_WITHIN(1, 1 << 24)
+#define LAYER LUO_WITHIN(0, 65536)
+#define PIPELINE LUO_WITHIN(0, 131072)
+#define DEVICE LUO_WITHIN(0, 131071)
+#define WIDTH LUO_OF(LUO_Q_DEVICES, 1)
+#define LAYERS LUO_OF(LUO_Q_LAYERS, 1)
+#define TOKENS LUO_OF(LUO_Q_TOKENS, 1)
 
-static const luo_range *read_ranges(luo_json *j, const luo_json_at *list, int32_t *n)
+static const luo_yaml_word dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
+static const luo_yaml_word schedules[] = {{"gpipe", LUO_SCHED_GPIPE},
+                                          {"1f1b", LUO_SCHED_1F1B},
+                                          {"interleaved_1f1b", LUO_SCHED_INTERLEAVED},
+                                          {"zb_h1", LUO_SCHED_ZB_H1},
+                                          {"zb_h2", LUO_SCHED_ZB_H2}};
+static const luo_yaml_word steps[] = {{"together", false}, {"staggered", true}};
+static const luo_yaml_word recomputes[] = {{"none", LUO_RECOMPUTE_NONE},
+                                           {"selective", LUO_RECOMPUTE_SELECTIVE},
+                                           {"full", LUO_RECOMPUTE_FULL}};
+static const luo_yaml_word experts[] = {{"tensor", false}, {"expert", true}};
+static const luo_yaml_word context_kinds[] = {{"auto", LUO_CONTEXT_AUTO},
+                                              {"ring", LUO_CONTEXT_RING},
+                                              {"a2a", LUO_CONTEXT_A2A},
+                                              {"2d", LUO_CONTEXT_2D}};
+static const luo_yaml_word context_layouts[] = {{"auto", LUO_LAYOUT_AUTO},
+                                                {"zigzag", LUO_LAYOUT_ZIGZAG},
+                                                {"contiguous", LUO_LAYOUT_CONTIGUOUS}};
+static const luo_yaml_word bucket_rules[] = {{"mib", LUO_BUCKET_MIB},
+                                             {"ddp", LUO_BUCKET_DDP},
+                                             {"megatron", LUO_BUCKET_MEGATRON},
+                                             {"deepspeed", LUO_BUCKET_DEEPSPEED},
+                                             {"unit", LUO_BUCKET_UNIT}};
+static const luo_yaml_word shards[] = {
+    {"full", LUO_SHARD_FULL}, {"hybrid", LUO_SHARD_HYBRID}, {"grad-op", LUO_SHARD_GRAD_OP}};
+static const luo_yaml_word variants[] = {{"auto", 0}, {"padded", 0}, {"grouped", 0}, {"factors", 0},
+                                         {"flat", 0}, {"leader", 0}, {"2d", 0}};
+
+/* ---- contradictions within a map ---- */
+
+static bool refuse(luo_yaml_doc *doc, const luo_yaml *map, const char *key, const char *where)
 {
-    const size_t count = json_array_size(list->v);
-    luo_range *v = LUO_NEW_N(j->arena, luo_range, count);
-    *n = v ? (int32_t)count : 0;
-    if (!v) luo_json_nomem(j);
-    for (int32_t i = 0; i < *n; i++) {
-        const luo_json_at at = luo_json_nth(list, (size_t)i);
-        if (!json_is_array(at.v) || json_array_size(at.v) != 2) {
-            luo_json_error(j, &at, false,
-                           "a range [lo,hi] of layers is expected, `lo` up to, not "
-                           "including, `hi`.");
-            continue;
-        }
-        const luo_json_at lo = luo_json_nth(&at, 0), hi = luo_json_nth(&at, 1);
-        v[i].lo = (int32_t)luo_json_item_int(j, &lo, 0, MOST(LUO_Q_LAYERS));
-        v[i].hi = (int32_t)luo_json_item_int(j, &hi, 0, MOST(LUO_Q_LAYERS));
-    }
-    return v;
+    const luo_yaml *x = luo_yaml_get(map, key);
+    if (x) luo_yaml_error(doc, x, "`%s` belongs to %s; leave it out.", key, where);
+    return x != NULL;
+}
+
+static int64_t number(const luo_yaml *map, const char *key, int64_t otherwise)
+{
+    luo_yaml_int(luo_yaml_get(map, key), &otherwise);
+    return otherwise;
+}
+
+static void check_count(luo_yaml_doc *doc, const luo_yaml *stage, const char *key,
+                        const char *width, int64_t want)
+{
+    const luo_yaml *x = luo_yaml_get(stage, key);
+    if (x && x->n != want)
+        luo_yaml_error(doc, x, "`%s` has %d values; the stage has a %s width of %lld.", key, x->n,
+                       width, (long long)want);
+}
+
+static void check_stage(luo_yaml_doc *doc, const luo_yaml *stage)
+{
+    const luo_yaml *devices = luo_yaml_get(stage, "devices");
+    const int64_t groups = number(stage, "context_parallel", 1);
+    if (devices->n == 0 && !luo_yaml_get(stage, "reroute"))
+        luo_yaml_error(doc, devices, "`devices` is empty; at least 1 is expected.");
+    if (devices->n % groups) return;
+    check_count(doc, stage, "shares", "tensor-parallel", devices->n / groups);
+    check_count(doc, stage, "context_shares", "context-parallel", groups);
+}
+
+static void check_pipeline(luo_yaml_doc *doc, const luo_yaml *pipeline)
+{
+    const luo_yaml *tokens = luo_yaml_get(pipeline, "micro_batch_tokens");
+    const int64_t want = number(pipeline, "micro_batches", 0);
+    if (tokens && tokens->n > 0 && tokens->n != want)
+        luo_yaml_error(doc, tokens,
+                       "`micro_batch_tokens` has %d values; the pipeline has %lld micro-batches.",
+                       tokens->n, (long long)want);
 }
 
 /* Text that enters the canonical form: printable ASCII (docs/formats.md#luoshuplan1). */
-static const char *ascii(luo_json *j, const luo_json_at *up, const char *key, const char *otherwise)
+static void check_annotation(luo_yaml_doc *doc, const luo_yaml *map)
 {
-    const char *text = luo_json_text(j, up, key, otherwise);
-    for (const char *p = text; *p; p++)
-        if (*p < 0x20 || *p > 0x7e) {
-            const luo_json_at at = luo_json_in(up, key);
-            luo_json_error(j, &at, false,
-                           "`%s` has a character that is not printable ASCII; "
-                           "write it without.",
-                           key);
-            break;
-        }
-    return text;
-}
-
-static void read_recompute(luo_json *j, const luo_json_at *stage, luo_stage *st)
-{
-    static const luo_json_key keys[] = {{"mode", true}, {"layers", false}};
-    static const char *const modes[] = {"none", "selective", "full"};
-    const luo_json_at at = luo_json_in(stage, "recompute");
-    size_t n;
-    if (!at.v || !luo_json_keys(j, &at, keys, COUNT(keys))) return;
-    st->recompute = (luo_recompute)luo_json_word(j, &at, "mode", modes, COUNT(modes), 0);
-    const luo_json_at list = luo_json_list(j, &at, "layers", 0, &n);
-    if (list.v) st->recompute_layers = read_ranges(j, &list, &st->nrecompute);
-}
-
-/* Shares of which there have to be `want`; NULL: all alike, or an error. */
-static const uint32_t *read_weights(luo_json *j, const luo_json_at *stage, const char *key,
-                                    const char *width, int32_t want)
-{
-    size_t n;
-    int32_t count;
-    const luo_json_at at = luo_json_list(j, stage, key, 1, &n);
-    if (!at.v) return NULL;
-    const int32_t *v = luo_json_ids(j, &at, 1, 1 << 24, &count);
-    if (count != want) {
-        luo_json_error(j, &at, false, "`%s` has %d values; the stage has a %s width of %d.", key,
-                       count, width, want);
-        return NULL;
+    for (const luo_yaml *x = map->first; x; x = x->next) {
+        const char *p = x->text;
+        while (*p >= 0x20 && *p <= 0x7e) p++;
+        if (*p)
+            luo_yaml_error(doc, x,
+                           "`%s` has a character that is not printable ASCII; write it "
+                           "without.",
+                           x->key);
     }
-    uint32_t *shares = LUO_NEW_N(j->arena, uint32_t, count);
-    bool even = true;
-    if (!shares) luo_json_nomem(j);
-    for (int32_t i = 0; shares && i < count; i++) {
-        shares[i] = (uint32_t)v[i];
-        even = even && v[i] == 1;
+}
+
+static void check_bucket(luo_yaml_doc *doc, const luo_yaml *root)
+{
+    const char *rule = luo_yaml_text(root, "bucket_rule");
+    const luo_yaml *mib = luo_yaml_get(root, "bucket_mib");
+    if (rule && mib && strcmp(rule, "mib") != 0)
+        luo_yaml_error(doc, mib, "`bucket_mib` belongs to rule `mib`; leave it out for `%s`.",
+                       rule);
+}
+
+static void check_sharding(luo_yaml_doc *doc, const luo_yaml *root)
+{
+    const char *shard = luo_yaml_text(root, "shard");
+    if (number(root, "zero", 0) < 3) {
+        (void)(refuse(doc, root, "shard", "zero 3") ||
+               refuse(doc, root, "prefetch_depth", "zero 3") ||
+               refuse(doc, root, "shard_pipelines", "zero 3 with `shard` hybrid"));
+        return;
     }
-    return even ? NULL : shares;
+    if (shard && strcmp(shard, "grad-op") == 0)
+        refuse(doc, root, "prefetch_depth", "shards that are gathered layer by layer");
+    if (!shard || strcmp(shard, "hybrid") != 0)
+        refuse(doc, root, "shard_pipelines", "`shard` hybrid");
+    else if (!luo_yaml_get(root, "shard_pipelines"))
+        luo_yaml_error(doc, root, "`shard` hybrid needs `shard_pipelines`.");
 }
 
-static void read_shares(luo_json *j, const luo_json_at *stage, luo_stage *st)
+static void check_pinned(luo_yaml_doc *doc, const luo_yaml *root)
 {
-    if (st->ndev % st->context_parallel) return;
-    st->shares = read_weights(j, stage, "shares", "tensor-parallel", luo_stage_tp(st));
-    st->context_shares =
-        read_weights(j, stage, "context_shares", "context-parallel", st->context_parallel);
-}
-
-static void read_context(luo_json *j, const luo_json_at *at, luo_stage *st)
-{
-    static const char *const kinds[] = {"auto", "ring", "a2a", "2d"};
-    static const char *const layouts[] = {"auto", "zigzag", "contiguous"};
-    st->context_parallel =
-        (int32_t)luo_json_int(j, at, "context_parallel", 1, MOST(LUO_Q_DEVICES), 1);
-    st->context_kind =
-        (luo_context_kind)luo_json_word(j, at, "context_kind", kinds, COUNT(kinds), 0);
-    st->context_layout =
-        (luo_context_layout)luo_json_word(j, at, "context_layout", layouts, COUNT(layouts), 0);
-    st->context_inner = (int32_t)luo_json_int(j, at, "context_inner", 1, MOST(LUO_Q_DEVICES), 0);
-}
-
-/* ---- stages and pipelines ---- */
-
-static void read_reroute(luo_json *j, const luo_json_at *at, luo_stage *st)
-{
-    static const luo_json_key keys[] = {{"pipeline", true}, {"micro_batches", true}};
-    size_t n;
-    const luo_json_at list = luo_json_list(j, at, "reroute", 1, &n);
-    luo_reroute *r = list.v ? LUO_NEW_N(j->arena, luo_reroute, n) : NULL;
-    if (list.v && !r) luo_json_nomem(j);
-    for (size_t i = 0; r && i < n; i++) {
-        const luo_json_at x = luo_json_nth(&list, i);
-        if (!luo_json_keys(j, &x, keys, COUNT(keys))) continue;
-        r[i].pipeline = (int32_t)luo_json_int(j, &x, "pipeline", 0, MOST(LUO_Q_DEVICES), 0);
-        r[i].micro_batches = (int32_t)luo_json_int(j, &x, "micro_batches", 1, MICRO_BATCHES_MAX, 1);
+    const luo_yaml *list = luo_yaml_get(root, "pinned");
+    for (const luo_yaml *x = list ? list->first : NULL; x; x = x->next) {
+        bool found;
+        luo_yaml_find(doc->root, x->text, &found);
+        if (!found)
+            luo_yaml_error(doc, x,
+                           "`pinned` holds JSON pointers to parts of this file, such as "
+                           "`/schedule`; this is none.");
     }
-    st->reroute = r;
-    st->nreroute = r ? (int32_t)n : 0;
 }
 
-static void read_stage(luo_json *j, const luo_json_at *at, luo_stage *st)
+static void check_plan(luo_yaml_doc *doc, const luo_yaml *root)
 {
-    static const luo_json_key keys[] = {
-        {"layers", true},  {"devices", true},    {"context_parallel", false},
-        {"shares", false}, {"recompute", false}, {"embedding", false},
-        {"head", false},   {"experts", false},   {"context_kind", false},
-        {"context_layout", false}, {"context_inner", false}, {"context_shares", false},
-        {"reroute", false},
-    };
-    static const char *const experts[] = {"tensor", "expert"};
-    size_t n;
-    st->context_parallel = 1;
-    if (!luo_json_keys(j, at, keys, COUNT(keys))) return;
-    const luo_json_at layers = luo_json_list(j, at, "layers", 1, &n);
-    if (layers.v) st->layers = read_ranges(j, &layers, &st->nlayers);
-    const bool lost = json_object_get(at->v, "reroute") != NULL;
-    const luo_json_at dev = luo_json_list(j, at, "devices", lost ? 0 : 1, &n);
-    if (dev.v && n) st->dev = luo_json_ids(j, &dev, 0, MOST(LUO_Q_DEVICES) - 1, &st->ndev);
-    if (lost) read_reroute(j, at, st);
-    read_context(j, at, st);
-    read_shares(j, at, st);
-    read_recompute(j, at, st);
-    st->embedding = luo_json_bool(j, at, "embedding", false);
-    st->head = luo_json_bool(j, at, "head", false);
-    st->experts_dealt = luo_json_word(j, at, "experts", experts, COUNT(experts), 0);
+    check_bucket(doc, root);
+    check_sharding(doc, root);
+    check_pinned(doc, root);
 }
+
+/* ---- fields ---- */
+
+static const luo_yaml_schema layer_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int32_t, LAYER);
+static const luo_yaml_schema device_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int32_t, DEVICE);
+static const luo_yaml_schema share_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, uint32_t, SHARE);
+static const luo_yaml_schema tokens_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int64_t, TOKENS);
+static const luo_yaml_schema pipeline_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int32_t, PIPELINE);
+static const luo_yaml_schema text_entry =
+    LUO_YAML_SCALAR_OF(LUO_YAML_STRING, const char *, LUO_YAML_ANY);
+static const luo_yaml_schema range_entry = {
+    .form = LUO_YAML_TWO_OF,
+    .bytes = sizeof(luo_range),
+    .entry = &layer_entry,
+    .say = "a range [lo,hi] of layers, `lo` up to, not including, `hi`,"};
+static const luo_yaml_schema group_entry = {.form = LUO_YAML_LIST_OF,
+                                            .bytes = sizeof(struct luo_expert_group),
+                                            .entry = &pipeline_entry,
+                                            .list_at = offsetof(struct luo_expert_group, pipeline),
+                                            .count_at = offsetof(struct luo_expert_group, n),
+                                            .say = "a list of pipeline ids"};
+
+static const luo_yaml_field recompute_fields[] = {
+    LUO_YAML_ENUM("mode", REQ, luo_stage, recompute, recomputes),
+    LUO_YAML_SEQ("layers", OPT, luo_stage, recompute_layers, nrecompute, range_entry, 0),
+    LUO_YAML_END};
+
+static const luo_yaml_field reroute_fields[] = {
+    LUO_YAML_INT("pipeline", REQ, luo_reroute, pipeline, PIPELINE),
+    LUO_YAML_INT("micro_batches", REQ, luo_reroute, micro_batches, MICRO_BATCHES), LUO_YAML_END};
+static const luo_yaml_schema reroute_entry = LUO_YAML_STRUCT_OF(luo_reroute, reroute_fields, NULL);
+
+static const luo_yaml_field stage_fields[] = {
+    LUO_YAML_SEQ("layers", REQ, luo_stage, layers, nlayers, range_entry, 1),
+    LUO_YAML_SEQ("devices", REQ, luo_stage, dev, ndev, device_entry, 0),
+    LUO_YAML_INT_OR("context_parallel", luo_stage, context_parallel, "1", WIDTH),
+    LUO_YAML_ARRAY("shares", OPT, luo_stage, shares, share_entry, 1),
+    LUO_YAML_INNER("recompute", OPT, recompute_fields),
+    LUO_YAML_BOOL("embedding", OPT, luo_stage, embedding),
+    LUO_YAML_BOOL("head", OPT, luo_stage, head),
+    LUO_YAML_ENUM_OR("experts", luo_stage, experts_dealt, "tensor", experts),
+    LUO_YAML_ENUM_OR("context_kind", luo_stage, context_kind, "auto", context_kinds),
+    LUO_YAML_ENUM_OR("context_layout", luo_stage, context_layout, "auto", context_layouts),
+    LUO_YAML_INT("context_inner", OPT, luo_stage, context_inner, WIDTH),
+    LUO_YAML_ARRAY("context_shares", OPT, luo_stage, context_shares, share_entry, 1),
+    LUO_YAML_SEQ("reroute", OPT, luo_stage, reroute, nreroute, reroute_entry, 1),
+    LUO_YAML_END};
+static const luo_yaml_schema stage_entry = LUO_YAML_STRUCT_OF(luo_stage, stage_fields, check_stage);
+
+static const luo_yaml_field pipeline_fields[] = {
+    LUO_YAML_INT("micro_batches", REQ, luo_pipeline, micro_batches, MICRO_BATCHES),
+    LUO_YAML_SEQ("stages", REQ, luo_pipeline, stages, nstages, stage_entry, 1),
+    LUO_YAML_INT("micro_batch_sequences", OPT, luo_pipeline, micro_batch_sequences, SEQUENCES),
+    LUO_YAML_ARRAY("micro_batch_tokens", OPT, luo_pipeline, micro_batch_tokens, tokens_entry, 0),
+    LUO_YAML_END};
+static const luo_yaml_schema pipelines_entry =
+    LUO_YAML_STRUCT_OF(luo_pipeline, pipeline_fields, check_pipeline);
+
+static const luo_yaml_field schedule_fields[] = {
+    LUO_YAML_FIELD("kind", REQ, plan_yaml, plan.schedule, .form = LUO_YAML_WORD,
+                   .otherwise = "1f1b", LUO_YAML_WORDS(schedules)),
+    LUO_YAML_INT_OR("chunks", plan_yaml, plan.chunks, "1", LAYERS), LUO_YAML_END};
+
+static const luo_yaml_field annotation_fields[] = {
+    LUO_YAML_TEXT("tensor", REQ, luo_plan_annotation, tensor),
+    LUO_YAML_TEXT("annotation", REQ, luo_plan_annotation, annotation),
+    LUO_YAML_TEXT_OR("at", luo_plan_annotation, at, ""),
+    LUO_YAML_FIELD("variant", OPT, luo_plan_annotation, variant, .form = LUO_YAML_STRING,
+                   .otherwise = "auto", LUO_YAML_WORDS(variants)),
+    LUO_YAML_END};
+static const luo_yaml_schema annotation_entry =
+    LUO_YAML_STRUCT_OF(luo_plan_annotation, annotation_fields, check_annotation);
+
+static const luo_yaml_field assignment_fields[] = {
+    LUO_YAML_INT("sequence", REQ, luo_assignment, sequence, LUO_WITHIN(0, 1e12)),
+    LUO_YAML_INT("length_tokens", REQ, luo_assignment, length_tokens, TOKENS),
+    LUO_YAML_INT("pipeline", REQ, luo_assignment, pipeline, PIPELINE),
+    LUO_YAML_INT("micro_batch", REQ, luo_assignment, micro_batch, LUO_WITHIN(0, 1 << 30)),
+    LUO_YAML_END};
+static const luo_yaml_schema assignment_entry =
+    LUO_YAML_STRUCT_OF(luo_assignment, assignment_fields, NULL);
+
+static const luo_yaml_field state_fields[] = {
+    LUO_YAML_INT("data", REQ, luo_state_layout, data, WIDTH),
+    LUO_YAML_INT("tensor", REQ, luo_state_layout, tensor, WIDTH),
+    LUO_YAML_INT("pipeline", REQ, luo_state_layout, pipeline, WIDTH),
+    LUO_YAML_SEQ("devices", REQ, luo_state_layout, dev, ndev, device_entry, 1), LUO_YAML_END};
+
+static const luo_yaml_field plan_fields[] = {
+    LUO_YAML_TEXT("schema", REQ, plan_yaml, schema),
+    LUO_YAML_TEXT_OR("name", plan_yaml, plan.name, ""),
+    LUO_YAML_TEXT_OR("model", plan_yaml, plan.model, ""),
+    LUO_YAML_TEXT_OR("cluster", plan_yaml, plan.cluster, ""),
+    LUO_YAML_INT("layers", REQ, plan_yaml, plan.layers, LAYERS),
+    LUO_YAML_INT("devices", REQ, plan_yaml, plan.devices, WIDTH),
+    LUO_YAML_ENUM_OR("dtype", plan_yaml, plan.dtype, "bf16", dtypes),
+    LUO_YAML_INT("sequence_tokens", REQ, plan_yaml, plan.sequence_tokens,
+                 LUO_OF(LUO_Q_SEQUENCE, 1)),
+    LUO_YAML_INT_OR("zero", plan_yaml, plan.zero, "0", LUO_WITHIN(0, 3)),
+    LUO_YAML_INT_OR("micro_batch_sequences", plan_yaml, plan.micro_batch_sequences, "1", SEQUENCES),
+    LUO_YAML_INNER("schedule", OPT, schedule_fields),
+    LUO_YAML_BOOL("sequence_parallel", OPT, plan_yaml, plan.sequence_parallel),
+    LUO_YAML_SEQ("pipelines", REQ, plan_yaml, plan.pipelines, plan.npipelines, pipelines_entry, 1),
+    LUO_YAML_SEQ("annotations", OPT, plan_yaml, plan.annotations, plan.nannotations,
+                 annotation_entry, 0),
+    LUO_YAML_SEQ("assignment", OPT, plan_yaml, plan.assignment, plan.nassignment, assignment_entry,
+                 0),
+    LUO_YAML_SEQ("expert_groups", OPT, plan_yaml, plan.expert_groups, plan.ngroups, group_entry, 0),
+    LUO_YAML_FIELD("state_layout", OPT, plan_yaml, plan.state_layout, .form = LUO_YAML_STRUCT,
+                   .fields = state_fields, .or_null = true),
+    LUO_YAML_SEQ("pinned", OPT, plan_yaml, plan.pinned, plan.npinned, text_entry, 0),
+    LUO_YAML_ENUM("bucket_rule", OPT, plan_yaml, plan.bucket.rule, bucket_rules),
+    LUO_YAML_FLOAT("bucket_mib", OPT, plan_yaml, plan.bucket.mib,
+                   LUO_WITHIN(0, LUO_BUCKET_MIB_MAX)),
+    LUO_YAML_ENUM_OR("shard", plan_yaml, plan.sharding.kind, "full", shards),
+    LUO_YAML_INT("shard_pipelines", OPT, plan_yaml, plan.sharding.pipelines, WIDTH),
+    LUO_YAML_INT("prefetch_depth", OPT, plan_yaml, plan.sharding.depth,
+                 LUO_WITHIN(0, LUO_PREFETCH_MAX)),
+    LUO_YAML_INT("dp_lanes", OPT, plan_yaml, plan.bucket.lanes,
+                 LUO_WITHIN(1, LUO_BUCKET_LANES_MAX)),
+    LUO_YAML_ENUM_OR("optimizer_step", plan_yaml, plan.staggered, "together", steps),
+    LUO_YAML_FIELD("meta", OPT, plan_yaml, plan.meta_json, .form = LUO_YAML_FREE),
+    LUO_YAML_END};
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(plan_yaml, plan_fields, check_plan);
+const luo_yaml_kind luo_yaml_plan = {"plan", &schema};
+
+/* ---- defaults that depend on other keys ---- */
 
 /* The first and the last stage have embedding and head unless the file places them elsewhere. */
-static void default_ends(const luo_json_at *list, luo_stage *st, int32_t n)
+static void default_ends(const luo_yaml *list, luo_stage *stages, int32_t n)
 {
     bool embedding = false, head = false;
     for (int32_t s = 0; s < n; s++) {
-        embedding = embedding || st[s].embedding;
-        head = head || st[s].head;
+        embedding = embedding || stages[s].embedding;
+        head = head || stages[s].head;
     }
-    const json_t *first = json_array_get(list->v, 0);
-    const json_t *last = json_array_get(list->v, (size_t)n - 1);
-    if (!embedding && !json_object_get(first, "embedding")) st[0].embedding = true;
-    if (!head && !json_object_get(last, "head")) st[n - 1].head = true;
+    if (!embedding && !luo_yaml_get(list->first, "embedding")) stages[0].embedding = true;
+    if (!head && !luo_yaml_get(list->last, "head")) stages[n - 1].head = true;
 }
 
-static void read_micro_batch_tokens(luo_json *j, const luo_json_at *at, luo_pipeline *pl)
+/* NULL where all are alike. */
+static const uint32_t *uneven(const uint32_t *shares, int32_t n)
 {
-    size_t n;
-    const luo_json_at list = luo_json_list(j, at, "micro_batch_tokens", 0, &n);
-    if (n == 0) return;
-    if (n != (size_t)pl->micro_batches) {
-        luo_json_error(j, &list, false,
-                       "`micro_batch_tokens` has %zu values; the pipeline has %d "
-                       "micro-batches.",
-                       n, pl->micro_batches);
-        return;
-    }
-    int64_t *v = LUO_NEW_N(j->arena, int64_t, n);
-    if (!v) luo_json_nomem(j);
-    for (size_t i = 0; v && i < n; i++) {
-        const luo_json_at item = luo_json_nth(&list, i);
-        v[i] = luo_json_item_int(j, &item, 1, MOST(LUO_Q_TOKENS));
-    }
-    pl->micro_batch_tokens = v;
+    for (int32_t i = 0; shares && i < n; i++)
+        if (shares[i] != 1) return shares;
+    return NULL;
 }
 
-static void read_pipeline(luo_json *j, const luo_json_at *at, const luo_plan *p, luo_pipeline *pl)
+static void finish_pipeline(const luo_yaml *x, const luo_plan *p, luo_pipeline *pipeline)
 {
-    static const luo_json_key keys[] = {
-        {"micro_batches", true},
-        {"stages", true},
-        {"micro_batch_sequences", false},
-        {"micro_batch_tokens", false},
-    };
-    size_t n;
-    if (!luo_json_keys(j, at, keys, COUNT(keys))) return;
-    pl->micro_batches = (int32_t)luo_json_int(j, at, "micro_batches", 1, MICRO_BATCHES_MAX, 1);
-    pl->micro_batch_sequences =
-        (int32_t)luo_json_int(j, at, "micro_batch_sequences", 1, 1 << 24, p->micro_batch_sequences);
-    read_micro_batch_tokens(j, at, pl);
-    const luo_json_at list = luo_json_list(j, at, "stages", 1, &n);
-    luo_stage *st = LUO_NEW_N(j->arena, luo_stage, n);
-    if (!st) luo_json_nomem(j);
-    if (!st || n == 0) return;
-    for (size_t s = 0; s < n; s++) {
-        const luo_json_at item = luo_json_nth(&list, s);
-        read_stage(j, &item, &st[s]);
+    luo_stage *stages = (luo_stage *)pipeline->stages; /* new, and still ours */
+    if (!luo_yaml_get(x, "micro_batch_sequences"))
+        pipeline->micro_batch_sequences = p->micro_batch_sequences;
+    default_ends(luo_yaml_get(x, "stages"), stages, pipeline->nstages);
+    for (int32_t s = 0; s < pipeline->nstages; s++) {
+        luo_stage *stage = &stages[s];
+        if (stage->ndev % stage->context_parallel == 0)
+            stage->shares = uneven(stage->shares, luo_stage_tp(stage));
+        stage->context_shares = uneven(stage->context_shares, stage->context_parallel);
     }
-    default_ends(&list, st, (int32_t)n);
-    pl->stages = st;
-    pl->nstages = (int32_t)n;
 }
 
-static void read_pipelines(luo_json *j, const luo_json_at *root, luo_plan *p)
+static void finish(const luo_yaml *root, luo_plan *p)
 {
-    size_t n;
-    const luo_json_at list = luo_json_list(j, root, "pipelines", 1, &n);
-    luo_pipeline *pl = LUO_NEW_N(j->arena, luo_pipeline, n);
-    if (!pl) luo_json_nomem(j);
-    for (size_t i = 0; pl && i < n; i++) {
-        const luo_json_at at = luo_json_nth(&list, i);
-        read_pipeline(j, &at, p, &pl[i]);
-    }
-    p->pipelines = pl;
-    p->npipelines = pl ? (int32_t)n : 0;
-}
-
-/* ---- the other lists ---- */
-
-static void read_annotations(luo_json *j, const luo_json_at *root, luo_plan *p)
-{
-    static const luo_json_key keys[] = {
-        {"tensor", true}, {"annotation", true}, {"at", false}, {"variant", false}};
-    static const char *const variants[] = {"auto", "padded", "grouped", "factors",
-                                           "flat", "leader", "2d"};
-    size_t n;
-    const luo_json_at list = luo_json_list(j, root, "annotations", 0, &n);
-    luo_plan_annotation *v = LUO_NEW_N(j->arena, luo_plan_annotation, n);
-    if (!v) luo_json_nomem(j);
-    for (size_t i = 0; v && i < n; i++) {
-        const luo_json_at at = luo_json_nth(&list, i);
-        v[i] = (luo_plan_annotation){"", "", "", variants[0]};
-        if (!luo_json_keys(j, &at, keys, COUNT(keys))) continue;
-        v[i].tensor = ascii(j, &at, "tensor", "");
-        v[i].annotation = ascii(j, &at, "annotation", "");
-        v[i].at = ascii(j, &at, "at", "");
-        v[i].variant = variants[luo_json_word(j, &at, "variant", variants, COUNT(variants), 0)];
-    }
-    p->annotations = v;
-    p->nannotations = v ? (int32_t)n : 0;
-}
-
-static void read_assignment(luo_json *j, const luo_json_at *root, luo_plan *p)
-{
-    static const luo_json_key keys[] = {
-        {"sequence", true}, {"length_tokens", true}, {"pipeline", true}, {"micro_batch", true}};
-    size_t n;
-    const luo_json_at list = luo_json_list(j, root, "assignment", 0, &n);
-    luo_assignment *v = LUO_NEW_N(j->arena, luo_assignment, n);
-    if (!v) luo_json_nomem(j);
-    for (size_t i = 0; v && i < n; i++) {
-        const luo_json_at at = luo_json_nth(&list, i);
-        if (!luo_json_keys(j, &at, keys, COUNT(keys))) continue;
-        v[i].sequence = luo_json_int(j, &at, "sequence", 0, 1e12, 0);
-        v[i].length_tokens = luo_json_int(j, &at, "length_tokens", 1, MOST(LUO_Q_TOKENS), 1);
-        v[i].pipeline = (int32_t)luo_json_int(j, &at, "pipeline", 0, MOST(LUO_Q_DEVICES), 0);
-        v[i].micro_batch = (int32_t)luo_json_int(j, &at, "micro_batch", 0, MICRO_BATCHES_MAX, 0);
-    }
-    p->assignment = v;
-    p->nassignment = v ? (int32_t)n : 0;
-}
-
-static void read_groups(luo_json *j, const luo_json_at *root, luo_plan *p)
-{
-    size_t n;
-    const luo_json_at list = luo_json_list(j, root, "expert_groups", 0, &n);
-    struct luo_expert_group *v = LUO_NEW_N(j->arena, struct luo_expert_group, n);
-    if (!v) luo_json_nomem(j);
-    for (size_t i = 0; v && i < n; i++) {
-        const luo_json_at at = luo_json_nth(&list, i);
-        if (json_is_array(at.v))
-            v[i].pipeline = luo_json_ids(j, &at, 0, MOST(LUO_Q_DEVICES), &v[i].n);
-        else
-            luo_json_error(j, &at, false, "a list of pipeline ids is expected.");
-    }
-    p->expert_groups = v;
-    p->ngroups = v ? (int32_t)n : 0;
-}
-
-static void read_state_layout(luo_json *j, const luo_json_at *root, luo_plan *p)
-{
-    static const luo_json_key keys[] = {
-        {"data", true}, {"tensor", true}, {"pipeline", true}, {"devices", true}};
-    const luo_json_at at = luo_json_in(root, "state_layout");
-    luo_state_layout *l = &p->state_layout;
-    size_t n;
-    if (!at.v || json_is_null(at.v) || !luo_json_keys(j, &at, keys, COUNT(keys))) return;
-    l->data = (int32_t)luo_json_int(j, &at, "data", 1, MOST(LUO_Q_DEVICES), 1);
-    l->tensor = (int32_t)luo_json_int(j, &at, "tensor", 1, MOST(LUO_Q_DEVICES), 1);
-    l->pipeline = (int32_t)luo_json_int(j, &at, "pipeline", 1, MOST(LUO_Q_DEVICES), 1);
-    const luo_json_at dev = luo_json_list(j, &at, "devices", 1, &n);
-    if (dev.v) l->dev = luo_json_ids(j, &dev, 0, MOST(LUO_Q_DEVICES) - 1, &l->ndev);
-}
-
-static bool leads_somewhere(const luo_json *j, const char *pointer)
-{
-    int line, col;
-    return (!*pointer || *pointer == '/') &&
-           luo_json_where(j->src->text, j->src->len, pointer, false, &line, &col);
-}
-
-static void read_pinned(luo_json *j, const luo_json_at *root, luo_plan *p)
-{
-    size_t n;
-    const luo_json_at list = luo_json_list(j, root, "pinned", 0, &n);
-    const char **v = LUO_NEW_N(j->arena, const char *, n);
-    if (!v) luo_json_nomem(j);
-    for (size_t i = 0; v && i < n; i++) {
-        const luo_json_at at = luo_json_nth(&list, i);
-        const char *text = json_string_value(at.v);
-        if (!text || !leads_somewhere(j, text))
-            luo_json_error(j, &at, false,
-                           "`pinned` holds JSON pointers to parts of this file, "
-                           "such as `/schedule`; this is none.");
-        v[i] = luo_arena_strdup(j->arena, text ? text : "");
-        if (!v[i]) {
-            luo_json_nomem(j);
-            break;
-        }
-    }
-    p->pinned = v;
-    p->npinned = v ? (int32_t)n : 0;
-}
-
-static void read_meta(luo_json *j, const luo_json_at *root, luo_plan *p)
-{
-    const luo_json_at at = luo_json_in(root, "meta");
-    if (!at.v) return;
-    if (!json_is_object(at.v)) {
-        luo_json_error(j, &at, false, "`meta` is no object; one of free keys is expected.");
-        return;
-    }
-    char *text = json_dumps(at.v, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
-    p->meta_json = text ? luo_arena_strdup(j->arena, text) : NULL;
-    if (!p->meta_json) luo_json_nomem(j);
-    free(text);
+    const luo_yaml *x = luo_yaml_get(root, "pipelines")->first;
+    p->bucket.has_mib = luo_yaml_get(root, "bucket_mib") != NULL;
+    p->sharding.has_depth = luo_yaml_get(root, "prefetch_depth") != NULL;
+    if (p->zero == 3 && !p->sharding.has_depth) p->sharding.depth = LUO_PREFETCH_DEFAULT;
+    for (int32_t i = 0; i < p->npipelines; i++, x = x->next)
+        finish_pipeline(x, p, (luo_pipeline *)&p->pipelines[i]);
 }
 
 /* ---- the whole ---- */
 
-static void read_schedule(luo_json *j, const luo_json_at *root, luo_plan *p)
-{
-    static const luo_json_key keys[] = {{"kind", true}, {"chunks", false}};
-    static const char *const kinds[] = {"gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2"};
-    static const char *const steps[] = {"together", "staggered"};
-    const luo_json_at at = luo_json_in(root, "schedule");
-    p->staggered = luo_json_word(j, root, "optimizer_step", steps, COUNT(steps), 0) == 1;
-    p->schedule = LUO_SCHED_1F1B;
-    p->chunks = 1;
-    if (!at.v || !luo_json_keys(j, &at, keys, COUNT(keys))) return;
-    p->schedule = (luo_sched_kind)luo_json_word(j, &at, "kind", kinds, COUNT(kinds), 1);
-    p->chunks = (int32_t)luo_json_int(j, &at, "chunks", 1, MOST(LUO_Q_LAYERS), 1);
-}
-
-static void read_bucket(luo_json *j, const luo_json_at *root, luo_bucketing *b)
-{
-    static const luo_limit limit = LUO_WITHIN(0, LUO_BUCKET_MIB_MAX);
-    const char *rules[LUO_BUCKET_RULES];
-    for (int i = 1; i < LUO_BUCKET_RULES; i++)
-        rules[i - 1] = luo_bucket_rule_name((luo_bucket_rule)i);
-    const luo_json_at rule = luo_json_in(root, "bucket_rule");
-    const luo_json_at mib = luo_json_in(root, "bucket_mib");
-    if (rule.v)
-        b->rule = (luo_bucket_rule)(1 + luo_json_word(j, root, "bucket_rule", rules,
-                                                      LUO_BUCKET_RULES - 1, 0));
-    b->lanes = (int32_t)luo_json_int(j, root, "dp_lanes", 1, LUO_BUCKET_LANES_MAX, 0);
-    b->has_mib = mib.v != NULL;
-    b->mib = luo_json_num(j, root, "bucket_mib", &limit, 0);
-    if (b->has_mib && b->rule > LUO_BUCKET_MIB)
-        luo_json_error(j, &mib, false, "`bucket_mib` belongs to rule `mib`; leave it out for `%s`.",
-                       luo_bucket_rule_name(b->rule));
-}
-
-static bool refuses(luo_json *j, const luo_json_at *root, const char *key, const char *where)
-{
-    const luo_json_at at = luo_json_in(root, key);
-    if (!at.v) return false;
-    luo_json_error(j, &at, false, "`%s` belongs to %s; leave it out.", key, where);
-    return true;
-}
-
-static void read_sharding(luo_json *j, const luo_json_at *root, int32_t zero, luo_sharding *s)
-{
-    static const char *const kinds[] = {"full", "hybrid", "grad-op"};
-    _Static_assert(COUNT(kinds) == LUO_SHARDS, "a word for every kind");
-    if (zero < 3) {
-        (void)(refuses(j, root, "shard", "zero 3") ||
-               refuses(j, root, "prefetch_depth", "zero 3") ||
-               refuses(j, root, "shard_pipelines", "zero 3 with `shard` hybrid"));
-        return;
-    }
-    s->kind = (luo_shard)luo_json_word(j, root, "shard", kinds, COUNT(kinds), LUO_SHARD_FULL);
-    s->has_depth = luo_json_in(root, "prefetch_depth").v != NULL;
-    s->depth = (int32_t)luo_json_int(j, root, "prefetch_depth", 0, LUO_PREFETCH_MAX,
-                                     LUO_PREFETCH_DEFAULT);
-    if (s->kind == LUO_SHARD_GRAD_OP && s->has_depth)
-        (void)refuses(j, root, "prefetch_depth", "shards that are gathered layer by layer");
-    if (s->kind != LUO_SHARD_HYBRID)
-        (void)refuses(j, root, "shard_pipelines", "`shard` hybrid");
-    else if (!luo_json_in(root, "shard_pipelines").v)
-        luo_json_error(j, root, false, "`shard` hybrid needs `shard_pipelines`.");
-    else
-        s->pipelines =
-            (int32_t)luo_json_int(j, root, "shard_pipelines", 1, MOST(LUO_Q_DEVICES), 1);
-}
-
-static void read_head(luo_json *j, const luo_json_at *root, luo_plan *p)
-{
-    static const char *const dtypes[] = {"bf16", "f32", "f64"};
-    p->name = luo_json_text(j, root, "name", "");
-    p->model = luo_json_text(j, root, "model", "");
-    p->cluster = luo_json_text(j, root, "cluster", "");
-    p->layers = (int32_t)luo_json_int(j, root, "layers", 1, MOST(LUO_Q_LAYERS), 1);
-    p->devices = (int32_t)luo_json_int(j, root, "devices", 1, MOST(LUO_Q_DEVICES), 1);
-    p->dtype = (luo_dtype)luo_json_word(j, root, "dtype", dtypes, COUNT(dtypes), LUO_BF16);
-    p->sequence_tokens = luo_json_int(j, root, "sequence_tokens", 1, MOST(LUO_Q_SEQUENCE), 1);
-    p->micro_batch_sequences =
-        (int32_t)luo_json_int(j, root, "micro_batch_sequences", 1, 1 << 24, 1);
-    p->zero = (int32_t)luo_json_int(j, root, "zero", 0, 3, 0);
-    read_sharding(j, root, p->zero, &p->sharding);
-    p->sequence_parallel = luo_json_bool(j, root, "sequence_parallel", false);
-    read_bucket(j, root, &p->bucket);
-}
-
-static void read_root(luo_json *j, const luo_json_at *root, luo_plan *p)
-{
-    static const luo_json_key keys[] = {
-        {"schema", true},        {"name", false},
-        {"model", false},        {"cluster", false},
-        {"layers", true},        {"devices", true},
-        {"dtype", false},        {"sequence_tokens", true},
-        {"zero", false},         {"micro_batch_sequences", false},
-        {"schedule", false},     {"sequence_parallel", false},
-        {"pipelines", true},     {"annotations", false},
-        {"assignment", false},   {"expert_groups", false},
-        {"state_layout", false}, {"pinned", false},
-        {"bucket_rule", false},  {"bucket_mib", false},
-        {"shard", false},        {"shard_pipelines", false},
-        {"prefetch_depth", false}, {"dp_lanes", false},
-        {"optimizer_step", false}, {"meta", false},
-    };
-    if (!luo_json_schema(j, root, "plan")) return;
-    luo_json_keys(j, root, keys, COUNT(keys));
-    read_head(j, root, p);
-    read_schedule(j, root, p);
-    read_pipelines(j, root, p);
-    read_annotations(j, root, p);
-    read_assignment(j, root, p);
-    read_groups(j, root, p);
-    read_state_layout(j, root, p);
-    read_pinned(j, root, p);
-    read_meta(j, root, p);
-}
-
 luo_status luo_read_plan_text(luo_arena *arena, const luo_source *src, luo_plan **out,
                               luo_diags *diags)
 {
-    luo_json j = {.arena = arena, .src = src, .diags = diags};
-    json_t *root = luo_json_load(&j);
-    if (!root) return j.st;
-    luo_plan *p = LUO_NEW(arena, luo_plan);
-    const luo_json_at at = {.v = root};
-    if (p)
-        read_root(&j, &at, p);
-    else
-        luo_json_nomem(&j);
-    json_decref(root);
-    if (j.st == LUO_OK) *out = p;
-    return j.st;
+    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    void *data = NULL;
+    luo_json_parse(&doc);
+    luo_yaml_check(&doc, &luo_yaml_plan);
+    if (doc.st != LUO_OK || luo_yaml_load(&doc, &schema, &data) != LUO_OK) return doc.st;
+    *out = &((plan_yaml *)data)->plan;
+    finish(doc.root, *out);
+    return LUO_OK;
 }
 
 luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, luo_source *src,
@@ -489,23 +349,37 @@ luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, luo
     return luo_read_plan_text(arena, &text, out, diags);
 }
 
+/* ---- what is found later ---- */
+
+/* The tree is made again, for messages alone; NULL: no source or out of memory. */
+static const luo_yaml *tree_of(luo_arena *arena, const luo_source *src)
+{
+    const luo_yaml *root = NULL;
+    if (arena && src) luo_json_tree(arena, src->text, src->len, &root, NULL);
+    return root;
+}
+
 void luo_report_plan(const luo_source *src, const luo_plan_finding *findings, int32_t n,
                      luo_diags *diags)
 {
+    luo_arena *arena = n > 0 ? luo_arena_new(0) : NULL;
+    const luo_yaml *root = tree_of(arena, src);
+    bool found;
     for (int32_t i = 0; i < n; i++) {
-        int line = 0, col = 0;
-        if (src && !luo_diags_full(diags, src->name))
-            luo_json_where(src->text, src->len, findings[i].pointer, false, &line, &col);
-        luo_diags_add(diags, LUO_ERROR, findings[i].st, src ? src->name : NULL, line, col, "%s",
-                      findings[i].text);
+        const luo_yaml *x = luo_yaml_find(root, findings[i].pointer, &found);
+        luo_diags_add(diags, LUO_ERROR, findings[i].st, src ? src->name : NULL, x ? x->line : 0,
+                      x ? x->col : 0, "%s", findings[i].text);
     }
+    luo_arena_free(arena);
 }
 
 luo_status luo_report_err(const luo_source *src, const luo_err *err, luo_diags *diags)
 {
     luo_err placed = *err;
-    int line = 0, col = 0;
-    if (err->pointer[0]) luo_json_where(src->text, src->len, err->pointer, false, &line, &col);
-    luo_err_at(&placed, err->st, src->name, line, col);
+    luo_arena *arena = err->pointer[0] ? luo_arena_new(0) : NULL;
+    bool found;
+    const luo_yaml *x = luo_yaml_find(tree_of(arena, src), err->pointer, &found);
+    luo_err_at(&placed, err->st, src->name, x ? x->line : 0, x ? x->col : 0);
+    luo_arena_free(arena);
     return luo_diags_err(diags, &placed);
 }

@@ -52,15 +52,16 @@ static const luo_yaml_word provenances[] = {
     {"chosen", LUO_FROM_CHOSEN}};
 
 static const luo_yaml_field value_fields[] = {
-    LUO_YAML_TEXT("name", REQ, value_yaml, name), LUO_YAML_FLOAT("value", REQ, value_yaml, value),
+    LUO_YAML_TEXT("name", REQ, value_yaml, name),
+    LUO_YAML_FLOAT("value", REQ, value_yaml, value, LUO_YAML_ANY),
     LUO_YAML_TEXT("source", REQ, value_yaml, source),
     LUO_YAML_ENUM("provenance", REQ, value_yaml, provenance, provenances), LUO_YAML_END};
-static const luo_yaml_schema value_entry = LUO_YAML_STRUCT_OF(value_yaml, value_fields);
+static const luo_yaml_schema value_entry = LUO_YAML_STRUCT_OF(value_yaml, value_fields, NULL);
 
 static const luo_yaml_field table_fields[] = {
     LUO_YAML_ENUM("kind", REQ, table_yaml, kind, table_kinds),
     LUO_YAML_TEXT("file", REQ, table_yaml, file), LUO_YAML_END};
-static const luo_yaml_schema table_entry = LUO_YAML_STRUCT_OF(table_yaml, table_fields);
+static const luo_yaml_schema table_entry = LUO_YAML_STRUCT_OF(table_yaml, table_fields, NULL);
 
 static const luo_yaml_field calibrated_fields[] = {
     LUO_YAML_TEXT("date", REQ, calibrated_yaml, date),
@@ -68,38 +69,35 @@ static const luo_yaml_field calibrated_fields[] = {
     LUO_YAML_TEXT("driver", OPT, calibrated_yaml, driver),
     LUO_YAML_TEXT("cuda", OPT, calibrated_yaml, cuda),
     LUO_YAML_TEXT("nccl", OPT, calibrated_yaml, nccl),
-    LUO_YAML_INT("rows", REQ, calibrated_yaml, rows),
-    LUO_YAML_INT("validation_rows", OPT, calibrated_yaml, validation_rows), LUO_YAML_END};
+    LUO_YAML_INT("rows", REQ, calibrated_yaml, rows, LUO_FROM(0)),
+    LUO_YAML_INT("validation_rows", OPT, calibrated_yaml, validation_rows, LUO_FROM(0)),
+    LUO_YAML_END};
 
 static const luo_yaml_field profile_fields[] = {
     LUO_YAML_TEXT("schema", REQ, profile_yaml, schema),
     LUO_YAML_TEXT("name", REQ, profile_yaml, name),
     LUO_YAML_ENUM("kind", OPT, profile_yaml, kind, kinds),
-    LUO_YAML_SEQ("values", REQ, profile_yaml, values, value_entry),
-    LUO_YAML_SEQ("tables", OPT, profile_yaml, tables, table_entry),
-    LUO_YAML_MAPPING("calibrated", OPT, profile_yaml, calibrated, calibrated_fields),
+    LUO_YAML_SEQ("values", REQ, profile_yaml, values, values_count, value_entry, 0),
+    LUO_YAML_SEQ("tables", OPT, profile_yaml, tables, tables_count, table_entry, 0),
+    LUO_YAML_MAPPING("calibrated", OPT, profile_yaml, calibrated, calibrated_fields, NULL),
     LUO_YAML_END};
-static const luo_yaml_schema profile_schema = LUO_YAML_STRUCT_OF(profile_yaml, profile_fields);
+static const luo_yaml_schema profile_schema =
+    LUO_YAML_STRUCT_OF(profile_yaml, profile_fields, NULL);
 
 static const luo_yaml_field switch_fields[] = {
     LUO_YAML_TEXT("name", REQ, switch_yaml, name), LUO_YAML_TEXT("value", REQ, switch_yaml, value),
     LUO_YAML_END};
-static const luo_yaml_schema switch_entry = LUO_YAML_STRUCT_OF(switch_yaml, switch_fields);
+static const luo_yaml_schema switch_entry = LUO_YAML_STRUCT_OF(switch_yaml, switch_fields, NULL);
 
 static const luo_yaml_field stack_fields[] = {
     LUO_YAML_TEXT("schema", REQ, stack_yaml, schema), LUO_YAML_TEXT("name", REQ, stack_yaml, name),
-    LUO_YAML_SEQ("values", OPT, stack_yaml, values, value_entry),
-    LUO_YAML_SEQ("switches", OPT, stack_yaml, switches, switch_entry), LUO_YAML_END};
-static const luo_yaml_schema stack_schema = LUO_YAML_STRUCT_OF(stack_yaml, stack_fields);
+    LUO_YAML_SEQ("values", OPT, stack_yaml, values, values_count, value_entry, 0),
+    LUO_YAML_SEQ("switches", OPT, stack_yaml, switches, switches_count, switch_entry, 0),
+    LUO_YAML_END};
+static const luo_yaml_schema stack_schema = LUO_YAML_STRUCT_OF(stack_yaml, stack_fields, NULL);
 
-static const luo_yaml_rule rules[] = {
-    {"rows", LUO_FROM(0), NULL, NULL},
-    {"validation_rows", LUO_FROM(0), NULL, NULL},
-};
-const luo_yaml_kind luo_yaml_profile = {"profile", &profile_schema, rules,
-                                        (int)LUO_YAML_COUNT(rules)};
-const luo_yaml_kind luo_yaml_stack = {"stack", &stack_schema, rules,
-                                        (int)LUO_YAML_COUNT(rules)};
+const luo_yaml_kind luo_yaml_profile = {"profile", &profile_schema};
+const luo_yaml_kind luo_yaml_stack = {"stack", &stack_schema};
 
 static const char *or_empty(const char *text)
 {

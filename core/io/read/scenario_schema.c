@@ -4,7 +4,13 @@
 #define OPT LUO_YAML_OPT
 #define REQ LUO_YAML_REQ
 #define FIELDS static const luo_yaml_field
-#define MAP_ENTRY(type, fields) LUO_YAML_STRUCT_OF(type, fields)
+
+#define SECONDS LUO_OF_OR_0(LUO_Q_TIME, 1)
+#define SECONDS_ABOVE LUO_OF(LUO_Q_TIME, 1)
+#define DATE LUO_OF_OR_0(LUO_Q_RUN_TIME, 1)
+#define SLOWDOWN LUO_OF(LUO_Q_SLOWDOWN, 1)
+#define TOKENS LUO_OF(LUO_Q_SEQUENCE, 1)
+#define STEPS LUO_WITHIN(0, 1e12)
 
 static const luo_yaml_word length_kinds[] = {{"fixed", 0},     {"uniform", 1}, {"lognormal", 2},
                                              {"histogram", 3}, {"file", 4},    {"mixture", 5}};
@@ -37,77 +43,86 @@ static const luo_yaml_word modes[] = {{"background", 0}, {"blocking", 1}};
 static const luo_yaml_word targets[] = {{"storage", LUO_TARGET_STORAGE}, {"disk", LUO_TARGET_DISK},
                                         {"peer", LUO_TARGET_PEER}};
 
-static const luo_yaml_schema number_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double);
-static const luo_yaml_schema whole_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int64_t);
+static const luo_yaml_schema date_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double, DATE);
+static const luo_yaml_schema slowdown_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double, SLOWDOWN);
+static const luo_yaml_schema steps_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int64_t, STEPS);
 
-#define LENGTH_FIELDS                                                             \
-    LUO_YAML_ENUM("kind", REQ, luo_lengths_yaml, kind, length_kinds),             \
-        LUO_YAML_INT("tokens", OPT, luo_lengths_yaml, tokens),                    \
-        LUO_YAML_INT("low_tokens", OPT, luo_lengths_yaml, low_tokens),            \
-        LUO_YAML_INT("high_tokens", OPT, luo_lengths_yaml, high_tokens),          \
-        LUO_YAML_FLOAT("median_tokens", OPT, luo_lengths_yaml, median_tokens),    \
-        LUO_YAML_FLOAT("sigma", OPT, luo_lengths_yaml, sigma),                    \
-        LUO_YAML_TEXT("file", OPT, luo_lengths_yaml, file),                       \
-        LUO_YAML_INT("repeat", OPT, luo_lengths_yaml, repeat)
+#define LENGTH_FIELDS                                                                              \
+    LUO_YAML_ENUM("kind", REQ, luo_lengths_yaml, kind, length_kinds),                              \
+        LUO_YAML_INT("tokens", OPT, luo_lengths_yaml, tokens, TOKENS),                             \
+        LUO_YAML_INT("low_tokens", OPT, luo_lengths_yaml, low_tokens, TOKENS),                     \
+        LUO_YAML_INT("high_tokens", OPT, luo_lengths_yaml, high_tokens, TOKENS),                   \
+        LUO_YAML_FLOAT("median_tokens", OPT, luo_lengths_yaml, median_tokens, TOKENS),             \
+        LUO_YAML_FLOAT("sigma", OPT, luo_lengths_yaml, sigma, LUO_WITHIN(0, 100)),                 \
+        LUO_YAML_TEXT("file", OPT, luo_lengths_yaml, file),                                        \
+        LUO_YAML_INT("repeat", OPT, luo_lengths_yaml, repeat, LUO_WITHIN(1, 1e12))
 
-FIELDS component_fields[] = {LENGTH_FIELDS,
-                             LUO_YAML_FLOAT("weight", REQ, luo_lengths_yaml, weight),
-                             LUO_YAML_END};
-static const luo_yaml_schema component_entry = MAP_ENTRY(luo_lengths_yaml, component_fields);
-
-FIELDS lengths_fields[] = {
-    LENGTH_FIELDS, LUO_YAML_SEQ("components", OPT, luo_lengths_yaml, components, component_entry),
+FIELDS component_fields[] = {
+    LENGTH_FIELDS, LUO_YAML_FLOAT("weight", REQ, luo_lengths_yaml, weight, LUO_ABOVE_TO(0, 1e12)),
     LUO_YAML_END};
+static const luo_yaml_schema component_entry =
+    LUO_YAML_STRUCT_OF(luo_lengths_yaml, component_fields, NULL);
+
+FIELDS lengths_fields[] = {LENGTH_FIELDS,
+                           LUO_YAML_SEQ("components", OPT, luo_lengths_yaml, components,
+                                        components_count, component_entry, 0),
+                           LUO_YAML_END};
 
 FIELDS life_fields[] = {LUO_YAML_ENUM("distribution", REQ, luo_life_yaml, distribution, lives),
-                        LUO_YAML_FLOAT("mean_s", OPT, luo_life_yaml, mean_s),
-                        LUO_YAML_FLOAT("shape", OPT, luo_life_yaml, shape),
-                        LUO_YAML_FLOAT("median_s", OPT, luo_life_yaml, median_s),
-                        LUO_YAML_FLOAT("sigma", OPT, luo_life_yaml, sigma),
+                        LUO_YAML_FLOAT("mean_s", OPT, luo_life_yaml, mean_s, SECONDS_ABOVE),
+                        LUO_YAML_FLOAT("shape", OPT, luo_life_yaml, shape, LUO_ABOVE_TO(0, 1000)),
+                        LUO_YAML_FLOAT("median_s", OPT, luo_life_yaml, median_s, SECONDS_ABOVE),
+                        LUO_YAML_FLOAT("sigma", OPT, luo_life_yaml, sigma, LUO_WITHIN(0, 100)),
                         LUO_YAML_END};
 
-#define WHAT_FIELDS                                                                          \
-    LUO_YAML_FLOAT("slowdown", OPT, luo_event_yaml, slowdown),                               \
-        LUO_YAML_PAIR("slowdown_between", OPT, luo_event_yaml, slowdown_between, number_entry), \
-        LUO_YAML_FLOAT("bandwidth_factor", OPT, luo_event_yaml, bandwidth_factor),           \
-        LUO_YAML_FLOAT("extra_latency_us", OPT, luo_event_yaml, extra_latency_us),           \
-        LUO_YAML_FLOAT("duration_s", OPT, luo_event_yaml, duration_s)
+#define WHAT_FIELDS                                                                                \
+    LUO_YAML_FLOAT("slowdown", OPT, luo_event_yaml, slowdown, SLOWDOWN),                           \
+        LUO_YAML_PAIR("slowdown_between", OPT, luo_event_yaml, slowdown_between, slowdown_entry),  \
+        LUO_YAML_FLOAT("bandwidth_factor", OPT, luo_event_yaml, bandwidth_factor,                  \
+                       LUO_OF(LUO_Q_LINK_FACTOR, 1)),                                              \
+        LUO_YAML_FLOAT("extra_latency_us", OPT, luo_event_yaml, extra_latency_us,                  \
+                       LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)),                                          \
+        LUO_YAML_FLOAT("duration_s", OPT, luo_event_yaml, duration_s, SECONDS_ABOVE)
 
 FIELDS event_fields[] = {
     LUO_YAML_TEXT("id", REQ, luo_event_yaml, id),
     LUO_YAML_ENUM("kind", REQ, luo_event_yaml, kind, event_kinds),
     LUO_YAML_TEXT("target", OPT, luo_event_yaml, target),
-    LUO_YAML_FLOAT("at_s", OPT, luo_event_yaml, at_s),
-    LUO_YAML_INT("at_step", OPT, luo_event_yaml, at_step),
-    LUO_YAML_PAIR("between_s", OPT, luo_event_yaml, between_s, number_entry),
-    LUO_YAML_PAIR("between_steps", OPT, luo_event_yaml, between_steps, whole_entry),
-    LUO_YAML_FLOAT("per_step_probability", OPT, luo_event_yaml, per_step_probability),
+    LUO_YAML_FLOAT("at_s", OPT, luo_event_yaml, at_s, DATE),
+    LUO_YAML_INT("at_step", OPT, luo_event_yaml, at_step, STEPS),
+    LUO_YAML_PAIR("between_s", OPT, luo_event_yaml, between_s, date_entry),
+    LUO_YAML_PAIR("between_steps", OPT, luo_event_yaml, between_steps, steps_entry),
+    LUO_YAML_FLOAT("per_step_probability", OPT, luo_event_yaml, per_step_probability,
+                   LUO_ABOVE_TO(0, 1)),
     WHAT_FIELDS,
-    LUO_YAML_INT("duration_steps", OPT, luo_event_yaml, duration_steps),
-    LUO_YAML_FLOAT("ramp_s", OPT, luo_event_yaml, ramp_s),
-    LUO_YAML_FLOAT("notice_s", OPT, luo_event_yaml, notice_s),
-    LUO_YAML_FLOAT("down_s", OPT, luo_event_yaml, down_s),
-    LUO_YAML_FLOAT("up_s", OPT, luo_event_yaml, up_s),
+    LUO_YAML_INT("duration_steps", OPT, luo_event_yaml, duration_steps, LUO_WITHIN(1, 1e12)),
+    LUO_YAML_FLOAT("ramp_s", OPT, luo_event_yaml, ramp_s, SECONDS),
+    LUO_YAML_FLOAT("notice_s", OPT, luo_event_yaml, notice_s, SECONDS),
+    LUO_YAML_FLOAT("down_s", OPT, luo_event_yaml, down_s, SECONDS_ABOVE),
+    LUO_YAML_FLOAT("up_s", OPT, luo_event_yaml, up_s, SECONDS_ABOVE),
     LUO_YAML_TEXT("cause", OPT, luo_event_yaml, cause),
     LUO_YAML_BOOL("hard", OPT, luo_event_yaml, hard),
-    LUO_YAML_MAPPING("lengths", OPT, luo_event_yaml, lengths, lengths_fields),
+    LUO_YAML_MAPPING("lengths", OPT, luo_event_yaml, lengths, lengths_fields, luo_check_lengths),
     LUO_YAML_END};
-static const luo_yaml_schema event_entry = MAP_ENTRY(luo_event_yaml, event_fields);
+static const luo_yaml_schema event_entry =
+    LUO_YAML_STRUCT_OF(luo_event_yaml, event_fields, luo_check_event);
 
 FIELDS process_fields[] = {
     LUO_YAML_TEXT("id", REQ, luo_event_yaml, id),
     LUO_YAML_ENUM("kind", REQ, luo_event_yaml, kind, process_kinds),
     LUO_YAML_TEXT("target", REQ, luo_event_yaml, target),
     LUO_YAML_ENUM("distribution", OPT, luo_event_yaml, distribution, arrivals),
-    LUO_YAML_FLOAT("mean_s", OPT, luo_event_yaml, mean_s),
-    LUO_YAML_FLOAT("shape", OPT, luo_event_yaml, shape),
-    LUO_YAML_MAPPING("life", OPT, luo_event_yaml, life, life_fields),
+    LUO_YAML_FLOAT("mean_s", OPT, luo_event_yaml, mean_s, SECONDS_ABOVE),
+    LUO_YAML_FLOAT("shape", OPT, luo_event_yaml, shape, LUO_ABOVE_TO(0, 1000)),
+    LUO_YAML_MAPPING("life", OPT, luo_event_yaml, life, life_fields, luo_check_life),
     WHAT_FIELDS,
     LUO_YAML_TEXT("file", OPT, luo_event_yaml, file),
-    LUO_YAML_FLOAT("observed_devices", OPT, luo_event_yaml, observed_devices),
-    LUO_YAML_FLOAT("observed_s", OPT, luo_event_yaml, observed_s),
+    LUO_YAML_FLOAT("observed_devices", OPT, luo_event_yaml, observed_devices,
+                   LUO_ABOVE_TO(0, 1e12)),
+    LUO_YAML_FLOAT("observed_s", OPT, luo_event_yaml, observed_s, LUO_ABOVE_TO(0, 1e15)),
     LUO_YAML_END};
-static const luo_yaml_schema process_entry = MAP_ENTRY(luo_event_yaml, process_fields);
+static const luo_yaml_schema process_entry =
+    LUO_YAML_STRUCT_OF(luo_event_yaml, process_fields, luo_check_process);
 
 FIELDS planner_fields[] = {LUO_YAML_TEXT("name", REQ, luo_planner_yaml, name), LUO_YAML_END};
 
@@ -115,65 +130,71 @@ FIELDS policy_fields[] = {
     LUO_YAML_TEXT("name", REQ, luo_policy_yaml, name),
     LUO_YAML_TEXT("label", OPT, luo_policy_yaml, label),
     LUO_YAML_TEXT("plan", OPT, luo_policy_yaml, plan),
-    LUO_YAML_MAPPING("planner", OPT, luo_policy_yaml, planner, planner_fields),
-    LUO_YAML_FLOAT("restart_s", OPT, luo_policy_yaml, restart_s),
-    LUO_YAML_FLOAT("threshold_slowdown", OPT, luo_policy_yaml, threshold_slowdown),
-    LUO_YAML_FLOAT("replan_gap", OPT, luo_policy_yaml, replan_gap),
-    LUO_YAML_INT("window_steps", OPT, luo_policy_yaml, window_steps),
-    LUO_YAML_INT("top_k", OPT, luo_policy_yaml, top_k),
+    LUO_YAML_MAPPING("planner", OPT, luo_policy_yaml, planner, planner_fields, luo_check_planner),
+    LUO_YAML_FLOAT("restart_s", OPT, luo_policy_yaml, restart_s, SECONDS),
+    LUO_YAML_FLOAT("threshold_slowdown", OPT, luo_policy_yaml, threshold_slowdown, SLOWDOWN),
+    LUO_YAML_FLOAT("replan_gap", OPT, luo_policy_yaml, replan_gap, LUO_WITHIN(0, 1e6)),
+    LUO_YAML_INT("window_steps", OPT, luo_policy_yaml, window_steps, LUO_WITHIN(1, 64)),
+    LUO_YAML_INT("top_k", OPT, luo_policy_yaml, top_k, LUO_WITHIN(1, 1e6)),
     LUO_YAML_ENUM("rank", OPT, luo_policy_yaml, rank, ranks),
     LUO_YAML_ENUM("grouping", OPT, luo_policy_yaml, grouping, groupings),
     LUO_YAML_ENUM("plan_mode", OPT, luo_policy_yaml, plan_mode, plan_modes),
     LUO_YAML_ENUM("planner_time", OPT, luo_policy_yaml, planner_time, planner_times),
-    LUO_YAML_FLOAT("planner_s", OPT, luo_policy_yaml, planner_s),
-    LUO_YAML_FLOAT("payback_steps", OPT, luo_policy_yaml, payback_steps),
+    LUO_YAML_FLOAT("planner_s", OPT, luo_policy_yaml, planner_s, SECONDS),
+    LUO_YAML_FLOAT("payback_steps", OPT, luo_policy_yaml, payback_steps, STEPS),
     LUO_YAML_TEXT("payback", OPT, luo_policy_yaml, payback),
     LUO_YAML_ENUM("lost_batch", OPT, luo_policy_yaml, lost_batch, lost_batches),
     LUO_YAML_ENUM("optimizer_step", OPT, luo_policy_yaml, optimizer_step, optimizer_steps),
     LUO_YAML_BOOL("always_switch", OPT, luo_policy_yaml, always_switch),
     LUO_YAML_BOOL("strict_uniform", OPT, luo_policy_yaml, strict_uniform),
-    LUO_YAML_INT("reentry_probes", OPT, luo_policy_yaml, reentry_probes),
+    LUO_YAML_INT("reentry_probes", OPT, luo_policy_yaml, reentry_probes, LUO_WITHIN(0, 1e6)),
     LUO_YAML_ENUM("dp", OPT, luo_policy_yaml, dp, dps),
     LUO_YAML_END};
-static const luo_yaml_schema policy_entry = MAP_ENTRY(luo_policy_yaml, policy_fields);
+static const luo_yaml_schema policy_entry =
+    LUO_YAML_STRUCT_OF(luo_policy_yaml, policy_fields, luo_check_policy);
 
-FIELDS trace_fields[] = {LUO_YAML_TEXT("file", REQ, luo_trace_yaml, file),
-                         LUO_YAML_FLOAT("start_s", OPT, luo_trace_yaml, start_s),
-                         LUO_YAML_FLOAT("time_scale", OPT, luo_trace_yaml, time_scale),
-                         LUO_YAML_END};
-static const luo_yaml_schema trace_entry = MAP_ENTRY(luo_trace_yaml, trace_fields);
+FIELDS trace_fields[] = {
+    LUO_YAML_TEXT("file", REQ, luo_trace_yaml, file),
+    LUO_YAML_FLOAT("start_s", OPT, luo_trace_yaml, start_s, DATE),
+    LUO_YAML_FLOAT("time_scale", OPT, luo_trace_yaml, time_scale, LUO_ABOVE_TO(0, 1e9)),
+    LUO_YAML_END};
+static const luo_yaml_schema trace_entry = LUO_YAML_STRUCT_OF(luo_trace_yaml, trace_fields, NULL);
 
 FIELDS extent_fields[] = {
-    LUO_YAML_INT("steps", OPT, struct luo_extent_yaml, steps),
-    LUO_YAML_FLOAT("duration_s", OPT, struct luo_extent_yaml, duration_s), LUO_YAML_END};
+    LUO_YAML_INT("steps", OPT, struct luo_extent_yaml, steps, LUO_WITHIN(1, 1e12)),
+    LUO_YAML_FLOAT("duration_s", OPT, struct luo_extent_yaml, duration_s,
+                   LUO_OF(LUO_Q_RUN_TIME, 1)),
+    LUO_YAML_END};
 
-FIELDS batch_fields[] = {LUO_YAML_INT("sequences", OPT, struct luo_batch_yaml, sequences),
-                         LUO_YAML_INT("tokens", OPT, struct luo_batch_yaml, tokens),
-                         LUO_YAML_END};
+FIELDS batch_fields[] = {
+    LUO_YAML_INT("sequences", OPT, struct luo_batch_yaml, sequences, LUO_WITHIN(1, 1e12)),
+    LUO_YAML_INT("tokens", OPT, struct luo_batch_yaml, tokens, TOKENS), LUO_YAML_END};
 
 FIELDS data_fields[] = {
-    LUO_YAML_MAPPING("batch", OPT, struct luo_data_yaml, batch, batch_fields),
-    LUO_YAML_MAPPING("lengths", OPT, struct luo_data_yaml, lengths, lengths_fields),
+    LUO_YAML_MAPPING("batch", OPT, struct luo_data_yaml, batch, batch_fields, luo_check_batch),
+    LUO_YAML_MAPPING("lengths", OPT, struct luo_data_yaml, lengths, lengths_fields,
+                     luo_check_lengths),
     LUO_YAML_BOOL("truncate_last", OPT, struct luo_data_yaml, truncate_last), LUO_YAML_END};
 
 FIELDS noise_fields[] = {
-    LUO_YAML_FLOAT("compute_sigma", OPT, struct luo_noise_yaml, compute_sigma),
-    LUO_YAML_FLOAT("comm_sigma", OPT, struct luo_noise_yaml, comm_sigma), LUO_YAML_END};
+    LUO_YAML_FLOAT("compute_sigma", OPT, struct luo_noise_yaml, compute_sigma, LUO_WITHIN(0, 10)),
+    LUO_YAML_FLOAT("comm_sigma", OPT, struct luo_noise_yaml, comm_sigma, LUO_WITHIN(0, 10)),
+    LUO_YAML_END};
 
 FIELDS checkpoint_fields[] = {
-    LUO_YAML_INT("every_steps", OPT, struct luo_checkpoint_yaml, every_steps),
-    LUO_YAML_FLOAT("every_s", OPT, struct luo_checkpoint_yaml, every_s),
+    LUO_YAML_INT("every_steps", OPT, struct luo_checkpoint_yaml, every_steps, LUO_WITHIN(1, 1e12)),
+    LUO_YAML_FLOAT("every_s", OPT, struct luo_checkpoint_yaml, every_s, SECONDS_ABOVE),
     LUO_YAML_BOOL("auto", OPT, struct luo_checkpoint_yaml, automatic),
     LUO_YAML_ENUM("mode", OPT, struct luo_checkpoint_yaml, mode, modes),
     LUO_YAML_ENUM("target", OPT, struct luo_checkpoint_yaml, target, targets),
     LUO_YAML_END};
 
 FIELDS costs_fields[] = {
-    LUO_YAML_FLOAT("detect_fail_s", OPT, struct luo_costs_yaml, detect_fail_s),
-    LUO_YAML_FLOAT("process_start_s", OPT, struct luo_costs_yaml, process_start_s),
-    LUO_YAML_FLOAT("communicator_s", OPT, struct luo_costs_yaml, communicator_s),
-    LUO_YAML_FLOAT("operator_s", OPT, struct luo_costs_yaml, operator_s),
-    LUO_YAML_FLOAT("replacement_s", OPT, struct luo_costs_yaml, replacement_s),
+    LUO_YAML_FLOAT("detect_fail_s", OPT, struct luo_costs_yaml, detect_fail_s, SECONDS),
+    LUO_YAML_FLOAT("process_start_s", OPT, struct luo_costs_yaml, process_start_s, SECONDS),
+    LUO_YAML_FLOAT("communicator_s", OPT, struct luo_costs_yaml, communicator_s, SECONDS),
+    LUO_YAML_FLOAT("operator_s", OPT, struct luo_costs_yaml, operator_s, SECONDS),
+    LUO_YAML_FLOAT("replacement_s", OPT, struct luo_costs_yaml, replacement_s, SECONDS),
     LUO_YAML_END};
 
 FIELDS truth_fields[] = {LUO_YAML_BOOL("write", OPT, struct luo_truth_yaml, write),
@@ -182,93 +203,24 @@ FIELDS truth_fields[] = {LUO_YAML_BOOL("write", OPT, struct luo_truth_yaml, writ
 FIELDS scenario_fields[] = {
     LUO_YAML_TEXT("schema", REQ, luo_scenario_yaml, schema),
     LUO_YAML_TEXT("name", REQ, luo_scenario_yaml, name),
-    LUO_YAML_INT("seed", OPT, luo_scenario_yaml, seed),
+    LUO_YAML_INT("seed", OPT, luo_scenario_yaml, seed, LUO_FROM(0)),
     LUO_YAML_TEXT("cluster", REQ, luo_scenario_yaml, cluster),
     LUO_YAML_TEXT("model", REQ, luo_scenario_yaml, model),
     LUO_YAML_TEXT("plan", OPT, luo_scenario_yaml, plan),
-    LUO_YAML_MAPPING("planner", OPT, luo_scenario_yaml, planner, planner_fields),
-    LUO_YAML_MAPPING("extent", REQ, luo_scenario_yaml, extent, extent_fields),
-    LUO_YAML_MAPPING("data", OPT, luo_scenario_yaml, data, data_fields),
-    LUO_YAML_SEQ("policies", REQ, luo_scenario_yaml, policies, policy_entry),
-    LUO_YAML_SEQ("events", OPT, luo_scenario_yaml, events, event_entry),
-    LUO_YAML_SEQ("processes", OPT, luo_scenario_yaml, processes, process_entry),
-    LUO_YAML_SEQ("traces", OPT, luo_scenario_yaml, traces, trace_entry),
-    LUO_YAML_MAPPING("noise", OPT, luo_scenario_yaml, noise, noise_fields),
-    LUO_YAML_MAPPING("checkpoint", OPT, luo_scenario_yaml, checkpoint, checkpoint_fields),
-    LUO_YAML_MAPPING("costs", OPT, luo_scenario_yaml, costs, costs_fields),
-    LUO_YAML_MAPPING("truth", OPT, luo_scenario_yaml, truth, truth_fields),
+    LUO_YAML_MAPPING("planner", OPT, luo_scenario_yaml, planner, planner_fields, luo_check_planner),
+    LUO_YAML_MAPPING("extent", REQ, luo_scenario_yaml, extent, extent_fields, luo_check_extent),
+    LUO_YAML_MAPPING("data", OPT, luo_scenario_yaml, data, data_fields, luo_check_data),
+    LUO_YAML_SEQ("policies", REQ, luo_scenario_yaml, policies, policies_count, policy_entry, 0),
+    LUO_YAML_SEQ("events", OPT, luo_scenario_yaml, events, events_count, event_entry, 0),
+    LUO_YAML_SEQ("processes", OPT, luo_scenario_yaml, processes, processes_count, process_entry, 0),
+    LUO_YAML_SEQ("traces", OPT, luo_scenario_yaml, traces, traces_count, trace_entry, 0),
+    LUO_YAML_MAPPING("noise", OPT, luo_scenario_yaml, noise, noise_fields, NULL),
+    LUO_YAML_MAPPING("checkpoint", OPT, luo_scenario_yaml, checkpoint, checkpoint_fields,
+                     luo_check_checkpoint),
+    LUO_YAML_MAPPING("costs", OPT, luo_scenario_yaml, costs, costs_fields, NULL),
+    LUO_YAML_MAPPING("truth", OPT, luo_scenario_yaml, truth, truth_fields, NULL),
     LUO_YAML_TEXT("stack", OPT, luo_scenario_yaml, stack),
     LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(luo_scenario_yaml, scenario_fields);
+static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(luo_scenario_yaml, scenario_fields, NULL);
 
-#define SECONDS LUO_OF_OR_0(LUO_Q_TIME, 1)
-#define SECONDS_ABOVE LUO_OF(LUO_Q_TIME, 1)
-#define DATE LUO_OF_OR_0(LUO_Q_RUN_TIME, 1)
-#define SLOWDOWN LUO_OF(LUO_Q_SLOWDOWN, 1)
-#define TOKENS LUO_OF(LUO_Q_SEQUENCE, 1)
-#define STEPS LUO_WITHIN(0, 1e12)
-#define NONE LUO_FROM(-INFINITY)
-static const luo_yaml_rule rules[] = {
-    {"seed", LUO_FROM(0), NULL, NULL},
-    {"extent", NONE, NULL, luo_check_extent},
-    {"steps", LUO_WITHIN(1, 1e12), NULL, NULL},
-    {"duration_s", SECONDS_ABOVE, NULL, NULL},
-    {"extent.duration_s", LUO_OF(LUO_Q_RUN_TIME, 1), NULL, NULL},
-    {"duration_steps", LUO_WITHIN(1, 1e12), NULL, NULL},
-    {"batch", NONE, NULL, luo_check_batch},
-    {"data", NONE, NULL, luo_check_data},
-    {"sequences", LUO_WITHIN(1, 1e12), NULL, NULL},
-    {"tokens", TOKENS, NULL, NULL},
-    {"low_tokens", TOKENS, NULL, NULL},
-    {"high_tokens", TOKENS, NULL, NULL},
-    {"median_tokens", TOKENS, NULL, NULL},
-    {"repeat", LUO_WITHIN(1, 1e12), NULL, NULL},
-    {"weight", LUO_ABOVE_TO(0, 1e12), NULL, NULL},
-    {"sigma", LUO_WITHIN(0, 100), NULL, NULL},
-    {"lengths", NONE, NULL, luo_check_lengths},
-    {"planner", NONE, NULL, luo_check_planner},
-    {"policies", NONE, NULL, luo_check_policy},
-    {"restart_s", SECONDS, NULL, NULL},
-    {"threshold_slowdown", SLOWDOWN, NULL, NULL},
-    {"replan_gap", LUO_WITHIN(0, 1e6), NULL, NULL},
-    {"window_steps", LUO_WITHIN(1, 64), NULL, NULL},
-    {"top_k", LUO_WITHIN(1, 1e6), NULL, NULL},
-    {"planner_s", SECONDS, NULL, NULL},
-    {"payback_steps", STEPS, NULL, NULL},
-    {"reentry_probes", LUO_WITHIN(0, 1e6), NULL, NULL},
-    {"events", NONE, NULL, luo_check_event},
-    {"processes", NONE, NULL, luo_check_process},
-    {"at_s", DATE, NULL, NULL},
-    {"at_step", STEPS, NULL, NULL},
-    {"between_s", DATE, NULL, NULL},
-    {"between_steps", STEPS, NULL, NULL},
-    {"per_step_probability", LUO_ABOVE_TO(0, 1), NULL, NULL},
-    {"slowdown", SLOWDOWN, NULL, NULL},
-    {"slowdown_between", SLOWDOWN, NULL, NULL},
-    {"bandwidth_factor", LUO_OF(LUO_Q_LINK_FACTOR, 1), NULL, NULL},
-    {"extra_latency_us", LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6), NULL, NULL},
-    {"ramp_s", SECONDS, NULL, NULL},
-    {"notice_s", SECONDS, NULL, NULL},
-    {"down_s", SECONDS_ABOVE, NULL, NULL},
-    {"up_s", SECONDS_ABOVE, NULL, NULL},
-    {"life", NONE, NULL, luo_check_life},
-    {"mean_s", SECONDS_ABOVE, NULL, NULL},
-    {"median_s", SECONDS_ABOVE, NULL, NULL},
-    {"shape", LUO_ABOVE_TO(0, 1000), NULL, NULL},
-    {"observed_devices", LUO_ABOVE_TO(0, 1e12), NULL, NULL},
-    {"observed_s", LUO_ABOVE_TO(0, 1e15), NULL, NULL},
-    {"start_s", DATE, NULL, NULL},
-    {"time_scale", LUO_ABOVE_TO(0, 1e9), NULL, NULL},
-    {"compute_sigma", LUO_WITHIN(0, 10), NULL, NULL},
-    {"comm_sigma", LUO_WITHIN(0, 10), NULL, NULL},
-    {"checkpoint", NONE, NULL, luo_check_checkpoint},
-    {"every_steps", LUO_WITHIN(1, 1e12), NULL, NULL},
-    {"every_s", SECONDS_ABOVE, NULL, NULL},
-    {"detect_fail_s", SECONDS, NULL, NULL},
-    {"process_start_s", SECONDS, NULL, NULL},
-    {"communicator_s", SECONDS, NULL, NULL},
-    {"operator_s", SECONDS, NULL, NULL},
-    {"replacement_s", SECONDS, NULL, NULL},
-};
-const luo_yaml_kind luo_yaml_scenario = {"scenario", &schema, rules,
-                                         (int)LUO_YAML_COUNT(rules)};
+const luo_yaml_kind luo_yaml_scenario = {"scenario", &schema};
