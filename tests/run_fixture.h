@@ -89,8 +89,10 @@ static inline void fix_role(fixture *f, luo_role *r, int stage)
         {LUO_PHASE_F, 0, 8, 0, 3}, {LUO_PHASE_B, 0, 8, 3, 2}, {LUO_PHASE_POST, 0, 0, 5, 1}};
     luo_buffer *b = LUO_NEW_N(f->arena, luo_buffer, 2);
     luo_instr *in = LUO_NEW_N(f->arena, luo_instr, 6);
-    b[0] = (luo_buffer){.tensor = "w", .bytes = 1000, .buffer_class = LUO_BUFFER_WEIGHT};
-    b[1] = (luo_buffer){.tensor = "x", .bytes = 100, .buffer_class = LUO_BUFFER_STASH};
+    b[0] = (luo_buffer){
+        .tensor = "w", .elem_bytes = 4, .bytes = 1000, .buffer_class = LUO_BUFFER_WEIGHT};
+    b[1] = (luo_buffer){
+        .tensor = "x", .elem_bytes = 4, .bytes = 100, .buffer_class = LUO_BUFFER_STASH};
     for (int i = 0; i < 6; i++)
         in[i] = (luo_instr){.id = i, .exchange = -1, .layer = stage, .slot = -1};
     const int p2p_f = stage == 0 ? 2 : 0, p2p_b = stage == 0 ? 3 : 4;

@@ -25,11 +25,30 @@ static luo_programs *compile(const luo_plan *p, const luo_model *m, const luo_me
     return set;
 }
 
+/* A step gives back what it has kept, and its account has the worst moment's bytes. */
+static void check_account(const luo_programs *set, int32_t device, const luo_memory *m)
+{
+    const luo_program *p = luo_programs_find(set, device);
+    luo_memory_account a;
+    int64_t kept = 0, most = 0;
+    ck_assert_int_eq(luo_program_account(arena, set, p, &a, NULL), LUO_OK);
+    for (int32_t t = 0; t < p->ntask; t++) {
+        const luo_memory_curve *c = &a.curve[p->tasks[t].seg];
+        ck_assert(c->made >= 0 && c->freed >= 0 && c->peak == c->kept + c->work);
+        if (kept + c->peak > most) most = kept + c->peak;
+        kept += c->made - c->freed;
+        ck_assert_int_ge(kept, 0);
+    }
+    ck_assert_int_eq(kept, 0);
+    ck_assert_int_eq(most, m->activations + m->buffers);
+}
+
 static luo_memory memory_of(const luo_programs *set, int32_t device)
 {
     luo_memory m;
     luo_err err = {0};
     ck_assert_msg(luo_program_memory(arena, set, device, &m, &err) == LUO_OK, "%s", err.text);
+    check_account(set, device, &m);
     return m;
 }
 

@@ -183,17 +183,10 @@ static double halves(const luo_mem_spec *s, double kept, double left, double fir
     return most;
 }
 
-int64_t luo_mem_in_flight(const luo_mem_spec *s)
+static double in_flight(const luo_mem_spec *s)
 {
-    const int64_t m = s->micro_batches, p = s->stages, k = s->stage, v = s->chunks;
-    int64_t most = p - k;
-    if (s->schedule == LUO_SCHED_GPIPE) return m;
-    if (s->schedule == LUO_SCHED_INTERLEAVED) {
-        most = 2 * (p - 1 - k) + (v - 1) * p + 1;
-        return m * v < most ? m * v : most;
-    }
-    if (s->schedule == LUO_SCHED_ZB_H2) most = 2 * (p - k) - 1;
-    return m < most ? m : most;
+    const int32_t chunks = s->schedule == LUO_SCHED_INTERLEAVED ? s->chunks : 1;
+    return luo_sched_kept(s->schedule, s->stages, s->stage, s->micro_batches, chunks);
 }
 
 static double table_parameters(const luo_mem_spec *s)
@@ -288,7 +281,7 @@ static double stage_activations(const luo_mem_spec *s)
     if (luo_sched_splits(s->schedule))
         return halves(s, kept + outputs(s), s->layers * luo_mem_layer_weights(s) + end_weights(s),
                       beside, s->rules ? last_work(s) : 0);
-    return (kept / s->chunks + outputs(s)) * (double)luo_mem_in_flight(s) + beside;
+    return (kept / s->chunks + outputs(s)) * in_flight(s) + beside;
 }
 
 static double gradient_bytes(const luo_mem_spec *s)

@@ -1,5 +1,6 @@
 /* memory.h: closed forms of device memory (docs/cost-model.md#memory), for planners and `validate`.
- * What a program needs is decided by its buffers (luo_program_memory), not here. */
+ * What a program needs is decided by its buffers (luo_program_memory), and how many micro-batches
+ * a stage holds by the schedule (luo_sched_kept), not here. */
 #ifndef LUO_CORE_COST_STEP_MEMORY_H
 #define LUO_CORE_COST_STEP_MEMORY_H
 #include "core/graph/specialize/bucket.h"
@@ -48,8 +49,6 @@ double luo_mem_layer_activations(const luo_mem_spec *s, int recompute);
  * inputs of products, and gradients of their outputs; what a tensor group has gathered of these
  * stays whole. About as much as a layer keeps for a whole backward, or a little less. */
 double luo_mem_layer_weights(const luo_mem_spec *s);
-/* Chunk activations in flight on the stage; zb_h1, zb_h2: those whose BI is not done. */
-int64_t luo_mem_in_flight(const luo_mem_spec *s);
 /* All of it (8.1 to 8.5). With rules it is what the same plan's program needs under them (held
  * together by tests/unit/check_memory.c): no dropout unless they say so, the last norm, what
  * backward of one layer works on, and gradients of the logits beside that of the head. With context

@@ -296,8 +296,22 @@ typedef struct luo_memory {
     int64_t needed;    /* to be called fitting: with headroom */
     int32_t peak_instruction;
 } luo_memory;
-/* Memory of one device from buffer lifetimes and set->memory; without `reserved`. Cost: O(tasks +
- * instructions). */
+/* The account of a device's memory over time, from buffer lifetimes and set->memory. State is there
+ * all the time; what a task of a segment does to it, in bytes: */
+typedef struct luo_memory_curve {
+    int64_t made, freed;      /* kept activations that it adds, and that it gives back at its end */
+    int64_t peak, kept, work; /* inside: largest sum over what was kept before, and its two parts */
+    int32_t at;               /* instruction of the peak */
+} luo_memory_curve;
+typedef struct luo_memory_account {
+    luo_memory state;              /* weights, gradients, optimizer; the rest is 0 */
+    const luo_memory_curve *curve; /* by segment of the role */
+} luo_memory_account;
+/* Pre: p is a program of the set. Errors: LUO_ENOMEM. Owner: arena. Cost: O(instructions). */
+luo_status luo_program_account(luo_arena *arena, const luo_programs *set, const luo_program *p,
+                               luo_memory_account *out, luo_err *err);
+/* The worst moment of that account over the tasks in their order; without `reserved`. Cost: O(tasks
+ * + instructions). */
 luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32_t device,
                               luo_memory *out, luo_err *err);
 #endif

@@ -8,12 +8,6 @@
 
 #include "core/graph/program/memory_rules.h"
 
-typedef struct curve { /* of a segment, relative to its start */
-    int64_t kept_after;           /* change of kept bytes when the task has ended */
-    int64_t peak, kept, work;     /* largest sum, and its two parts there */
-    int32_t at;                   /* instruction of the peak */
-} curve;
-
 typedef struct span { /* of one buffer in one segment */
     int32_t first, last; /* instructions; -1: untouched */
     bool written_first;
@@ -26,7 +20,20 @@ typedef struct look {
     span *span;     /* by buffer */
     int32_t *turn;  /* by buffer: luo_role_order */
     int64_t *bytes; /* by buffer: luo_memory_bytes */
+    int64_t made, freed; /* of the segment: kept bytes that appear, and that go */
 } look;
+
+static void keep(look *l, int32_t at, int64_t bytes)
+{
+    l->kept[at] += bytes;
+    l->made += bytes;
+}
+
+static void give_back(look *l, int32_t at, int64_t bytes)
+{
+    l->kept[at] -= bytes;
+    l->freed += bytes;
+}
 
 static void touch(look *l, int32_t b, int32_t i, bool write)
 {
@@ -56,8 +63,8 @@ static void place(look *l, int32_t s, int32_t b)
     span *p = &l->span[b];
     const int32_t from = p->first - seg->first, to = p->last - seg->first;
     if (buf->buffer_class == LUO_BUFFER_STASH) {
-        if (!luo_phase_ends_backward(seg->phase) && p->written_first) l->kept[from] += bytes;
-        if (luo_phase_is_backward(seg->phase) && l->home[b] == s) l->kept[to + 1] -= bytes;
+        if (!luo_phase_ends_backward(seg->phase) && p->written_first) keep(l, from, bytes);
+        if (luo_phase_is_backward(seg->phase) && l->home[b] == s) give_back(l, to + 1, bytes);
     } else if (buf->buffer_class >= LUO_BUFFER_WORK) {
         l->work[from] += bytes;
         l->work[to + 1] -= bytes;
@@ -65,18 +72,22 @@ static void place(look *l, int32_t s, int32_t b)
     p->first = -1;
 }
 
-static void add_up(const look *l, const luo_segment *seg, curve *c)
+static void add_up(look *l, const luo_segment *seg, luo_memory_curve *c)
 {
     int64_t kept = 0, work = 0;
-    *c = (curve){.at = seg->first};
+    *c = (luo_memory_curve){.made = l->made, .freed = l->freed, .at = seg->first};
     for (int32_t i = 0; i <= seg->n; i++) {
         kept += l->kept[i];
         work += l->work[i];
-        if (i < seg->n && kept + work > c->peak)
-            *c = (curve){0, kept + work, kept, work, seg->first + i};
+        if (i < seg->n && kept + work > c->peak) {
+            c->peak = kept + work;
+            c->kept = kept;
+            c->work = work;
+            c->at = seg->first + i;
+        }
         l->kept[i] = l->work[i] = 0;
     }
-    c->kept_after = kept;
+    l->made = l->freed = 0;
 }
 
 /* Bytes that a reduce-scatter receives if it leaves its part where the whole was: they need a place
@@ -157,11 +168,12 @@ static int64_t sent(const look *l, const luo_programs *set, int32_t chunk, int64
 static void keep_outputs(look *l, const luo_programs *set, const luo_segment *seg)
 {
     const int64_t n = sent(l, set, seg->chunk, seg->tokens);
-    if (seg->phase == LUO_PHASE_F) l->kept[seg->n] += n; /* work until then */
-    if (luo_phase_begins_backward(seg->phase)) l->kept[seg->n] -= n;
+    if (seg->phase == LUO_PHASE_F) keep(l, seg->n, n); /* work until then */
+    if (luo_phase_begins_backward(seg->phase)) give_back(l, seg->n, n);
 }
 
-static void make_curve(look *l, const luo_programs *set, const luo_program *p, int32_t s, curve *c)
+static void make_curve(look *l, const luo_programs *set, const luo_program *p, int32_t s,
+                       luo_memory_curve *c)
 {
     const luo_role *r = l->role;
     const luo_segment *seg = &r->seg[s];
@@ -232,21 +244,47 @@ static void count_state(const luo_programs *set, const luo_role *r, luo_memory *
 }
 
 /* The most bytes of tensors at any moment. */
-static int64_t walk_tasks(const luo_program *p, const curve *curves, luo_memory *m)
+static int64_t walk_tasks(const luo_program *p, const luo_memory_curve *curves, luo_memory *m)
 {
     const int64_t state = m->weights + m->gradients + m->optimizer;
     int64_t kept = 0, most = -1;
     for (int32_t t = 0; t < p->ntask; t++) {
-        const curve *c = &curves[p->tasks[t].seg];
+        const luo_memory_curve *c = &curves[p->tasks[t].seg];
         if (state + kept + c->peak > most) {
             most = state + kept + c->peak;
             m->activations = kept + c->kept;
             m->buffers = c->work;
             m->peak_instruction = c->at;
         }
-        kept += c->kept_after;
+        kept += c->made - c->freed;
     }
     return most < 0 ? state : most;
+}
+
+luo_status luo_program_account(luo_arena *arena, const luo_programs *set, const luo_program *p,
+                               luo_memory_account *out, luo_err *err)
+{
+    const luo_role *r = &set->roles[p->role];
+    luo_memory_curve *curves = LUO_NEW_N(arena, luo_memory_curve, r->nseg);
+    const size_t mark = luo_arena_mark(arena);
+    look l = {.role = r,
+              .home = LUO_NEW_N(arena, int32_t, r->nbuf),
+              .kept = LUO_NEW_N(arena, int64_t, r->ninstr + 1),
+              .work = LUO_NEW_N(arena, int64_t, r->ninstr + 1),
+              .span = LUO_NEW_N(arena, span, r->nbuf),
+              .turn = LUO_NEW_N(arena, int32_t, r->nbuf),
+              .bytes = LUO_NEW_N(arena, int64_t, r->nbuf)};
+    if (!l.home || !l.kept || !l.work || !l.span || !l.turn || !l.bytes || !curves)
+        return luo_err_nomem(err);
+    for (int32_t b = 0; b < r->nbuf; b++) l.span[b].first = -1;
+    find_homes(&l);
+    luo_role_order(r, l.turn);
+    luo_memory_bytes(set, r, l.bytes);
+    for (int32_t s = 0; s < r->nseg; s++) make_curve(&l, set, p, s, &curves[s]);
+    luo_arena_reset(arena, mark);
+    *out = (luo_memory_account){.curve = curves};
+    count_state(set, r, &out->state);
+    return LUO_OK;
 }
 
 luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32_t device,
@@ -256,22 +294,11 @@ luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32
     if (!p)
         return luo_err_set(err, LUO_EINPUT, "device %d has no program; name a device of the plan.",
                            (int)device);
-    const luo_role *r = &set->roles[p->role];
     const size_t mark = luo_arena_mark(scratch);
-    look l = {r, LUO_NEW_N(scratch, int32_t, r->nbuf), LUO_NEW_N(scratch, int64_t, r->ninstr + 1),
-              LUO_NEW_N(scratch, int64_t, r->ninstr + 1), LUO_NEW_N(scratch, span, r->nbuf),
-              LUO_NEW_N(scratch, int32_t, r->nbuf), LUO_NEW_N(scratch, int64_t, r->nbuf)};
-    curve *curves = LUO_NEW_N(scratch, curve, r->nseg);
-    if (!l.home || !l.kept || !l.work || !l.span || !l.turn || !l.bytes || !curves)
-        return luo_err_nomem(err);
-    luo_memory m = {0};
-    for (int32_t b = 0; b < r->nbuf; b++) l.span[b].first = -1;
-    find_homes(&l);
-    luo_role_order(r, l.turn);
-    luo_memory_bytes(set, r, l.bytes);
-    for (int32_t s = 0; s < r->nseg; s++) make_curve(&l, set, p, s, &curves[s]);
-    count_state(set, r, &m);
-    luo_memory_total(&set->memory, walk_tasks(p, curves, &m), &m);
+    luo_memory_account account;
+    LUO_TRY(luo_program_account(scratch, set, p, &account, err));
+    luo_memory m = account.state;
+    luo_memory_total(&set->memory, walk_tasks(p, account.curve, &m), &m);
     luo_arena_reset(scratch, mark);
     *out = m;
     return LUO_OK;

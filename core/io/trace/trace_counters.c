@@ -4,34 +4,6 @@
 
 #include "core/io/trace/trace_step.h"
 
-typedef struct stash { /* of a segment: bytes that it stores for a later one, and gives back */
-    int64_t made, freed;
-} stash;
-
-/* What F (or BI) makes and the last of B (or BI, BW) that touches it gives back. */
-static stash *find_stash(luo_arena *scratch, const luo_role *role)
-{
-    stash *at = LUO_NEW_N(scratch, stash, role->nseg);
-    bool *seen = LUO_NEW_N(scratch, bool, role->nbuf);
-    int32_t *home = LUO_NEW_N(scratch, int32_t, role->nbuf); /* segment + 1 */
-    if (!at || !seen || !home) return NULL;
-    for (int32_t s = 0; s < role->nseg; s++)
-        for (int32_t i = role->seg[s].first; i < role->seg[s].first + role->seg[s].n; i++) {
-            const luo_instr *in = &role->instr[i];
-            for (int32_t k = 0; k < in->nin + in->nout; k++) {
-                const int32_t b = k < in->nin ? in->in[k] : in->out[k - in->nin];
-                if (role->buf[b].buffer_class != LUO_BUFFER_STASH) continue;
-                if (luo_phase_is_backward(role->seg[s].phase)) home[b] = s + 1;
-                if (k < in->nin || seen[b]) continue;
-                seen[b] = true;
-                at[s].made += role->buf[b].bytes;
-            }
-        }
-    for (int32_t b = 0; b < role->nbuf; b++)
-        if (home[b] > 0 && seen[b]) at[home[b] - 1].freed += role->buf[b].bytes;
-    return at;
-}
-
 typedef struct stash_change {
     int64_t ts, bytes;
     int64_t order;
@@ -58,17 +30,20 @@ static bool put_memory(luo_tstep *c, int32_t device, int64_t ts, int64_t bytes)
 
 /* State plus stored activations: an F task (or BI) adds what it stores when it starts, the B task
  * (or BI, BW) of the same micro-batch and chunk gives it back when it ends. What failed has not: a
- * receive that was posted early begins no task. Work buffers inside a task are left out. */
+ * receive that was posted early begins no task. Work buffers inside a task are left out, and so is
+ * what the rules of a stack add (memory.csv has both). */
 bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t n)
 {
-    const luo_role *role = &c->set->roles[p->role];
     luo_arena *scratch = c->t->scratch;
     const size_t mark = luo_arena_mark(scratch);
     luo_when *task = LUO_NEW_N(scratch, luo_when, p->ntask);
     stash_change *ch = LUO_NEW_N(scratch, stash_change, 2 * (int64_t)p->ntask);
-    const stash *stashes = find_stash(scratch, role);
     bool *failed = LUO_NEW_N(scratch, bool, p->ntask);
-    bool ok = task && ch && stashes && failed;
+    luo_programs own = *c->set;
+    luo_memory_account account;
+    own.memory = (luo_memory_rules){0};
+    bool ok =
+        task && ch && failed && luo_program_account(scratch, &own, p, &account, NULL) == LUO_OK;
     for (int64_t k = first; ok && k < first + n; k++) {
         const luo_op_record *o = &c->result->records[k];
         luo_when *w = &task[o->task];
@@ -79,15 +54,14 @@ bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t
     }
     int32_t nch = 0;
     for (int32_t i = 0; ok && i < p->ntask; i++) {
-        const stash *x = &stashes[p->tasks[i].seg];
+        const luo_memory_curve *x = &account.curve[p->tasks[i].seg];
         if (task[i].end == 0) continue;
         if (x->made > 0) ch[nch++] = (stash_change){task[i].ts, x->made, i};
         if (x->freed > 0 && !failed[i]) ch[nch++] = (stash_change){task[i].end, -x->freed, i};
     }
     int64_t level = 0;
-    for (int32_t b = 0; b < role->nbuf; b++)
-        if (role->buf[b].buffer_class <= LUO_BUFFER_OPTIMIZER) level += role->buf[b].bytes;
     if (ok) {
+        level = account.state.weights + account.state.gradients + account.state.optimizer;
         qsort(ch, (size_t)nch, sizeof *ch, by_time);
         ok = put_memory(c, p->device, c->start, level);
     }
