@@ -82,7 +82,7 @@ FUZZ_OBJ := $(patsubst %.c,build/fuzz/obj/%.o,$(CORE_SRC) $(PARKED_SRC) exec/coo
 build/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
-build/fuzz/%: build/fuzz/obj/tests/fuzz/%.o $(FUZZ_OBJ)
+build/fuzz/%: build/fuzz/obj/tests/fuzz/%.o $(FUZZ_OBJ) $(B)/core/io/builtin_files.o
 	$(call SAY,LD,$@) clang $(FUZZ_FLAGS) -fsanitize=fuzzer $^ $(CORE_LIBS) -lm -o $@
 fuzz: $(FUZZ) ## run each fuzz target for FUZZ_S seconds (default 60), from FUZZ_SEED
 	@FUZZ_S=$(FUZZ_S) FUZZ_SEED=$(FUZZ_SEED) ./tests/fuzz.sh $(FUZZ)

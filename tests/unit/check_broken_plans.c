@@ -146,7 +146,8 @@ static const struct {
      "`shares` has 3 values; the stage has a tensor-parallel width of 2."},
     {small, {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[2,0]"}, READ, LUO_EINPUT, 6, 48,
      "`0` in `shares`; a whole number above 0 is expected."},
-    {small, {"\"devices\":[2,3]", "\"devices\":[2,3],\"context_parallel\":3"}, CHECK, LUO_EINPUT,
+    {small, {"\"devices\":[2,3]", "\"devices\":[2,3],\"context_parallel\":3,\"shares\":[2],"
+                                    "\"context_shares\":[1]"}, CHECK, LUO_EINPUT,
      6, 55, "`context_parallel` is 3; it must divide the 2 devices of the stage."},
     {small, {"\"devices\":[2,3]", "\"devices\":[2,3],\"context_parallel\":2"}, CHECK, LUO_EINPUT,
      6, 2, "stage 1 cuts sequences otherwise than stage 0 of pipeline 0; context parallelism is "

@@ -162,7 +162,8 @@ static const char *default_of(const luo_yaml_field *f)
     const luo_yaml_schema *s = &f->value;
     if (f->required) return " required |";
     if (!s->otherwise) return "";
-    if (s->nwords) return luo_arena_printf(arena, " `%s` |", s->otherwise);
+    if (s->nwords || s->form == LUO_YAML_FLAG)
+        return luo_arena_printf(arena, " `%s` |", s->otherwise);
     return luo_arena_printf(arena, " %s |", *s->otherwise ? s->otherwise : "empty");
 }
 

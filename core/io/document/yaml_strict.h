@@ -120,6 +120,8 @@ const luo_yaml_kind *const *luo_yaml_kinds(int *n);
                    .otherwise = otherwise_, .limit = limit_)
 #define LUO_YAML_BOOL(key, flag, type, member)                                                     \
     LUO_YAML_FIELD(key, flag, type, member, .form = LUO_YAML_FLAG)
+#define LUO_YAML_BOOL_OR(key, type, member, otherwise_)                                            \
+    LUO_YAML_FIELD(key, LUO_YAML_OPT, type, member, .form = LUO_YAML_FLAG, .otherwise = otherwise_)
 #define LUO_YAML_TEXT(key, flag, type, member)                                                     \
     LUO_YAML_FIELD(key, flag, type, member, .form = LUO_YAML_STRING)
 #define LUO_YAML_TEXT_OR(key, type, member, otherwise_)                                            \

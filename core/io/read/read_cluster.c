@@ -93,24 +93,24 @@ static const luo_yaml_schema mesh_entry = LUO_YAML_STRUCT_OF(mesh_yaml, mesh_fie
 static const luo_yaml_field scale_up_fields[] = {
     LUO_YAML_ENUM("kind", REQ, scale_up_yaml, kind, scale_ups),
     LUO_YAML_FLOAT("bandwidth_gbytes_per_s", OPT, scale_up_yaml, bandwidth, GBYTES_PER_S),
-    LUO_YAML_FLOAT("latency_us", OPT, scale_up_yaml, latency, LATENCY), LUO_YAML_END};
+    LUO_YAML_FLOAT_OR("latency_us", scale_up_yaml, latency, "0", LATENCY), LUO_YAML_END};
 
 static const luo_yaml_field pcie_fields[] = {
     LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, pcie_yaml, bandwidth, GBYTES_PER_S),
-    LUO_YAML_FLOAT("latency_us", OPT, pcie_yaml, latency, LATENCY),
+    LUO_YAML_FLOAT_OR("latency_us", pcie_yaml, latency, "0", LATENCY),
     LUO_YAML_INT("devices_per_switch", OPT, pcie_yaml, devices_per_switch, SLOTS),
-    LUO_YAML_INT("sockets", OPT, pcie_yaml, sockets, SLOTS),
+    LUO_YAML_INT_OR("sockets", pcie_yaml, sockets, "1", SLOTS),
     LUO_YAML_FLOAT("socket_gbytes_per_s", OPT, pcie_yaml, socket, GBYTES_PER_S),
     LUO_YAML_END};
 
 static const luo_yaml_field nics_fields[] = {
     LUO_YAML_INT("count", REQ, nics_yaml, count, SLOTS),
     LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, nics_yaml, bandwidth, GBYTES_PER_S),
-    LUO_YAML_FLOAT("latency_us", OPT, nics_yaml, latency, LATENCY),
-    LUO_YAML_ENUM("attach", OPT, nics_yaml, attach, attaches), LUO_YAML_END};
+    LUO_YAML_FLOAT_OR("latency_us", nics_yaml, latency, "0", LATENCY),
+    LUO_YAML_ENUM_OR("attach", nics_yaml, attach, "slot", attaches), LUO_YAML_END};
 
 static const luo_yaml_field host_fields[] = {
-    LUO_YAML_FLOAT("cores", OPT, host_yaml, cores, LUO_OF(LUO_Q_CORES, 1)),
+    LUO_YAML_FLOAT_OR("cores", host_yaml, cores, "1", LUO_OF(LUO_Q_CORES, 1)),
     LUO_YAML_FLOAT("memory_gib", OPT, host_yaml, memory, LUO_OF(LUO_Q_BYTES, 1073741824.0)),
     LUO_YAML_FLOAT("disk_read_gbytes_per_s", OPT, host_yaml, disk_read, GBYTES_PER_S),
     LUO_YAML_FLOAT("disk_write_gbytes_per_s", OPT, host_yaml, disk_write, GBYTES_PER_S),
@@ -121,7 +121,7 @@ static const luo_yaml_field group_fields[] = {
     LUO_YAML_INT("nodes", REQ, group_yaml, nodes, LUO_OF(LUO_Q_NODES, 1)),
     LUO_YAML_INT("devices_per_node", REQ, group_yaml, devices_per_node, SLOTS),
     LUO_YAML_TEXT("profile", REQ, group_yaml, profile),
-    LUO_YAML_FLOAT("base_slowdown", OPT, group_yaml, base_slowdown, SLOWDOWN),
+    LUO_YAML_FLOAT_OR("base_slowdown", group_yaml, base_slowdown, "1", SLOWDOWN),
     LUO_YAML_SEQ("racks", OPT, group_yaml, racks, racks_count, text_entry, 0),
     LUO_YAML_TEXT("site", OPT, group_yaml, site),
     LUO_YAML_SEQ("hosts", OPT, group_yaml, hosts, hosts_count, text_entry, 0),
@@ -136,12 +136,12 @@ static const luo_yaml_schema group_entry = LUO_YAML_STRUCT_OF(group_yaml, group_
 static const luo_yaml_field line_fields[] = {
     LUO_YAML_TEXT("a", REQ, line_yaml, a), LUO_YAML_TEXT("b", REQ, line_yaml, b),
     LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, line_yaml, bandwidth, GBYTES_PER_S),
-    LUO_YAML_FLOAT("latency_us", OPT, line_yaml, latency, LATENCY), LUO_YAML_END};
+    LUO_YAML_FLOAT_OR("latency_us", line_yaml, latency, "0", LATENCY), LUO_YAML_END};
 static const luo_yaml_schema line_entry = LUO_YAML_STRUCT_OF(line_yaml, line_fields, NULL);
 
 static const luo_yaml_field fabric_fields[] = {
     LUO_YAML_ENUM("kind", REQ, fabric_yaml, kind, fabrics),
-    LUO_YAML_FLOAT("hop_latency_us", OPT, fabric_yaml, hop, LATENCY),
+    LUO_YAML_FLOAT_OR("hop_latency_us", fabric_yaml, hop, "0", LATENCY),
     LUO_YAML_FLOAT("rack_uplink_gbytes_per_s", OPT, fabric_yaml, uplink, GBYTES_PER_S),
     LUO_YAML_SEQ("site_links", OPT, fabric_yaml, lines, lines_count, line_entry, 0), LUO_YAML_END};
 

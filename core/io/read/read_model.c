@@ -46,14 +46,14 @@ static const luo_yaml_field moe_fields[] = {
     LUO_YAML_INT("experts", REQ, moe_yaml, experts, HEADS),
     LUO_YAML_INT("experts_per_token", REQ, moe_yaml, experts_per_token, HEADS),
     LUO_YAML_INT("expert_ffn_hidden", REQ, moe_yaml, expert_ffn_hidden, SIZE),
-    LUO_YAML_INT("shared_experts", OPT, moe_yaml, shared_experts, LUO_OF_OR_0(LUO_Q_HEADS, 1)),
-    LUO_YAML_INT("shared_ffn_hidden", OPT, moe_yaml, shared_ffn_hidden,
-                 LUO_OF_OR_0(LUO_Q_WIDTH, 1)),
-    LUO_YAML_INT("first_dense_layers", OPT, moe_yaml, first_dense_layers,
-                 LUO_OF_OR_0(LUO_Q_LAYERS, 1)),
+    LUO_YAML_INT_OR("shared_experts", moe_yaml, shared_experts, "0", LUO_OF_OR_0(LUO_Q_HEADS, 1)),
+    LUO_YAML_INT_OR("shared_ffn_hidden", moe_yaml, shared_ffn_hidden, "0",
+                    LUO_OF_OR_0(LUO_Q_WIDTH, 1)),
+    LUO_YAML_INT_OR("first_dense_layers", moe_yaml, first_dense_layers, "0",
+                    LUO_OF_OR_0(LUO_Q_LAYERS, 1)),
     LUO_YAML_INT("every_layers", OPT, moe_yaml, every_layers, LAYERS),
-    LUO_YAML_FLOAT("capacity_factor", OPT, moe_yaml, capacity_factor, LUO_WITHIN(0, 1e6)),
-    LUO_YAML_ENUM("gate", OPT, moe_yaml, gate, gates),
+    LUO_YAML_FLOAT_OR("capacity_factor", moe_yaml, capacity_factor, "0", LUO_WITHIN(0, 1e6)),
+    LUO_YAML_ENUM_OR("gate", moe_yaml, gate, "topk", gates),
     LUO_YAML_END};
 
 static const luo_yaml_field image_fields[] = {
@@ -72,7 +72,7 @@ static const luo_yaml_field model_fields[] = {
     LUO_YAML_INT("heads", OPT, model_yaml, heads, HEADS),
     LUO_YAML_INT("kv_heads", OPT, model_yaml, kv_heads, HEADS),
     LUO_YAML_INT("head_dim", OPT, model_yaml, head_dim, HEADS),
-    LUO_YAML_BOOL("qk_norm", OPT, model_yaml, qk_norm),
+    LUO_YAML_BOOL_OR("qk_norm", model_yaml, qk_norm, "false"),
     LUO_YAML_FLOAT("rope_base", OPT, model_yaml, rope_base, LUO_ABOVE_TO(0, 1e12)),
     LUO_YAML_INT("vocab", OPT, model_yaml, vocab, SIZE),
     LUO_YAML_INT("max_sequence_tokens", OPT, model_yaml, max_sequence_tokens,
@@ -91,7 +91,7 @@ static const luo_yaml_field model_fields[] = {
     LUO_YAML_INT("classes", OPT, model_yaml, classes, SIZE),
     LUO_YAML_FIELD("variant", OPT, model_yaml, variant, .form = LUO_YAML_WHOLE,
                    .limit = LUO_WITHIN(11, 19), .say = "11, 13, 16 or 19"),
-    LUO_YAML_ENUM("dtype", OPT, model_yaml, dtype, dtypes),
+    LUO_YAML_ENUM_OR("dtype", model_yaml, dtype, "bf16", dtypes),
     LUO_YAML_END};
 static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(model_yaml, model_fields, NULL);
 
@@ -250,7 +250,6 @@ static void take_family_defaults(const luo_yaml_doc *doc, luo_model *m)
     if (!at_key(doc, "activation")) m->activation = ours ? LUO_ACT_SWIGLU : LUO_ACT_GELU;
     if (!at_key(doc, "position")) m->position = ours ? LUO_POS_ROPE : LUO_POS_LEARNED;
     if (!at_key(doc, "causal")) m->causal = ours || gpt;
-    if (!at_key(doc, "dtype")) m->dtype = LUO_BF16;
     if (!luo_yaml_get(at_key(doc, "moe"), "every_layers"))
         m->moe.every_layers = m->family == LUO_FAMILY_MOE;
 }

@@ -3,7 +3,7 @@
 #include "core/io/document/yaml_strict.h"
 
 typedef struct params_yaml {
-    char *schema;
+    const char *schema;
     double *alpha, *k;
     uint32_t alpha_count, k_count;
     double tau, emb, extra, bound, gap, context;

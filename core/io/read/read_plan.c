@@ -253,7 +253,7 @@ static const luo_yaml_field plan_fields[] = {
     LUO_YAML_INT_OR("zero", plan_yaml, plan.zero, "0", LUO_WITHIN(0, 3)),
     LUO_YAML_INT_OR("micro_batch_sequences", plan_yaml, plan.micro_batch_sequences, "1", SEQUENCES),
     LUO_YAML_INNER("schedule", OPT, schedule_fields),
-    LUO_YAML_BOOL("sequence_parallel", OPT, plan_yaml, plan.sequence_parallel),
+    LUO_YAML_BOOL_OR("sequence_parallel", plan_yaml, plan.sequence_parallel, "false"),
     LUO_YAML_SEQ("pipelines", REQ, plan_yaml, plan.pipelines, plan.npipelines, pipelines_entry, 1),
     LUO_YAML_SEQ("annotations", OPT, plan_yaml, plan.annotations, plan.nannotations,
                  annotation_entry, 0),
@@ -308,9 +308,10 @@ static void finish_pipeline(const luo_yaml *x, const luo_plan *p, luo_pipeline *
     default_ends(luo_yaml_get(x, "stages"), stages, pipeline->nstages);
     for (int32_t s = 0; s < pipeline->nstages; s++) {
         luo_stage *stage = &stages[s];
-        if (stage->ndev % stage->context_parallel == 0)
-            stage->shares = uneven(stage->shares, luo_stage_tp(stage));
-        stage->context_shares = uneven(stage->context_shares, stage->context_parallel);
+        const bool whole = stage->ndev % stage->context_parallel == 0; /* else it is refused later */
+        stage->shares = whole ? uneven(stage->shares, luo_stage_tp(stage)) : NULL;
+        stage->context_shares =
+            whole ? uneven(stage->context_shares, stage->context_parallel) : NULL;
     }
 }
 

@@ -70,13 +70,13 @@ static const luo_yaml_field calibrated_fields[] = {
     LUO_YAML_TEXT("cuda", OPT, calibrated_yaml, cuda),
     LUO_YAML_TEXT("nccl", OPT, calibrated_yaml, nccl),
     LUO_YAML_INT("rows", REQ, calibrated_yaml, rows, LUO_FROM(0)),
-    LUO_YAML_INT("validation_rows", OPT, calibrated_yaml, validation_rows, LUO_FROM(0)),
+    LUO_YAML_INT_OR("validation_rows", calibrated_yaml, validation_rows, "0", LUO_FROM(0)),
     LUO_YAML_END};
 
 static const luo_yaml_field profile_fields[] = {
     LUO_YAML_TEXT("schema", REQ, profile_yaml, schema),
     LUO_YAML_TEXT("name", REQ, profile_yaml, name),
-    LUO_YAML_ENUM("kind", OPT, profile_yaml, kind, kinds),
+    LUO_YAML_ENUM_OR("kind", profile_yaml, kind, "gpu", kinds),
     LUO_YAML_SEQ("values", REQ, profile_yaml, values, values_count, value_entry, 0),
     LUO_YAML_SEQ("tables", OPT, profile_yaml, tables, tables_count, table_entry, 0),
     LUO_YAML_MAPPING("calibrated", OPT, profile_yaml, calibrated, calibrated_fields, NULL),

@@ -11,13 +11,6 @@
 #include "core/io/read/scenario_reader.h"
 #include "core/plan/planners.h"
 
-const char *luo_scenario_text(luo_scenario_reader *r, const char *from)
-{
-    const char *to = luo_arena_strdup(r->doc.arena, from ? from : "");
-    if (!to) luo_yaml_nomem(&r->doc);
-    return to ? to : "";
-}
-
 /* ---- files ---- */
 
 static luo_status note_input(luo_arena *arena, luo_inputs *in, const luo_source *src, luo_err *err)
@@ -50,14 +43,15 @@ static void add_hash(luo_scenario_reader *r, const char *name, int32_t before)
     const size_t n = (size_t)r->nfiles;
     luo_named_hash *more =
         luo_arena_grow(r->doc.arena, r->files, n * sizeof *more, (n + 1) * sizeof *more);
-    if (!more) {
+    const char *copy = luo_arena_strdup(r->doc.arena, name);
+    if (!more || !copy) {
         luo_yaml_nomem(&r->doc);
         return;
     }
     for (int32_t i = before; i < r->inputs->n; i++)
         h = luo_hash_str(h, luo_hash_print(r->inputs->hash[i], hex));
     r->files = more;
-    r->files[r->nfiles++] = (luo_named_hash){luo_scenario_text(r, name), h};
+    r->files[r->nfiles++] = (luo_named_hash){copy, h};
 }
 
 static luo_status read_stack(luo_scenario_reader *r, const luo_source *src)
@@ -168,20 +162,15 @@ static void take_checkpoint(luo_scenario_reader *r)
     sc->checkpoint.target = (luo_checkpoint_target)r->y->checkpoint.target;
 }
 
-static double or_default(const luo_yaml *map, const char *key, double v, double otherwise)
-{
-    return luo_yaml_get(map, key) ? v : otherwise;
-}
-
 static void take_costs(luo_scenario_reader *r)
 {
     const luo_yaml *at = luo_yaml_get(r->doc.root, "costs");
     const struct luo_costs_yaml *c = &r->y->costs;
-    r->sc->detect_fail_s = or_default(at, "detect_fail_s", c->detect_fail_s, 30);
-    r->sc->process_start_s = or_default(at, "process_start_s", c->process_start_s, 60);
-    r->sc->communicator_s = or_default(at, "communicator_s", c->communicator_s, 0.05);
-    r->sc->operator_s = or_default(at, "operator_s", c->operator_s, 0);
-    r->sc->replacement_s = or_default(at, "replacement_s", c->replacement_s, 0);
+    r->sc->detect_fail_s = c->detect_fail_s;
+    r->sc->process_start_s = c->process_start_s;
+    r->sc->communicator_s = c->communicator_s;
+    r->sc->operator_s = c->operator_s;
+    r->sc->replacement_s = c->replacement_s;
     r->sc->cost_default.detect_fail = !luo_yaml_get(at, "detect_fail_s");
     r->sc->cost_default.process_start = !luo_yaml_get(at, "process_start_s");
     r->sc->cost_default.communicator = !luo_yaml_get(at, "communicator_s");
@@ -190,16 +179,15 @@ static void take_costs(luo_scenario_reader *r)
 
 static void take_scalars(luo_scenario_reader *r)
 {
-    const luo_yaml *truth = luo_yaml_get(r->doc.root, "truth");
     luo_scenario *sc = r->sc;
-    sc->name = luo_scenario_text(r, r->y->name);
+    sc->name = r->y->name;
     sc->seed = (uint64_t)r->y->seed;
-    sc->planner = r->y->planner.name ? luo_scenario_text(r, r->y->planner.name) : "uniform";
+    sc->planner = r->y->planner.name ? r->y->planner.name : "uniform";
     sc->steps = r->y->extent.steps;
     sc->duration_s = r->y->extent.duration_s;
     sc->compute_sigma = r->y->noise.compute_sigma;
     sc->comm_sigma = r->y->noise.comm_sigma;
-    sc->truth = luo_yaml_get(truth, "write") ? r->y->truth.write : true;
+    sc->truth = r->y->truth.write;
     if (luo_name_fault(sc->name))
         luo_yaml_error(&r->doc, luo_yaml_get(r->doc.root, "name"), "`name` is `%.60s`; %s.",
                        sc->name, luo_name_fault(sc->name));

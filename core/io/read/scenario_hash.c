@@ -218,7 +218,7 @@ static json_t *traces_json(const luo_scenario_yaml *y)
     for (uint32_t i = 0; i < y->traces_count; i++) {
         json_t *o = json_object();
         num(o, "start_s", y->traces[i].start_s);
-        num(o, "time_scale", luo_trace_scale(&y->traces[i]));
+        num(o, "time_scale", y->traces[i].time_scale);
         json_array_append_new(a, o);
     }
     return a;

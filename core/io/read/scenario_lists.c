@@ -8,6 +8,11 @@
 #include "core/io/read/read_trace.h"
 #include "core/io/read/scenario_reader.h"
 
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
 static bool given(const luo_yaml *map, const char *key)
 {
     return luo_yaml_get(map, key) != NULL;
@@ -61,14 +66,23 @@ static void take_event(luo_scenario_reader *r, luo_event *e, const luo_event_yam
                        const luo_yaml *at)
 {
     const luo_yaml *target = luo_yaml_get(at, "target"), *place = target ? target : at;
-    *e = (luo_event){
-        .id = luo_scenario_text(r, y->id), .target = luo_scenario_text(r, y->target),
-        .cause = luo_scenario_text(r, y->cause), .kind = y->kind, .slowdown = y->slowdown,
-        .slowdown_between = {y->slowdown_between[0], y->slowdown_between[1]},
-        .ramp_s = y->ramp_s, .notice_s = y->notice_s, .down_s = y->down_s, .up_s = y->up_s,
-        .bandwidth_factor = y->bandwidth_factor, .extra_latency_s = y->extra_latency_us * 1e-6,
-        .life = {.duration_s = y->duration_s, .steps = y->duration_steps},
-        .tokens = y->lengths.tokens, .hard = y->hard, .line = place->line, .col = place->col};
+    *e = (luo_event){.id = y->id,
+                     .target = or_empty(y->target),
+                     .cause = or_empty(y->cause),
+                     .kind = y->kind,
+                     .slowdown = y->slowdown,
+                     .slowdown_between = {y->slowdown_between[0], y->slowdown_between[1]},
+                     .ramp_s = y->ramp_s,
+                     .notice_s = y->notice_s,
+                     .down_s = y->down_s,
+                     .up_s = y->up_s,
+                     .bandwidth_factor = y->bandwidth_factor,
+                     .extra_latency_s = y->extra_latency_us * 1e-6,
+                     .life = {.duration_s = y->duration_s, .steps = y->duration_steps},
+                     .tokens = y->lengths.tokens,
+                     .hard = y->hard,
+                     .line = place->line,
+                     .col = place->col};
     if (y->kind == LUO_EVENT_LINK && !given(at, "bandwidth_factor")) e->bandwidth_factor = 1;
     take_trigger(e, y, at);
     check_target(r, at, y->kind, false);
@@ -84,7 +98,7 @@ static luo_status read_trace(luo_scenario_reader *r, const luo_source *src)
     luo_event *more;
     int32_t n;
     const luo_status st = luo_read_event_trace(r->doc.arena, src, r->cluster, t->start_s,
-                                               luo_trace_scale(t), &more, &n, r->doc.diags);
+                                               t->time_scale, &more, &n, r->doc.diags);
     if (st != LUO_OK || n == 0) return st;
     luo_event *all = luo_arena_calloc(r->doc.arena, (size_t)(r->nevents + n), sizeof *all);
     if (!all) return luo_yaml_nomem(&r->doc);
@@ -174,14 +188,21 @@ static void take_process(luo_scenario_reader *r, luo_process *p, const luo_event
                          const luo_yaml *at)
 {
     const luo_yaml *target = luo_yaml_get(at, "target");
-    *p = (luo_process){
-        .id = luo_scenario_text(r, y->id), .target = luo_scenario_text(r, y->target),
-        .kind = y->kind, .dist = y->distribution, .mean_s = y->mean_s, .shape = y->shape,
-        .life = take_life(y), .slowdown = y->slowdown,
-        .slowdown_between = {y->slowdown_between[0], y->slowdown_between[1]},
-        .bandwidth_factor = y->bandwidth_factor, .extra_latency_s = y->extra_latency_us * 1e-6,
-        .observed_devices = y->observed_devices, .observed_s = y->observed_s,
-        .line = target->line, .col = target->col};
+    *p = (luo_process){.id = y->id,
+                       .target = or_empty(y->target),
+                       .kind = y->kind,
+                       .dist = y->distribution,
+                       .mean_s = y->mean_s,
+                       .shape = y->shape,
+                       .life = take_life(y),
+                       .slowdown = y->slowdown,
+                       .slowdown_between = {y->slowdown_between[0], y->slowdown_between[1]},
+                       .bandwidth_factor = y->bandwidth_factor,
+                       .extra_latency_s = y->extra_latency_us * 1e-6,
+                       .observed_devices = y->observed_devices,
+                       .observed_s = y->observed_s,
+                       .line = target->line,
+                       .col = target->col};
     if (y->kind == LUO_EVENT_LINK && !given(at, "bandwidth_factor")) p->bandwidth_factor = 1;
     check_target(r, at, y->kind, true);
 }
@@ -254,8 +275,8 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
 {
     const luo_yaml *plan = luo_yaml_get(at, "plan");
     char name[40];
-    luo_policy_defaults(p, luo_scenario_text(r, y->name));
-    if (given(at, "label")) p->label = luo_scenario_text(r, y->label);
+    luo_policy_defaults(p, y->name);
+    if (given(at, "label")) p->label = y->label;
     p->line = at->line;
     p->col = at->col;
     if (given(at, "restart_s")) p->restart_s = y->restart_s;
@@ -280,7 +301,7 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
     p->always_switch = y->always_switch;
     p->planner_measured = y->planner_time == 1;
     p->strict_uniform = y->strict_uniform;
-    if (given(at, "planner")) p->planner = luo_scenario_text(r, y->planner.name);
+    if (given(at, "planner")) p->planner = y->planner.name;
     snprintf(name, sizeof name, "policies.%u.plan", r->row);
     if (plan && *plan->text) p->plan = luo_take_plan(r, plan, name);
 }

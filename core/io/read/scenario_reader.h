@@ -22,9 +22,6 @@ typedef struct luo_scenario_reader {
     int32_t nfiles;
 } luo_scenario_reader;
 
-/* Copy into the arena; "" for NULL and without memory. */
-const char *luo_scenario_text(luo_scenario_reader *r, const char *from);
-
 typedef luo_status luo_scenario_read_fn(luo_scenario_reader *r, const luo_source *src);
 /* Reads the file that `node` names with fn. what ("cluster") goes into messages, name into the
  * hash. False: an error, already reported. */

@@ -80,8 +80,8 @@ FIELDS life_fields[] = {LUO_YAML_ENUM("distribution", REQ, luo_life_yaml, distri
         LUO_YAML_PAIR("slowdown_between", OPT, luo_event_yaml, slowdown_between, slowdown_entry),  \
         LUO_YAML_FLOAT("bandwidth_factor", OPT, luo_event_yaml, bandwidth_factor,                  \
                        LUO_OF(LUO_Q_LINK_FACTOR, 1)),                                              \
-        LUO_YAML_FLOAT("extra_latency_us", OPT, luo_event_yaml, extra_latency_us,                  \
-                       LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)),                                          \
+        LUO_YAML_FLOAT_OR("extra_latency_us", luo_event_yaml, extra_latency_us, "0",               \
+                          LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)),                                       \
         LUO_YAML_FLOAT("duration_s", OPT, luo_event_yaml, duration_s, SECONDS_ABOVE)
 
 FIELDS event_fields[] = {
@@ -96,12 +96,12 @@ FIELDS event_fields[] = {
                    LUO_ABOVE_TO(0, 1)),
     WHAT_FIELDS,
     LUO_YAML_INT("duration_steps", OPT, luo_event_yaml, duration_steps, LUO_WITHIN(1, 1e12)),
-    LUO_YAML_FLOAT("ramp_s", OPT, luo_event_yaml, ramp_s, SECONDS),
-    LUO_YAML_FLOAT("notice_s", OPT, luo_event_yaml, notice_s, SECONDS),
+    LUO_YAML_FLOAT_OR("ramp_s", luo_event_yaml, ramp_s, "0", SECONDS),
+    LUO_YAML_FLOAT_OR("notice_s", luo_event_yaml, notice_s, "0", SECONDS),
     LUO_YAML_FLOAT("down_s", OPT, luo_event_yaml, down_s, SECONDS_ABOVE),
     LUO_YAML_FLOAT("up_s", OPT, luo_event_yaml, up_s, SECONDS_ABOVE),
     LUO_YAML_TEXT("cause", OPT, luo_event_yaml, cause),
-    LUO_YAML_BOOL("hard", OPT, luo_event_yaml, hard),
+    LUO_YAML_BOOL_OR("hard", luo_event_yaml, hard, "false"),
     LUO_YAML_MAPPING("lengths", OPT, luo_event_yaml, lengths, lengths_fields, luo_check_lengths),
     LUO_YAML_END};
 static const luo_yaml_schema event_entry =
@@ -155,8 +155,8 @@ static const luo_yaml_schema policy_entry =
 
 FIELDS trace_fields[] = {
     LUO_YAML_TEXT("file", REQ, luo_trace_yaml, file),
-    LUO_YAML_FLOAT("start_s", OPT, luo_trace_yaml, start_s, DATE),
-    LUO_YAML_FLOAT("time_scale", OPT, luo_trace_yaml, time_scale, LUO_ABOVE_TO(0, 1e9)),
+    LUO_YAML_FLOAT_OR("start_s", luo_trace_yaml, start_s, "0", DATE),
+    LUO_YAML_FLOAT_OR("time_scale", luo_trace_yaml, time_scale, "1", LUO_ABOVE_TO(0, 1e9)),
     LUO_YAML_END};
 static const luo_yaml_schema trace_entry = LUO_YAML_STRUCT_OF(luo_trace_yaml, trace_fields, NULL);
 
@@ -177,33 +177,34 @@ FIELDS data_fields[] = {
     LUO_YAML_BOOL("truncate_last", OPT, struct luo_data_yaml, truncate_last), LUO_YAML_END};
 
 FIELDS noise_fields[] = {
-    LUO_YAML_FLOAT("compute_sigma", OPT, struct luo_noise_yaml, compute_sigma, LUO_WITHIN(0, 10)),
-    LUO_YAML_FLOAT("comm_sigma", OPT, struct luo_noise_yaml, comm_sigma, LUO_WITHIN(0, 10)),
+    LUO_YAML_FLOAT_OR("compute_sigma", struct luo_noise_yaml, compute_sigma, "0",
+                      LUO_WITHIN(0, 10)),
+    LUO_YAML_FLOAT_OR("comm_sigma", struct luo_noise_yaml, comm_sigma, "0", LUO_WITHIN(0, 10)),
     LUO_YAML_END};
 
 FIELDS checkpoint_fields[] = {
     LUO_YAML_INT("every_steps", OPT, struct luo_checkpoint_yaml, every_steps, LUO_WITHIN(1, 1e12)),
     LUO_YAML_FLOAT("every_s", OPT, struct luo_checkpoint_yaml, every_s, SECONDS_ABOVE),
     LUO_YAML_BOOL("auto", OPT, struct luo_checkpoint_yaml, automatic),
-    LUO_YAML_ENUM("mode", OPT, struct luo_checkpoint_yaml, mode, modes),
-    LUO_YAML_ENUM("target", OPT, struct luo_checkpoint_yaml, target, targets),
+    LUO_YAML_ENUM_OR("mode", struct luo_checkpoint_yaml, mode, "background", modes),
+    LUO_YAML_ENUM_OR("target", struct luo_checkpoint_yaml, target, "storage", targets),
     LUO_YAML_END};
 
 FIELDS costs_fields[] = {
-    LUO_YAML_FLOAT("detect_fail_s", OPT, struct luo_costs_yaml, detect_fail_s, SECONDS),
-    LUO_YAML_FLOAT("process_start_s", OPT, struct luo_costs_yaml, process_start_s, SECONDS),
-    LUO_YAML_FLOAT("communicator_s", OPT, struct luo_costs_yaml, communicator_s, SECONDS),
-    LUO_YAML_FLOAT("operator_s", OPT, struct luo_costs_yaml, operator_s, SECONDS),
-    LUO_YAML_FLOAT("replacement_s", OPT, struct luo_costs_yaml, replacement_s, SECONDS),
+    LUO_YAML_FLOAT_OR("detect_fail_s", struct luo_costs_yaml, detect_fail_s, "30", SECONDS),
+    LUO_YAML_FLOAT_OR("process_start_s", struct luo_costs_yaml, process_start_s, "60", SECONDS),
+    LUO_YAML_FLOAT_OR("communicator_s", struct luo_costs_yaml, communicator_s, "0.05", SECONDS),
+    LUO_YAML_FLOAT_OR("operator_s", struct luo_costs_yaml, operator_s, "0", SECONDS),
+    LUO_YAML_FLOAT_OR("replacement_s", struct luo_costs_yaml, replacement_s, "0", SECONDS),
     LUO_YAML_END};
 
-FIELDS truth_fields[] = {LUO_YAML_BOOL("write", OPT, struct luo_truth_yaml, write),
+FIELDS truth_fields[] = {LUO_YAML_BOOL_OR("write", struct luo_truth_yaml, write, "true"),
                          LUO_YAML_END};
 
 FIELDS scenario_fields[] = {
     LUO_YAML_TEXT("schema", REQ, luo_scenario_yaml, schema),
     LUO_YAML_TEXT("name", REQ, luo_scenario_yaml, name),
-    LUO_YAML_INT("seed", OPT, luo_scenario_yaml, seed, LUO_FROM(0)),
+    LUO_YAML_INT_OR("seed", luo_scenario_yaml, seed, "0", LUO_FROM(0)),
     LUO_YAML_TEXT("cluster", REQ, luo_scenario_yaml, cluster),
     LUO_YAML_TEXT("model", REQ, luo_scenario_yaml, model),
     LUO_YAML_TEXT("plan", OPT, luo_scenario_yaml, plan),

@@ -10,7 +10,7 @@ typedef struct luo_lengths_yaml {
     int32_t kind;
     int64_t tokens, low_tokens, high_tokens, repeat;
     double median_tokens, sigma, weight;
-    char *file;
+    const char *file;
     struct luo_lengths_yaml *components;
     uint32_t components_count;
 } luo_lengths_yaml;
@@ -22,7 +22,7 @@ typedef struct luo_life_yaml {
 
 /* An event, or a process: the keys of one are not those of the other (luo_event_keys). */
 typedef struct luo_event_yaml {
-    char *id, *target, *cause, *file;
+    const char *id, *target, *cause, *file;
     luo_event_kind kind;
     int64_t at_step, between_steps[2], duration_steps;
     double at_s, between_s[2], per_step_probability;
@@ -36,35 +36,30 @@ typedef struct luo_event_yaml {
 } luo_event_yaml;
 
 typedef struct luo_planner_yaml {
-    char *name;
+    const char *name;
 } luo_planner_yaml;
 
 /* `rank`: an objective of the search (luo_malleus_rank), or by what plans are chosen. */
 enum { LUO_RANK_WORDS_SIMULATED = 3, LUO_RANK_WORDS_OBJECTIVE };
 
 typedef struct luo_policy_yaml {
-    char *name, *label, *plan;
+    const char *name, *label, *plan;
     luo_planner_yaml planner;
     double restart_s, threshold_slowdown, replan_gap, payback_steps, planner_s;
     int64_t window_steps, top_k, reentry_probes;
-    char *payback;
+    const char *payback;
     int32_t planner_time, rank, grouping, plan_mode, dp, lost_batch; /* indices of their words */
     int32_t optimizer_step;
     bool always_switch, strict_uniform;
 } luo_policy_yaml;
 
 typedef struct luo_trace_yaml {
-    char *file;
-    double start_s, time_scale; /* not given: 0, which a file cannot say; see below */
+    const char *file;
+    double start_s, time_scale;
 } luo_trace_yaml;
 
-static inline double luo_trace_scale(const luo_trace_yaml *t)
-{
-    return t->time_scale > 0 ? t->time_scale : 1;
-}
-
 typedef struct luo_scenario_yaml {
-    char *schema, *name, *cluster, *model, *plan, *stack;
+    const char *schema, *name, *cluster, *model, *plan, *stack;
     int64_t seed;
     luo_planner_yaml planner;
     struct luo_extent_yaml {
