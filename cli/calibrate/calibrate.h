@@ -77,6 +77,12 @@ void luo_calibration_tally_close(luo_calibration_tally *t,
  * slowdown: of devices that share cores; 1: none. */
 void luo_calibration_print(luo_cli *cli, int32_t ranks, double slowdown,
                            luo_calibration_errors e[LUO_CAL_KINDS][2]);
+/* Appends a row of calibrate.csv. Seconds; `us`: the file has microseconds. */
+void luo_calibration_row(luo_str *text, const char *name, const char *role, double measured,
+                         double predicted, bool us, const char *source);
+/* Writes DIR/calibrate.csv: the header, and these rows. Errors: LUO_EIO; LUO_ENOMEM. */
+luo_status luo_calibration_csv(luo_cli *cli, const char *dir, const luo_str *rows,
+                               const char **path, luo_err *err);
 /* Predicts every row by the profile that was written; appends to text as rows of calibrate.csv.
  * errors[kind][validation]. */
 luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str *text,

@@ -32,21 +32,6 @@ static void say(luo_cli *cli, const luo_gpu_calibration *c)
                 c->host_rows);
 }
 
-static luo_status write_csv(luo_cli *cli, const char *dir, const luo_str *rows)
-{
-    luo_str text = {0};
-    luo_err err = {0};
-    const char *path = luo_arena_printf(cli->arena, "%s/calibrate.csv", dir);
-    luo_str_add(&text, "case,role,measured,predicted,unit,error_ratio,source\n");
-    luo_str_addn(&text, luo_str_get(rows), rows->len);
-    const luo_status st = !path || text.failed || rows->failed
-                              ? luo_err_nomem(&err)
-                              : luo_file_write_atomic(path, text.at, text.len, &err);
-    if (st == LUO_OK) fprintf(luo_cli_out(cli), "%s\n", path);
-    luo_str_free(&text);
-    return luo_cli_fail(cli, st, &err);
-}
-
 static luo_status known_memory(luo_cli *cli, const luo_gpu_calibration *c)
 {
     if (c->known || luo_measured_fact(&c->rows, "memory_bytes", 0) > 0) return LUO_OK;
@@ -68,7 +53,9 @@ static luo_status finish(luo_cli *cli, luo_gpu_calibration *c)
     if (st == LUO_OK) {
         say(cli, c);
         luo_calibration_print(cli, c->ranks, 1, e);
-        st = write_csv(cli, c->dir, &csv);
+        const char *path;
+        st = luo_cli_fail(cli, luo_calibration_csv(cli, c->dir, &csv, &path, &err), &err);
+        if (st == LUO_OK) fprintf(luo_cli_out(cli), "%s\n", path);
     }
     luo_str_free(&csv);
     return st;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/calibrate/calibrate.h"
 #include "cli/calibrate/calibrate_suite.h"
 #include "cli/load.h"
 #include "core/io/builtin.h"
@@ -71,17 +72,16 @@ static luo_status score(job *j, luo_str *csv, double mean[2], luo_err *err)
     static const char *const roles[] = {"calibration", "validation"};
     double sum[2] = {0};
     int32_t n[2] = {0};
-    luo_str_add(csv, "case,role,measured,predicted,unit,error_ratio,source\n");
     for (int32_t i = 0; i < j->n; i++) {
         const luo_layer_row *r = &j->rows[i];
         const double measured = r->forward_s + r->backward_s;
         const int role = i % 4 == 3;
         double f, b;
         LUO_TRY(luo_layer_predict(j->profile, &j->stack, j->model, r->sequences, &f, &b, err));
-        const double e = (f + b) / measured - 1;
-        luo_str_addf(csv, "layer of %d sequences,%s,%.9f,%.9f,s,%.6f,%s\n", (int)r->sequences,
-                     roles[role], measured, f + b, e, j->from);
-        sum[role] += fabs(e);
+        char name[64];
+        snprintf(name, sizeof name, "layer of %d sequences", (int)r->sequences);
+        luo_calibration_row(csv, name, roles[role], measured, f + b, false, j->from);
+        sum[role] += fabs((f + b) / measured - 1);
         n[role]++;
     }
     for (int k = 0; k < 2; k++) mean[k] = n[k] ? sum[k] / n[k] : 0;
@@ -100,10 +100,9 @@ static luo_status run(job *j, luo_err *err)
     LUO_TRY(luo_layer_fit(j->profile, &j->stack, j->model, j->rows, j->n, (uint64_t)seed,
                           &j->fitted, err));
     luo_status st = score(j, &csv, mean, err);
-    const char *path = luo_arena_printf(j->cli->arena, "%s/calibrate.csv", j->dir);
-    if (st == LUO_OK && (!path || csv.failed)) st = luo_err_nomem(err);
+    const char *path;
     if (st == LUO_OK) st = write_profile(j, err);
-    if (st == LUO_OK) st = luo_file_write_atomic(path, csv.at, csv.len, err);
+    if (st == LUO_OK) st = luo_calibration_csv(j->cli, j->dir, &csv, &path, err);
     luo_str_free(&csv);
     if (st != LUO_OK) return st;
     fprintf(out, "%s\n%s, %s: mean |error| %.1f %% on %d calibration rows", path, j->profile->name,

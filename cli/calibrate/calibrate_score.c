@@ -6,7 +6,9 @@
 
 #include "cli/calibrate/calibrate.h"
 #include "core/cost/cost.h"
+#include "core/io/files.h"
 #include "core/io/io.h"
+#include "core/io/result/columns.h"
 
 typedef struct scorer {
     const luo_calibration *c;
@@ -129,11 +131,9 @@ void luo_calibration_tally_add(luo_calibration_tally *t, int kind, bool validati
                                const char *source)
 {
     if (!(measured > 0)) return;
-    const double error = predicted / measured - 1;
-    luo_str_addf(t->text, "%s,%s,%.4f,%.4f,us,%.6f,%s\n", name,
-                 validation ? "validation" : "calibration", 1e6 * measured, 1e6 * predicted, error,
-                 source);
-    t->errors[kind][validation][t->n[kind][validation]++] = fabs(error);
+    luo_calibration_row(t->text, name, validation ? "validation" : "calibration", measured,
+                        predicted, true, source);
+    t->errors[kind][validation][t->n[kind][validation]++] = fabs(predicted / measured - 1);
 }
 
 void luo_calibration_tally_close(luo_calibration_tally *t,
@@ -141,6 +141,32 @@ void luo_calibration_tally_close(luo_calibration_tally *t,
 {
     for (int k = 0; k < LUO_CAL_KINDS; k++)
         for (int v = 0; v < 2; v++) errors[k][v] = summary(t->errors[k][v], t->n[k][v]);
+}
+
+/* ---- calibrate.csv ---- */
+
+void luo_calibration_row(luo_str *text, const char *name, const char *role, double measured,
+                         double predicted, bool us, const char *source)
+{
+    const double scale = us ? 1e6 : 1;
+    const int decimals = us ? 4 : 9;
+    luo_str_addf(text, "%s,%s,%.*f,%.*f,%s,%.6f,%s\n", name, role, decimals, scale * measured,
+                 decimals, scale * predicted, us ? "us" : "s", predicted / measured - 1, source);
+}
+
+luo_status luo_calibration_csv(luo_cli *cli, const char *dir, const luo_str *rows,
+                               const char **path, luo_err *err)
+{
+    const luo_table_def *def = luo_table_def_at(LUO_TABLE_CALIBRATE);
+    luo_str text = {0};
+    *path = luo_arena_printf(cli->arena, "%s/%s", dir, def->file);
+    luo_table_header(&text, def);
+    luo_str_addn(&text, luo_str_get(rows), rows->len);
+    const luo_status st = !*path || text.failed || rows->failed
+                              ? luo_err_nomem(err)
+                              : luo_file_write_atomic(*path, text.at, text.len, err);
+    luo_str_free(&text);
+    return st;
 }
 
 /* ---- in words ---- */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/calibrate/calibrate.h"
 #include "cli/validate/validate.h"
 #include "core/io/builtin.h"
 #include "core/io/files.h"
@@ -177,9 +178,8 @@ static void put_rows(job *j, const luo_case *const *cases, int32_t n, double *me
             luo_case_closed(scratch, cases[i], &cost, &err) != LUO_OK)
             continue;
         const double error = cost.step / cases[i]->measured_s - 1;
-        luo_str_addf(&j->csv, "%s,%s,%.9f,%.9f,s,%.6f,%s\n", r->id,
-                     luo_suite_excluded(r) ? "excluded" : "calibration", cases[i]->measured_s,
-                     cost.step, error, r->file);
+        luo_calibration_row(&j->csv, r->id, luo_suite_excluded(r) ? "excluded" : "calibration",
+                            cases[i]->measured_s, cost.step, false, r->file);
         if (luo_suite_excluded(r)) continue;
         sum += fabs(error);
         rows++;
@@ -265,15 +265,16 @@ static void count(const job *j)
 
 static luo_status calibrate(job *j, luo_err *err)
 {
-    static const char head[] = "case,role,measured,predicted,unit,error_ratio,source\n";
     int64_t seed;
+    const char *path;
     LUO_TRY(luo_args_int(&j->cli->args, "seed", 0, 0, INT64_MAX, &seed, err));
     j->seed = (uint64_t)seed;
-    luo_str_add(&j->csv, head);
     count(j);
     LUO_TRY(fit_all(j, err));
-    if (j->csv.failed) return luo_err_nomem(err);
-    return write_file(j, "", "calibrate.csv", j->csv.at, err);
+    LUO_TRY(luo_dir_make(j->dir, err));
+    LUO_TRY(luo_calibration_csv(j->cli, j->dir, &j->csv, &path, err));
+    fprintf(luo_cli_out(j->cli), "%s\n", path);
+    return LUO_OK;
 }
 
 luo_status luo_calibrate_suites(luo_cli *cli, const char *dir, const char *first)

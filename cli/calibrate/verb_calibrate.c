@@ -234,18 +234,11 @@ static luo_status take_tables(job *j, const char *first)
 
 static luo_status write_csv(job *j)
 {
-    static const char head[] = "case,role,measured,predicted,unit,error_ratio,source\n";
-    luo_str text = {0};
     luo_err err = {0};
-    const char *path = luo_arena_printf(j->cli->arena, "%s/calibrate.csv", j->dir);
-    luo_str_add(&text, head);
-    luo_str_addn(&text, luo_str_get(&j->csv), j->csv.len);
-    const luo_status st = !path || text.failed || j->csv.failed
-                              ? luo_err_nomem(&err)
-                              : luo_file_write_atomic(path, text.at, text.len, &err);
-    if (st == LUO_OK) fprintf(luo_cli_out(j->cli), "%s\n", path);
-    luo_str_free(&text);
-    return luo_cli_fail(j->cli, st, &err);
+    const char *path;
+    LUO_TRY(luo_cli_fail(j->cli, luo_calibration_csv(j->cli, j->dir, &j->csv, &path, &err), &err));
+    fprintf(luo_cli_out(j->cli), "%s\n", path);
+    return LUO_OK;
 }
 
 static luo_status read_backend(luo_cli *cli, bool *cuda, luo_err *err)

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/io/result/csv.h"
 #include "core/io/files.h"
+#include "core/io/result/result.h"
 
 #define RANKS "8"
 #define SCENARIO "inputs/scenarios/host/demo.yaml"
@@ -58,21 +58,15 @@ static int run(const show *s, const char *const *words, bool heard)
 
 static luo_status print_steps(const show *s)
 {
-    static const luo_csv_column columns[] = {
-        {.name = "step", .type = LUO_CSV_WHOLE, .required = true, .limit = LUO_FROM(0)},
-        {.name = "reference_s", .type = LUO_CSV_NUMBER, .required = true, .limit = LUO_FROM(0)},
-        {.name = "other_s", .type = LUO_CSV_NUMBER, .required = true, .limit = LUO_FROM(0)},
-        {.name = "error_ratio", .type = LUO_CSV_NUMBER, .required = true, .limit = LUO_FROM(-1)}};
-    enum { STEP, PREDICTED, MEASURED, ERROR, COLUMNS };
-    luo_csv_cell c[COLUMNS];
+    luo_csv_cell c[LUO_CSV_COLUMNS];
     FILE *out = luo_cli_out(s->cli);
-    const char *path = luo_arena_printf(s->cli->arena, "%s/compare_steps.csv", s->real);
-    if (!path) return luo_cli_error(s->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-    luo_csv *t = luo_csv_open_path(path, columns, COLUMNS, &s->cli->diags);
+    luo_csv *t = luo_result_table(s->cli->arena, s->real, LUO_TABLE_COMPARE_STEPS, &s->cli->diags);
     fprintf(out, "step  predicted s  measured s  error %%\n");
     while (t && luo_csv_next(t, c))
-        fprintf(out, "%4lld  %11.3f  %10.3f  %+7.1f\n", (long long)c[STEP].whole,
-                c[PREDICTED].number, c[MEASURED].number, 100 * c[ERROR].number);
+        fprintf(
+            out, "%4lld  %11.3f  %10.3f  %+7.1f\n", (long long)c[LUO_COL_COMPARE_STEPS_step].whole,
+            c[LUO_COL_COMPARE_STEPS_reference_s].number, c[LUO_COL_COMPARE_STEPS_other_s].number,
+            100 * c[LUO_COL_COMPARE_STEPS_error_ratio].number);
     return luo_csv_close(t);
 }
 

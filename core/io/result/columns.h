@@ -5,6 +5,8 @@
 #define LUO_CORE_IO_RESULT_COLUMNS_H
 #include <stdint.h>
 
+#include "core/base/str.h"
+
 typedef enum luo_cell_kind {
     LUO_CELL_INT,     /* %lld */
     LUO_CELL_SECONDS, /* %.9f */
@@ -28,7 +30,7 @@ typedef struct luo_table_def {
 } luo_table_def;
 
 /* Tables of a run directory come first, then those of a comparison, of plots/ beside the figures,
- * of `validate`. */
+ * of `validate` and `calibrate`. */
 typedef enum luo_table_id {
 #define LUO_TABLE(id, file, help) LUO_TABLE_##id,
 #define LUO_COLUMN(id, name, kind, help)
@@ -52,6 +54,8 @@ enum luo_column_id {
 const luo_table_def *luo_table_def_at(luo_table_id id);
 /* By file name ("steps.csv"); NULL if there is none. */
 const luo_table_def *luo_table_def_find(const char *file);
+/* Appends the first line of the file. */
+void luo_table_header(luo_str *s, const luo_table_def *def);
 /* Index of a column by name; -1: none. */
 int32_t luo_table_column(const luo_table_def *def, const char *name);
 #endif

@@ -107,11 +107,7 @@ luo_status luo_table_open(luo_table *t, const char *dir, const luo_table_def *de
     t->fd = -1;
     luo_str path = {0};
     luo_str_addf(&path, "%s/%s", dir, def->file);
-    for (int32_t i = 0; i < def->n; i++) {
-        if (i) luo_str_addc(&t->buf, ',');
-        luo_str_add(&t->buf, def->columns[i].name);
-    }
-    luo_str_addc(&t->buf, '\n');
+    luo_table_header(&t->buf, def);
     if (path.failed || t->buf.failed) {
         luo_str_free(&path);
         return t->failed = luo_err_nomem(err);
