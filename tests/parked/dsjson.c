@@ -11,7 +11,7 @@ typedef struct entry {
     luo_arena *arena;
     const char *name;
     luo_err *err;
-    const luo_yaml *root, *groups;
+    const luo_doc_node *root, *groups;
     luo_ds_type type;
     int32_t u;
 } entry;
@@ -19,31 +19,31 @@ typedef struct entry {
 #define BAD(e, fmt, ...) \
     luo_err_set((e)->err, LUO_EINPUT, "JSON entry '%s': " fmt, (e)->name, __VA_ARGS__)
 
-static bool is_list(const luo_yaml *v)
+static bool is_list(const luo_doc_node *v)
 {
-    return v && v->type == LUO_YAML_LIST;
+    return v && v->type == LUO_DOC_LIST;
 }
 
 /* Count of member u in a list of them, or in the old form, a plain number; 0: neither. */
-static int64_t count_of(const luo_yaml *v, int32_t u)
+static int64_t count_of(const luo_doc_node *v, int32_t u)
 {
     int64_t n = 0;
     if (is_list(v))
-        luo_yaml_int(luo_yaml_nth(v, u), &n);
+        luo_doc_int(luo_doc_nth(v, u), &n);
     else if (u == 0)
-        luo_yaml_int(v, &n);
+        luo_doc_int(v, &n);
     return n;
 }
 
-static int32_t counts_in(const luo_yaml *v)
+static int32_t counts_in(const luo_doc_node *v)
 {
     int64_t n;
-    return is_list(v) ? v->n : luo_yaml_int(v, &n);
+    return is_list(v) ? v->n : luo_doc_int(v, &n);
 }
 
 static luo_status read_type(entry *e)
 {
-    const char *type = luo_yaml_text(e->root, "type");
+    const char *type = luo_doc_text(e->root, "type");
     if (type && strcmp(type, "variable") == 0) e->type = LUO_DS_VARIABLE;
     else if (type && strcmp(type, "placeholder") == 0) e->type = LUO_DS_PLACEHOLDER;
     else return BAD(e, "type `%.40s` is neither `variable` nor `placeholder`.", type ? type : "");
@@ -52,8 +52,8 @@ static luo_status read_type(entry *e)
 
 static luo_status read_groups(entry *e)
 {
-    const luo_yaml *all = luo_yaml_get(e->root, "device_group_union");
-    e->groups = all ? all : luo_yaml_get(e->root, "device_group");
+    const luo_doc_node *all = luo_doc_get(e->root, "device_group_union");
+    e->groups = all ? all : luo_doc_get(e->root, "device_group");
     e->u = !all ? 1 : is_list(all) ? all->n : 0;
     if (!is_list(e->groups) || e->u < 1)
         return BAD(e, "%s is not a list of device groups.",
@@ -63,14 +63,14 @@ static luo_status read_groups(entry *e)
 
 static luo_status read_devices(entry *e, int32_t u, luo_grp *g)
 {
-    const luo_yaml *list =
-        luo_yaml_get(e->root, "device_group_union") ? luo_yaml_nth(e->groups, u) : e->groups;
+    const luo_doc_node *list =
+        luo_doc_get(e->root, "device_group_union") ? luo_doc_nth(e->groups, u) : e->groups;
     const int32_t n = is_list(list) ? list->n : 0;
     int32_t *dev = LUO_NEW_N(e->arena, int32_t, n), i = 0;
     if (!dev) return luo_err_nomem(e->err);
-    for (const luo_yaml *x = n ? list->first : NULL; x; x = x->next) {
+    for (const luo_doc_node *x = n ? list->first : NULL; x; x = x->next) {
         int64_t id = -1;
-        luo_yaml_int(x, &id);
+        luo_doc_int(x, &id);
         if (id < 0 || id >= LUO_DEVICE_LIMIT)
             return BAD(e, "device %d of group %d is no device id.", i, u);
         dev[i++] = (int32_t)id;
@@ -81,7 +81,7 @@ static luo_status read_devices(entry *e, int32_t u, luo_grp *g)
 }
 
 /* The count of a member, with the top level taken out where `folded`. */
-static luo_status unfold(entry *e, const luo_yaml *v, int32_t u, bool folded, const char *what,
+static luo_status unfold(entry *e, const luo_doc_node *v, int32_t u, bool folded, const char *what,
                          int32_t *out)
 {
     const int64_t n = count_of(v, u);
@@ -94,7 +94,7 @@ static luo_status unfold(entry *e, const luo_yaml *v, int32_t u, bool folded, co
     return LUO_OK;
 }
 
-static luo_status check_length(entry *e, const luo_yaml *v, const char *what)
+static luo_status check_length(entry *e, const luo_doc_node *v, const char *what)
 {
     if (counts_in(v) == e->u) return LUO_OK;
     return BAD(e, "%s has %d counts for %d subgroups.", what, counts_in(v), e->u);
@@ -103,32 +103,32 @@ static luo_status check_length(entry *e, const luo_yaml *v, const char *what)
 /* Splits by ascending dimension. */
 static luo_status read_splits(entry *e, int32_t u, luo_ent *ent, int32_t *n)
 {
-    const luo_yaml *split = luo_yaml_get(e->root, "split");
-    const luo_yaml *v;
+    const luo_doc_node *split = luo_doc_get(e->root, "split");
+    const luo_doc_node *v;
     int32_t known = 0;
     char dim[4] = "0", what[24] = "split \"0\"";
-    if (split && split->type != LUO_YAML_MAP) return BAD(e, "%s is no object.", "`split`");
+    if (split && split->type != LUO_DOC_MAP) return BAD(e, "%s is no object.", "`split`");
     for (int32_t d = 0; d < LUO_RANK_MAX; d++) {
         dim[0] = what[7] = (char)('0' + d);
-        v = luo_yaml_get(split, dim);
+        v = luo_doc_get(split, dim);
         if (!v) continue;
         known++;
         LUO_TRY(check_length(e, v, what));
         LUO_TRY(unfold(e, v, u, e->type == LUO_DS_PLACEHOLDER && d == 0, what, &ent[*n].n));
         ent[(*n)++].key = d;
     }
-    for (const luo_yaml *x = split && known < split->n ? split->first : NULL; x; x = x->next)
+    for (const luo_doc_node *x = split && known < split->n ? split->first : NULL; x; x = x->next)
         if (strlen(x->key) != 1 || x->key[0] < '0' || x->key[0] >= '0' + LUO_RANK_MAX)
             return BAD(e, "split \"%.20s\" is no dimension.", x->key);
     /* Data without a split of dimension 0 cannot be cut over several members. */
-    if (e->type == LUO_DS_PLACEHOLDER && e->u > 1 && !luo_yaml_get(split, "0"))
+    if (e->type == LUO_DS_PLACEHOLDER && e->u > 1 && !luo_doc_get(split, "0"))
         return BAD(e, "split \"0\" is missing for %d subgroups.", e->u);
     return LUO_OK;
 }
 
 static luo_status read_dup(entry *e, int32_t u, luo_ent *ent)
 {
-    const luo_yaml *dup = luo_yaml_get(e->root, "dup");
+    const luo_doc_node *dup = luo_doc_get(e->root, "dup");
     if (!dup) return BAD(e, "%s is missing.", "`dup`");
     LUO_TRY(check_length(e, dup, "dup"));
     ent->key = LUO_DUP;
@@ -149,11 +149,11 @@ static luo_status read_member(entry *e, int32_t u, luo_grp *g)
     return LUO_OK;
 }
 
-luo_status luo_dsjson_take_entry(luo_arena *arena, const luo_yaml *root, const char *name,
+luo_status luo_dsjson_take_entry(luo_arena *arena, const luo_doc_node *root, const char *name,
                                  const luo_ann **out, luo_ds_type *type, luo_err *err)
 {
     entry e = {.arena = arena, .name = name, .err = err, .root = root};
-    if (root->type != LUO_YAML_MAP) return BAD(&e, "%s is expected.", "an object");
+    if (root->type != LUO_DOC_MAP) return BAD(&e, "%s is expected.", "an object");
     LUO_TRY(read_type(&e));
     LUO_TRY(read_groups(&e));
     luo_grp *g = LUO_NEW_N(arena, luo_grp, e.u);
@@ -171,9 +171,9 @@ luo_status luo_dsjson_take_entry(luo_arena *arena, const luo_yaml *root, const c
 luo_status luo_dsjson_read_entry(luo_arena *arena, const char *json, const char *name,
                                  const luo_ann **out, luo_ds_type *type, luo_err *err)
 {
-    const luo_yaml *root = NULL;
+    const luo_doc_node *root = NULL;
     luo_err why = {0};
-    const luo_status st = luo_json_tree(arena, json, strlen(json), &root, &why);
+    const luo_status st = luo_doc_tree(arena, json, strlen(json), &root, &why);
     if (st == LUO_OK) return luo_dsjson_take_entry(arena, root, name, out, type, err);
     return luo_err_set(err, st, "JSON entry '%s': line %d, column %d: %s", name, why.line, why.col,
                        why.text);

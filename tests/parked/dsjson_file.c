@@ -7,7 +7,7 @@
 #include "tests/parked/dsjson_internal.h"
 
 typedef struct walk {
-    luo_yaml_doc doc;
+    luo_doc doc;
     luo_dsjson *file;
     int32_t n, cap, first, last; /* items; blocks of the range being walked */
 } walk;
@@ -40,16 +40,16 @@ static const luo_ann *turn(luo_arena *arena, const luo_ann *a)
 
 /* ---- reading ---- */
 
-static void take_item(walk *w, const luo_yaml *x, const char *path)
+static void take_item(walk *w, const luo_doc_node *x, const char *path)
 {
     luo_err err;
     luo_arena *arena = w->doc.arena;
     luo_ds_item item = {.first = w->first, .last = w->last};
     const luo_status st = luo_dsjson_take_entry(arena, x, x->key, &item.ann, &item.type, &err);
     if (st == LUO_ENOMEM)
-        luo_yaml_nomem(&w->doc);
+        luo_doc_nomem(&w->doc);
     else if (st != LUO_OK)
-        luo_yaml_error(&w->doc, x, "%s", err.text);
+        luo_doc_error(&w->doc, x, "%s", err.text);
     if (st != LUO_OK) return;
     if (turned(x->key)) item.ann = turn(arena, item.ann);
     item.path = luo_arena_strdup(arena, path);
@@ -60,7 +60,7 @@ static void take_item(walk *w, const luo_yaml *x, const char *path)
         w->cap = 2 * w->cap + 16;
     }
     if (!item.ann || !item.path || !w->file->items) {
-        luo_yaml_nomem(&w->doc);
+        luo_doc_nomem(&w->doc);
         return;
     }
     w->file->items[w->n++] = item;
@@ -74,70 +74,70 @@ static bool known(const char *key, const char *const *keys)
     return false;
 }
 
-static void warn_unknown(walk *w, const luo_yaml *map, const char *const *keys)
+static void warn_unknown(walk *w, const luo_doc_node *map, const char *const *keys)
 {
-    for (const luo_yaml *x = map ? map->first : NULL; x; x = x->next)
+    for (const luo_doc_node *x = map ? map->first : NULL; x; x = x->next)
         if (x->key && !known(x->key, keys))
             luo_diags_add(w->doc.diags, LUO_WARNING, LUO_OK, w->doc.src->name, x->key_line,
                           x->key_col, "unknown key `%.80s`; it is kept as it is.", x->key);
 }
 
-static void entry(walk *w, const luo_yaml *up, const char *prefix, const char *name)
+static void entry(walk *w, const luo_doc_node *up, const char *prefix, const char *name)
 {
     char path[160];
-    const luo_yaml *x = luo_yaml_get(up, name);
+    const luo_doc_node *x = luo_doc_get(up, name);
     if (!x || w->doc.st == LUO_ENOMEM) return;
     snprintf(path, sizeof path, "%s%s", prefix, name);
     take_item(w, x, path);
 }
 
-static int32_t number(walk *w, const luo_yaml *x, int32_t least, int32_t most)
+static int32_t number(walk *w, const luo_doc_node *x, int32_t least, int32_t most)
 {
     int64_t v = -1;
-    if (luo_yaml_int(x, &v) && v >= least && v <= most) return (int32_t)v;
-    luo_yaml_error(&w->doc, x, "a whole number from %d to %d is expected.", least, most);
+    if (luo_doc_int(x, &v) && v >= least && v <= most) return (int32_t)v;
+    luo_doc_error(&w->doc, x, "a whole number from %d to %d is expected.", least, most);
     return least;
 }
 
-static void read_range(walk *w, const luo_yaml *block)
+static void read_range(walk *w, const luo_doc_node *block)
 {
-    const luo_yaml *x = luo_yaml_get(block, "range");
-    if (!x || x->type != LUO_YAML_LIST) {
-        luo_yaml_error(&w->doc, x ? x : block,
-                       "key `range` is missing; [N] or [first,..,last] is "
-                       "expected.");
+    const luo_doc_node *x = luo_doc_get(block, "range");
+    if (!x || x->type != LUO_DOC_LIST) {
+        luo_doc_error(&w->doc, x ? x : block,
+                      "key `range` is missing; [N] or [first,..,last] is "
+                      "expected.");
     } else if (x->n == 0) {
-        luo_yaml_error(&w->doc, x, "`range` is empty; at least 1 is expected.");
+        luo_doc_error(&w->doc, x, "`range` is empty; at least 1 is expected.");
     } else {
         w->first = number(w, x->first, 0, 65535);
         w->last = number(w, x->last, w->first, 65535);
     }
 }
 
-static bool any_true(const luo_yaml *x)
+static bool any_true(const luo_doc_node *x)
 {
-    for (const luo_yaml *y = x ? x->first : NULL; y; y = y->next)
+    for (const luo_doc_node *y = x ? x->first : NULL; y; y = y->next)
         if (any_true(y)) return true;
-    return luo_yaml_is(x, "true");
+    return luo_doc_is(x, "true");
 }
 
-static void block(walk *w, const luo_yaml *x)
+static void block(walk *w, const luo_doc_node *x)
 {
     static const char *const keys[] = {"range", "recompute", "output_recompute", "cpu_offload",
                                        "rmsnorm1", "attn", "rmsnorm2", "mlp", NULL};
     static const char *const attn[] = {"qkv", "dense", NULL};
     static const char *const mlp[] = {"dense_h_to_4h", "dense_4h_to_h", "activation_func", NULL};
     char prefix[100];
-    const luo_yaml *a = luo_yaml_get(x, "attn"), *m = luo_yaml_get(x, "mlp");
-    const luo_yaml *offload = luo_yaml_get(x, "cpu_offload");
+    const luo_doc_node *a = luo_doc_get(x, "attn"), *m = luo_doc_get(x, "mlp");
+    const luo_doc_node *offload = luo_doc_get(x, "cpu_offload");
     warn_unknown(w, x, keys);
     warn_unknown(w, a, attn);
     warn_unknown(w, m, mlp);
     read_range(w, x);
     if (any_true(offload))
-        luo_yaml_error(&w->doc, offload,
-                       "`cpu_offload` is true; weights stay on the devices, "
-                       "false is expected.");
+        luo_doc_error(&w->doc, offload,
+                      "`cpu_offload` is true; weights stay on the devices, "
+                      "false is expected.");
     snprintf(prefix, sizeof prefix, "llama.blocks.%s.", x->key);
     entry(w, x, prefix, "rmsnorm1");
     snprintf(prefix, sizeof prefix, "llama.blocks.%s.attn.", x->key);
@@ -154,20 +154,20 @@ static bool block_name(const char *name)
     return strncmp(name, "blocks", 6) == 0 && strlen(name) <= 60 && !strchr(name, '.');
 }
 
-static void blocks(walk *w, const luo_yaml *map)
+static void blocks(walk *w, const luo_doc_node *map)
 {
-    if (map->type != LUO_YAML_MAP) {
-        luo_yaml_error(&w->doc, map, "`blocks` is no object; one with `blocksN` is expected.");
+    if (map->type != LUO_DOC_MAP) {
+        luo_doc_error(&w->doc, map, "`blocks` is no object; one with `blocksN` is expected.");
         return;
     }
-    for (const luo_yaml *x = map->first; x; x = x->next) {
-        if (block_name(x->key) && x->type == LUO_YAML_MAP)
+    for (const luo_doc_node *x = map->first; x; x = x->next) {
+        if (block_name(x->key) && x->type == LUO_DOC_MAP)
             block(w, x);
         else
-            luo_yaml_error_key(&w->doc, x,
-                               "`%.60s` stands among the blocks; `blocksN` is "
-                               "expected.",
-                               x->key);
+            luo_doc_error_key(&w->doc, x,
+                              "`%.60s` stands among the blocks; `blocksN` is "
+                              "expected.",
+                              x->key);
     }
     w->first = w->last = -1;
 }
@@ -178,8 +178,8 @@ static void whole(walk *w)
                                        "recompute_layer_idxs_list", "input", "label", "llama",
                                        "lm_head", NULL};
     static const char *const inner[] = {"wte", "rmsnorm_final", "blocks", NULL};
-    const luo_yaml *root = w->doc.root, *llama = luo_yaml_get(root, "llama");
-    const luo_yaml *b = luo_yaml_get(llama, "blocks");
+    const luo_doc_node *root = w->doc.root, *llama = luo_doc_get(root, "llama");
+    const luo_doc_node *b = luo_doc_get(llama, "blocks");
     w->first = w->last = -1;
     warn_unknown(w, root, keys);
     warn_unknown(w, llama, inner);
@@ -193,15 +193,15 @@ static void whole(walk *w)
 
 static void take_head(walk *w)
 {
-    const luo_yaml *list = luo_yaml_get(w->doc.root, "devices");
-    const luo_yaml *zero = luo_yaml_get(w->doc.root, "zero");
-    w->file->zero = luo_yaml_is(zero, "true");
-    if (zero && !w->file->zero && !luo_yaml_is(zero, "false"))
-        luo_yaml_error(&w->doc, zero, "`zero` is neither `true` nor `false`.");
-    if (!list || list->type != LUO_YAML_LIST) return;
+    const luo_doc_node *list = luo_doc_get(w->doc.root, "devices");
+    const luo_doc_node *zero = luo_doc_get(w->doc.root, "zero");
+    w->file->zero = luo_doc_is(zero, "true");
+    if (zero && !w->file->zero && !luo_doc_is(zero, "false"))
+        luo_doc_error(&w->doc, zero, "`zero` is neither `true` nor `false`.");
+    if (!list || list->type != LUO_DOC_LIST) return;
     int32_t *dev = LUO_NEW_N(w->doc.arena, int32_t, list->n), n = 0;
-    if (!dev) luo_yaml_nomem(&w->doc);
-    for (const luo_yaml *x = dev ? list->first : NULL; x; x = x->next)
+    if (!dev) luo_doc_nomem(&w->doc);
+    for (const luo_doc_node *x = dev ? list->first : NULL; x; x = x->next)
         dev[n++] = number(w, x, 0, LUO_DEVICE_LIMIT - 1);
     w->file->dev = dev;
     w->file->ndev = n;
@@ -220,9 +220,9 @@ static void read_object(walk *w)
     w->file = LUO_NEW(w->doc.arena, luo_dsjson);
     if (w->file) w->file->text = luo_arena_strdup(w->doc.arena, w->doc.src->text);
     if (!w->file || !w->file->text) {
-        luo_yaml_nomem(&w->doc);
+        luo_doc_nomem(&w->doc);
     } else {
-        if (!kept) luo_yaml_error(&w->doc, w->doc.root, "a number is too large to be kept.");
+        if (!kept) luo_doc_error(&w->doc, w->doc.root, "a number is too large to be kept.");
         take_head(w);
         whole(w);
     }
@@ -233,13 +233,13 @@ luo_status luo_dsjson_read(luo_arena *arena, const luo_source *src, luo_dsjson *
                            luo_diags *diags)
 {
     walk w = {.doc = {.arena = arena, .src = src, .diags = diags}};
-    luo_json_parse(&w.doc);
-    if (w.doc.st == LUO_OK && w.doc.root->type == LUO_YAML_MAP)
+    luo_doc_parse_json(&w.doc);
+    if (w.doc.st == LUO_OK && w.doc.root->type == LUO_DOC_MAP)
         read_object(&w);
     else if (w.doc.st == LUO_OK)
-        luo_yaml_error(&w.doc, w.doc.root,
-                       "the file holds no object; a ds_parallel_config is "
-                       "expected.");
+        luo_doc_error(&w.doc, w.doc.root,
+                      "the file holds no object; a ds_parallel_config is "
+                      "expected.");
     if (w.doc.st == LUO_OK) *out = w.file;
     return w.doc.st;
 }

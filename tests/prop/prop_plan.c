@@ -1,6 +1,6 @@
 /* prop_plan.c: random plans, good and broken. luo_plan_check against a slow twin that
  * looks at one layer and one device at a time; what is written reads back with the same hash. */
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 
@@ -269,11 +269,11 @@ START_TEST(every_value_is_found)
         luo_str_add(&p->pointer, "");
         value(p, 0);
         luo_arena *arena = luo_arena_new(0);
-        const luo_yaml *root = NULL;
-        ck_assert_int_eq(luo_json_tree(arena, p->text.at, p->text.len, &root, NULL), LUO_OK);
+        const luo_doc_node *root = NULL;
+        ck_assert_int_eq(luo_doc_tree(arena, p->text.at, p->text.len, &root, NULL), LUO_OK);
         for (int i = 0; i < p->n; i++) {
             bool found;
-            const luo_yaml *x = luo_yaml_find(root, p->at[i].pointer, &found);
+            const luo_doc_node *x = luo_doc_find(root, p->at[i].pointer, &found);
             ck_assert_msg(found && x->line == p->at[i].line && x->col == p->at[i].col,
                           "seed %llu: `%s` at %d:%d, not %d:%d in\n%s", (unsigned long long)seed,
                           p->at[i].pointer, p->at[i].line, p->at[i].col, x->line, x->col,

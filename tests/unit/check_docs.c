@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "core/cost/profile.h"
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 #include "core/io/result/columns.h"
 #include "core/io/result/tables.h"
 #include "tests/check_main.h"
@@ -110,7 +110,7 @@ static const char *range_of(luo_limit l)
     return luo_arena_printf(arena, ", %s to %s", lo, number_of(l.hi));
 }
 
-static const char *words_of(const luo_yaml_schema *s)
+static const char *words_of(const luo_doc_schema *s)
 {
     const char *all = "";
     for (int i = 0; i < s->nwords; i++)
@@ -118,51 +118,51 @@ static const char *words_of(const luo_yaml_schema *s)
     return all;
 }
 
-static const char *type_of(const luo_yaml_schema *s)
+static const char *type_of(const luo_doc_schema *s)
 {
-    const bool limited = s->limit.unit > 0 && s->form != LUO_YAML_STRING;
+    const bool limited = s->limit.unit > 0 && s->form != LUO_DOC_STRING;
     const char *range = limited ? range_of(s->limit) : "";
     if (s->nwords) return words_of(s);
     switch (s->form) {
-    case LUO_YAML_WHOLE:
+    case LUO_DOC_WHOLE:
         return luo_arena_printf(arena, "whole%s", range);
-    case LUO_YAML_REAL:
+    case LUO_DOC_REAL:
         return luo_arena_printf(arena, "number%s", range);
-    case LUO_YAML_FLAG:
+    case LUO_DOC_FLAG:
         return "`true` `false`";
-    case LUO_YAML_SEED:
-    case LUO_YAML_HASH:
-    case LUO_YAML_WORD:
+    case LUO_DOC_SEED:
+    case LUO_DOC_HASH:
+    case LUO_DOC_WORD:
         break; /* of no file that people write; words are above */
-    case LUO_YAML_STRING:
+    case LUO_DOC_STRING:
         return "text";
-    case LUO_YAML_STRUCT:
+    case LUO_DOC_STRUCT:
         return s->or_null ? "map or `null`" : "map";
-    case LUO_YAML_FREE:
+    case LUO_DOC_FREE:
         return "map of free keys";
-    case LUO_YAML_LIST_OF:
-    case LUO_YAML_TWO_OF:
-        return luo_arena_printf(arena, s->form == LUO_YAML_LIST_OF ? "list of %s" : "two of %s",
+    case LUO_DOC_LIST_OF:
+    case LUO_DOC_TWO_OF:
+        return luo_arena_printf(arena, s->form == LUO_DOC_LIST_OF ? "list of %s" : "two of %s",
                                 type_of(s->entry));
     }
     return "";
 }
 
-static const luo_yaml_field *fields_of(const luo_yaml_schema *s)
+static const luo_doc_field *fields_of(const luo_doc_schema *s)
 {
-    if (s->form == LUO_YAML_LIST_OF) s = s->entry;
-    return s->form == LUO_YAML_STRUCT ? s->fields : NULL;
+    if (s->form == LUO_DOC_LIST_OF) s = s->entry;
+    return s->form == LUO_DOC_STRUCT ? s->fields : NULL;
 }
 
 /* ---- files in YAML and JSON ---- */
 
 /* The default in its cell: " 1 |", " `auto` |", " empty |"; "": the table has none. */
-static const char *default_of(const luo_yaml_field *f)
+static const char *default_of(const luo_doc_field *f)
 {
-    const luo_yaml_schema *s = &f->value;
+    const luo_doc_schema *s = &f->value;
     if (f->required) return " required |";
     if (!s->otherwise) return "";
-    if (s->nwords || s->form == LUO_YAML_FLAG)
+    if (s->nwords || s->form == LUO_DOC_FLAG)
         return luo_arena_printf(arena, " `%s` |", s->otherwise);
     return luo_arena_printf(arena, " %s |", *s->otherwise ? s->otherwise : "empty");
 }
@@ -175,14 +175,14 @@ static bool missing_here(const char *own, const char *key)
                   "not in this build") != NULL;
 }
 
-static void check_block(const luo_yaml_kind *kind, const char *text, const char *parent,
-                        const luo_yaml_field *fields, const char *examples)
+static void check_block(const luo_doc_kind *kind, const char *text, const char *parent,
+                        const luo_doc_field *fields, const char *examples)
 {
     const char *heading = luo_arena_printf(arena, "### `%s`", *parent ? parent : kind->name);
     const char *own = section(text, heading);
     int n = 0;
     for (; fields[n].key; n++) {
-        const luo_yaml_schema *s = &fields[n].value;
+        const luo_doc_schema *s = &fields[n].value;
         const char *otherwise = default_of(&fields[n]);
         has_row("docs/formats.md", heading, own,
                 luo_arena_printf(arena, "| `%s` | %s | %s |%s", fields[n].key, type_of(s),
@@ -244,7 +244,7 @@ START_TEST(keys_of_files)
 {
     int n;
     arena = luo_arena_new(1 << 16);
-    const luo_yaml_kind *kind = luo_yaml_kinds(&n)[_i];
+    const luo_doc_kind *kind = luo_doc_kinds(&n)[_i];
     const char *text =
         section(page("docs/formats.md"), luo_arena_printf(arena, "## `luoshu.%s/1`", kind->name));
     const char *examples = section(text, "### Example");
@@ -365,7 +365,7 @@ enum { KINDS = 7, INPUT_TABLES = 13 };
 START_TEST(all_are_asked)
 {
     int n;
-    luo_yaml_kinds(&n);
+    luo_doc_kinds(&n);
     ck_assert_int_eq(n, KINDS);
     luo_tables(&n);
     ck_assert_int_eq(n, INPUT_TABLES);

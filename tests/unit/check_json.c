@@ -1,5 +1,5 @@
 /* check_json.c: JSON as a tree with positions: what is read, what is refused and where. */
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 #include "tests/check_main.h"
 
 static const struct {
@@ -8,7 +8,8 @@ static const struct {
     const char *says;           /* with a sentence that begins so */
 } documents[] = {
     {"{\"b\":[1,-2.5e3,true],\n\t\"a\"\t:\tnull}", "{\"a\":null,\"b\":[1,-2.5e3,true]}", 0, 0, ""},
-    {"\"\\ud83d\\ude00 \\u00e4\\u0041\\/\\t\"", "\"\xf0\x9f\x98\x80 \xc3\xa4" "A/\\u0009\"", 0, 0, ""},
+    {"\"\\ud83d\\ude00 \\u00e4\\u0041\\/\\t\"", "\"\xf0\x9f\x98\x80 \xc3\xa4"
+     "A/\\u0009\"", 0, 0, ""},
     {" [] ", "[]", 0, 0, ""},
     {"{}", "{}", 0, 0, ""},
     {"[[[]],{}]", "[[[]],{}]", 0, 0, ""},
@@ -43,13 +44,13 @@ START_TEST(json_row)
 {
     luo_arena *arena = luo_arena_new(0);
     const char *text = documents[_i].text, *want = documents[_i].written;
-    const luo_yaml *root = NULL;
+    const luo_doc_node *root = NULL;
     luo_err err = {0};
     luo_str out = {0};
-    const luo_status st = luo_json_tree(arena, text, strlen(text), &root, &err);
+    const luo_status st = luo_doc_tree(arena, text, strlen(text), &root, &err);
     ck_assert_msg((st == LUO_OK) == (want != NULL), "`%s`: %s", text, err.text);
     if (want) {
-        luo_yaml_json(arena, &out, root);
+        luo_doc_json(arena, &out, root);
         ck_assert_str_eq(luo_str_get(&out), want);
     } else {
         ck_assert_int_eq(st, LUO_EPARSE);
@@ -69,18 +70,18 @@ START_TEST(large_map)
 {
     enum { KEYS = 50000 };
     luo_arena *arena = luo_arena_new(0);
-    const luo_yaml *root = NULL;
+    const luo_doc_node *root = NULL;
     luo_err err = {0};
     luo_str s = {0};
     for (int i = 0; i <= KEYS; i++)
         luo_str_addf(&s, "%c\"key %d\":%d", i ? ',' : '{', i * 7919 % KEYS, i);
     luo_str_addc(&s, '}');
-    ck_assert_int_eq(luo_json_tree(arena, s.at, s.len, &root, &err), LUO_EPARSE);
+    ck_assert_int_eq(luo_doc_tree(arena, s.at, s.len, &root, &err), LUO_EPARSE);
     ck_assert_str_eq(err.text, "`key 0` is given twice, first at line 1; each key is given once.");
     s.at[s.len - 1] = ' ';
     while (s.at[s.len - 1] != ',') s.len--;
     s.at[s.len - 1] = '}';
-    ck_assert_int_eq(luo_json_tree(arena, s.at, s.len, &root, &err), LUO_OK);
+    ck_assert_int_eq(luo_doc_tree(arena, s.at, s.len, &root, &err), LUO_OK);
     ck_assert_int_eq(root->n, KEYS);
     luo_str_free(&s);
     luo_arena_free(arena);

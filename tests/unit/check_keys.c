@@ -202,12 +202,12 @@ static int count_rows(const row *rows, int n, const char *name)
     return count;
 }
 
-/* The next key of a table in C: LUO_YAML_INT("key", ..). NULL: none. */
+/* The next key of a table in C: LUO_DOC_INT("key", ..). NULL: none. */
 static const char *next_key(const char *at, char *key, size_t size)
 {
-    while ((at = strstr(at, "LUO_YAML_")) != NULL) {
+    while ((at = strstr(at, "LUO_DOC_")) != NULL) {
         const char *name = at + strcspn(at, "(\n") + 2;
-        at += 9;
+        at += 8;
         if (name[-1] != '"') continue;
         const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
         if (n == 0 || n >= size || name[n] != '"' || name[n + 1] != ',') continue;

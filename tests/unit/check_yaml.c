@@ -1,7 +1,7 @@
 /* check_yaml.c: the strict pass (V-G1, docs/formats.md#rules-for-all-files), defaults of models,
  * and clusters and profiles. Wrong files stand in tests/golden/bad. */
+#include "core/io/document/doc.h"
 #include "core/io/say.h"
-#include "core/io/document/yaml_strict.h"
 #include "tests/check_main.h"
 
 /* ---- V-G1 ---- */
@@ -55,32 +55,32 @@ typedef struct probe {
     double pair[2];
 } probe;
 
-static const luo_yaml_word words[] = {{"one", 1}, {"two", 2}};
-static const luo_yaml_schema number_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double, LUO_YAML_ANY);
-static const luo_yaml_field fields[] = {
-    LUO_YAML_TEXT("schema", LUO_YAML_REQ, probe, schema),
-    LUO_YAML_TEXT("text", LUO_YAML_OPT, probe, text),
-    LUO_YAML_INT("whole", LUO_YAML_OPT, probe, whole, LUO_YAML_ANY),
-    LUO_YAML_FLOAT("number", LUO_YAML_OPT, probe, number, LUO_WITHIN(-1e300, 1e300)),
-    LUO_YAML_BOOL("flag", LUO_YAML_OPT, probe, flag),
-    LUO_YAML_ENUM("word", LUO_YAML_OPT, probe, word, words),
-    LUO_YAML_PAIR("pair", LUO_YAML_OPT, probe, pair, number_entry),
-    LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(probe, fields, NULL);
-static const luo_yaml_kind kind = {"probe", &schema};
+static const luo_doc_word words[] = {{"one", 1}, {"two", 2}};
+static const luo_doc_schema number_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, LUO_DOC_ANY);
+static const luo_doc_field fields[] = {
+    LUO_DOC_TEXT("schema", LUO_DOC_REQ, probe, schema),
+    LUO_DOC_TEXT("text", LUO_DOC_OPT, probe, text),
+    LUO_DOC_INT("whole", LUO_DOC_OPT, probe, whole, LUO_DOC_ANY),
+    LUO_DOC_FLOAT("number", LUO_DOC_OPT, probe, number, LUO_WITHIN(-1e300, 1e300)),
+    LUO_DOC_BOOL("flag", LUO_DOC_OPT, probe, flag),
+    LUO_DOC_ENUM("word", LUO_DOC_OPT, probe, word, words),
+    LUO_DOC_PAIR("pair", LUO_DOC_OPT, probe, pair, number_entry),
+    LUO_DOC_END};
+static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(probe, fields, NULL);
+static const luo_doc_kind kind = {"probe", &schema};
 
 static luo_status read_probe(luo_arena *arena, luo_diags *diags, const char *text,
                              const char *set, probe **out)
 {
-    luo_yaml_doc doc = {.arena = arena, .diags = diags};
+    luo_doc doc = {.arena = arena, .diags = diags};
     const luo_source src = {"p.yaml", text, strlen(text)};
     void *data = NULL;
     luo_diags_init(diags, arena);
     doc.src = &src;
-    luo_yaml_parse(&doc);
-    if (set) luo_yaml_set(&doc, set);
-    luo_yaml_check(&doc, &kind);
-    if (doc.st == LUO_OK) luo_yaml_load(&doc, &schema, &data);
+    luo_doc_parse(&doc);
+    if (set) luo_doc_set(&doc, set);
+    luo_doc_check(&doc, &kind);
+    if (doc.st == LUO_OK) luo_doc_load(&doc, &schema, &data);
     *out = data;
     return doc.st;
 }
@@ -394,7 +394,7 @@ START_TEST(path_row)
 }
 END_TEST
 
-/* A file in JSON is read as such, with what libyaml refuses; one that only begins like it is YAML. */
+/* A file in JSON is read as such, with what libyaml refuses; what only begins like it is YAML. */
 START_TEST(json_of_a_file_in_yaml)
 {
     luo_arena *arena = luo_arena_new(0);

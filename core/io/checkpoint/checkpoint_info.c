@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 #include "core/io/jsonw.h"
 
 typedef struct info_json {
@@ -14,56 +14,56 @@ typedef struct info_json {
 
 /* ---- what decides the numbers of a model ---- */
 
-static const luo_yaml_word families[] = {{"llama", LUO_FAMILY_LLAMA}, {"gpt", LUO_FAMILY_GPT},
-                                         {"bert", LUO_FAMILY_BERT},   {"vit", LUO_FAMILY_VIT},
-                                         {"vgg", LUO_FAMILY_VGG},     {"moe", LUO_FAMILY_MOE}};
-static const luo_yaml_word norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
-static const luo_yaml_word activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
-static const luo_yaml_word positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};
-static const luo_yaml_word precisions[] = {{"f32", 0}, {"f64", 0}};
+static const luo_doc_word families[] = {{"llama", LUO_FAMILY_LLAMA}, {"gpt", LUO_FAMILY_GPT},
+                                        {"bert", LUO_FAMILY_BERT},   {"vit", LUO_FAMILY_VIT},
+                                        {"vgg", LUO_FAMILY_VGG},     {"moe", LUO_FAMILY_MOE}};
+static const luo_doc_word norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
+static const luo_doc_word activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
+static const luo_doc_word positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};
+static const luo_doc_word precisions[] = {{"f32", 0}, {"f64", 0}};
 
-#define WHOLE(name) LUO_YAML_INT(#name, LUO_YAML_REQ, luo_model, name, LUO_WITHIN(0, 1e12))
-#define FLAG(name) LUO_YAML_BOOL(#name, LUO_YAML_REQ, luo_model, name)
-#define WORD(name, words) LUO_YAML_ENUM(#name, LUO_YAML_REQ, luo_model, name, words)
+#define WHOLE(name) LUO_DOC_INT(#name, LUO_DOC_REQ, luo_model, name, LUO_WITHIN(0, 1e12))
+#define FLAG(name) LUO_DOC_BOOL(#name, LUO_DOC_REQ, luo_model, name)
+#define WORD(name, words) LUO_DOC_ENUM(#name, LUO_DOC_REQ, luo_model, name, words)
 /* All digits of it, as text. */
 #define REAL(name)                                                                                 \
-    LUO_YAML_FIELD(#name, LUO_YAML_REQ, luo_model, name, .form = LUO_YAML_REAL, .as_text = true)
-static const luo_yaml_field model_fields[] = {LUO_YAML_TEXT("name", LUO_YAML_REQ, luo_model, name),
-                                              WORD(family, families),
-                                              WHOLE(layers),
-                                              WHOLE(hidden),
-                                              WHOLE(ffn_hidden),
-                                              WHOLE(heads),
-                                              WHOLE(kv_heads),
-                                              WHOLE(head_dim),
-                                              WHOLE(vocab),
-                                              FLAG(tied_embeddings),
-                                              FLAG(linear_bias),
-                                              FLAG(qkv_bias),
-                                              FLAG(qk_norm),
-                                              FLAG(causal),
-                                              WORD(norm, norms),
-                                              WORD(activation, activations),
-                                              WORD(position, positions),
-                                              REAL(norm_eps),
-                                              REAL(rope_base),
-                                              LUO_YAML_END};
+    LUO_DOC_FIELD(#name, LUO_DOC_REQ, luo_model, name, .form = LUO_DOC_REAL, .as_text = true)
+static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, luo_model, name),
+                                             WORD(family, families),
+                                             WHOLE(layers),
+                                             WHOLE(hidden),
+                                             WHOLE(ffn_hidden),
+                                             WHOLE(heads),
+                                             WHOLE(kv_heads),
+                                             WHOLE(head_dim),
+                                             WHOLE(vocab),
+                                             FLAG(tied_embeddings),
+                                             FLAG(linear_bias),
+                                             FLAG(qkv_bias),
+                                             FLAG(qk_norm),
+                                             FLAG(causal),
+                                             WORD(norm, norms),
+                                             WORD(activation, activations),
+                                             WORD(position, positions),
+                                             REAL(norm_eps),
+                                             REAL(rope_base),
+                                             LUO_DOC_END};
 
-static const luo_yaml_field fields[] = {
-    LUO_YAML_TEXT("schema", LUO_YAML_REQ, info_json, schema),
-    LUO_YAML_INT("step", LUO_YAML_REQ, info_json, info.step, LUO_WITHIN(0, 9e15)),
-    LUO_YAML_FIELD("seed", LUO_YAML_REQ, info_json, info.seed, .form = LUO_YAML_SEED),
-    LUO_YAML_TEXT("data", LUO_YAML_REQ, info_json, info.data),
-    LUO_YAML_FIELD("precision", LUO_YAML_REQ, info_json, info.precision, .form = LUO_YAML_STRING,
-                   LUO_YAML_WORDS(precisions)),
-    LUO_YAML_FIELD("plan", LUO_YAML_REQ, info_json, info.plan_hash, .form = LUO_YAML_HASH),
-    LUO_YAML_MAPPING("model", LUO_YAML_REQ, info_json, info.model, model_fields, NULL),
-    LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(info_json, fields, NULL);
-static const luo_yaml_kind kind = {"checkpoint", &schema};
+static const luo_doc_field fields[] = {
+    LUO_DOC_TEXT("schema", LUO_DOC_REQ, info_json, schema),
+    LUO_DOC_INT("step", LUO_DOC_REQ, info_json, info.step, LUO_WITHIN(0, 9e15)),
+    LUO_DOC_FIELD("seed", LUO_DOC_REQ, info_json, info.seed, .form = LUO_DOC_SEED),
+    LUO_DOC_TEXT("data", LUO_DOC_REQ, info_json, info.data),
+    LUO_DOC_FIELD("precision", LUO_DOC_REQ, info_json, info.precision, .form = LUO_DOC_STRING,
+                  LUO_DOC_WORDS(precisions)),
+    LUO_DOC_FIELD("plan", LUO_DOC_REQ, info_json, info.plan_hash, .form = LUO_DOC_HASH),
+    LUO_DOC_MAPPING("model", LUO_DOC_REQ, info_json, info.model, model_fields, NULL),
+    LUO_DOC_END};
+static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(info_json, fields, NULL);
+static const luo_doc_kind kind = {"checkpoint", &schema};
 
 /* Every word is an enum, whose type the platform gives the size of an int. */
-static const char *word_of(const luo_yaml_schema *s, const void *at)
+static const char *word_of(const luo_doc_schema *s, const void *at)
 {
     int v;
     memcpy(&v, at, sizeof v);
@@ -72,23 +72,23 @@ static const char *word_of(const luo_yaml_schema *s, const void *at)
     return "?";
 }
 
-static void print(const luo_yaml_field *f, const luo_model *m, char *buf, size_t size)
+static void print(const luo_doc_field *f, const luo_model *m, char *buf, size_t size)
 {
     const void *at = (const char *)m + f->at;
-    if (f->value.form == LUO_YAML_WHOLE)
+    if (f->value.form == LUO_DOC_WHOLE)
         snprintf(buf, size, "%" PRId64, *(const int64_t *)at);
-    else if (f->value.form == LUO_YAML_FLAG)
+    else if (f->value.form == LUO_DOC_FLAG)
         snprintf(buf, size, "%s", *(const bool *)at ? "true" : "false");
-    else if (f->value.form == LUO_YAML_WORD)
+    else if (f->value.form == LUO_DOC_WORD)
         snprintf(buf, size, "%s", word_of(&f->value, at));
-    else if (f->value.form == LUO_YAML_REAL)
+    else if (f->value.form == LUO_DOC_REAL)
         snprintf(buf, size, "%.17g", *(const double *)at);
 }
 
 luo_status luo_checkpoint_same_model(const luo_model *written, const luo_model *mine, luo_err *err)
 {
     char theirs[40], ours[40];
-    for (const luo_yaml_field *f = model_fields + 1; f->key; f++) { /* names may differ */
+    for (const luo_doc_field *f = model_fields + 1; f->key; f++) { /* names may differ */
         print(f, written, theirs, sizeof theirs);
         print(f, mine, ours, sizeof ours);
         if (strcmp(theirs, ours) == 0) continue;
@@ -107,9 +107,9 @@ static void write_model(luo_jsonw *w, const luo_model *m)
     char text[40];
     luo_jsonw_open(w, "model", '{');
     luo_jsonw_text(w, "name", m->name);
-    for (const luo_yaml_field *f = model_fields + 1; f->key; f++) {
+    for (const luo_doc_field *f = model_fields + 1; f->key; f++) {
         print(f, m, text, sizeof text);
-        if (f->value.form == LUO_YAML_WHOLE || f->value.form == LUO_YAML_FLAG)
+        if (f->value.form == LUO_DOC_WHOLE || f->value.form == LUO_DOC_FLAG)
             luo_jsonw_word(w, f->key, text);
         else
             luo_jsonw_text(w, f->key, text);
@@ -137,12 +137,12 @@ luo_status luo_read_checkpoint_info_text(luo_arena *arena, const luo_source *src
                                          luo_checkpoint_info *out, luo_err *err)
 {
     luo_diags diags;
-    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = &diags};
+    luo_doc doc = {.arena = arena, .src = src, .diags = &diags};
     void *data = NULL;
     luo_diags_init(&diags, arena);
-    luo_json_parse(&doc);
-    luo_yaml_check(&doc, &kind);
-    if (doc.st == LUO_OK) luo_yaml_load(&doc, &schema, &data);
+    luo_doc_parse_json(&doc);
+    luo_doc_check(&doc, &kind);
+    if (doc.st == LUO_OK) luo_doc_load(&doc, &schema, &data);
     if (doc.st == LUO_OK)
         *out = ((const info_json *)data)->info;
     else if (err && diags.first)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 #include "core/io/jsonw.h"
 
 #define HEAD_BYTES_MAX UINT64_C(100000000) /* the limit of the format's own reader */
@@ -36,7 +36,7 @@ static luo_status wrong(luo_err *err, const char *name, const char *what)
     return luo_err_set(err, LUO_EINPUT, "tensor `%.80s`: %s.", name, what);
 }
 
-static luo_status take_dtype(const luo_yaml *v, luo_file_tensor *t, luo_err *err)
+static luo_status take_dtype(const luo_doc_node *v, luo_file_tensor *t, luo_err *err)
 {
     if (!v || !v->quoted)
         return wrong(err, t->name, "no `dtype` is given; a text such as `F32` is expected");
@@ -52,22 +52,22 @@ static luo_status take_dtype(const luo_yaml *v, luo_file_tensor *t, luo_err *err
 }
 
 /* A whole number from 0 to below limit; -1: it is not. */
-static int64_t whole(const luo_yaml *v, int64_t limit)
+static int64_t whole(const luo_doc_node *v, int64_t limit)
 {
     int64_t n = -1;
-    return luo_yaml_int(v, &n) && n < limit ? n : -1;
+    return luo_doc_int(v, &n) && n < limit ? n : -1;
 }
 
-static luo_status take_shape(const luo_yaml *v, luo_file_tensor *t, luo_err *err)
+static luo_status take_shape(const luo_doc_node *v, luo_file_tensor *t, luo_err *err)
 {
-    if (!v || v->type != LUO_YAML_LIST)
+    if (!v || v->type != LUO_DOC_LIST)
         return wrong(err, t->name, "no `shape` is given; a list of dimensions is expected");
     if (v->n > LUO_RANK_MAX)
         return luo_err_set(err, LUO_EINPUT,
                            "tensor `%.80s`: `shape` has %d dimensions; up to %d are expected.",
                            t->name, v->n, LUO_RANK_MAX);
     t->rank = v->n;
-    const luo_yaml *x = v->first;
+    const luo_doc_node *x = v->first;
     for (int32_t d = 0; d < t->rank; d++, x = x->next) {
         t->dim[d] = whole(x, LUO_DIM_LIMIT);
         if (t->dim[d] < 0)
@@ -92,9 +92,10 @@ static int64_t bytes_of(const luo_file_tensor *t)
     return n;
 }
 
-static luo_status take_offsets(const luo_yaml *v, int64_t room, luo_file_tensor *t, luo_err *err)
+static luo_status take_offsets(const luo_doc_node *v, int64_t room, luo_file_tensor *t,
+                               luo_err *err)
 {
-    if (!v || v->type != LUO_YAML_LIST || v->n != 2)
+    if (!v || v->type != LUO_DOC_LIST || v->n != 2)
         return wrong(err, t->name, "no `data_offsets` are given; a begin and an end are expected");
     t->begin = whole(v->first, INT64_MAX);
     t->end = whole(v->last, INT64_MAX);
@@ -117,18 +118,18 @@ static luo_status take_offsets(const luo_yaml *v, int64_t room, luo_file_tensor 
                        t->name, t->end - t->begin, need);
 }
 
-static luo_status take_tensor(luo_arena *arena, const luo_yaml *v, int64_t room,
+static luo_status take_tensor(luo_arena *arena, const luo_doc_node *v, int64_t room,
                               luo_file_tensor *t, luo_err *err)
 {
     static const char *const keys[] = {"dtype", "shape", "data_offsets"};
-    const luo_yaml *given[3] = {NULL};
+    const luo_doc_node *given[3] = {NULL};
     *t = (luo_file_tensor){.name = luo_arena_strdup(arena, v->key)};
     if (!t->name) return luo_err_nomem(err);
-    if (v->type != LUO_YAML_MAP)
+    if (v->type != LUO_DOC_MAP)
         return wrong(err, t->name,
                      "no object stands here; one of `dtype`, `shape` and "
                      "`data_offsets` is expected");
-    for (const luo_yaml *x = v->first; x; x = x->next) {
+    for (const luo_doc_node *x = v->first; x; x = x->next) {
         int k = 0;
         while (k < 3 && strcmp(x->key, keys[k]) != 0) k++;
         if (k == 3)
@@ -145,12 +146,12 @@ static luo_status take_tensor(luo_arena *arena, const luo_yaml *v, int64_t room,
 
 /* ---- all of them ---- */
 
-static luo_status check_metadata(const luo_yaml *v, luo_err *err)
+static luo_status check_metadata(const luo_doc_node *v, luo_err *err)
 {
-    if (v->type != LUO_YAML_MAP)
+    if (v->type != LUO_DOC_MAP)
         return luo_err_set(err, LUO_EINPUT,
                            "`__metadata__` is no object; one of texts is expected.");
-    for (const luo_yaml *x = v->first; x; x = x->next)
+    for (const luo_doc_node *x = v->first; x; x = x->next)
         if (!x->quoted)
             return luo_err_set(err, LUO_EINPUT,
                                "`%.40s` in `__metadata__` is no text; one is expected.", x->key);
@@ -204,10 +205,11 @@ static luo_status take_sum(luo_file_tensor *t, const char *text, luo_err *err)
 }
 
 /* Of all tensors or of none: a damaged key would hide what it guards. at[0..n): by name. */
-static luo_status take_sums(const luo_yaml *metadata, luo_file_tensor *at, int32_t n, luo_err *err)
+static luo_status take_sums(const luo_doc_node *metadata, luo_file_tensor *at, int32_t n,
+                            luo_err *err)
 {
     int32_t found = 0;
-    for (const luo_yaml *x = metadata ? metadata->first : NULL; x; x = x->next) {
+    for (const luo_doc_node *x = metadata ? metadata->first : NULL; x; x = x->next) {
         if (strncmp(x->key, sum_key, sizeof sum_key - 1) != 0) continue;
         const luo_file_tensor name = {.name = x->key + sizeof sum_key - 1};
         luo_file_tensor *t =
@@ -221,17 +223,17 @@ static luo_status take_sums(const luo_yaml *metadata, luo_file_tensor *at, int32
     return LUO_OK;
 }
 
-static luo_status take_all(luo_arena *arena, const luo_yaml *root, int64_t room,
+static luo_status take_all(luo_arena *arena, const luo_doc_node *root, int64_t room,
                            luo_safetensors *out, luo_err *err)
 {
-    const luo_yaml *metadata = NULL;
+    const luo_doc_node *metadata = NULL;
     int32_t n = 0;
-    if (root->type != LUO_YAML_MAP)
+    if (root->type != LUO_DOC_MAP)
         return luo_err_set(err, LUO_EINPUT,
                            "the head holds no object; one of tensors is expected.");
     luo_file_tensor *at = LUO_NEW_N(arena, luo_file_tensor, root->n);
     if (!at) return luo_err_nomem(err);
-    for (const luo_yaml *x = root->first; x; x = x->next) {
+    for (const luo_doc_node *x = root->first; x; x = x->next) {
         if (strcmp(x->key, "__metadata__") == 0) {
             LUO_TRY(check_metadata(x, err));
             metadata = x;
@@ -273,11 +275,11 @@ static luo_status read_head(luo_arena *arena, luo_arena *scratch, const void *fi
                             luo_safetensors *out, luo_err *err)
 {
     uint64_t length = 0;
-    const luo_yaml *root = NULL;
+    const luo_doc_node *root = NULL;
     luo_err why;
     LUO_TRY(head_length(file, n, &length, err));
     const luo_status st =
-        luo_json_tree(scratch, (const char *)file + 8, (size_t)length, &root, &why);
+        luo_doc_tree(scratch, (const char *)file + 8, (size_t)length, &root, &why);
     if (st == LUO_ENOMEM) return luo_err_nomem(err);
     if (st != LUO_OK)
         return luo_err_set(err, LUO_EPARSE, "the head is no JSON at line %d, column %d: %s",

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 
 static int by_tensor(const void *a, const void *b)
 {
@@ -23,10 +23,10 @@ static bool plain_name(const char *file)
     return file && *file && !strchr(file, '/') && strcmp(file, ".") != 0 && strcmp(file, "..") != 0;
 }
 
-static luo_status take_places(luo_arena *arena, const luo_yaml *map, luo_tensor_place *at,
+static luo_status take_places(luo_arena *arena, const luo_doc_node *map, luo_tensor_place *at,
                               luo_err *err)
 {
-    for (const luo_yaml *x = map->first; x; x = x->next, at++) {
+    for (const luo_doc_node *x = map->first; x; x = x->next, at++) {
         if (!x->quoted || !plain_name(x->text))
             return luo_err_set(err, LUO_EINPUT,
                                "`%.80s` in `weight_map` is no name of a file; one beside the index "
@@ -38,11 +38,11 @@ static luo_status take_places(luo_arena *arena, const luo_yaml *map, luo_tensor_
     return LUO_OK;
 }
 
-static luo_status take_map(luo_arena *arena, const luo_yaml *root, luo_safetensors_index *out,
+static luo_status take_map(luo_arena *arena, const luo_doc_node *root, luo_safetensors_index *out,
                            luo_err *err)
 {
-    const luo_yaml *map = luo_yaml_get(root, "weight_map");
-    const size_t n = map && map->type == LUO_YAML_MAP ? (size_t)map->n : 0;
+    const luo_doc_node *map = luo_doc_get(root, "weight_map");
+    const size_t n = map && map->type == LUO_DOC_MAP ? (size_t)map->n : 0;
     if (n == 0)
         return luo_err_set(err, LUO_EINPUT,
                            "this is JSON without a `weight_map`; a safetensors file, or the index "
@@ -64,9 +64,9 @@ static luo_status take_map(luo_arena *arena, const luo_yaml *root, luo_safetenso
 static luo_status read_index(luo_arena *arena, luo_arena *scratch, const char *text, size_t n,
                              luo_safetensors_index *out, luo_err *err)
 {
-    const luo_yaml *root = NULL;
+    const luo_doc_node *root = NULL;
     luo_err why;
-    const luo_status st = luo_json_tree(scratch, text, n, &root, &why);
+    const luo_status st = luo_doc_tree(scratch, text, n, &root, &why);
     if (st == LUO_ENOMEM) return luo_err_nomem(err);
     if (st == LUO_OK) return take_map(arena, root, out, err);
     return luo_err_set(err, LUO_EPARSE,

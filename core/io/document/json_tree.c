@@ -173,7 +173,7 @@ static void value(scan *s)
     const char c = peek(s);
     place(s);
     if (c == '{' || c == '[') {
-        luo_tree_open(s->tree, c == '{' ? LUO_YAML_MAP : LUO_YAML_LIST, s->line, s->col);
+        luo_tree_open(s->tree, c == '{' ? LUO_DOC_MAP : LUO_DOC_LIST, s->line, s->col);
         s->at++;
     } else if (c == '"') {
         const int line = s->line, col = s->col;
@@ -204,7 +204,7 @@ static void after(scan *s)
 {
     luo_tree *t = s->tree;
     while (t->open && !t->broken) {
-        const bool map = t->open->type == LUO_YAML_MAP;
+        const bool map = t->open->type == LUO_DOC_MAP;
         const char c = peek(s);
         if (c == ',') {
             s->at++;
@@ -222,9 +222,9 @@ static void after(scan *s)
 /* Inside an empty `{` or `[`, which may close at once. */
 static bool closes(scan *s)
 {
-    const luo_yaml *open = s->tree->open;
+    const luo_doc_node *open = s->tree->open;
     return open && open->n == 0 && !s->tree->key &&
-           peek(s) == (open->type == LUO_YAML_MAP ? '}' : ']');
+           peek(s) == (open->type == LUO_DOC_MAP ? '}' : ']');
 }
 
 void luo_tree_json(luo_tree *t, const char *text, size_t len)
@@ -233,7 +233,7 @@ void luo_tree_json(luo_tree *t, const char *text, size_t len)
     do {
         if (luo_tree_wants_key(t)) key(&s);
         if (t->broken) return;
-        const luo_yaml *before = t->open;
+        const luo_doc_node *before = t->open;
         value(&s);
         if (t->broken) return;
         if (t->open == before || closes(&s)) after(&s);

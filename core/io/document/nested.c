@@ -5,24 +5,24 @@
 
 #include "core/io/builtin.h"
 
-static luo_status get(luo_yaml_doc *doc, const luo_files *files, const luo_yaml *node,
+static luo_status get(luo_doc *doc, const luo_files *files, const luo_doc_node *node,
                       const char *path, luo_source *out)
 {
     luo_err err;
     const luo_status st = luo_files_get(files, doc->arena, path, out, &err);
-    if (st == LUO_ENOMEM) return luo_yaml_nomem(doc);
-    if (st != LUO_OK) return luo_yaml_error(doc, node, "%s", err.text);
+    if (st == LUO_ENOMEM) return luo_doc_nomem(doc);
+    if (st != LUO_OK) return luo_doc_error(doc, node, "%s", err.text);
     return LUO_OK;
 }
 
-luo_status luo_nested_get(luo_yaml_doc *doc, const luo_files *files, const luo_yaml *node,
+luo_status luo_nested_get(luo_doc *doc, const luo_files *files, const luo_doc_node *node,
                           luo_source *out)
 {
     const char *path = luo_path_join(doc->arena, doc->src->name, node->text);
-    return path ? get(doc, files, node, path, out) : luo_yaml_nomem(doc);
+    return path ? get(doc, files, node, path, out) : luo_doc_nomem(doc);
 }
 
-luo_status luo_nested_named(luo_yaml_doc *doc, const luo_files *files, const luo_yaml *node,
+luo_status luo_nested_named(luo_doc *doc, const luo_files *files, const luo_doc_node *node,
                             const char *folder, luo_source *out)
 {
     char path[LUO_ERR_PATH];
@@ -31,8 +31,8 @@ luo_status luo_nested_named(luo_yaml_doc *doc, const luo_files *files, const luo
     return get(doc, files, node, path, out);
 }
 
-void luo_nested_trail(luo_yaml_doc *doc, const luo_diag *before, const char *what,
-                      const luo_yaml *node)
+void luo_nested_trail(luo_doc *doc, const luo_diag *before, const char *what,
+                      const luo_doc_node *node)
 {
     char trail[LUO_ERR_PATH + 64];
     if (node->from)

@@ -14,7 +14,7 @@ enum { DEPTH_MAX = 32, NODES_MAX = 8000000 };
 
 /* ---- messages ---- */
 
-static luo_status say(luo_yaml_doc *doc, luo_status st, const char *from, int line, int col,
+static luo_status say(luo_doc *doc, luo_status st, const char *from, int line, int col,
                       const char *fmt, va_list ap)
 {
     char text[LUO_ERR_TEXT];
@@ -27,7 +27,7 @@ static luo_status say(luo_yaml_doc *doc, luo_status st, const char *from, int li
     return st;
 }
 
-luo_status luo_yaml_error(luo_yaml_doc *doc, const luo_yaml *node, const char *fmt, ...)
+luo_status luo_doc_error(luo_doc *doc, const luo_doc_node *node, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -37,7 +37,7 @@ luo_status luo_yaml_error(luo_yaml_doc *doc, const luo_yaml *node, const char *f
     return LUO_EINPUT;
 }
 
-luo_status luo_yaml_error_key(luo_yaml_doc *doc, const luo_yaml *node, const char *fmt, ...)
+luo_status luo_doc_error_key(luo_doc *doc, const luo_doc_node *node, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -65,7 +65,7 @@ void luo_tree_break(luo_tree *t, int line, int col, const char *fmt, ...)
     t->broken = true;
 }
 
-luo_status luo_yaml_nomem(luo_yaml_doc *doc)
+luo_status luo_doc_nomem(luo_doc *doc)
 {
     luo_diags_add(doc->diags, LUO_ERROR, LUO_ENOMEM, NULL, 0, 0,
                   "this process is out of memory; free some or use less.");
@@ -75,55 +75,55 @@ luo_status luo_yaml_nomem(luo_yaml_doc *doc)
 
 void luo_tree_nomem(luo_tree *t)
 {
-    luo_yaml_nomem(t->doc);
+    luo_doc_nomem(t->doc);
     t->broken = true;
 }
 
-luo_status luo_yaml_missing(luo_yaml_doc *doc, const luo_yaml *map, const char *key)
+luo_status luo_doc_missing(luo_doc *doc, const luo_doc_node *map, const char *key)
 {
-    return luo_yaml_error(doc, map, "key `%s` is missing.", key);
+    return luo_doc_error(doc, map, "key `%s` is missing.", key);
 }
 
 /* ---- values by their place ---- */
 
-const luo_yaml *luo_yaml_get(const luo_yaml *map, const char *key)
+const luo_doc_node *luo_doc_get(const luo_doc_node *map, const char *key)
 {
-    if (!map || map->type != LUO_YAML_MAP) return NULL;
-    for (const luo_yaml *x = map->first; x; x = x->next)
+    if (!map || map->type != LUO_DOC_MAP) return NULL;
+    for (const luo_doc_node *x = map->first; x; x = x->next)
         if (strcmp(x->key, key) == 0) return x;
     return NULL;
 }
 
-const luo_yaml *luo_yaml_nth(const luo_yaml *list, int64_t i)
+const luo_doc_node *luo_doc_nth(const luo_doc_node *list, int64_t i)
 {
-    if (!list || list->type != LUO_YAML_LIST) return NULL;
-    const luo_yaml *x = list->first;
+    if (!list || list->type != LUO_DOC_LIST) return NULL;
+    const luo_doc_node *x = list->first;
     while (x && i-- > 0) x = x->next;
     return x;
 }
 
-const char *luo_yaml_text(const luo_yaml *map, const char *key)
+const char *luo_doc_text(const luo_doc_node *map, const char *key)
 {
-    const luo_yaml *x = luo_yaml_get(map, key);
-    return x && x->type == LUO_YAML_SCALAR && x->quoted ? x->text : NULL;
+    const luo_doc_node *x = luo_doc_get(map, key);
+    return x && x->type == LUO_DOC_SCALAR && x->quoted ? x->text : NULL;
 }
 
-static bool is_plain(const luo_yaml *x)
+static bool is_plain(const luo_doc_node *x)
 {
-    return x && x->type == LUO_YAML_SCALAR && !x->quoted;
+    return x && x->type == LUO_DOC_SCALAR && !x->quoted;
 }
 
-bool luo_yaml_is(const luo_yaml *x, const char *word)
+bool luo_doc_is(const luo_doc_node *x, const char *word)
 {
     return is_plain(x) && strcmp(x->text, word) == 0;
 }
 
-bool luo_yaml_int(const luo_yaml *x, int64_t *out)
+bool luo_doc_int(const luo_doc_node *x, int64_t *out)
 {
     return is_plain(x) && luo_number_whole(x->text, strlen(x->text), out);
 }
 
-bool luo_yaml_real(const luo_yaml *x, double *out)
+bool luo_doc_real(const luo_doc_node *x, double *out)
 {
     return is_plain(x) && luo_number_float(x->text, strlen(x->text), out);
 }
@@ -133,33 +133,33 @@ bool luo_yaml_real(const luo_yaml *x, double *out)
 /* Keys by name, those of one name in the order of the file. */
 static int by_key(const void *a, const void *b)
 {
-    const luo_yaml *x = *(const luo_yaml *const *)a, *y = *(const luo_yaml *const *)b;
+    const luo_doc_node *x = *(const luo_doc_node *const *)a, *y = *(const luo_doc_node *const *)b;
     const int d = strcmp(x->key, y->key);
     if (d) return d;
     return x->key_line != y->key_line ? x->key_line - y->key_line : x->key_col - y->key_col;
 }
 
 /* Children of a list in their order, of a map by name; NULL: out of memory. */
-static const luo_yaml **children(luo_arena *arena, const luo_yaml *x)
+static const luo_doc_node **children(luo_arena *arena, const luo_doc_node *x)
 {
-    const luo_yaml **at = luo_arena_alloc(arena, (size_t)x->n * sizeof *at);
+    const luo_doc_node **at = luo_arena_alloc(arena, (size_t)x->n * sizeof *at);
     int32_t n = 0;
-    for (const luo_yaml *y = x->first; at && y; y = y->next) at[n++] = y;
-    if (at && x->type == LUO_YAML_MAP) qsort((void *)at, (size_t)n, sizeof *at, by_key);
+    for (const luo_doc_node *y = x->first; at && y; y = y->next) at[n++] = y;
+    if (at && x->type == LUO_DOC_MAP) qsort((void *)at, (size_t)n, sizeof *at, by_key);
     return at;
 }
 
-static void twice(luo_tree *t, const luo_yaml *first, const luo_yaml *again)
+static void twice(luo_tree *t, const luo_doc_node *first, const luo_doc_node *again)
 {
     luo_tree_error(t, again->key_line, again->key_col,
                    "`%.80s` is given twice, first at line %d; each key is given once.", again->key,
                    first->key_line);
 }
 
-static void check_keys(luo_tree *t, const luo_yaml *map)
+static void check_keys(luo_tree *t, const luo_doc_node *map)
 {
     const size_t mark = luo_arena_mark(t->doc->arena);
-    const luo_yaml **keys = children(t->doc->arena, map);
+    const luo_doc_node **keys = children(t->doc->arena, map);
     bool good = true;
     if (!keys) {
         luo_tree_nomem(t);
@@ -181,17 +181,18 @@ void luo_tree_key(luo_tree *t, const char *text, int line, int col)
     t->key_col = col;
 }
 
-static luo_yaml *add_node(luo_tree *t, luo_yaml_type type, int line, int col)
+static luo_doc_node *add_node(luo_tree *t, luo_doc_type type, int line, int col)
 {
-    luo_yaml *x = LUO_NEW(t->doc->arena, luo_yaml), *up = t->open;
+    luo_doc_node *x = LUO_NEW(t->doc->arena, luo_doc_node), *up = t->open;
     if (!x) {
         luo_tree_nomem(t);
         return NULL;
     }
-    *x = (luo_yaml){.type = type, .text = "", .from = t->from, .line = line, .col = col, .up = up};
+    *x = (luo_doc_node){
+        .type = type, .text = "", .from = t->from, .line = line, .col = col, .up = up};
     if (++t->nodes > NODES_MAX)
         luo_tree_break(t, line, col, "more than %d values; split the file.", NODES_MAX);
-    if (up && up->type == LUO_YAML_MAP) {
+    if (up && up->type == LUO_DOC_MAP) {
         x->key = t->key;
         x->key_line = t->key_line;
         x->key_col = t->key_col;
@@ -210,25 +211,25 @@ static luo_yaml *add_node(luo_tree *t, luo_yaml_type type, int line, int col)
 
 void luo_tree_scalar(luo_tree *t, const char *text, bool quoted, int line, int col)
 {
-    luo_yaml *x = add_node(t, LUO_YAML_SCALAR, line, col);
+    luo_doc_node *x = add_node(t, LUO_DOC_SCALAR, line, col);
     if (!x) return;
     x->text = text;
     x->quoted = quoted;
 }
 
-void luo_tree_open(luo_tree *t, luo_yaml_type type, int line, int col)
+void luo_tree_open(luo_tree *t, luo_doc_type type, int line, int col)
 {
     if (++t->depth > DEPTH_MAX) {
         luo_tree_break(t, line, col, "nested deeper than %d levels.", DEPTH_MAX);
         return;
     }
-    luo_yaml *x = add_node(t, type, line, col);
+    luo_doc_node *x = add_node(t, type, line, col);
     if (x) t->open = x;
 }
 
 void luo_tree_close(luo_tree *t)
 {
-    if (t->open->type == LUO_YAML_MAP && t->open->n > 1) check_keys(t, t->open);
+    if (t->open->type == LUO_DOC_MAP && t->open->n > 1) check_keys(t, t->open);
     t->depth--;
     t->open = t->open->up;
 }
@@ -240,7 +241,7 @@ static size_t mark_bytes(const luo_source *src)
     return src->len >= 3 && memcmp(src->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-static luo_status parse(luo_yaml_doc *doc, void (*read)(luo_tree *, const char *, size_t))
+static luo_status parse(luo_doc *doc, void (*read)(luo_tree *, const char *, size_t))
 {
     const size_t skip = mark_bytes(doc->src);
     luo_tree t = {.doc = doc};
@@ -255,23 +256,23 @@ static luo_status parse(luo_yaml_doc *doc, void (*read)(luo_tree *, const char *
     return doc->st;
 }
 
-luo_status luo_json_parse(luo_yaml_doc *doc)
+luo_status luo_doc_parse_json(luo_doc *doc)
 {
     doc->json = true;
     return parse(doc, luo_tree_json);
 }
 
 /* Text that begins like JSON and is none may still be YAML; its reader says what is wrong. */
-static bool json_by_chance(luo_yaml_doc *doc)
+static bool json_by_chance(luo_doc *doc)
 {
     const size_t start = mark_bytes(doc->src) + strspn(doc->src->text + mark_bytes(doc->src),
                                                        " \t\r\n");
     luo_diags unsaid;
-    luo_yaml_doc copy = {.arena = doc->arena, .src = doc->src, .diags = &unsaid};
+    luo_doc copy = {.arena = doc->arena, .src = doc->src, .diags = &unsaid};
     if (doc->src->text[start] != '{') return false;
     const size_t mark = luo_arena_mark(doc->arena);
     luo_diags_init(&unsaid, doc->arena);
-    if (luo_json_parse(&copy) != LUO_OK) {
+    if (luo_doc_parse_json(&copy) != LUO_OK) {
         luo_arena_reset(doc->arena, mark);
         return false;
     }
@@ -280,19 +281,19 @@ static bool json_by_chance(luo_yaml_doc *doc)
     return true;
 }
 
-luo_status luo_yaml_parse(luo_yaml_doc *doc)
+luo_status luo_doc_parse(luo_doc *doc)
 {
     return json_by_chance(doc) ? LUO_OK : parse(doc, luo_tree_yaml);
 }
 
-luo_status luo_json_tree(luo_arena *arena, const char *text, size_t n, const luo_yaml **root,
-                         luo_err *err)
+luo_status luo_doc_tree(luo_arena *arena, const char *text, size_t n, const luo_doc_node **root,
+                        luo_err *err)
 {
     luo_diags diags;
     const luo_source src = {"", text, n};
-    luo_yaml_doc doc = {.arena = arena, .src = &src, .diags = &diags};
+    luo_doc doc = {.arena = arena, .src = &src, .diags = &diags};
     luo_diags_init(&diags, arena);
-    luo_json_parse(&doc);
+    luo_doc_parse_json(&doc);
     if (doc.st != LUO_OK && err && diags.first) *err = diags.first->err;
     if (doc.st == LUO_OK) *root = doc.root;
     return doc.st;
@@ -312,24 +313,24 @@ static bool is_token(const char *key, const char *token, size_t n)
     return !*key && i == n;
 }
 
-static const luo_yaml *by_token(const luo_yaml *in, const char *token, size_t n)
+static const luo_doc_node *by_token(const luo_doc_node *in, const char *token, size_t n)
 {
-    const luo_yaml *x = in->first;
+    const luo_doc_node *x = in->first;
     int64_t i;
-    if (in->type == LUO_YAML_LIST)
-        return luo_number_whole(token, n, &i) && i >= 0 ? luo_yaml_nth(in, i) : NULL;
+    if (in->type == LUO_DOC_LIST)
+        return luo_number_whole(token, n, &i) && i >= 0 ? luo_doc_nth(in, i) : NULL;
     while (x && !is_token(x->key, token, n)) x = x->next;
     return x;
 }
 
-const luo_yaml *luo_yaml_find(const luo_yaml *root, const char *pointer, bool *found)
+const luo_doc_node *luo_doc_find(const luo_doc_node *root, const char *pointer, bool *found)
 {
-    const luo_yaml *at = root;
+    const luo_doc_node *at = root;
     *found = at && (!*pointer || *pointer == '/');
     while (*found && *pointer == '/') {
         const char *token = pointer + 1;
         const size_t n = strcspn(token, "/");
-        const luo_yaml *x = by_token(at, token, n);
+        const luo_doc_node *x = by_token(at, token, n);
         *found = x != NULL;
         if (x) at = x;
         pointer = token + n;
@@ -340,21 +341,21 @@ const luo_yaml *luo_yaml_find(const luo_yaml *root, const char *pointer, bool *f
 /* ---- as JSON ---- */
 
 /* Levels are limited, so that it may call itself. */
-void luo_yaml_json(luo_arena *scratch, luo_str *out, const luo_yaml *x)
+void luo_doc_json(luo_arena *scratch, luo_str *out, const luo_doc_node *x)
 {
-    const bool map = x->type == LUO_YAML_MAP;
+    const bool map = x->type == LUO_DOC_MAP;
     const size_t mark = luo_arena_mark(scratch);
-    if (x->type == LUO_YAML_SCALAR && x->quoted) luo_json_quote(out, x->text);
-    if (x->type == LUO_YAML_SCALAR && !x->quoted) luo_str_add(out, x->text);
-    if (x->type == LUO_YAML_SCALAR) return;
-    const luo_yaml **at = children(scratch, x);
+    if (x->type == LUO_DOC_SCALAR && x->quoted) luo_json_quote(out, x->text);
+    if (x->type == LUO_DOC_SCALAR && !x->quoted) luo_str_add(out, x->text);
+    if (x->type == LUO_DOC_SCALAR) return;
+    const luo_doc_node **at = children(scratch, x);
     if (!at) out->failed = true;
     luo_str_addc(out, map ? '{' : '[');
     for (int32_t i = 0; at && i < x->n; i++) {
         if (i) luo_str_addc(out, ',');
         if (map) luo_json_quote(out, at[i]->key);
         if (map) luo_str_addc(out, ':');
-        luo_yaml_json(scratch, out, at[i]);
+        luo_doc_json(scratch, out, at[i]);
     }
     luo_str_addc(out, map ? '}' : ']');
     luo_arena_reset(scratch, mark);
@@ -362,23 +363,23 @@ void luo_yaml_json(luo_arena *scratch, luo_str *out, const luo_yaml *x)
 
 /* ---- --set PATH=VALUE ---- */
 
-static luo_yaml *child(luo_yaml *map, const char *key, size_t n)
+static luo_doc_node *child(luo_doc_node *map, const char *key, size_t n)
 {
-    for (luo_yaml *x = map->first; x; x = x->next)
+    for (luo_doc_node *x = map->first; x; x = x->next)
         if (x->key && strlen(x->key) == n && memcmp(x->key, key, n) == 0) return x;
     return NULL;
 }
 
-static luo_yaml *append_map_child(luo_yaml_doc *doc, luo_yaml *map, const char *key, size_t n,
-                                  const char *from)
+static luo_doc_node *append_map_child(luo_doc *doc, luo_doc_node *map, const char *key, size_t n,
+                                      const char *from)
 {
-    luo_yaml *x = LUO_NEW(doc->arena, luo_yaml);
+    luo_doc_node *x = LUO_NEW(doc->arena, luo_doc_node);
     const char *copy = luo_arena_strndup(doc->arena, key, n);
     if (!x || !copy) {
-        luo_yaml_nomem(doc);
+        luo_doc_nomem(doc);
         return NULL;
     }
-    *x = (luo_yaml){.type = LUO_YAML_MAP, .key = copy, .text = "", .from = from, .up = map};
+    *x = (luo_doc_node){.type = LUO_DOC_MAP, .key = copy, .text = "", .from = from, .up = map};
     if (map->last) map->last->next = x;
     else map->first = x;
     map->last = x;
@@ -386,7 +387,7 @@ static luo_yaml *append_map_child(luo_yaml_doc *doc, luo_yaml *map, const char *
     return x;
 }
 
-static luo_status bad_path(luo_yaml_doc *doc, const char *from, const char *why)
+static luo_status bad_path(luo_doc *doc, const char *from, const char *why)
 {
     luo_diags_add(doc->diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0,
                   "%s; PATH=VALUE such as `events[0].slowdown=3` is expected. (given by --set %s)",
@@ -396,14 +397,14 @@ static luo_status bad_path(luo_yaml_doc *doc, const char *from, const char *why)
 }
 
 /* One `key`, then any number of `[i]`; *at is moved behind them. */
-static luo_yaml *step(luo_yaml_doc *doc, luo_yaml *x, const char **at, const char *from)
+static luo_doc_node *step(luo_doc *doc, luo_doc_node *x, const char **at, const char *from)
 {
     const size_t n = strcspn(*at, ".[=");
-    if (n == 0 || x->type != LUO_YAML_MAP) {
+    if (n == 0 || x->type != LUO_DOC_MAP) {
         bad_path(doc, from, n ? "the path leads into a value that has no keys" : "a key is empty");
         return NULL;
     }
-    luo_yaml *y = child(x, *at, n);
+    luo_doc_node *y = child(x, *at, n);
     if (!y) y = append_map_child(doc, x, *at, n, from);
     for (*at += n; y && **at == '['; ) {
         int64_t i;
@@ -412,16 +413,16 @@ static luo_yaml *step(luo_yaml_doc *doc, luo_yaml *x, const char **at, const cha
             bad_path(doc, from, "an index is not of the form [0]");
             return NULL;
         }
-        y = (luo_yaml *)luo_yaml_nth(y, i);
+        y = (luo_doc_node *)luo_doc_nth(y, i);
         if (!y) bad_path(doc, from, "the list has no such entry");
         *at += k + 2;
     }
     return y;
 }
 
-static luo_yaml *walk(luo_yaml_doc *doc, const char **at, const char *from)
+static luo_doc_node *walk(luo_doc *doc, const char **at, const char *from)
 {
-    luo_yaml *x = doc->root;
+    luo_doc_node *x = doc->root;
     for (;;) {
         x = step(doc, x, at, from);
         if (!x || **at == '=') return x;
@@ -433,18 +434,18 @@ static luo_yaml *walk(luo_yaml_doc *doc, const char **at, const char *from)
     }
 }
 
-luo_status luo_yaml_set(luo_yaml_doc *doc, const char *text)
+luo_status luo_doc_set(luo_doc *doc, const char *text)
 {
     const char *at = text;
     luo_tree t = {.doc = doc, .from = text};
     if (!doc->root) return doc->st;
-    luo_yaml *x = walk(doc, &at, text);
+    luo_doc_node *x = walk(doc, &at, text);
     if (!x) return doc->st;
     if (!luo_utf8_valid(at + 1, strlen(at + 1))) return bad_path(doc, text, "not UTF-8");
     luo_tree_yaml(&t, at + 1, strlen(at + 1));
     if (t.broken) return doc->st;
-    luo_yaml none = {.type = LUO_YAML_SCALAR, .quoted = true, .text = ""};
-    const luo_yaml *v = t.root ? t.root : &none;
+    luo_doc_node none = {.type = LUO_DOC_SCALAR, .quoted = true, .text = ""};
+    const luo_doc_node *v = t.root ? t.root : &none;
     x->type = v->type;
     x->quoted = v->quoted;
     x->text = v->text;
@@ -452,6 +453,6 @@ luo_status luo_yaml_set(luo_yaml_doc *doc, const char *text)
     x->first = v->first;
     x->last = v->last;
     x->from = text;
-    for (luo_yaml *y = x->first; y; y = y->next) y->up = x;
+    for (luo_doc_node *y = x->first; y; y = y->next) y->up = x;
     return doc->st;
 }

@@ -1,12 +1,12 @@
 /* tree_internal.h: how the two readers of text (yaml_tree.c, json_tree.c) make a tree. */
 #ifndef LUO_CORE_IO_DOCUMENT_TREE_INTERNAL_H
 #define LUO_CORE_IO_DOCUMENT_TREE_INTERNAL_H
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 
 typedef struct luo_tree {
-    luo_yaml_doc *doc;
+    luo_doc *doc;
     const char *from; /* `--set` argument being read, NULL: a file */
-    luo_yaml *root, *open; /* the map or list being filled */
+    luo_doc_node *root, *open; /* the map or list being filled */
     int32_t depth, nodes;
     const char *key; /* read, its value not yet */
     int key_line, key_col;
@@ -22,13 +22,13 @@ void luo_tree_nomem(luo_tree *t);
 /* A map is open and the next text is a key of it. */
 static inline bool luo_tree_wants_key(const luo_tree *t)
 {
-    return t->open && t->open->type == LUO_YAML_MAP && !t->key;
+    return t->open && t->open->type == LUO_DOC_MAP && !t->key;
 }
 
 /* text lives as long as the tree. */
 void luo_tree_key(luo_tree *t, const char *text, int line, int col);
 void luo_tree_scalar(luo_tree *t, const char *text, bool quoted, int line, int col);
-void luo_tree_open(luo_tree *t, luo_yaml_type type, int line, int col);
+void luo_tree_open(luo_tree *t, luo_doc_type type, int line, int col);
 /* Keys that the map has twice are errors. Cost: O(n log n) for n keys. */
 void luo_tree_close(luo_tree *t);
 

@@ -47,9 +47,9 @@ static void on_scalar(luo_tree *t, const yaml_event_t *e)
         luo_tree_key(t, text, line_of(e), col_of(e));
 }
 
-static void on_open(luo_tree *t, luo_yaml_type type, const yaml_event_t *e)
+static void on_open(luo_tree *t, luo_doc_type type, const yaml_event_t *e)
 {
-    if (type == LUO_YAML_MAP)
+    if (type == LUO_DOC_MAP)
         refuse_marks(t, e, e->data.mapping_start.anchor, e->data.mapping_start.tag);
     else
         refuse_marks(t, e, e->data.sequence_start.anchor, e->data.sequence_start.tag);
@@ -76,10 +76,10 @@ static void on_event(luo_tree *t, const yaml_event_t *e)
         on_scalar(t, e);
         break;
     case YAML_SEQUENCE_START_EVENT:
-        on_open(t, LUO_YAML_LIST, e);
+        on_open(t, LUO_DOC_LIST, e);
         break;
     case YAML_MAPPING_START_EVENT:
-        on_open(t, LUO_YAML_MAP, e);
+        on_open(t, LUO_DOC_MAP, e);
         break;
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:

@@ -2,10 +2,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/io/document/doc.h"
 #include "core/io/document/input.h"
 #include "core/io/io.h"
 #include "core/io/result/tables.h"
-#include "core/io/document/yaml_strict.h"
 
 static const char *const names[] = {"cluster", "profile", "stack", "model",
                                     "scenario", "plan",   "params", "table"};
@@ -133,11 +133,11 @@ const luo_table *luo_table_of(const luo_source *src)
     return best;
 }
 
-static luo_status kind_of_tree(const luo_yaml_doc *doc, luo_file_kind *out, luo_diags *diags)
+static luo_status kind_of_tree(const luo_doc *doc, luo_file_kind *out, luo_diags *diags)
 {
-    const luo_yaml *x = luo_yaml_get(doc->root, "schema");
+    const luo_doc_node *x = luo_doc_get(doc->root, "schema");
     const char *schema = x && (x->quoted || !doc->json) ? x->text : NULL;
-    if (!schema && doc->json && luo_yaml_get(doc->root, "model_type")) {
+    if (!schema && doc->json && luo_doc_get(doc->root, "model_type")) {
         *out = LUO_FILE_MODEL;
         return LUO_OK;
     }
@@ -146,11 +146,11 @@ static luo_status kind_of_tree(const luo_yaml_doc *doc, luo_file_kind *out, luo_
 }
 
 /* Faults beside the kind, which doc->diags gets, are for its reader to tell. */
-static luo_status kind_of(luo_yaml_doc *doc, luo_file_kind *out, luo_diags *diags)
+static luo_status kind_of(luo_doc *doc, luo_file_kind *out, luo_diags *diags)
 {
     const size_t start = content_start(doc->src);
     if (start < doc->src->len && doc->src->text[start] == '{') {
-        luo_json_parse(doc);
+        luo_doc_parse_json(doc);
         if (doc->root) return kind_of_tree(doc, out, diags);
         *out = LUO_FILE_PLAN; /* its reader names the fault in the syntax */
         if (ends_in(doc->src->name, ".json")) return LUO_OK;
@@ -160,8 +160,8 @@ static luo_status kind_of(luo_yaml_doc *doc, luo_file_kind *out, luo_diags *diag
         return LUO_OK;
     }
     luo_diags_init(doc->diags, doc->arena);
-    *doc = (luo_yaml_doc){.arena = doc->arena, .src = doc->src, .diags = doc->diags};
-    luo_yaml_parse(doc);
+    *doc = (luo_doc){.arena = doc->arena, .src = doc->src, .diags = doc->diags};
+    luo_doc_parse(doc);
     if (doc->root) return kind_of_tree(doc, out, diags);
     for (const luo_diag *d = doc->diags->first; d; d = d->next) luo_diags_err(diags, &d->err);
     return doc->st;
@@ -171,7 +171,7 @@ luo_status luo_file_kind_of_text(const luo_source *src, luo_file_kind *out, luo_
 {
     luo_arena *arena = luo_arena_new(0);
     luo_diags own;
-    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = &own};
+    luo_doc doc = {.arena = arena, .src = src, .diags = &own};
     if (!arena)
         return luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, src->name, 0, 0,
                              "this process is out of memory; free some or use less.");

@@ -7,14 +7,14 @@
 
 #include "core/io/result/tables.h"
 
-static const char *name_of(luo_yaml_doc *doc, const char *from)
+static const char *name_of(luo_doc *doc, const char *from)
 {
     const char *to = luo_arena_strdup(doc->arena, from);
-    if (!to) luo_yaml_nomem(doc);
+    if (!to) luo_doc_nomem(doc);
     return to;
 }
 
-static void take_op_times(luo_yaml_doc *doc, const luo_source *src, luo_profile *p)
+static void take_op_times(luo_doc *doc, const luo_source *src, luo_profile *p)
 {
     luo_csv *t = luo_csv_open(src, luo_table_op_times.columns, luo_table_op_times.n, doc->diags);
     luo_csv_cell c[LUO_OP_N];
@@ -37,7 +37,7 @@ static void take_op_times(luo_yaml_doc *doc, const luo_source *src, luo_profile 
     }
     const luo_status st = luo_csv_close(t);
     if (doc->st == LUO_OK) doc->st = st;
-    if (!v && cap) luo_yaml_nomem(doc);
+    if (!v && cap) luo_doc_nomem(doc);
     p->op_times = v;
     p->nop_times = v ? n : 0;
 }
@@ -70,7 +70,7 @@ static double busbw(const luo_csv_cell *c)
 }
 
 /* Rows of one node: that is what the profile's curves are of (profile.h). */
-static curve_row *read_curve_rows(luo_yaml_doc *doc, const luo_source *src, int32_t *count)
+static curve_row *read_curve_rows(luo_doc *doc, const luo_source *src, int32_t *count)
 {
     luo_csv *t = luo_csv_open(src, luo_table_collective_times.columns, luo_table_collective_times.n,
                               doc->diags);
@@ -100,12 +100,12 @@ static curve_row *read_curve_rows(luo_yaml_doc *doc, const luo_source *src, int3
                       other);
     const luo_status st = luo_csv_close(t);
     if (doc->st == LUO_OK) doc->st = st;
-    if (!v && cap) luo_yaml_nomem(doc);
+    if (!v && cap) luo_doc_nomem(doc);
     *count = v ? n : 0;
     return v;
 }
 
-static void take_curves(luo_yaml_doc *doc, const luo_source *src, luo_profile *p)
+static void take_curves(luo_doc *doc, const luo_source *src, luo_profile *p)
 {
     int32_t n, curves = p->ncurves;
     curve_row *v = read_curve_rows(doc, src, &n);
@@ -114,7 +114,7 @@ static void take_curves(luo_yaml_doc *doc, const luo_source *src, luo_profile *p
     luo_curve *to = LUO_NEW_N(doc->arena, luo_curve, p->ncurves + n);
     luo_curve_point *at = LUO_NEW_N(doc->arena, luo_curve_point, n);
     if (!to || !at) {
-        luo_yaml_nomem(doc);
+        luo_doc_nomem(doc);
         return;
     }
     if (curves) memcpy(to, p->curves, (size_t)curves * sizeof *to);
@@ -149,7 +149,7 @@ static int by_class(const void *a, const void *b)
     return x->line < y->line ? -1 : x->line > y->line;
 }
 
-static p2p_row *read_p2p_rows(luo_yaml_doc *doc, const luo_source *src, int32_t *count)
+static p2p_row *read_p2p_rows(luo_doc *doc, const luo_source *src, int32_t *count)
 {
     luo_csv *t = luo_csv_open(src, luo_table_p2p_times.columns, luo_table_p2p_times.n, doc->diags);
     const char *const *classes = luo_table_p2p_times.columns[LUO_P2_CLASS].words;
@@ -170,13 +170,13 @@ static p2p_row *read_p2p_rows(luo_yaml_doc *doc, const luo_source *src, int32_t 
     }
     const luo_status st = luo_csv_close(t);
     if (doc->st == LUO_OK) doc->st = st;
-    if (!v && cap) luo_yaml_nomem(doc);
+    if (!v && cap) luo_doc_nomem(doc);
     *count = v ? n : 0;
     return v;
 }
 
 /* Points of a class ascend in bytes, as cost expects them; a second table adds to the first. */
-static void take_p2p(luo_yaml_doc *doc, const luo_source *src, luo_profile *p)
+static void take_p2p(luo_doc *doc, const luo_source *src, luo_profile *p)
 {
     int32_t n;
     p2p_row *v = read_p2p_rows(doc, src, &n);
@@ -184,7 +184,7 @@ static void take_p2p(luo_yaml_doc *doc, const luo_source *src, luo_profile *p)
     qsort(v, (size_t)n, sizeof *v, by_class);
     luo_p2p_time *to = LUO_NEW_N(doc->arena, luo_p2p_time, p->np2p_times + n);
     if (!to) {
-        luo_yaml_nomem(doc);
+        luo_doc_nomem(doc);
         return;
     }
     if (p->np2p_times) memcpy(to, p->p2p_times, (size_t)p->np2p_times * sizeof *to);
@@ -202,7 +202,7 @@ static void take_p2p(luo_yaml_doc *doc, const luo_source *src, luo_profile *p)
     p->p2p_times = to;
 }
 
-void luo_profile_table(luo_yaml_doc *doc, luo_profile_table_kind kind, const luo_source *src,
+void luo_profile_table(luo_doc *doc, luo_profile_table_kind kind, const luo_source *src,
                        luo_profile *p)
 {
     switch (kind) {

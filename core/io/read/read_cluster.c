@@ -65,109 +65,107 @@ typedef struct cluster_yaml {
     storage_yaml storage;
 } cluster_yaml;
 
-#define OPT LUO_YAML_OPT
-#define REQ LUO_YAML_REQ
+#define OPT LUO_DOC_OPT
+#define REQ LUO_DOC_REQ
 
 #define GBYTES_PER_S LUO_OF(LUO_Q_BANDWIDTH, 1e9)
 #define LATENCY LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)
 #define SLOTS LUO_OF(LUO_Q_SLOTS, 1)
 #define SLOWDOWN LUO_OF(LUO_Q_SLOWDOWN, 1)
 
-static const luo_yaml_word scale_ups[] = {{"none", LUO_SCALE_UP_NONE},
-                                          {"nvswitch", LUO_SCALE_UP_NVSWITCH},
-                                          {"mesh", LUO_SCALE_UP_MESH}};
-static const luo_yaml_word fabrics[] = {{"single", LUO_FABRIC_SINGLE},
-                                        {"two_tier", LUO_FABRIC_TWO_TIER},
-                                        {"rail", LUO_FABRIC_RAIL}};
-static const luo_yaml_word attaches[] = {{"slot", 0}, {"shared", 1}};
-static const luo_yaml_word states[] = {{"down", 0}, {"slow", 1}};
+static const luo_doc_word scale_ups[] = {
+    {"none", LUO_SCALE_UP_NONE}, {"nvswitch", LUO_SCALE_UP_NVSWITCH}, {"mesh", LUO_SCALE_UP_MESH}};
+static const luo_doc_word fabrics[] = {
+    {"single", LUO_FABRIC_SINGLE}, {"two_tier", LUO_FABRIC_TWO_TIER}, {"rail", LUO_FABRIC_RAIL}};
+static const luo_doc_word attaches[] = {{"slot", 0}, {"shared", 1}};
+static const luo_doc_word states[] = {{"down", 0}, {"slow", 1}};
 
-static const luo_yaml_schema text_entry = LUO_YAML_SCALAR_OF(LUO_YAML_STRING, char *, LUO_YAML_ANY);
+static const luo_doc_schema text_entry = LUO_DOC_SCALAR_OF(LUO_DOC_STRING, char *, LUO_DOC_ANY);
 
-static const luo_yaml_field mesh_fields[] = {
-    LUO_YAML_INT("a", REQ, mesh_yaml, a, LUO_WITHIN(0, 63)),
-    LUO_YAML_INT("b", REQ, mesh_yaml, b, LUO_WITHIN(0, 63)),
-    LUO_YAML_INT("lanes", REQ, mesh_yaml, lanes, LUO_WITHIN(1, 1024)), LUO_YAML_END};
-static const luo_yaml_schema mesh_entry = LUO_YAML_STRUCT_OF(mesh_yaml, mesh_fields, NULL);
+static const luo_doc_field mesh_fields[] = {
+    LUO_DOC_INT("a", REQ, mesh_yaml, a, LUO_WITHIN(0, 63)),
+    LUO_DOC_INT("b", REQ, mesh_yaml, b, LUO_WITHIN(0, 63)),
+    LUO_DOC_INT("lanes", REQ, mesh_yaml, lanes, LUO_WITHIN(1, 1024)), LUO_DOC_END};
+static const luo_doc_schema mesh_entry = LUO_DOC_STRUCT_OF(mesh_yaml, mesh_fields, NULL);
 
-static const luo_yaml_field scale_up_fields[] = {
-    LUO_YAML_ENUM("kind", REQ, scale_up_yaml, kind, scale_ups),
-    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", OPT, scale_up_yaml, bandwidth, GBYTES_PER_S),
-    LUO_YAML_FLOAT_OR("latency_us", scale_up_yaml, latency, "0", LATENCY), LUO_YAML_END};
+static const luo_doc_field scale_up_fields[] = {
+    LUO_DOC_ENUM("kind", REQ, scale_up_yaml, kind, scale_ups),
+    LUO_DOC_FLOAT("bandwidth_gbytes_per_s", OPT, scale_up_yaml, bandwidth, GBYTES_PER_S),
+    LUO_DOC_FLOAT_OR("latency_us", scale_up_yaml, latency, "0", LATENCY), LUO_DOC_END};
 
-static const luo_yaml_field pcie_fields[] = {
-    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, pcie_yaml, bandwidth, GBYTES_PER_S),
-    LUO_YAML_FLOAT_OR("latency_us", pcie_yaml, latency, "0", LATENCY),
-    LUO_YAML_INT("devices_per_switch", OPT, pcie_yaml, devices_per_switch, SLOTS),
-    LUO_YAML_INT_OR("sockets", pcie_yaml, sockets, "1", SLOTS),
-    LUO_YAML_FLOAT("socket_gbytes_per_s", OPT, pcie_yaml, socket, GBYTES_PER_S),
-    LUO_YAML_END};
+static const luo_doc_field pcie_fields[] = {
+    LUO_DOC_FLOAT("bandwidth_gbytes_per_s", REQ, pcie_yaml, bandwidth, GBYTES_PER_S),
+    LUO_DOC_FLOAT_OR("latency_us", pcie_yaml, latency, "0", LATENCY),
+    LUO_DOC_INT("devices_per_switch", OPT, pcie_yaml, devices_per_switch, SLOTS),
+    LUO_DOC_INT_OR("sockets", pcie_yaml, sockets, "1", SLOTS),
+    LUO_DOC_FLOAT("socket_gbytes_per_s", OPT, pcie_yaml, socket, GBYTES_PER_S),
+    LUO_DOC_END};
 
-static const luo_yaml_field nics_fields[] = {
-    LUO_YAML_INT("count", REQ, nics_yaml, count, SLOTS),
-    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, nics_yaml, bandwidth, GBYTES_PER_S),
-    LUO_YAML_FLOAT_OR("latency_us", nics_yaml, latency, "0", LATENCY),
-    LUO_YAML_ENUM_OR("attach", nics_yaml, attach, "slot", attaches), LUO_YAML_END};
+static const luo_doc_field nics_fields[] = {
+    LUO_DOC_INT("count", REQ, nics_yaml, count, SLOTS),
+    LUO_DOC_FLOAT("bandwidth_gbytes_per_s", REQ, nics_yaml, bandwidth, GBYTES_PER_S),
+    LUO_DOC_FLOAT_OR("latency_us", nics_yaml, latency, "0", LATENCY),
+    LUO_DOC_ENUM_OR("attach", nics_yaml, attach, "slot", attaches), LUO_DOC_END};
 
-static const luo_yaml_field host_fields[] = {
-    LUO_YAML_FLOAT_OR("cores", host_yaml, cores, "1", LUO_OF(LUO_Q_CORES, 1)),
-    LUO_YAML_FLOAT("memory_gib", OPT, host_yaml, memory, LUO_OF(LUO_Q_BYTES, 1073741824.0)),
-    LUO_YAML_FLOAT("disk_read_gbytes_per_s", OPT, host_yaml, disk_read, GBYTES_PER_S),
-    LUO_YAML_FLOAT("disk_write_gbytes_per_s", OPT, host_yaml, disk_write, GBYTES_PER_S),
-    LUO_YAML_END};
+static const luo_doc_field host_fields[] = {
+    LUO_DOC_FLOAT_OR("cores", host_yaml, cores, "1", LUO_OF(LUO_Q_CORES, 1)),
+    LUO_DOC_FLOAT("memory_gib", OPT, host_yaml, memory, LUO_OF(LUO_Q_BYTES, 1073741824.0)),
+    LUO_DOC_FLOAT("disk_read_gbytes_per_s", OPT, host_yaml, disk_read, GBYTES_PER_S),
+    LUO_DOC_FLOAT("disk_write_gbytes_per_s", OPT, host_yaml, disk_write, GBYTES_PER_S),
+    LUO_DOC_END};
 
-static const luo_yaml_field group_fields[] = {
-    LUO_YAML_TEXT("name", REQ, group_yaml, name),
-    LUO_YAML_INT("nodes", REQ, group_yaml, nodes, LUO_OF(LUO_Q_NODES, 1)),
-    LUO_YAML_INT("devices_per_node", REQ, group_yaml, devices_per_node, SLOTS),
-    LUO_YAML_TEXT("profile", REQ, group_yaml, profile),
-    LUO_YAML_FLOAT_OR("base_slowdown", group_yaml, base_slowdown, "1", SLOWDOWN),
-    LUO_YAML_SEQ("racks", OPT, group_yaml, racks, racks_count, text_entry, 0),
-    LUO_YAML_TEXT("site", OPT, group_yaml, site),
-    LUO_YAML_SEQ("hosts", OPT, group_yaml, hosts, hosts_count, text_entry, 0),
-    LUO_YAML_MAPPING("scale_up", OPT, group_yaml, scale_up, scale_up_fields, NULL),
-    LUO_YAML_SEQ("scale_up_links", OPT, group_yaml, mesh, mesh_count, mesh_entry, 0),
-    LUO_YAML_MAPPING("pcie", OPT, group_yaml, pcie, pcie_fields, NULL),
-    LUO_YAML_MAPPING("nics", OPT, group_yaml, nics, nics_fields, NULL),
-    LUO_YAML_MAPPING("host", OPT, group_yaml, host, host_fields, NULL),
-    LUO_YAML_END};
-static const luo_yaml_schema group_entry = LUO_YAML_STRUCT_OF(group_yaml, group_fields, NULL);
+static const luo_doc_field group_fields[] = {
+    LUO_DOC_TEXT("name", REQ, group_yaml, name),
+    LUO_DOC_INT("nodes", REQ, group_yaml, nodes, LUO_OF(LUO_Q_NODES, 1)),
+    LUO_DOC_INT("devices_per_node", REQ, group_yaml, devices_per_node, SLOTS),
+    LUO_DOC_TEXT("profile", REQ, group_yaml, profile),
+    LUO_DOC_FLOAT_OR("base_slowdown", group_yaml, base_slowdown, "1", SLOWDOWN),
+    LUO_DOC_SEQ("racks", OPT, group_yaml, racks, racks_count, text_entry, 0),
+    LUO_DOC_TEXT("site", OPT, group_yaml, site),
+    LUO_DOC_SEQ("hosts", OPT, group_yaml, hosts, hosts_count, text_entry, 0),
+    LUO_DOC_MAPPING("scale_up", OPT, group_yaml, scale_up, scale_up_fields, NULL),
+    LUO_DOC_SEQ("scale_up_links", OPT, group_yaml, mesh, mesh_count, mesh_entry, 0),
+    LUO_DOC_MAPPING("pcie", OPT, group_yaml, pcie, pcie_fields, NULL),
+    LUO_DOC_MAPPING("nics", OPT, group_yaml, nics, nics_fields, NULL),
+    LUO_DOC_MAPPING("host", OPT, group_yaml, host, host_fields, NULL),
+    LUO_DOC_END};
+static const luo_doc_schema group_entry = LUO_DOC_STRUCT_OF(group_yaml, group_fields, NULL);
 
-static const luo_yaml_field line_fields[] = {
-    LUO_YAML_TEXT("a", REQ, line_yaml, a), LUO_YAML_TEXT("b", REQ, line_yaml, b),
-    LUO_YAML_FLOAT("bandwidth_gbytes_per_s", REQ, line_yaml, bandwidth, GBYTES_PER_S),
-    LUO_YAML_FLOAT_OR("latency_us", line_yaml, latency, "0", LATENCY), LUO_YAML_END};
-static const luo_yaml_schema line_entry = LUO_YAML_STRUCT_OF(line_yaml, line_fields, NULL);
+static const luo_doc_field line_fields[] = {
+    LUO_DOC_TEXT("a", REQ, line_yaml, a), LUO_DOC_TEXT("b", REQ, line_yaml, b),
+    LUO_DOC_FLOAT("bandwidth_gbytes_per_s", REQ, line_yaml, bandwidth, GBYTES_PER_S),
+    LUO_DOC_FLOAT_OR("latency_us", line_yaml, latency, "0", LATENCY), LUO_DOC_END};
+static const luo_doc_schema line_entry = LUO_DOC_STRUCT_OF(line_yaml, line_fields, NULL);
 
-static const luo_yaml_field fabric_fields[] = {
-    LUO_YAML_ENUM("kind", REQ, fabric_yaml, kind, fabrics),
-    LUO_YAML_FLOAT_OR("hop_latency_us", fabric_yaml, hop, "0", LATENCY),
-    LUO_YAML_FLOAT("rack_uplink_gbytes_per_s", OPT, fabric_yaml, uplink, GBYTES_PER_S),
-    LUO_YAML_SEQ("site_links", OPT, fabric_yaml, lines, lines_count, line_entry, 0), LUO_YAML_END};
+static const luo_doc_field fabric_fields[] = {
+    LUO_DOC_ENUM("kind", REQ, fabric_yaml, kind, fabrics),
+    LUO_DOC_FLOAT_OR("hop_latency_us", fabric_yaml, hop, "0", LATENCY),
+    LUO_DOC_FLOAT("rack_uplink_gbytes_per_s", OPT, fabric_yaml, uplink, GBYTES_PER_S),
+    LUO_DOC_SEQ("site_links", OPT, fabric_yaml, lines, lines_count, line_entry, 0), LUO_DOC_END};
 
-static const luo_yaml_field storage_fields[] = {
-    LUO_YAML_FLOAT("read_gbytes_per_s", REQ, storage_yaml, read, GBYTES_PER_S),
-    LUO_YAML_FLOAT("write_gbytes_per_s", REQ, storage_yaml, write, GBYTES_PER_S), LUO_YAML_END};
+static const luo_doc_field storage_fields[] = {
+    LUO_DOC_FLOAT("read_gbytes_per_s", REQ, storage_yaml, read, GBYTES_PER_S),
+    LUO_DOC_FLOAT("write_gbytes_per_s", REQ, storage_yaml, write, GBYTES_PER_S), LUO_DOC_END};
 
-static const luo_yaml_field health_fields[] = {
-    LUO_YAML_TEXT("target", REQ, health_yaml, target),
-    LUO_YAML_ENUM("state", REQ, health_yaml, state, states),
-    LUO_YAML_FLOAT("slowdown", OPT, health_yaml, slowdown, SLOWDOWN), LUO_YAML_END};
-static const luo_yaml_schema health_entry = LUO_YAML_STRUCT_OF(health_yaml, health_fields, NULL);
+static const luo_doc_field health_fields[] = {
+    LUO_DOC_TEXT("target", REQ, health_yaml, target),
+    LUO_DOC_ENUM("state", REQ, health_yaml, state, states),
+    LUO_DOC_FLOAT("slowdown", OPT, health_yaml, slowdown, SLOWDOWN), LUO_DOC_END};
+static const luo_doc_schema health_entry = LUO_DOC_STRUCT_OF(health_yaml, health_fields, NULL);
 
-static const luo_yaml_field cluster_fields[] = {
-    LUO_YAML_TEXT("schema", REQ, cluster_yaml, schema),
-    LUO_YAML_TEXT("name", REQ, cluster_yaml, name),
-    LUO_YAML_SEQ("node_groups", REQ, cluster_yaml, groups, groups_count, group_entry, 0),
-    LUO_YAML_MAPPING("fabric", OPT, cluster_yaml, fabric, fabric_fields, NULL),
-    LUO_YAML_MAPPING("storage", OPT, cluster_yaml, storage, storage_fields, NULL),
-    LUO_YAML_FIELD("standby", OPT, cluster_yaml, standby, .form = LUO_YAML_STRING,
-                   .say = "a quoted device set such as \"[0-3]\""),
-    LUO_YAML_SEQ("health", OPT, cluster_yaml, health, health_count, health_entry, 0),
-    LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(cluster_yaml, cluster_fields, NULL);
+static const luo_doc_field cluster_fields[] = {
+    LUO_DOC_TEXT("schema", REQ, cluster_yaml, schema),
+    LUO_DOC_TEXT("name", REQ, cluster_yaml, name),
+    LUO_DOC_SEQ("node_groups", REQ, cluster_yaml, groups, groups_count, group_entry, 0),
+    LUO_DOC_MAPPING("fabric", OPT, cluster_yaml, fabric, fabric_fields, NULL),
+    LUO_DOC_MAPPING("storage", OPT, cluster_yaml, storage, storage_fields, NULL),
+    LUO_DOC_FIELD("standby", OPT, cluster_yaml, standby, .form = LUO_DOC_STRING,
+                  .say = "a quoted device set such as \"[0-3]\""),
+    LUO_DOC_SEQ("health", OPT, cluster_yaml, health, health_count, health_entry, 0),
+    LUO_DOC_END};
+static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(cluster_yaml, cluster_fields, NULL);
 
-const luo_yaml_kind luo_yaml_cluster = {"cluster", &schema};
+const luo_doc_kind luo_doc_cluster = {"cluster", &schema};
 
 /* ---- what needs more than one key ---- */
 
@@ -180,75 +178,86 @@ static bool name_good(const char *name)
     return true;
 }
 
-static void check_scale_up(luo_yaml_doc *doc, const luo_yaml *at, const group_yaml *g)
+static void check_scale_up(luo_doc *doc, const luo_doc_node *at, const group_yaml *g)
 {
-    const luo_yaml *up = luo_yaml_get(at, "scale_up"), *links = luo_yaml_get(at, "scale_up_links");
-    const luo_yaml *bandwidth = luo_yaml_get(up, "bandwidth_gbytes_per_s");
-    const luo_yaml *latency = luo_yaml_get(up, "latency_us");
-    const luo_yaml *idle = bandwidth ? bandwidth : latency;
+    const luo_doc_node *up = luo_doc_get(at, "scale_up"),
+                       *links = luo_doc_get(at, "scale_up_links");
+    const luo_doc_node *bandwidth = luo_doc_get(up, "bandwidth_gbytes_per_s");
+    const luo_doc_node *latency = luo_doc_get(up, "latency_us");
+    const luo_doc_node *idle = bandwidth ? bandwidth : latency;
     if (up && g->scale_up.kind != LUO_SCALE_UP_NONE && !bandwidth)
-        luo_yaml_missing(doc, up, "bandwidth_gbytes_per_s");
+        luo_doc_missing(doc, up, "bandwidth_gbytes_per_s");
     if (up && g->scale_up.kind == LUO_SCALE_UP_NONE && idle)
-        luo_yaml_error_key(doc, idle, "`%s` has no meaning with `kind` none; choose `nvswitch` or "
-                                      "`mesh`, or leave it out.", idle->key);
+        luo_doc_error_key(doc, idle,
+                          "`%s` has no meaning with `kind` none; choose `nvswitch` or "
+                          "`mesh`, or leave it out.",
+                          idle->key);
     if (g->scale_up.kind == LUO_SCALE_UP_MESH && g->mesh_count == 0)
-        luo_yaml_missing(doc, at, "scale_up_links");
+        luo_doc_missing(doc, at, "scale_up_links");
     if (g->scale_up.kind != LUO_SCALE_UP_MESH && links)
-        luo_yaml_error_key(doc, links, "`scale_up_links` belongs to `scale_up` of kind `mesh`; "
-                                       "leave it out or change the kind.");
+        luo_doc_error_key(doc, links,
+                          "`scale_up_links` belongs to `scale_up` of kind `mesh`; "
+                          "leave it out or change the kind.");
 }
 
-static void check_group(luo_yaml_doc *doc, const luo_yaml *at, const group_yaml *g, bool several)
+static void check_group(luo_doc *doc, const luo_doc_node *at, const group_yaml *g, bool several)
 {
-    const luo_yaml *name = luo_yaml_get(at, "name"), *racks = luo_yaml_get(at, "racks");
-    const luo_yaml *hosts = luo_yaml_get(at, "hosts");
+    const luo_doc_node *name = luo_doc_get(at, "name"), *racks = luo_doc_get(at, "racks");
+    const luo_doc_node *hosts = luo_doc_get(at, "hosts");
     if (!name_good(g->name))
-        luo_yaml_error(doc, name, "`name` is `%.60s`; a to z, digits and _ are expected, a letter "
-                                  "first.", g->name);
+        luo_doc_error(doc, name,
+                      "`name` is `%.60s`; a to z, digits and _ are expected, a letter "
+                      "first.",
+                      g->name);
     if (racks && g->racks_count != 1 && g->racks_count != (uint32_t)g->nodes)
-        luo_yaml_error(doc, racks, "`racks` has %u entries for %d nodes; one, or one per node, is "
-                                   "expected.", g->racks_count, g->nodes);
+        luo_doc_error(doc, racks,
+                      "`racks` has %u entries for %d nodes; one, or one per node, is "
+                      "expected.",
+                      g->racks_count, g->nodes);
     if (hosts && g->hosts_count != (uint32_t)g->nodes)
-        luo_yaml_error(doc, hosts, "`hosts` has %u entries for %d nodes; one per node is expected.",
-                       g->hosts_count, g->nodes);
-    if (several && !luo_yaml_get(at, "nics"))
-        luo_yaml_error(doc, at, "key `nics` is missing; it is required when there is more than one "
-                                "node.");
+        luo_doc_error(doc, hosts, "`hosts` has %u entries for %d nodes; one per node is expected.",
+                      g->hosts_count, g->nodes);
+    if (several && !luo_doc_get(at, "nics"))
+        luo_doc_error(doc, at,
+                      "key `nics` is missing; it is required when there is more than one "
+                      "node.");
     check_scale_up(doc, at, g);
 }
 
-static void check_all(luo_yaml_doc *doc, const cluster_yaml *y)
+static void check_all(luo_doc *doc, const cluster_yaml *y)
 {
-    const luo_yaml *groups = luo_yaml_get(doc->root, "node_groups");
-    const luo_yaml *health = luo_yaml_get(doc->root, "health");
+    const luo_doc_node *groups = luo_doc_get(doc->root, "node_groups");
+    const luo_doc_node *health = luo_doc_get(doc->root, "health");
     int64_t nodes = 0;
     for (uint32_t i = 0; i < y->groups_count; i++) nodes += y->groups[i].nodes;
     if (y->groups_count == 0)
-        luo_yaml_error(doc, groups, "`node_groups` is empty; one group or more is expected.");
-    if (nodes > 1 && !luo_yaml_get(doc->root, "fabric"))
-        luo_yaml_error(doc, doc->root, "key `fabric` is missing; it is required when there is more "
-                                       "than one node.");
-    const luo_yaml *at = groups->first;
+        luo_doc_error(doc, groups, "`node_groups` is empty; one group or more is expected.");
+    if (nodes > 1 && !luo_doc_get(doc->root, "fabric"))
+        luo_doc_error(doc, doc->root,
+                      "key `fabric` is missing; it is required when there is more "
+                      "than one node.");
+    const luo_doc_node *at = groups->first;
     for (uint32_t i = 0; i < y->groups_count; i++, at = at->next)
         check_group(doc, at, &y->groups[i], nodes > 1);
     at = health ? health->first : NULL;
     for (uint32_t i = 0; i < y->health_count; i++, at = at->next) {
-        const luo_yaml *slow = luo_yaml_get(at, "slowdown");
-        if (y->health[i].state == 1 && !slow) luo_yaml_missing(doc, at, "slowdown");
+        const luo_doc_node *slow = luo_doc_get(at, "slowdown");
+        if (y->health[i].state == 1 && !slow) luo_doc_missing(doc, at, "slowdown");
         if (y->health[i].state == 0 && slow)
-            luo_yaml_error_key(doc, slow, "`slowdown` has no meaning with `state` down; leave it "
-                                          "out.");
+            luo_doc_error_key(doc, slow,
+                              "`slowdown` has no meaning with `state` down; leave it "
+                              "out.");
     }
 }
 
 /* ---- into the arena ---- */
 
-static void take_links(luo_node_group *g, const group_yaml *y, const luo_yaml *at)
+static void take_links(luo_node_group *g, const group_yaml *y, const luo_doc_node *at)
 {
     g->scale_up = y->scale_up.kind;
     g->scale_up_bytes_per_s = y->scale_up.bandwidth * 1e9;
     g->scale_up_latency_s = y->scale_up.latency * 1e-6;
-    g->has_pcie = luo_yaml_get(at, "pcie") != NULL;
+    g->has_pcie = luo_doc_get(at, "pcie") != NULL;
     g->pcie_bytes_per_s = y->pcie.bandwidth * 1e9;
     g->pcie_latency_s = y->pcie.latency * 1e-6;
     g->socket_bytes_per_s = y->pcie.socket * 1e9;
@@ -264,11 +273,10 @@ static void take_links(luo_node_group *g, const group_yaml *y, const luo_yaml *a
     g->disk_write_bytes_per_s = y->host.disk_write * 1e9;
 }
 
-static void take_group(luo_yaml_doc *doc, luo_node_group *g, const group_yaml *y,
-                       const luo_yaml *at)
+static void take_group(luo_doc *doc, luo_node_group *g, const group_yaml *y, const luo_doc_node *at)
 {
     luo_mesh_link *mesh = LUO_NEW_N(doc->arena, luo_mesh_link, y->mesh_count);
-    if (!mesh) luo_yaml_nomem(doc);
+    if (!mesh) luo_doc_nomem(doc);
     for (uint32_t i = 0; mesh && i < y->mesh_count; i++)
         mesh[i] = (luo_mesh_link){y->mesh[i].a, y->mesh[i].b, y->mesh[i].lanes};
     g->name = y->name;
@@ -284,10 +292,10 @@ static void take_group(luo_yaml_doc *doc, luo_node_group *g, const group_yaml *y
     take_links(g, y, at);
 }
 
-static void take_lines(luo_yaml_doc *doc, luo_cluster *c, const fabric_yaml *f)
+static void take_lines(luo_doc *doc, luo_cluster *c, const fabric_yaml *f)
 {
     luo_site_link *v = LUO_NEW_N(doc->arena, luo_site_link, f->lines_count);
-    if (!v) luo_yaml_nomem(doc);
+    if (!v) luo_doc_nomem(doc);
     for (uint32_t i = 0; v && i < f->lines_count; i++)
         v[i] = (luo_site_link){f->lines[i].a, f->lines[i].b,
                                f->lines[i].bandwidth * 1e9, f->lines[i].latency * 1e-6};
@@ -295,14 +303,14 @@ static void take_lines(luo_yaml_doc *doc, luo_cluster *c, const fabric_yaml *f)
     c->nsite_links = v ? (int32_t)f->lines_count : 0;
 }
 
-static void take_health(luo_yaml_doc *doc, luo_cluster *c, const cluster_yaml *y)
+static void take_health(luo_doc *doc, luo_cluster *c, const cluster_yaml *y)
 {
     luo_health *v = LUO_NEW_N(doc->arena, luo_health, y->health_count);
-    const luo_yaml *list = luo_yaml_get(doc->root, "health");
-    const luo_yaml *at = list ? list->first : NULL;
-    if (!v) luo_yaml_nomem(doc);
+    const luo_doc_node *list = luo_doc_get(doc->root, "health");
+    const luo_doc_node *at = list ? list->first : NULL;
+    if (!v) luo_doc_nomem(doc);
     for (uint32_t i = 0; v && i < y->health_count; i++, at = at->next) {
-        const luo_yaml *target = luo_yaml_get(at, "target");
+        const luo_doc_node *target = luo_doc_get(at, "target");
         v[i] = (luo_health){y->health[i].target, y->health[i].state == 0,
                             y->health[i].slowdown, target->line, target->col};
     }
@@ -311,14 +319,14 @@ static void take_health(luo_yaml_doc *doc, luo_cluster *c, const cluster_yaml *y
 }
 
 /* Several groups may name one profile: it is read once. */
-static void take_profile(luo_yaml_doc *doc, const luo_files *files, luo_cluster *c, int32_t i,
-                         const luo_yaml *at)
+static void take_profile(luo_doc *doc, const luo_files *files, luo_cluster *c, int32_t i,
+                         const luo_doc_node *at)
 {
-    const luo_yaml *first = at->up->first, *node = luo_yaml_get(at, "profile");
+    const luo_doc_node *first = at->up->first, *node = luo_doc_get(at, "profile");
     luo_profile *p = NULL;
     luo_source src;
     for (int32_t k = 0; k < i; k++, first = first->next)
-        if (strcmp(luo_yaml_get(first, "profile")->text, node->text) == 0) {
+        if (strcmp(luo_doc_get(first, "profile")->text, node->text) == 0) {
             c->groups[i].profile = c->groups[k].profile;
             return;
         }
@@ -330,12 +338,12 @@ static void take_profile(luo_yaml_doc *doc, const luo_files *files, luo_cluster 
     c->groups[i].profile = p;
 }
 
-static luo_cluster *take(luo_yaml_doc *doc, const luo_files *files, const cluster_yaml *y)
+static luo_cluster *take(luo_doc *doc, const luo_files *files, const cluster_yaml *y)
 {
     luo_cluster *c = LUO_NEW(doc->arena, luo_cluster);
     luo_node_group *g = LUO_NEW_N(doc->arena, luo_node_group, y->groups_count);
     if (!c || !g) {
-        luo_yaml_nomem(doc);
+        luo_doc_nomem(doc);
         return NULL;
     }
     c->name = y->name;
@@ -346,7 +354,7 @@ static luo_cluster *take(luo_yaml_doc *doc, const luo_files *files, const cluste
     c->rack_uplink_bytes_per_s = y->fabric.uplink * 1e9;
     c->storage_read_bytes_per_s = y->storage.read * 1e9;
     c->storage_write_bytes_per_s = y->storage.write * 1e9;
-    const luo_yaml *at = luo_yaml_get(doc->root, "node_groups")->first;
+    const luo_doc_node *at = luo_doc_get(doc->root, "node_groups")->first;
     for (int32_t i = 0; i < c->ngroups; i++, at = at->next) {
         take_group(doc, &g[i], &y->groups[i], at);
         take_profile(doc, files, c, i, at);
@@ -358,9 +366,9 @@ static luo_cluster *take(luo_yaml_doc *doc, const luo_files *files, const cluste
 
 /* ---- the whole ---- */
 
-static void take_standby(luo_yaml_doc *doc, luo_cluster *c)
+static void take_standby(luo_doc *doc, luo_cluster *c)
 {
-    const luo_yaml *at = luo_yaml_get(doc->root, "standby");
+    const luo_doc_node *at = luo_doc_get(doc->root, "standby");
     int64_t devices = 0;
     int32_t *dev;
     luo_err err;
@@ -373,14 +381,14 @@ static void take_standby(luo_yaml_doc *doc, luo_cluster *c)
     if (st == LUO_OK)
         c->standby = dev;
     else
-        luo_yaml_error(doc, at, "`standby` is no device set: %s", err.text);
+        luo_doc_error(doc, at, "`standby` is no device set: %s", err.text);
 }
 
 /* luo_cluster_finish knows no lines: a key or a group it names gives the place. */
-static const luo_yaml *place_of(const luo_yaml_doc *doc, const luo_cluster *c, const char *says)
+static const luo_doc_node *place_of(const luo_doc *doc, const luo_cluster *c, const char *says)
 {
-    const luo_yaml *groups = luo_yaml_get(doc->root, "node_groups"), *group = NULL;
-    const luo_yaml *at = groups->first;
+    const luo_doc_node *groups = luo_doc_get(doc->root, "node_groups"), *group = NULL;
+    const luo_doc_node *at = groups->first;
     char word[80];
     for (int32_t i = 0; i < c->ngroups; i++, at = at->next) {
         snprintf(word, sizeof word, "`%s`", c->groups[i].name);
@@ -389,21 +397,21 @@ static const luo_yaml *place_of(const luo_yaml_doc *doc, const luo_cluster *c, c
     const char *tick = strchr(says, '`');
     const size_t n = tick ? strcspn(tick + 1, "`") : 0;
     snprintf(word, sizeof word, "%.*s", (int)(n < 79 ? n : 79), tick ? tick + 1 : "");
-    const luo_yaml *fabric = luo_yaml_get(doc->root, "fabric");
-    const luo_yaml *holders[] = {group, fabric, doc->root};
+    const luo_doc_node *fabric = luo_doc_get(doc->root, "fabric");
+    const luo_doc_node *holders[] = {group, fabric, doc->root};
     for (int i = 0; i < 3; i++)
-        if (luo_yaml_get(holders[i], word)) return luo_yaml_get(holders[i], word);
+        if (luo_doc_get(holders[i], word)) return luo_doc_get(holders[i], word);
     if (group) return group;
     return strncmp(says, "fabric", 6) == 0 && fabric ? fabric : groups;
 }
 
-static void finish(luo_yaml_doc *doc, luo_cluster *c)
+static void finish(luo_doc *doc, luo_cluster *c)
 {
     luo_err err = {0};
     if (doc->st != LUO_OK) return;
     const luo_status st = luo_cluster_finish(doc->arena, c, &err);
     if (st == LUO_OK) return;
-    const luo_yaml *at = place_of(doc, c, err.text);
+    const luo_doc_node *at = place_of(doc, c, err.text);
     doc->st = st;
     luo_diags_add(doc->diags, LUO_ERROR, st, doc->src->name, err.line ? err.line : at->line,
                   err.line ? err.col : at->col, "%s", err.text);
@@ -412,12 +420,12 @@ static void finish(luo_yaml_doc *doc, luo_cluster *c)
 luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const luo_files *files,
                                  luo_cluster **out, luo_diags *diags)
 {
-    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     void *data = NULL;
     luo_cluster *c = NULL;
-    luo_yaml_parse(&doc);
-    luo_yaml_check(&doc, &luo_yaml_cluster);
-    if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) {
+    luo_doc_parse(&doc);
+    luo_doc_check(&doc, &luo_doc_cluster);
+    if (doc.st == LUO_OK && luo_doc_load(&doc, &schema, &data) == LUO_OK) {
         check_all(&doc, data);
         c = take(&doc, files, data);
     }

@@ -8,8 +8,8 @@
 #include "core/io/read/read_model.h"
 
 typedef struct hf {
-    luo_yaml_doc *doc;
-    const luo_yaml *config;
+    luo_doc *doc;
+    const luo_doc_node *config;
     const luo_overrides *overrides;
     bool used[256]; /* by position in the object */
 } hf;
@@ -50,26 +50,32 @@ static const struct {
     const mapping *map;
     int n;
 } types[] = {
-    {"llama", "llama", llama_map, LUO_YAML_COUNT(llama_map)},
-    {"mistral", "llama", llama_map, LUO_YAML_COUNT(llama_map)},
-    {"qwen2", "llama", llama_map, LUO_YAML_COUNT(llama_map)},
-    {"qwen3", "llama", llama_map, LUO_YAML_COUNT(llama_map)},
-    {"gpt2", "gpt", gpt2_map, LUO_YAML_COUNT(gpt2_map)},
+    {"llama", "llama", llama_map, LUO_DOC_COUNT(llama_map)},
+    {"mistral", "llama", llama_map, LUO_DOC_COUNT(llama_map)},
+    {"qwen2", "llama", llama_map, LUO_DOC_COUNT(llama_map)},
+    {"qwen3", "llama", llama_map, LUO_DOC_COUNT(llama_map)},
+    {"gpt2", "gpt", gpt2_map, LUO_DOC_COUNT(gpt2_map)},
 };
 
 /* ---- the tree ---- */
 
 /* theirs (NULL: not from the file) becomes ours: text. */
-static void put(hf *h, const char *ours, const char *text, bool quoted, const luo_yaml *theirs)
+static void put(hf *h, const char *ours, const char *text, bool quoted, const luo_doc_node *theirs)
 {
-    luo_yaml *root = h->doc->root, *x = LUO_NEW(h->doc->arena, luo_yaml);
+    luo_doc_node *root = h->doc->root, *x = LUO_NEW(h->doc->arena, luo_doc_node);
     const char *copy = luo_arena_strdup(h->doc->arena, text);
     if (!x || !copy) {
-        luo_yaml_nomem(h->doc);
+        luo_doc_nomem(h->doc);
         return;
     }
-    *x = (luo_yaml){.key = ours, .text = copy, .quoted = quoted, .up = root, .line = 1, .col = 1,
-                    .key_line = 1, .key_col = 1};
+    *x = (luo_doc_node){.key = ours,
+                        .text = copy,
+                        .quoted = quoted,
+                        .up = root,
+                        .line = 1,
+                        .col = 1,
+                        .key_line = 1,
+                        .key_col = 1};
     if (theirs) {
         x->line = theirs->line;
         x->col = theirs->col;
@@ -82,10 +88,10 @@ static void put(hf *h, const char *ours, const char *text, bool quoted, const lu
     root->n++;
 }
 
-static const luo_yaml *use(hf *h, const char *key)
+static const luo_doc_node *use(hf *h, const char *key)
 {
     int i = 0;
-    for (const luo_yaml *x = h->config->first; x; x = x->next, i++)
+    for (const luo_doc_node *x = h->config->first; x; x = x->next, i++)
         if (strcmp(x->key, key) == 0) {
             if (i < 256) h->used[i] = true;
             return x;
@@ -93,14 +99,14 @@ static const luo_yaml *use(hf *h, const char *key)
     return NULL;
 }
 
-static bool is_null(const luo_yaml *x)
+static bool is_null(const luo_doc_node *x)
 {
-    return !x || luo_yaml_is(x, "null");
+    return !x || luo_doc_is(x, "null");
 }
 
-static void refuse(hf *h, const luo_yaml *at, const char *why)
+static void refuse(hf *h, const luo_doc_node *at, const char *why)
 {
-    luo_yaml_error(h->doc, at, "`%s` is not supported: %s.", at->key, why);
+    luo_doc_error(h->doc, at, "`%s` is not supported: %s.", at->key, why);
 }
 
 static bool given_by_set(const hf *h, const char *ours)
@@ -114,33 +120,35 @@ static bool given_by_set(const hf *h, const char *ours)
 
 static void take(hf *h, const mapping *m)
 {
-    const luo_yaml *v = use(h, m->theirs);
+    const luo_doc_node *v = use(h, m->theirs);
     double number;
     if (is_null(v) && m->required && !given_by_set(h, m->ours))
-        luo_yaml_error(h->doc, NULL, "key `%s` is missing; a saved config leaves out class "
-                                     "defaults, give it with --set %s=VALUE.", m->theirs, m->ours);
+        luo_doc_error(h->doc, NULL,
+                      "key `%s` is missing; a saved config leaves out class "
+                      "defaults, give it with --set %s=VALUE.",
+                      m->theirs, m->ours);
     if (is_null(v)) return;
-    if (luo_yaml_is(v, "true") || luo_yaml_is(v, "false") || luo_yaml_real(v, &number))
+    if (luo_doc_is(v, "true") || luo_doc_is(v, "false") || luo_doc_real(v, &number))
         put(h, m->ours, v->text, false, v);
     else
-        luo_yaml_error(h->doc, v, "`%s` is no number and no boolean; one is expected.", m->theirs);
+        luo_doc_error(h->doc, v, "`%s` is no number and no boolean; one is expected.", m->theirs);
 }
 
 /* ---- what differs between the types ---- */
 
-static const char *text_of(const luo_yaml *x)
+static const char *text_of(const luo_doc_node *x)
 {
     return x && x->quoted ? x->text : NULL;
 }
 
 static bool has(const hf *h, const char *ours)
 {
-    return luo_yaml_get(h->doc->root, ours) != NULL;
+    return luo_doc_get(h->doc->root, ours) != NULL;
 }
 
 static void take_dtype(hf *h)
 {
-    const luo_yaml *x = use(h, "torch_dtype");
+    const luo_doc_node *x = use(h, "torch_dtype");
     if (!x) x = use(h, "dtype");
     const char *v = text_of(x);
     if (!v) return;
@@ -156,19 +164,19 @@ static void take_rope(hf *h)
 {
     const char *const keys[] = {"rope_scaling", "rope_parameters"};
     for (int i = 0; i < 2; i++) {
-        const luo_yaml *v = use(h, keys[i]), *theta = luo_yaml_get(v, "rope_theta");
-        const char *type = luo_yaml_text(v, "rope_type");
+        const luo_doc_node *v = use(h, keys[i]), *theta = luo_doc_get(v, "rope_theta");
+        const char *type = luo_doc_text(v, "rope_type");
         double number;
-        if (!type) type = luo_yaml_text(v, "type");
+        if (!type) type = luo_doc_text(v, "type");
         if (is_null(v)) continue;
-        if (v->type != LUO_YAML_MAP || (type && strcmp(type, "default") != 0))
+        if (v->type != LUO_DOC_MAP || (type && strcmp(type, "default") != 0))
             refuse(h, v, "only plain rotary positions are built");
-        else if (luo_yaml_real(theta, &number) && !has(h, "rope_base"))
+        else if (luo_doc_real(theta, &number) && !has(h, "rope_base"))
             put(h, "rope_base", theta->text, false, v);
     }
 }
 
-static void refuse_unless(hf *h, const luo_yaml *at, bool good, const char *why)
+static void refuse_unless(hf *h, const luo_doc_node *at, bool good, const char *why)
 {
     if (at && !good) refuse(h, at, why);
 }
@@ -176,23 +184,24 @@ static void refuse_unless(hf *h, const luo_yaml *at, bool good, const char *why)
 /* A text that has to be a certain one; what is no text says nothing. */
 static void expect(hf *h, const char *key, const char *begin, bool whole, const char *why)
 {
-    const luo_yaml *x = use(h, key);
+    const luo_doc_node *x = use(h, key);
     const char *v = text_of(x);
     if (v) refuse_unless(h, x, strncmp(v, begin, strlen(begin) + whole) == 0, why);
 }
 
 static void llama_rest(hf *h, const char *type)
 {
-    const luo_yaml *window = use(h, "sliding_window"), *use_window = use(h, "use_sliding_window");
-    const luo_yaml *partial = use(h, "partial_rotary_factor");
+    const luo_doc_node *window = use(h, "sliding_window"),
+                       *use_window = use(h, "use_sliding_window");
+    const luo_doc_node *partial = use(h, "partial_rotary_factor");
     const bool qwen = strncmp(type, "qwen", 4) == 0;
     double factor = 0;
     take_rope(h);
     expect(h, "hidden_act", "silu", true, "`silu` is expected");
     refuse_unless(h, qwen ? use_window : window,
-                  qwen ? !luo_yaml_is(use_window, "true") : is_null(window),
+                  qwen ? !luo_doc_is(use_window, "true") : is_null(window),
                   "attention over a window would cost less than ours");
-    refuse_unless(h, partial, luo_yaml_real(partial, &factor) && factor == 1,
+    refuse_unless(h, partial, luo_doc_real(partial, &factor) && factor == 1,
                   "rotary positions turn the whole head");
     if (strcmp(type, "qwen2") == 0 && !has(h, "qkv_bias")) put(h, "qkv_bias", "true", false, NULL);
     if (strcmp(type, "qwen3") == 0) put(h, "qk_norm", "true", false, NULL);
@@ -207,11 +216,11 @@ static void gpt2_rest(hf *h)
         {"scale_attn_by_inverse_layer_idx", "true", "attention is scaled alike in all layers"},
         {"add_cross_attention", "true", "there is no cross attention"}};
     expect(h, "activation_function", "gelu", false, "`gelu` or one of its forms is expected");
-    for (size_t i = 0; i < LUO_YAML_COUNT(words); i++) {
-        const luo_yaml *x = use(h, words[i].key);
-        refuse_unless(h, x, !luo_yaml_is(x, words[i].refused), words[i].why);
+    for (size_t i = 0; i < LUO_DOC_COUNT(words); i++) {
+        const luo_doc_node *x = use(h, words[i].key);
+        refuse_unless(h, x, !luo_doc_is(x, words[i].refused), words[i].why);
     }
-    const luo_yaml *hidden = luo_yaml_get(h->doc->root, "hidden");
+    const luo_doc_node *hidden = luo_doc_get(h->doc->root, "hidden");
     int64_t n;
     if (!has(h, "ffn_hidden") && hidden &&
         luo_number_whole(hidden->text, strlen(hidden->text), &n) && n < INT64_MAX / 4) {
@@ -225,7 +234,7 @@ static void list_unused(hf *h)
 {
     luo_str s = {0};
     int i = 0, n = 0;
-    for (const luo_yaml *x = h->config->first; x; x = x->next, i++)
+    for (const luo_doc_node *x = h->config->first; x; x = x->next, i++)
         if (i >= 256 || !h->used[i]) luo_str_addf(&s, "%s`%s`", n++ ? ", " : "", x->key);
     if (n)
         luo_diags_add(h->doc->diags, LUO_NOTE, LUO_OK, h->doc->src->name, 0, 0,
@@ -233,26 +242,26 @@ static void list_unused(hf *h)
     luo_str_free(&s);
 }
 
-luo_status luo_hf_model(luo_yaml_doc *doc, const luo_overrides *overrides)
+luo_status luo_hf_model(luo_doc *doc, const luo_overrides *overrides)
 {
     hf h = {.doc = doc, .config = doc->root, .overrides = overrides};
-    const luo_yaml *said = use(&h, "model_type"), *quantized = use(&h, "quantization_config");
+    const luo_doc_node *said = use(&h, "model_type"), *quantized = use(&h, "quantization_config");
     const char *type = text_of(said), *path = text_of(use(&h, "_name_or_path"));
     size_t t = 0;
     doc->root = NULL;
-    while (t < LUO_YAML_COUNT(types) && type && strcmp(types[t].type, type) != 0) t++;
-    if (!type || t == LUO_YAML_COUNT(types)) {
-        const char *names[LUO_YAML_COUNT(types)];
+    while (t < LUO_DOC_COUNT(types) && type && strcmp(types[t].type, type) != 0) t++;
+    if (!type || t == LUO_DOC_COUNT(types)) {
+        const char *names[LUO_DOC_COUNT(types)];
         luo_str s = {0};
-        for (t = 0; t < LUO_YAML_COUNT(types); t++) names[t] = types[t].type;
+        for (t = 0; t < LUO_DOC_COUNT(types); t++) names[t] = types[t].type;
         luo_say_expected(&s, type ? type : "", names, (int)t);
-        luo_yaml_error(doc, said, "`model_type` is `%.60s`; %s", type ? type : "", luo_str_get(&s));
+        luo_doc_error(doc, said, "`model_type` is `%.60s`; %s", type ? type : "", luo_str_get(&s));
         luo_str_free(&s);
         return LUO_EINPUT;
     }
-    doc->root = LUO_NEW(doc->arena, luo_yaml);
-    if (!doc->root) return luo_yaml_nomem(doc);
-    *doc->root = (luo_yaml){.type = LUO_YAML_MAP, .text = "", .line = 1, .col = 1};
+    doc->root = LUO_NEW(doc->arena, luo_doc_node);
+    if (!doc->root) return luo_doc_nomem(doc);
+    *doc->root = (luo_doc_node){.type = LUO_DOC_MAP, .text = "", .line = 1, .col = 1};
     const char *slash = path ? strrchr(path, '/') : NULL;
     put(&h, "schema", "luoshu.model/1", true, NULL);
     put(&h, "name", slash && slash[1] ? slash + 1 : path && *path ? path : type, true, NULL);

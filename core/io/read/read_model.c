@@ -25,77 +25,77 @@ typedef struct model_yaml {
     luo_dtype dtype;
 } model_yaml;
 
-#define OPT LUO_YAML_OPT
-#define REQ LUO_YAML_REQ
+#define OPT LUO_DOC_OPT
+#define REQ LUO_DOC_REQ
 
 #define SIZE LUO_OF(LUO_Q_WIDTH, 1)
 #define HEADS LUO_OF(LUO_Q_HEADS, 1)
 #define LAYERS LUO_OF(LUO_Q_LAYERS, 1)
 #define PIXELS LUO_OF(LUO_Q_PIXELS, 1)
 
-static const luo_yaml_word families[] = {
-    {"llama", LUO_FAMILY_LLAMA}, {"gpt", LUO_FAMILY_GPT}, {"bert", LUO_FAMILY_BERT},
-    {"vit", LUO_FAMILY_VIT},     {"vgg", LUO_FAMILY_VGG}, {"moe", LUO_FAMILY_MOE}};
-static const luo_yaml_word norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
-static const luo_yaml_word activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
-static const luo_yaml_word positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};
-static const luo_yaml_word dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
-static const luo_yaml_word gates[] = {{"topk", 0}, {"top1", 1}};
+static const luo_doc_word families[] = {{"llama", LUO_FAMILY_LLAMA}, {"gpt", LUO_FAMILY_GPT},
+                                        {"bert", LUO_FAMILY_BERT},   {"vit", LUO_FAMILY_VIT},
+                                        {"vgg", LUO_FAMILY_VGG},     {"moe", LUO_FAMILY_MOE}};
+static const luo_doc_word norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
+static const luo_doc_word activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
+static const luo_doc_word positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};
+static const luo_doc_word dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
+static const luo_doc_word gates[] = {{"topk", 0}, {"top1", 1}};
 
-static const luo_yaml_field moe_fields[] = {
-    LUO_YAML_INT("experts", REQ, moe_yaml, experts, HEADS),
-    LUO_YAML_INT("experts_per_token", REQ, moe_yaml, experts_per_token, HEADS),
-    LUO_YAML_INT("expert_ffn_hidden", REQ, moe_yaml, expert_ffn_hidden, SIZE),
-    LUO_YAML_INT_OR("shared_experts", moe_yaml, shared_experts, "0", LUO_OF_OR_0(LUO_Q_HEADS, 1)),
-    LUO_YAML_INT_OR("shared_ffn_hidden", moe_yaml, shared_ffn_hidden, "0",
-                    LUO_OF_OR_0(LUO_Q_WIDTH, 1)),
-    LUO_YAML_INT_OR("first_dense_layers", moe_yaml, first_dense_layers, "0",
-                    LUO_OF_OR_0(LUO_Q_LAYERS, 1)),
-    LUO_YAML_INT("every_layers", OPT, moe_yaml, every_layers, LAYERS),
-    LUO_YAML_FLOAT_OR("capacity_factor", moe_yaml, capacity_factor, "0", LUO_WITHIN(0, 1e6)),
-    LUO_YAML_ENUM_OR("gate", moe_yaml, gate, "topk", gates),
-    LUO_YAML_END};
+static const luo_doc_field moe_fields[] = {
+    LUO_DOC_INT("experts", REQ, moe_yaml, experts, HEADS),
+    LUO_DOC_INT("experts_per_token", REQ, moe_yaml, experts_per_token, HEADS),
+    LUO_DOC_INT("expert_ffn_hidden", REQ, moe_yaml, expert_ffn_hidden, SIZE),
+    LUO_DOC_INT_OR("shared_experts", moe_yaml, shared_experts, "0", LUO_OF_OR_0(LUO_Q_HEADS, 1)),
+    LUO_DOC_INT_OR("shared_ffn_hidden", moe_yaml, shared_ffn_hidden, "0",
+                   LUO_OF_OR_0(LUO_Q_WIDTH, 1)),
+    LUO_DOC_INT_OR("first_dense_layers", moe_yaml, first_dense_layers, "0",
+                   LUO_OF_OR_0(LUO_Q_LAYERS, 1)),
+    LUO_DOC_INT("every_layers", OPT, moe_yaml, every_layers, LAYERS),
+    LUO_DOC_FLOAT_OR("capacity_factor", moe_yaml, capacity_factor, "0", LUO_WITHIN(0, 1e6)),
+    LUO_DOC_ENUM_OR("gate", moe_yaml, gate, "topk", gates),
+    LUO_DOC_END};
 
-static const luo_yaml_field image_fields[] = {
-    LUO_YAML_INT("height_px", REQ, luo_image, height_px, PIXELS),
-    LUO_YAML_INT("width_px", REQ, luo_image, width_px, PIXELS),
-    LUO_YAML_INT("channels", REQ, luo_image, channels, PIXELS),
-    LUO_YAML_INT("patch_px", OPT, luo_image, patch_px, PIXELS), LUO_YAML_END};
+static const luo_doc_field image_fields[] = {
+    LUO_DOC_INT("height_px", REQ, luo_image, height_px, PIXELS),
+    LUO_DOC_INT("width_px", REQ, luo_image, width_px, PIXELS),
+    LUO_DOC_INT("channels", REQ, luo_image, channels, PIXELS),
+    LUO_DOC_INT("patch_px", OPT, luo_image, patch_px, PIXELS), LUO_DOC_END};
 
-static const luo_yaml_field model_fields[] = {
-    LUO_YAML_TEXT("schema", REQ, model_yaml, schema),
-    LUO_YAML_TEXT("name", REQ, model_yaml, name),
-    LUO_YAML_ENUM("family", REQ, model_yaml, family, families),
-    LUO_YAML_INT("layers", OPT, model_yaml, layers, LAYERS),
-    LUO_YAML_INT("hidden", OPT, model_yaml, hidden, SIZE),
-    LUO_YAML_INT("ffn_hidden", OPT, model_yaml, ffn_hidden, SIZE),
-    LUO_YAML_INT("heads", OPT, model_yaml, heads, HEADS),
-    LUO_YAML_INT("kv_heads", OPT, model_yaml, kv_heads, HEADS),
-    LUO_YAML_INT("head_dim", OPT, model_yaml, head_dim, HEADS),
-    LUO_YAML_BOOL_OR("qk_norm", model_yaml, qk_norm, "false"),
-    LUO_YAML_FLOAT("rope_base", OPT, model_yaml, rope_base, LUO_ABOVE_TO(0, 1e12)),
-    LUO_YAML_INT("vocab", OPT, model_yaml, vocab, SIZE),
-    LUO_YAML_INT("max_sequence_tokens", OPT, model_yaml, max_sequence_tokens,
-                 LUO_OF(LUO_Q_SEQUENCE, 1)),
-    LUO_YAML_INT("token_types", OPT, model_yaml, token_types, HEADS),
-    LUO_YAML_BOOL("tied_embeddings", OPT, model_yaml, tied_embeddings),
-    LUO_YAML_BOOL("linear_bias", OPT, model_yaml, linear_bias),
-    LUO_YAML_BOOL("qkv_bias", OPT, model_yaml, qkv_bias),
-    LUO_YAML_ENUM("norm", OPT, model_yaml, norm, norms),
-    LUO_YAML_FLOAT("norm_eps", OPT, model_yaml, norm_eps, LUO_ABOVE_TO(0, 1)),
-    LUO_YAML_ENUM("activation", OPT, model_yaml, activation, activations),
-    LUO_YAML_ENUM("position", OPT, model_yaml, position, positions),
-    LUO_YAML_BOOL("causal", OPT, model_yaml, causal),
-    LUO_YAML_MAPPING("moe", OPT, model_yaml, moe, moe_fields, NULL),
-    LUO_YAML_MAPPING("image", OPT, model_yaml, image, image_fields, NULL),
-    LUO_YAML_INT("classes", OPT, model_yaml, classes, SIZE),
-    LUO_YAML_FIELD("variant", OPT, model_yaml, variant, .form = LUO_YAML_WHOLE,
-                   .limit = LUO_WITHIN(11, 19), .say = "11, 13, 16 or 19"),
-    LUO_YAML_ENUM_OR("dtype", model_yaml, dtype, "bf16", dtypes),
-    LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(model_yaml, model_fields, NULL);
+static const luo_doc_field model_fields[] = {
+    LUO_DOC_TEXT("schema", REQ, model_yaml, schema),
+    LUO_DOC_TEXT("name", REQ, model_yaml, name),
+    LUO_DOC_ENUM("family", REQ, model_yaml, family, families),
+    LUO_DOC_INT("layers", OPT, model_yaml, layers, LAYERS),
+    LUO_DOC_INT("hidden", OPT, model_yaml, hidden, SIZE),
+    LUO_DOC_INT("ffn_hidden", OPT, model_yaml, ffn_hidden, SIZE),
+    LUO_DOC_INT("heads", OPT, model_yaml, heads, HEADS),
+    LUO_DOC_INT("kv_heads", OPT, model_yaml, kv_heads, HEADS),
+    LUO_DOC_INT("head_dim", OPT, model_yaml, head_dim, HEADS),
+    LUO_DOC_BOOL_OR("qk_norm", model_yaml, qk_norm, "false"),
+    LUO_DOC_FLOAT("rope_base", OPT, model_yaml, rope_base, LUO_ABOVE_TO(0, 1e12)),
+    LUO_DOC_INT("vocab", OPT, model_yaml, vocab, SIZE),
+    LUO_DOC_INT("max_sequence_tokens", OPT, model_yaml, max_sequence_tokens,
+                LUO_OF(LUO_Q_SEQUENCE, 1)),
+    LUO_DOC_INT("token_types", OPT, model_yaml, token_types, HEADS),
+    LUO_DOC_BOOL("tied_embeddings", OPT, model_yaml, tied_embeddings),
+    LUO_DOC_BOOL("linear_bias", OPT, model_yaml, linear_bias),
+    LUO_DOC_BOOL("qkv_bias", OPT, model_yaml, qkv_bias),
+    LUO_DOC_ENUM("norm", OPT, model_yaml, norm, norms),
+    LUO_DOC_FLOAT("norm_eps", OPT, model_yaml, norm_eps, LUO_ABOVE_TO(0, 1)),
+    LUO_DOC_ENUM("activation", OPT, model_yaml, activation, activations),
+    LUO_DOC_ENUM("position", OPT, model_yaml, position, positions),
+    LUO_DOC_BOOL("causal", OPT, model_yaml, causal),
+    LUO_DOC_MAPPING("moe", OPT, model_yaml, moe, moe_fields, NULL),
+    LUO_DOC_MAPPING("image", OPT, model_yaml, image, image_fields, NULL),
+    LUO_DOC_INT("classes", OPT, model_yaml, classes, SIZE),
+    LUO_DOC_FIELD("variant", OPT, model_yaml, variant, .form = LUO_DOC_WHOLE,
+                  .limit = LUO_WITHIN(11, 19), .say = "11, 13, 16 or 19"),
+    LUO_DOC_ENUM_OR("dtype", model_yaml, dtype, "bf16", dtypes),
+    LUO_DOC_END};
+static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(model_yaml, model_fields, NULL);
 
-const luo_yaml_kind luo_yaml_model = {"model", &schema};
+const luo_doc_kind luo_doc_model = {"model", &schema};
 
 /* ---- which key belongs to which family ---- */
 
@@ -141,99 +141,105 @@ static const struct {
 
 static void family_names(int set, luo_str *s)
 {
-    const char *names[LUO_YAML_COUNT(families)];
+    const char *names[LUO_DOC_COUNT(families)];
     int n = 0;
-    for (size_t i = 0; i < LUO_YAML_COUNT(families); i++)
+    for (size_t i = 0; i < LUO_DOC_COUNT(families); i++)
         if (set >> families[i].value & 1) names[n++] = families[i].text;
     luo_say_choices(s, names, n);
 }
 
-static void check_keys(luo_yaml_doc *doc, const model_yaml *y)
+static void check_keys(luo_doc *doc, const model_yaml *y)
 {
-    const char *family = luo_yaml_get(doc->root, "family")->text;
-    for (size_t i = 0; i < LUO_YAML_COUNT(places); i++) {
-        const luo_yaml *at = luo_yaml_get(doc->root, places[i].key);
+    const char *family = luo_doc_get(doc->root, "family")->text;
+    for (size_t i = 0; i < LUO_DOC_COUNT(places); i++) {
+        const luo_doc_node *at = luo_doc_get(doc->root, places[i].key);
         if (at && !(places[i].allowed >> y->family & 1)) {
             luo_str s = {0};
             family_names(places[i].allowed, &s);
-            luo_yaml_error_key(doc, at, "`%s` does not belong to family `%s`; it is a key of %s.",
-                               at->key, family, luo_str_get(&s));
+            luo_doc_error_key(doc, at, "`%s` does not belong to family `%s`; it is a key of %s.",
+                              at->key, family, luo_str_get(&s));
             luo_str_free(&s);
         }
         if (!at && (places[i].required >> y->family & 1))
-            luo_yaml_error(doc, doc->root, "key `%s` is missing; family `%s` requires it.",
-                           places[i].key, family);
+            luo_doc_error(doc, doc->root, "key `%s` is missing; family `%s` requires it.",
+                          places[i].key, family);
     }
 }
 
 /* ---- contradictions between keys (V-E7) ---- */
 
-static const luo_yaml *at_key(const luo_yaml_doc *doc, const char *key)
+static const luo_doc_node *at_key(const luo_doc *doc, const char *key)
 {
-    return luo_yaml_get(doc->root, key);
+    return luo_doc_get(doc->root, key);
 }
 
-static void check_heads(luo_yaml_doc *doc, const luo_model *m)
+static void check_heads(luo_doc *doc, const luo_model *m)
 {
-    const luo_yaml *heads = at_key(doc, "heads"), *hidden = at_key(doc, "hidden");
+    const luo_doc_node *heads = at_key(doc, "heads"), *hidden = at_key(doc, "hidden");
     if (heads && hidden && !at_key(doc, "head_dim") && m->hidden % m->heads)
-        luo_yaml_error(doc, heads, "`heads` is %lld; `hidden` %lld is not divisible by %lld, give "
-                                   "`head_dim` if it is meant.", (long long)m->heads,
-                       (long long)m->hidden, (long long)m->heads);
+        luo_doc_error(doc, heads,
+                      "`heads` is %lld; `hidden` %lld is not divisible by %lld, give "
+                      "`head_dim` if it is meant.",
+                      (long long)m->heads, (long long)m->hidden, (long long)m->heads);
     else if (heads && m->position == LUO_POS_ROPE && m->head_dim % 2)
-        luo_yaml_error(doc, at_key(doc, "head_dim") ? at_key(doc, "head_dim") : heads,
-                       "a head has %lld elements; `position` rope turns pairs and needs an even "
-                       "number.", (long long)m->head_dim);
+        luo_doc_error(doc, at_key(doc, "head_dim") ? at_key(doc, "head_dim") : heads,
+                      "a head has %lld elements; `position` rope turns pairs and needs an even "
+                      "number.",
+                      (long long)m->head_dim);
     if (heads && at_key(doc, "kv_heads") && (m->kv_heads > m->heads || m->heads % m->kv_heads))
-        luo_yaml_error(doc, at_key(doc, "kv_heads"),
-                       "`kv_heads` is %lld; a number that divides the %lld heads is expected.",
-                       (long long)m->kv_heads, (long long)m->heads);
+        luo_doc_error(doc, at_key(doc, "kv_heads"),
+                      "`kv_heads` is %lld; a number that divides the %lld heads is expected.",
+                      (long long)m->kv_heads, (long long)m->heads);
 }
 
-static void check_image(luo_yaml_doc *doc, const luo_model *m)
+static void check_image(luo_doc *doc, const luo_model *m)
 {
-    const luo_yaml *image = at_key(doc, "image"), *patch = luo_yaml_get(image, "patch_px");
-    const luo_yaml *variant = at_key(doc, "variant");
-    if (image && m->family == LUO_FAMILY_VIT && !patch) luo_yaml_missing(doc, image, "patch_px");
+    const luo_doc_node *image = at_key(doc, "image"), *patch = luo_doc_get(image, "patch_px");
+    const luo_doc_node *variant = at_key(doc, "variant");
+    if (image && m->family == LUO_FAMILY_VIT && !patch) luo_doc_missing(doc, image, "patch_px");
     if (patch && m->family == LUO_FAMILY_VGG)
-        luo_yaml_error_key(doc, patch, "`patch_px` does not belong to family `vgg`; it is a key of "
-                                       "`vit`.");
+        luo_doc_error_key(doc, patch,
+                          "`patch_px` does not belong to family `vgg`; it is a key of "
+                          "`vit`.");
     if (patch && m->family == LUO_FAMILY_VIT &&
         (m->image.height_px % m->image.patch_px || m->image.width_px % m->image.patch_px))
-        luo_yaml_error(doc, patch, "`patch_px` is %lld; a number that divides height and width is "
-                                   "expected.", (long long)m->image.patch_px);
+        luo_doc_error(doc, patch,
+                      "`patch_px` is %lld; a number that divides height and width is "
+                      "expected.",
+                      (long long)m->image.patch_px);
     if (variant && m->variant != 11 && m->variant != 13 && m->variant != 16 && m->variant != 19)
-        luo_yaml_error(doc, variant, "`variant` is `%lld`; 11, 13, 16 or 19 is expected.",
-                       (long long)m->variant);
+        luo_doc_error(doc, variant, "`variant` is `%lld`; 11, 13, 16 or 19 is expected.",
+                      (long long)m->variant);
 }
 
-static void check_moe(luo_yaml_doc *doc, const luo_model *m)
+static void check_moe(luo_doc *doc, const luo_model *m)
 {
-    const luo_yaml *moe = at_key(doc, "moe"), *each = luo_yaml_get(moe, "experts_per_token");
+    const luo_doc_node *moe = at_key(doc, "moe"), *each = luo_doc_get(moe, "experts_per_token");
     if (!moe || m->family != LUO_FAMILY_MOE) return;
     if (m->moe.experts_per_token > m->moe.experts)
-        luo_yaml_error(doc, each, "`experts_per_token` is %lld; there are %lld experts.",
-                       (long long)m->moe.experts_per_token, (long long)m->moe.experts);
+        luo_doc_error(doc, each, "`experts_per_token` is %lld; there are %lld experts.",
+                      (long long)m->moe.experts_per_token, (long long)m->moe.experts);
     if (m->moe.top1 && m->moe.experts_per_token != 1)
-        luo_yaml_error(doc, each, "`experts_per_token` is %lld; `gate` top1 gives 1.",
-                       (long long)m->moe.experts_per_token);
+        luo_doc_error(doc, each, "`experts_per_token` is %lld; `gate` top1 gives 1.",
+                      (long long)m->moe.experts_per_token);
     if ((m->moe.shared_experts > 0) != (m->moe.shared_ffn_hidden > 0))
-        luo_yaml_error(doc, moe, "`shared_experts` and `shared_ffn_hidden` are given together or "
-                                 "not at all; give both above 0.");
+        luo_doc_error(doc, moe,
+                      "`shared_experts` and `shared_ffn_hidden` are given together or "
+                      "not at all; give both above 0.");
 }
 
 /* Each size is within its range, and so is what they make together. */
-static void check_parameters(luo_yaml_doc *doc, const luo_model *m)
+static void check_parameters(luo_doc *doc, const luo_model *m)
 {
     luo_err err;
     int64_t n;
     if (doc->st != LUO_OK || m->family == LUO_FAMILY_VGG) return;
-    if (luo_model_parameters(m, &n, &err) != LUO_OK) luo_yaml_error(doc, doc->root, "%s", err.text);
+    if (luo_model_parameters(m, &n, &err) != LUO_OK) luo_doc_error(doc, doc->root, "%s", err.text);
 }
 
 /* ---- defaults ---- */
 
-static void take_family_defaults(const luo_yaml_doc *doc, luo_model *m)
+static void take_family_defaults(const luo_doc *doc, luo_model *m)
 {
     const bool ours = m->family == LUO_FAMILY_LLAMA || m->family == LUO_FAMILY_MOE;
     const bool gpt = m->family == LUO_FAMILY_GPT;
@@ -250,15 +256,15 @@ static void take_family_defaults(const luo_yaml_doc *doc, luo_model *m)
     if (!at_key(doc, "activation")) m->activation = ours ? LUO_ACT_SWIGLU : LUO_ACT_GELU;
     if (!at_key(doc, "position")) m->position = ours ? LUO_POS_ROPE : LUO_POS_LEARNED;
     if (!at_key(doc, "causal")) m->causal = ours || gpt;
-    if (!luo_yaml_get(at_key(doc, "moe"), "every_layers"))
+    if (!luo_doc_get(at_key(doc, "moe"), "every_layers"))
         m->moe.every_layers = m->family == LUO_FAMILY_MOE;
 }
 
-static luo_model *take(luo_yaml_doc *doc, const model_yaml *y)
+static luo_model *take(luo_doc *doc, const model_yaml *y)
 {
     luo_model *m = LUO_NEW(doc->arena, luo_model);
     if (!m) {
-        luo_yaml_nomem(doc);
+        luo_doc_nomem(doc);
         return NULL;
     }
     *m = (luo_model){
@@ -280,22 +286,22 @@ static luo_model *take(luo_yaml_doc *doc, const model_yaml *y)
 
 /* ---- the whole ---- */
 
-static void make_tree(luo_yaml_doc *doc, const luo_overrides *overrides)
+static void make_tree(luo_doc *doc, const luo_overrides *overrides)
 {
-    luo_yaml_parse(doc);
-    if (doc->json && luo_yaml_get(doc->root, "model_type")) luo_hf_model(doc, overrides);
-    for (int32_t i = 0; overrides && i < overrides->n; i++) luo_yaml_set(doc, overrides->at[i]);
+    luo_doc_parse(doc);
+    if (doc->json && luo_doc_get(doc->root, "model_type")) luo_hf_model(doc, overrides);
+    for (int32_t i = 0; overrides && i < overrides->n; i++) luo_doc_set(doc, overrides->at[i]);
 }
 
 luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
                                const luo_overrides *overrides, luo_model **out, luo_diags *diags)
 {
-    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     void *data = NULL;
     luo_model *m = NULL;
     make_tree(&doc, overrides);
-    luo_yaml_check(&doc, &luo_yaml_model);
-    if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) {
+    luo_doc_check(&doc, &luo_doc_model);
+    if (doc.st == LUO_OK && luo_doc_load(&doc, &schema, &data) == LUO_OK) {
         m = take(&doc, data);
         if (m) {
             check_heads(&doc, m);

@@ -1,6 +1,6 @@
 /* read_params.c: what a planner is told beyond cluster and model (`luoshu.params/1`,
  * keys: docs/formats.md#luoshuparams1), YAML, and so JSON, too. */
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 
 typedef struct params_yaml {
     const char *schema;
@@ -10,32 +10,32 @@ typedef struct params_yaml {
     int32_t zero_replicas;
 } params_yaml;
 
-#define OPT LUO_YAML_OPT
-#define REQ LUO_YAML_REQ
+#define OPT LUO_DOC_OPT
+#define REQ LUO_DOC_REQ
 
 #define MIB LUO_OF(LUO_Q_BYTES, 1048576.0)
 #define MIB_OR_0 LUO_OF_OR_0(LUO_Q_BYTES, 1048576.0)
 #define MS LUO_OF(LUO_Q_TIME, 1e-3)
 #define ALPHA LUO_OF(LUO_Q_SLOWDOWN, 1)
 
-static const luo_yaml_schema alpha_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double, ALPHA);
-static const luo_yaml_schema mib_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double, MIB);
+static const luo_doc_schema alpha_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, ALPHA);
+static const luo_doc_schema mib_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, MIB);
 
-static const luo_yaml_field fields[] = {
-    LUO_YAML_TEXT("schema", REQ, params_yaml, schema),
-    LUO_YAML_SEQ("alpha", OPT, params_yaml, alpha, alpha_count, alpha_entry, 0),
-    LUO_YAML_FLOAT("tau_ms", OPT, params_yaml, tau, MS),
-    LUO_YAML_SEQ("k_mib", OPT, params_yaml, k, k_count, mib_entry, 0),
-    LUO_YAML_FLOAT("emb_mib", OPT, params_yaml, emb, MIB),
-    LUO_YAML_FLOAT("extra_mib", OPT, params_yaml, extra, MIB),
-    LUO_YAML_FLOAT("bound_mib", OPT, params_yaml, bound, MIB),
-    LUO_YAML_FLOAT("gap_mib", OPT, params_yaml, gap, MIB_OR_0),
-    LUO_YAML_FLOAT("context_mib", OPT, params_yaml, context, MIB),
-    LUO_YAML_INT("zero_replicas", OPT, params_yaml, zero_replicas, LUO_WITHIN(1, 64)),
-    LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(params_yaml, fields, NULL);
+static const luo_doc_field fields[] = {
+    LUO_DOC_TEXT("schema", REQ, params_yaml, schema),
+    LUO_DOC_SEQ("alpha", OPT, params_yaml, alpha, alpha_count, alpha_entry, 0),
+    LUO_DOC_FLOAT("tau_ms", OPT, params_yaml, tau, MS),
+    LUO_DOC_SEQ("k_mib", OPT, params_yaml, k, k_count, mib_entry, 0),
+    LUO_DOC_FLOAT("emb_mib", OPT, params_yaml, emb, MIB),
+    LUO_DOC_FLOAT("extra_mib", OPT, params_yaml, extra, MIB),
+    LUO_DOC_FLOAT("bound_mib", OPT, params_yaml, bound, MIB),
+    LUO_DOC_FLOAT("gap_mib", OPT, params_yaml, gap, MIB_OR_0),
+    LUO_DOC_FLOAT("context_mib", OPT, params_yaml, context, MIB),
+    LUO_DOC_INT("zero_replicas", OPT, params_yaml, zero_replicas, LUO_WITHIN(1, 64)),
+    LUO_DOC_END};
+static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(params_yaml, fields, NULL);
 
-const luo_yaml_kind luo_yaml_params = {"params", &schema};
+const luo_doc_kind luo_doc_params = {"params", &schema};
 
 /* ---- alpha ---- */
 
@@ -55,36 +55,42 @@ static void say_alpha(const double *v, int32_t n, luo_str *s)
 
 /* ---- the whole ---- */
 
-static void take(luo_yaml_doc *doc, const params_yaml *y, luo_malleus_params *out)
+static void take(luo_doc *doc, const params_yaml *y, luo_malleus_params *out)
 {
-    const luo_yaml *alpha = luo_yaml_get(doc->root, "alpha"), *k = luo_yaml_get(doc->root, "k_mib");
+    const luo_doc_node *alpha = luo_doc_get(doc->root, "alpha"),
+                       *k = luo_doc_get(doc->root, "k_mib");
     luo_str s = {0};
     if (alpha && y->alpha_count == 0)
-        luo_yaml_error(doc, alpha, "`alpha` is empty; one value or more is expected.");
+        luo_doc_error(doc, alpha, "`alpha` is empty; one value or more is expected.");
     if (k && y->k_count == 0)
-        luo_yaml_error(doc, k, "`k_mib` is empty; one value or more is expected.");
+        luo_doc_error(doc, k, "`k_mib` is empty; one value or more is expected.");
     if (!rises(y->alpha, (int32_t)y->alpha_count)) {
         say_alpha(y->alpha, (int32_t)y->alpha_count, &s);
-        luo_yaml_error(doc, alpha, "%s", luo_str_get(&s));
+        luo_doc_error(doc, alpha, "%s", luo_str_get(&s));
         luo_str_free(&s);
     }
-    *out = (luo_malleus_params){
-        .nalpha = (int32_t)y->alpha_count, .alpha = y->alpha,
-        .tau_s = y->tau * 1e-3, .nk = (int32_t)y->k_count, .k_mib = y->k,
-        .emb_mib = y->emb, .extra_mib = y->extra, .bound_mib = y->bound,
-        .gap_mib = luo_yaml_get(doc->root, "gap_mib") ? y->gap : -1, .context_mib = y->context,
-        .zero_replicas = y->zero_replicas};
+    *out = (luo_malleus_params){.nalpha = (int32_t)y->alpha_count,
+                                .alpha = y->alpha,
+                                .tau_s = y->tau * 1e-3,
+                                .nk = (int32_t)y->k_count,
+                                .k_mib = y->k,
+                                .emb_mib = y->emb,
+                                .extra_mib = y->extra,
+                                .bound_mib = y->bound,
+                                .gap_mib = luo_doc_get(doc->root, "gap_mib") ? y->gap : -1,
+                                .context_mib = y->context,
+                                .zero_replicas = y->zero_replicas};
 }
 
 luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
                                 luo_diags *diags)
 {
-    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     luo_malleus_params p = {0};
     void *data = NULL;
-    luo_yaml_parse(&doc);
-    luo_yaml_check(&doc, &luo_yaml_params);
-    if (doc.st == LUO_OK && luo_yaml_load(&doc, &schema, &data) == LUO_OK) take(&doc, data, &p);
+    luo_doc_parse(&doc);
+    luo_doc_check(&doc, &luo_doc_params);
+    if (doc.st == LUO_OK && luo_doc_load(&doc, &schema, &data) == LUO_OK) take(&doc, data, &p);
     if (doc.st == LUO_OK) *out = p;
     return doc.st;
 }

@@ -1,15 +1,15 @@
 /* read_plan.c: plan.json into a luo_plan, defaults filled in (docs/formats.md#luoshuplan1). */
 #include <string.h>
 
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 
 typedef struct plan_yaml {
     const char *schema;
     luo_plan plan;
 } plan_yaml;
 
-#define OPT LUO_YAML_OPT
-#define REQ LUO_YAML_REQ
+#define OPT LUO_DOC_OPT
+#define REQ LUO_DOC_REQ
 #define MICRO_BATCHES LUO_WITHIN(1, 1 << 30) /* the limit of work is below, and can be raised */
 #define SEQUENCES LUO_WITHIN(1, 1 << 24)
 #define SHARE LUO_WITHIN(1, 1 << 24)
@@ -20,105 +20,104 @@ typedef struct plan_yaml {
 #define LAYERS LUO_OF(LUO_Q_LAYERS, 1)
 #define TOKENS LUO_OF(LUO_Q_TOKENS, 1)
 
-static const luo_yaml_word dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
-static const luo_yaml_word schedules[] = {{"gpipe", LUO_SCHED_GPIPE},
-                                          {"1f1b", LUO_SCHED_1F1B},
-                                          {"interleaved_1f1b", LUO_SCHED_INTERLEAVED},
-                                          {"zb_h1", LUO_SCHED_ZB_H1},
-                                          {"zb_h2", LUO_SCHED_ZB_H2}};
-static const luo_yaml_word steps[] = {{"together", false}, {"staggered", true}};
-static const luo_yaml_word recomputes[] = {{"none", LUO_RECOMPUTE_NONE},
-                                           {"selective", LUO_RECOMPUTE_SELECTIVE},
-                                           {"full", LUO_RECOMPUTE_FULL}};
-static const luo_yaml_word experts[] = {{"tensor", false}, {"expert", true}};
-static const luo_yaml_word context_kinds[] = {{"auto", LUO_CONTEXT_AUTO},
-                                              {"ring", LUO_CONTEXT_RING},
-                                              {"a2a", LUO_CONTEXT_A2A},
-                                              {"2d", LUO_CONTEXT_2D}};
-static const luo_yaml_word context_layouts[] = {{"auto", LUO_LAYOUT_AUTO},
-                                                {"zigzag", LUO_LAYOUT_ZIGZAG},
-                                                {"contiguous", LUO_LAYOUT_CONTIGUOUS}};
-static const luo_yaml_word bucket_rules[] = {{"mib", LUO_BUCKET_MIB},
-                                             {"ddp", LUO_BUCKET_DDP},
-                                             {"megatron", LUO_BUCKET_MEGATRON},
-                                             {"deepspeed", LUO_BUCKET_DEEPSPEED},
-                                             {"unit", LUO_BUCKET_UNIT}};
-static const luo_yaml_word shards[] = {
+static const luo_doc_word dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
+static const luo_doc_word schedules[] = {{"gpipe", LUO_SCHED_GPIPE},
+                                         {"1f1b", LUO_SCHED_1F1B},
+                                         {"interleaved_1f1b", LUO_SCHED_INTERLEAVED},
+                                         {"zb_h1", LUO_SCHED_ZB_H1},
+                                         {"zb_h2", LUO_SCHED_ZB_H2}};
+static const luo_doc_word steps[] = {{"together", false}, {"staggered", true}};
+static const luo_doc_word recomputes[] = {{"none", LUO_RECOMPUTE_NONE},
+                                          {"selective", LUO_RECOMPUTE_SELECTIVE},
+                                          {"full", LUO_RECOMPUTE_FULL}};
+static const luo_doc_word experts[] = {{"tensor", false}, {"expert", true}};
+static const luo_doc_word context_kinds[] = {{"auto", LUO_CONTEXT_AUTO},
+                                             {"ring", LUO_CONTEXT_RING},
+                                             {"a2a", LUO_CONTEXT_A2A},
+                                             {"2d", LUO_CONTEXT_2D}};
+static const luo_doc_word context_layouts[] = {{"auto", LUO_LAYOUT_AUTO},
+                                               {"zigzag", LUO_LAYOUT_ZIGZAG},
+                                               {"contiguous", LUO_LAYOUT_CONTIGUOUS}};
+static const luo_doc_word bucket_rules[] = {{"mib", LUO_BUCKET_MIB},
+                                            {"ddp", LUO_BUCKET_DDP},
+                                            {"megatron", LUO_BUCKET_MEGATRON},
+                                            {"deepspeed", LUO_BUCKET_DEEPSPEED},
+                                            {"unit", LUO_BUCKET_UNIT}};
+static const luo_doc_word shards[] = {
     {"full", LUO_SHARD_FULL}, {"hybrid", LUO_SHARD_HYBRID}, {"grad-op", LUO_SHARD_GRAD_OP}};
-static const luo_yaml_word variants[] = {{"auto", 0}, {"padded", 0}, {"grouped", 0}, {"factors", 0},
-                                         {"flat", 0}, {"leader", 0}, {"2d", 0}};
+static const luo_doc_word variants[] = {{"auto", 0}, {"padded", 0}, {"grouped", 0}, {"factors", 0},
+                                        {"flat", 0}, {"leader", 0}, {"2d", 0}};
 
 /* ---- contradictions within a map ---- */
 
-static bool refuse(luo_yaml_doc *doc, const luo_yaml *map, const char *key, const char *where)
+static bool refuse(luo_doc *doc, const luo_doc_node *map, const char *key, const char *where)
 {
-    const luo_yaml *x = luo_yaml_get(map, key);
-    if (x) luo_yaml_error(doc, x, "`%s` belongs to %s; leave it out.", key, where);
+    const luo_doc_node *x = luo_doc_get(map, key);
+    if (x) luo_doc_error(doc, x, "`%s` belongs to %s; leave it out.", key, where);
     return x != NULL;
 }
 
-static int64_t number(const luo_yaml *map, const char *key, int64_t otherwise)
+static int64_t number(const luo_doc_node *map, const char *key, int64_t otherwise)
 {
-    luo_yaml_int(luo_yaml_get(map, key), &otherwise);
+    luo_doc_int(luo_doc_get(map, key), &otherwise);
     return otherwise;
 }
 
-static void check_count(luo_yaml_doc *doc, const luo_yaml *stage, const char *key,
-                        const char *width, int64_t want)
+static void check_count(luo_doc *doc, const luo_doc_node *stage, const char *key, const char *width,
+                        int64_t want)
 {
-    const luo_yaml *x = luo_yaml_get(stage, key);
+    const luo_doc_node *x = luo_doc_get(stage, key);
     if (x && x->n != want)
-        luo_yaml_error(doc, x, "`%s` has %d values; the stage has a %s width of %lld.", key, x->n,
-                       width, (long long)want);
+        luo_doc_error(doc, x, "`%s` has %d values; the stage has a %s width of %lld.", key, x->n,
+                      width, (long long)want);
 }
 
-static void check_stage(luo_yaml_doc *doc, const luo_yaml *stage)
+static void check_stage(luo_doc *doc, const luo_doc_node *stage)
 {
-    const luo_yaml *devices = luo_yaml_get(stage, "devices");
+    const luo_doc_node *devices = luo_doc_get(stage, "devices");
     const int64_t groups = number(stage, "context_parallel", 1);
-    if (devices->n == 0 && !luo_yaml_get(stage, "reroute"))
-        luo_yaml_error(doc, devices, "`devices` is empty; at least 1 is expected.");
+    if (devices->n == 0 && !luo_doc_get(stage, "reroute"))
+        luo_doc_error(doc, devices, "`devices` is empty; at least 1 is expected.");
     if (devices->n % groups) return;
     check_count(doc, stage, "shares", "tensor-parallel", devices->n / groups);
     check_count(doc, stage, "context_shares", "context-parallel", groups);
 }
 
-static void check_pipeline(luo_yaml_doc *doc, const luo_yaml *pipeline)
+static void check_pipeline(luo_doc *doc, const luo_doc_node *pipeline)
 {
-    const luo_yaml *tokens = luo_yaml_get(pipeline, "micro_batch_tokens");
+    const luo_doc_node *tokens = luo_doc_get(pipeline, "micro_batch_tokens");
     const int64_t want = number(pipeline, "micro_batches", 0);
     if (tokens && tokens->n > 0 && tokens->n != want)
-        luo_yaml_error(doc, tokens,
-                       "`micro_batch_tokens` has %d values; the pipeline has %lld micro-batches.",
-                       tokens->n, (long long)want);
+        luo_doc_error(doc, tokens,
+                      "`micro_batch_tokens` has %d values; the pipeline has %lld micro-batches.",
+                      tokens->n, (long long)want);
 }
 
 /* Text that enters the canonical form: printable ASCII (docs/formats.md#luoshuplan1). */
-static void check_annotation(luo_yaml_doc *doc, const luo_yaml *map)
+static void check_annotation(luo_doc *doc, const luo_doc_node *map)
 {
-    for (const luo_yaml *x = map->first; x; x = x->next) {
+    for (const luo_doc_node *x = map->first; x; x = x->next) {
         const char *p = x->text;
         while (*p >= 0x20 && *p <= 0x7e) p++;
         if (*p)
-            luo_yaml_error(doc, x,
-                           "`%s` has a character that is not printable ASCII; write it "
-                           "without.",
-                           x->key);
+            luo_doc_error(doc, x,
+                          "`%s` has a character that is not printable ASCII; write it "
+                          "without.",
+                          x->key);
     }
 }
 
-static void check_bucket(luo_yaml_doc *doc, const luo_yaml *root)
+static void check_bucket(luo_doc *doc, const luo_doc_node *root)
 {
-    const char *rule = luo_yaml_text(root, "bucket_rule");
-    const luo_yaml *mib = luo_yaml_get(root, "bucket_mib");
+    const char *rule = luo_doc_text(root, "bucket_rule");
+    const luo_doc_node *mib = luo_doc_get(root, "bucket_mib");
     if (rule && mib && strcmp(rule, "mib") != 0)
-        luo_yaml_error(doc, mib, "`bucket_mib` belongs to rule `mib`; leave it out for `%s`.",
-                       rule);
+        luo_doc_error(doc, mib, "`bucket_mib` belongs to rule `mib`; leave it out for `%s`.", rule);
 }
 
-static void check_sharding(luo_yaml_doc *doc, const luo_yaml *root)
+static void check_sharding(luo_doc *doc, const luo_doc_node *root)
 {
-    const char *shard = luo_yaml_text(root, "shard");
+    const char *shard = luo_doc_text(root, "shard");
     if (number(root, "zero", 0) < 3) {
         (void)(refuse(doc, root, "shard", "zero 3") ||
                refuse(doc, root, "prefetch_depth", "zero 3") ||
@@ -129,24 +128,24 @@ static void check_sharding(luo_yaml_doc *doc, const luo_yaml *root)
         refuse(doc, root, "prefetch_depth", "shards that are gathered layer by layer");
     if (!shard || strcmp(shard, "hybrid") != 0)
         refuse(doc, root, "shard_pipelines", "`shard` hybrid");
-    else if (!luo_yaml_get(root, "shard_pipelines"))
-        luo_yaml_error(doc, root, "`shard` hybrid needs `shard_pipelines`.");
+    else if (!luo_doc_get(root, "shard_pipelines"))
+        luo_doc_error(doc, root, "`shard` hybrid needs `shard_pipelines`.");
 }
 
-static void check_pinned(luo_yaml_doc *doc, const luo_yaml *root)
+static void check_pinned(luo_doc *doc, const luo_doc_node *root)
 {
-    const luo_yaml *list = luo_yaml_get(root, "pinned");
-    for (const luo_yaml *x = list ? list->first : NULL; x; x = x->next) {
+    const luo_doc_node *list = luo_doc_get(root, "pinned");
+    for (const luo_doc_node *x = list ? list->first : NULL; x; x = x->next) {
         bool found;
-        luo_yaml_find(doc->root, x->text, &found);
+        luo_doc_find(doc->root, x->text, &found);
         if (!found)
-            luo_yaml_error(doc, x,
-                           "`pinned` holds JSON pointers to parts of this file, such as "
-                           "`/schedule`; this is none.");
+            luo_doc_error(doc, x,
+                          "`pinned` holds JSON pointers to parts of this file, such as "
+                          "`/schedule`; this is none.");
     }
 }
 
-static void check_plan(luo_yaml_doc *doc, const luo_yaml *root)
+static void check_plan(luo_doc *doc, const luo_doc_node *root)
 {
     check_bucket(doc, root);
     check_sharding(doc, root);
@@ -155,141 +154,138 @@ static void check_plan(luo_yaml_doc *doc, const luo_yaml *root)
 
 /* ---- fields ---- */
 
-static const luo_yaml_schema layer_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int32_t, LAYER);
-static const luo_yaml_schema device_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int32_t, DEVICE);
-static const luo_yaml_schema share_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, uint32_t, SHARE);
-static const luo_yaml_schema tokens_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int64_t, TOKENS);
-static const luo_yaml_schema pipeline_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int32_t, PIPELINE);
-static const luo_yaml_schema text_entry =
-    LUO_YAML_SCALAR_OF(LUO_YAML_STRING, const char *, LUO_YAML_ANY);
-static const luo_yaml_schema range_entry = {
-    .form = LUO_YAML_TWO_OF,
+static const luo_doc_schema layer_entry = LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int32_t, LAYER);
+static const luo_doc_schema device_entry = LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int32_t, DEVICE);
+static const luo_doc_schema share_entry = LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, uint32_t, SHARE);
+static const luo_doc_schema tokens_entry = LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int64_t, TOKENS);
+static const luo_doc_schema pipeline_entry = LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int32_t, PIPELINE);
+static const luo_doc_schema text_entry =
+    LUO_DOC_SCALAR_OF(LUO_DOC_STRING, const char *, LUO_DOC_ANY);
+static const luo_doc_schema range_entry = {
+    .form = LUO_DOC_TWO_OF,
     .bytes = sizeof(luo_range),
     .entry = &layer_entry,
     .say = "a range [lo,hi] of layers, `lo` up to, not including, `hi`,"};
-static const luo_yaml_schema group_entry = {.form = LUO_YAML_LIST_OF,
-                                            .bytes = sizeof(struct luo_expert_group),
-                                            .entry = &pipeline_entry,
-                                            .list_at = offsetof(struct luo_expert_group, pipeline),
-                                            .count_at = offsetof(struct luo_expert_group, n),
-                                            .say = "a list of pipeline ids"};
+static const luo_doc_schema group_entry = {.form = LUO_DOC_LIST_OF,
+                                           .bytes = sizeof(struct luo_expert_group),
+                                           .entry = &pipeline_entry,
+                                           .list_at = offsetof(struct luo_expert_group, pipeline),
+                                           .count_at = offsetof(struct luo_expert_group, n),
+                                           .say = "a list of pipeline ids"};
 
-static const luo_yaml_field recompute_fields[] = {
-    LUO_YAML_ENUM("mode", REQ, luo_stage, recompute, recomputes),
-    LUO_YAML_SEQ("layers", OPT, luo_stage, recompute_layers, nrecompute, range_entry, 0),
-    LUO_YAML_END};
+static const luo_doc_field recompute_fields[] = {
+    LUO_DOC_ENUM("mode", REQ, luo_stage, recompute, recomputes),
+    LUO_DOC_SEQ("layers", OPT, luo_stage, recompute_layers, nrecompute, range_entry, 0),
+    LUO_DOC_END};
 
-static const luo_yaml_field reroute_fields[] = {
-    LUO_YAML_INT("pipeline", REQ, luo_reroute, pipeline, PIPELINE),
-    LUO_YAML_INT("micro_batches", REQ, luo_reroute, micro_batches, MICRO_BATCHES), LUO_YAML_END};
-static const luo_yaml_schema reroute_entry = LUO_YAML_STRUCT_OF(luo_reroute, reroute_fields, NULL);
+static const luo_doc_field reroute_fields[] = {
+    LUO_DOC_INT("pipeline", REQ, luo_reroute, pipeline, PIPELINE),
+    LUO_DOC_INT("micro_batches", REQ, luo_reroute, micro_batches, MICRO_BATCHES), LUO_DOC_END};
+static const luo_doc_schema reroute_entry = LUO_DOC_STRUCT_OF(luo_reroute, reroute_fields, NULL);
 
-static const luo_yaml_field stage_fields[] = {
-    LUO_YAML_SEQ("layers", REQ, luo_stage, layers, nlayers, range_entry, 1),
-    LUO_YAML_SEQ("devices", REQ, luo_stage, dev, ndev, device_entry, 0),
-    LUO_YAML_INT_OR("context_parallel", luo_stage, context_parallel, "1", WIDTH),
-    LUO_YAML_ARRAY("shares", OPT, luo_stage, shares, share_entry, 1),
-    LUO_YAML_INNER("recompute", OPT, recompute_fields),
-    LUO_YAML_BOOL("embedding", OPT, luo_stage, embedding),
-    LUO_YAML_BOOL("head", OPT, luo_stage, head),
-    LUO_YAML_ENUM_OR("experts", luo_stage, experts_dealt, "tensor", experts),
-    LUO_YAML_ENUM_OR("context_kind", luo_stage, context_kind, "auto", context_kinds),
-    LUO_YAML_ENUM_OR("context_layout", luo_stage, context_layout, "auto", context_layouts),
-    LUO_YAML_INT("context_inner", OPT, luo_stage, context_inner, WIDTH),
-    LUO_YAML_ARRAY("context_shares", OPT, luo_stage, context_shares, share_entry, 1),
-    LUO_YAML_SEQ("reroute", OPT, luo_stage, reroute, nreroute, reroute_entry, 1),
-    LUO_YAML_END};
-static const luo_yaml_schema stage_entry = LUO_YAML_STRUCT_OF(luo_stage, stage_fields, check_stage);
+static const luo_doc_field stage_fields[] = {
+    LUO_DOC_SEQ("layers", REQ, luo_stage, layers, nlayers, range_entry, 1),
+    LUO_DOC_SEQ("devices", REQ, luo_stage, dev, ndev, device_entry, 0),
+    LUO_DOC_INT_OR("context_parallel", luo_stage, context_parallel, "1", WIDTH),
+    LUO_DOC_ARRAY("shares", OPT, luo_stage, shares, share_entry, 1),
+    LUO_DOC_INNER("recompute", OPT, recompute_fields),
+    LUO_DOC_BOOL("embedding", OPT, luo_stage, embedding),
+    LUO_DOC_BOOL("head", OPT, luo_stage, head),
+    LUO_DOC_ENUM_OR("experts", luo_stage, experts_dealt, "tensor", experts),
+    LUO_DOC_ENUM_OR("context_kind", luo_stage, context_kind, "auto", context_kinds),
+    LUO_DOC_ENUM_OR("context_layout", luo_stage, context_layout, "auto", context_layouts),
+    LUO_DOC_INT("context_inner", OPT, luo_stage, context_inner, WIDTH),
+    LUO_DOC_ARRAY("context_shares", OPT, luo_stage, context_shares, share_entry, 1),
+    LUO_DOC_SEQ("reroute", OPT, luo_stage, reroute, nreroute, reroute_entry, 1),
+    LUO_DOC_END};
+static const luo_doc_schema stage_entry = LUO_DOC_STRUCT_OF(luo_stage, stage_fields, check_stage);
 
-static const luo_yaml_field pipeline_fields[] = {
-    LUO_YAML_INT("micro_batches", REQ, luo_pipeline, micro_batches, MICRO_BATCHES),
-    LUO_YAML_SEQ("stages", REQ, luo_pipeline, stages, nstages, stage_entry, 1),
-    LUO_YAML_INT("micro_batch_sequences", OPT, luo_pipeline, micro_batch_sequences, SEQUENCES),
-    LUO_YAML_ARRAY("micro_batch_tokens", OPT, luo_pipeline, micro_batch_tokens, tokens_entry, 0),
-    LUO_YAML_END};
-static const luo_yaml_schema pipelines_entry =
-    LUO_YAML_STRUCT_OF(luo_pipeline, pipeline_fields, check_pipeline);
+static const luo_doc_field pipeline_fields[] = {
+    LUO_DOC_INT("micro_batches", REQ, luo_pipeline, micro_batches, MICRO_BATCHES),
+    LUO_DOC_SEQ("stages", REQ, luo_pipeline, stages, nstages, stage_entry, 1),
+    LUO_DOC_INT("micro_batch_sequences", OPT, luo_pipeline, micro_batch_sequences, SEQUENCES),
+    LUO_DOC_ARRAY("micro_batch_tokens", OPT, luo_pipeline, micro_batch_tokens, tokens_entry, 0),
+    LUO_DOC_END};
+static const luo_doc_schema pipelines_entry =
+    LUO_DOC_STRUCT_OF(luo_pipeline, pipeline_fields, check_pipeline);
 
-static const luo_yaml_field schedule_fields[] = {
-    LUO_YAML_FIELD("kind", REQ, plan_yaml, plan.schedule, .form = LUO_YAML_WORD,
-                   .otherwise = "1f1b", LUO_YAML_WORDS(schedules)),
-    LUO_YAML_INT_OR("chunks", plan_yaml, plan.chunks, "1", LAYERS), LUO_YAML_END};
+static const luo_doc_field schedule_fields[] = {
+    LUO_DOC_FIELD("kind", REQ, plan_yaml, plan.schedule, .form = LUO_DOC_WORD, .otherwise = "1f1b",
+                  LUO_DOC_WORDS(schedules)),
+    LUO_DOC_INT_OR("chunks", plan_yaml, plan.chunks, "1", LAYERS), LUO_DOC_END};
 
-static const luo_yaml_field annotation_fields[] = {
-    LUO_YAML_TEXT("tensor", REQ, luo_plan_annotation, tensor),
-    LUO_YAML_TEXT("annotation", REQ, luo_plan_annotation, annotation),
-    LUO_YAML_TEXT_OR("at", luo_plan_annotation, at, ""),
-    LUO_YAML_FIELD("variant", OPT, luo_plan_annotation, variant, .form = LUO_YAML_STRING,
-                   .otherwise = "auto", LUO_YAML_WORDS(variants)),
-    LUO_YAML_END};
-static const luo_yaml_schema annotation_entry =
-    LUO_YAML_STRUCT_OF(luo_plan_annotation, annotation_fields, check_annotation);
+static const luo_doc_field annotation_fields[] = {
+    LUO_DOC_TEXT("tensor", REQ, luo_plan_annotation, tensor),
+    LUO_DOC_TEXT("annotation", REQ, luo_plan_annotation, annotation),
+    LUO_DOC_TEXT_OR("at", luo_plan_annotation, at, ""),
+    LUO_DOC_FIELD("variant", OPT, luo_plan_annotation, variant, .form = LUO_DOC_STRING,
+                  .otherwise = "auto", LUO_DOC_WORDS(variants)),
+    LUO_DOC_END};
+static const luo_doc_schema annotation_entry =
+    LUO_DOC_STRUCT_OF(luo_plan_annotation, annotation_fields, check_annotation);
 
-static const luo_yaml_field assignment_fields[] = {
-    LUO_YAML_INT("sequence", REQ, luo_assignment, sequence, LUO_WITHIN(0, 1e12)),
-    LUO_YAML_INT("length_tokens", REQ, luo_assignment, length_tokens, TOKENS),
-    LUO_YAML_INT("pipeline", REQ, luo_assignment, pipeline, PIPELINE),
-    LUO_YAML_INT("micro_batch", REQ, luo_assignment, micro_batch, LUO_WITHIN(0, 1 << 30)),
-    LUO_YAML_END};
-static const luo_yaml_schema assignment_entry =
-    LUO_YAML_STRUCT_OF(luo_assignment, assignment_fields, NULL);
+static const luo_doc_field assignment_fields[] = {
+    LUO_DOC_INT("sequence", REQ, luo_assignment, sequence, LUO_WITHIN(0, 1e12)),
+    LUO_DOC_INT("length_tokens", REQ, luo_assignment, length_tokens, TOKENS),
+    LUO_DOC_INT("pipeline", REQ, luo_assignment, pipeline, PIPELINE),
+    LUO_DOC_INT("micro_batch", REQ, luo_assignment, micro_batch, LUO_WITHIN(0, 1 << 30)),
+    LUO_DOC_END};
+static const luo_doc_schema assignment_entry =
+    LUO_DOC_STRUCT_OF(luo_assignment, assignment_fields, NULL);
 
-static const luo_yaml_field state_fields[] = {
-    LUO_YAML_INT("data", REQ, luo_state_layout, data, WIDTH),
-    LUO_YAML_INT("tensor", REQ, luo_state_layout, tensor, WIDTH),
-    LUO_YAML_INT("pipeline", REQ, luo_state_layout, pipeline, WIDTH),
-    LUO_YAML_SEQ("devices", REQ, luo_state_layout, dev, ndev, device_entry, 1), LUO_YAML_END};
+static const luo_doc_field state_fields[] = {
+    LUO_DOC_INT("data", REQ, luo_state_layout, data, WIDTH),
+    LUO_DOC_INT("tensor", REQ, luo_state_layout, tensor, WIDTH),
+    LUO_DOC_INT("pipeline", REQ, luo_state_layout, pipeline, WIDTH),
+    LUO_DOC_SEQ("devices", REQ, luo_state_layout, dev, ndev, device_entry, 1), LUO_DOC_END};
 
-static const luo_yaml_field plan_fields[] = {
-    LUO_YAML_TEXT("schema", REQ, plan_yaml, schema),
-    LUO_YAML_TEXT_OR("name", plan_yaml, plan.name, ""),
-    LUO_YAML_TEXT_OR("model", plan_yaml, plan.model, ""),
-    LUO_YAML_TEXT_OR("cluster", plan_yaml, plan.cluster, ""),
-    LUO_YAML_INT("layers", REQ, plan_yaml, plan.layers, LAYERS),
-    LUO_YAML_INT("devices", REQ, plan_yaml, plan.devices, WIDTH),
-    LUO_YAML_ENUM_OR("dtype", plan_yaml, plan.dtype, "bf16", dtypes),
-    LUO_YAML_INT("sequence_tokens", REQ, plan_yaml, plan.sequence_tokens,
-                 LUO_OF(LUO_Q_SEQUENCE, 1)),
-    LUO_YAML_INT_OR("zero", plan_yaml, plan.zero, "0", LUO_WITHIN(0, 3)),
-    LUO_YAML_INT_OR("micro_batch_sequences", plan_yaml, plan.micro_batch_sequences, "1", SEQUENCES),
-    LUO_YAML_INNER("schedule", OPT, schedule_fields),
-    LUO_YAML_BOOL_OR("sequence_parallel", plan_yaml, plan.sequence_parallel, "false"),
-    LUO_YAML_SEQ("pipelines", REQ, plan_yaml, plan.pipelines, plan.npipelines, pipelines_entry, 1),
-    LUO_YAML_SEQ("annotations", OPT, plan_yaml, plan.annotations, plan.nannotations,
-                 annotation_entry, 0),
-    LUO_YAML_SEQ("assignment", OPT, plan_yaml, plan.assignment, plan.nassignment, assignment_entry,
-                 0),
-    LUO_YAML_SEQ("expert_groups", OPT, plan_yaml, plan.expert_groups, plan.ngroups, group_entry, 0),
-    LUO_YAML_FIELD("state_layout", OPT, plan_yaml, plan.state_layout, .form = LUO_YAML_STRUCT,
-                   .fields = state_fields, .or_null = true),
-    LUO_YAML_SEQ("pinned", OPT, plan_yaml, plan.pinned, plan.npinned, text_entry, 0),
-    LUO_YAML_ENUM("bucket_rule", OPT, plan_yaml, plan.bucket.rule, bucket_rules),
-    LUO_YAML_FLOAT("bucket_mib", OPT, plan_yaml, plan.bucket.mib,
-                   LUO_WITHIN(0, LUO_BUCKET_MIB_MAX)),
-    LUO_YAML_ENUM_OR("shard", plan_yaml, plan.sharding.kind, "full", shards),
-    LUO_YAML_INT("shard_pipelines", OPT, plan_yaml, plan.sharding.pipelines, WIDTH),
-    LUO_YAML_INT("prefetch_depth", OPT, plan_yaml, plan.sharding.depth,
-                 LUO_WITHIN(0, LUO_PREFETCH_MAX)),
-    LUO_YAML_INT("dp_lanes", OPT, plan_yaml, plan.bucket.lanes,
-                 LUO_WITHIN(1, LUO_BUCKET_LANES_MAX)),
-    LUO_YAML_ENUM_OR("optimizer_step", plan_yaml, plan.staggered, "together", steps),
-    LUO_YAML_FIELD("meta", OPT, plan_yaml, plan.meta_json, .form = LUO_YAML_FREE),
-    LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(plan_yaml, plan_fields, check_plan);
-const luo_yaml_kind luo_yaml_plan = {"plan", &schema};
+static const luo_doc_field plan_fields[] = {
+    LUO_DOC_TEXT("schema", REQ, plan_yaml, schema),
+    LUO_DOC_TEXT_OR("name", plan_yaml, plan.name, ""),
+    LUO_DOC_TEXT_OR("model", plan_yaml, plan.model, ""),
+    LUO_DOC_TEXT_OR("cluster", plan_yaml, plan.cluster, ""),
+    LUO_DOC_INT("layers", REQ, plan_yaml, plan.layers, LAYERS),
+    LUO_DOC_INT("devices", REQ, plan_yaml, plan.devices, WIDTH),
+    LUO_DOC_ENUM_OR("dtype", plan_yaml, plan.dtype, "bf16", dtypes),
+    LUO_DOC_INT("sequence_tokens", REQ, plan_yaml, plan.sequence_tokens, LUO_OF(LUO_Q_SEQUENCE, 1)),
+    LUO_DOC_INT_OR("zero", plan_yaml, plan.zero, "0", LUO_WITHIN(0, 3)),
+    LUO_DOC_INT_OR("micro_batch_sequences", plan_yaml, plan.micro_batch_sequences, "1", SEQUENCES),
+    LUO_DOC_INNER("schedule", OPT, schedule_fields),
+    LUO_DOC_BOOL_OR("sequence_parallel", plan_yaml, plan.sequence_parallel, "false"),
+    LUO_DOC_SEQ("pipelines", REQ, plan_yaml, plan.pipelines, plan.npipelines, pipelines_entry, 1),
+    LUO_DOC_SEQ("annotations", OPT, plan_yaml, plan.annotations, plan.nannotations,
+                annotation_entry, 0),
+    LUO_DOC_SEQ("assignment", OPT, plan_yaml, plan.assignment, plan.nassignment, assignment_entry,
+                0),
+    LUO_DOC_SEQ("expert_groups", OPT, plan_yaml, plan.expert_groups, plan.ngroups, group_entry, 0),
+    LUO_DOC_FIELD("state_layout", OPT, plan_yaml, plan.state_layout, .form = LUO_DOC_STRUCT,
+                  .fields = state_fields, .or_null = true),
+    LUO_DOC_SEQ("pinned", OPT, plan_yaml, plan.pinned, plan.npinned, text_entry, 0),
+    LUO_DOC_ENUM("bucket_rule", OPT, plan_yaml, plan.bucket.rule, bucket_rules),
+    LUO_DOC_FLOAT("bucket_mib", OPT, plan_yaml, plan.bucket.mib, LUO_WITHIN(0, LUO_BUCKET_MIB_MAX)),
+    LUO_DOC_ENUM_OR("shard", plan_yaml, plan.sharding.kind, "full", shards),
+    LUO_DOC_INT("shard_pipelines", OPT, plan_yaml, plan.sharding.pipelines, WIDTH),
+    LUO_DOC_INT("prefetch_depth", OPT, plan_yaml, plan.sharding.depth,
+                LUO_WITHIN(0, LUO_PREFETCH_MAX)),
+    LUO_DOC_INT("dp_lanes", OPT, plan_yaml, plan.bucket.lanes, LUO_WITHIN(1, LUO_BUCKET_LANES_MAX)),
+    LUO_DOC_ENUM_OR("optimizer_step", plan_yaml, plan.staggered, "together", steps),
+    LUO_DOC_FIELD("meta", OPT, plan_yaml, plan.meta_json, .form = LUO_DOC_FREE),
+    LUO_DOC_END};
+static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(plan_yaml, plan_fields, check_plan);
+const luo_doc_kind luo_doc_plan = {"plan", &schema};
 
 /* ---- defaults that depend on other keys ---- */
 
 /* The first and the last stage have embedding and head unless the file places them elsewhere. */
-static void default_ends(const luo_yaml *list, luo_stage *stages, int32_t n)
+static void default_ends(const luo_doc_node *list, luo_stage *stages, int32_t n)
 {
     bool embedding = false, head = false;
     for (int32_t s = 0; s < n; s++) {
         embedding = embedding || stages[s].embedding;
         head = head || stages[s].head;
     }
-    if (!embedding && !luo_yaml_get(list->first, "embedding")) stages[0].embedding = true;
-    if (!head && !luo_yaml_get(list->last, "head")) stages[n - 1].head = true;
+    if (!embedding && !luo_doc_get(list->first, "embedding")) stages[0].embedding = true;
+    if (!head && !luo_doc_get(list->last, "head")) stages[n - 1].head = true;
 }
 
 /* NULL where all are alike. */
@@ -300,26 +296,26 @@ static const uint32_t *uneven(const uint32_t *shares, int32_t n)
     return NULL;
 }
 
-static void finish_pipeline(const luo_yaml *x, const luo_plan *p, luo_pipeline *pipeline)
+static void finish_pipeline(const luo_doc_node *x, const luo_plan *p, luo_pipeline *pipeline)
 {
     luo_stage *stages = (luo_stage *)pipeline->stages; /* new, and still ours */
-    if (!luo_yaml_get(x, "micro_batch_sequences"))
+    if (!luo_doc_get(x, "micro_batch_sequences"))
         pipeline->micro_batch_sequences = p->micro_batch_sequences;
-    default_ends(luo_yaml_get(x, "stages"), stages, pipeline->nstages);
+    default_ends(luo_doc_get(x, "stages"), stages, pipeline->nstages);
     for (int32_t s = 0; s < pipeline->nstages; s++) {
         luo_stage *stage = &stages[s];
-        const bool whole = stage->ndev % stage->context_parallel == 0; /* else it is refused later */
+        const bool whole = stage->ndev % stage->context_parallel == 0; /* else refused later */
         stage->shares = whole ? uneven(stage->shares, luo_stage_tp(stage)) : NULL;
         stage->context_shares =
             whole ? uneven(stage->context_shares, stage->context_parallel) : NULL;
     }
 }
 
-static void finish(const luo_yaml *root, luo_plan *p)
+static void finish(const luo_doc_node *root, luo_plan *p)
 {
-    const luo_yaml *x = luo_yaml_get(root, "pipelines")->first;
-    p->bucket.has_mib = luo_yaml_get(root, "bucket_mib") != NULL;
-    p->sharding.has_depth = luo_yaml_get(root, "prefetch_depth") != NULL;
+    const luo_doc_node *x = luo_doc_get(root, "pipelines")->first;
+    p->bucket.has_mib = luo_doc_get(root, "bucket_mib") != NULL;
+    p->sharding.has_depth = luo_doc_get(root, "prefetch_depth") != NULL;
     if (p->zero == 3 && !p->sharding.has_depth) p->sharding.depth = LUO_PREFETCH_DEFAULT;
     for (int32_t i = 0; i < p->npipelines; i++, x = x->next)
         finish_pipeline(x, p, (luo_pipeline *)&p->pipelines[i]);
@@ -330,11 +326,11 @@ static void finish(const luo_yaml *root, luo_plan *p)
 luo_status luo_read_plan_text(luo_arena *arena, const luo_source *src, luo_plan **out,
                               luo_diags *diags)
 {
-    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     void *data = NULL;
-    luo_json_parse(&doc);
-    luo_yaml_check(&doc, &luo_yaml_plan);
-    if (doc.st != LUO_OK || luo_yaml_load(&doc, &schema, &data) != LUO_OK) return doc.st;
+    luo_doc_parse_json(&doc);
+    luo_doc_check(&doc, &luo_doc_plan);
+    if (doc.st != LUO_OK || luo_doc_load(&doc, &schema, &data) != LUO_OK) return doc.st;
     *out = &((plan_yaml *)data)->plan;
     finish(doc.root, *out);
     return LUO_OK;
@@ -353,10 +349,10 @@ luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, luo
 /* ---- what is found later ---- */
 
 /* The tree is made again, for messages alone; NULL: no source or out of memory. */
-static const luo_yaml *tree_of(luo_arena *arena, const luo_source *src)
+static const luo_doc_node *tree_of(luo_arena *arena, const luo_source *src)
 {
-    const luo_yaml *root = NULL;
-    if (arena && src) luo_json_tree(arena, src->text, src->len, &root, NULL);
+    const luo_doc_node *root = NULL;
+    if (arena && src) luo_doc_tree(arena, src->text, src->len, &root, NULL);
     return root;
 }
 
@@ -364,10 +360,10 @@ void luo_report_plan(const luo_source *src, const luo_plan_finding *findings, in
                      luo_diags *diags)
 {
     luo_arena *arena = n > 0 ? luo_arena_new(0) : NULL;
-    const luo_yaml *root = tree_of(arena, src);
+    const luo_doc_node *root = tree_of(arena, src);
     bool found;
     for (int32_t i = 0; i < n; i++) {
-        const luo_yaml *x = luo_yaml_find(root, findings[i].pointer, &found);
+        const luo_doc_node *x = luo_doc_find(root, findings[i].pointer, &found);
         luo_diags_add(diags, LUO_ERROR, findings[i].st, src ? src->name : NULL, x ? x->line : 0,
                       x ? x->col : 0, "%s", findings[i].text);
     }
@@ -379,7 +375,7 @@ luo_status luo_report_err(const luo_source *src, const luo_err *err, luo_diags *
     luo_err placed = *err;
     luo_arena *arena = err->pointer[0] ? luo_arena_new(0) : NULL;
     bool found;
-    const luo_yaml *x = luo_yaml_find(tree_of(arena, src), err->pointer, &found);
+    const luo_doc_node *x = luo_doc_find(tree_of(arena, src), err->pointer, &found);
     luo_err_at(&placed, err->st, src->name, x ? x->line : 0, x ? x->col : 0);
     luo_arena_free(arena);
     return luo_diags_err(diags, &placed);

@@ -38,66 +38,67 @@ typedef struct stack_yaml {
     uint32_t values_count, switches_count;
 } stack_yaml;
 
-#define OPT LUO_YAML_OPT
-#define REQ LUO_YAML_REQ
+#define OPT LUO_DOC_OPT
+#define REQ LUO_DOC_REQ
 
-static const luo_yaml_word kinds[] = {{"gpu", 0}, {"cpu", 1}};
-static const luo_yaml_word table_kinds[] = {{"op_times", LUO_OP_TIMES},
-                                            {"collective_times", LUO_COLLECTIVE_TIMES},
-                                            {"p2p_times", LUO_P2P_TIMES}};
-static const luo_yaml_word provenances[] = {
-    {"paper", LUO_FROM_PAPER},       {"datasheet", LUO_FROM_DATASHEET},
-    {"public_code", LUO_FROM_PUBLIC_CODE}, {"reported", LUO_FROM_REPORTED},
-    {"measured", LUO_FROM_MEASURED}, {"fitted", LUO_FROM_FITTED},
-    {"chosen", LUO_FROM_CHOSEN}};
+static const luo_doc_word kinds[] = {{"gpu", 0}, {"cpu", 1}};
+static const luo_doc_word table_kinds[] = {{"op_times", LUO_OP_TIMES},
+                                           {"collective_times", LUO_COLLECTIVE_TIMES},
+                                           {"p2p_times", LUO_P2P_TIMES}};
+static const luo_doc_word provenances[] = {{"paper", LUO_FROM_PAPER},
+                                           {"datasheet", LUO_FROM_DATASHEET},
+                                           {"public_code", LUO_FROM_PUBLIC_CODE},
+                                           {"reported", LUO_FROM_REPORTED},
+                                           {"measured", LUO_FROM_MEASURED},
+                                           {"fitted", LUO_FROM_FITTED},
+                                           {"chosen", LUO_FROM_CHOSEN}};
 
-static const luo_yaml_field value_fields[] = {
-    LUO_YAML_TEXT("name", REQ, value_yaml, name),
-    LUO_YAML_FLOAT("value", REQ, value_yaml, value, LUO_YAML_ANY),
-    LUO_YAML_TEXT("source", REQ, value_yaml, source),
-    LUO_YAML_ENUM("provenance", REQ, value_yaml, provenance, provenances), LUO_YAML_END};
-static const luo_yaml_schema value_entry = LUO_YAML_STRUCT_OF(value_yaml, value_fields, NULL);
+static const luo_doc_field value_fields[] = {
+    LUO_DOC_TEXT("name", REQ, value_yaml, name),
+    LUO_DOC_FLOAT("value", REQ, value_yaml, value, LUO_DOC_ANY),
+    LUO_DOC_TEXT("source", REQ, value_yaml, source),
+    LUO_DOC_ENUM("provenance", REQ, value_yaml, provenance, provenances), LUO_DOC_END};
+static const luo_doc_schema value_entry = LUO_DOC_STRUCT_OF(value_yaml, value_fields, NULL);
 
-static const luo_yaml_field table_fields[] = {
-    LUO_YAML_ENUM("kind", REQ, table_yaml, kind, table_kinds),
-    LUO_YAML_TEXT("file", REQ, table_yaml, file), LUO_YAML_END};
-static const luo_yaml_schema table_entry = LUO_YAML_STRUCT_OF(table_yaml, table_fields, NULL);
+static const luo_doc_field table_fields[] = {
+    LUO_DOC_ENUM("kind", REQ, table_yaml, kind, table_kinds),
+    LUO_DOC_TEXT("file", REQ, table_yaml, file), LUO_DOC_END};
+static const luo_doc_schema table_entry = LUO_DOC_STRUCT_OF(table_yaml, table_fields, NULL);
 
-static const luo_yaml_field calibrated_fields[] = {
-    LUO_YAML_TEXT("date", REQ, calibrated_yaml, date),
-    LUO_YAML_TEXT("device", REQ, calibrated_yaml, device),
-    LUO_YAML_TEXT("driver", OPT, calibrated_yaml, driver),
-    LUO_YAML_TEXT("cuda", OPT, calibrated_yaml, cuda),
-    LUO_YAML_TEXT("nccl", OPT, calibrated_yaml, nccl),
-    LUO_YAML_INT("rows", REQ, calibrated_yaml, rows, LUO_FROM(0)),
-    LUO_YAML_INT_OR("validation_rows", calibrated_yaml, validation_rows, "0", LUO_FROM(0)),
-    LUO_YAML_END};
+static const luo_doc_field calibrated_fields[] = {
+    LUO_DOC_TEXT("date", REQ, calibrated_yaml, date),
+    LUO_DOC_TEXT("device", REQ, calibrated_yaml, device),
+    LUO_DOC_TEXT("driver", OPT, calibrated_yaml, driver),
+    LUO_DOC_TEXT("cuda", OPT, calibrated_yaml, cuda),
+    LUO_DOC_TEXT("nccl", OPT, calibrated_yaml, nccl),
+    LUO_DOC_INT("rows", REQ, calibrated_yaml, rows, LUO_FROM(0)),
+    LUO_DOC_INT_OR("validation_rows", calibrated_yaml, validation_rows, "0", LUO_FROM(0)),
+    LUO_DOC_END};
 
-static const luo_yaml_field profile_fields[] = {
-    LUO_YAML_TEXT("schema", REQ, profile_yaml, schema),
-    LUO_YAML_TEXT("name", REQ, profile_yaml, name),
-    LUO_YAML_ENUM_OR("kind", profile_yaml, kind, "gpu", kinds),
-    LUO_YAML_SEQ("values", REQ, profile_yaml, values, values_count, value_entry, 0),
-    LUO_YAML_SEQ("tables", OPT, profile_yaml, tables, tables_count, table_entry, 0),
-    LUO_YAML_MAPPING("calibrated", OPT, profile_yaml, calibrated, calibrated_fields, NULL),
-    LUO_YAML_END};
-static const luo_yaml_schema profile_schema =
-    LUO_YAML_STRUCT_OF(profile_yaml, profile_fields, NULL);
+static const luo_doc_field profile_fields[] = {
+    LUO_DOC_TEXT("schema", REQ, profile_yaml, schema),
+    LUO_DOC_TEXT("name", REQ, profile_yaml, name),
+    LUO_DOC_ENUM_OR("kind", profile_yaml, kind, "gpu", kinds),
+    LUO_DOC_SEQ("values", REQ, profile_yaml, values, values_count, value_entry, 0),
+    LUO_DOC_SEQ("tables", OPT, profile_yaml, tables, tables_count, table_entry, 0),
+    LUO_DOC_MAPPING("calibrated", OPT, profile_yaml, calibrated, calibrated_fields, NULL),
+    LUO_DOC_END};
+static const luo_doc_schema profile_schema = LUO_DOC_STRUCT_OF(profile_yaml, profile_fields, NULL);
 
-static const luo_yaml_field switch_fields[] = {
-    LUO_YAML_TEXT("name", REQ, switch_yaml, name), LUO_YAML_TEXT("value", REQ, switch_yaml, value),
-    LUO_YAML_END};
-static const luo_yaml_schema switch_entry = LUO_YAML_STRUCT_OF(switch_yaml, switch_fields, NULL);
+static const luo_doc_field switch_fields[] = {LUO_DOC_TEXT("name", REQ, switch_yaml, name),
+                                              LUO_DOC_TEXT("value", REQ, switch_yaml, value),
+                                              LUO_DOC_END};
+static const luo_doc_schema switch_entry = LUO_DOC_STRUCT_OF(switch_yaml, switch_fields, NULL);
 
-static const luo_yaml_field stack_fields[] = {
-    LUO_YAML_TEXT("schema", REQ, stack_yaml, schema), LUO_YAML_TEXT("name", REQ, stack_yaml, name),
-    LUO_YAML_SEQ("values", OPT, stack_yaml, values, values_count, value_entry, 0),
-    LUO_YAML_SEQ("switches", OPT, stack_yaml, switches, switches_count, switch_entry, 0),
-    LUO_YAML_END};
-static const luo_yaml_schema stack_schema = LUO_YAML_STRUCT_OF(stack_yaml, stack_fields, NULL);
+static const luo_doc_field stack_fields[] = {
+    LUO_DOC_TEXT("schema", REQ, stack_yaml, schema), LUO_DOC_TEXT("name", REQ, stack_yaml, name),
+    LUO_DOC_SEQ("values", OPT, stack_yaml, values, values_count, value_entry, 0),
+    LUO_DOC_SEQ("switches", OPT, stack_yaml, switches, switches_count, switch_entry, 0),
+    LUO_DOC_END};
+static const luo_doc_schema stack_schema = LUO_DOC_STRUCT_OF(stack_yaml, stack_fields, NULL);
 
-const luo_yaml_kind luo_yaml_profile = {"profile", &profile_schema};
-const luo_yaml_kind luo_yaml_stack = {"stack", &stack_schema};
+const luo_doc_kind luo_doc_profile = {"profile", &profile_schema};
+const luo_doc_kind luo_doc_stack = {"stack", &stack_schema};
 
 static const char *or_empty(const char *text)
 {
@@ -106,29 +107,30 @@ static const char *or_empty(const char *text)
 
 /* ---- values: each with its source (A8) ---- */
 
-static void check_source(luo_yaml_doc *doc, const luo_yaml *at, const value_yaml *v)
+static void check_source(luo_doc *doc, const luo_doc_node *at, const value_yaml *v)
 {
-    const luo_yaml *source = luo_yaml_get(at, "source");
+    const luo_doc_node *source = luo_doc_get(at, "source");
     if (!*v->source)
-        luo_yaml_error(doc, source, "`source` is empty; say where the number comes from.");
+        luo_doc_error(doc, source, "`source` is empty; say where the number comes from.");
     else if (v->provenance == LUO_FROM_FITTED && !strstr(v->source, "row"))
-        luo_yaml_error(doc, source, "`source` of a fitted value names no rows; say which "
-                                    "calibration rows it was fitted on.");
+        luo_doc_error(doc, source,
+                      "`source` of a fitted value names no rows; say which "
+                      "calibration rows it was fitted on.");
 }
 
-static const luo_yaml *values_of(const luo_yaml_doc *doc)
+static const luo_doc_node *values_of(const luo_doc *doc)
 {
-    const luo_yaml *list = luo_yaml_get(doc->root, "values");
+    const luo_doc_node *list = luo_doc_get(doc->root, "values");
     return list ? list->first : NULL;
 }
 
-static void take_values(luo_yaml_doc *doc, luo_profile *p, const profile_yaml *y)
+static void take_values(luo_doc *doc, luo_profile *p, const profile_yaml *y)
 {
     luo_value *v = LUO_NEW_N(doc->arena, luo_value, y->values_count);
-    const luo_yaml *at = values_of(doc);
-    if (!v) luo_yaml_nomem(doc);
+    const luo_doc_node *at = values_of(doc);
+    if (!v) luo_doc_nomem(doc);
     for (uint32_t i = 0; v && i < y->values_count; i++, at = at->next) {
-        const luo_yaml *name = luo_yaml_get(at, "name");
+        const luo_doc_node *name = luo_doc_get(at, "name");
         check_source(doc, at, &y->values[i]);
         v[i] = (luo_value){y->values[i].name, y->values[i].source,
                            y->values[i].value, y->values[i].provenance, name->line, name->col};
@@ -137,13 +139,12 @@ static void take_values(luo_yaml_doc *doc, luo_profile *p, const profile_yaml *y
     p->nvalues = v ? (int32_t)y->values_count : 0;
 }
 
-static void take_tables(luo_yaml_doc *doc, const luo_files *files, luo_profile *p,
-                        const profile_yaml *y)
+static void take_tables(luo_doc *doc, const luo_files *files, luo_profile *p, const profile_yaml *y)
 {
-    const luo_yaml *list = luo_yaml_get(doc->root, "tables");
-    const luo_yaml *at = list ? list->first : NULL;
+    const luo_doc_node *list = luo_doc_get(doc->root, "tables");
+    const luo_doc_node *at = list ? list->first : NULL;
     for (uint32_t i = 0; i < y->tables_count; i++, at = at->next) {
-        const luo_yaml *file = luo_yaml_get(at, "file");
+        const luo_doc_node *file = luo_doc_get(at, "file");
         luo_source src;
         if (luo_nested_get(doc, files, file, &src) != LUO_OK) continue;
         const luo_diag *before = doc->diags->last;
@@ -155,25 +156,24 @@ static void take_tables(luo_yaml_doc *doc, const luo_files *files, luo_profile *
 /* ---- the whole ---- */
 
 /* The value whose name stands at line and col, or its name; NULL: none. */
-static const luo_yaml *place_of_value(const luo_yaml_doc *doc, int line, int col, bool value)
+static const luo_doc_node *place_of_value(const luo_doc *doc, int line, int col, bool value)
 {
-    for (const luo_yaml *at = values_of(doc); at; at = at->next) {
-        const luo_yaml *name = luo_yaml_get(at, "name");
-        if (name->line == line && name->col == col)
-            return value ? luo_yaml_get(at, "value") : name;
+    for (const luo_doc_node *at = values_of(doc); at; at = at->next) {
+        const luo_doc_node *name = luo_doc_get(at, "name");
+        if (name->line == line && name->col == col) return value ? luo_doc_get(at, "value") : name;
     }
     return NULL;
 }
 
 /* luo_profile_finish names one value at a time; it is taken out and the next is looked for. What
  * is then missing may be the value taken out, so nothing is said of it. */
-static void finish(luo_yaml_doc *doc, luo_profile *p)
+static void finish(luo_doc *doc, luo_profile *p)
 {
     luo_profile rest = *p;
     luo_value *v = LUO_NEW_N(doc->arena, luo_value, p->nvalues);
     luo_err err = {0};
     if (!v) {
-        luo_yaml_nomem(doc);
+        luo_doc_nomem(doc);
         return;
     }
     if (p->nvalues) memcpy(v, p->values, (size_t)p->nvalues * sizeof *v);
@@ -183,7 +183,7 @@ static void finish(luo_yaml_doc *doc, luo_profile *p)
         if (!err.line && !first) return;
         int32_t i = 0;
         while (i < rest.nvalues && (v[i].line != err.line || v[i].col != err.col)) i++;
-        const luo_yaml *at = place_of_value(doc, err.line, err.col, err.text[0] == '`');
+        const luo_doc_node *at = place_of_value(doc, err.line, err.col, err.text[0] == '`');
         luo_diags_add(doc->diags, LUO_ERROR, st, doc->src->name, at ? at->line : 1,
                       at ? at->col : 1, "%s", err.text);
         if (doc->st == LUO_OK) doc->st = st;
@@ -194,11 +194,11 @@ static void finish(luo_yaml_doc *doc, luo_profile *p)
     if (doc->st == LUO_OK) *p = rest;
 }
 
-static luo_profile *take_profile(luo_yaml_doc *doc, const luo_files *files, const profile_yaml *y)
+static luo_profile *take_profile(luo_doc *doc, const luo_files *files, const profile_yaml *y)
 {
     luo_profile *p = LUO_NEW(doc->arena, luo_profile);
     if (!p) {
-        luo_yaml_nomem(doc);
+        luo_doc_nomem(doc);
         return NULL;
     }
     p->name = y->name;
@@ -216,12 +216,12 @@ static luo_profile *take_profile(luo_yaml_doc *doc, const luo_files *files, cons
 luo_status luo_read_profile_text(luo_arena *arena, const luo_source *src, const luo_files *files,
                                  luo_profile **out, luo_diags *diags)
 {
-    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     void *data = NULL;
     luo_profile *p = NULL;
-    luo_yaml_parse(&doc);
-    luo_yaml_check(&doc, &luo_yaml_profile);
-    if (doc.st == LUO_OK && luo_yaml_load(&doc, &profile_schema, &data) == LUO_OK)
+    luo_doc_parse(&doc);
+    luo_doc_check(&doc, &luo_doc_profile);
+    if (doc.st == LUO_OK && luo_doc_load(&doc, &profile_schema, &data) == LUO_OK)
         p = take_profile(&doc, files, data);
     if (doc.st == LUO_OK) *out = p;
     return doc.st;
@@ -241,22 +241,22 @@ luo_status luo_read_profile(luo_arena *arena, const char *path, luo_profile **ou
 /* ---- stacks ---- */
 
 /* A second value of the same name would win in silence. */
-static void check_twice(luo_yaml_doc *doc, const char *list)
+static void check_twice(luo_doc *doc, const char *list)
 {
-    const luo_yaml *at = luo_yaml_get(doc->root, list);
+    const luo_doc_node *at = luo_doc_get(doc->root, list);
     for (at = at ? at->first : NULL; at; at = at->next) {
-        const luo_yaml *name = luo_yaml_get(at, "name"), *before = at->up->first;
-        while (before != at && strcmp(luo_yaml_get(before, "name")->text, name->text) != 0)
+        const luo_doc_node *name = luo_doc_get(at, "name"), *before = at->up->first;
+        while (before != at && strcmp(luo_doc_get(before, "name")->text, name->text) != 0)
             before = before->next;
         if (before != at)
-            luo_yaml_error(doc, name, "`%s` is given twice, first at line %d; give it once.",
-                           name->text, before->line);
+            luo_doc_error(doc, name, "`%s` is given twice, first at line %d; give it once.",
+                          name->text, before->line);
     }
 }
 
-static void take_stack(luo_yaml_doc *doc, luo_stack *s, const stack_yaml *y)
+static void take_stack(luo_doc *doc, luo_stack *s, const stack_yaml *y)
 {
-    const luo_yaml *list = luo_yaml_get(doc->root, "switches"), *at = values_of(doc);
+    const luo_doc_node *list = luo_doc_get(doc->root, "switches"), *at = values_of(doc);
     luo_err err;
     luo_stack_default(s);
     s->name = y->name;
@@ -265,25 +265,25 @@ static void take_stack(luo_yaml_doc *doc, luo_stack *s, const stack_yaml *y)
     for (uint32_t i = 0; i < y->values_count; i++, at = at->next) {
         check_source(doc, at, &y->values[i]);
         if (luo_stack_set(s, y->values[i].name, y->values[i].value, &err) != LUO_OK)
-            luo_yaml_error(doc, luo_yaml_get(at, err.text[0] == '`' ? "value" : "name"), "%s",
-                           err.text);
+            luo_doc_error(doc, luo_doc_get(at, err.text[0] == '`' ? "value" : "name"), "%s",
+                          err.text);
     }
     at = list ? list->first : NULL;
     for (uint32_t i = 0; i < y->switches_count; i++, at = at->next)
         if (luo_stack_switch(s, y->switches[i].name, y->switches[i].value, &err) != LUO_OK)
-            luo_yaml_error(doc, luo_yaml_get(at, err.text[0] == '`' ? "value" : "name"), "%s",
-                           err.text);
+            luo_doc_error(doc, luo_doc_get(at, err.text[0] == '`' ? "value" : "name"), "%s",
+                          err.text);
 }
 
 luo_status luo_read_stack_text(luo_arena *arena, const luo_source *src, luo_stack *out,
                                luo_diags *diags)
 {
-    luo_yaml_doc doc = {.arena = arena, .src = src, .diags = diags};
+    luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     void *data = NULL;
     luo_stack s = {0};
-    luo_yaml_parse(&doc);
-    luo_yaml_check(&doc, &luo_yaml_stack);
-    if (doc.st == LUO_OK && luo_yaml_load(&doc, &stack_schema, &data) == LUO_OK)
+    luo_doc_parse(&doc);
+    luo_doc_check(&doc, &luo_doc_stack);
+    if (doc.st == LUO_OK && luo_doc_load(&doc, &stack_schema, &data) == LUO_OK)
         take_stack(&doc, &s, data);
     if (doc.st == LUO_OK) *out = s;
     return doc.st;

@@ -45,7 +45,7 @@ static void add_hash(luo_scenario_reader *r, const char *name, int32_t before)
         luo_arena_grow(r->doc.arena, r->files, n * sizeof *more, (n + 1) * sizeof *more);
     const char *copy = luo_arena_strdup(r->doc.arena, name);
     if (!more || !copy) {
-        luo_yaml_nomem(&r->doc);
+        luo_doc_nomem(&r->doc);
         return;
     }
     for (int32_t i = before; i < r->inputs->n; i++)
@@ -60,7 +60,7 @@ static luo_status read_stack(luo_scenario_reader *r, const luo_source *src)
 }
 
 /* A built-in name may stand for a stack. */
-bool luo_scenario_file(luo_scenario_reader *r, const luo_yaml *node, const char *what,
+bool luo_scenario_file(luo_scenario_reader *r, const luo_doc_node *node, const char *what,
                        const char *name, luo_scenario_read_fn *fn)
 {
     luo_source src;
@@ -103,10 +103,10 @@ static luo_status read_plan(luo_scenario_reader *r, const luo_source *src)
 }
 
 /* Both say how many sequences a step has; the driver deals the scenario's over the plan. */
-static void note_batch(luo_scenario_reader *r, const luo_plan *p, const luo_yaml *node)
+static void note_batch(luo_scenario_reader *r, const luo_plan *p, const luo_doc_node *node)
 {
-    const luo_yaml *batch = luo_yaml_get(luo_yaml_get(r->doc.root, "data"), "batch");
-    const luo_yaml *sequences = luo_yaml_get(batch, "sequences");
+    const luo_doc_node *batch = luo_doc_get(luo_doc_get(r->doc.root, "data"), "batch");
+    const luo_doc_node *sequences = luo_doc_get(batch, "sequences");
     if (sequences && r->y->data.batch.sequences != luo_plan_sequences(p))
         luo_diags_add(r->doc.diags, LUO_NOTE, LUO_OK, r->doc.src->name, sequences->line,
                       sequences->col,
@@ -116,7 +116,7 @@ static void note_batch(luo_scenario_reader *r, const luo_plan *p, const luo_yaml
                       (long long)luo_plan_sequences(p));
 }
 
-const luo_plan *luo_take_plan(luo_scenario_reader *r, const luo_yaml *node, const char *name)
+const luo_plan *luo_take_plan(luo_scenario_reader *r, const luo_doc_node *node, const char *name)
 {
     if (!luo_scenario_file(r, node, "plan", name, read_plan)) return NULL;
     note_batch(r, r->plan, node);
@@ -127,35 +127,35 @@ const luo_plan *luo_take_plan(luo_scenario_reader *r, const luo_yaml *node, cons
 
 static void take_data(luo_scenario_reader *r)
 {
-    const luo_yaml *data = luo_yaml_get(r->doc.root, "data"), *at = data ? data : r->doc.root;
-    const luo_yaml *lengths = luo_yaml_get(data, "lengths");
+    const luo_doc_node *data = luo_doc_get(r->doc.root, "data"), *at = data ? data : r->doc.root;
+    const luo_doc_node *lengths = luo_doc_get(data, "lengths");
     r->sc->batch_sequences = r->y->data.batch.sequences;
     r->sc->length_tokens = r->y->data.lengths.tokens;
     if (r->model && r->model->max_sequence_tokens &&
         r->sc->length_tokens > r->model->max_sequence_tokens)
-        luo_yaml_error(&r->doc, luo_yaml_get(lengths, "tokens"),
-                       "`tokens` is %lld; model `%s` takes up to %lld.",
-                       (long long)r->sc->length_tokens, r->model->name,
-                       (long long)r->model->max_sequence_tokens);
+        luo_doc_error(&r->doc, luo_doc_get(lengths, "tokens"),
+                      "`tokens` is %lld; model `%s` takes up to %lld.",
+                      (long long)r->sc->length_tokens, r->model->name,
+                      (long long)r->model->max_sequence_tokens);
     if (r->y->plan && *r->y->plan) return;
-    if (!luo_yaml_get(data, "batch"))
-        luo_yaml_error(&r->doc, at,
-                       "key `batch` is missing; a planner needs it, or give a "
-                       "`plan`.");
+    if (!luo_doc_get(data, "batch"))
+        luo_doc_error(&r->doc, at,
+                      "key `batch` is missing; a planner needs it, or give a "
+                      "`plan`.");
     if (!lengths)
-        luo_yaml_error(&r->doc, at,
-                       "key `lengths` is missing; a planner needs it, or give a "
-                       "`plan`.");
+        luo_doc_error(&r->doc, at,
+                      "key `lengths` is missing; a planner needs it, or give a "
+                      "`plan`.");
 }
 
 static void take_checkpoint(luo_scenario_reader *r)
 {
-    const luo_yaml *at = luo_yaml_get(r->doc.root, "checkpoint");
+    const luo_doc_node *at = luo_doc_get(r->doc.root, "checkpoint");
     luo_scenario *sc = r->sc;
     if (!at) return;
-    sc->checkpoint.kind = luo_yaml_get(at, "every_steps") ? LUO_CHECKPOINT_STEPS
-                          : luo_yaml_get(at, "every_s")   ? LUO_CHECKPOINT_S
-                                                          : LUO_CHECKPOINT_AUTO;
+    sc->checkpoint.kind = luo_doc_get(at, "every_steps") ? LUO_CHECKPOINT_STEPS
+                          : luo_doc_get(at, "every_s")   ? LUO_CHECKPOINT_S
+                                                         : LUO_CHECKPOINT_AUTO;
     sc->checkpoint.every_steps = r->y->checkpoint.every_steps;
     sc->checkpoint.every_s = r->y->checkpoint.every_s;
     sc->checkpoint.blocking = r->y->checkpoint.mode == 1;
@@ -164,17 +164,17 @@ static void take_checkpoint(luo_scenario_reader *r)
 
 static void take_costs(luo_scenario_reader *r)
 {
-    const luo_yaml *at = luo_yaml_get(r->doc.root, "costs");
+    const luo_doc_node *at = luo_doc_get(r->doc.root, "costs");
     const struct luo_costs_yaml *c = &r->y->costs;
     r->sc->detect_fail_s = c->detect_fail_s;
     r->sc->process_start_s = c->process_start_s;
     r->sc->communicator_s = c->communicator_s;
     r->sc->operator_s = c->operator_s;
     r->sc->replacement_s = c->replacement_s;
-    r->sc->cost_default.detect_fail = !luo_yaml_get(at, "detect_fail_s");
-    r->sc->cost_default.process_start = !luo_yaml_get(at, "process_start_s");
-    r->sc->cost_default.communicator = !luo_yaml_get(at, "communicator_s");
-    r->sc->cost_default.replacement = !luo_yaml_get(at, "replacement_s");
+    r->sc->cost_default.detect_fail = !luo_doc_get(at, "detect_fail_s");
+    r->sc->cost_default.process_start = !luo_doc_get(at, "process_start_s");
+    r->sc->cost_default.communicator = !luo_doc_get(at, "communicator_s");
+    r->sc->cost_default.replacement = !luo_doc_get(at, "replacement_s");
 }
 
 static void take_scalars(luo_scenario_reader *r)
@@ -189,8 +189,8 @@ static void take_scalars(luo_scenario_reader *r)
     sc->comm_sigma = r->y->noise.comm_sigma;
     sc->truth = r->y->truth.write;
     if (luo_name_fault(sc->name))
-        luo_yaml_error(&r->doc, luo_yaml_get(r->doc.root, "name"), "`name` is `%.60s`; %s.",
-                       sc->name, luo_name_fault(sc->name));
+        luo_doc_error(&r->doc, luo_doc_get(r->doc.root, "name"), "`name` is `%.60s`; %s.", sc->name,
+                      luo_name_fault(sc->name));
     take_checkpoint(r);
     take_costs(r);
     take_data(r);
@@ -228,7 +228,7 @@ static void set_stack_value(luo_scenario_reader *r, const char *override)
 
 static void take_stack(luo_scenario_reader *r)
 {
-    const luo_yaml *stack = luo_yaml_get(r->doc.root, "stack");
+    const luo_doc_node *stack = luo_doc_get(r->doc.root, "stack");
     luo_stack_default(&r->sc->stack);
     if (stack) luo_scenario_file(r, stack, "stack", "stack", read_stack);
     for (int32_t i = 0; r->overrides && i < r->overrides->n; i++)
@@ -243,15 +243,15 @@ static void take_hash(luo_scenario_reader *r)
     if (luo_scenario_canonical(&s, r->sc, r->files, r->nfiles, r->own_events, r->y) == LUO_OK)
         r->sc->hash = luo_hash_bytes(LUO_HASH_EMPTY, s.at, s.len);
     else
-        luo_yaml_nomem(&r->doc);
+        luo_doc_nomem(&r->doc);
     luo_str_free(&s);
 }
 
 static void take_all(luo_scenario_reader *r)
 {
-    const luo_yaml *plan = luo_yaml_get(r->doc.root, "plan");
-    luo_scenario_file(r, luo_yaml_get(r->doc.root, "cluster"), "cluster", "cluster", read_cluster);
-    luo_scenario_file(r, luo_yaml_get(r->doc.root, "model"), "model", "model", read_model);
+    const luo_doc_node *plan = luo_doc_get(r->doc.root, "plan");
+    luo_scenario_file(r, luo_doc_get(r->doc.root, "cluster"), "cluster", "cluster", read_cluster);
+    luo_scenario_file(r, luo_doc_get(r->doc.root, "model"), "model", "model", read_model);
     r->sc->cluster = r->cluster;
     r->sc->model = r->model;
     take_stack(r);
@@ -266,11 +266,11 @@ static void take_all(luo_scenario_reader *r)
 static void load(luo_scenario_reader *r)
 {
     void *data = NULL;
-    luo_yaml_parse(&r->doc);
+    luo_doc_parse(&r->doc);
     for (int32_t i = 0; r->overrides && i < r->overrides->n; i++)
-        if (!is_stack_value(r->overrides->at[i])) luo_yaml_set(&r->doc, r->overrides->at[i]);
-    luo_yaml_check(&r->doc, &luo_yaml_scenario);
-    if (r->doc.st == LUO_OK && luo_yaml_load(&r->doc, luo_yaml_scenario.schema, &data) == LUO_OK) {
+        if (!is_stack_value(r->overrides->at[i])) luo_doc_set(&r->doc, r->overrides->at[i]);
+    luo_doc_check(&r->doc, &luo_doc_scenario);
+    if (r->doc.st == LUO_OK && luo_doc_load(&r->doc, luo_doc_scenario.schema, &data) == LUO_OK) {
         r->y = data;
         take_all(r);
     }
@@ -288,7 +288,7 @@ luo_status luo_read_scenario_text(luo_arena *arena, const luo_source *src, const
                              .inputs = inputs ? inputs : &own,
                              .sc = LUO_NEW(arena, luo_scenario)};
     r.recorder = (luo_files){record, &r};
-    if (!r.sc || note_input(arena, r.inputs, src, &err) != LUO_OK) return luo_yaml_nomem(&r.doc);
+    if (!r.sc || note_input(arena, r.inputs, src, &err) != LUO_OK) return luo_doc_nomem(&r.doc);
     load(&r);
     if (r.doc.st == LUO_OK) *out = r.sc;
     return r.doc.st;

@@ -11,13 +11,13 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
-static const char *text_of(const luo_yaml *map, const char *key)
+static const char *text_of(const luo_doc_node *map, const char *key)
 {
-    const luo_yaml *x = luo_yaml_get(map, key);
+    const luo_doc_node *x = luo_doc_get(map, key);
     return x ? x->text : "";
 }
 
-static double number_of(const luo_yaml *x)
+static double number_of(const luo_doc_node *x)
 {
     double v = 0;
     if (x) luo_number_float(x->text, strlen(x->text), &v);
@@ -25,32 +25,32 @@ static double number_of(const luo_yaml *x)
 }
 
 /* Of several keys exactly one (or, `least` 0, at most one) is given. what: "event `a`". */
-static void one_of(luo_yaml_doc *doc, const luo_yaml *map, const char *what,
-                   const char *const *keys, int n, int least, const char *noun)
+static void one_of(luo_doc *doc, const luo_doc_node *map, const char *what, const char *const *keys,
+                   int n, int least, const char *noun)
 {
-    const luo_yaml *first = NULL;
+    const luo_doc_node *first = NULL;
     luo_str all = {0};
-    for (const luo_yaml *x = map->first; x; x = x->next) {
+    for (const luo_doc_node *x = map->first; x; x = x->next) {
         int i = 0;
         while (i < n && strcmp(keys[i], x->key) != 0) i++;
         if (i == n) continue;
         if (!first)
             first = x;
         else
-            luo_yaml_error_key(doc, x, "%s has `%s` and `%s`; exactly one %s is allowed.", what,
-                               first->key, x->key, noun);
+            luo_doc_error_key(doc, x, "%s has `%s` and `%s`; exactly one %s is allowed.", what,
+                              first->key, x->key, noun);
     }
     luo_say_choices(&all, keys, n);
     if (!first && least)
-        luo_yaml_error(doc, map, "%s has no %s; %s is required.", what, noun, luo_str_get(&all));
+        luo_doc_error(doc, map, "%s has no %s; %s is required.", what, noun, luo_str_get(&all));
     luo_str_free(&all);
 }
 
-static void check_order(luo_yaml_doc *doc, const luo_yaml *map, const char *key)
+static void check_order(luo_doc *doc, const luo_doc_node *map, const char *key)
 {
-    const luo_yaml *x = luo_yaml_get(map, key);
-    if (x && number_of(luo_yaml_nth(x, 0)) > number_of(luo_yaml_nth(x, 1)))
-        luo_yaml_error(doc, x, "`%s` goes down; the lower value comes first.", key);
+    const luo_doc_node *x = luo_doc_get(map, key);
+    if (x && number_of(luo_doc_nth(x, 0)) > number_of(luo_doc_nth(x, 1)))
+        luo_doc_error(doc, x, "`%s` goes down; the lower value comes first.", key);
 }
 
 /* ---- events ---- */
@@ -100,7 +100,7 @@ static const key_place process_keys[] = {
     {"observed_s", CAUSES, CAUSES},
 };
 
-static int kind_bit(const luo_yaml *map)
+static int kind_bit(const luo_doc_node *map)
 {
     const char *word = text_of(map, "kind");
     for (int k = 0; k < LUO_EVENT_KINDS; k++)
@@ -117,43 +117,43 @@ static void kind_names(int set, luo_str *s)
     luo_say_choices(s, names, n);
 }
 
-static void check_places(luo_yaml_doc *doc, const luo_yaml *map, const char *what,
+static void check_places(luo_doc *doc, const luo_doc_node *map, const char *what,
                          const key_place *keys, int n)
 {
     const int kind = kind_bit(map);
     for (int i = 0; i < n; i++) {
-        const luo_yaml *x = luo_yaml_get(map, keys[i].key);
+        const luo_doc_node *x = luo_doc_get(map, keys[i].key);
         if (x && !(keys[i].allowed & kind)) {
             luo_str s = {0};
             kind_names(keys[i].allowed, &s);
-            luo_yaml_error_key(doc, x, "%s is of kind `%s` and has `%s`; that is a key of %s.",
-                               what, text_of(map, "kind"), x->key, luo_str_get(&s));
+            luo_doc_error_key(doc, x, "%s is of kind `%s` and has `%s`; that is a key of %s.", what,
+                              text_of(map, "kind"), x->key, luo_str_get(&s));
             luo_str_free(&s);
         }
         if (!x && (keys[i].required & kind))
-            luo_yaml_error(doc, map, "%s of kind `%s` has no `%s`.", what,
-                           text_of(map, "kind"), keys[i].key);
+            luo_doc_error(doc, map, "%s of kind `%s` has no `%s`.", what, text_of(map, "kind"),
+                          keys[i].key);
     }
 }
 
-static void check_what(luo_yaml_doc *doc, const luo_yaml *map, const char *what)
+static void check_what(luo_doc *doc, const luo_doc_node *map, const char *what)
 {
     static const char *const slow[] = {"slowdown", "slowdown_between"};
-    const luo_yaml *id = luo_yaml_get(map, "id");
+    const luo_doc_node *id = luo_doc_get(map, "id");
     const int kind = kind_bit(map);
     if (!*id->text || strchr(id->text, '#'))
-        luo_yaml_error(doc, id, "`id` is `%.60s`; a text without `#` is expected.", id->text);
+        luo_doc_error(doc, id, "`id` is `%.60s`; a text without `#` is expected.", id->text);
     if (kind == STRAGGLER) one_of(doc, map, what, slow, COUNT(slow), 1, "slowdown");
-    if (kind == LINK && !luo_yaml_get(map, "bandwidth_factor") &&
-        !luo_yaml_get(map, "extra_latency_us"))
-        luo_yaml_error(doc, map,
-                       "%s changes nothing; `bandwidth_factor` or `extra_latency_us` is "
-                       "required.",
-                       what);
+    if (kind == LINK && !luo_doc_get(map, "bandwidth_factor") &&
+        !luo_doc_get(map, "extra_latency_us"))
+        luo_doc_error(doc, map,
+                      "%s changes nothing; `bandwidth_factor` or `extra_latency_us` is "
+                      "required.",
+                      what);
     check_order(doc, map, "slowdown_between");
 }
 
-void luo_check_event(luo_yaml_doc *doc, const luo_yaml *map)
+void luo_check_event(luo_doc *doc, const luo_doc_node *map)
 {
     static const char *const triggers[] = {"at_s", "at_step", "between_s", "between_steps",
                                            "per_step_probability"};
@@ -168,18 +168,17 @@ void luo_check_event(luo_yaml_doc *doc, const luo_yaml *map)
     check_order(doc, map, "between_steps");
 }
 
-static void needs(luo_yaml_doc *doc, const luo_yaml *map, const char *dist, const char *key,
+static void needs(luo_doc *doc, const luo_doc_node *map, const char *dist, const char *key,
                   bool wanted)
 {
-    const luo_yaml *x = luo_yaml_get(map, key);
-    if (wanted && !x)
-        luo_yaml_error(doc, map, "`distribution` %s has no `%s`.", dist, key);
+    const luo_doc_node *x = luo_doc_get(map, key);
+    if (wanted && !x) luo_doc_error(doc, map, "`distribution` %s has no `%s`.", dist, key);
     if (!wanted && x)
-        luo_yaml_error_key(doc, x, "`%s` does not belong to `distribution` %s; leave it out.", key,
-                           dist);
+        luo_doc_error_key(doc, x, "`%s` does not belong to `distribution` %s; leave it out.", key,
+                          dist);
 }
 
-void luo_check_process(luo_yaml_doc *doc, const luo_yaml *map)
+void luo_check_process(luo_doc *doc, const luo_doc_node *map)
 {
     static const char *const lives[] = {"duration_s", "life"};
     const char *dist = text_of(map, "distribution");
@@ -191,7 +190,7 @@ void luo_check_process(luo_yaml_doc *doc, const luo_yaml *map)
     if (*dist) needs(doc, map, dist, "shape", strcmp(dist, "weibull") == 0);
 }
 
-void luo_check_life(luo_yaml_doc *doc, const luo_yaml *map)
+void luo_check_life(luo_doc *doc, const luo_doc_node *map)
 {
     const char *dist = text_of(map, "distribution");
     const bool lognormal = strcmp(dist, "lognormal") == 0;
@@ -213,20 +212,20 @@ static bool listed(const char *const *names, int n, const char *word)
     return false;
 }
 
-static bool policy_here(luo_yaml_doc *doc, const luo_yaml *name)
+static bool policy_here(luo_doc *doc, const luo_doc_node *name)
 {
     int32_t n;
     const char *const *names = luo_policy_names(&n);
     if (listed(names, n, name->text)) return true;
     luo_str s = {0};
     luo_say_expected(&s, name->text, names, n);
-    luo_yaml_error(doc, name, "unknown policy `%.60s`; %s", name->text, luo_str_get(&s));
+    luo_doc_error(doc, name, "unknown policy `%.60s`; %s", name->text, luo_str_get(&s));
     luo_str_free(&s);
     return false;
 }
 
 /* `key` of a policy that does not have it: those of this build that do. */
-static void key_elsewhere(luo_yaml_doc *doc, const luo_yaml *x, const char *policy)
+static void key_elsewhere(luo_doc *doc, const luo_doc_node *x, const char *policy)
 {
     int32_t n, has = 0;
     const char *const *names = luo_policy_names(&n);
@@ -235,100 +234,100 @@ static void key_elsewhere(luo_yaml_doc *doc, const luo_yaml *x, const char *poli
     for (int32_t k = 0; having && k < n; k++)
         if (luo_policy_has_key(luo_policy_find(names[k]), x->key)) having[has++] = names[k];
     if (having) luo_say_choices(&s, having, has);
-    luo_yaml_error_key(doc, x, "`%s` does not belong to policy `%s`; it is a key of %s.", x->key,
-                       policy, luo_str_get(&s));
+    luo_doc_error_key(doc, x, "`%s` does not belong to policy `%s`; it is a key of %s.", x->key,
+                      policy, luo_str_get(&s));
     luo_str_free(&s);
 }
 
-void luo_check_policy(luo_yaml_doc *doc, const luo_yaml *map)
+void luo_check_policy(luo_doc *doc, const luo_doc_node *map)
 {
-    const luo_yaml *name = luo_yaml_get(map, "name"), *label = luo_yaml_get(map, "label");
-    const luo_yaml *planner = luo_yaml_get(map, "planner");
+    const luo_doc_node *name = luo_doc_get(map, "name"), *label = luo_doc_get(map, "label");
+    const luo_doc_node *planner = luo_doc_get(map, "planner");
     if (!policy_here(doc, name)) return;
     const luo_policy *policy = luo_policy_find(name->text);
-    for (const luo_yaml *x = map->first; x; x = x->next)
+    for (const luo_doc_node *x = map->first; x; x = x->next)
         if (!listed(common_keys, COUNT(common_keys), x->key) && !luo_policy_has_key(policy, x->key))
             key_elsewhere(doc, x, name->text);
     if (planner && *text_of(map, "plan"))
-        luo_yaml_error_key(doc, planner,
-                           "policy `%s` has a `plan` and a `planner`; one of them "
-                           "makes its first plan.",
-                           name->text);
+        luo_doc_error_key(doc, planner,
+                          "policy `%s` has a `plan` and a `planner`; one of them "
+                          "makes its first plan.",
+                          name->text);
     if (label && luo_label_fault(label->text))
-        luo_yaml_error(doc, label, "`label` is `%.60s`; %s.", label->text,
-                       luo_label_fault(label->text));
-    if (luo_yaml_get(map, "planner_s") && strcmp(text_of(map, "planner_time"), "measured") == 0)
-        luo_yaml_error_key(doc, luo_yaml_get(map, "planner_s"),
-                           "`planner_s` is not used with `planner_time` measured; leave one out.");
+        luo_doc_error(doc, label, "`label` is `%.60s`; %s.", label->text,
+                      luo_label_fault(label->text));
+    if (luo_doc_get(map, "planner_s") && strcmp(text_of(map, "planner_time"), "measured") == 0)
+        luo_doc_error_key(doc, luo_doc_get(map, "planner_s"),
+                          "`planner_s` is not used with `planner_time` measured; leave one out.");
 }
 
-void luo_check_planner(luo_yaml_doc *doc, const luo_yaml *map)
+void luo_check_planner(luo_doc *doc, const luo_doc_node *map)
 {
     static const char *const here[] = {"uniform", "malleus"};
     static const char *const later[] = {"hydraulis", "hap", "auto"};
-    const luo_yaml *name = luo_yaml_get(map, "name");
+    const luo_doc_node *name = luo_doc_get(map, "name");
     if (listed(here, COUNT(here), name->text)) return;
     luo_str s = {0};
     if (listed(later, COUNT(later), name->text)) {
-        luo_yaml_error(doc, name, "planner `%s` is not in this build; `uniform` and `malleus` are.",
-                       name->text);
+        luo_doc_error(doc, name, "planner `%s` is not in this build; `uniform` and `malleus` are.",
+                      name->text);
     } else {
         luo_say_expected(&s, name->text, here, COUNT(here));
-        luo_yaml_error(doc, name, "unknown planner `%.60s`; %s", name->text, luo_str_get(&s));
+        luo_doc_error(doc, name, "unknown planner `%.60s`; %s", name->text, luo_str_get(&s));
     }
     luo_str_free(&s);
 }
 
 /* ---- the rest ---- */
 
-void luo_check_extent(luo_yaml_doc *doc, const luo_yaml *map)
+void luo_check_extent(luo_doc *doc, const luo_doc_node *map)
 {
     static const char *const keys[] = {"steps", "duration_s"};
     one_of(doc, map, "`extent`", keys, COUNT(keys), 1, "length");
 }
 
-void luo_check_batch(luo_yaml_doc *doc, const luo_yaml *map)
+void luo_check_batch(luo_doc *doc, const luo_doc_node *map)
 {
     static const char *const keys[] = {"sequences", "tokens"};
-    const luo_yaml *tokens = luo_yaml_get(map, "tokens");
+    const luo_doc_node *tokens = luo_doc_get(map, "tokens");
     one_of(doc, map, "`batch`", keys, COUNT(keys), 1, "size");
     if (tokens)
-        luo_yaml_error_key(doc, tokens,
-                           "batches by `tokens` are not in this build; give "
-                           "`sequences`.");
+        luo_doc_error_key(doc, tokens,
+                          "batches by `tokens` are not in this build; give "
+                          "`sequences`.");
 }
 
-void luo_check_data(luo_yaml_doc *doc, const luo_yaml *map)
+void luo_check_data(luo_doc *doc, const luo_doc_node *map)
 {
-    const luo_yaml *x = luo_yaml_get(map, "truncate_last");
+    const luo_doc_node *x = luo_doc_get(map, "truncate_last");
     if (x)
-        luo_yaml_error_key(doc, x,
-                           "`truncate_last` belongs to batches by `tokens`, which are "
-                           "not in this build; leave it out.");
+        luo_doc_error_key(doc, x,
+                          "`truncate_last` belongs to batches by `tokens`, which are "
+                          "not in this build; leave it out.");
 }
 
-void luo_check_lengths(luo_yaml_doc *doc, const luo_yaml *map)
+void luo_check_lengths(luo_doc *doc, const luo_doc_node *map)
 {
-    const luo_yaml *kind = luo_yaml_get(map, "kind");
+    const luo_doc_node *kind = luo_doc_get(map, "kind");
     if (strcmp(kind->text, "fixed") != 0) {
-        luo_yaml_error(doc, kind, "lengths of `kind` `%.60s` are not in this build; `fixed` is.",
-                       kind->text);
+        luo_doc_error(doc, kind, "lengths of `kind` `%.60s` are not in this build; `fixed` is.",
+                      kind->text);
         return;
     }
-    for (const luo_yaml *x = map->first; x; x = x->next)
+    for (const luo_doc_node *x = map->first; x; x = x->next)
         if (strcmp(x->key, "kind") != 0 && strcmp(x->key, "tokens") != 0)
-            luo_yaml_error_key(doc, x,
-                               "`%s` does not belong to lengths of `kind` fixed; leave it "
-                               "out.",
-                               x->key);
-    if (!luo_yaml_get(map, "tokens")) luo_yaml_missing(doc, map, "tokens");
+            luo_doc_error_key(doc, x,
+                              "`%s` does not belong to lengths of `kind` fixed; leave it "
+                              "out.",
+                              x->key);
+    if (!luo_doc_get(map, "tokens")) luo_doc_missing(doc, map, "tokens");
 }
 
-void luo_check_checkpoint(luo_yaml_doc *doc, const luo_yaml *map)
+void luo_check_checkpoint(luo_doc *doc, const luo_doc_node *map)
 {
     static const char *const keys[] = {"every_steps", "every_s", "auto"};
-    const luo_yaml *automatic = luo_yaml_get(map, "auto");
+    const luo_doc_node *automatic = luo_doc_get(map, "auto");
     one_of(doc, map, "`checkpoint`", keys, COUNT(keys), 1, "period");
     if (automatic && strcmp(automatic->text, "true") != 0)
-        luo_yaml_error(doc, automatic, "`auto` is `false`; leave it out, or write `true`.");
+        luo_doc_error(doc, automatic, "`auto` is `false`; leave it out, or write `true`.");
 }

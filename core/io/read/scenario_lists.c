@@ -13,35 +13,37 @@ static const char *or_empty(const char *text)
     return text ? text : "";
 }
 
-static bool given(const luo_yaml *map, const char *key)
+static bool given(const luo_doc_node *map, const char *key)
 {
-    return luo_yaml_get(map, key) != NULL;
+    return luo_doc_get(map, key) != NULL;
 }
 
-static const luo_yaml *first_of(const luo_scenario_reader *r, const char *list)
+static const luo_doc_node *first_of(const luo_scenario_reader *r, const char *list)
 {
-    const luo_yaml *x = luo_yaml_get(r->doc.root, list);
+    const luo_doc_node *x = luo_doc_get(r->doc.root, list);
     return x ? x->first : NULL;
 }
 
-static void check_target(luo_scenario_reader *r, const luo_yaml *at, luo_event_kind kind,
+static void check_target(luo_scenario_reader *r, const luo_doc_node *at, luo_event_kind kind,
                          bool process)
 {
-    const luo_yaml *target = luo_yaml_get(at, "target");
+    const luo_doc_node *target = luo_doc_get(at, "target");
     char what[96];
     luo_err err;
     if (!target || !r->cluster) return;
     snprintf(what, sizeof what, "%s `%.60s`", process ? "process" : "event",
-             luo_yaml_get(at, "id")->text);
+             luo_doc_get(at, "id")->text);
     const luo_status st = luo_check_target(r->doc.arena, r->cluster, kind, process, target->text,
                                            what, &err);
-    if (st == LUO_ENOMEM) luo_yaml_nomem(&r->doc);
-    else if (st != LUO_OK) luo_yaml_error(&r->doc, target, "%s", err.text);
+    if (st == LUO_ENOMEM)
+        luo_doc_nomem(&r->doc);
+    else if (st != LUO_OK)
+        luo_doc_error(&r->doc, target, "%s", err.text);
 }
 
 /* ---- events ---- */
 
-static void take_trigger(luo_event *e, const luo_event_yaml *y, const luo_yaml *at)
+static void take_trigger(luo_event *e, const luo_event_yaml *y, const luo_doc_node *at)
 {
     if (given(at, "at_s")) {
         e->trigger = LUO_AT_S;
@@ -63,9 +65,9 @@ static void take_trigger(luo_event *e, const luo_event_yaml *y, const luo_yaml *
 }
 
 static void take_event(luo_scenario_reader *r, luo_event *e, const luo_event_yaml *y,
-                       const luo_yaml *at)
+                       const luo_doc_node *at)
 {
-    const luo_yaml *target = luo_yaml_get(at, "target"), *place = target ? target : at;
+    const luo_doc_node *target = luo_doc_get(at, "target"), *place = target ? target : at;
     *e = (luo_event){.id = y->id,
                      .target = or_empty(y->target),
                      .cause = or_empty(y->cause),
@@ -87,9 +89,9 @@ static void take_event(luo_scenario_reader *r, luo_event *e, const luo_event_yam
     take_trigger(e, y, at);
     check_target(r, at, y->kind, false);
     if (r->model && r->model->max_sequence_tokens && e->tokens > r->model->max_sequence_tokens)
-        luo_yaml_error(&r->doc, luo_yaml_get(luo_yaml_get(at, "lengths"), "tokens"),
-                       "`tokens` is %lld; model `%s` takes up to %lld.", (long long)e->tokens,
-                       r->model->name, (long long)r->model->max_sequence_tokens);
+        luo_doc_error(&r->doc, luo_doc_get(luo_doc_get(at, "lengths"), "tokens"),
+                      "`tokens` is %lld; model `%s` takes up to %lld.", (long long)e->tokens,
+                      r->model->name, (long long)r->model->max_sequence_tokens);
 }
 
 static luo_status read_trace(luo_scenario_reader *r, const luo_source *src)
@@ -101,7 +103,7 @@ static luo_status read_trace(luo_scenario_reader *r, const luo_source *src)
                                                t->time_scale, &more, &n, r->doc.diags);
     if (st != LUO_OK || n == 0) return st;
     luo_event *all = luo_arena_calloc(r->doc.arena, (size_t)(r->nevents + n), sizeof *all);
-    if (!all) return luo_yaml_nomem(&r->doc);
+    if (!all) return luo_doc_nomem(&r->doc);
     if (r->nevents) memcpy(all, r->events, (size_t)r->nevents * sizeof *all);
     memcpy(all + r->nevents, more, (size_t)n * sizeof *all);
     r->events = all;
@@ -111,18 +113,18 @@ static luo_status read_trace(luo_scenario_reader *r, const luo_source *src)
 
 static void take_traces(luo_scenario_reader *r)
 {
-    const luo_yaml *at = first_of(r, "traces");
+    const luo_doc_node *at = first_of(r, "traces");
     char name[32];
     for (r->row = 0; r->row < r->y->traces_count; r->row++, at = at->next) {
         snprintf(name, sizeof name, "traces.%u", r->row);
-        luo_scenario_file(r, luo_yaml_get(at, "file"), "trace", name, read_trace);
+        luo_scenario_file(r, luo_doc_get(at, "file"), "trace", name, read_trace);
     }
 }
 
 /* Streams of random numbers are named by ids, so two equal ones would draw the same numbers. */
 static void check_ids(luo_scenario_reader *r)
 {
-    const luo_yaml *event = first_of(r, "events"), *process = first_of(r, "processes");
+    const luo_doc_node *event = first_of(r, "events"), *process = first_of(r, "processes");
     const int32_t n = r->nevents + r->sc->nprocesses;
     luo_map seen = {0};
     for (int32_t i = 0; i < n; i++) {
@@ -130,18 +132,20 @@ static void check_ids(luo_scenario_reader *r)
         const char *id = proc ? r->sc->processes[i - r->nevents].id : r->events[i].id;
         int64_t *first = luo_map_at(&seen, luo_hash_str(LUO_HASH_EMPTY, id) >> 1, i);
         if (!first) {
-            luo_yaml_nomem(&r->doc);
+            luo_doc_nomem(&r->doc);
             break;
         }
-        const luo_yaml *at = own ? luo_yaml_get(event, "id")
-                             : proc ? luo_yaml_get(process, "id")
-                                    : luo_yaml_get(r->doc.root, "traces");
+        const luo_doc_node *at = own    ? luo_doc_get(event, "id")
+                                 : proc ? luo_doc_get(process, "id")
+                                        : luo_doc_get(r->doc.root, "traces");
         if (*first != i && (own || proc))
-            luo_yaml_error(&r->doc, at, "`id` is `%.60s`; another event or process has that id.",
-                           id);
+            luo_doc_error(&r->doc, at, "`id` is `%.60s`; another event or process has that id.",
+                          id);
         else if (*first != i)
-            luo_yaml_error(&r->doc, at, "line %d of a trace has the id `%.60s`; another event has "
-                                        "that id.", r->events[i].line, id);
+            luo_doc_error(&r->doc, at,
+                          "line %d of a trace has the id `%.60s`; another event has "
+                          "that id.",
+                          r->events[i].line, id);
         if (own) event = event->next;
         if (proc) process = process->next;
     }
@@ -150,12 +154,12 @@ static void check_ids(luo_scenario_reader *r)
 
 void luo_take_events(luo_scenario_reader *r)
 {
-    const luo_yaml *at = first_of(r, "events");
+    const luo_doc_node *at = first_of(r, "events");
     r->own_events = r->nevents = (int32_t)r->y->events_count;
     r->events = LUO_NEW_N(r->doc.arena, luo_event, r->y->events_count);
     if (!r->events) {
         r->nevents = 0;
-        luo_yaml_nomem(&r->doc);
+        luo_doc_nomem(&r->doc);
         return;
     }
     for (int32_t i = 0; i < r->own_events; i++, at = at->next)
@@ -185,9 +189,9 @@ static luo_status read_causes(luo_scenario_reader *r, const luo_source *src)
 }
 
 static void take_process(luo_scenario_reader *r, luo_process *p, const luo_event_yaml *y,
-                         const luo_yaml *at)
+                         const luo_doc_node *at)
 {
-    const luo_yaml *target = luo_yaml_get(at, "target");
+    const luo_doc_node *target = luo_doc_get(at, "target");
     *p = (luo_process){.id = y->id,
                        .target = or_empty(y->target),
                        .kind = y->kind,
@@ -209,11 +213,11 @@ static void take_process(luo_scenario_reader *r, luo_process *p, const luo_event
 
 void luo_take_processes(luo_scenario_reader *r)
 {
-    const luo_yaml *at = first_of(r, "processes");
+    const luo_doc_node *at = first_of(r, "processes");
     luo_process *p = LUO_NEW_N(r->doc.arena, luo_process, r->y->processes_count);
     char name[32];
     if (!p) {
-        luo_yaml_nomem(&r->doc);
+        luo_doc_nomem(&r->doc);
         return;
     }
     r->sc->processes = p;
@@ -222,7 +226,7 @@ void luo_take_processes(luo_scenario_reader *r)
         take_process(r, &p[r->row], &r->y->processes[r->row], at);
         snprintf(name, sizeof name, "processes.%u", r->row);
         if (p[r->row].kind == LUO_EVENT_CAUSES)
-            luo_scenario_file(r, luo_yaml_get(at, "file"), "causes", name, read_causes);
+            luo_scenario_file(r, luo_doc_get(at, "file"), "causes", name, read_causes);
     }
 }
 
@@ -240,7 +244,8 @@ void luo_policy_defaults(luo_policy_spec *p, const char *name)
 }
 
 /* A published objective ranks by itself: nothing is simulated. Only `malleus` has several. */
-static void take_rank(luo_scenario_reader *r, luo_policy_spec *p, int32_t word, const luo_yaml *at)
+static void take_rank(luo_scenario_reader *r, luo_policy_spec *p, int32_t word,
+                      const luo_doc_node *at)
 {
     p->judged = word == LUO_RANK_WORDS_SIMULATED   ? LUO_JUDGED_SIMULATED
                 : word == LUO_RANK_WORDS_OBJECTIVE ? LUO_JUDGED_OBJECTIVE
@@ -248,32 +253,35 @@ static void take_rank(luo_scenario_reader *r, luo_policy_spec *p, int32_t word, 
     if (word >= LUO_RANK_WORDS_SIMULATED) return;
     p->rank = (luo_malleus_rank)word;
     if (strcmp(p->name, "malleus") != 0)
-        luo_yaml_error(&r->doc, at, "`rank` is `%s`; policy `%s` has one objective, so `simulated` "
-                       "or `objective` is expected.", at->text, p->name);
+        luo_doc_error(&r->doc, at,
+                      "`rank` is `%s`; policy `%s` has one objective, so `simulated` "
+                      "or `objective` is expected.",
+                      at->text, p->name);
 }
 
 /* "expected", or "steps N": another way to say `payback_steps`. */
 static void take_payback(luo_scenario_reader *r, luo_policy_spec *p, const char *text,
-                         const luo_yaml *at)
+                         const luo_doc_node *at)
 {
     char *end = NULL;
     const bool steps = strncmp(text, "steps ", 6) == 0 && text[6] >= '0' && text[6] <= '9';
     const double n = steps ? strtod(text + 6, &end) : 0;
     if (p->payback_given)
-        luo_yaml_error_key(&r->doc, at, "`payback` and `payback_steps` say the same; leave one "
-                           "out.");
+        luo_doc_error_key(&r->doc, at,
+                          "`payback` and `payback_steps` say the same; leave one "
+                          "out.");
     if (steps ? *end || !isfinite(n) : strcmp(text, "expected") != 0)
-        luo_yaml_error(&r->doc, at, "`payback` is `%.60s`; `expected` or `steps N` is expected.",
-                       text);
+        luo_doc_error(&r->doc, at, "`payback` is `%.60s`; `expected` or `steps N` is expected.",
+                      text);
     if (!steps) return;
     p->payback_given = true;
     p->payback_steps = n;
 }
 
 static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_policy_yaml *y,
-                        const luo_yaml *at)
+                        const luo_doc_node *at)
 {
-    const luo_yaml *plan = luo_yaml_get(at, "plan");
+    const luo_doc_node *plan = luo_doc_get(at, "plan");
     char name[40];
     luo_policy_defaults(p, y->name);
     if (given(at, "label")) p->label = y->label;
@@ -284,7 +292,7 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
     if (given(at, "replan_gap")) p->replan_gap = y->replan_gap;
     p->payback_given = given(at, "payback_steps");
     if (p->payback_given) p->payback_steps = y->payback_steps;
-    if (given(at, "payback")) take_payback(r, p, y->payback, luo_yaml_get(at, "payback"));
+    if (given(at, "payback")) take_payback(r, p, y->payback, luo_doc_get(at, "payback"));
     if (given(at, "lost_batch")) p->deals_batch = y->lost_batch == 0;
     if (given(at, "optimizer_step"))
         p->optimizer_step = (luo_optimizer_step)y->optimizer_step;
@@ -293,7 +301,7 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
     if (given(at, "window_steps")) p->window_steps = (int32_t)y->window_steps;
     if (given(at, "reentry_probes")) p->reentry_probes = (int32_t)y->reentry_probes;
     if (given(at, "plan_mode")) p->plan_mode = (luo_plan_mode)y->plan_mode;
-    if (given(at, "rank")) take_rank(r, p, y->rank, luo_yaml_get(at, "rank"));
+    if (given(at, "rank")) take_rank(r, p, y->rank, luo_doc_get(at, "rank"));
     if (p->rank == LUO_RANK_EVENT) p->top_k = 256;
     if (given(at, "top_k")) p->top_k = (int32_t)y->top_k;
     p->split2 = y->grouping == 1;
@@ -308,28 +316,28 @@ static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_po
 
 static void check_labels(luo_scenario_reader *r)
 {
-    const luo_yaml *at = first_of(r, "policies");
+    const luo_doc_node *at = first_of(r, "policies");
     for (int32_t i = 0; i < r->sc->npolicies; i++, at = at->next)
         for (int32_t k = 0; k < i; k++) {
             if (strcmp(r->sc->policies[k].label, r->sc->policies[i].label) != 0) continue;
-            const luo_yaml *label = luo_yaml_get(at, "label");
-            luo_yaml_error(&r->doc, label ? label : luo_yaml_get(at, "name"),
-                           "two policies are called `%s`; give one a `label` of its own.",
-                           r->sc->policies[i].label);
+            const luo_doc_node *label = luo_doc_get(at, "label");
+            luo_doc_error(&r->doc, label ? label : luo_doc_get(at, "name"),
+                          "two policies are called `%s`; give one a `label` of its own.",
+                          r->sc->policies[i].label);
             break;
         }
 }
 
 void luo_take_policies(luo_scenario_reader *r)
 {
-    const luo_yaml *list = luo_yaml_get(r->doc.root, "policies"), *at = list->first;
+    const luo_doc_node *list = luo_doc_get(r->doc.root, "policies"), *at = list->first;
     luo_policy_spec *p = LUO_NEW_N(r->doc.arena, luo_policy_spec, r->y->policies_count);
     if (!p) {
-        luo_yaml_nomem(&r->doc);
+        luo_doc_nomem(&r->doc);
         return;
     }
     if (r->y->policies_count == 0)
-        luo_yaml_error(&r->doc, list, "`policies` is empty; one policy or more is expected.");
+        luo_doc_error(&r->doc, list, "`policies` is empty; one policy or more is expected.");
     for (r->row = 0; r->row < r->y->policies_count; r->row++, at = at->next)
         take_policy(r, &p[r->row], &r->y->policies[r->row], at);
     r->sc->policies = p;

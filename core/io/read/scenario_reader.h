@@ -5,7 +5,7 @@
 #include "core/io/read/scenario_yaml.h"
 
 typedef struct luo_scenario_reader {
-    luo_yaml_doc doc;
+    luo_doc doc;
     luo_files recorder; /* gives files and notes their names and hashes */
     const luo_files *inner;
     luo_inputs *inputs;
@@ -25,7 +25,7 @@ typedef struct luo_scenario_reader {
 typedef luo_status luo_scenario_read_fn(luo_scenario_reader *r, const luo_source *src);
 /* Reads the file that `node` names with fn. what ("cluster") goes into messages, name into the
  * hash. False: an error, already reported. */
-bool luo_scenario_file(luo_scenario_reader *r, const luo_yaml *node, const char *what,
+bool luo_scenario_file(luo_scenario_reader *r, const luo_doc_node *node, const char *what,
                        const char *name, luo_scenario_read_fn *fn);
 
 /* The lists of the file into r->sc (scenario_lists.c). Pre: the file passed its checks. */
@@ -33,5 +33,5 @@ void luo_take_events(luo_scenario_reader *r);
 void luo_take_processes(luo_scenario_reader *r);
 void luo_take_policies(luo_scenario_reader *r);
 /* Plan file at node, checked against cluster and model; NULL: an error, already reported. */
-const luo_plan *luo_take_plan(luo_scenario_reader *r, const luo_yaml *node, const char *name);
+const luo_plan *luo_take_plan(luo_scenario_reader *r, const luo_doc_node *node, const char *name);
 #endif

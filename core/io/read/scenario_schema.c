@@ -1,9 +1,9 @@
 /* scenario_schema.c: the tables by which scenario.yaml is checked and loaded. */
 #include "core/io/read/scenario_yaml.h"
 
-#define OPT LUO_YAML_OPT
-#define REQ LUO_YAML_REQ
-#define FIELDS static const luo_yaml_field
+#define OPT LUO_DOC_OPT
+#define REQ LUO_DOC_REQ
+#define FIELDS static const luo_doc_field
 
 #define SECONDS LUO_OF_OR_0(LUO_Q_TIME, 1)
 #define SECONDS_ABOVE LUO_OF(LUO_Q_TIME, 1)
@@ -12,216 +12,212 @@
 #define TOKENS LUO_OF(LUO_Q_SEQUENCE, 1)
 #define STEPS LUO_WITHIN(0, 1e12)
 
-static const luo_yaml_word length_kinds[] = {{"fixed", 0},     {"uniform", 1}, {"lognormal", 2},
-                                             {"histogram", 3}, {"file", 4},    {"mixture", 5}};
+static const luo_doc_word length_kinds[] = {{"fixed", 0},     {"uniform", 1}, {"lognormal", 2},
+                                            {"histogram", 3}, {"file", 4},    {"mixture", 5}};
 #define OF_EVENTS(kind, word, event, row, process, cause)                                          \
     LUO_WHERE_##event({word, LUO_EVENT_##kind}, )
 #define OF_PROCESSES(kind, word, event, row, process, cause)                                       \
     LUO_WHERE_##process({word, LUO_EVENT_##kind}, )
-static const luo_yaml_word event_kinds[] = {LUO_EVENT_KIND_LIST(OF_EVENTS)};
-static const luo_yaml_word process_kinds[] = {LUO_EVENT_KIND_LIST(OF_PROCESSES)};
-static const luo_yaml_word arrivals[] = {{"exponential", LUO_DIST_EXPONENTIAL},
-                                         {"weibull", LUO_DIST_WEIBULL}};
-static const luo_yaml_word lives[] = {{"exponential", LUO_DIST_EXPONENTIAL},
-                                      {"weibull", LUO_DIST_WEIBULL},
-                                      {"lognormal", LUO_DIST_LOGNORMAL}};
-static const luo_yaml_word planner_times[] = {{"fixed", 0}, {"measured", 1}};
-static const luo_yaml_word ranks[] = {{"filled", LUO_RANK_FILLED},
-                                      {"steady", LUO_RANK_STEADY},
-                                      {"event", LUO_RANK_EVENT},
-                                      {"simulated", LUO_RANK_WORDS_SIMULATED},
-                                      {"objective", LUO_RANK_WORDS_OBJECTIVE}};
-static const luo_yaml_word lost_batches[] = {{"deal", 0}, {"lose", 1}};
-static const luo_yaml_word optimizer_steps[] = {{"together", LUO_STEP_TOGETHER},
-                                                {"staggered", LUO_STEP_STAGGERED}};
-static const luo_yaml_word groupings[] = {{"halving", 0}, {"split2", 1}};
-static const luo_yaml_word plan_modes[] = {{"async", LUO_PLAN_ASYNC},
-                                           {"sync", LUO_PLAN_SYNC},
-                                           {"auto", LUO_PLAN_AUTO}};
-static const luo_yaml_word dps[] = {{"fixed", 0}, {"auto", 1}};
-static const luo_yaml_word modes[] = {{"background", 0}, {"blocking", 1}};
-static const luo_yaml_word targets[] = {{"storage", LUO_TARGET_STORAGE}, {"disk", LUO_TARGET_DISK},
-                                        {"peer", LUO_TARGET_PEER}};
+static const luo_doc_word event_kinds[] = {LUO_EVENT_KIND_LIST(OF_EVENTS)};
+static const luo_doc_word process_kinds[] = {LUO_EVENT_KIND_LIST(OF_PROCESSES)};
+static const luo_doc_word arrivals[] = {{"exponential", LUO_DIST_EXPONENTIAL},
+                                        {"weibull", LUO_DIST_WEIBULL}};
+static const luo_doc_word lives[] = {{"exponential", LUO_DIST_EXPONENTIAL},
+                                     {"weibull", LUO_DIST_WEIBULL},
+                                     {"lognormal", LUO_DIST_LOGNORMAL}};
+static const luo_doc_word planner_times[] = {{"fixed", 0}, {"measured", 1}};
+static const luo_doc_word ranks[] = {{"filled", LUO_RANK_FILLED},
+                                     {"steady", LUO_RANK_STEADY},
+                                     {"event", LUO_RANK_EVENT},
+                                     {"simulated", LUO_RANK_WORDS_SIMULATED},
+                                     {"objective", LUO_RANK_WORDS_OBJECTIVE}};
+static const luo_doc_word lost_batches[] = {{"deal", 0}, {"lose", 1}};
+static const luo_doc_word optimizer_steps[] = {{"together", LUO_STEP_TOGETHER},
+                                               {"staggered", LUO_STEP_STAGGERED}};
+static const luo_doc_word groupings[] = {{"halving", 0}, {"split2", 1}};
+static const luo_doc_word plan_modes[] = {
+    {"async", LUO_PLAN_ASYNC}, {"sync", LUO_PLAN_SYNC}, {"auto", LUO_PLAN_AUTO}};
+static const luo_doc_word dps[] = {{"fixed", 0}, {"auto", 1}};
+static const luo_doc_word modes[] = {{"background", 0}, {"blocking", 1}};
+static const luo_doc_word targets[] = {
+    {"storage", LUO_TARGET_STORAGE}, {"disk", LUO_TARGET_DISK}, {"peer", LUO_TARGET_PEER}};
 
-static const luo_yaml_schema date_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double, DATE);
-static const luo_yaml_schema slowdown_entry = LUO_YAML_SCALAR_OF(LUO_YAML_REAL, double, SLOWDOWN);
-static const luo_yaml_schema steps_entry = LUO_YAML_SCALAR_OF(LUO_YAML_WHOLE, int64_t, STEPS);
+static const luo_doc_schema date_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, DATE);
+static const luo_doc_schema slowdown_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, SLOWDOWN);
+static const luo_doc_schema steps_entry = LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int64_t, STEPS);
 
 #define LENGTH_FIELDS                                                                              \
-    LUO_YAML_ENUM("kind", REQ, luo_lengths_yaml, kind, length_kinds),                              \
-        LUO_YAML_INT("tokens", OPT, luo_lengths_yaml, tokens, TOKENS),                             \
-        LUO_YAML_INT("low_tokens", OPT, luo_lengths_yaml, low_tokens, TOKENS),                     \
-        LUO_YAML_INT("high_tokens", OPT, luo_lengths_yaml, high_tokens, TOKENS),                   \
-        LUO_YAML_FLOAT("median_tokens", OPT, luo_lengths_yaml, median_tokens, TOKENS),             \
-        LUO_YAML_FLOAT("sigma", OPT, luo_lengths_yaml, sigma, LUO_WITHIN(0, 100)),                 \
-        LUO_YAML_TEXT("file", OPT, luo_lengths_yaml, file),                                        \
-        LUO_YAML_INT("repeat", OPT, luo_lengths_yaml, repeat, LUO_WITHIN(1, 1e12))
+    LUO_DOC_ENUM("kind", REQ, luo_lengths_yaml, kind, length_kinds),                               \
+        LUO_DOC_INT("tokens", OPT, luo_lengths_yaml, tokens, TOKENS),                              \
+        LUO_DOC_INT("low_tokens", OPT, luo_lengths_yaml, low_tokens, TOKENS),                      \
+        LUO_DOC_INT("high_tokens", OPT, luo_lengths_yaml, high_tokens, TOKENS),                    \
+        LUO_DOC_FLOAT("median_tokens", OPT, luo_lengths_yaml, median_tokens, TOKENS),              \
+        LUO_DOC_FLOAT("sigma", OPT, luo_lengths_yaml, sigma, LUO_WITHIN(0, 100)),                  \
+        LUO_DOC_TEXT("file", OPT, luo_lengths_yaml, file),                                         \
+        LUO_DOC_INT("repeat", OPT, luo_lengths_yaml, repeat, LUO_WITHIN(1, 1e12))
 
 FIELDS component_fields[] = {
-    LENGTH_FIELDS, LUO_YAML_FLOAT("weight", REQ, luo_lengths_yaml, weight, LUO_ABOVE_TO(0, 1e12)),
-    LUO_YAML_END};
-static const luo_yaml_schema component_entry =
-    LUO_YAML_STRUCT_OF(luo_lengths_yaml, component_fields, NULL);
+    LENGTH_FIELDS, LUO_DOC_FLOAT("weight", REQ, luo_lengths_yaml, weight, LUO_ABOVE_TO(0, 1e12)),
+    LUO_DOC_END};
+static const luo_doc_schema component_entry =
+    LUO_DOC_STRUCT_OF(luo_lengths_yaml, component_fields, NULL);
 
 FIELDS lengths_fields[] = {LENGTH_FIELDS,
-                           LUO_YAML_SEQ("components", OPT, luo_lengths_yaml, components,
-                                        components_count, component_entry, 0),
-                           LUO_YAML_END};
+                           LUO_DOC_SEQ("components", OPT, luo_lengths_yaml, components,
+                                       components_count, component_entry, 0),
+                           LUO_DOC_END};
 
-FIELDS life_fields[] = {LUO_YAML_ENUM("distribution", REQ, luo_life_yaml, distribution, lives),
-                        LUO_YAML_FLOAT("mean_s", OPT, luo_life_yaml, mean_s, SECONDS_ABOVE),
-                        LUO_YAML_FLOAT("shape", OPT, luo_life_yaml, shape, LUO_ABOVE_TO(0, 1000)),
-                        LUO_YAML_FLOAT("median_s", OPT, luo_life_yaml, median_s, SECONDS_ABOVE),
-                        LUO_YAML_FLOAT("sigma", OPT, luo_life_yaml, sigma, LUO_WITHIN(0, 100)),
-                        LUO_YAML_END};
+FIELDS life_fields[] = {LUO_DOC_ENUM("distribution", REQ, luo_life_yaml, distribution, lives),
+                        LUO_DOC_FLOAT("mean_s", OPT, luo_life_yaml, mean_s, SECONDS_ABOVE),
+                        LUO_DOC_FLOAT("shape", OPT, luo_life_yaml, shape, LUO_ABOVE_TO(0, 1000)),
+                        LUO_DOC_FLOAT("median_s", OPT, luo_life_yaml, median_s, SECONDS_ABOVE),
+                        LUO_DOC_FLOAT("sigma", OPT, luo_life_yaml, sigma, LUO_WITHIN(0, 100)),
+                        LUO_DOC_END};
 
 #define WHAT_FIELDS                                                                                \
-    LUO_YAML_FLOAT("slowdown", OPT, luo_event_yaml, slowdown, SLOWDOWN),                           \
-        LUO_YAML_PAIR("slowdown_between", OPT, luo_event_yaml, slowdown_between, slowdown_entry),  \
-        LUO_YAML_FLOAT("bandwidth_factor", OPT, luo_event_yaml, bandwidth_factor,                  \
-                       LUO_OF(LUO_Q_LINK_FACTOR, 1)),                                              \
-        LUO_YAML_FLOAT_OR("extra_latency_us", luo_event_yaml, extra_latency_us, "0",               \
-                          LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)),                                       \
-        LUO_YAML_FLOAT("duration_s", OPT, luo_event_yaml, duration_s, SECONDS_ABOVE)
+    LUO_DOC_FLOAT("slowdown", OPT, luo_event_yaml, slowdown, SLOWDOWN),                            \
+        LUO_DOC_PAIR("slowdown_between", OPT, luo_event_yaml, slowdown_between, slowdown_entry),   \
+        LUO_DOC_FLOAT("bandwidth_factor", OPT, luo_event_yaml, bandwidth_factor,                   \
+                      LUO_OF(LUO_Q_LINK_FACTOR, 1)),                                               \
+        LUO_DOC_FLOAT_OR("extra_latency_us", luo_event_yaml, extra_latency_us, "0",                \
+                         LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)),                                        \
+        LUO_DOC_FLOAT("duration_s", OPT, luo_event_yaml, duration_s, SECONDS_ABOVE)
 
 FIELDS event_fields[] = {
-    LUO_YAML_TEXT("id", REQ, luo_event_yaml, id),
-    LUO_YAML_ENUM("kind", REQ, luo_event_yaml, kind, event_kinds),
-    LUO_YAML_TEXT("target", OPT, luo_event_yaml, target),
-    LUO_YAML_FLOAT("at_s", OPT, luo_event_yaml, at_s, DATE),
-    LUO_YAML_INT("at_step", OPT, luo_event_yaml, at_step, STEPS),
-    LUO_YAML_PAIR("between_s", OPT, luo_event_yaml, between_s, date_entry),
-    LUO_YAML_PAIR("between_steps", OPT, luo_event_yaml, between_steps, steps_entry),
-    LUO_YAML_FLOAT("per_step_probability", OPT, luo_event_yaml, per_step_probability,
-                   LUO_ABOVE_TO(0, 1)),
+    LUO_DOC_TEXT("id", REQ, luo_event_yaml, id),
+    LUO_DOC_ENUM("kind", REQ, luo_event_yaml, kind, event_kinds),
+    LUO_DOC_TEXT("target", OPT, luo_event_yaml, target),
+    LUO_DOC_FLOAT("at_s", OPT, luo_event_yaml, at_s, DATE),
+    LUO_DOC_INT("at_step", OPT, luo_event_yaml, at_step, STEPS),
+    LUO_DOC_PAIR("between_s", OPT, luo_event_yaml, between_s, date_entry),
+    LUO_DOC_PAIR("between_steps", OPT, luo_event_yaml, between_steps, steps_entry),
+    LUO_DOC_FLOAT("per_step_probability", OPT, luo_event_yaml, per_step_probability,
+                  LUO_ABOVE_TO(0, 1)),
     WHAT_FIELDS,
-    LUO_YAML_INT("duration_steps", OPT, luo_event_yaml, duration_steps, LUO_WITHIN(1, 1e12)),
-    LUO_YAML_FLOAT_OR("ramp_s", luo_event_yaml, ramp_s, "0", SECONDS),
-    LUO_YAML_FLOAT_OR("notice_s", luo_event_yaml, notice_s, "0", SECONDS),
-    LUO_YAML_FLOAT("down_s", OPT, luo_event_yaml, down_s, SECONDS_ABOVE),
-    LUO_YAML_FLOAT("up_s", OPT, luo_event_yaml, up_s, SECONDS_ABOVE),
-    LUO_YAML_TEXT("cause", OPT, luo_event_yaml, cause),
-    LUO_YAML_BOOL_OR("hard", luo_event_yaml, hard, "false"),
-    LUO_YAML_MAPPING("lengths", OPT, luo_event_yaml, lengths, lengths_fields, luo_check_lengths),
-    LUO_YAML_END};
-static const luo_yaml_schema event_entry =
-    LUO_YAML_STRUCT_OF(luo_event_yaml, event_fields, luo_check_event);
+    LUO_DOC_INT("duration_steps", OPT, luo_event_yaml, duration_steps, LUO_WITHIN(1, 1e12)),
+    LUO_DOC_FLOAT_OR("ramp_s", luo_event_yaml, ramp_s, "0", SECONDS),
+    LUO_DOC_FLOAT_OR("notice_s", luo_event_yaml, notice_s, "0", SECONDS),
+    LUO_DOC_FLOAT("down_s", OPT, luo_event_yaml, down_s, SECONDS_ABOVE),
+    LUO_DOC_FLOAT("up_s", OPT, luo_event_yaml, up_s, SECONDS_ABOVE),
+    LUO_DOC_TEXT("cause", OPT, luo_event_yaml, cause),
+    LUO_DOC_BOOL_OR("hard", luo_event_yaml, hard, "false"),
+    LUO_DOC_MAPPING("lengths", OPT, luo_event_yaml, lengths, lengths_fields, luo_check_lengths),
+    LUO_DOC_END};
+static const luo_doc_schema event_entry =
+    LUO_DOC_STRUCT_OF(luo_event_yaml, event_fields, luo_check_event);
 
 FIELDS process_fields[] = {
-    LUO_YAML_TEXT("id", REQ, luo_event_yaml, id),
-    LUO_YAML_ENUM("kind", REQ, luo_event_yaml, kind, process_kinds),
-    LUO_YAML_TEXT("target", REQ, luo_event_yaml, target),
-    LUO_YAML_ENUM("distribution", OPT, luo_event_yaml, distribution, arrivals),
-    LUO_YAML_FLOAT("mean_s", OPT, luo_event_yaml, mean_s, SECONDS_ABOVE),
-    LUO_YAML_FLOAT("shape", OPT, luo_event_yaml, shape, LUO_ABOVE_TO(0, 1000)),
-    LUO_YAML_MAPPING("life", OPT, luo_event_yaml, life, life_fields, luo_check_life),
+    LUO_DOC_TEXT("id", REQ, luo_event_yaml, id),
+    LUO_DOC_ENUM("kind", REQ, luo_event_yaml, kind, process_kinds),
+    LUO_DOC_TEXT("target", REQ, luo_event_yaml, target),
+    LUO_DOC_ENUM("distribution", OPT, luo_event_yaml, distribution, arrivals),
+    LUO_DOC_FLOAT("mean_s", OPT, luo_event_yaml, mean_s, SECONDS_ABOVE),
+    LUO_DOC_FLOAT("shape", OPT, luo_event_yaml, shape, LUO_ABOVE_TO(0, 1000)),
+    LUO_DOC_MAPPING("life", OPT, luo_event_yaml, life, life_fields, luo_check_life),
     WHAT_FIELDS,
-    LUO_YAML_TEXT("file", OPT, luo_event_yaml, file),
-    LUO_YAML_FLOAT("observed_devices", OPT, luo_event_yaml, observed_devices,
-                   LUO_ABOVE_TO(0, 1e12)),
-    LUO_YAML_FLOAT("observed_s", OPT, luo_event_yaml, observed_s, LUO_ABOVE_TO(0, 1e15)),
-    LUO_YAML_END};
-static const luo_yaml_schema process_entry =
-    LUO_YAML_STRUCT_OF(luo_event_yaml, process_fields, luo_check_process);
+    LUO_DOC_TEXT("file", OPT, luo_event_yaml, file),
+    LUO_DOC_FLOAT("observed_devices", OPT, luo_event_yaml, observed_devices, LUO_ABOVE_TO(0, 1e12)),
+    LUO_DOC_FLOAT("observed_s", OPT, luo_event_yaml, observed_s, LUO_ABOVE_TO(0, 1e15)),
+    LUO_DOC_END};
+static const luo_doc_schema process_entry =
+    LUO_DOC_STRUCT_OF(luo_event_yaml, process_fields, luo_check_process);
 
-FIELDS planner_fields[] = {LUO_YAML_TEXT("name", REQ, luo_planner_yaml, name), LUO_YAML_END};
+FIELDS planner_fields[] = {LUO_DOC_TEXT("name", REQ, luo_planner_yaml, name), LUO_DOC_END};
 
 FIELDS policy_fields[] = {
-    LUO_YAML_TEXT("name", REQ, luo_policy_yaml, name),
-    LUO_YAML_TEXT("label", OPT, luo_policy_yaml, label),
-    LUO_YAML_TEXT("plan", OPT, luo_policy_yaml, plan),
-    LUO_YAML_MAPPING("planner", OPT, luo_policy_yaml, planner, planner_fields, luo_check_planner),
-    LUO_YAML_FLOAT("restart_s", OPT, luo_policy_yaml, restart_s, SECONDS),
-    LUO_YAML_FLOAT("threshold_slowdown", OPT, luo_policy_yaml, threshold_slowdown, SLOWDOWN),
-    LUO_YAML_FLOAT("replan_gap", OPT, luo_policy_yaml, replan_gap, LUO_WITHIN(0, 1e6)),
-    LUO_YAML_INT("window_steps", OPT, luo_policy_yaml, window_steps, LUO_WITHIN(1, 64)),
-    LUO_YAML_INT("top_k", OPT, luo_policy_yaml, top_k, LUO_WITHIN(1, 1e6)),
-    LUO_YAML_ENUM("rank", OPT, luo_policy_yaml, rank, ranks),
-    LUO_YAML_ENUM("grouping", OPT, luo_policy_yaml, grouping, groupings),
-    LUO_YAML_ENUM("plan_mode", OPT, luo_policy_yaml, plan_mode, plan_modes),
-    LUO_YAML_ENUM("planner_time", OPT, luo_policy_yaml, planner_time, planner_times),
-    LUO_YAML_FLOAT("planner_s", OPT, luo_policy_yaml, planner_s, SECONDS),
-    LUO_YAML_FLOAT("payback_steps", OPT, luo_policy_yaml, payback_steps, STEPS),
-    LUO_YAML_TEXT("payback", OPT, luo_policy_yaml, payback),
-    LUO_YAML_ENUM("lost_batch", OPT, luo_policy_yaml, lost_batch, lost_batches),
-    LUO_YAML_ENUM("optimizer_step", OPT, luo_policy_yaml, optimizer_step, optimizer_steps),
-    LUO_YAML_BOOL("always_switch", OPT, luo_policy_yaml, always_switch),
-    LUO_YAML_BOOL("strict_uniform", OPT, luo_policy_yaml, strict_uniform),
-    LUO_YAML_INT("reentry_probes", OPT, luo_policy_yaml, reentry_probes, LUO_WITHIN(0, 1e6)),
-    LUO_YAML_ENUM("dp", OPT, luo_policy_yaml, dp, dps),
-    LUO_YAML_END};
-static const luo_yaml_schema policy_entry =
-    LUO_YAML_STRUCT_OF(luo_policy_yaml, policy_fields, luo_check_policy);
+    LUO_DOC_TEXT("name", REQ, luo_policy_yaml, name),
+    LUO_DOC_TEXT("label", OPT, luo_policy_yaml, label),
+    LUO_DOC_TEXT("plan", OPT, luo_policy_yaml, plan),
+    LUO_DOC_MAPPING("planner", OPT, luo_policy_yaml, planner, planner_fields, luo_check_planner),
+    LUO_DOC_FLOAT("restart_s", OPT, luo_policy_yaml, restart_s, SECONDS),
+    LUO_DOC_FLOAT("threshold_slowdown", OPT, luo_policy_yaml, threshold_slowdown, SLOWDOWN),
+    LUO_DOC_FLOAT("replan_gap", OPT, luo_policy_yaml, replan_gap, LUO_WITHIN(0, 1e6)),
+    LUO_DOC_INT("window_steps", OPT, luo_policy_yaml, window_steps, LUO_WITHIN(1, 64)),
+    LUO_DOC_INT("top_k", OPT, luo_policy_yaml, top_k, LUO_WITHIN(1, 1e6)),
+    LUO_DOC_ENUM("rank", OPT, luo_policy_yaml, rank, ranks),
+    LUO_DOC_ENUM("grouping", OPT, luo_policy_yaml, grouping, groupings),
+    LUO_DOC_ENUM("plan_mode", OPT, luo_policy_yaml, plan_mode, plan_modes),
+    LUO_DOC_ENUM("planner_time", OPT, luo_policy_yaml, planner_time, planner_times),
+    LUO_DOC_FLOAT("planner_s", OPT, luo_policy_yaml, planner_s, SECONDS),
+    LUO_DOC_FLOAT("payback_steps", OPT, luo_policy_yaml, payback_steps, STEPS),
+    LUO_DOC_TEXT("payback", OPT, luo_policy_yaml, payback),
+    LUO_DOC_ENUM("lost_batch", OPT, luo_policy_yaml, lost_batch, lost_batches),
+    LUO_DOC_ENUM("optimizer_step", OPT, luo_policy_yaml, optimizer_step, optimizer_steps),
+    LUO_DOC_BOOL("always_switch", OPT, luo_policy_yaml, always_switch),
+    LUO_DOC_BOOL("strict_uniform", OPT, luo_policy_yaml, strict_uniform),
+    LUO_DOC_INT("reentry_probes", OPT, luo_policy_yaml, reentry_probes, LUO_WITHIN(0, 1e6)),
+    LUO_DOC_ENUM("dp", OPT, luo_policy_yaml, dp, dps),
+    LUO_DOC_END};
+static const luo_doc_schema policy_entry =
+    LUO_DOC_STRUCT_OF(luo_policy_yaml, policy_fields, luo_check_policy);
 
 FIELDS trace_fields[] = {
-    LUO_YAML_TEXT("file", REQ, luo_trace_yaml, file),
-    LUO_YAML_FLOAT_OR("start_s", luo_trace_yaml, start_s, "0", DATE),
-    LUO_YAML_FLOAT_OR("time_scale", luo_trace_yaml, time_scale, "1", LUO_ABOVE_TO(0, 1e9)),
-    LUO_YAML_END};
-static const luo_yaml_schema trace_entry = LUO_YAML_STRUCT_OF(luo_trace_yaml, trace_fields, NULL);
+    LUO_DOC_TEXT("file", REQ, luo_trace_yaml, file),
+    LUO_DOC_FLOAT_OR("start_s", luo_trace_yaml, start_s, "0", DATE),
+    LUO_DOC_FLOAT_OR("time_scale", luo_trace_yaml, time_scale, "1", LUO_ABOVE_TO(0, 1e9)),
+    LUO_DOC_END};
+static const luo_doc_schema trace_entry = LUO_DOC_STRUCT_OF(luo_trace_yaml, trace_fields, NULL);
 
 FIELDS extent_fields[] = {
-    LUO_YAML_INT("steps", OPT, struct luo_extent_yaml, steps, LUO_WITHIN(1, 1e12)),
-    LUO_YAML_FLOAT("duration_s", OPT, struct luo_extent_yaml, duration_s,
-                   LUO_OF(LUO_Q_RUN_TIME, 1)),
-    LUO_YAML_END};
+    LUO_DOC_INT("steps", OPT, struct luo_extent_yaml, steps, LUO_WITHIN(1, 1e12)),
+    LUO_DOC_FLOAT("duration_s", OPT, struct luo_extent_yaml, duration_s, LUO_OF(LUO_Q_RUN_TIME, 1)),
+    LUO_DOC_END};
 
 FIELDS batch_fields[] = {
-    LUO_YAML_INT("sequences", OPT, struct luo_batch_yaml, sequences, LUO_WITHIN(1, 1e12)),
-    LUO_YAML_INT("tokens", OPT, struct luo_batch_yaml, tokens, TOKENS), LUO_YAML_END};
+    LUO_DOC_INT("sequences", OPT, struct luo_batch_yaml, sequences, LUO_WITHIN(1, 1e12)),
+    LUO_DOC_INT("tokens", OPT, struct luo_batch_yaml, tokens, TOKENS), LUO_DOC_END};
 
 FIELDS data_fields[] = {
-    LUO_YAML_MAPPING("batch", OPT, struct luo_data_yaml, batch, batch_fields, luo_check_batch),
-    LUO_YAML_MAPPING("lengths", OPT, struct luo_data_yaml, lengths, lengths_fields,
-                     luo_check_lengths),
-    LUO_YAML_BOOL("truncate_last", OPT, struct luo_data_yaml, truncate_last), LUO_YAML_END};
+    LUO_DOC_MAPPING("batch", OPT, struct luo_data_yaml, batch, batch_fields, luo_check_batch),
+    LUO_DOC_MAPPING("lengths", OPT, struct luo_data_yaml, lengths, lengths_fields,
+                    luo_check_lengths),
+    LUO_DOC_BOOL("truncate_last", OPT, struct luo_data_yaml, truncate_last), LUO_DOC_END};
 
 FIELDS noise_fields[] = {
-    LUO_YAML_FLOAT_OR("compute_sigma", struct luo_noise_yaml, compute_sigma, "0",
-                      LUO_WITHIN(0, 10)),
-    LUO_YAML_FLOAT_OR("comm_sigma", struct luo_noise_yaml, comm_sigma, "0", LUO_WITHIN(0, 10)),
-    LUO_YAML_END};
+    LUO_DOC_FLOAT_OR("compute_sigma", struct luo_noise_yaml, compute_sigma, "0", LUO_WITHIN(0, 10)),
+    LUO_DOC_FLOAT_OR("comm_sigma", struct luo_noise_yaml, comm_sigma, "0", LUO_WITHIN(0, 10)),
+    LUO_DOC_END};
 
 FIELDS checkpoint_fields[] = {
-    LUO_YAML_INT("every_steps", OPT, struct luo_checkpoint_yaml, every_steps, LUO_WITHIN(1, 1e12)),
-    LUO_YAML_FLOAT("every_s", OPT, struct luo_checkpoint_yaml, every_s, SECONDS_ABOVE),
-    LUO_YAML_BOOL("auto", OPT, struct luo_checkpoint_yaml, automatic),
-    LUO_YAML_ENUM_OR("mode", struct luo_checkpoint_yaml, mode, "background", modes),
-    LUO_YAML_ENUM_OR("target", struct luo_checkpoint_yaml, target, "storage", targets),
-    LUO_YAML_END};
+    LUO_DOC_INT("every_steps", OPT, struct luo_checkpoint_yaml, every_steps, LUO_WITHIN(1, 1e12)),
+    LUO_DOC_FLOAT("every_s", OPT, struct luo_checkpoint_yaml, every_s, SECONDS_ABOVE),
+    LUO_DOC_BOOL("auto", OPT, struct luo_checkpoint_yaml, automatic),
+    LUO_DOC_ENUM_OR("mode", struct luo_checkpoint_yaml, mode, "background", modes),
+    LUO_DOC_ENUM_OR("target", struct luo_checkpoint_yaml, target, "storage", targets),
+    LUO_DOC_END};
 
 FIELDS costs_fields[] = {
-    LUO_YAML_FLOAT_OR("detect_fail_s", struct luo_costs_yaml, detect_fail_s, "30", SECONDS),
-    LUO_YAML_FLOAT_OR("process_start_s", struct luo_costs_yaml, process_start_s, "60", SECONDS),
-    LUO_YAML_FLOAT_OR("communicator_s", struct luo_costs_yaml, communicator_s, "0.05", SECONDS),
-    LUO_YAML_FLOAT_OR("operator_s", struct luo_costs_yaml, operator_s, "0", SECONDS),
-    LUO_YAML_FLOAT_OR("replacement_s", struct luo_costs_yaml, replacement_s, "0", SECONDS),
-    LUO_YAML_END};
+    LUO_DOC_FLOAT_OR("detect_fail_s", struct luo_costs_yaml, detect_fail_s, "30", SECONDS),
+    LUO_DOC_FLOAT_OR("process_start_s", struct luo_costs_yaml, process_start_s, "60", SECONDS),
+    LUO_DOC_FLOAT_OR("communicator_s", struct luo_costs_yaml, communicator_s, "0.05", SECONDS),
+    LUO_DOC_FLOAT_OR("operator_s", struct luo_costs_yaml, operator_s, "0", SECONDS),
+    LUO_DOC_FLOAT_OR("replacement_s", struct luo_costs_yaml, replacement_s, "0", SECONDS),
+    LUO_DOC_END};
 
-FIELDS truth_fields[] = {LUO_YAML_BOOL_OR("write", struct luo_truth_yaml, write, "true"),
-                         LUO_YAML_END};
+FIELDS truth_fields[] = {LUO_DOC_BOOL_OR("write", struct luo_truth_yaml, write, "true"),
+                         LUO_DOC_END};
 
 FIELDS scenario_fields[] = {
-    LUO_YAML_TEXT("schema", REQ, luo_scenario_yaml, schema),
-    LUO_YAML_TEXT("name", REQ, luo_scenario_yaml, name),
-    LUO_YAML_INT_OR("seed", luo_scenario_yaml, seed, "0", LUO_FROM(0)),
-    LUO_YAML_TEXT("cluster", REQ, luo_scenario_yaml, cluster),
-    LUO_YAML_TEXT("model", REQ, luo_scenario_yaml, model),
-    LUO_YAML_TEXT("plan", OPT, luo_scenario_yaml, plan),
-    LUO_YAML_MAPPING("planner", OPT, luo_scenario_yaml, planner, planner_fields, luo_check_planner),
-    LUO_YAML_MAPPING("extent", REQ, luo_scenario_yaml, extent, extent_fields, luo_check_extent),
-    LUO_YAML_MAPPING("data", OPT, luo_scenario_yaml, data, data_fields, luo_check_data),
-    LUO_YAML_SEQ("policies", REQ, luo_scenario_yaml, policies, policies_count, policy_entry, 0),
-    LUO_YAML_SEQ("events", OPT, luo_scenario_yaml, events, events_count, event_entry, 0),
-    LUO_YAML_SEQ("processes", OPT, luo_scenario_yaml, processes, processes_count, process_entry, 0),
-    LUO_YAML_SEQ("traces", OPT, luo_scenario_yaml, traces, traces_count, trace_entry, 0),
-    LUO_YAML_MAPPING("noise", OPT, luo_scenario_yaml, noise, noise_fields, NULL),
-    LUO_YAML_MAPPING("checkpoint", OPT, luo_scenario_yaml, checkpoint, checkpoint_fields,
-                     luo_check_checkpoint),
-    LUO_YAML_MAPPING("costs", OPT, luo_scenario_yaml, costs, costs_fields, NULL),
-    LUO_YAML_MAPPING("truth", OPT, luo_scenario_yaml, truth, truth_fields, NULL),
-    LUO_YAML_TEXT("stack", OPT, luo_scenario_yaml, stack),
-    LUO_YAML_END};
-static const luo_yaml_schema schema = LUO_YAML_STRUCT_OF(luo_scenario_yaml, scenario_fields, NULL);
+    LUO_DOC_TEXT("schema", REQ, luo_scenario_yaml, schema),
+    LUO_DOC_TEXT("name", REQ, luo_scenario_yaml, name),
+    LUO_DOC_INT_OR("seed", luo_scenario_yaml, seed, "0", LUO_FROM(0)),
+    LUO_DOC_TEXT("cluster", REQ, luo_scenario_yaml, cluster),
+    LUO_DOC_TEXT("model", REQ, luo_scenario_yaml, model),
+    LUO_DOC_TEXT("plan", OPT, luo_scenario_yaml, plan),
+    LUO_DOC_MAPPING("planner", OPT, luo_scenario_yaml, planner, planner_fields, luo_check_planner),
+    LUO_DOC_MAPPING("extent", REQ, luo_scenario_yaml, extent, extent_fields, luo_check_extent),
+    LUO_DOC_MAPPING("data", OPT, luo_scenario_yaml, data, data_fields, luo_check_data),
+    LUO_DOC_SEQ("policies", REQ, luo_scenario_yaml, policies, policies_count, policy_entry, 0),
+    LUO_DOC_SEQ("events", OPT, luo_scenario_yaml, events, events_count, event_entry, 0),
+    LUO_DOC_SEQ("processes", OPT, luo_scenario_yaml, processes, processes_count, process_entry, 0),
+    LUO_DOC_SEQ("traces", OPT, luo_scenario_yaml, traces, traces_count, trace_entry, 0),
+    LUO_DOC_MAPPING("noise", OPT, luo_scenario_yaml, noise, noise_fields, NULL),
+    LUO_DOC_MAPPING("checkpoint", OPT, luo_scenario_yaml, checkpoint, checkpoint_fields,
+                    luo_check_checkpoint),
+    LUO_DOC_MAPPING("costs", OPT, luo_scenario_yaml, costs, costs_fields, NULL),
+    LUO_DOC_MAPPING("truth", OPT, luo_scenario_yaml, truth, truth_fields, NULL),
+    LUO_DOC_TEXT("stack", OPT, luo_scenario_yaml, stack),
+    LUO_DOC_END};
+static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(luo_scenario_yaml, scenario_fields, NULL);
 
-const luo_yaml_kind luo_yaml_scenario = {"scenario", &schema};
+const luo_doc_kind luo_doc_scenario = {"scenario", &schema};

@@ -3,7 +3,7 @@
  * given. */
 #ifndef LUO_CORE_IO_READ_SCENARIO_YAML_H
 #define LUO_CORE_IO_READ_SCENARIO_YAML_H
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 #include "core/run/scenario.h"
 
 typedef struct luo_lengths_yaml {
@@ -96,7 +96,7 @@ typedef struct luo_scenario_yaml {
 
 
 /* Contradictions within one map (scenario_check.c). */
-luo_yaml_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,
+luo_doc_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,
     luo_check_batch, luo_check_data, luo_check_lengths, luo_check_planner, luo_check_checkpoint,
     luo_check_life;
 

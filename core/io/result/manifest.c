@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include "core/io/builtin.h"
-#include "core/io/files.h"
+#include "core/io/document/doc.h"
 #include "core/io/document/input.h"
+#include "core/io/files.h"
 #include "core/io/io.h"
-#include "core/io/document/yaml_strict.h"
 #include "core/io/jsonw.h"
 #include "core/io/result/rundir_internal.h"
 
@@ -159,22 +159,22 @@ luo_status luo_rundir_manifest(const luo_rundir *r, luo_run_state state, int exi
 
 /* ---- the manifest of who ended without a word ---- */
 
-static void put_value(luo_jsonw *w, const char *key, const luo_yaml *x)
+static void put_value(luo_jsonw *w, const char *key, const luo_doc_node *x)
 {
-    if (x->type == LUO_YAML_SCALAR && x->quoted) luo_jsonw_text(w, key, x->text);
-    if (x->type == LUO_YAML_SCALAR && !x->quoted) luo_jsonw_word(w, key, x->text);
-    if (x->type == LUO_YAML_SCALAR) return;
-    luo_jsonw_open(w, key, x->type == LUO_YAML_MAP ? '{' : '[');
-    for (const luo_yaml *y = x->first; y; y = y->next) put_value(w, y->key, y);
+    if (x->type == LUO_DOC_SCALAR && x->quoted) luo_jsonw_text(w, key, x->text);
+    if (x->type == LUO_DOC_SCALAR && !x->quoted) luo_jsonw_word(w, key, x->text);
+    if (x->type == LUO_DOC_SCALAR) return;
+    luo_jsonw_open(w, key, x->type == LUO_DOC_MAP ? '{' : '[');
+    for (const luo_doc_node *y = x->first; y; y = y->next) put_value(w, y->key, y);
     luo_jsonw_close(w);
 }
 
-static void put_ended(luo_str *out, const luo_yaml *manifest, luo_run_state state, int exit_code,
-                      const char *error)
+static void put_ended(luo_str *out, const luo_doc_node *manifest, luo_run_state state,
+                      int exit_code, const char *error)
 {
     luo_jsonw w = luo_jsonw_start(out);
     luo_jsonw_open(&w, NULL, '{');
-    for (const luo_yaml *x = manifest->first; x; x = x->next) {
+    for (const luo_doc_node *x = manifest->first; x; x = x->next) {
         if (strcmp(x->key, "state") == 0)
             luo_jsonw_text(&w, x->key, luo_run_state_name(state));
         else if (strcmp(x->key, "exit") != 0 && strcmp(x->key, "error") != 0)
@@ -190,11 +190,11 @@ static luo_status end_manifest(luo_arena *arena, const char *path, luo_run_state
                                int exit_code, const char *error, luo_err *err)
 {
     luo_source src;
-    const luo_yaml *manifest = NULL;
+    const luo_doc_node *manifest = NULL;
     luo_str text = {0};
     if (luo_read_text(arena, path, &src, NULL) != LUO_OK) return LUO_OK;
-    if (luo_json_tree(arena, src.text, src.len, &manifest, NULL) != LUO_OK) return LUO_OK;
-    const char *was = luo_yaml_text(manifest, "state");
+    if (luo_doc_tree(arena, src.text, src.len, &manifest, NULL) != LUO_OK) return LUO_OK;
+    const char *was = luo_doc_text(manifest, "state");
     if (!was || luo_run_state_find(was) != LUO_RUNNING) return LUO_OK;
     put_ended(&text, manifest, state, exit_code, error);
     const luo_status st = text.failed ? luo_err_nomem(err)

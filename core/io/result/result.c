@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/io/document/yaml_strict.h"
+#include "core/io/document/doc.h"
 
 const char *luo_time_name(int i)
 {
@@ -25,7 +25,7 @@ bool luo_result_has(const char *dir, const char *name)
 typedef struct reader {
     luo_arena *arena;
     const char *file;
-    const luo_yaml *root;
+    const luo_doc_node *root;
     luo_diags *diags;
     luo_status st;
 } reader;
@@ -48,33 +48,32 @@ static reader open_json(luo_arena *arena, const char *dir, const char *name, luo
         luo_diags_err(diags, &err);
         return r;
     }
-    r.st = luo_json_tree(arena, src.text, src.len, &r.root, &err);
-    if (r.st != LUO_ENOMEM && (!r.root || r.root->type != LUO_YAML_MAP))
+    r.st = luo_doc_tree(arena, src.text, src.len, &r.root, &err);
+    if (r.st != LUO_ENOMEM && (!r.root || r.root->type != LUO_DOC_MAP))
         r.st = luo_diags_add(diags, LUO_ERROR, LUO_EPARSE, r.file, err.line, err.col,
                              "no JSON object; a file that luoshu wrote is expected.");
     return r;
 }
 
-static const char *text_of(reader *r, const luo_yaml *in, const char *key)
+static const char *text_of(reader *r, const luo_doc_node *in, const char *key)
 {
-    const char *v = luo_yaml_text(in, key);
+    const char *v = luo_doc_text(in, key);
     if (!v) complain(r, key, "is missing or no text");
     return v ? v : "";
 }
 
-static int64_t int_of(reader *r, const luo_yaml *in, const char *key)
+static int64_t int_of(reader *r, const luo_doc_node *in, const char *key)
 {
     int64_t v = 0;
-    if (!luo_yaml_int(luo_yaml_get(in, key), &v)) complain(r, key, "is missing or no whole number");
+    if (!luo_doc_int(luo_doc_get(in, key), &v)) complain(r, key, "is missing or no whole number");
     return v;
 }
 
-static double num_of(reader *r, const luo_yaml *in, const char *key)
+static double num_of(reader *r, const luo_doc_node *in, const char *key)
 {
-    const luo_yaml *x = luo_yaml_get(in, key);
+    const luo_doc_node *x = luo_doc_get(in, key);
     double v = NAN;
-    if (!luo_yaml_real(x, &v) && !luo_yaml_is(x, "null"))
-        complain(r, key, "is missing or no number");
+    if (!luo_doc_real(x, &v) && !luo_doc_is(x, "null")) complain(r, key, "is missing or no number");
     return v;
 }
 
@@ -87,15 +86,15 @@ static luo_run_state state_of(reader *r)
 
 static void read_plans(reader *r, luo_result *out)
 {
-    const luo_yaml *list = luo_yaml_get(r->root, "plans");
-    const int32_t n = list && list->type == LUO_YAML_LIST ? list->n : 0;
+    const luo_doc_node *list = luo_doc_get(r->root, "plans");
+    const int32_t n = list && list->type == LUO_DOC_LIST ? list->n : 0;
     const char **plans = LUO_NEW_N(r->arena, const char *, n + 1);
     const char **programs = LUO_NEW_N(r->arena, const char *, n + 1);
     if (!plans || !programs) {
         r->st = LUO_ENOMEM;
         return;
     }
-    const luo_yaml *x = n ? list->first : NULL;
+    const luo_doc_node *x = n ? list->first : NULL;
     for (int32_t i = 0; i < n; i++, x = x->next) {
         plans[i] = text_of(r, x, "hash");
         programs[i] = text_of(r, x, "program_hash");
@@ -107,15 +106,15 @@ static void read_plans(reader *r, luo_result *out)
 
 static void read_manifest(reader *r, luo_result *out)
 {
-    const luo_yaml *seed = luo_yaml_get(r->root, "seed");
+    const luo_doc_node *seed = luo_doc_get(r->root, "seed");
     int64_t whole;
     out->scenario = text_of(r, r->root, "scenario");
     out->policy = text_of(r, r->root, "policy");
     out->backend = text_of(r, r->root, "backend");
     out->scenario_hash = text_of(r, r->root, "scenario_hash");
-    out->seed = luo_yaml_int(seed, &whole) ? seed->text : text_of(r, r->root, "seed");
+    out->seed = luo_doc_int(seed, &whole) ? seed->text : text_of(r, r->root, "seed");
     out->state = state_of(r);
-    if (luo_yaml_get(r->root, "error")) out->error = text_of(r, r->root, "error");
+    if (luo_doc_get(r->root, "error")) out->error = text_of(r, r->root, "error");
     read_plans(r, out);
 }
 
@@ -154,7 +153,7 @@ static void read_summary(reader *r, luo_result *out)
     out->mfu_ratio = num_of(r, r->root, "mfu_ratio");
     out->peak_memory_ratio = num_of(r, r->root, "peak_memory_ratio");
     for (int i = 0; i < LUO_TIMES; i++)
-        out->time[i] = num_of(r, luo_yaml_get(r->root, "time"), luo_time_name(i));
+        out->time[i] = num_of(r, luo_doc_get(r->root, "time"), luo_time_name(i));
 }
 
 static const char *last_part(luo_arena *arena, const char *dir)
