@@ -51,30 +51,31 @@ luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out)
 }
 
 static luo_status read_plan(luo_cli *cli, const char *path, const luo_model *model,
-                            const luo_cluster *cluster, bool part, luo_plan **out, luo_source *src)
+                            const luo_cluster *cluster, bool part, luo_plan **out,
+                            const luo_doc **doc)
 {
-    luo_source text;
+    const luo_doc *file;
     luo_plan *p;
     luo_plan_finding *found;
     luo_err err = {0};
     int32_t n = 0;
-    LUO_TRY(luo_read_plan(cli->arena, path, &p, &text, &cli->diags));
+    LUO_TRY(luo_read_plan(cli->arena, path, &p, &file, &cli->diags));
     if (part && p->devices < cluster->ndevices) p->devices = cluster->ndevices;
     luo_status st = luo_plan_check_work(p, &cli->work, &err);
     if (st == LUO_OK) st = luo_plan_check(cli->arena, p, model, cluster, &found, &n);
-    if (n > 0) luo_report_plan(&text, found, n, &cli->diags);
+    if (n > 0) luo_report_plan(file, found, n, &cli->diags);
     if (st == LUO_OK && model && cluster) luo_plan_settle_context(p, model, cluster);
     if (st == LUO_OK && model) st = luo_plan_check_annotations(p, model, &err);
-    if (err.text[0]) luo_report_err(&text, &err, &cli->diags);
-    if (src) *src = text;
+    if (err.text[0]) luo_report_err(file, &err, &cli->diags);
+    if (doc) *doc = file;
     if (st == LUO_OK) *out = p;
     return st;
 }
 
 luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
-                        const luo_cluster *cluster, luo_plan **out, luo_source *src)
+                        const luo_cluster *cluster, luo_plan **out, const luo_doc **doc)
 {
-    return read_plan(cli, path, model, cluster, false, out, src);
+    return read_plan(cli, path, model, cluster, false, out, doc);
 }
 
 luo_status luo_cli_plan_of_part(luo_cli *cli, const char *path, const luo_model *model,
@@ -90,7 +91,7 @@ luo_status luo_cli_stack(luo_cli *cli, luo_stack *out)
     return path ? luo_read_stack(cli->arena, path, out, &cli->diags) : LUO_OK;
 }
 
-luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_source *src,
+luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_doc *doc,
                            const luo_model *model, const luo_cluster *cluster, luo_programs **out)
 {
     luo_err err = {0};
@@ -98,7 +99,7 @@ luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_source *sr
     LUO_TRY(luo_cli_stack(cli, &stack));
     const luo_compile_opts opts = {.check = true, .memory = luo_stack_memory(&stack)};
     const luo_status st = luo_plan_compile(cli->arena, p, model, cluster, &opts, out, &err);
-    return st == LUO_OK ? st : luo_report_err(src, &err, &cli->diags);
+    return st == LUO_OK ? st : luo_report_err(doc, &err, &cli->diags);
 }
 
 luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *cluster,

@@ -16,17 +16,17 @@ luo_status luo_cli_dead(luo_cli *cli, luo_planner_opts *p, luo_err *err);
 luo_status luo_cli_model(luo_cli *cli, luo_model **out);
 luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out);
 /* Reads a plan and checks it against model and cluster (either may be NULL); findings are placed
- * in the file. src (may be NULL): its text. */
+ * in the file. doc (may be NULL): the file. */
 luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
-                        const luo_cluster *cluster, luo_plan **out, luo_source *src);
+                        const luo_cluster *cluster, luo_plan **out, const luo_doc **doc);
 /* The same of a plan that may have been made when the cluster had fewer devices: its numbers are
  * those of the first ones. Pre: cluster. */
 luo_status luo_cli_plan_of_part(luo_cli *cli, const char *path, const luo_model *model,
                                 const luo_cluster *cluster, luo_plan **out);
 /* --stack, or the default. */
 luo_status luo_cli_stack(luo_cli *cli, luo_stack *out);
-/* luo_plan_compile with the program check, for a command; errors are placed in src. */
-luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_source *src,
+/* luo_plan_compile with the program check, for a command; errors are placed in doc. */
+luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_doc *doc,
                            const luo_model *model, const luo_cluster *cluster, luo_programs **out);
 /* Device memory of a compiled plan. Errors: LUO_EOOM with its sentence; LUO_ENOMEM. */
 luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *cluster,

@@ -45,11 +45,11 @@ static luo_status check_scenario(luo_cli *cli, const char *path, const context *
 static luo_status check_plan(luo_cli *cli, const char *path, const context *c, luo_err *err)
 {
     luo_plan *plan;
-    luo_source src;
+    const luo_doc *doc;
     luo_programs *set;
-    LUO_TRY(luo_cli_plan(cli, path, c->model, c->cluster, &plan, &src));
+    LUO_TRY(luo_cli_plan(cli, path, c->model, c->cluster, &plan, &doc));
     if (!c->model || !c->cluster) return LUO_OK;
-    LUO_TRY(luo_cli_compile(cli, plan, &src, c->model, c->cluster, &set));
+    LUO_TRY(luo_cli_compile(cli, plan, doc, c->model, c->cluster, &set));
     return luo_cli_fits(cli, plan, c->cluster, set, err);
 }
 

@@ -29,13 +29,13 @@ static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
     luo_model *model;
     luo_cluster *cluster;
     luo_plan *plan;
-    luo_source src;
+    const luo_doc *doc;
     luo_programs *set;
     luo_stack stack;
     LUO_TRY(luo_cli_model(cli, &model));
     LUO_TRY(luo_cli_cluster(cli, &cluster));
-    LUO_TRY(luo_cli_plan(cli, path, model, cluster, &plan, &src));
-    LUO_TRY(luo_cli_compile(cli, plan, &src, model, cluster, &set));
+    LUO_TRY(luo_cli_plan(cli, path, model, cluster, &plan, &doc));
+    LUO_TRY(luo_cli_compile(cli, plan, doc, model, cluster, &set));
     luo_stack_default(&stack);
     const char *device = luo_args_get(&cli->args, "program", NULL);
     if (device) return print_program(cli, set, device, err);

@@ -59,17 +59,21 @@ uint64_t luo_source_hash(const luo_source *src);
 
 /* ---- plans (docs/formats.md#luoshuplan1) ---- */
 
-/* src (may be NULL): the text, kept for luo_report_plan. The plan is whole in itself; whether it
+typedef struct luo_doc luo_doc; /* a file as a tree with places (core/io/document/doc.h) */
+
+/* doc (may be NULL): the file, for luo_report_plan. The plan is whole in itself; whether it
  * is possible, luo_plan_check finds. Errors: LUO_EINPUT, LUO_EPARSE, LUO_E2BIG, LUO_ENOMEM. */
-luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, luo_source *src,
+luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, const luo_doc **doc,
                          luo_diags *diags);
+/* Of a document that is not parsed yet. */
+luo_status luo_read_plan_doc(luo_doc *doc, luo_plan **out);
 luo_status luo_read_plan_text(luo_arena *arena, const luo_source *src, luo_plan **out,
                               luo_diags *diags);
-/* Appends findings of luo_plan_check as errors at their lines. src NULL: without a place. */
-void luo_report_plan(const luo_source *src, const luo_plan_finding *findings, int32_t n,
+/* Appends findings of luo_plan_check as errors at their lines. */
+void luo_report_plan(const luo_doc *doc, const luo_plan_finding *findings, int32_t n,
                      luo_diags *diags);
 /* Appends err; what it calls a part of the plan (luo_err_part) becomes line and column. */
-luo_status luo_report_err(const luo_source *src, const luo_err *err, luo_diags *diags);
+luo_status luo_report_err(const luo_doc *doc, const luo_err *err, luo_diags *diags);
 /* The file text of a plan, one stage a line, defaults left out: read again it has the same hash. */
 void luo_plan_json(luo_str *s, const luo_plan *p);
 luo_status luo_write_plan(const char *path, const luo_plan *p, luo_err *err);

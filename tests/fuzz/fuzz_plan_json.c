@@ -1,5 +1,6 @@
 /* fuzz_plan_json.c: libFuzzer target of the plan reader, its checks and its writer: what
  * is written reads back with the same hash. */
+#include "core/io/document/doc.h"
 #include "tests/fuzz/fuzz_io.h"
 
 static void round_trip(luo_arena *arena, const luo_plan *p)
@@ -13,12 +14,13 @@ static void round_trip(luo_arena *arena, const luo_plan *p)
     luo_plan_json(&text, p);
     const luo_source src = {"again", luo_str_get(&text), text.len};
     luo_diags_init(&diags, arena);
-    want(luo_read_plan_text(arena, &src, &again, &diags) == LUO_OK);
+    luo_doc doc = {.arena = arena, .src = &src, .diags = &diags};
+    want(luo_read_plan_doc(&doc, &again) == LUO_OK);
     want(luo_plan_hash(again) == luo_plan_hash(p));
     want(luo_plan_copy(arena, p, &copy, &err) == LUO_OK);
     want(luo_plan_hash(copy) == luo_plan_hash(p));
     want((luo_plan_check(arena, p, NULL, NULL, &findings, &n) == LUO_OK) == (n == 0));
-    luo_report_plan(&src, findings, n, &diags);
+    luo_report_plan(&doc, findings, n, &diags);
     want(diags.n_errors == n);
     luo_str_free(&text);
 }

@@ -2,7 +2,7 @@
  * good plan with one or two parts replaced. It must be refused, by reading, luo_plan_check,
  * luo_plan_compile with the program check, or the memory check, with the right status, one sentence
  * and its place; and by a run before its backend opens. */
-#include "core/io/io.h"
+#include "core/io/document/doc.h"
 #include "core/plan/compile.h"
 #include "core/plan/planners.h"
 #include "core/run/driver.h"
@@ -367,14 +367,15 @@ static luo_status way(const luo_source *src, const luo_model *m, const luo_clust
     int32_t n;
     *plan = NULL;
     *by = READ;
-    LUO_TRY(luo_read_plan_text(arena, src, plan, &diags));
+    luo_doc doc = {.arena = arena, .src = src, .diags = &diags};
+    LUO_TRY(luo_read_plan_doc(&doc, plan));
     *by = CHECK;
     luo_status st = luo_plan_check(arena, *plan, m, c, &f, &n);
-    luo_report_plan(src, f, n, &diags);
+    luo_report_plan(&doc, f, n, &diags);
     if (st != LUO_OK) return st;
     *by = COMPILE;
     st = luo_plan_compile(arena, *plan, m, c, &opts, &set, &err);
-    if (st != LUO_OK) return luo_report_err(src, &err, &diags);
+    if (st != LUO_OK) return luo_report_err(&doc, &err, &diags);
     *by = MEMORY;
     st = memory(*plan, c, set, &err);
     return st == LUO_OK ? st : luo_diags_err(&diags, &err);

@@ -1,7 +1,7 @@
 /* check_plan.c: canonical text and hash (V-P1), reading and writing again, and one row
  * for each finding of luo_plan_check. */
 #include "core/base/hash.h"
-#include "core/io/io.h"
+#include "core/io/document/doc.h"
 #include "tests/check_main.h"
 
 static luo_arena *arena;
@@ -13,10 +13,10 @@ static void fresh(void)
     luo_diags_init(&diags, arena);
 }
 
-static luo_plan *read_file(const char *path, luo_source *src)
+static luo_plan *read_file(const char *path, const luo_doc **doc)
 {
     luo_plan *p = NULL;
-    const luo_status st = luo_read_plan(arena, path, &p, src, &diags);
+    const luo_status st = luo_read_plan(arena, path, &p, doc, &diags);
     ck_assert_msg(st == LUO_OK, "%s: %s", path, diags.first ? diags.first->err.text : "?");
     return p;
 }
@@ -53,12 +53,12 @@ END_TEST
 START_TEST(smallest_is_canonical)
 {
     fresh();
-    luo_source src;
+    const luo_doc *doc;
     luo_str s = {0};
-    luo_plan *p = read_file("tests/golden/plans/smallest.json", &src);
+    luo_plan *p = read_file("tests/golden/plans/smallest.json", &doc);
     luo_plan_canonical(&s, p);
     luo_str_addc(&s, '\n');
-    ck_assert_str_eq(s.at, src.text);
+    ck_assert_str_eq(s.at, doc->src->text);
     luo_str_free(&s);
     luo_arena_free(arena);
 }
@@ -226,10 +226,11 @@ START_TEST(finding_row)
     luo_plan *p = NULL;
     luo_plan_finding *f;
     int32_t n;
-    const luo_status st = luo_read_plan_text(arena, &src, &p, &diags);
+    luo_doc doc = {.arena = arena, .src = &src, .diags = &diags};
+    const luo_status st = luo_read_plan_doc(&doc, &p);
     ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
     ck_assert_int_eq(luo_plan_check(arena, p, NULL, NULL, &f, &n), LUO_EINPUT);
-    luo_report_plan(&src, f, n, &diags);
+    luo_report_plan(&doc, f, n, &diags);
     const luo_diag *d = diags.first;
     while (d && rows[_i].says && strcmp(d->err.text, rows[_i].says) != 0) d = d->next;
     ck_assert_msg(d != NULL, "first finding: %s", diags.first->err.text);

@@ -244,12 +244,12 @@ static luo_status check_table(luo_arena *arena, const char *path, luo_diags *dia
 static luo_status check_plan(luo_arena *arena, const char *path, luo_diags *diags)
 {
     luo_plan *plan;
-    luo_source src;
+    const luo_doc *doc;
     luo_plan_finding *f;
     int32_t n;
-    LUO_TRY(luo_read_plan(arena, path, &plan, &src, diags));
+    LUO_TRY(luo_read_plan(arena, path, &plan, &doc, diags));
     const luo_status st = luo_plan_check(arena, plan, NULL, NULL, &f, &n);
-    luo_report_plan(&src, f, n, diags);
+    luo_report_plan(doc, f, n, diags);
     return st;
 }
 

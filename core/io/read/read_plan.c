@@ -323,60 +323,57 @@ static void finish(const luo_doc_node *root, luo_plan *p)
 
 /* ---- the whole ---- */
 
+luo_status luo_read_plan_doc(luo_doc *doc, luo_plan **out)
+{
+    void *data = NULL;
+    luo_doc_parse_json(doc);
+    luo_doc_check(doc, &luo_doc_plan);
+    if (doc->st != LUO_OK || luo_doc_load(doc, &schema, &data) != LUO_OK) return doc->st;
+    *out = &((plan_yaml *)data)->plan;
+    finish(doc->root, *out);
+    return LUO_OK;
+}
+
 luo_status luo_read_plan_text(luo_arena *arena, const luo_source *src, luo_plan **out,
                               luo_diags *diags)
 {
     luo_doc doc = {.arena = arena, .src = src, .diags = diags};
-    void *data = NULL;
-    luo_doc_parse_json(&doc);
-    luo_doc_check(&doc, &luo_doc_plan);
-    if (doc.st != LUO_OK || luo_doc_load(&doc, &schema, &data) != LUO_OK) return doc.st;
-    *out = &((plan_yaml *)data)->plan;
-    finish(doc.root, *out);
-    return LUO_OK;
+    return luo_read_plan_doc(&doc, out);
 }
 
-luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, luo_source *src,
+luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, const luo_doc **doc,
                          luo_diags *diags)
 {
     luo_err err;
-    luo_source text;
-    if (luo_read_text(arena, path, &text, &err) != LUO_OK) return luo_diags_err(diags, &err);
-    if (src) *src = text;
-    return luo_read_plan_text(arena, &text, out, diags);
+    struct {
+        luo_doc doc;
+        luo_source src;
+    } *file = luo_arena_calloc(arena, 1, sizeof *file);
+    luo_status st = file ? luo_read_text(arena, path, &file->src, &err) : luo_err_nomem(&err);
+    if (st != LUO_OK) return luo_diags_err(diags, &err);
+    file->doc = (luo_doc){.arena = arena, .src = &file->src, .diags = diags};
+    if (doc) *doc = &file->doc;
+    return luo_read_plan_doc(&file->doc, out);
 }
 
 /* ---- what is found later ---- */
 
-/* The tree is made again, for messages alone; NULL: no source or out of memory. */
-static const luo_doc_node *tree_of(luo_arena *arena, const luo_source *src)
-{
-    const luo_doc_node *root = NULL;
-    if (arena && src) luo_doc_tree(arena, src->text, src->len, &root, NULL);
-    return root;
-}
-
-void luo_report_plan(const luo_source *src, const luo_plan_finding *findings, int32_t n,
+void luo_report_plan(const luo_doc *doc, const luo_plan_finding *findings, int32_t n,
                      luo_diags *diags)
 {
-    luo_arena *arena = n > 0 ? luo_arena_new(0) : NULL;
-    const luo_doc_node *root = tree_of(arena, src);
     bool found;
     for (int32_t i = 0; i < n; i++) {
-        const luo_doc_node *x = luo_doc_find(root, findings[i].pointer, &found);
-        luo_diags_add(diags, LUO_ERROR, findings[i].st, src ? src->name : NULL, x ? x->line : 0,
-                      x ? x->col : 0, "%s", findings[i].text);
+        const luo_doc_node *x = luo_doc_find(doc->root, findings[i].pointer, &found);
+        luo_diags_add(diags, LUO_ERROR, findings[i].st, doc->src->name, x->line, x->col, "%s",
+                      findings[i].text);
     }
-    luo_arena_free(arena);
 }
 
-luo_status luo_report_err(const luo_source *src, const luo_err *err, luo_diags *diags)
+luo_status luo_report_err(const luo_doc *doc, const luo_err *err, luo_diags *diags)
 {
     luo_err placed = *err;
-    luo_arena *arena = err->pointer[0] ? luo_arena_new(0) : NULL;
     bool found;
-    const luo_doc_node *x = luo_doc_find(tree_of(arena, src), err->pointer, &found);
-    luo_err_at(&placed, err->st, src->name, x ? x->line : 0, x ? x->col : 0);
-    luo_arena_free(arena);
+    const luo_doc_node *x = err->pointer[0] ? luo_doc_find(doc->root, err->pointer, &found) : NULL;
+    luo_err_at(&placed, err->st, doc->src->name, x ? x->line : 0, x ? x->col : 0);
     return luo_diags_err(diags, &placed);
 }

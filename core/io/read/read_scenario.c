@@ -94,9 +94,10 @@ static luo_status read_plan(luo_scenario_reader *r, const luo_source *src)
 {
     luo_plan_finding *f;
     int32_t n;
-    LUO_TRY(luo_read_plan_text(r->doc.arena, src, &r->plan, r->doc.diags));
+    luo_doc doc = {.arena = r->doc.arena, .src = src, .diags = r->doc.diags};
+    LUO_TRY(luo_read_plan_doc(&doc, &r->plan));
     const luo_status st = luo_plan_check(r->doc.arena, r->plan, r->model, r->cluster, &f, &n);
-    luo_report_plan(src, f, n, r->doc.diags);
+    luo_report_plan(&doc, f, n, r->doc.diags);
     if (st == LUO_OK && r->model && r->cluster)
         luo_plan_settle_context(r->plan, r->model, r->cluster);
     return st;
