@@ -50,7 +50,10 @@ static void judge_table(storm_run *r, luo_table_id id, storm_sheet *t)
     }
     for (int k = 0; k < t->rows * t->columns; k++) {
         const luo_column *c = &def->columns[k % t->columns];
-        if (c->kind == LUO_CELL_TEXT || !*t->cell[k] || is_number(t->cell[k], c->kind)) continue;
+        const bool holds = !*t->cell[k]
+                               ? c->empty == LUO_CELL_NULLABLE
+                               : c->kind == LUO_CELL_TEXT || is_number(t->cell[k], c->kind);
+        if (holds) continue;
         STORM_WRONG(r, "%s:%d: `%s` is `%s`", path, k / t->columns + 2, c->name, t->cell[k]);
         return;
     }

@@ -86,6 +86,23 @@ START_TEST(columns)
 }
 END_TEST
 
+/* A number of a run that may not exist says when (docs/results.md#a-result-set). */
+START_TEST(empty_cells)
+{
+    for (int id = 0; id < LUO_TABLES; id++) {
+        const luo_table_def *def = luo_table_def_at((luo_table_id)id);
+        for (int32_t i = 0; i < def->n; i++) {
+            const luo_column *c = &def->columns[i];
+            const bool told = strstr(c->help, "empty") != NULL;
+            if (id == LUO_TABLE_COMPARE && i == LUO_COL_COMPARE_state) continue; /* of the others */
+            if (told) ck_assert_msg(c->empty == LUO_CELL_NULLABLE, "%s %s", def->file, c->name);
+            if (id < LUO_RUN_TABLES && c->kind != LUO_CELL_TEXT && !told)
+                ck_assert_msg(c->empty == LUO_CELL_FILLED, "%s %s", def->file, c->name);
+        }
+    }
+}
+END_TEST
+
 /* Suffix and format agree: seconds %.9f, ratios %.6f, rates %.3f. */
 START_TEST(units)
 {
@@ -542,7 +559,7 @@ START_TEST(broken_row)
 }
 END_TEST
 
-LUO_SUITE("io.rundir", LUO_T_N(columns, LUO_ROWS(headers)), LUO_T(units),
+LUO_SUITE("io.rundir", LUO_T_N(columns, LUO_ROWS(headers)), LUO_T(units), LUO_T(empty_cells),
           LUO_T_N(print_fixed, LUO_ROWS(fixed)), LUO_T(all_rows), LUO_T(repeatable),
           LUO_T(manifest), LUO_T(ops_limit), LUO_T(disk_full), LUO_T(disk_full_later),
           LUO_T_N(broken_row, LUO_ROWS(broken)))

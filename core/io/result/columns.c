@@ -5,13 +5,13 @@
 #include <string.h>
 
 #define LUO_TABLE(id, file, help) static const luo_column columns_of_##id[] = {
-#define LUO_COLUMN(id, name, kind, help) {#name, LUO_CELL_##kind, help},
+#define LUO_COLUMN(id, name, kind, empty, help) {#name, LUO_CELL_##kind, LUO_CELL_##empty, help},
 #define LUO_TABLE_END(id) };
 #include "core/io/result/columns.inc"
 
 static const luo_table_def defs[LUO_TABLES] = {
 #define LUO_TABLE(id, file, help) {file, help, LUO_COLUMNS_##id, columns_of_##id},
-#define LUO_COLUMN(id, name, kind, help)
+#define LUO_COLUMN(id, name, kind, empty, help)
 #define LUO_TABLE_END(id)
 #include "core/io/result/columns.inc"
 };

@@ -16,9 +16,12 @@ typedef enum luo_cell_kind {
     LUO_CELL_TEXT
 } luo_cell_kind;
 
+typedef enum luo_cell_empty { LUO_CELL_FILLED, LUO_CELL_NULLABLE } luo_cell_empty;
+
 typedef struct luo_column {
     const char *name;
     luo_cell_kind kind;
+    luo_cell_empty empty;
     const char *help;
 } luo_column;
 
@@ -33,7 +36,7 @@ typedef struct luo_table_def {
  * of `validate` and `calibrate`. */
 typedef enum luo_table_id {
 #define LUO_TABLE(id, file, help) LUO_TABLE_##id,
-#define LUO_COLUMN(id, name, kind, help)
+#define LUO_COLUMN(id, name, kind, empty, help)
 #define LUO_TABLE_END(id)
 #include "core/io/result/columns.inc"
     LUO_TABLES
@@ -45,7 +48,7 @@ enum { LUO_RUN_TABLES = LUO_TABLE_TRUTH + 1 };
  */
 enum luo_column_id {
 #define LUO_TABLE(id, file, help) LUO_COL_##id##_BEFORE = -1,
-#define LUO_COLUMN(id, name, kind, help) LUO_COL_##id##_##name,
+#define LUO_COLUMN(id, name, kind, empty, help) LUO_COL_##id##_##name,
 #define LUO_TABLE_END(id) LUO_COLUMNS_##id,
 #include "core/io/result/columns.inc"
 };
