@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "core/cost/profile.h"
-#include "core/io/document/doc.h"
+#include "core/io/document/doc_table.h"
 #include "core/io/result/columns.h"
 #include "core/io/result/tables.h"
 #include "tests/check_main.h"

@@ -1,6 +1,6 @@
 /* check_yaml.c: the strict pass (V-G1, docs/formats.md#rules-for-all-files), defaults of models,
  * and clusters and profiles. Wrong files stand in tests/golden/bad. */
-#include "core/io/document/doc.h"
+#include "core/io/document/doc_table.h"
 #include "core/io/say.h"
 #include "tests/check_main.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/io/document/doc.h"
+#include "core/io/document/doc_table.h"
 #include "core/io/jsonw.h"
 
 typedef struct info_json {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/io/builtin.h"
+#include "core/io/document/doc_table.h"
 #include "core/io/document/nested.h"
 
 /* ---- the file as it is read; a number that is not given is 0 ---- */

@@ -1,7 +1,7 @@
 /* read_model.h: what read_model.c and read_hf.c share. */
 #ifndef LUO_CORE_IO_READ_READ_MODEL_H
 #define LUO_CORE_IO_READ_READ_MODEL_H
-#include "core/io/document/doc.h"
+#include "core/io/document/doc_table.h"
 
 /* Makes doc->root, which is a Hugging Face config, a luoshu.model/1 tree. overrides: keys of ours
  * that `--set` gives, and that may therefore be missing. */

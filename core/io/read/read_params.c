@@ -1,6 +1,6 @@
 /* read_params.c: what a planner is told beyond cluster and model (`luoshu.params/1`,
  * keys: docs/formats.md#luoshuparams1), YAML, and so JSON, too. */
-#include "core/io/document/doc.h"
+#include "core/io/document/doc_table.h"
 
 typedef struct params_yaml {
     const char *schema;

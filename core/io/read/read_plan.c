@@ -1,7 +1,7 @@
 /* read_plan.c: plan.json into a luo_plan, defaults filled in (docs/formats.md#luoshuplan1). */
 #include <string.h>
 
-#include "core/io/document/doc.h"
+#include "core/io/document/doc_table.h"
 
 typedef struct plan_yaml {
     const char *schema;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/io/builtin.h"
+#include "core/io/document/doc_table.h"
 #include "core/io/document/nested.h"
 #include "core/io/read/profile_tables.h"
 

@@ -3,7 +3,7 @@
  * given. */
 #ifndef LUO_CORE_IO_READ_SCENARIO_YAML_H
 #define LUO_CORE_IO_READ_SCENARIO_YAML_H
-#include "core/io/document/doc.h"
+#include "core/io/document/doc_table.h"
 #include "core/run/scenario.h"
 
 typedef struct luo_lengths_yaml {

@@ -1,4 +1,4 @@
-#include "core/io/document/doc.h"
+#include "core/io/document/doc_table.h"
 
 #include <errno.h>
 #include <stdio.h>
