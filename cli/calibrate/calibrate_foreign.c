@@ -88,16 +88,18 @@ static bool take_op(job *j, const char *op, const char *shape, double rate)
 
 static luo_status read_ops(job *j)
 {
-    static const luo_csv_column columns[] = {
-        {"gpu", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
-        {"op", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
-        {"shape", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
-        {"peak_tflops", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 1e6), NULL, false},
-        {"efficiency", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 2), NULL, false}};
-    luo_csv_cell c[5];
-    luo_csv *t = luo_csv_open(j->src, columns, 5, &j->cli->diags);
+    enum { GPU, OP, SHAPE, PEAK_TFLOPS, EFFICIENCY, COLUMNS };
+    static const luo_csv_column columns[COLUMNS] = {
+        [GPU] = {"gpu", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
+        [OP] = {"op", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
+        [SHAPE] = {"shape", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
+        [PEAK_TFLOPS] = {"peak_tflops", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 1e6), NULL, false},
+        [EFFICIENCY] = {"efficiency", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 2), NULL, false}};
+    luo_csv_cell c[COLUMNS];
+    luo_csv *t = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);
     while (luo_csv_next(t, c))
-        j->left += !take_op(j, c[1].text, c[2].text, 1e12 * c[3].number * c[4].number);
+        j->left += !take_op(j, c[OP].text, c[SHAPE].text,
+                            1e12 * c[PEAK_TFLOPS].number * c[EFFICIENCY].number);
     return luo_csv_close(t);
 }
 
@@ -124,19 +126,22 @@ static bool collective_of(const char *name, luo_coll *op)
 
 static luo_status read_ns(job *j)
 {
-    static const luo_csv_column columns[] = {
-        {"gpus", LUO_CSV_WHOLE, true, LUO_WITHIN(2, 131072), NULL, false},
-        {"op", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
-        {"bytes", LUO_CSV_NUMBER, true, LUO_WITHIN(1, 1e15), NULL, false},
-        {"time_out_of_place_ns", LUO_CSV_NUMBER, true, LUO_WITHIN(1, 1e18), NULL, false},
-        {"gpu", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false},
-        {"time_in_place_ns", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}};
-    luo_csv_cell c[6];
+    enum { GPUS, OP, BYTES, TIME_NS, GPU, TIME_IN_PLACE_NS, COLUMNS };
+    static const luo_csv_column columns[COLUMNS] = {
+        [GPUS] = {"gpus", LUO_CSV_WHOLE, true, LUO_WITHIN(2, 131072), NULL, false},
+        [OP] = {"op", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
+        [BYTES] = {"bytes", LUO_CSV_NUMBER, true, LUO_WITHIN(1, 1e15), NULL, false},
+        [TIME_NS] = {"time_out_of_place_ns", LUO_CSV_NUMBER, true, LUO_WITHIN(1, 1e18), NULL,
+                     false},
+        [GPU] = {"gpu", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false},
+        [TIME_IN_PLACE_NS] = {"time_in_place_ns", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}};
+    luo_csv_cell c[COLUMNS];
     luo_coll op;
-    luo_csv *t = luo_csv_open(j->src, columns, 6, &j->cli->diags);
+    luo_csv *t = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);
     while (luo_csv_next(t, c)) {
-        if (collective_of(c[1].text, &op))
-            put_collective(j, op, "f32", (int32_t)c[0].whole, 1, c[2].number, 1e-9 * c[3].number);
+        if (collective_of(c[OP].text, &op))
+            put_collective(j, op, "f32", (int32_t)c[GPUS].whole, 1, c[BYTES].number,
+                           1e-9 * c[TIME_NS].number);
         else j->left++;
     }
     return luo_csv_close(t);

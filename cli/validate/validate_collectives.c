@@ -112,23 +112,26 @@ static luo_suite_split split_of(const luo_csv_cell *c)
 
 static luo_status read_nccl(reader *r, const char *path)
 {
-    static const luo_csv_column columns[] = {TEXT("gpu_fabric"), TEXT("nodes"), TEXT("gpus"),
-                                             TEXT("op"), TEXT("algo"), TEXT("bytes"),
-                                             TEXT("busbw_GBps"), SPLIT, TEXT("algbw_GBps"),
-                                             TEXT("source"), TEXT("note")};
-    enum { N = sizeof columns / sizeof *columns };
+    enum { FABRIC, NODES, GPUS, OP, ALGO, BYTES, BUSBW, OF_SPLIT, ALGBW, SOURCE, NOTE, N };
+    static const luo_csv_column columns[N] = {
+        [FABRIC] = TEXT("gpu_fabric"), [NODES] = TEXT("nodes"),
+        [GPUS] = TEXT("gpus"),         [OP] = TEXT("op"),
+        [ALGO] = TEXT("algo"),         [BYTES] = TEXT("bytes"),
+        [BUSBW] = TEXT("busbw_GBps"),  [OF_SPLIT] = SPLIT,
+        [ALGBW] = TEXT("algbw_GBps"),  [SOURCE] = TEXT("source"),
+        [NOTE] = TEXT("note")};
     luo_csv_cell c[N];
     luo_status st = LUO_OK;
     luo_csv *t = luo_csv_open_path(path, columns, N, &r->cli->diags);
     while (st == LUO_OK && luo_csv_next(t, c)) {
-        const double nodes = number_of(c[1].text), devices = number_of(c[2].text);
-        const double bytes = number_of(c[5].text), busbw = number_of(c[6].text);
+        const double nodes = number_of(c[NODES].text), devices = number_of(c[GPUS].text);
+        const double bytes = number_of(c[BYTES].text), busbw = number_of(c[BUSBW].text);
         luo_coll op;
         if (!(nodes >= 1) || !(devices >= 2) || devices > 1e5 || !(bytes > 0) || !(busbw > 0) ||
-            digits(c[6].text) < 2 || !op_of(c[3].text, &op))
+            digits(c[BUSBW].text) < 2 || !op_of(c[OP].text, &op))
             continue;
-        table *to = table_of(r, c[0].text, c[4].text, op, (int32_t)nodes, (int32_t)devices);
-        st = add_row(r, to, (row){bytes, 1e9 * busbw, split_of(&c[7])});
+        table *to = table_of(r, c[FABRIC].text, c[ALGO].text, op, (int32_t)nodes, (int32_t)devices);
+        st = add_row(r, to, (row){bytes, 1e9 * busbw, split_of(&c[OF_SPLIT])});
     }
     const luo_status closed = luo_csv_close(t);
     return st == LUO_OK ? closed : st;
@@ -137,21 +140,26 @@ static luo_status read_nccl(reader *r, const char *path)
 /* Times are in ns, the sizes those of the whole. */
 static luo_status read_vtrain(reader *r, const char *path)
 {
-    static const luo_csv_column columns[] = {TEXT("gpu"), SOME("gpus"), TEXT("op"), SOME("bytes"),
-                                             SOME("time_out_of_place_ns"),
-                                             TEXT("time_in_place_ns"), SPLIT};
-    enum { N = sizeof columns / sizeof *columns };
+    enum { GPU, GPUS, OP, BYTES, TIME_NS, TIME_IN_PLACE_NS, OF_SPLIT, N };
+    static const luo_csv_column columns[N] = {[GPU] = TEXT("gpu"),
+                                              [GPUS] = SOME("gpus"),
+                                              [OP] = TEXT("op"),
+                                              [BYTES] = SOME("bytes"),
+                                              [TIME_NS] = SOME("time_out_of_place_ns"),
+                                              [TIME_IN_PLACE_NS] = TEXT("time_in_place_ns"),
+                                              [OF_SPLIT] = SPLIT};
     luo_csv_cell c[N];
     luo_status st = LUO_OK;
     luo_csv *t = luo_csv_open_path(path, columns, N, &r->cli->diags);
     while (st == LUO_OK && luo_csv_next(t, c)) {
-        const double n = c[1].number, s = 1e-9 * c[4].number;
+        const double n = c[GPUS].number, s = 1e-9 * c[TIME_NS].number;
         luo_coll op;
-        if (!(n >= 2) || n > 64 || !(s > 0) || !(c[3].number > 0) || !op_of(c[2].text, &op))
+        if (!(n >= 2) || n > 64 || !(s > 0) || !(c[BYTES].number > 0) || !op_of(c[OP].text, &op))
             continue;
         const double volume = luo_cost_volume((int)op, (int32_t)n);
-        table *to = table_of(r, c[0].text, "default", op, 1, (int32_t)n);
-        st = add_row(r, to, (row){c[3].number, volume * c[3].number / s, split_of(&c[6])});
+        table *to = table_of(r, c[GPU].text, "default", op, 1, (int32_t)n);
+        st = add_row(r, to,
+                     (row){c[BYTES].number, volume * c[BYTES].number / s, split_of(&c[OF_SPLIT])});
     }
     const luo_status closed = luo_csv_close(t);
     return st == LUO_OK ? closed : st;

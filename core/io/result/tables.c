@@ -47,47 +47,61 @@ static const char *const collectives[] = {LUO_COLL_LIST(NAME) NULL};
 static const char *const classes[] = {"nvlink", "pcie", "socket", "nic", "uplink", "line", NULL};
 static const char *const states[] = {"used", "standby", "failed", "joining", NULL};
 
-static const luo_csv_column events[LUO_EV_N] = {OF_OR_0("t_s", true, LUO_Q_RUN_TIME, 1),
-                                                WORD("kind", true, event_kinds),
-                                                TEXT("target", true),
-                                                WITHIN("value", false, 0, 1e6),
-                                                OF("duration_s", false, LUO_Q_TIME, 1),
-                                                TEXT("id", false)};
+static const luo_csv_column events[LUO_EV_N] = {
+    [LUO_EV_T] = OF_OR_0("t_s", true, LUO_Q_RUN_TIME, 1),
+    [LUO_EV_KIND] = WORD("kind", true, event_kinds),
+    [LUO_EV_TARGET] = TEXT("target", true),
+    [LUO_EV_VALUE] = WITHIN("value", false, 0, 1e6),
+    [LUO_EV_DURATION] = OF("duration_s", false, LUO_Q_TIME, 1),
+    [LUO_EV_ID] = TEXT("id", false),
+};
 
-static const luo_csv_column causes[LUO_CA_N] = {TEXT("cause", true),
-                                                WORD("kind", true, cause_kinds),
-                                                WORD("scope", true, scopes),
-                                                WHOLE("count", true, 0),
-                                                OF("life_median_s", false, LUO_Q_TIME, 1),
-                                                WITHIN("life_sigma", false, 0, 100),
-                                                WITHIN("value", false, 0, 1e6)};
+static const luo_csv_column causes[LUO_CA_N] = {
+    [LUO_CA_CAUSE] = TEXT("cause", true),
+    [LUO_CA_KIND] = WORD("kind", true, cause_kinds),
+    [LUO_CA_SCOPE] = WORD("scope", true, scopes),
+    [LUO_CA_COUNT] = WHOLE("count", true, 0),
+    [LUO_CA_MEDIAN] = OF("life_median_s", false, LUO_Q_TIME, 1),
+    [LUO_CA_SIGMA] = WITHIN("life_sigma", false, 0, 100),
+    [LUO_CA_VALUE] = WITHIN("value", false, 0, 1e6),
+};
 
 static const luo_csv_column op_times[LUO_OP_N] = {
-    TEXT("op", true),           WORD("dtype", true, dtypes),
-    WHOLE("m", true, 0),        WHOLE("n", true, 0),
-    WHOLE("k", true, 0),        OF_OR_0("time_us", true, LUO_Q_TIME, 1e-6),
-    WHOLE("samples", false, 1), WORD("role", true, roles)};
+    [LUO_OP_OP] = TEXT("op", true),
+    [LUO_OP_DTYPE] = WORD("dtype", true, dtypes),
+    [LUO_OP_M] = WHOLE("m", true, 0),
+    [LUO_OP_N_] = WHOLE("n", true, 0),
+    [LUO_OP_K] = WHOLE("k", true, 0),
+    [LUO_OP_TIME] = OF_OR_0("time_us", true, LUO_Q_TIME, 1e-6),
+    [LUO_OP_SAMPLES] = WHOLE("samples", false, 1),
+    [LUO_OP_ROLE] = WORD("role", true, roles),
+};
 
 static const luo_csv_column collective_times[LUO_CO_N] = {
-    WORD("collective", true, collectives),
-    TEXT("dtype", false),
-    {"devices", LUO_CSV_WHOLE, true, LUO_WITHIN(2, 131072), NULL, false},
-    {"nodes", LUO_CSV_WHOLE, true, LUO_OF(LUO_Q_NODES, 1), NULL, false},
-    OF("size_bytes", true, LUO_Q_BYTES, 1),
-    OF("time_us", true, LUO_Q_TIME, 1e-6),
-    OF("algbw_gbytes_per_s", false, LUO_Q_BANDWIDTH, 1e9),
-    OF("busbw_gbytes_per_s", false, LUO_Q_BANDWIDTH, 1e9),
-    WORD("role", true, roles)};
+    [LUO_CO_COLLECTIVE] = WORD("collective", true, collectives),
+    [LUO_CO_DTYPE] = TEXT("dtype", false),
+    [LUO_CO_DEVICES] = {"devices", LUO_CSV_WHOLE, true, LUO_WITHIN(2, 131072), NULL, false},
+    [LUO_CO_NODES] = {"nodes", LUO_CSV_WHOLE, true, LUO_OF(LUO_Q_NODES, 1), NULL, false},
+    [LUO_CO_SIZE] = OF("size_bytes", true, LUO_Q_BYTES, 1),
+    [LUO_CO_TIME] = OF("time_us", true, LUO_Q_TIME, 1e-6),
+    [LUO_CO_ALGBW] = OF("algbw_gbytes_per_s", false, LUO_Q_BANDWIDTH, 1e9),
+    [LUO_CO_BUSBW] = OF("busbw_gbytes_per_s", false, LUO_Q_BANDWIDTH, 1e9),
+    [LUO_CO_ROLE] = WORD("role", true, roles),
+};
 
 static const luo_csv_column p2p_times[LUO_P2_N] = {
-    WORD("class", true, classes), OF("size_bytes", true, LUO_Q_BYTES, 1),
-    OF("time_us", true, LUO_Q_TIME, 1e-6), WORD("role", true, roles)};
+    [LUO_P2_CLASS] = WORD("class", true, classes),
+    [LUO_P2_SIZE] = OF("size_bytes", true, LUO_Q_BYTES, 1),
+    [LUO_P2_TIME] = OF("time_us", true, LUO_Q_TIME, 1e-6),
+    [LUO_P2_ROLE] = WORD("role", true, roles),
+};
 
 static const luo_csv_column rates[LUO_RA_N] = {
-    {"device", LUO_CSV_WHOLE, true, LUO_WITHIN(0, 131071), NULL, false},
-    {"rate", LUO_CSV_NUMBER, true, LUO_OF(LUO_Q_RATE, 1), NULL, true},
-    WORD("state", false, states),
-    OF_OR_0("t_s", false, LUO_Q_RUN_TIME, 1)};
+    [LUO_RA_DEVICE] = {"device", LUO_CSV_WHOLE, true, LUO_WITHIN(0, 131071), NULL, false},
+    [LUO_RA_RATE] = {"rate", LUO_CSV_NUMBER, true, LUO_OF(LUO_Q_RATE, 1), NULL, true},
+    [LUO_RA_STATE] = WORD("state", false, states),
+    [LUO_RA_T] = OF_OR_0("t_s", false, LUO_Q_RUN_TIME, 1),
+};
 
 static const luo_csv_column pool[] = {WHOLE("tp", true, 1),
                                       WHOLE("pp", true, 1),
@@ -173,14 +187,15 @@ static const luo_csv_column suite[LUO_SU_N] = {
 
 /* As eth-easl/sailor profiles networks. */
 static const luo_csv_column layer_times[LUO_LT_N] = {
-    TEXT("model", true),
-    TEXT("gpu", true),
-    WITHIN_WHOLE("mbs", true, 1, 1 << 20),
-    WITHIN_WHOLE("tp", true, 1, 1 << 17),
-    WITHIN_WHOLE("layer", true, 0, 100000),
-    OF_OR_0("fwd_s", true, LUO_Q_TIME, 1),
-    OF_OR_0("bwd_s", true, LUO_Q_TIME, 1),
-    OF_OR_0("update_s", false, LUO_Q_TIME, 1)};
+    [LUO_LT_MODEL] = TEXT("model", true),
+    [LUO_LT_GPU] = TEXT("gpu", true),
+    [LUO_LT_SEQUENCES] = WITHIN_WHOLE("mbs", true, 1, 1 << 20),
+    [LUO_LT_TP] = WITHIN_WHOLE("tp", true, 1, 1 << 17),
+    [LUO_LT_LAYER] = WITHIN_WHOLE("layer", true, 0, 100000),
+    [LUO_LT_FORWARD] = OF_OR_0("fwd_s", true, LUO_Q_TIME, 1),
+    [LUO_LT_BACKWARD] = OF_OR_0("bwd_s", true, LUO_Q_TIME, 1),
+    [LUO_LT_UPDATE] = OF_OR_0("update_s", false, LUO_Q_TIME, 1),
+};
 
 #define TABLE(columns) {#columns, columns, COUNT(columns)}
 const luo_table luo_table_events = {"event_trace", events, COUNT(events)};
