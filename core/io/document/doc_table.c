@@ -8,10 +8,10 @@
 /* ---- what is expected of a value ---- */
 
 /* Key that a list entry or a map value stands under. */
-static const char *name_of(const luo_doc_node *x)
+static const char *name_of(const luo_doc_node *node)
 {
-    while (x && !x->key) x = x->up;
-    return x ? x->key : "";
+    while (node && !node->key) node = node->up;
+    return node ? node->key : "";
 }
 
 const luo_doc_kind *const *luo_doc_kinds(int *n)
@@ -24,37 +24,38 @@ const luo_doc_kind *const *luo_doc_kinds(int *n)
 }
 
 enum { WORDS_MAX = 64 };
-static int words(const luo_doc_schema *s, const char **names)
+static int words(const luo_doc_schema *schema, const char **names)
 {
     int n = 0;
-    for (int i = 0; i < s->nwords && n < WORDS_MAX; i++) names[n++] = s->words[i].text;
+    for (int i = 0; i < schema->nwords && n < WORDS_MAX; i++) names[n++] = schema->words[i].text;
     return n;
 }
 
 /* Limits of a number; of a whole one cut by those of its C type. */
-static luo_limit limit_of(const luo_doc_schema *s)
+static luo_limit limit_of(const luo_doc_schema *schema)
 {
-    luo_limit l = s->limit.unit > 0 ? s->limit : (luo_limit)LUO_DOC_ANY;
-    const double most = ldexp(1, (int)s->bytes * 8 - 1) - 1;
-    if (s->form != LUO_DOC_WHOLE || s->bytes == 8) return l;
+    luo_limit l = schema->limit.unit > 0 ? schema->limit : (luo_limit)LUO_DOC_ANY;
+    const double most = ldexp(1, (int)schema->bytes * 8 - 1) - 1;
+    if (schema->form != LUO_DOC_WHOLE || schema->bytes == 8) return l;
     if (l.lo < -most) l.lo = -most;
     if (l.hi > most) l.hi = most;
     return l;
 }
 
-static const char *expected(const luo_doc_node *x, const luo_doc_schema *s, char *buf, size_t size)
+static const char *expected(const luo_doc_node *node, const luo_doc_schema *schema, char *buf,
+                            size_t size)
 {
     const char *names[WORDS_MAX];
     luo_str choices = {0};
-    const luo_limit limit = limit_of(s);
+    const luo_limit limit = limit_of(schema);
     double v = NAN;
-    if (s->say) return s->say;
-    switch (s->form) {
+    if (schema->say) return schema->say;
+    switch (schema->form) {
     case LUO_DOC_WHOLE:
     case LUO_DOC_REAL:
-        if (s->as_text) return "a number as text";
-        luo_number_float(x->text, strlen(x->text), &v);
-        return luo_limit_say(&limit, s->form == LUO_DOC_WHOLE, v, buf, size);
+        if (schema->as_text) return "a number as text";
+        luo_number_float(node->text, strlen(node->text), &v);
+        return luo_limit_say(&limit, schema->form == LUO_DOC_WHOLE, v, buf, size);
     case LUO_DOC_SEED:
         return "a whole number from 0";
     case LUO_DOC_HASH:
@@ -63,8 +64,8 @@ static const char *expected(const luo_doc_node *x, const luo_doc_schema *s, char
         return "`true` or `false`";
     case LUO_DOC_STRING:
     case LUO_DOC_WORD:
-        if (!s->nwords) return "a text";
-        luo_say_choices(&choices, names, words(s, names));
+        if (!schema->nwords) return "a text";
+        luo_say_choices(&choices, names, words(schema, names));
         snprintf(buf, size, "%s", luo_str_get(&choices));
         luo_str_free(&choices);
         return buf;
@@ -81,33 +82,34 @@ static const char *expected(const luo_doc_node *x, const luo_doc_schema *s, char
 }
 
 /* The word that was meant by one that is none of an enumeration; NULL: none is near. */
-static const char *meant(const luo_doc_node *x, const luo_doc_schema *s)
+static const char *meant(const luo_doc_node *node, const luo_doc_schema *schema)
 {
     const char *names[WORDS_MAX];
-    if (!s->nwords || x->type != LUO_DOC_SCALAR) return NULL;
-    return luo_text_nearest(x->text, names, words(s, names));
+    if (!schema->nwords || node->type != LUO_DOC_SCALAR) return NULL;
+    return luo_text_nearest(node->text, names, words(schema, names));
 }
 
-static void wrong(luo_doc *doc, const luo_doc_node *x, const luo_doc_schema *s)
+static void wrong(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *schema)
 {
     char buf[256];
-    const char *want = expected(x, s, buf, sizeof buf);
-    const char *name = name_of(x), *near = meant(x, s);
+    const char *want = expected(node, schema, buf, sizeof buf);
+    const char *name = name_of(node), *near = meant(node, schema);
     if (!*name) name = "the file";
     if (near)
-        luo_doc_error(doc, x, "`%s` is `%.60s`; did you mean `%s`?", name, x->text, near);
-    else if (x->type == LUO_DOC_MAP)
-        luo_doc_error(doc, x, "`%s` is a mapping; %s is expected.", name, want);
-    else if (x->type == LUO_DOC_LIST)
-        luo_doc_error(doc, x, "`%s` is a list; %s is expected.", name, want);
-    else if (!*x->text && !x->quoted)
-        luo_doc_error(doc, x, "`%s` has no value; %s is expected.", name, want);
-    else if (x->quoted && s->form != LUO_DOC_STRUCT && !s->nwords)
-        luo_doc_error(doc, x, "`%s` is the text \"%.60s\"; %s is expected.", name, x->text, want);
-    else if (x->up && x->up->type == LUO_DOC_LIST)
-        luo_doc_error(doc, x, "`%.60s` in `%s`; %s is expected.", x->text, name, want);
+        luo_doc_error(doc, node, "`%s` is `%.60s`; did you mean `%s`?", name, node->text, near);
+    else if (node->type == LUO_DOC_MAP)
+        luo_doc_error(doc, node, "`%s` is a mapping; %s is expected.", name, want);
+    else if (node->type == LUO_DOC_LIST)
+        luo_doc_error(doc, node, "`%s` is a list; %s is expected.", name, want);
+    else if (!*node->text && !node->quoted)
+        luo_doc_error(doc, node, "`%s` has no value; %s is expected.", name, want);
+    else if (node->quoted && schema->form != LUO_DOC_STRUCT && !schema->nwords)
+        luo_doc_error(doc, node, "`%s` is the text \"%.60s\"; %s is expected.", name, node->text,
+                      want);
+    else if (node->up && node->up->type == LUO_DOC_LIST)
+        luo_doc_error(doc, node, "`%.60s` in `%s`; %s is expected.", node->text, name, want);
     else
-        luo_doc_error(doc, x, "`%s` is `%.60s`; %s is expected.", name, x->text, want);
+        luo_doc_error(doc, node, "`%s` is `%.60s`; %s is expected.", name, node->text, want);
 }
 
 /* ---- scalars ---- */
@@ -127,78 +129,78 @@ static bool hash_of(const char *text, uint64_t *out)
     return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
 }
 
-static bool number_good(const luo_doc_node *x, const luo_doc_schema *s)
+static bool number_good(const luo_doc_node *node, const luo_doc_schema *schema)
 {
     int64_t whole;
     double v;
-    const luo_limit limit = limit_of(s);
-    if (x->quoted != s->as_text) return false;
-    if (s->form == LUO_DOC_REAL)
-        return luo_number_float(x->text, strlen(x->text), &v) && luo_limit_holds(&limit, v);
-    return luo_number_whole(x->text, strlen(x->text), &whole) &&
+    const luo_limit limit = limit_of(schema);
+    if (node->quoted != schema->as_text) return false;
+    if (schema->form == LUO_DOC_REAL)
+        return luo_number_float(node->text, strlen(node->text), &v) && luo_limit_holds(&limit, v);
+    return luo_number_whole(node->text, strlen(node->text), &whole) &&
            luo_limit_holds(&limit, (double)whole);
 }
 
 /* An unquoted empty value, `~` and `null` mean "nothing" in YAML; here every key has a value. */
-static bool text_good(const luo_doc *doc, const luo_doc_node *x)
+static bool text_good(const luo_doc *doc, const luo_doc_node *node)
 {
-    return x->quoted || (!doc->json && *x->text && strcmp(x->text, "~") != 0 &&
-                         strcasecmp(x->text, "null") != 0);
+    return node->quoted || (!doc->json && *node->text && strcmp(node->text, "~") != 0 &&
+                            strcasecmp(node->text, "null") != 0);
 }
 
-static bool word_good(const luo_doc_node *x, const luo_doc_schema *s)
+static bool word_good(const luo_doc_node *node, const luo_doc_schema *schema)
 {
-    for (int i = 0; i < s->nwords; i++)
-        if (strcmp(s->words[i].text, x->text) == 0) return true;
+    for (int i = 0; i < schema->nwords; i++)
+        if (strcmp(schema->words[i].text, node->text) == 0) return true;
     return false;
 }
 
-static bool scalar_good(const luo_doc *doc, const luo_doc_node *x, const luo_doc_schema *s)
+static bool scalar_good(const luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *schema)
 {
     uint64_t bits;
-    if (x->type != LUO_DOC_SCALAR) return false;
-    if (s->nwords) return word_good(x, s);
-    switch (s->form) {
+    if (node->type != LUO_DOC_SCALAR) return false;
+    if (schema->nwords) return word_good(node, schema);
+    switch (schema->form) {
     case LUO_DOC_SEED:
-        return seed_of(x->text, &bits);
+        return seed_of(node->text, &bits);
     case LUO_DOC_HASH:
-        return x->quoted && hash_of(x->text, &bits);
+        return node->quoted && hash_of(node->text, &bits);
     case LUO_DOC_WHOLE:
     case LUO_DOC_REAL:
-        return number_good(x, s);
+        return number_good(node, schema);
     case LUO_DOC_FLAG:
-        return luo_doc_is(x, "true") || luo_doc_is(x, "false");
+        return luo_doc_is(node, "true") || luo_doc_is(node, "false");
     default:
-        return text_good(doc, x);
+        return text_good(doc, node);
     }
 }
 
 /* ---- maps and lists ---- */
 
-static void check(luo_doc *doc, const luo_doc_node *x, const luo_doc_schema *s);
+static void check(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *schema);
 
-static void unknown(luo_doc *doc, const luo_doc_node *x, const char *const *names, int n,
+static void unknown(luo_doc *doc, const luo_doc_node *node, const char *const *names, int n,
                     bool *excused)
 {
     luo_str s = {0};
     int meant = -1;
     if (!luo_diags_full(doc->diags, doc->src->name)) /* else it is counted only */
-        luo_say_unknown(&s, x->key, names, n, &meant);
-    luo_doc_error_key(doc, x, "unknown key `%.80s`; %s", x->key, luo_str_get(&s));
+        luo_say_unknown(&s, node->key, names, n, &meant);
+    luo_doc_error_key(doc, node, "unknown key `%.80s`; %s", node->key, luo_str_get(&s));
     luo_str_free(&s);
     if (meant >= 0) excused[meant] = true;
 }
 
 /* A misspelt key is one error: the key it was meant for is not reported as missing, too. */
-static void check_map(luo_doc *doc, const luo_doc_node *x, const luo_doc_schema *s)
+static void check_map(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *schema)
 {
     const int before = doc->diags->n_errors;
-    const luo_doc_field *fields = s->fields;
+    const luo_doc_field *fields = schema->fields;
     const char *names[64];
     bool excused[64] = {false}, given[64] = {false};
     int n = 0;
     for (; fields[n].key; n++) names[n] = fields[n].key;
-    for (const luo_doc_node *y = x->first; y; y = y->next) {
+    for (const luo_doc_node *y = node->first; y; y = y->next) {
         int i = 0;
         while (i < n && strcmp(names[i], y->key) != 0) i++;
         if (i == n)
@@ -208,33 +210,34 @@ static void check_map(luo_doc *doc, const luo_doc_node *x, const luo_doc_schema 
         if (i < n) given[i] = true;
     }
     for (int i = 0; i < n; i++)
-        if (fields[i].required && !excused[i] && !given[i]) luo_doc_missing(doc, x, names[i]);
-    if (s->check && doc->diags->n_errors == before) s->check(doc, x);
+        if (fields[i].required && !excused[i] && !given[i]) luo_doc_missing(doc, node, names[i]);
+    if (schema->check && doc->diags->n_errors == before) schema->check(doc, node);
 }
 
-static void check_list(luo_doc *doc, const luo_doc_node *x, const luo_doc_schema *s)
+static void check_list(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *schema)
 {
-    if (s->form == LUO_DOC_TWO_OF && x->n != 2)
-        luo_doc_error(doc, x, "`%s` has %d values; 2 are expected.", name_of(x), x->n);
-    if (x->n < s->least)
-        luo_doc_error(doc, x, "`%s` is empty; at least %d is expected.", name_of(x), s->least);
-    for (const luo_doc_node *y = x->first; y; y = y->next) check(doc, y, s->entry);
+    if (schema->form == LUO_DOC_TWO_OF && node->n != 2)
+        luo_doc_error(doc, node, "`%s` has %d values; 2 are expected.", name_of(node), node->n);
+    if (node->n < schema->least)
+        luo_doc_error(doc, node, "`%s` is empty; at least %d is expected.", name_of(node),
+                      schema->least);
+    for (const luo_doc_node *y = node->first; y; y = y->next) check(doc, y, schema->entry);
 }
 
-static void check(luo_doc *doc, const luo_doc_node *x, const luo_doc_schema *s)
+static void check(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *schema)
 {
-    const bool list = s->form == LUO_DOC_LIST_OF || s->form == LUO_DOC_TWO_OF;
-    const bool map = s->form == LUO_DOC_STRUCT || s->form == LUO_DOC_FREE;
-    if (list && x->type == LUO_DOC_LIST)
-        check_list(doc, x, s);
-    else if (s->form == LUO_DOC_STRUCT && x->type == LUO_DOC_MAP)
-        check_map(doc, x, s);
-    else if (s->form == LUO_DOC_FREE && x->type == LUO_DOC_MAP)
+    const bool list = schema->form == LUO_DOC_LIST_OF || schema->form == LUO_DOC_TWO_OF;
+    const bool map = schema->form == LUO_DOC_STRUCT || schema->form == LUO_DOC_FREE;
+    if (list && node->type == LUO_DOC_LIST)
+        check_list(doc, node, schema);
+    else if (schema->form == LUO_DOC_STRUCT && node->type == LUO_DOC_MAP)
+        check_map(doc, node, schema);
+    else if (schema->form == LUO_DOC_FREE && node->type == LUO_DOC_MAP)
         return;
-    else if (s->or_null && luo_doc_is(x, "null"))
+    else if (schema->or_null && luo_doc_is(node, "null"))
         return;
-    else if (list || map || !scalar_good(doc, x, s))
-        wrong(doc, x, s);
+    else if (list || map || !scalar_good(doc, node, schema))
+        wrong(doc, node, schema);
 }
 
 /* Names both: what the file says, and what this reader is for. */
@@ -268,25 +271,25 @@ luo_status luo_doc_check(luo_doc *doc, const luo_doc_kind *kind)
 
 /* ---- into C structs ---- */
 
-static bool store(luo_doc *doc, const luo_doc_node *x, const luo_doc_schema *s, char *to);
+static bool store(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *schema, char *to);
 
-static void store_whole(int64_t v, const luo_doc_schema *s, char *to)
+static void store_whole(int64_t v, const luo_doc_schema *schema, char *to)
 {
     const int32_t small = (int32_t)v;
-    if (s->bytes == sizeof(bool))
+    if (schema->bytes == sizeof(bool))
         *(bool *)to = v != 0;
-    else if (s->bytes == sizeof small)
+    else if (schema->bytes == sizeof small)
         memcpy(to, &small, sizeof small);
     else memcpy(to, &v, sizeof v);
 }
 
-static void store_scalar(const char *text, const luo_doc_schema *s, char *to)
+static void store_scalar(const char *text, const luo_doc_schema *schema, char *to)
 {
     const size_t n = strlen(text);
     int64_t whole = 0;
     uint64_t bits = 0;
     double real = 0;
-    switch (s->form) {
+    switch (schema->form) {
     case LUO_DOC_SEED:
         seed_of(text, &bits);
         memcpy(to, &bits, sizeof bits);
@@ -297,7 +300,7 @@ static void store_scalar(const char *text, const luo_doc_schema *s, char *to)
         break;
     case LUO_DOC_WHOLE:
         luo_number_whole(text, n, &whole);
-        store_whole(whole, s, to);
+        store_whole(whole, schema, to);
         break;
     case LUO_DOC_REAL:
         luo_number_float(text, n, &real);
@@ -310,8 +313,9 @@ static void store_scalar(const char *text, const luo_doc_schema *s, char *to)
         memcpy(to, &text, sizeof text);
         break;
     default:
-        for (int i = 0; i < s->nwords; i++)
-            if (strcmp(s->words[i].text, text) == 0) store_whole(s->words[i].value, s, to);
+        for (int i = 0; i < schema->nwords; i++)
+            if (strcmp(schema->words[i].text, text) == 0)
+                store_whole(schema->words[i].value, schema, to);
     }
 }
 
@@ -340,14 +344,16 @@ static bool store_entries(luo_doc *doc, const luo_doc_node *list, const luo_doc_
     return good;
 }
 
-static bool store_list(luo_doc *doc, const luo_doc_node *list, const luo_doc_schema *s, char *to)
+static bool store_list(luo_doc *doc, const luo_doc_node *list, const luo_doc_schema *schema,
+                       char *to)
 {
     if (list->n == 0) return true;
-    char *entries = luo_arena_calloc(doc->arena, (size_t)list->n, s->entry->bytes);
+    char *entries = luo_arena_calloc(doc->arena, (size_t)list->n, schema->entry->bytes);
     if (!entries) return false;
-    memcpy(to + s->list_at, &entries, sizeof entries);
-    if (s->count_at != LUO_DOC_UNCOUNTED) memcpy(to + s->count_at, &list->n, sizeof list->n);
-    return store_entries(doc, list, s->entry, entries);
+    memcpy(to + schema->list_at, &entries, sizeof entries);
+    if (schema->count_at != LUO_DOC_UNCOUNTED)
+        memcpy(to + schema->count_at, &list->n, sizeof list->n);
+    return store_entries(doc, list, schema->entry, entries);
 }
 
 static bool store_free(luo_doc *doc, const luo_doc_node *map, char *to)
@@ -360,19 +366,19 @@ static bool store_free(luo_doc *doc, const luo_doc_node *map, char *to)
     return copy != NULL;
 }
 
-static bool store(luo_doc *doc, const luo_doc_node *x, const luo_doc_schema *s, char *to)
+static bool store(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *schema, char *to)
 {
-    switch (s->form) {
+    switch (schema->form) {
     case LUO_DOC_STRUCT:
-        return store_fields(doc, x, s->fields, to);
+        return store_fields(doc, node, schema->fields, to);
     case LUO_DOC_TWO_OF:
-        return store_entries(doc, x, s->entry, to);
+        return store_entries(doc, node, schema->entry, to);
     case LUO_DOC_LIST_OF:
-        return store_list(doc, x, s, to);
+        return store_list(doc, node, schema, to);
     case LUO_DOC_FREE:
-        return store_free(doc, x, to);
+        return store_free(doc, node, to);
     default:
-        store_scalar(x->text, s, to);
+        store_scalar(node->text, schema, to);
         return true;
     }
 }

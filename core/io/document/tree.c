@@ -47,22 +47,22 @@ luo_status luo_doc_error_key(luo_doc *doc, const luo_doc_node *node, const char 
     return LUO_EINPUT;
 }
 
-luo_status luo_tree_error(luo_tree *t, int line, int col, const char *fmt, ...)
+luo_status luo_tree_error(luo_tree *tree, int line, int col, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(t->doc, LUO_EPARSE, t->from, line, col, fmt, ap);
+    say(tree->doc, LUO_EPARSE, tree->from, line, col, fmt, ap);
     va_end(ap);
     return LUO_EPARSE;
 }
 
-void luo_tree_break(luo_tree *t, int line, int col, const char *fmt, ...)
+void luo_tree_break(luo_tree *tree, int line, int col, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(t->doc, LUO_EPARSE, t->from, line, col, fmt, ap);
+    say(tree->doc, LUO_EPARSE, tree->from, line, col, fmt, ap);
     va_end(ap);
-    t->broken = true;
+    tree->broken = true;
 }
 
 luo_status luo_doc_nomem(luo_doc *doc)
@@ -73,10 +73,10 @@ luo_status luo_doc_nomem(luo_doc *doc)
     return LUO_ENOMEM;
 }
 
-void luo_tree_nomem(luo_tree *t)
+void luo_tree_nomem(luo_tree *tree)
 {
-    luo_doc_nomem(t->doc);
-    t->broken = true;
+    luo_doc_nomem(tree->doc);
+    tree->broken = true;
 }
 
 luo_status luo_doc_missing(luo_doc *doc, const luo_doc_node *map, const char *key)
@@ -108,24 +108,24 @@ const char *luo_doc_text(const luo_doc_node *map, const char *key)
     return x && x->type == LUO_DOC_SCALAR && x->quoted ? x->text : NULL;
 }
 
-static bool is_plain(const luo_doc_node *x)
+static bool is_plain(const luo_doc_node *node)
 {
-    return x && x->type == LUO_DOC_SCALAR && !x->quoted;
+    return node && node->type == LUO_DOC_SCALAR && !node->quoted;
 }
 
-bool luo_doc_is(const luo_doc_node *x, const char *word)
+bool luo_doc_is(const luo_doc_node *node, const char *word)
 {
-    return is_plain(x) && strcmp(x->text, word) == 0;
+    return is_plain(node) && strcmp(node->text, word) == 0;
 }
 
-bool luo_doc_int(const luo_doc_node *x, int64_t *out)
+bool luo_doc_int(const luo_doc_node *node, int64_t *out)
 {
-    return is_plain(x) && luo_number_whole(x->text, strlen(x->text), out);
+    return is_plain(node) && luo_number_whole(node->text, strlen(node->text), out);
 }
 
-bool luo_doc_real(const luo_doc_node *x, double *out)
+bool luo_doc_real(const luo_doc_node *node, double *out)
 {
-    return is_plain(x) && luo_number_float(x->text, strlen(x->text), out);
+    return is_plain(node) && luo_number_float(node->text, strlen(node->text), out);
 }
 
 /* ---- building ---- */
@@ -140,66 +140,67 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Children of a list in their order, of a map by name; NULL: out of memory. */
-static const luo_doc_node **children(luo_arena *arena, const luo_doc_node *x)
+static const luo_doc_node **children(luo_arena *arena, const luo_doc_node *node)
 {
-    const luo_doc_node **at = luo_arena_alloc(arena, (size_t)x->n * sizeof *at);
+    const luo_doc_node **at = luo_arena_alloc(arena, (size_t)node->n * sizeof *at);
     int32_t n = 0;
-    for (const luo_doc_node *y = x->first; at && y; y = y->next) at[n++] = y;
-    if (at && x->type == LUO_DOC_MAP) qsort((void *)at, (size_t)n, sizeof *at, by_key);
+    for (const luo_doc_node *y = node->first; at && y; y = y->next) at[n++] = y;
+    if (at && node->type == LUO_DOC_MAP) qsort((void *)at, (size_t)n, sizeof *at, by_key);
     return at;
 }
 
-static void twice(luo_tree *t, const luo_doc_node *first, const luo_doc_node *again)
+static void twice(luo_tree *tree, const luo_doc_node *first, const luo_doc_node *again)
 {
-    luo_tree_error(t, again->key_line, again->key_col,
+    luo_tree_error(tree, again->key_line, again->key_col,
                    "`%.80s` is given twice, first at line %d; each key is given once.", again->key,
                    first->key_line);
 }
 
-static void check_keys(luo_tree *t, const luo_doc_node *map)
+static void check_keys(luo_tree *tree, const luo_doc_node *map)
 {
-    const size_t mark = luo_arena_mark(t->doc->arena);
-    const luo_doc_node **keys = children(t->doc->arena, map);
+    const size_t mark = luo_arena_mark(tree->doc->arena);
+    const luo_doc_node **keys = children(tree->doc->arena, map);
     bool good = true;
     if (!keys) {
-        luo_tree_nomem(t);
+        luo_tree_nomem(tree);
         return;
     }
     for (int32_t i = 1, first = 0; i < map->n; i++) {
         const bool same = strcmp(keys[i]->key, keys[first]->key) == 0;
-        if (same) twice(t, keys[first], keys[i]);
+        if (same)
+            twice(tree, keys[first], keys[i]);
         else first = i;
         good = good && !same;
     }
-    if (good) luo_arena_reset(t->doc->arena, mark); /* else what was said lies behind it */
+    if (good) luo_arena_reset(tree->doc->arena, mark); /* else what was said lies behind it */
 }
 
-void luo_tree_key(luo_tree *t, const char *text, int line, int col)
+void luo_tree_key(luo_tree *tree, const char *text, int line, int col)
 {
-    t->key = text;
-    t->key_line = line;
-    t->key_col = col;
+    tree->key = text;
+    tree->key_line = line;
+    tree->key_col = col;
 }
 
-static luo_doc_node *add_node(luo_tree *t, luo_doc_type type, int line, int col)
+static luo_doc_node *add_node(luo_tree *tree, luo_doc_type type, int line, int col)
 {
-    luo_doc_node *x = LUO_NEW(t->doc->arena, luo_doc_node), *up = t->open;
+    luo_doc_node *x = LUO_NEW(tree->doc->arena, luo_doc_node), *up = tree->open;
     if (!x) {
-        luo_tree_nomem(t);
+        luo_tree_nomem(tree);
         return NULL;
     }
     *x = (luo_doc_node){
-        .type = type, .text = "", .from = t->from, .line = line, .col = col, .up = up};
-    if (++t->nodes > NODES_MAX)
-        luo_tree_break(t, line, col, "more than %d values; split the file.", NODES_MAX);
+        .type = type, .text = "", .from = tree->from, .line = line, .col = col, .up = up};
+    if (++tree->nodes > NODES_MAX)
+        luo_tree_break(tree, line, col, "more than %d values; split the file.", NODES_MAX);
     if (up && up->type == LUO_DOC_MAP) {
-        x->key = t->key;
-        x->key_line = t->key_line;
-        x->key_col = t->key_col;
-        t->key = NULL;
+        x->key = tree->key;
+        x->key_line = tree->key_line;
+        x->key_col = tree->key_col;
+        tree->key = NULL;
     }
     if (!up) {
-        t->root = x;
+        tree->root = x;
         return x;
     }
     if (up->last) up->last->next = x;
@@ -209,29 +210,29 @@ static luo_doc_node *add_node(luo_tree *t, luo_doc_type type, int line, int col)
     return x;
 }
 
-void luo_tree_scalar(luo_tree *t, const char *text, bool quoted, int line, int col)
+void luo_tree_scalar(luo_tree *tree, const char *text, bool quoted, int line, int col)
 {
-    luo_doc_node *x = add_node(t, LUO_DOC_SCALAR, line, col);
+    luo_doc_node *x = add_node(tree, LUO_DOC_SCALAR, line, col);
     if (!x) return;
     x->text = text;
     x->quoted = quoted;
 }
 
-void luo_tree_open(luo_tree *t, luo_doc_type type, int line, int col)
+void luo_tree_open(luo_tree *tree, luo_doc_type type, int line, int col)
 {
-    if (++t->depth > DEPTH_MAX) {
-        luo_tree_break(t, line, col, "nested deeper than %d levels.", DEPTH_MAX);
+    if (++tree->depth > DEPTH_MAX) {
+        luo_tree_break(tree, line, col, "nested deeper than %d levels.", DEPTH_MAX);
         return;
     }
-    luo_doc_node *x = add_node(t, type, line, col);
-    if (x) t->open = x;
+    luo_doc_node *x = add_node(tree, type, line, col);
+    if (x) tree->open = x;
 }
 
-void luo_tree_close(luo_tree *t)
+void luo_tree_close(luo_tree *tree)
 {
-    if (t->open->type == LUO_DOC_MAP && t->open->n > 1) check_keys(t, t->open);
-    t->depth--;
-    t->open = t->open->up;
+    if (tree->open->type == LUO_DOC_MAP && tree->open->n > 1) check_keys(tree, tree->open);
+    tree->depth--;
+    tree->open = tree->open->up;
 }
 
 /* ---- a whole text ---- */
@@ -341,17 +342,17 @@ const luo_doc_node *luo_doc_find(const luo_doc_node *root, const char *pointer, 
 /* ---- as JSON ---- */
 
 /* Levels are limited, so that it may call itself. */
-void luo_doc_json(luo_arena *scratch, luo_str *out, const luo_doc_node *x)
+void luo_doc_json(luo_arena *scratch, luo_str *out, const luo_doc_node *node)
 {
-    const bool map = x->type == LUO_DOC_MAP;
+    const bool map = node->type == LUO_DOC_MAP;
     const size_t mark = luo_arena_mark(scratch);
-    if (x->type == LUO_DOC_SCALAR && x->quoted) luo_json_quote(out, x->text);
-    if (x->type == LUO_DOC_SCALAR && !x->quoted) luo_str_add(out, x->text);
-    if (x->type == LUO_DOC_SCALAR) return;
-    const luo_doc_node **at = children(scratch, x);
+    if (node->type == LUO_DOC_SCALAR && node->quoted) luo_json_quote(out, node->text);
+    if (node->type == LUO_DOC_SCALAR && !node->quoted) luo_str_add(out, node->text);
+    if (node->type == LUO_DOC_SCALAR) return;
+    const luo_doc_node **at = children(scratch, node);
     if (!at) out->failed = true;
     luo_str_addc(out, map ? '{' : '[');
-    for (int32_t i = 0; at && i < x->n; i++) {
+    for (int32_t i = 0; at && i < node->n; i++) {
         if (i) luo_str_addc(out, ',');
         if (map) luo_json_quote(out, at[i]->key);
         if (map) luo_str_addc(out, ':');
@@ -397,15 +398,15 @@ static luo_status bad_path(luo_doc *doc, const char *from, const char *why)
 }
 
 /* One `key`, then any number of `[i]`; *at is moved behind them. */
-static luo_doc_node *step(luo_doc *doc, luo_doc_node *x, const char **at, const char *from)
+static luo_doc_node *step(luo_doc *doc, luo_doc_node *node, const char **at, const char *from)
 {
     const size_t n = strcspn(*at, ".[=");
-    if (n == 0 || x->type != LUO_DOC_MAP) {
+    if (n == 0 || node->type != LUO_DOC_MAP) {
         bad_path(doc, from, n ? "the path leads into a value that has no keys" : "a key is empty");
         return NULL;
     }
-    luo_doc_node *y = child(x, *at, n);
-    if (!y) y = append_map_child(doc, x, *at, n, from);
+    luo_doc_node *y = child(node, *at, n);
+    if (!y) y = append_map_child(doc, node, *at, n, from);
     for (*at += n; y && **at == '['; ) {
         int64_t i;
         const size_t k = strcspn(*at + 1, "]=");

@@ -7,12 +7,12 @@
 
 #include "core/io/read/read_model.h"
 
-typedef struct hf {
+typedef struct hf_reader {
     luo_doc *doc;
     const luo_doc_node *config;
     const luo_overrides *overrides;
     bool used[256]; /* by position in the object */
-} hf;
+} hf_reader;
 
 typedef struct mapping {
     const char *theirs, *ours;
@@ -60,12 +60,13 @@ static const struct {
 /* ---- the tree ---- */
 
 /* theirs (NULL: not from the file) becomes ours: text. */
-static void put(hf *h, const char *ours, const char *text, bool quoted, const luo_doc_node *theirs)
+static void put(hf_reader *hf, const char *ours, const char *text, bool quoted,
+                const luo_doc_node *theirs)
 {
-    luo_doc_node *root = h->doc->root, *x = LUO_NEW(h->doc->arena, luo_doc_node);
-    const char *copy = luo_arena_strdup(h->doc->arena, text);
+    luo_doc_node *root = hf->doc->root, *x = LUO_NEW(hf->doc->arena, luo_doc_node);
+    const char *copy = luo_arena_strdup(hf->doc->arena, text);
     if (!x || !copy) {
-        luo_doc_nomem(h->doc);
+        luo_doc_nomem(hf->doc);
         return;
     }
     *x = (luo_doc_node){.key = ours,
@@ -88,126 +89,130 @@ static void put(hf *h, const char *ours, const char *text, bool quoted, const lu
     root->n++;
 }
 
-static const luo_doc_node *use(hf *h, const char *key)
+static const luo_doc_node *use(hf_reader *hf, const char *key)
 {
     int i = 0;
-    for (const luo_doc_node *x = h->config->first; x; x = x->next, i++)
+    for (const luo_doc_node *x = hf->config->first; x; x = x->next, i++)
         if (strcmp(x->key, key) == 0) {
-            if (i < 256) h->used[i] = true;
+            if (i < 256) hf->used[i] = true;
             return x;
         }
     return NULL;
 }
 
-static bool is_null(const luo_doc_node *x)
+static bool is_null(const luo_doc_node *node)
 {
-    return !x || luo_doc_is(x, "null");
+    return !node || luo_doc_is(node, "null");
 }
 
-static void refuse(hf *h, const luo_doc_node *at, const char *why)
+static void refuse(hf_reader *hf, const luo_doc_node *at, const char *why)
 {
-    luo_doc_error(h->doc, at, "`%s` is not supported: %s.", at->key, why);
+    luo_doc_error(hf->doc, at, "`%s` is not supported: %s.", at->key, why);
 }
 
-static bool given_by_set(const hf *h, const char *ours)
+static bool given_by_set(const hf_reader *hf, const char *ours)
 {
     const size_t n = strlen(ours);
-    for (int32_t i = 0; h->overrides && i < h->overrides->n; i++)
-        if (strncmp(h->overrides->at[i], ours, n) == 0 && h->overrides->at[i][n] == '=')
+    for (int32_t i = 0; hf->overrides && i < hf->overrides->n; i++)
+        if (strncmp(hf->overrides->at[i], ours, n) == 0 && hf->overrides->at[i][n] == '=')
             return true;
     return false;
 }
 
-static void take(hf *h, const mapping *m)
+static void take(hf_reader *hf, const mapping *m)
 {
-    const luo_doc_node *v = use(h, m->theirs);
+    const luo_doc_node *v = use(hf, m->theirs);
     double number;
-    if (is_null(v) && m->required && !given_by_set(h, m->ours))
-        luo_doc_error(h->doc, NULL,
+    if (is_null(v) && m->required && !given_by_set(hf, m->ours))
+        luo_doc_error(hf->doc, NULL,
                       "key `%s` is missing; a saved config leaves out class "
                       "defaults, give it with --set %s=VALUE.",
                       m->theirs, m->ours);
     if (is_null(v)) return;
     if (luo_doc_is(v, "true") || luo_doc_is(v, "false") || luo_doc_real(v, &number))
-        put(h, m->ours, v->text, false, v);
+        put(hf, m->ours, v->text, false, v);
     else
-        luo_doc_error(h->doc, v, "`%s` is no number and no boolean; one is expected.", m->theirs);
+        luo_doc_error(hf->doc, v, "`%s` is no number and no boolean; one is expected.", m->theirs);
 }
 
 /* ---- what differs between the types ---- */
 
-static const char *text_of(const luo_doc_node *x)
+static const char *text_of(const luo_doc_node *node)
 {
-    return x && x->quoted ? x->text : NULL;
+    return node && node->quoted ? node->text : NULL;
 }
 
-static bool has(const hf *h, const char *ours)
+static bool has(const hf_reader *hf, const char *ours)
 {
-    return luo_doc_get(h->doc->root, ours) != NULL;
+    return luo_doc_get(hf->doc->root, ours) != NULL;
 }
 
-static void take_dtype(hf *h)
+static void take_dtype(hf_reader *hf)
 {
-    const luo_doc_node *x = use(h, "torch_dtype");
-    if (!x) x = use(h, "dtype");
+    const luo_doc_node *x = use(hf, "torch_dtype");
+    if (!x) x = use(hf, "dtype");
     const char *v = text_of(x);
     if (!v) return;
-    if (strcmp(v, "bfloat16") == 0) put(h, "dtype", "bf16", true, x);
-    else if (strcmp(v, "float32") == 0) put(h, "dtype", "f32", true, x);
-    else if (strcmp(v, "float64") == 0) put(h, "dtype", "f64", true, x);
-    else if (!given_by_set(h, "dtype"))
-        refuse(h, x, "bfloat16, float32 or float64 is expected; give it with --set dtype=bf16");
+    if (strcmp(v, "bfloat16") == 0)
+        put(hf, "dtype", "bf16", true, x);
+    else if (strcmp(v, "float32") == 0)
+        put(hf, "dtype", "f32", true, x);
+    else if (strcmp(v, "float64") == 0)
+        put(hf, "dtype", "f64", true, x);
+    else if (!given_by_set(hf, "dtype"))
+        refuse(hf, x, "bfloat16, float32 or float64 is expected; give it with --set dtype=bf16");
 }
 
 /* Older files say rope_scaling, newer ones rope_parameters: {rope_type, rope_theta}. */
-static void take_rope(hf *h)
+static void take_rope(hf_reader *hf)
 {
     const char *const keys[] = {"rope_scaling", "rope_parameters"};
     for (int i = 0; i < 2; i++) {
-        const luo_doc_node *v = use(h, keys[i]), *theta = luo_doc_get(v, "rope_theta");
+        const luo_doc_node *v = use(hf, keys[i]), *theta = luo_doc_get(v, "rope_theta");
         const char *type = luo_doc_text(v, "rope_type");
         double number;
         if (!type) type = luo_doc_text(v, "type");
         if (is_null(v)) continue;
         if (v->type != LUO_DOC_MAP || (type && strcmp(type, "default") != 0))
-            refuse(h, v, "only plain rotary positions are built");
-        else if (luo_doc_real(theta, &number) && !has(h, "rope_base"))
-            put(h, "rope_base", theta->text, false, v);
+            refuse(hf, v, "only plain rotary positions are built");
+        else if (luo_doc_real(theta, &number) && !has(hf, "rope_base"))
+            put(hf, "rope_base", theta->text, false, v);
     }
 }
 
-static void refuse_unless(hf *h, const luo_doc_node *at, bool good, const char *why)
+static void refuse_unless(hf_reader *hf, const luo_doc_node *at, bool good, const char *why)
 {
-    if (at && !good) refuse(h, at, why);
+    if (at && !good) refuse(hf, at, why);
 }
 
 /* A text that has to be a certain one; what is no text says nothing. */
-static void expect(hf *h, const char *key, const char *begin, bool whole, const char *why)
+static void expect(hf_reader *hf, const char *key, const char *begin, bool whole, const char *why)
 {
-    const luo_doc_node *x = use(h, key);
+    const luo_doc_node *x = use(hf, key);
     const char *v = text_of(x);
-    if (v) refuse_unless(h, x, strncmp(v, begin, strlen(begin) + whole) == 0, why);
+    if (v) refuse_unless(hf, x, strncmp(v, begin, strlen(begin) + whole) == 0, why);
 }
 
-static void llama_rest(hf *h, const char *type)
+static void llama_rest(hf_reader *hf, const char *type)
 {
-    const luo_doc_node *window = use(h, "sliding_window"),
-                       *use_window = use(h, "use_sliding_window");
-    const luo_doc_node *partial = use(h, "partial_rotary_factor");
+    const luo_doc_node *window = use(hf, "sliding_window"),
+                       *use_window = use(hf, "use_sliding_window");
+    const luo_doc_node *partial = use(hf, "partial_rotary_factor");
     const bool qwen = strncmp(type, "qwen", 4) == 0;
     double factor = 0;
-    take_rope(h);
-    expect(h, "hidden_act", "silu", true, "`silu` is expected");
-    refuse_unless(h, qwen ? use_window : window,
+    take_rope(hf);
+    expect(hf, "hidden_act", "silu", true, "`silu` is expected");
+    refuse_unless(hf, qwen ? use_window : window,
                   qwen ? !luo_doc_is(use_window, "true") : is_null(window),
                   "attention over a window would cost less than ours");
-    refuse_unless(h, partial, luo_doc_real(partial, &factor) && factor == 1,
+    refuse_unless(hf, partial, luo_doc_real(partial, &factor) && factor == 1,
                   "rotary positions turn the whole head");
-    if (strcmp(type, "qwen2") == 0 && !has(h, "qkv_bias")) put(h, "qkv_bias", "true", false, NULL);
-    if (strcmp(type, "qwen3") == 0) put(h, "qk_norm", "true", false, NULL);
+    if (strcmp(type, "qwen2") == 0 && !has(hf, "qkv_bias"))
+        put(hf, "qkv_bias", "true", false, NULL);
+    if (strcmp(type, "qwen3") == 0) put(hf, "qk_norm", "true", false, NULL);
 }
 
-static void gpt2_rest(hf *h)
+static void gpt2_rest(hf_reader *hf)
 {
     static const struct {
         const char *key, *refused, *why;
@@ -215,36 +220,36 @@ static void gpt2_rest(hf *h)
         {"scale_attn_weights", "false", "attention is scaled by 1/sqrt(head size)"},
         {"scale_attn_by_inverse_layer_idx", "true", "attention is scaled alike in all layers"},
         {"add_cross_attention", "true", "there is no cross attention"}};
-    expect(h, "activation_function", "gelu", false, "`gelu` or one of its forms is expected");
+    expect(hf, "activation_function", "gelu", false, "`gelu` or one of its forms is expected");
     for (size_t i = 0; i < LUO_DOC_COUNT(words); i++) {
-        const luo_doc_node *x = use(h, words[i].key);
-        refuse_unless(h, x, !luo_doc_is(x, words[i].refused), words[i].why);
+        const luo_doc_node *x = use(hf, words[i].key);
+        refuse_unless(hf, x, !luo_doc_is(x, words[i].refused), words[i].why);
     }
-    const luo_doc_node *hidden = luo_doc_get(h->doc->root, "hidden");
+    const luo_doc_node *hidden = luo_doc_get(hf->doc->root, "hidden");
     int64_t n;
-    if (!has(h, "ffn_hidden") && hidden &&
+    if (!has(hf, "ffn_hidden") && hidden &&
         luo_number_whole(hidden->text, strlen(hidden->text), &n) && n < INT64_MAX / 4) {
         char text[32];
         snprintf(text, sizeof text, "%lld", 4 * (long long)n);
-        put(h, "ffn_hidden", text, false, use(h, "n_embd"));
+        put(hf, "ffn_hidden", text, false, use(hf, "n_embd"));
     }
 }
 
-static void list_unused(hf *h)
+static void list_unused(hf_reader *hf)
 {
     luo_str s = {0};
     int i = 0, n = 0;
-    for (const luo_doc_node *x = h->config->first; x; x = x->next, i++)
-        if (i >= 256 || !h->used[i]) luo_str_addf(&s, "%s`%s`", n++ ? ", " : "", x->key);
+    for (const luo_doc_node *x = hf->config->first; x; x = x->next, i++)
+        if (i >= 256 || !hf->used[i]) luo_str_addf(&s, "%s`%s`", n++ ? ", " : "", x->key);
     if (n)
-        luo_diags_add(h->doc->diags, LUO_NOTE, LUO_OK, h->doc->src->name, 0, 0,
+        luo_diags_add(hf->doc->diags, LUO_NOTE, LUO_OK, hf->doc->src->name, 0, 0,
                       "%d keys not used: %s.", n, luo_str_get(&s));
     luo_str_free(&s);
 }
 
 luo_status luo_hf_model(luo_doc *doc, const luo_overrides *overrides)
 {
-    hf h = {.doc = doc, .config = doc->root, .overrides = overrides};
+    hf_reader h = {.doc = doc, .config = doc->root, .overrides = overrides};
     const luo_doc_node *said = use(&h, "model_type"), *quantized = use(&h, "quantization_config");
     const char *type = text_of(said), *path = text_of(use(&h, "_name_or_path"));
     size_t t = 0;

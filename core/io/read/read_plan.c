@@ -296,12 +296,12 @@ static const uint32_t *uneven(const uint32_t *shares, int32_t n)
     return NULL;
 }
 
-static void finish_pipeline(const luo_doc_node *x, const luo_plan *p, luo_pipeline *pipeline)
+static void finish_pipeline(const luo_doc_node *node, const luo_plan *plan, luo_pipeline *pipeline)
 {
     luo_stage *stages = (luo_stage *)pipeline->stages; /* new, and still ours */
-    if (!luo_doc_get(x, "micro_batch_sequences"))
-        pipeline->micro_batch_sequences = p->micro_batch_sequences;
-    default_ends(luo_doc_get(x, "stages"), stages, pipeline->nstages);
+    if (!luo_doc_get(node, "micro_batch_sequences"))
+        pipeline->micro_batch_sequences = plan->micro_batch_sequences;
+    default_ends(luo_doc_get(node, "stages"), stages, pipeline->nstages);
     for (int32_t s = 0; s < pipeline->nstages; s++) {
         luo_stage *stage = &stages[s];
         const bool whole = stage->ndev % stage->context_parallel == 0; /* else refused later */
@@ -311,14 +311,14 @@ static void finish_pipeline(const luo_doc_node *x, const luo_plan *p, luo_pipeli
     }
 }
 
-static void finish(const luo_doc_node *root, luo_plan *p)
+static void finish(const luo_doc_node *root, luo_plan *plan)
 {
     const luo_doc_node *x = luo_doc_get(root, "pipelines")->first;
-    p->bucket.has_mib = luo_doc_get(root, "bucket_mib") != NULL;
-    p->sharding.has_depth = luo_doc_get(root, "prefetch_depth") != NULL;
-    if (p->zero == 3 && !p->sharding.has_depth) p->sharding.depth = LUO_PREFETCH_DEFAULT;
-    for (int32_t i = 0; i < p->npipelines; i++, x = x->next)
-        finish_pipeline(x, p, (luo_pipeline *)&p->pipelines[i]);
+    plan->bucket.has_mib = luo_doc_get(root, "bucket_mib") != NULL;
+    plan->sharding.has_depth = luo_doc_get(root, "prefetch_depth") != NULL;
+    if (plan->zero == 3 && !plan->sharding.has_depth) plan->sharding.depth = LUO_PREFETCH_DEFAULT;
+    for (int32_t i = 0; i < plan->npipelines; i++, x = x->next)
+        finish_pipeline(x, plan, (luo_pipeline *)&plan->pipelines[i]);
 }
 
 /* ---- the whole ---- */
