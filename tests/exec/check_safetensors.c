@@ -108,8 +108,8 @@ static const struct {
     {"{\"a\":" GOOD "}", -2, 8, LUO_EINPUT,
      "the head is said to have 18446744073709551614 bytes; the file has 62 behind that number."},
     {"{\"a\":" GOOD "}", 53, 8, LUO_EPARSE,
-     "the head is no JSON at line 1, column 54: `}` expected near end of file; one JSON document is "
-     "expected."},
+     "the head is no JSON at line 1, column 54: `}` expected near end of file; one JSON document "
+     "is expected."},
     {"{\"a\":" GOOD "}", 58, 8, LUO_EPARSE, NULL},
     {"{\"a\":" GOOD "}", 0, 8, LUO_EPARSE, NULL},
     {"", -1, 0, LUO_EPARSE, NULL},
@@ -528,7 +528,8 @@ static const struct {
      "`a` in `weight_map` is no name of a file; one beside the index is expected.", LUO_EINPUT},
     {"{\"weight_map\": {\"a\": 7}}",
      "`a` in `weight_map` is no name of a file; one beside the index is expected.", LUO_EINPUT},
-    {"{\"weight_map\": {\"a\": \"GO", "this begins like JSON and is none at line 1, column ", LUO_EPARSE},
+    {"{\"weight_map\": {\"a\": \"GO", "this begins like JSON and is none at line 1, column ",
+     LUO_EPARSE},
 };
 
 START_TEST(any_index)

@@ -46,26 +46,17 @@ static const luo_doc_schema date_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double,
 static const luo_doc_schema slowdown_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, SLOWDOWN);
 static const luo_doc_schema steps_entry = LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int64_t, STEPS);
 
-#define LENGTH_FIELDS                                                                              \
-    LUO_DOC_ENUM("kind", REQ, luo_lengths_yaml, kind, length_kinds),                               \
-        LUO_DOC_INT("tokens", OPT, luo_lengths_yaml, tokens, TOKENS),                              \
-        LUO_DOC_INT("low_tokens", OPT, luo_lengths_yaml, low_tokens, TOKENS),                      \
-        LUO_DOC_INT("high_tokens", OPT, luo_lengths_yaml, high_tokens, TOKENS),                    \
-        LUO_DOC_FLOAT("median_tokens", OPT, luo_lengths_yaml, median_tokens, TOKENS),              \
-        LUO_DOC_FLOAT("sigma", OPT, luo_lengths_yaml, sigma, LUO_WITHIN(0, 100)),                  \
-        LUO_DOC_TEXT("file", OPT, luo_lengths_yaml, file),                                         \
-        LUO_DOC_INT("repeat", OPT, luo_lengths_yaml, repeat, LUO_WITHIN(1, 1e12))
-
 FIELDS component_fields[] = {
-    LENGTH_FIELDS, LUO_DOC_FLOAT("weight", REQ, luo_lengths_yaml, weight, LUO_ABOVE_TO(0, 1e12)),
-    LUO_DOC_END};
+#include "core/io/read/scenario_lengths.inc"
+    LUO_DOC_FLOAT("weight", REQ, luo_lengths_yaml, weight, LUO_ABOVE_TO(0, 1e12)), LUO_DOC_END};
 static const luo_doc_schema component_entry =
     LUO_DOC_STRUCT_OF(luo_lengths_yaml, component_fields, NULL);
 
-FIELDS lengths_fields[] = {LENGTH_FIELDS,
-                           LUO_DOC_SEQ("components", OPT, luo_lengths_yaml, components,
-                                       components_count, component_entry, 0),
-                           LUO_DOC_END};
+FIELDS lengths_fields[] = {
+#include "core/io/read/scenario_lengths.inc"
+    LUO_DOC_SEQ("components", OPT, luo_lengths_yaml, components, components_count, component_entry,
+                0),
+    LUO_DOC_END};
 
 FIELDS life_fields[] = {LUO_DOC_ENUM("distribution", REQ, luo_life_yaml, distribution, lives),
                         LUO_DOC_FLOAT("mean_s", OPT, luo_life_yaml, mean_s, SECONDS_ABOVE),
@@ -73,15 +64,6 @@ FIELDS life_fields[] = {LUO_DOC_ENUM("distribution", REQ, luo_life_yaml, distrib
                         LUO_DOC_FLOAT("median_s", OPT, luo_life_yaml, median_s, SECONDS_ABOVE),
                         LUO_DOC_FLOAT("sigma", OPT, luo_life_yaml, sigma, LUO_WITHIN(0, 100)),
                         LUO_DOC_END};
-
-#define WHAT_FIELDS                                                                                \
-    LUO_DOC_FLOAT("slowdown", OPT, luo_event_yaml, slowdown, SLOWDOWN),                            \
-        LUO_DOC_PAIR("slowdown_between", OPT, luo_event_yaml, slowdown_between, slowdown_entry),   \
-        LUO_DOC_FLOAT("bandwidth_factor", OPT, luo_event_yaml, bandwidth_factor,                   \
-                      LUO_OF(LUO_Q_LINK_FACTOR, 1)),                                               \
-        LUO_DOC_FLOAT_OR("extra_latency_us", luo_event_yaml, extra_latency_us, "0",                \
-                         LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)),                                        \
-        LUO_DOC_FLOAT("duration_s", OPT, luo_event_yaml, duration_s, SECONDS_ABOVE)
 
 FIELDS event_fields[] = {
     LUO_DOC_TEXT("id", REQ, luo_event_yaml, id),
@@ -93,7 +75,7 @@ FIELDS event_fields[] = {
     LUO_DOC_PAIR("between_steps", OPT, luo_event_yaml, between_steps, steps_entry),
     LUO_DOC_FLOAT("per_step_probability", OPT, luo_event_yaml, per_step_probability,
                   LUO_ABOVE_TO(0, 1)),
-    WHAT_FIELDS,
+#include "core/io/read/scenario_effect.inc"
     LUO_DOC_INT("duration_steps", OPT, luo_event_yaml, duration_steps, LUO_WITHIN(1, 1e12)),
     LUO_DOC_FLOAT_OR("ramp_s", luo_event_yaml, ramp_s, "0", SECONDS),
     LUO_DOC_FLOAT_OR("notice_s", luo_event_yaml, notice_s, "0", SECONDS),
@@ -114,7 +96,7 @@ FIELDS process_fields[] = {
     LUO_DOC_FLOAT("mean_s", OPT, luo_event_yaml, mean_s, SECONDS_ABOVE),
     LUO_DOC_FLOAT("shape", OPT, luo_event_yaml, shape, LUO_ABOVE_TO(0, 1000)),
     LUO_DOC_MAPPING("life", OPT, luo_event_yaml, life, life_fields, luo_check_life),
-    WHAT_FIELDS,
+#include "core/io/read/scenario_effect.inc"
     LUO_DOC_TEXT("file", OPT, luo_event_yaml, file),
     LUO_DOC_FLOAT("observed_devices", OPT, luo_event_yaml, observed_devices, LUO_ABOVE_TO(0, 1e12)),
     LUO_DOC_FLOAT("observed_s", OPT, luo_event_yaml, observed_s, LUO_ABOVE_TO(0, 1e15)),
