@@ -17,13 +17,13 @@ enum { AHEAD = 4, FIRST_STEP_S = 3600, EVER_S = 1000000000 };
 static luo_status shift(luo_run *r, const luo_change **changes, int32_t n, luo_err *err)
 {
     const bool *member = luo_run_plan(r)->member;
-    if (n == 0 || (r->t0 == 0 && !r->real)) return LUO_OK;
+    if (n == 0 || (r->clock.t0 == 0 && !r->job.real)) return LUO_OK;
     luo_change *shifted = LUO_NEW_N(r->scratch, luo_change, n);
     if (!shifted) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
         luo_change *c = &shifted[i];
         *c = (*changes)[i];
-        c->at_s += r->t0;
+        c->at_s += r->clock.t0;
         /* who does not take part fails silently: his process would take the others with it */
         c->hard = c->kind == LUO_CHANGE_DOWN && c->hard && member[c->target];
     }
@@ -35,15 +35,15 @@ static luo_status more(luo_ahead *a, double until_s, const luo_change **changes,
                        luo_err *err)
 {
     luo_run *r = a->run;
-    const double wanted_s = until_s - r->t0;
+    const double wanted_s = until_s - r->clock.t0;
     double run_s = wanted_s;
     if (luo_run_interrupted(r))
         return luo_err_set(err, LUO_ECANCELED, "the run was interrupted in step %lld.",
-                           (long long)r->step);
-    LUO_TRY(luo_events_peek_on(r->events, &run_s, changes, n, err));
-    a->whole_s = run_s >= wanted_s ? fmax(until_s, run_s + r->t0) : run_s + r->t0;
+                           (long long)r->clock.step);
+    LUO_TRY(luo_events_peek_on(r->clock.events, &run_s, changes, n, err));
+    a->whole_s = run_s >= wanted_s ? fmax(until_s, run_s + r->clock.t0) : run_s + r->clock.t0;
     a->given += *n;
-    LUO_TRY(luo_events_check_work(r->events, a->given, err));
+    LUO_TRY(luo_events_check_work(r->clock.events, a->given, err));
     return shift(r, changes, *n, err);
 }
 
@@ -66,34 +66,36 @@ luo_status luo_run_look_ahead(luo_run *r, luo_ahead *a, luo_step_request *q, luo
 {
     const double last = luo_run_plan(r)->step_s;
     const double span = last > 0 ? AHEAD * last : FIRST_STEP_S;
-    const double to_s = r->t_s + (r->real ? fmax(span, FIRST_STEP_S) : span);
+    const double to_s = r->clock.t_s + (r->job.real ? fmax(span, FIRST_STEP_S) : span);
     double until_s = to_s;
-    LUO_TRY(luo_events_peek(r->events, &until_s, &q->changes, &q->nchanges, err));
-    *a = (luo_ahead){.whole_s = until_s + r->t0, .more = more, .run = r, .given = q->nchanges};
+    LUO_TRY(luo_events_peek(r->clock.events, &until_s, &q->changes, &q->nchanges, err));
+    *a =
+        (luo_ahead){.whole_s = until_s + r->clock.t0, .more = more, .run = r, .given = q->nchanges};
     q->ahead = a;
     LUO_TRY(shift(r, &q->changes, q->nchanges, err));
-    while (r->real && a->whole_s < to_s + r->t0) LUO_TRY(append(r, a, to_s + r->t0, q, err));
-    return r->real ? append(r, a, r->t0 + EVER_S, q, err) : LUO_OK;
+    while (r->job.real && a->whole_s < to_s + r->clock.t0)
+        LUO_TRY(append(r, a, to_s + r->clock.t0, q, err));
+    return r->job.real ? append(r, a, r->clock.t0 + EVER_S, q, err) : LUO_OK;
 }
 
 /* Ranks were told up to whole_s; what came after that until the end acts from the end on. */
 static luo_status warn_of_late(luo_run *r, const luo_ahead *a, double end_s, luo_err *err)
 {
-    double until_s = a->whole_s - r->t0;
+    double until_s = a->whole_s - r->clock.t0;
     const luo_change *c;
     int32_t n;
-    LUO_TRY(luo_events_peek(r->events, &until_s, &c, &n, err));
-    while (until_s < a->whole_s - r->t0) {
-        until_s = a->whole_s - r->t0;
-        LUO_TRY(luo_events_peek_on(r->events, &until_s, &c, &n, err));
+    LUO_TRY(luo_events_peek(r->clock.events, &until_s, &c, &n, err));
+    while (until_s < a->whole_s - r->clock.t0) {
+        until_s = a->whole_s - r->clock.t0;
+        LUO_TRY(luo_events_peek_on(r->clock.events, &until_s, &c, &n, err));
     }
     until_s = end_s;
-    LUO_TRY(luo_events_peek_on(r->events, &until_s, &c, &n, err));
+    LUO_TRY(luo_events_peek_on(r->clock.events, &until_s, &c, &n, err));
     if (n == 0) return LUO_OK;
     return luo_run_warn(r, err,
                         "step %lld lasted longer than its ranks were told the changes for; "
                         "%d or more changes of devices and links act from its end on",
-                        (long long)r->step, n);
+                        (long long)r->clock.step, n);
 }
 
 /* Date of the failure of the device that ended what ended at end_s; -INFINITY: none. */
@@ -103,7 +105,7 @@ static luo_status find_failure(luo_run *r, int32_t device, double end_s, double 
     const luo_change *c;
     int32_t n;
     *out = -INFINITY;
-    LUO_TRY(luo_events_peek(r->events, &until_s, &c, &n, err));
+    LUO_TRY(luo_events_peek(r->clock.events, &until_s, &c, &n, err));
     for (;;) {
         for (int32_t i = 0; i < n; i++)
             if (c[i].kind == LUO_CHANGE_DOWN && c[i].target == device) {
@@ -112,17 +114,17 @@ static luo_status find_failure(luo_run *r, int32_t device, double end_s, double 
             }
         if (until_s >= end_s + SKEW_S) return LUO_OK;
         until_s = end_s + SKEW_S;
-        LUO_TRY(luo_events_peek_on(r->events, &until_s, &c, &n, err));
+        LUO_TRY(luo_events_peek_on(r->clock.events, &until_s, &c, &n, err));
     }
 }
 
 luo_status luo_run_end_of(luo_run *r, const luo_ahead *a, const luo_step_result *s, luo_err *err)
 {
     const int32_t d = s->failed_device;
-    const double end_s = s->end_s - r->t0;
+    const double end_s = s->end_s - r->clock.t0;
     double fell_s = -INFINITY;
-    if (s->status == LUO_EPEER && d >= 0 && luo_events_world(r->events)->up[d])
+    if (s->status == LUO_EPEER && d >= 0 && luo_events_world(r->clock.events)->up[d])
         LUO_TRY(find_failure(r, d, end_s, &fell_s, err));
-    r->t_s = fmax(end_s, fell_s);
-    return r->real && s->end_s > a->whole_s ? warn_of_late(r, a, r->t_s, err) : LUO_OK;
+    r->clock.t_s = fmax(end_s, fell_s);
+    return r->job.real && s->end_s > a->whole_s ? warn_of_late(r, a, r->clock.t_s, err) : LUO_OK;
 }

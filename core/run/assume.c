@@ -35,12 +35,14 @@ static void say(list *l, const char *fmt, ...)
 
 static void costs(list *l, const luo_run *r)
 {
-    const luo_scenario *sc = r->sc;
-    if (r->real)
-        say(l, "costs: at least detect_fail_s %g, process_start_s %g, communicator_s %g, "
+    const luo_scenario *sc = r->job.scenario;
+    if (r->job.real)
+        say(l,
+            "costs: at least detect_fail_s %g, process_start_s %g, communicator_s %g, "
             "replacement_s %g are waited out, as far as the scenario gives them; what really takes "
-            "longer takes longer", r->cost.detect_fail_s, r->cost.process_start_s,
-            r->cost.communicator_s, r->cost.replacement_s);
+            "longer takes longer",
+            r->job.cost.detect_fail_s, r->job.cost.process_start_s, r->job.cost.communicator_s,
+            r->job.cost.replacement_s);
     else
         say(l, "costs: detect_fail_s %g, process_start_s %g, communicator_s %g, replacement_s %g "
             "(chosen)", sc->detect_fail_s, sc->process_start_s, sc->communicator_s,
@@ -56,12 +58,12 @@ static void costs(list *l, const luo_run *r)
 
 static void communication(list *l, const luo_run *r)
 {
-    if (r->real || r->policy->bound) return;
-    if (r->opts->comm == LUO_COMM_MODEL)
+    if (r->job.real || r->job.policy->bound) return;
+    if (r->job.opts->comm == LUO_COMM_MODEL)
         say(l, "communication: closed forms (--comm model): transfers that share links do not slow "
             "each other down; steps in which they would were 9 %% too short to 12 %% too long "
             "against flows");
-    if (r->opts->comm == LUO_COMM_MESSAGE)
+    if (r->job.opts->comm == LUO_COMM_MESSAGE)
         say(l, "communication: collectives that step round a ring go step by step (--comm "
             "message); trees, all-to-all and messages are flows");
 }
@@ -75,7 +77,7 @@ static bool staggers(const luo_run *r)
 static void staggered(list *l, const luo_run *r)
 {
     if (!staggers(r)) return;
-    if (r->real)
+    if (r->job.real)
         say(l, "optimizer_step staggered: ranks begin every step together; what is updated before "
             "the norm of all gradients is known is amended where that is beyond the bound");
     else
@@ -86,19 +88,20 @@ static void staggered(list *l, const luo_run *r)
 
 static void policy(list *l, const luo_run *r)
 {
-    const luo_policy_spec *p = r->spec;
-    if (r->policy->bound)
+    const luo_policy_spec *p = r->job.spec;
+    if (r->job.policy->bound)
         say(l, "policy %s: a bound and no run: the fastest plan that any policy finds for the "
             "devices as they are, by simulated step (above %d devices only with `rank: "
             "simulated`), or that for healthy devices at the share of its work per time that they "
             "can do; nothing is lost, moved, planned or saved", p->name, LUO_JUDGE_DEVICES);
-    if (!r->policy->plans) return;
-    say(l, "policy %s: planner_s %g (%s), threshold_slowdown %g, replan_gap %g, window_steps %d, "
-        "payback_steps %g%s (chosen)", p->name, r->cost.planner_s,
-        p->planner_measured ? "measured" : "fixed", p->threshold_slowdown, p->replan_gap,
-        p->window_steps, p->payback_steps,
+    if (!r->job.policy->plans) return;
+    say(l,
+        "policy %s: planner_s %g (%s), threshold_slowdown %g, replan_gap %g, window_steps %d, "
+        "payback_steps %g%s (chosen)",
+        p->name, r->job.cost.planner_s, p->planner_measured ? "measured" : "fixed",
+        p->threshold_slowdown, p->replan_gap, p->window_steps, p->payback_steps,
         p->payback_given ? "" : " or, if more, those until the next event is expected");
-    if (r->policy == &luo_policy_malleus) {
+    if (r->job.policy == &luo_policy_malleus) {
         static const char *const modes[] = {"async", "sync", "auto"};
         static const char *const ranks[] = {"filled", "steady", "event"};
         say(l, "policy malleus: plan_mode %s, rank %s, top_k %d, grouping %s, dp %s, "
@@ -107,20 +110,20 @@ static void policy(list *l, const luo_run *r)
             p->reentry_probes, p->always_switch ? "true" : "false");
         say(l, "policy malleus: state that is lost with its devices comes from the last "
             "checkpoint, as with restart");
-        if (r->real)
+        if (r->job.real)
             say(l, "policy malleus: the planner runs while the ranks wait, whatever plan_mode "
                 "says");
     }
-    if (r->policy == &luo_policy_spares)
+    if (r->job.policy == &luo_policy_spares)
         say(l, "policy spares: free nodes of the same group are hot spares, whose processes run; "
             "with too few of them it does what restart does");
-    if (r->policy == &luo_policy_drop_replica)
+    if (r->job.policy == &luo_policy_drop_replica)
         say(l, "policy drop_replica: the batch of replicas that left is %s (chosen)",
             p->deals_batch ? "dealt to the others" : "lost");
-    if (r->policy == &luo_policy_reroute && !staggers(r))
+    if (r->job.policy == &luo_policy_reroute && !staggers(r))
         say(l, "policy reroute: steps follow each other, no stage begins one before the gradients "
             "of all are summed; ReCycle's optimizer is staggered (optimizer_step)");
-    if (r->policy == &luo_policy_restart) {
+    if (r->job.policy == &luo_policy_restart) {
         if (p->restart_s >= 0)
             say(l, "policy restart: a restart takes %g s (chosen)", p->restart_s);
         else
@@ -134,37 +137,40 @@ static void policy(list *l, const luo_run *r)
 static void checkpoints(list *l, const luo_run *r)
 {
     static const char *const targets[] = {"storage", "disk", "the memory of the next node"};
-    const luo_used_plan *u = r->plans[0];
-    if (r->policy->bound) return;
-    if (!r->ckpt.on) {
+    const luo_used_plan *u = r->plans.list[0];
+    if (r->job.policy->bound) return;
+    if (!r->ledger.ckpt.on) {
         say(l, "no checkpoints: a restart goes back to the first step");
         return;
     }
-    if (r->real) {
-        say(l, "checkpoint: written and waited for%s, at least %.6g s (closed form: bytes over "
+    if (r->job.real) {
+        say(l,
+            "checkpoint: written and waited for%s, at least %.6g s (closed form: bytes over "
             "bandwidth); a complete run leaves its last state behind",
-            r->sc->checkpoint.blocking ? "" : ", although the scenario says `background`",
+            r->job.scenario->checkpoint.blocking ? "" : ", although the scenario says `background`",
             u->write_s);
         return;
     }
     say(l, "checkpoint: %lld bytes to %s in %.6g s by closed form (bytes over bandwidth), %s",
-        (long long)u->state_bytes, targets[r->sc->checkpoint.target], u->write_s,
-        r->sc->checkpoint.blocking ? "blocking" : "in the background at no cost to the step");
+        (long long)u->state_bytes, targets[r->job.scenario->checkpoint.target], u->write_s,
+        r->job.scenario->checkpoint.blocking ? "blocking"
+                                             : "in the background at no cost to the step");
 }
 
 static void real_run(list *l, const luo_run *r)
 {
-    if (!r->real) return;
-    if (r->first_step > 0)
+    if (!r->job.real) return;
+    if (r->clock.first_step > 0)
         say(l, "resumed: the run begins with step %lld; events of earlier steps do not fire",
-            (long long)r->first_step);
-    if (r->pace.first > 0)
+            (long long)r->clock.first_step);
+    if (r->health.pace.first > 0)
         say(l,
             "this machine computes at %.4g of the profile's speed (median device, fastest of the "
             "first %d good steps, found anew under each plan); slowdowns are relative to %s",
-            1 / r->pace.first, LUO_PACE_STEPS,
-            r->pace.own ? "each device's own first steps, as the profile is not of processors"
-                        : "that");
+            1 / r->health.pace.first, LUO_PACE_STEPS,
+            r->health.pace.own
+                ? "each device's own first steps, as the profile is not of processors"
+                : "that");
     else
         say(l, "fewer than %d good steps: nothing was detected, slowdowns are relative to the "
             "median device", LUO_PACE_STEPS);
@@ -173,7 +179,7 @@ static void real_run(list *l, const luo_run *r)
 
 static void quantiles(list *l, const luo_run *r)
 {
-    const double off = luo_tally_off(&r->account.safe_s);
+    const double off = luo_tally_off(&r->ledger.account.safe_s);
     if (off > 0)
         say(l, "quantiles of step_s: more than %d different values came, so they are counted in "
             "classes; a quantile is off by at most %.2g of itself", LUO_TALLY_MOST, off);
@@ -181,7 +187,7 @@ static void quantiles(list *l, const luo_run *r)
 
 static void profiles(list *l, const luo_run *r)
 {
-    const luo_cluster *c = r->sc->cluster;
+    const luo_cluster *c = r->job.scenario->cluster;
     for (int32_t g = 0; g < c->ngroups; g++) {
         const luo_profile *p = c->groups[g].profile;
         bool seen = false;

@@ -56,15 +56,16 @@ static double failure_rate(const luo_run *r)
 {
     const luo_used_plan *u = luo_run_plan(r);
     double rate = 0;
-    for (int32_t i = 0; i < r->sc->nprocesses; i++) {
-        const luo_process *p = &r->sc->processes[i];
+    for (int32_t i = 0; i < r->job.scenario->nprocesses; i++) {
+        const luo_process *p = &r->job.scenario->processes[i];
         luo_target t;
         double each = p->kind == LUO_EVENT_FAIL || p->kind == LUO_EVENT_LEAVE ? 1 / p->mean_s : 0;
         for (int32_t k = 0; k < p->ncauses; k++)
             if (p->causes[k].kind == LUO_EVENT_FAIL)
                 each += (double)p->causes[k].count / (p->observed_devices * p->observed_s);
         const size_t mark = luo_arena_mark(r->scratch);
-        if (luo_target_parse(r->scratch, r->sc->cluster, p->target, &t, NULL) != LUO_OK) continue;
+        if (luo_target_parse(r->scratch, r->job.scenario->cluster, p->target, &t, NULL) != LUO_OK)
+            continue;
         for (int32_t k = 0; k < t.choices->ndev; k++)
             if (u->member[t.choices->dev[k]]) rate += each;
         luo_arena_reset(r->scratch, mark);
@@ -74,21 +75,23 @@ static double failure_rate(const luo_run *r)
 
 luo_status luo_ckpt_init(luo_run *r, luo_err *err)
 {
-    luo_ckpt *k = &r->ckpt;
-    *k = (luo_ckpt){.valid_plan = -1, .every_s = INFINITY,
-                    .down_s = LUO_NEW_N(r->arena, double, r->sc->cluster->nnodes)};
+    luo_ckpt *k = &r->ledger.ckpt;
+    *k = (luo_ckpt){.valid_plan = -1,
+                    .every_s = INFINITY,
+                    .down_s = LUO_NEW_N(r->arena, double, r->job.scenario->cluster->nnodes)};
     if (!k->down_s) return luo_err_nomem(err);
-    for (int32_t n = 0; n < r->sc->cluster->nnodes; n++) k->down_s[n] = -1;
-    if (r->sc->checkpoint.kind == LUO_CHECKPOINT_STEPS)
-        k->every_steps = r->sc->checkpoint.every_steps;
-    if (r->sc->checkpoint.kind == LUO_CHECKPOINT_S) k->every_s = r->sc->checkpoint.every_s;
-    if (r->sc->checkpoint.kind == LUO_CHECKPOINT_AUTO) {
+    for (int32_t n = 0; n < r->job.scenario->cluster->nnodes; n++) k->down_s[n] = -1;
+    if (r->job.scenario->checkpoint.kind == LUO_CHECKPOINT_STEPS)
+        k->every_steps = r->job.scenario->checkpoint.every_steps;
+    if (r->job.scenario->checkpoint.kind == LUO_CHECKPOINT_S)
+        k->every_s = r->job.scenario->checkpoint.every_s;
+    if (r->job.scenario->checkpoint.kind == LUO_CHECKPOINT_AUTO) {
         const double rate = failure_rate(r);
         if (rate > 0) k->every_s = sqrt(2 * luo_run_plan(r)->write_s / rate);
         else LUO_TRY(luo_run_warn(r, err, "checkpoint `auto` writes none: no random process of the "
                                   "scenario makes devices fail"));
     }
-    k->on = (k->every_steps > 0 || k->every_s < INFINITY) && !r->policy->bound;
+    k->on = (k->every_steps > 0 || k->every_s < INFINITY) && !r->job.policy->bound;
     k->next_step = k->every_steps;
     k->next_s = k->every_s;
     return LUO_OK;
@@ -96,65 +99,69 @@ luo_status luo_ckpt_init(luo_run *r, luo_err *err)
 
 static luo_status become_valid(luo_run *r, int64_t step, int32_t plan, double from_s, luo_err *err)
 {
-    r->ckpt.valid_step = step;
-    r->ckpt.valid_plan = plan;
-    r->ckpt.valid_from_s = from_s;
-    r->ckpt.writing = false;
+    r->ledger.ckpt.valid_step = step;
+    r->ledger.ckpt.valid_plan = plan;
+    r->ledger.ckpt.valid_from_s = from_s;
+    r->ledger.ckpt.writing = false;
     return luo_account_safe(r, err);
 }
 
 static void set_next(luo_run *r)
 {
-    if (r->ckpt.every_steps > 0) r->ckpt.next_step = r->step + r->ckpt.every_steps;
-    r->ckpt.next_s = r->t_s + r->ckpt.every_s;
+    if (r->ledger.ckpt.every_steps > 0)
+        r->ledger.ckpt.next_step = r->clock.step + r->ledger.ckpt.every_steps;
+    r->ledger.ckpt.next_s = r->clock.t_s + r->ledger.ckpt.every_s;
 }
 
 luo_status luo_ckpt_write(luo_run *r, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    const double from_s = r->t_s, end_s = from_s + u->write_s;
+    const double from_s = r->clock.t_s, end_s = from_s + u->write_s;
     bool saved = true;
-    r->ckpt.writes++;
-    if (r->real) LUO_TRY(luo_real_save(r, &saved, err));
+    r->ledger.ckpt.writes++;
+    if (r->job.real) LUO_TRY(luo_real_save(r, &saved, err));
     LUO_TRY(luo_run_span_until(r, LUO_SPAN_CHECKPOINT, end_s, u->state_bytes, err));
     if (!saved) return LUO_OK; /* the next attempt tells who died */
-    if (r->ckpt.writing) /* overtaken */
-        LUO_TRY(become_valid(r, r->ckpt.valid_step, r->ckpt.valid_plan, r->ckpt.valid_from_s, err));
-    LUO_TRY(become_valid(r, r->step, r->plan, from_s, err));
+    if (r->ledger.ckpt.writing) /* overtaken */
+        LUO_TRY(become_valid(r, r->ledger.ckpt.valid_step, r->ledger.ckpt.valid_plan,
+                             r->ledger.ckpt.valid_from_s, err));
+    LUO_TRY(become_valid(r, r->clock.step, r->plans.running, from_s, err));
     set_next(r);
     return LUO_OK;
 }
 
 static luo_status start_write(luo_run *r, luo_err *err)
 {
-    luo_ckpt *k = &r->ckpt;
+    luo_ckpt *k = &r->ledger.ckpt;
     const luo_used_plan *u = luo_run_plan(r);
-    if (r->sc->checkpoint.blocking || r->real) return luo_ckpt_write(r, err);
+    if (r->job.scenario->checkpoint.blocking || r->job.real) return luo_ckpt_write(r, err);
     set_next(r);
     k->writing = true;
     k->writes++;
-    k->writing_step = r->step;
-    k->writing_plan = r->plan;
-    k->writing_from_s = r->t_s;
-    k->done_s = r->t_s + u->write_s;
-    return luo_run_timeline(r, LUO_SPAN_CHECKPOINT, r->t_s, k->done_s, false, false,
+    k->writing_step = r->clock.step;
+    k->writing_plan = r->plans.running;
+    k->writing_from_s = r->clock.t_s;
+    k->done_s = r->clock.t_s + u->write_s;
+    return luo_run_timeline(r, LUO_SPAN_CHECKPOINT, r->clock.t_s, k->done_s, false, false,
                             u->state_bytes, err);
 }
 
 luo_status luo_ckpt_boundary(luo_run *r, luo_err *err)
 {
-    luo_ckpt *k = &r->ckpt;
+    luo_ckpt *k = &r->ledger.ckpt;
     if (!k->on) return LUO_OK;
-    if (k->writing && k->done_s <= r->t_s)
+    if (k->writing && k->done_s <= r->clock.t_s)
         LUO_TRY(become_valid(r, k->writing_step, k->writing_plan, k->writing_from_s, err));
-    if (k->writing || r->step == k->valid_step) return LUO_OK;
-    const bool due = (k->every_steps > 0 && r->step >= k->next_step) || r->t_s >= k->next_s;
+    if (k->writing || r->clock.step == k->valid_step) return LUO_OK;
+    const bool due =
+        (k->every_steps > 0 && r->clock.step >= k->next_step) || r->clock.t_s >= k->next_s;
     return due ? start_write(r, err) : LUO_OK;
 }
 
 luo_status luo_ckpt_last(luo_run *r, luo_err *err)
 {
-    if (!r->real || !r->ckpt.on || r->step == r->ckpt.valid_step) return LUO_OK;
+    if (!r->job.real || !r->ledger.ckpt.on || r->clock.step == r->ledger.ckpt.valid_step)
+        return LUO_OK;
     return luo_ckpt_write(r, err);
 }
 
@@ -177,56 +184,59 @@ static bool has_device(const luo_cluster *c, const bool *up, int32_t node)
 /* Does every node that wrote it still have a device? */
 static bool disks_alive(const luo_run *r)
 {
-    const luo_cluster *c = r->sc->cluster;
-    const bool *up = luo_events_world(r->events)->up;
+    const luo_cluster *c = r->job.scenario->cluster;
+    const bool *up = luo_events_world(r->clock.events)->up;
     for (int32_t n = 0; n < c->nnodes; n++)
-        if (wrote(c, r->plans[r->ckpt.valid_plan], n) && !has_device(c, up, n)) return false;
+        if (wrote(c, r->plans.list[r->ledger.ckpt.valid_plan], n) && !has_device(c, up, n))
+            return false;
     return true;
 }
 
 void luo_ckpt_changes(luo_run *r)
 {
-    const luo_cluster *c = r->sc->cluster;
-    if (r->sc->checkpoint.target != LUO_TARGET_PEER) return;
+    const luo_cluster *c = r->job.scenario->cluster;
+    if (r->job.scenario->checkpoint.target != LUO_TARGET_PEER) return;
     for (int32_t n = 0; n < c->nnodes; n++)
-        if (!has_device(c, luo_events_world(r->events)->up, n)) r->ckpt.down_s[n] = r->t_s;
+        if (!has_device(c, luo_events_world(r->clock.events)->up, n))
+            r->ledger.ckpt.down_s[n] = r->clock.t_s;
 }
 
 /* Is there a node that wrote it whose memory, and that of the next one, has been lost since? */
 static bool memory_alive(const luo_run *r)
 {
-    const luo_cluster *c = r->sc->cluster;
-    const luo_used_plan *u = r->plans[r->ckpt.valid_plan];
+    const luo_cluster *c = r->job.scenario->cluster;
+    const luo_used_plan *u = r->plans.list[r->ledger.ckpt.valid_plan];
     int32_t first = -1, before = -1;
     bool alive = true;
     for (int32_t n = 0; n < c->nnodes; n++) {
         if (!wrote(c, u, n)) continue;
-        const bool gone = r->ckpt.down_s[n] >= r->ckpt.valid_from_s;
-        if (before >= 0 && gone && r->ckpt.down_s[before] >= r->ckpt.valid_from_s) alive = false;
+        const bool gone = r->ledger.ckpt.down_s[n] >= r->ledger.ckpt.valid_from_s;
+        if (before >= 0 && gone && r->ledger.ckpt.down_s[before] >= r->ledger.ckpt.valid_from_s)
+            alive = false;
         if (first < 0) first = n;
         before = n;
     }
-    const bool last = before >= 0 && r->ckpt.down_s[before] >= r->ckpt.valid_from_s;
-    return alive && !(last && r->ckpt.down_s[first] >= r->ckpt.valid_from_s);
+    const bool last = before >= 0 && r->ledger.ckpt.down_s[before] >= r->ledger.ckpt.valid_from_s;
+    return alive && !(last && r->ledger.ckpt.down_s[first] >= r->ledger.ckpt.valid_from_s);
 }
 
 static bool is_lost(const luo_run *r)
 {
-    if (r->ckpt.valid_plan < 0) return false;
-    if (r->sc->checkpoint.target == LUO_TARGET_DISK) return !disks_alive(r);
-    return r->sc->checkpoint.target == LUO_TARGET_PEER && !memory_alive(r);
+    if (r->ledger.ckpt.valid_plan < 0) return false;
+    if (r->job.scenario->checkpoint.target == LUO_TARGET_DISK) return !disks_alive(r);
+    return r->job.scenario->checkpoint.target == LUO_TARGET_PEER && !memory_alive(r);
 }
 
 /* As the write: all bytes through the storage, or shares from the disks or through the NICs of the
  * slowest node. */
 double luo_ckpt_read_seconds(const luo_run *r)
 {
-    const luo_cluster *c = r->sc->cluster;
+    const luo_cluster *c = r->job.scenario->cluster;
     const luo_used_plan *u = luo_run_plan(r);
-    if (r->sc->checkpoint.target == LUO_TARGET_STORAGE)
+    if (r->job.scenario->checkpoint.target == LUO_TARGET_STORAGE)
         return c->storage_read_bytes_per_s > 0
                    ? (double)u->state_bytes / c->storage_read_bytes_per_s : 0;
-    if (r->sc->checkpoint.target == LUO_TARGET_PEER) return u->write_s;
+    if (r->job.scenario->checkpoint.target == LUO_TARGET_PEER) return u->write_s;
     double t = 0;
     for (int32_t g = 0; g < c->ngroups; g++)
         if (c->groups[g].disk_read_bytes_per_s > 0)
@@ -237,17 +247,17 @@ double luo_ckpt_read_seconds(const luo_run *r)
 
 int64_t luo_ckpt_restore(luo_run *r, double *read_s)
 {
-    luo_ckpt *k = &r->ckpt;
+    luo_ckpt *k = &r->ledger.ckpt;
     k->writing = false;
     if (is_lost(r)) {
         k->valid_plan = -1;
-        k->valid_step = r->first_step;
+        k->valid_step = r->clock.first_step;
         k->next_step = k->valid_step + k->every_steps;
     }
     *read_s = luo_ckpt_read_seconds(r);
-    if (k->valid_plan >= 0 && r->sc->checkpoint.target == LUO_TARGET_PEER) {
-        k->valid_plan = r->plan;
-        k->valid_from_s = r->t_s;
+    if (k->valid_plan >= 0 && r->job.scenario->checkpoint.target == LUO_TARGET_PEER) {
+        k->valid_plan = r->plans.running;
+        k->valid_from_s = r->clock.t_s;
     }
     return k->valid_step;
 }

@@ -16,57 +16,57 @@
 luo_status luo_run_timeline(luo_run *r, luo_span_kind kind, double start_s, double end_s,
                             bool blocking, bool redone, int64_t bytes, luo_err *err)
 {
-    if (!r->sink->timeline) return LUO_OK;
+    if (!r->job.sink->timeline) return LUO_OK;
     const luo_row_timeline row = {
         .start_s = start_s,
         .end_s = end_s,
         .kind = kind,
         .blocking = blocking,
         .redone = redone,
-        .step = r->step,
+        .step = r->clock.step,
         .bytes = bytes,
-        .plan = r->plan,
-        .event = kind == LUO_SPAN_STEP || kind == LUO_SPAN_CHECKPOINT ? "" : r->cause};
-    return r->sink->timeline(r->sink->ctx, &row, err);
+        .plan = r->plans.running,
+        .event = kind == LUO_SPAN_STEP || kind == LUO_SPAN_CHECKPOINT ? "" : r->decision.cause};
+    return r->job.sink->timeline(r->job.sink->ctx, &row, err);
 }
 
 luo_status luo_run_event(luo_run *r, const char *phase, const char *id, const char *kind,
                          const char *target, bool has, double value, const char *detail,
                          luo_err *err)
 {
-    if (!r->sink->event) return LUO_OK;
-    const luo_row_event row = {.t_s = r->t_s,
+    if (!r->job.sink->event) return LUO_OK;
+    const luo_row_event row = {.t_s = r->clock.t_s,
                                .value = value,
-                               .step = r->step,
+                               .step = r->clock.step,
                                .has_value = has,
                                .id = id,
                                .phase = phase,
                                .kind = kind,
                                .target = target,
                                .detail = detail};
-    return r->sink->event(r->sink->ctx, &row, err);
+    return r->job.sink->event(r->job.sink->ctx, &row, err);
 }
 
 luo_status luo_run_note(luo_run *r, luo_err *err, const char *fmt, ...)
 {
     char text[LUO_ERR_TEXT];
     va_list ap;
-    if (!r->sink->note) return LUO_OK;
+    if (!r->job.sink->note) return LUO_OK;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return r->sink->note(r->sink->ctx, text, err);
+    return r->job.sink->note(r->job.sink->ctx, text, err);
 }
 
 luo_status luo_run_tell(luo_run *r, luo_err *err, const char *fmt, ...)
 {
     char text[LUO_ERR_TEXT];
     va_list ap;
-    if (!r->sink->tell) return LUO_OK;
+    if (!r->job.sink->tell) return LUO_OK;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return r->sink->tell(r->sink->ctx, text, err);
+    return r->job.sink->tell(r->job.sink->ctx, text, err);
 }
 
 luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
@@ -76,19 +76,20 @@ luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    for (int32_t i = 0; i < r->nwarnings; i++)
-        if (strcmp(r->warnings[i], text) == 0) return LUO_OK;
-    if (r->nwarnings == r->cap_warnings) {
-        const int32_t more = r->cap_warnings ? 2 * r->cap_warnings : 16;
-        const char **at = luo_arena_grow(
-            r->arena, r->warnings, (size_t)r->cap_warnings * sizeof *at, (size_t)more * sizeof *at);
+    for (int32_t i = 0; i < r->ledger.nwarnings; i++)
+        if (strcmp(r->ledger.warnings[i], text) == 0) return LUO_OK;
+    if (r->ledger.nwarnings == r->ledger.cap_warnings) {
+        const int32_t more = r->ledger.cap_warnings ? 2 * r->ledger.cap_warnings : 16;
+        const char **at =
+            luo_arena_grow(r->arena, r->ledger.warnings,
+                           (size_t)r->ledger.cap_warnings * sizeof *at, (size_t)more * sizeof *at);
         if (!at) return luo_err_nomem(err);
-        r->warnings = at;
-        r->cap_warnings = more;
+        r->ledger.warnings = at;
+        r->ledger.cap_warnings = more;
     }
     const char *copy = luo_arena_strdup(r->arena, text);
     if (!copy) return luo_err_nomem(err);
-    r->warnings[r->nwarnings++] = copy;
+    r->ledger.warnings[r->ledger.nwarnings++] = copy;
     return LUO_OK;
 }
 
@@ -96,17 +97,17 @@ luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
 static luo_status within_run_time(const luo_run *r, luo_err *err)
 {
     const double most = luo_quantity_at(LUO_Q_RUN_TIME)->highest;
-    if (r->t_s <= most) return LUO_OK;
+    if (r->clock.t_s <= most) return LUO_OK;
     return luo_err_set(err, LUO_E2BIG, "step %" PRId64 " is at %.3g s; a run lasts up to %.3g s.",
-                       r->step, r->t_s, most);
+                       r->clock.step, r->clock.t_s, most);
 }
 
 luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err)
 {
     LUO_TRY(within_run_time(r, err));
-    LUO_TRY(luo_events_advance(r->events, t_s, r->step, err));
+    LUO_TRY(luo_events_advance(r->clock.events, t_s, r->clock.step, err));
     luo_run_trigger(r);
-    if (!luo_events_hushed(r->events)) return LUO_OK;
+    if (!luo_events_hushed(r->clock.events)) return LUO_OK;
     return luo_run_warn(r, err,
                         "processes wrote %d rows between two steps that ended well; what "
                         "they did after that counts, but is not in events.csv and truth.csv",
@@ -116,23 +117,25 @@ luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err)
 luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int64_t bytes,
                               luo_err *err)
 {
-    const double start_s = r->t_s;
-    if (r->real && r->backend->now) end_s = fmax(end_s, r->backend->now(r->b) - r->t0);
+    const double start_s = r->clock.t_s;
+    if (r->job.real && r->backend.table->now)
+        end_s = fmax(end_s, r->backend.table->now(r->backend.state) - r->clock.t0);
     if (end_s <= start_s) return LUO_OK;
-    r->t_s = end_s;
-    if (r->backend->sleep_until) {
-        LUO_TRY(r->backend->sleep_until(r->b, r->t0 + end_s));
-        if (r->backend->now) r->t_s = fmax(end_s, r->backend->now(r->b) - r->t0);
+    r->clock.t_s = end_s;
+    if (r->backend.table->sleep_until) {
+        LUO_TRY(r->backend.table->sleep_until(r->backend.state, r->clock.t0 + end_s));
+        if (r->backend.table->now)
+            r->clock.t_s = fmax(end_s, r->backend.table->now(r->backend.state) - r->clock.t0);
     }
     LUO_TRY(within_run_time(r, err));
-    r->account.span[kind] += r->t_s - start_s;
-    LUO_TRY(luo_run_timeline(r, kind, start_s, r->t_s, true, false, bytes, err));
-    return luo_run_advance(r, r->t_s, err);
+    r->ledger.account.span[kind] += r->clock.t_s - start_s;
+    LUO_TRY(luo_run_timeline(r, kind, start_s, r->clock.t_s, true, false, bytes, err));
+    return luo_run_advance(r, r->clock.t_s, err);
 }
 
 luo_status luo_run_span(luo_run *r, luo_span_kind kind, double seconds, int64_t bytes, luo_err *err)
 {
-    return luo_run_span_until(r, kind, r->t_s + seconds, bytes, err);
+    return luo_run_span_until(r, kind, r->clock.t_s + seconds, bytes, err);
 }
 
 /* ---- setting up ---- */
@@ -140,7 +143,7 @@ luo_status luo_run_span(luo_run *r, luo_span_kind kind, double seconds, int64_t 
 static luo_status log_event(void *ctx, const luo_row_event *row, luo_err *err)
 {
     luo_run *r = ctx;
-    return r->sink->event ? r->sink->event(r->sink->ctx, row, err) : LUO_OK;
+    return r->job.sink->event ? r->job.sink->event(r->job.sink->ctx, row, err) : LUO_OK;
 }
 
 static luo_status unknown_policy(const char *name, luo_err *err)
@@ -160,17 +163,17 @@ static luo_status unknown_policy(const char *name, luo_err *err)
 
 static luo_status check_options(luo_run *r, luo_err *err)
 {
-    const luo_policy_spec *p = r->spec;
-    const bool steps = r->sc->steps > 0, seconds = r->sc->duration_s > 0;
-    r->policy = r->opts->policy ? r->opts->policy : luo_policy_find(p->name);
-    r->acting = r->policy;
-    if (!r->policy) return unknown_policy(p->name, err);
+    const luo_policy_spec *p = r->job.spec;
+    const bool steps = r->job.scenario->steps > 0, seconds = r->job.scenario->duration_s > 0;
+    r->job.policy = r->job.opts->policy ? r->job.opts->policy : luo_policy_find(p->name);
+    r->decision.acting = r->job.policy;
+    if (!r->job.policy) return unknown_policy(p->name, err);
     if (steps == seconds)
         return luo_err_set(err, LUO_EINPUT,
                            "`extent` has %s; exactly one of `steps` and "
                            "`duration_s` is expected.",
                            steps ? "both" : "neither");
-    if (p->planner_measured && !r->opts->clock)
+    if (p->planner_measured && !r->job.opts->clock)
         return luo_err_set(err, LUO_EINPUT,
                            "policy `%s` has `planner_time` `measured`, and there "
                            "is no clock here; use `fixed`.",
@@ -185,68 +188,69 @@ static luo_status check_options(luo_run *r, luo_err *err)
 
 luo_backend_config luo_run_config(const luo_run *r)
 {
-    const luo_scenario *sc = r->sc;
+    const luo_scenario *sc = r->job.scenario;
     return (luo_backend_config){.cluster = sc->cluster,
                                 .stack = &sc->stack,
                                 .model = sc->model,
                                 .dtype = luo_run_plan(r)->plan->dtype,
-                                .options = r->opts->options,
-                                .comm = r->opts->comm,
-                                .fold = r->opts->fold,
-                                .one_comm_stream = r->opts->one_comm_stream,
-                                .compute_sigma = r->policy->bound ? 0 : sc->compute_sigma,
-                                .comm_sigma = r->policy->bound ? 0 : sc->comm_sigma,
+                                .options = r->job.opts->options,
+                                .comm = r->job.opts->comm,
+                                .fold = r->job.opts->fold,
+                                .one_comm_stream = r->job.opts->one_comm_stream,
+                                .compute_sigma = r->job.policy->bound ? 0 : sc->compute_sigma,
+                                .comm_sigma = r->job.policy->bound ? 0 : sc->comm_sigma,
                                 .seed = sc->seed,
-                                .interrupted = r->opts->interrupted};
+                                .interrupted = r->job.opts->interrupted};
 }
 
 static luo_status open_backend(luo_run *r, luo_err *err)
 {
     const luo_backend_config config = luo_run_config(r);
     luo_run_set_judge(r);
-    LUO_TRY(r->backend->open(&config, &r->b, err));
-    r->t0 = r->backend->now ? r->backend->now(r->b) : 0;
-    return r->real ? luo_real_begin(r, err) : LUO_OK;
+    LUO_TRY(r->backend.table->open(&config, &r->backend.state, err));
+    r->clock.t0 = r->backend.table->now ? r->backend.table->now(r->backend.state) : 0;
+    return r->job.real ? luo_real_begin(r, err) : LUO_OK;
 }
 
 static luo_status make_arrays(luo_run *r, luo_err *err)
 {
-    const int32_t n = r->sc->cluster->ndevices;
-    r->usable = LUO_NEW_N(r->arena, bool, n);
-    r->was_usable = LUO_NEW_N(r->arena, bool, n);
-    r->was_leaving = LUO_NEW_N(r->arena, bool, n);
-    r->emptied = LUO_NEW_N(r->arena, bool, n);
-    r->rate = LUO_NEW_N(r->arena, double, n);
-    r->predicted = LUO_NEW_N(r->arena, double, n);
-    r->nlinks = r->sc->cluster->nlinks;
-    r->links = LUO_NEW_N(r->arena, luo_link_use, r->nlinks);
-    if (!r->usable || !r->was_usable || !r->was_leaving || !r->emptied || !r->rate ||
-        !r->predicted || !r->links)
+    const int32_t n = r->job.scenario->cluster->ndevices;
+    r->health.usable = LUO_NEW_N(r->arena, bool, n);
+    r->health.was_usable = LUO_NEW_N(r->arena, bool, n);
+    r->health.was_leaving = LUO_NEW_N(r->arena, bool, n);
+    r->health.emptied = LUO_NEW_N(r->arena, bool, n);
+    r->health.rate = LUO_NEW_N(r->arena, double, n);
+    r->health.predicted = LUO_NEW_N(r->arena, double, n);
+    r->ledger.nlinks = r->job.scenario->cluster->nlinks;
+    r->ledger.links = LUO_NEW_N(r->arena, luo_link_use, r->ledger.nlinks);
+    if (!r->health.usable || !r->health.was_usable || !r->health.was_leaving ||
+        !r->health.emptied || !r->health.rate || !r->health.predicted || !r->ledger.links)
         return luo_err_nomem(err);
-    luo_reach(r->sc->cluster, luo_events_world(r->events), r->usable);
+    luo_reach(r->job.scenario->cluster, luo_events_world(r->clock.events), r->health.usable);
     return LUO_OK;
 }
 
 static luo_status warn_of_links(luo_run *r, luo_err *err)
 {
     bool links = false;
-    for (int32_t i = 0; i < r->sc->nevents; i++)
-        links |= r->sc->events[i].kind == LUO_EVENT_LINK || r->sc->events[i].kind == LUO_EVENT_FLAP;
-    if (!links || r->backend->caps & LUO_CAP_LINK_EVENTS) return LUO_OK;
+    for (int32_t i = 0; i < r->job.scenario->nevents; i++)
+        links |= r->job.scenario->events[i].kind == LUO_EVENT_LINK ||
+                 r->job.scenario->events[i].kind == LUO_EVENT_FLAP;
+    if (!links || r->backend.table->caps & LUO_CAP_LINK_EVENTS) return LUO_OK;
     return luo_run_warn(r, err,
                         "backend `%s` does not slow links down; link events only break "
                         "them",
-                        r->backend->name);
+                        r->backend.table->name);
 }
 
 static luo_status check_work(luo_run *r, luo_err *err)
 {
-    const luo_scenario *sc = r->sc;
+    const luo_scenario *sc = r->job.scenario;
     static const luo_work defaults = {0};
-    const luo_work *most = r->opts->work ? r->opts->work : &defaults;
+    const luo_work *most = r->job.opts->work ? r->job.opts->work : &defaults;
     const double span = sc->duration_s > 0 ? sc->duration_s : INFINITY;
-    const double changes = luo_events_expected(r->events, span);
-    luo_events_set_work(r->events, most);
+    const double changes = luo_events_expected(r->clock.events, span);
+    luo_events_set_work(r->clock.events, most);
     LUO_TRY(luo_work_check(most, LUO_WORK_EVENTS, sc->nevents, "the scenario has", err));
     LUO_TRY(luo_work_check(most, LUO_WORK_CHANGES, changes, "the scenario asks for", err));
     return luo_work_check(most, LUO_WORK_SEQUENCES, (double)sc->batch_sequences,
@@ -256,20 +260,20 @@ static luo_status check_work(luo_run *r, luo_err *err)
 /* Steps that are named are traced or refused; else too large ones are left out (plans.c). */
 static luo_status check_operations(const luo_run *r, luo_err *err)
 {
-    const int kind = (int)r->opts->trace.kind;
+    const int kind = (int)r->job.opts->trace.kind;
     if (kind != LUO_TRACE_ALL && kind != LUO_TRACE_LIST) return LUO_OK;
-    return luo_work_check(r->opts->work, LUO_WORK_OPERATIONS, luo_run_plan(r)->operations,
+    return luo_work_check(r->job.opts->work, LUO_WORK_OPERATIONS, luo_run_plan(r)->operations,
                           "the plan has", err);
 }
 
 static luo_status check_ranks(const luo_run *r, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    if (r->opts->ranks == 0 || u->ndev <= r->opts->ranks) return LUO_OK;
+    if (r->job.opts->ranks == 0 || u->ndev <= r->job.opts->ranks) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "plan %016" PRIx64 " has %d devices and there are %d "
                        "ranks; a larger `--ranks` is needed.",
-                       u->hash, u->ndev, r->opts->ranks);
+                       u->hash, u->ndev, r->job.opts->ranks);
 }
 
 /* All that can be known before anything is started; `check` asks the same. */
@@ -278,13 +282,14 @@ static luo_status prepare(luo_run *r, luo_err *err)
     double ignored;
     LUO_TRY(check_options(r, err));
     LUO_TRY(luo_real_init(r, err));
-    LUO_TRY(luo_events_new(r->arena, r->sc, (luo_event_log){r, log_event}, &r->events, err));
+    LUO_TRY(luo_events_new(r->arena, r->job.scenario, (luo_event_log){r, log_event},
+                           &r->clock.events, err));
     LUO_TRY(check_work(r, err));
     LUO_TRY(luo_run_first_plan(r, err));
     LUO_TRY(check_ranks(r, err));
     LUO_TRY(check_operations(r, err));
-    LUO_TRY(luo_detect_init(r->arena, r->sc->cluster->ndevices, r->spec->window_steps,
-                            r->spec->replan_gap, &r->detect, err));
+    LUO_TRY(luo_detect_init(r->arena, r->job.scenario->cluster->ndevices, r->job.spec->window_steps,
+                            r->job.spec->replan_gap, &r->health.detect, err));
     LUO_TRY(make_arrays(r, err));
     LUO_TRY(luo_sample_init(r, err));
     LUO_TRY(luo_oracle_init(r, err));
@@ -294,7 +299,7 @@ static luo_status prepare(luo_run *r, luo_err *err)
     LUO_TRY(luo_ckpt_init(r, err));
     const luo_used_plan *u = luo_run_plan(r);
     LUO_TRY(luo_run_making(r, u->set, true, &ignored, err)); /* before the run begins */
-    luo_events_set_job(r->events, u->dev, u->ndev);
+    luo_events_set_job(r->clock.events, u->dev, u->ndev);
     return warn_of_links(r, err);
 }
 
@@ -302,8 +307,8 @@ static luo_status prepare(luo_run *r, luo_err *err)
 
 bool luo_run_is_over(const luo_run *r)
 {
-    if (r->sc->steps > 0) return r->step >= r->sc->steps;
-    return r->t_s >= r->sc->duration_s;
+    if (r->job.scenario->steps > 0) return r->clock.step >= r->job.scenario->steps;
+    return r->clock.t_s >= r->job.scenario->duration_s;
 }
 
 /* A change of lengths takes another program of the same plan; state stays where it is. */
@@ -314,49 +319,50 @@ static luo_status bind_lengths(luo_run *r, luo_err *err)
     if (tokens == u->sequence_tokens) return LUO_OK;
     int32_t plan;
     LUO_TRY(luo_run_use_plan(r, u->plan, tokens, &plan, err));
-    if (r->real) return luo_run_rebind(r, plan, err);
-    r->plan = plan;
-    r->has_predicted = false;
+    if (r->job.real) return luo_run_rebind(r, plan, err);
+    r->plans.running = plan;
+    r->health.has_predicted = false;
     return LUO_OK;
 }
 
 static luo_status boundary(luo_run *r, luo_err *err)
 {
-    const double before = r->t_s;
-    LUO_TRY(luo_events_step(r->events, r->step, r->t_s, err));
+    const double before = r->clock.t_s;
+    LUO_TRY(luo_events_step(r->clock.events, r->clock.step, r->clock.t_s, err));
     luo_run_trigger(r);
     if (luo_real_strikes(r)) return LUO_OK; /* the attempt fails, and is answered after it */
     LUO_TRY(luo_run_apply(r, err));
-    if (r->state != LUO_RUNNING || luo_run_is_over(r)) return LUO_OK;
+    if (r->clock.state != LUO_RUNNING || luo_run_is_over(r)) return LUO_OK;
     LUO_TRY(bind_lengths(r, err));
-    if (r->trigger & LUO_TRIGGER_FAIL) return luo_run_apply(r, err); /* it broke on the way */
+    if (r->decision.trigger & LUO_TRIGGER_FAIL)
+        return luo_run_apply(r, err); /* it broke on the way */
     LUO_TRY(luo_ckpt_boundary(r, err));
-    if (r->t_s > before) LUO_TRY(luo_run_apply(r, err)); /* the world moved on meanwhile */
+    if (r->clock.t_s > before) LUO_TRY(luo_run_apply(r, err)); /* the world moved on meanwhile */
     return LUO_OK;
 }
 
 bool luo_run_interrupted(const luo_run *r)
 {
-    return r->opts->interrupted && *r->opts->interrupted;
+    return r->job.opts->interrupted && *r->job.opts->interrupted;
 }
 
 static luo_status steps(luo_run *r, luo_err *err)
 {
     while (!luo_run_is_over(r)) {
         if (luo_run_interrupted(r)) {
-            r->state = LUO_INTERRUPTED;
+            r->clock.state = LUO_INTERRUPTED;
             return LUO_OK;
         }
         LUO_TRY(boundary(r, err));
-        if (r->state != LUO_RUNNING) return LUO_OK;
+        if (r->clock.state != LUO_RUNNING) return LUO_OK;
         if (luo_run_is_over(r)) break;
         LUO_TRY(luo_run_step(r, err));
-        if (r->state != LUO_RUNNING) return LUO_OK;
-        if (r->sink->boundary)
-            LUO_TRY(r->sink->boundary(r->sink->ctx, r->step, r->sc->steps, r->t_s,
-                                      luo_events_fired(r->events), err));
+        if (r->clock.state != LUO_RUNNING) return LUO_OK;
+        if (r->job.sink->boundary)
+            LUO_TRY(r->job.sink->boundary(r->job.sink->ctx, r->clock.step, r->job.scenario->steps,
+                                          r->clock.t_s, luo_events_fired(r->clock.events), err));
     }
-    r->state = LUO_COMPLETE;
+    r->clock.state = LUO_COMPLETE;
     return luo_ckpt_last(r, err);
 }
 
@@ -365,7 +371,7 @@ static luo_status loop(luo_run *r, luo_err *err)
 {
     const luo_status st = steps(r, err);
     if (st != LUO_ECANCELED || !luo_run_interrupted(r)) return st;
-    r->state = LUO_INTERRUPTED;
+    r->clock.state = LUO_INTERRUPTED;
     return LUO_OK;
 }
 
@@ -378,22 +384,22 @@ static luo_status begin(luo_run *r, const luo_scenario *scenario, int32_t policy
 {
     *r = (luo_run){.arena = luo_arena_new(1 << 20),
                    .scratch = luo_arena_new(1 << 16),
-                   .sc = scenario,
-                   .spec = &scenario->policies[policy],
-                   .opts = opts,
-                   .sink = sink,
-                   .backend = opts->backend,
-                   .cause = "",
-                   .last_event_step = -1,
-                   .memory_factor = 1,
-                   .program_bytes = PROGRAM_BYTES};
+                   .job.scenario = scenario,
+                   .job.spec = &scenario->policies[policy],
+                   .job.opts = opts,
+                   .job.sink = sink,
+                   .backend.table = opts->backend,
+                   .decision.cause = "",
+                   .clock.last_event_step = -1,
+                   .decision.memory_factor = 1,
+                   .plans.program_bytes = PROGRAM_BYTES};
     return r->arena && r->scratch ? prepare(r, err) : luo_err_nomem(err);
 }
 
 static void end(luo_run *r)
 {
-    luo_judge_free(&r->judge);
-    luo_map_free(&r->bound.fastest);
+    luo_judge_free(&r->decision.judge);
+    luo_map_free(&r->decision.bound.fastest);
     luo_run_free_plans(r);
     luo_account_free(r);
     luo_arena_free(r->scratch);
@@ -417,16 +423,16 @@ luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const lu
     luo_status st = begin(&r, scenario, policy, opts, sink, err);
     if (st == LUO_OK) st = open_backend(&r, err);
     if (st == LUO_OK) st = loop(&r, err);
-    if (r.b && st == LUO_OK)
+    if (r.backend.state && st == LUO_OK)
         st = luo_report_end(&r, err);
-    else if (r.b && r.state == LUO_FAILED)
+    else if (r.backend.state && r.clock.state == LUO_FAILED)
         luo_report_end(&r, &(luo_err){0}); /* st tells why */
-    if (r.b) r.backend->close(r.b);
-    if (st == LUO_OK && r.state == LUO_LOST)
+    if (r.backend.state) r.backend.table->close(r.backend.state);
+    if (st == LUO_OK && r.clock.state == LUO_LOST)
         st = luo_err_set(err, LUO_ENO,
                          "policy `%s` lost the run in step %" PRId64 " at %.3f s; a "
                          "policy that survives failures is needed.",
-                         r.spec->name, r.step, r.t_s);
+                         r.job.spec->name, r.clock.step, r.clock.t_s);
     end(&r);
     return st;
 }

@@ -23,12 +23,13 @@ static luo_status deal_batch(luo_run *r, const luo_plan *p, luo_plan *out, luo_e
             return luo_err_set(err, LUO_EINPUT, "plan `%s` has pipelines with different "
                                "micro-batches; leave `batch` to the plan.", p->name);
     }
-    if (r->sc->batch_sequences % size)
-        return luo_err_set(err, LUO_EINPUT, "a batch of %" PRId64 " sequences is not a multiple of "
+    if (r->job.scenario->batch_sequences % size)
+        return luo_err_set(err, LUO_EINPUT,
+                           "a batch of %" PRId64 " sequences is not a multiple of "
                            "the plan's micro-batches of %d; another batch is needed.",
-                           r->sc->batch_sequences, size);
-    const int64_t M = r->sc->batch_sequences / size;
-    LUO_TRY(luo_work_check(r->opts->work, LUO_WORK_MICRO_BATCHES, (double)M, "the batch gives",
+                           r->job.scenario->batch_sequences, size);
+    const int64_t M = r->job.scenario->batch_sequences / size;
+    LUO_TRY(luo_work_check(r->job.opts->work, LUO_WORK_MICRO_BATCHES, (double)M, "the batch gives",
                            err));
     if (M < n)
         return luo_err_set(err, LUO_EINPUT, "the batch gives %" PRId64 " micro-batches for %d "
@@ -68,30 +69,36 @@ static luo_status deal_batch(luo_run *r, const luo_plan *p, luo_plan *out, luo_e
 static luo_status use_given(luo_run *r, const luo_plan *given, luo_err *err)
 {
     luo_plan dealt = *given;
-    if (r->sc->batch_sequences > 0 && luo_plan_sequences(given) != r->sc->batch_sequences)
+    if (r->job.scenario->batch_sequences > 0 &&
+        luo_plan_sequences(given) != r->job.scenario->batch_sequences)
         LUO_TRY(deal_batch(r, given, &dealt, err));
-    if (r->spec->optimizer_step) dealt.staggered = r->spec->optimizer_step == LUO_STEP_STAGGERED;
-    return luo_run_use_plan(r, &dealt, luo_run_tokens(r, &dealt), &r->plan, err);
+    if (r->job.spec->optimizer_step)
+        dealt.staggered = r->job.spec->optimizer_step == LUO_STEP_STAGGERED;
+    return luo_run_use_plan(r, &dealt, luo_run_tokens(r, &dealt), &r->plans.running, err);
 }
 
 /* ---- made ---- */
 
 static luo_status batch_known(const luo_run *r, const char *planner, luo_err *err)
 {
-    if (r->sc->batch_sequences > 0) return LUO_OK;
+    if (r->job.scenario->batch_sequences > 0) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT, "planner `%s` needs to know the batch; give "
                        "`data.batch.sequences` or a plan.", planner);
 }
 
 static luo_uniform_opts uniform_opts(const luo_run *r, int32_t top)
 {
-    const luo_scenario *sc = r->sc;
-    return (luo_uniform_opts){
-        .staggered = r->spec->optimizer_step == LUO_STEP_STAGGERED,
-        .batch_sequences = sc->batch_sequences, .top = top, .zero = -1, .recompute = -1,
-        .sequence_tokens = sc->length_tokens > 0 ? sc->length_tokens
-                                                 : sc->model->max_sequence_tokens,
-        .sequence_parallel = true, .stack = &sc->stack};
+    const luo_scenario *sc = r->job.scenario;
+    return (luo_uniform_opts){.staggered = r->job.spec->optimizer_step == LUO_STEP_STAGGERED,
+                              .batch_sequences = sc->batch_sequences,
+                              .top = top,
+                              .zero = -1,
+                              .recompute = -1,
+                              .sequence_tokens = sc->length_tokens > 0
+                                                     ? sc->length_tokens
+                                                     : sc->model->max_sequence_tokens,
+                              .sequence_parallel = true,
+                              .stack = &sc->stack};
 }
 
 enum { OFFERS = 8, FAMILIES = 4 };
@@ -101,7 +108,7 @@ static luo_status use_first(luo_run *r, const luo_plan *const *plan, int32_t n, 
 {
     luo_status st = LUO_EOOM;
     for (int32_t i = 0; i < n && st == LUO_EOOM; i++)
-        st = luo_run_use_plan(r, plan[i], luo_run_tokens(r, plan[i]), &r->plan, err);
+        st = luo_run_use_plan(r, plan[i], luo_run_tokens(r, plan[i]), &r->plans.running, err);
     if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;
     return st;
 }
@@ -109,7 +116,7 @@ static luo_status use_first(luo_run *r, const luo_plan *const *plan, int32_t n, 
 /* Nobody is known to be slow yet: what is up has rate 1, and standby stays out. */
 static luo_status at_start(luo_run *r, double **rate, bool **candidate, luo_err *err)
 {
-    const luo_cluster *c = r->sc->cluster;
+    const luo_cluster *c = r->job.scenario->cluster;
     luo_world *w;
     LUO_TRY(luo_world_new(r->arena, c, &w, err));
     *rate = LUO_NEW_N(r->arena, double, c->ndevices);
@@ -127,7 +134,7 @@ static luo_status at_start(luo_run *r, double **rate, bool **candidate, luo_err 
  * closed form, and then the first whose compiled form fits. */
 static luo_status plan_uniform(luo_run *r, luo_err *err)
 {
-    const luo_scenario *sc = r->sc;
+    const luo_scenario *sc = r->job.scenario;
     const bool judged = luo_run_judges(r);
     luo_uniform_opts o = uniform_opts(r, OFFERS);
     luo_uniform_result *offer;
@@ -142,8 +149,8 @@ static luo_status plan_uniform(luo_run *r, luo_err *err)
     for (int32_t i = 0; i < n; i++) plan[i] = offer[i].plan;
     if (judged) {
         LUO_TRY(at_start(r, &rate, &candidate, err));
-        LUO_TRY(luo_judge_uniform(r->arena, &r->judge, offer, n, luo_run_tokens(r, plan[0]), rate,
-                                  &best, &n, err));
+        LUO_TRY(luo_judge_uniform(r->arena, &r->decision.judge, offer, n,
+                                  luo_run_tokens(r, plan[0]), rate, &best, &n, err));
         for (int32_t i = 0; i < n; i++) plan[i] = best[i].result->plan;
     }
     return use_first(r, plan, n, err);
@@ -157,8 +164,8 @@ typedef struct start { /* what plans are asked with */
 static luo_status step_s(void *start_, const luo_plan *p, double *seconds, luo_err *err)
 {
     const start *x = start_;
-    return luo_judge_step(&x->run->judge, p, luo_run_tokens(x->run, p), x->job->rate, seconds,
-                          err);
+    return luo_judge_step(&x->run->decision.judge, p, luo_run_tokens(x->run, p), x->job->rate,
+                          seconds, err);
 }
 
 /* What every policy would take for these devices, the fastest by simulated step. */
@@ -166,7 +173,7 @@ static luo_status best_of_all(luo_run *r, const luo_malleus_job *job,
                               const luo_uniform_result *uniform, int32_t n, luo_err *err)
 {
     const luo_pipeline *first = &job->base->pipelines[0];
-    const int32_t ndevices = r->sc->cluster->ndevices;
+    const int32_t ndevices = r->job.scenario->cluster->ndevices;
     bool *none = LUO_NEW_N(r->arena, bool, ndevices);
     double *rate = LUO_NEW_N(r->arena, double, ndevices);
     const luo_plan *plan[LUO_OFFERS];
@@ -175,12 +182,19 @@ static luo_status best_of_all(luo_run *r, const luo_malleus_job *job,
     if (!none || !rate) return luo_err_nomem(err);
     for (int32_t d = 0; d < ndevices; d++)
         rate[d] = job->candidate[d] ? job->rate[d] : (double)INFINITY;
-    const luo_snapshot now = {.scenario = r->sc, .spec = r->spec, .base = job->base,
-                             .plan = job->base, .rate = rate, .leaving = none,
-                             .candidate = job->candidate,
-                             .micro_batches = r->sc->batch_sequences / first->micro_batch_sequences,
-                             .sequence_tokens = job->sequence_tokens, .memory_factor = 1,
-                             .step_s = step_s, .run = &x};
+    const luo_snapshot now = {.scenario = r->job.scenario,
+                              .spec = r->job.spec,
+                              .base = job->base,
+                              .plan = job->base,
+                              .rate = rate,
+                              .leaving = none,
+                              .candidate = job->candidate,
+                              .micro_batches =
+                                  r->job.scenario->batch_sequences / first->micro_batch_sequences,
+                              .sequence_tokens = job->sequence_tokens,
+                              .memory_factor = 1,
+                              .step_s = step_s,
+                              .run = &x};
     LUO_TRY(luo_offers_all(r->arena, &now, job, &o, err));
     for (int32_t i = 0; i < n; i++)
         luo_offers_add(&o, "uniform", uniform[i].plan, uniform[i].objective_s);
@@ -198,7 +212,7 @@ static luo_status best_of_search(luo_run *r, luo_malleus_job *job, luo_err *err)
     luo_status st = LUO_EOOM;
     for (int i = 0; i < TRIES && st == LUO_EOOM; i++) {
         LUO_TRY(luo_plan_malleus(r->arena, job, &a, err));
-        st = luo_run_use_plan(r, a.plan, luo_run_tokens(r, a.plan), &r->plan, err);
+        st = luo_run_use_plan(r, a.plan, luo_run_tokens(r, a.plan), &r->plans.running, err);
         job->memory_factor *= 0.9;
     }
     if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;
@@ -210,7 +224,7 @@ static luo_status best_of_search(luo_run *r, luo_malleus_job *job, luo_err *err)
  * of the scenario enters, so runs of several seeds begin alike. */
 static luo_status plan_malleus(luo_run *r, luo_err *err)
 {
-    const luo_scenario *sc = r->sc;
+    const luo_scenario *sc = r->job.scenario;
     const bool judged = luo_run_judges(r);
     const luo_uniform_opts o = uniform_opts(r, judged ? OFFERS : 1);
     luo_uniform_result *base;
@@ -228,10 +242,11 @@ static luo_status plan_malleus(luo_run *r, luo_err *err)
 
 luo_status luo_run_first_plan(luo_run *r, luo_err *err)
 {
-    const char *planner = r->spec->planner ? r->spec->planner : r->sc->planner;
+    const char *planner = r->job.spec->planner ? r->job.spec->planner : r->job.scenario->planner;
     luo_run_set_judge(r);
-    if (r->spec->plan) return use_given(r, r->spec->plan, err);
-    if (!r->spec->planner && r->sc->plan) return use_given(r, r->sc->plan, err);
+    if (r->job.spec->plan) return use_given(r, r->job.spec->plan, err);
+    if (!r->job.spec->planner && r->job.scenario->plan)
+        return use_given(r, r->job.scenario->plan, err);
     if (!planner || strcmp(planner, "uniform") == 0) return plan_uniform(r, err);
     if (strcmp(planner, "malleus") == 0) return plan_malleus(r, err);
     return luo_err_set(err, LUO_EINPUT, "planner `%s` cannot start a run; `uniform`, `malleus` or "

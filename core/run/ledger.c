@@ -42,8 +42,8 @@ static void add_share(luo_share *to, luo_share *from)
 
 luo_status luo_account_init(luo_run *r, luo_err *err)
 {
-    luo_account *a = &r->account;
-    const int32_t n = r->sc->cluster->ndevices;
+    luo_account *a = &r->ledger.account;
+    const int32_t n = r->job.scenario->cluster->ndevices;
     a->parts = LUO_NEW_N(r->arena, luo_parts, n);
     a->used_s = LUO_NEW_N(r->arena, double, n);
     a->compute_s = LUO_NEW_N(r->arena, double, n);
@@ -53,15 +53,15 @@ luo_status luo_account_init(luo_run *r, luo_err *err)
     if (!a->parts || !a->used_s || !a->compute_s || !a->predicted_s || !a->up_s || !a->up_since)
         return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++)
-        a->up_since[d] = luo_events_world(r->events)->up[d] ? 0 : NAN;
+        a->up_since[d] = luo_events_world(r->clock.events)->up[d] ? 0 : NAN;
     return LUO_OK;
 }
 
 void luo_account_changes(luo_run *r)
 {
-    luo_account *a = &r->account;
+    luo_account *a = &r->ledger.account;
     int32_t n;
-    const luo_change *c = luo_events_changes(r->events, &n);
+    const luo_change *c = luo_events_changes(r->clock.events, &n);
     for (int32_t i = 0; i < n; i++) {
         double *since = &a->up_since[c[i].target];
         if (c[i].kind == LUO_CHANGE_DOWN) {
@@ -75,18 +75,19 @@ void luo_account_changes(luo_run *r)
 
 luo_status luo_account_attempt(luo_run *r, int32_t *attempt, luo_err *err)
 {
-    const int32_t known = r->step < r->done_before ? 1 : 0;
-    return luo_tries_add(r->arena, &r->tries, r->step, known, attempt) ? LUO_OK
-                                                                       : luo_err_nomem(err);
+    const int32_t known = r->clock.step < r->ledger.done_before ? 1 : 0;
+    return luo_tries_add(r->arena, &r->ledger.tries, r->clock.step, known, attempt)
+               ? LUO_OK
+               : luo_err_nomem(err);
 }
 
 /* The time of every step that stays, for the quantiles: counted, or 8 bytes a step. */
 static luo_status keep_seconds(luo_run *r, double seconds, luo_err *err)
 {
-    luo_account *a = &r->account;
-    luo_tally *t = r->ckpt.writing ? &a->fresh_s : &a->open_s;
-    if (!r->real) return luo_tally_add(t, seconds) ? LUO_OK : luo_err_nomem(err);
-    const int64_t k = r->step - r->first_step;
+    luo_account *a = &r->ledger.account;
+    luo_tally *t = r->ledger.ckpt.writing ? &a->fresh_s : &a->open_s;
+    if (!r->job.real) return luo_tally_add(t, seconds) ? LUO_OK : luo_err_nomem(err);
+    const int64_t k = r->clock.step - r->clock.first_step;
     if (k >= a->cap_steps) {
         const int64_t more = a->cap_steps ? 2 * a->cap_steps : 1024;
         double *at = luo_arena_grow(r->arena, a->step_s, (size_t)a->cap_steps * sizeof *at,
@@ -101,13 +102,13 @@ static luo_status keep_seconds(luo_run *r, double seconds, luo_err *err)
 
 static void add_devices(luo_run *r, const luo_step_result *result, double seconds)
 {
-    luo_account *a = &r->account;
+    luo_account *a = &r->ledger.account;
     const luo_used_plan *u = luo_run_plan(r);
     const double pace = luo_pace_of_step(r, result);
     for (int32_t i = 0; i < u->ndev; i++) {
         const int32_t d = u->dev[i];
         add_parts(&a->parts[d], &result->parts[i], 1);
-        if (r->real) a->parts[d].bubble_s += seconds - (result->end_s - result->start_s);
+        if (r->job.real) a->parts[d].bubble_s += seconds - (result->end_s - result->start_s);
         a->used_s[d] += seconds;
         if (result->predicted_s[i] <= 0) continue;
         a->compute_s[d] += luo_pace_ratio(r, result, i) / pace * result->predicted_s[i];
@@ -117,11 +118,11 @@ static void add_devices(luo_run *r, const luo_step_result *result, double second
 
 static void add_links(luo_run *r, const luo_step_result *result)
 {
-    for (int32_t i = 0; result->links && i < result->nlinks && i < r->nlinks; i++) {
-        r->links[i].bytes_up += result->links[i].bytes_up;
-        r->links[i].bytes_down += result->links[i].bytes_down;
-        r->links[i].busy_up_s += result->links[i].busy_up_s;
-        r->links[i].busy_down_s += result->links[i].busy_down_s;
+    for (int32_t i = 0; result->links && i < result->nlinks && i < r->ledger.nlinks; i++) {
+        r->ledger.links[i].bytes_up += result->links[i].bytes_up;
+        r->ledger.links[i].bytes_down += result->links[i].bytes_down;
+        r->ledger.links[i].busy_up_s += result->links[i].busy_up_s;
+        r->ledger.links[i].busy_down_s += result->links[i].busy_down_s;
     }
 }
 
@@ -172,12 +173,12 @@ void luo_account_mean(const luo_run *r, const luo_step_result *result, double se
 luo_status luo_account_step(luo_run *r, const luo_step_result *result, double start_s,
                             double end_s, luo_err *err)
 {
-    luo_account *a = &r->account;
+    luo_account *a = &r->ledger.account;
     luo_used_plan *u = luo_run_plan(r);
-    luo_share *to = r->ckpt.writing ? &a->fresh : &a->open;
+    luo_share *to = r->ledger.ckpt.writing ? &a->fresh : &a->open;
     /* with real time the way to the ranks belongs to the step: everybody waits, a bubble */
     const double seconds = end_s - start_s;
-    const double own = r->real ? result->end_s - result->start_s : seconds;
+    const double own = r->job.real ? result->end_s - result->start_s : seconds;
     luo_parts mean;
     luo_account_mean(r, result, seconds, &mean);
     for (int32_t i = 0; i < u->ndev; i++)
@@ -227,11 +228,11 @@ static void unsafe(luo_account *a, int64_t gone)
 
 void luo_account_rollback(luo_run *r, int64_t step)
 {
-    luo_account *a = &r->account;
-    if (step < r->tries.from) { /* even the checkpoint is gone */
-        unsafe(a, r->tries.from - step);
-        if (r->tries.to > r->done_before) r->done_before = r->tries.to;
-        luo_tries_clear(&r->tries, step);
+    luo_account *a = &r->ledger.account;
+    if (step < r->ledger.tries.from) { /* even the checkpoint is gone */
+        unsafe(a, r->ledger.tries.from - step);
+        if (r->ledger.tries.to > r->ledger.done_before) r->ledger.done_before = r->ledger.tries.to;
+        luo_tries_clear(&r->ledger.tries, step);
         luo_tally_free(&a->safe_s); /* without data: all, as there is one checkpoint at a time */
     }
     luo_tally_free(&a->open_s);
@@ -239,14 +240,14 @@ void luo_account_rollback(luo_run *r, int64_t step)
     a->span[LUO_SPAN_STEP] += a->open.seconds + a->fresh.seconds;
     a->redone += a->open.steps + a->fresh.steps;
     a->open = a->fresh = (luo_share){0};
-    r->step = step;
+    r->clock.step = step;
 }
 
 /* What lies before the checkpoint that has just become valid stays; its tries are forgotten. */
 luo_status luo_account_safe(luo_run *r, luo_err *err)
 {
-    luo_account *a = &r->account;
-    const int64_t step = r->ckpt.valid_step;
+    luo_account *a = &r->ledger.account;
+    const int64_t step = r->ledger.ckpt.valid_step;
     add_share(&a->safe, &a->open);
     a->open = a->fresh;
     a->fresh = (luo_share){0};
@@ -254,13 +255,14 @@ luo_status luo_account_safe(luo_run *r, luo_err *err)
     const luo_tally empty = a->open_s;
     a->open_s = a->fresh_s;
     a->fresh_s = empty;
-    if (step > r->tries.from && step <= r->tries.to) luo_tries_forget(&r->tries, step);
+    if (step > r->ledger.tries.from && step <= r->ledger.tries.to)
+        luo_tries_forget(&r->ledger.tries, step);
     return LUO_OK;
 }
 
 void luo_account_free(luo_run *r)
 {
-    luo_tally_free(&r->account.safe_s);
-    luo_tally_free(&r->account.open_s);
-    luo_tally_free(&r->account.fresh_s);
+    luo_tally_free(&r->ledger.account.safe_s);
+    luo_tally_free(&r->ledger.account.open_s);
+    luo_tally_free(&r->ledger.account.fresh_s);
 }

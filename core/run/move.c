@@ -7,19 +7,19 @@
 static bool uses_emptied(const luo_run *r, const luo_used_plan *u)
 {
     for (int32_t i = 0; i < u->ndev; i++)
-        if (r->emptied[u->dev[i]]) return true;
+        if (r->health.emptied[u->dev[i]]) return true;
     return false;
 }
 
 static luo_status list_dead(luo_arena *a, const luo_run *r, int32_t **dead, int32_t *n,
                             luo_err *err)
 {
-    const int32_t ndevices = r->sc->cluster->ndevices;
+    const int32_t ndevices = r->job.scenario->cluster->ndevices;
     *n = 0;
     *dead = LUO_NEW_N(a, int32_t, ndevices);
     if (!*dead) return luo_err_nomem(err);
     for (int32_t d = 0; d < ndevices; d++)
-        if (!r->usable[d] || r->emptied[d]) (*dead)[(*n)++] = d;
+        if (!r->health.usable[d] || r->health.emptied[d]) (*dead)[(*n)++] = d;
     return LUO_OK;
 }
 
@@ -27,7 +27,7 @@ static luo_status list_dead(luo_arena *a, const luo_run *r, int32_t **dead, int3
 static luo_status describe(luo_arena *a, const luo_run *r, const luo_switch *sw,
                            luo_row_switch *row, luo_err *err)
 {
-    const luo_cluster *c = r->sc->cluster;
+    const luo_cluster *c = r->job.scenario->cluster;
     int64_t *sent = LUO_NEW_N(a, int64_t, c->ndevices);
     if (!sent) return luo_err_nomem(err);
     row->bytes_local = sw->local_bytes;
@@ -52,34 +52,36 @@ static luo_status describe(luo_arena *a, const luo_run *r, const luo_switch *sw,
 static luo_status run_moves(luo_run *r, const luo_programs *set, const luo_recipe *recipe,
                             luo_row_switch *row, bool *broken, luo_err *err)
 {
-    luo_step_request q = {.programs = set, .recipe = recipe,
-                          .world = luo_events_world(r->events), .step = r->step};
+    luo_step_request q = {.programs = set,
+                          .recipe = recipe,
+                          .world = luo_events_world(r->clock.events),
+                          .step = r->clock.step};
     luo_step_result s = {0};
-    const double start_s = r->t_s;
+    const double start_s = r->clock.t_s;
     luo_ahead ahead;
     LUO_TRY(luo_run_look_ahead(r, &ahead, &q, err));
-    LUO_TRY(r->backend->run_ranks(r->b, &q, &s, err));
+    LUO_TRY(r->backend.table->run_ranks(r->backend.state, &q, &s, err));
     *broken = s.status == LUO_EPEER;
     LUO_TRY(luo_run_end_of(r, &ahead, &s, err));
-    row->move_s = r->t_s - start_s;
-    r->account.span[LUO_SPAN_SWITCH] += row->move_s;
+    row->move_s = r->clock.t_s - start_s;
+    r->ledger.account.span[LUO_SPAN_SWITCH] += row->move_s;
     if (row->move_s > 0)
-        LUO_TRY(luo_run_timeline(r, LUO_SPAN_SWITCH, start_s, r->t_s, true, false,
+        LUO_TRY(luo_run_timeline(r, LUO_SPAN_SWITCH, start_s, r->clock.t_s, true, false,
                                  row->bytes_nvlink + row->bytes_pcie + row->bytes_nic, err));
     if (s.status != LUO_OK && s.status != LUO_EPEER) {
-        if (r->real) r->state = LUO_FAILED;
+        if (r->job.real) r->clock.state = LUO_FAILED;
         return luo_err_set(err, s.status, "%s", s.text);
     }
-    LUO_TRY(luo_run_advance(r, r->t_s, err));
+    LUO_TRY(luo_run_advance(r, r->clock.t_s, err));
     return *broken && s.died ? luo_real_died(r, &s, err) : LUO_OK;
 }
 
 luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
                         luo_err *err)
 {
-    const luo_used_plan *was = r->plans[from], *now = r->plans[to];
+    const luo_used_plan *was = r->plans.list[from], *now = r->plans.list[to];
     /* one that is to receive failed, or was cut off, while the communicators were made */
-    *broken = !luo_plan_within(now->plan, r->usable);
+    *broken = !luo_plan_within(now->plan, r->health.usable);
     if (*broken) return LUO_OK;
     if (uses_emptied(r, now))
         return luo_err_set(err, LUO_ELOST, "a device of the new plan was gone and is back without "
@@ -90,8 +92,8 @@ luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *ro
     int32_t *dead, ndead;
     if (st == LUO_OK) st = list_dead(a, r, &dead, &ndead, err);
     if (st == LUO_OK)
-        st = luo_switching_compile(a, was->plan, now->plan, r->sc->model, r->sc->cluster, ndead,
-                                   dead, &moves, err);
+        st = luo_switching_compile(a, was->plan, now->plan, r->job.scenario->model,
+                                   r->job.scenario->cluster, ndead, dead, &moves, err);
     if (st == LUO_OK) st = describe(a, r, &moves.sw, row, err);
     if (st == LUO_OK && moves.set) {
         const luo_recipe recipe = {.plan = now->plan, .from = was->plan, .ndead = ndead,
@@ -107,14 +109,14 @@ luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err)
 {
     luo_row_switch row = {0};
     bool broken;
-    LUO_TRY(luo_run_move(r, r->plan, plan, &row, &broken, err));
+    LUO_TRY(luo_run_move(r, r->plans.running, plan, &row, &broken, err));
     if (broken) {
-        r->trigger |= LUO_TRIGGER_FAIL;
-        r->failed_since_s = r->t_s;
+        r->decision.trigger |= LUO_TRIGGER_FAIL;
+        r->decision.failed_since_s = r->clock.t_s;
         return LUO_OK;
     }
-    r->plan = plan;
-    r->has_predicted = false;
+    r->plans.running = plan;
+    r->health.has_predicted = false;
     luo_pace_forget(r);
     return LUO_OK;
 }

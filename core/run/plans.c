@@ -8,20 +8,20 @@
 
 int64_t luo_run_tokens(const luo_run *r, const luo_plan *p)
 {
-    const int64_t tokens = luo_events_tokens(r->events);
+    const int64_t tokens = luo_events_tokens(r->clock.events);
     if (tokens > 0) return tokens;
-    return r->sc->length_tokens > 0 ? r->sc->length_tokens : p->sequence_tokens;
+    return r->job.scenario->length_tokens > 0 ? r->job.scenario->length_tokens : p->sequence_tokens;
 }
 
 /* The first plan keeps off the devices that are down in the cluster file; later ones know better
  * who is up. */
 static luo_status check_plan(luo_run *r, const luo_plan *p, luo_err *err)
 {
-    luo_cluster now = *r->sc->cluster;
+    luo_cluster now = *r->job.scenario->cluster;
     luo_plan_finding *f;
     int32_t n = 0;
-    if (r->nplans > 0) now.nhealth = 0;
-    const luo_status st = luo_plan_check(r->scratch, p, r->sc->model, &now, &f, &n);
+    if (r->plans.n > 0) now.nhealth = 0;
+    const luo_status st = luo_plan_check(r->scratch, p, r->job.scenario->model, &now, &f, &n);
     if (st == LUO_OK) return LUO_OK;
     return n > 0 ? luo_err_set(err, f[0].st, "plan `%s` %s: %s", p->name, f[0].pointer, f[0].text)
                  : luo_err_nomem(err);
@@ -40,8 +40,8 @@ static double count_operations(const luo_programs *set)
 static luo_status warn_of_operations(luo_run *r, const luo_used_plan *u, luo_err *err)
 {
     luo_err why = {0};
-    if (r->opts->trace.kind == LUO_TRACE_NONE || !r->sink->ops) return LUO_OK;
-    if (luo_work_check(r->opts->work, LUO_WORK_OPERATIONS, u->operations,
+    if (r->job.opts->trace.kind == LUO_TRACE_NONE || !r->job.sink->ops) return LUO_OK;
+    if (luo_work_check(r->job.opts->work, LUO_WORK_OPERATIONS, u->operations,
                        "steps are not traced: the plan has", &why) == LUO_OK)
         return LUO_OK;
     return luo_run_warn(r, err, "%s", why.text);
@@ -49,7 +49,7 @@ static luo_status warn_of_operations(luo_run *r, const luo_used_plan *u, luo_err
 
 static luo_status describe(luo_run *r, luo_used_plan *u, luo_err *err)
 {
-    const luo_cluster *c = r->sc->cluster;
+    const luo_cluster *c = r->job.scenario->cluster;
     u->dev = LUO_NEW_N(r->arena, int32_t, u->set->n);
     u->member = LUO_NEW_N(r->arena, bool, c->ndevices);
     u->ndev = u->set->n;
@@ -65,12 +65,13 @@ static luo_status describe(luo_run *r, luo_used_plan *u, luo_err *err)
     u->sequences = luo_plan_sequences(u->plan);
     u->tokens = u->sequence_tokens == u->plan->sequence_tokens
                     ? luo_plan_tokens(u->plan) : u->sequences * u->sequence_tokens;
-    u->flops = (double)u->tokens * luo_model_flops_per_token(r->sc->model, u->sequence_tokens);
+    u->flops =
+        (double)u->tokens * luo_model_flops_per_token(r->job.scenario->model, u->sequence_tokens);
     int64_t parameters = 0;
-    LUO_TRY(luo_model_parameters(r->sc->model, &parameters, err));
+    LUO_TRY(luo_model_parameters(r->job.scenario->model, &parameters, err));
     static const int64_t state[] = {14, 12, 24}; /* weight and two moments; bf16: and a master */
     u->state_bytes = parameters * state[u->plan->dtype];
-    u->write_s = luo_ckpt_write_seconds(r->sc, u);
+    u->write_s = luo_ckpt_write_seconds(r->job.scenario, u);
     u->step_s = -1;
     return LUO_OK;
 }
@@ -79,9 +80,9 @@ luo_status luo_run_measured(luo_run *r, luo_used_plan *u, const luo_step_result 
 {
     luo_row_memory *rows = u->memory;
     u->memory = NULL;
-    for (int32_t i = 0; rows && r->sink->memory && i < u->ndev; i++) {
+    for (int32_t i = 0; rows && r->job.sink->memory && i < u->ndev; i++) {
         if (s && s->memory_bytes) rows[i].measured_bytes = s->memory_bytes[i];
-        LUO_TRY(r->sink->memory(r->sink->ctx, &rows[i], err));
+        LUO_TRY(r->job.sink->memory(r->job.sink->ctx, &rows[i], err));
     }
     return LUO_OK;
 }
@@ -89,11 +90,11 @@ luo_status luo_run_measured(luo_run *r, luo_used_plan *u, const luo_step_result 
 static luo_status list_memory(luo_run *r, luo_used_plan *u, int32_t index, const luo_memory *m,
                               luo_err *err)
 {
-    u->memory = LUO_NEW_N(r->real ? r->arena : r->scratch, luo_row_memory, u->set->n);
+    u->memory = LUO_NEW_N(r->job.real ? r->arena : r->scratch, luo_row_memory, u->set->n);
     if (!u->memory) return luo_err_nomem(err);
     for (int32_t i = 0; i < u->set->n; i++) {
         const luo_program *p = &u->set->at[i];
-        const luo_profile *prof = luo_cluster_profile(r->sc->cluster, p->device);
+        const luo_profile *prof = luo_cluster_profile(r->job.scenario->cluster, p->device);
         u->memory[i] = (luo_row_memory){.plan = index, .device = p->device,
                                         .pipeline = p->pipeline, .stage = p->stage,
                                         .memory = m[i],
@@ -109,24 +110,27 @@ static luo_status weigh(luo_run *r, luo_used_plan *u, int32_t index, luo_err *er
     luo_memory *m = LUO_NEW_N(r->scratch, luo_memory, u->set->n);
     if (!m) return luo_err_nomem(err);
     LUO_TRY(luo_plan_memory(r->scratch, u->set, m, err));
-    LUO_TRY(luo_plan_fits(u->plan, r->sc->cluster, u->set, m, &u->memory_ratio, &u->memory_device,
-                          err));
-    if (r->sink->plan) LUO_TRY(r->sink->plan(r->sink->ctx, index, u->plan, u->set, err));
+    LUO_TRY(luo_plan_fits(u->plan, r->job.scenario->cluster, u->set, m, &u->memory_ratio,
+                          &u->memory_device, err));
+    if (r->job.sink->plan)
+        LUO_TRY(r->job.sink->plan(r->job.sink->ctx, index, u->plan, u->set, err));
     LUO_TRY(list_memory(r, u, index, m, err));
-    return r->real ? LUO_OK : luo_run_measured(r, u, NULL, err);
+    return r->job.real ? LUO_OK : luo_run_measured(r, u, NULL, err);
 }
 
 luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err)
 {
     const bool checked = u->program_hash != 0; /* compiled again */
-    const luo_compile_opts opts = {.sequence_tokens = u->sequence_tokens, .check = !checked,
-                                   .memory = luo_stack_memory(&r->sc->stack),
-                                   .interrupted = r->opts->interrupted};
-    u->last_use = ++r->uses;
+    const luo_compile_opts opts = {.sequence_tokens = u->sequence_tokens,
+                                   .check = !checked,
+                                   .memory = luo_stack_memory(&r->job.scenario->stack),
+                                   .interrupted = r->job.opts->interrupted};
+    u->last_use = ++r->plans.uses;
     if (u->set) return LUO_OK;
     u->arena = luo_arena_new(1 << 16);
     if (!u->arena) return luo_err_nomem(err);
-    return luo_plan_compile(u->arena, u->plan, r->sc->model, r->sc->cluster, &opts, &u->set, err);
+    return luo_plan_compile(u->arena, u->plan, r->job.scenario->model, r->job.scenario->cluster,
+                            &opts, &u->set, err);
 }
 
 static luo_status compile(luo_run *r, luo_used_plan *u, int32_t index, luo_err *err)
@@ -148,8 +152,8 @@ void luo_run_give_back(luo_used_plan *u)
 /* Does x go before y? The first plan goes last. */
 static bool goes_before(const luo_run *r, const luo_used_plan *x, const luo_used_plan *y)
 {
-    if (!y || y == r->plans[0]) return true;
-    return x != r->plans[0] && x->last_use < y->last_use;
+    if (!y || y == r->plans.list[0]) return true;
+    return x != r->plans.list[0] && x->last_use < y->last_use;
 }
 
 static void keep_within_limit(luo_run *r, const luo_used_plan *keep)
@@ -157,32 +161,31 @@ static void keep_within_limit(luo_run *r, const luo_used_plan *keep)
     for (;;) {
         luo_used_plan *oldest = NULL;
         int64_t bytes = 0;
-        for (int32_t i = 0; i < r->nplans; i++) {
-            luo_used_plan *u = r->plans[i];
+        for (int32_t i = 0; i < r->plans.n; i++) {
+            luo_used_plan *u = r->plans.list[i];
             if (!u->set) continue;
             bytes += (int64_t)luo_arena_used(u->arena);
-            if (u != keep && i != r->plan && goes_before(r, u, oldest)) oldest = u;
+            if (u != keep && i != r->plans.running && goes_before(r, u, oldest)) oldest = u;
         }
-        if (bytes <= r->program_bytes || !oldest) return;
+        if (bytes <= r->plans.program_bytes || !oldest) return;
         luo_run_give_back(oldest);
     }
 }
 
 static luo_status remember(luo_run *r, luo_used_plan *u, luo_err *err)
 {
-    if (r->nplans == r->cap_plans) {
-        const int32_t more = r->cap_plans ? 2 * r->cap_plans : 16;
-        luo_used_plan **at = luo_arena_grow(r->arena, r->plans,
-                                            (size_t)r->cap_plans * sizeof *at,
-                                            (size_t)more * sizeof *at);
+    if (r->plans.n == r->plans.room) {
+        const int32_t more = r->plans.room ? 2 * r->plans.room : 16;
+        luo_used_plan **at = luo_arena_grow(
+            r->arena, r->plans.list, (size_t)r->plans.room * sizeof *at, (size_t)more * sizeof *at);
         if (!at) return luo_err_nomem(err);
-        r->plans = at;
-        r->cap_plans = more;
+        r->plans.list = at;
+        r->plans.room = more;
     }
-    r->plans[r->nplans++] = u;
-    if (u->memory_ratio > r->memory_ratio) {
-        r->memory_ratio = u->memory_ratio;
-        r->memory_device = u->memory_device;
+    r->plans.list[r->plans.n++] = u;
+    if (u->memory_ratio > r->plans.memory_ratio) {
+        r->plans.memory_ratio = u->memory_ratio;
+        r->plans.memory_device = u->memory_device;
     }
     return LUO_OK;
 }
@@ -190,8 +193,8 @@ static luo_status remember(luo_run *r, luo_used_plan *u, luo_err *err)
 luo_bucketing luo_run_bucket(const luo_run *r)
 {
     const luo_bucketing none = {0};
-    return luo_bucketing_over(r->nplans > 0 ? r->plans[0]->plan->bucket : none,
-                              r->sc->stack.bucket);
+    return luo_bucketing_over(r->plans.n > 0 ? r->plans.list[0]->plan->bucket : none,
+                              r->job.scenario->stack.bucket);
 }
 
 /* As the run has it: ranks do not know the stack. */
@@ -205,8 +208,8 @@ static luo_plan with_buckets(const luo_run *r, const luo_plan *given)
 /* -1: not used yet. */
 static int32_t find_used(const luo_run *r, uint64_t hash, int64_t tokens)
 {
-    for (int32_t i = 0; i < r->nplans; i++)
-        if (r->plans[i]->hash == hash && r->plans[i]->sequence_tokens == tokens) return i;
+    for (int32_t i = 0; i < r->plans.n; i++)
+        if (r->plans.list[i]->hash == hash && r->plans.list[i]->sequence_tokens == tokens) return i;
     return -1;
 }
 
@@ -214,7 +217,7 @@ luo_programs *luo_run_known_programs(const luo_run *r, const luo_plan *given, in
 {
     const luo_plan p = with_buckets(r, given);
     const int32_t at = find_used(r, luo_plan_hash(&p), tokens);
-    return at < 0 ? NULL : r->plans[at]->set;
+    return at < 0 ? NULL : r->plans.list[at]->set;
 }
 
 luo_status luo_run_use_plan(luo_run *r, const luo_plan *given, int64_t tokens, int32_t *index,
@@ -224,8 +227,8 @@ luo_status luo_run_use_plan(luo_run *r, const luo_plan *given, int64_t tokens, i
     const uint64_t hash = luo_plan_hash(p);
     const int32_t used = find_used(r, hash, tokens);
     if (used >= 0) {
-        LUO_TRY(luo_run_recompile(r, r->plans[used], err));
-        keep_within_limit(r, r->plans[used]);
+        LUO_TRY(luo_run_recompile(r, r->plans.list[used], err));
+        keep_within_limit(r, r->plans.list[used]);
         *index = used;
         return LUO_OK;
     }
@@ -236,13 +239,13 @@ luo_status luo_run_use_plan(luo_run *r, const luo_plan *given, int64_t tokens, i
     if (st == LUO_OK) *u = (luo_used_plan){.hash = hash, .sequence_tokens = tokens};
     if (st == LUO_OK) {
         u->plan = copy;
-        st = luo_plan_check_work(copy, r->opts->work, err);
+        st = luo_plan_check_work(copy, r->job.opts->work, err);
     }
     if (st == LUO_OK) st = check_plan(r, copy, err);
-    if (st == LUO_OK) st = compile(r, u, r->nplans, err);
+    if (st == LUO_OK) st = compile(r, u, r->plans.n, err);
     if (st == LUO_OK) st = remember(r, u, err);
     if (st == LUO_OK) {
-        *index = r->nplans - 1;
+        *index = r->plans.n - 1;
         keep_within_limit(r, u);
     } else if (u) {
         luo_arena_free(u->arena);
@@ -253,8 +256,8 @@ luo_status luo_run_use_plan(luo_run *r, const luo_plan *given, int64_t tokens, i
 
 void luo_run_free_plans(luo_run *r)
 {
-    for (int32_t i = 0; i < r->nplans; i++) luo_arena_free(r->plans[i]->arena);
-    luo_map_free(&r->communicators);
+    for (int32_t i = 0; i < r->plans.n; i++) luo_arena_free(r->plans.list[i]->arena);
+    luo_map_free(&r->plans.communicators);
 }
 
 luo_recipe luo_run_recipe(const luo_used_plan *u)
@@ -276,13 +279,13 @@ static luo_status count_missing(luo_run *r, const luo_programs *set, bool keep, 
                                 luo_err *err)
 {
     const size_t mark = luo_arena_mark(r->scratch);
-    int32_t *count = LUO_NEW_N(r->scratch, int32_t, r->sc->cluster->ndevices);
+    int32_t *count = LUO_NEW_N(r->scratch, int32_t, r->job.scenario->cluster->ndevices);
     if (!count) return luo_err_nomem(err);
     *n = 0;
     for (int32_t i = 0; i < set->ngroups; i++) {
         const luo_group *g = &set->groups[i];
         if (g->n < 2) continue;
-        int64_t *known = luo_map_at(&r->communicators, group_key(g), 0);
+        int64_t *known = luo_map_at(&r->plans.communicators, group_key(g), 0);
         if (!known) return luo_err_nomem(err);
         if (*known) continue;
         *known = keep;
@@ -298,7 +301,7 @@ static luo_status count_operators(luo_run *r, const luo_programs *set, bool keep
                                   luo_err *err)
 {
     const uint64_t key = luo_hash_bytes(set->hash, "programs", 8);
-    int64_t *known = luo_map_at(&r->communicators, key ? key : 1, 0);
+    int64_t *known = luo_map_at(&r->plans.communicators, key ? key : 1, 0);
     if (!known) return luo_err_nomem(err);
     *n = 0;
     for (int32_t i = 0; i < set->nroles && !*known; i++)
@@ -313,6 +316,6 @@ luo_status luo_run_making(luo_run *r, const luo_programs *set, bool keep, double
     int32_t communicators = 0, operators = 0;
     LUO_TRY(count_missing(r, set, keep, &communicators, err));
     LUO_TRY(count_operators(r, set, keep, &operators, err));
-    *seconds = communicators * r->cost.communicator_s + operators * r->cost.operator_s;
+    *seconds = communicators * r->job.cost.communicator_s + operators * r->job.cost.operator_s;
     return LUO_OK;
 }

@@ -114,99 +114,129 @@ typedef struct luo_pace_meter { /* how fast this machine is against the profile 
     double *sample; /* LUO_PACE_STEPS per device; not above 0: none */
 } luo_pace_meter;
 
-typedef struct luo_run {
-    luo_arena *arena, *scratch;
-    const luo_scenario *sc;
+/* A run is seven parts; a function takes those that it uses, or the whole run when it needs most of
+ * them. */
+
+typedef struct luo_run_job { /* what is to be done; does not change after the start */
+    const luo_scenario *scenario;
     const luo_policy_spec *spec;
     const luo_policy *policy; /* of the scenario */
-    const luo_policy *acting; /* that decided last */
     const luo_run_opts *opts;
     const luo_sink *sink;
-    const luo_backend *backend;
-    luo_backend_state *b;
     bool real; /* the backend holds data, so time passes by itself */
     struct {   /* of the scenario, as they are waited out */
         double detect_fail_s, process_start_s, communicator_s, replacement_s, planner_s,
             operator_s;
     } cost;
+} luo_run_job;
+
+typedef struct luo_run_clock { /* when it is, and what has happened to the cluster until then */
     double t0;
-    luo_events *events;
-    luo_detect detect;
-    luo_account account;
-    luo_ckpt ckpt;
-    luo_run_state state;
     double t_s;
     int64_t step;
-    int64_t first_step;    /* that the run began with; > 0: resumed */
-    luo_tries tries;       /* of steps since the newest valid checkpoint */
-    int64_t done_before;   /* steps below were tried in a time whose attempts are forgotten */
-    /* plans */
-    luo_used_plan **plans;
-    int32_t nplans, cap_plans, plan; /* plan: the running one */
-    int64_t uses;                    /* a clock for last_use */
-    int64_t program_bytes;           /* limit of luo_run_use_plan */
-    luo_map communicators;           /* that exist */
+    int64_t first_step; /* that the run began with; > 0: resumed */
+    int64_t last_event_step;
+    luo_run_state state;
+    luo_events *events;
+} luo_run_clock;
+
+typedef struct luo_run_plans { /* those of this run, compiled */
+    luo_used_plan **list;
+    int32_t n, room;
+    int32_t running;       /* index of the one that runs */
+    int64_t uses;          /* a clock for last_use */
+    int64_t program_bytes; /* limit of luo_run_use_plan */
+    luo_map communicators; /* that exist */
     double memory_ratio;
     int32_t memory_device;
-    /* trigger */
+} luo_run_plans;
+
+typedef struct luo_run_health {              /* what is known of the devices */
     bool *usable, *was_usable, *was_leaving; /* per device */
     bool *emptied; /* per device: it was down since state was last placed, so it holds none */
-    double *rate;              /* per device, for snapshots */
-    double *predicted;         /* per device, of the last step under the running plan */
-    bool has_predicted, discard; /* discard: the samples of the next step */
-    int64_t sampled_writes;      /* ckpt.writes at the last step whose samples could be taken */
-    bool skipped;                /* the samples of that step, for a checkpoint */
-    luo_rng *probe;              /* per device: noise of its probes; NULL: none */
-    double *probe_base;          /* per device: of a probe at the start */
+    double *rate;  /* per device, for snapshots */
+    luo_detect detect;
+    luo_drift drift;
+    luo_reentry reentry;
+    luo_pace_meter pace; /* backends with data */
+    double *predicted;   /* per device, of the last step under the running plan */
+    bool has_predicted;
+    bool discard;           /* the samples of the next step */
+    int64_t sampled_writes; /* ckpt.writes at the last step whose samples could be taken */
+    bool skipped;           /* the samples of that step, for a checkpoint */
+    luo_rng *probe;         /* per device: noise of its probes; NULL: none */
+    double *probe_base;     /* per device: of a probe at the start */
+    int32_t detect_true, detect_false;
+    double detect_delay_s;
+} luo_run_health;
+
+typedef struct luo_run_decision { /* why the policy is asked, and what it has said */
     int trigger;
-    int32_t failures;          /* since a step last ended well */
-    double failed_since_s;     /* start of the attempt that failed, or of the outage */
-    const char *cause;         /* id of what the trigger is about; "" */
-    int32_t seen;              /* occurrences looked at */
-    int64_t last_event_step;
+    int32_t failures;         /* since a step last ended well */
+    double failed_since_s;    /* start of the attempt that failed, or of the outage */
+    const char *cause;        /* id of what the trigger is about; "" */
+    int32_t seen;             /* occurrences looked at */
+    const luo_policy *acting; /* that decided last */
     struct {
         bool on;
         double ready_s, planned_s; /* planned_s: that the planner took */
         int trigger;
         luo_decision d;
-    } pending;                 /* a decision of a planner that still runs */
+    } pending; /* a decision of a planner that still runs */
     double memory_factor;
-    luo_reentry reentry;
-    luo_drift drift;
-    void *memory; /* of the policy */
+    void *memory;    /* of the policy */
     luo_judge judge; /* simulator NULL: there is none */
-    struct {                   /* of a policy that is a bound */
+    struct {         /* of a policy that is a bound */
         luo_world *healthy;
-        double *work;          /* per device: that it does in a second when it is well */
-        double base;           /* of the devices of the base plan */
-        double best_s;         /* of the fastest plan on healthy devices; 0: not yet known */
-        const luo_plan *best;  /* that plan; NULL: the base plan */
-        luo_map fastest;       /* steps of the fastest plan, by slowdowns: the bits of a double */
+        double *work;         /* per device: that it does in a second when it is well */
+        double base;          /* of the devices of the base plan */
+        double best_s;        /* of the fastest plan on healthy devices; 0: not yet known */
+        const luo_plan *best; /* that plan; NULL: the base plan */
+        luo_map fastest;      /* steps of the fastest plan, by slowdowns: the bits of a double */
     } bound;
-    /* backends with data */
-    luo_pace_meter pace;
-    bool *running;     /* per device: its process was started and has not died */
-    bool died;         /* processes are gone: state comes back from a checkpoint only */
-    bool unplanned;    /* .. and no event had said so */
-    luo_state_info info; /* by the last INIT or LOAD */
-    int32_t deaths;    /* without an event */
-    int32_t died_last; /* device; -1: not known */
-    const char *died_why; /* as the backend told it */
-    int32_t nkills;    /* failures with `hard: true` that the next attempt carries out */
-    int32_t *kills;
-    luo_world *struck; /* the world of that attempt */
-    /* rows of the end */
+    int32_t switches, restarts;
+} luo_run_decision;
+
+typedef struct luo_run_ledger { /* where the time went, and what a failure would lose */
+    luo_account account;
+    luo_ckpt ckpt;
+    luo_tries tries;     /* of steps since the newest valid checkpoint */
+    int64_t done_before; /* steps below were tried in a time whose attempts are forgotten */
     int32_t nlinks;
     luo_link_use *links;
-    int32_t switches, restarts, nwarnings, cap_warnings;
+    int32_t nwarnings, cap_warnings;
     const char **warnings;
-    int32_t detect_true, detect_false;
-    double detect_delay_s;
+} luo_run_ledger;
+
+typedef struct luo_run_backend { /* who does the steps; all but the first two: with data */
+    const luo_backend *table;
+    luo_backend_state *state;
+    luo_state_info info;  /* by the last INIT or LOAD */
+    bool *running;        /* per device: its process was started and has not died */
+    bool died;            /* processes are gone: state comes back from a checkpoint only */
+    bool unplanned;       /* .. and no event had said so */
+    int32_t deaths;       /* without an event */
+    int32_t died_last;    /* device; -1: not known */
+    const char *died_why; /* as the backend told it */
+    int32_t nkills;       /* failures with `hard: true` that the next attempt carries out */
+    int32_t *kills;
+    luo_world *struck; /* the world of that attempt */
+} luo_run_backend;
+
+typedef struct luo_run {
+    luo_arena *arena, *scratch;
+    luo_run_job job;
+    luo_run_clock clock;
+    luo_run_plans plans;
+    luo_run_health health;
+    luo_run_decision decision;
+    luo_run_ledger ledger;
+    luo_run_backend backend;
 } luo_run;
 
 static inline luo_used_plan *luo_run_plan(const luo_run *r)
 {
-    return r->plans[r->plan];
+    return r->plans.list[r->plans.running];
 }
 
 /* plans.c */

@@ -41,24 +41,30 @@ static void open_run(void)
 {
     luo_err err = {0};
     fake_reset();
-    r = (luo_run){.arena = luo_arena_new(1 << 16), .scratch = luo_arena_new(1 << 16), .sc = &sc,
-                  .opts = &opts, .sink = &fake_sink, .backend = &fake_backend, .cause = "",
-                  .program_bytes = 1 << 30};
+    r = (luo_run){.arena = luo_arena_new(1 << 16),
+                  .scratch = luo_arena_new(1 << 16),
+                  .job.scenario = &sc,
+                  .job.opts = &opts,
+                  .job.sink = &fake_sink,
+                  .backend.table = &fake_backend,
+                  .decision.cause = "",
+                  .plans.program_bytes = 1 << 30};
     sc = (luo_scenario){.name = "t", .cluster = fixture_cluster(r.arena, 1, 4, 2), .model = &model,
                         .steps = 1};
     const luo_backend_config config = {.cluster = sc.cluster};
     int32_t a, b;
-    ck_assert_int_eq(fake_backend.open(&config, &r.b, NULL), LUO_OK);
-    ck_assert_int_eq(luo_events_new(r.arena, &sc, (luo_event_log){0}, &r.events, NULL), LUO_OK);
+    ck_assert_int_eq(fake_backend.open(&config, &r.backend.state, NULL), LUO_OK);
+    ck_assert_int_eq(luo_events_new(r.arena, &sc, (luo_event_log){0}, &r.clock.events, NULL),
+                     LUO_OK);
     ck_assert_msg(luo_run_use_plan(&r, make_plan(false), 256, &a, &err) == LUO_OK, "%s", err.text);
     ck_assert_msg(luo_run_use_plan(&r, make_plan(true), 256, &b, &err) == LUO_OK, "%s", err.text);
     ck_assert_int_eq(a, 0);
     ck_assert_int_eq(b, 1);
-    r.usable = LUO_NEW_N(r.arena, bool, 8);
-    r.was_usable = LUO_NEW_N(r.arena, bool, 8);
-    r.emptied = LUO_NEW_N(r.arena, bool, 8);
-    r.was_leaving = LUO_NEW_N(r.arena, bool, 8);
-    for (int32_t d = 0; d < 8; d++) r.usable[d] = true;
+    r.health.usable = LUO_NEW_N(r.arena, bool, 8);
+    r.health.was_usable = LUO_NEW_N(r.arena, bool, 8);
+    r.health.emptied = LUO_NEW_N(r.arena, bool, 8);
+    r.health.was_leaving = LUO_NEW_N(r.arena, bool, 8);
+    for (int32_t d = 0; d < 8; d++) r.health.usable[d] = true;
     ck_assert_int_eq(luo_account_init(&r, NULL), LUO_OK);
 }
 
@@ -80,7 +86,7 @@ START_TEST(states_change_places)
     ck_assert_int_ge(row.messages, 4);
     ck_assert_int_ge(row.max_sender, 0);
     ck_assert_double_eq_tol(row.move_s, (double)row.max_sender_bytes / 1e9, 1e-9);
-    ck_assert_double_eq_tol(r.account.span[LUO_SPAN_SWITCH], row.move_s, 1e-12);
+    ck_assert_double_eq_tol(r.ledger.account.span[LUO_SPAN_SWITCH], row.move_s, 1e-12);
     ck_assert_int_eq(fake.ntime, 1);
     ck_assert_int_eq(fake.time[0].kind, LUO_SPAN_SWITCH);
     ck_assert_int_eq(fake.time[0].bytes, row.bytes_nic);
@@ -129,7 +135,7 @@ START_TEST(dead_owners)
     bool broken;
     open_run();
     const int32_t to = one_stage();
-    for (int32_t i = 0; i < deaths[_i].ndead; i++) r.usable[deaths[_i].dead[i]] = false;
+    for (int32_t i = 0; i < deaths[_i].ndead; i++) r.health.usable[deaths[_i].dead[i]] = false;
     ck_assert_int_eq(luo_run_move(&r, 0, to, &row, &broken, NULL), deaths[_i].st);
     ck_assert_int_eq(broken, deaths[_i].broken);
     ck_assert((row.bytes_nic > 0) == (deaths[_i].st == LUO_OK && !deaths[_i].broken));
@@ -139,17 +145,17 @@ END_TEST
 START_TEST(programs_come_back)
 {
     open_run();
-    r.program_bytes = 1;
-    const uint64_t hash = r.plans[1]->program_hash;
+    r.plans.program_bytes = 1;
+    const uint64_t hash = r.plans.list[1]->program_hash;
     const int32_t third = one_stage();
     ck_assert_int_eq(third, 2);
-    ck_assert_ptr_nonnull(r.plans[0]->set); /* it runs */
-    ck_assert_ptr_null(r.plans[1]->set);
+    ck_assert_ptr_nonnull(r.plans.list[0]->set); /* it runs */
+    ck_assert_ptr_null(r.plans.list[1]->set);
     int32_t index;
     ck_assert_int_eq(luo_run_use_plan(&r, make_plan(true), 256, &index, NULL), LUO_OK);
     ck_assert_int_eq(index, 1);
-    ck_assert_uint_eq(r.plans[1]->set->hash, hash);
-    ck_assert_ptr_null(r.plans[2]->set);
+    ck_assert_uint_eq(r.plans.list[1]->set->hash, hash);
+    ck_assert_ptr_null(r.plans.list[2]->set);
 }
 END_TEST
 LUO_SUITE("run.move", LUO_T(programs_come_back), LUO_T(states_change_places),

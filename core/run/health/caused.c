@@ -32,7 +32,7 @@ static luo_status step(luo_run *r, luo_backend_state *b, const luo_used_plan *u,
     const luo_recipe recipe = luo_run_recipe(u);
     const luo_step_request q = {.programs = u->set, .recipe = &recipe, .world = world};
     luo_step_result s;
-    LUO_TRY(r->backend->run_ranks(b, &q, &s, err));
+    LUO_TRY(r->backend.table->run_ranks(b, &q, &s, err));
     *seconds = s.end_s - s.start_s;
     return s.status == LUO_OK ? LUO_OK : luo_err_set(err, s.status, "%s", s.text);
 }
@@ -41,11 +41,11 @@ static luo_status step(luo_run *r, luo_backend_state *b, const luo_used_plan *u,
 static luo_status try_all(luo_run *r, luo_backend_state *b, const luo_used_plan *u,
                           const suspect *at, int32_t n, double *caused, luo_err *err)
 {
-    const double most = (double)luo_work_most(r->opts->work, LUO_WORK_WHAT_IFS);
+    const double most = (double)luo_work_most(r->job.opts->work, LUO_WORK_WHAT_IFS);
     luo_world *world;
     double none, one;
     if (n == 0 || 2 * u->operations > most) return LUO_OK;
-    LUO_TRY(luo_world_new(r->arena, r->sc->cluster, &world, err));
+    LUO_TRY(luo_world_new(r->arena, r->job.scenario->cluster, &world, err));
     for (int32_t d = 0; d < world->ndevices; d++) {
         world->slowdown[d] = 1;
         world->up[d] = true;
@@ -67,8 +67,8 @@ static luo_status find_caused(luo_run *r, luo_used_plan *u, double *caused, luo_
     if (!at) return luo_err_nomem(err);
     for (int32_t i = 0; i < u->ndev; i++) {
         const int32_t d = u->dev[i];
-        const double slowdown = mean_slowdown(&r->account, d);
-        if (r->account.used_s[d] <= 0) continue;
+        const double slowdown = mean_slowdown(&r->ledger.account, d);
+        if (r->ledger.account.used_s[d] <= 0) continue;
         if (slowdown > SLOW) at[n++] = (suspect){d, slowdown};
         else caused[d] = 1;
     }
@@ -79,18 +79,19 @@ static luo_status find_caused(luo_run *r, luo_used_plan *u, double *caused, luo_
     const bool kept = u->set != NULL;
     config.compute_sigma = config.comm_sigma = 0;
     LUO_TRY(luo_run_recompile(r, u, err));
-    luo_status st = r->backend->open(&config, &b, err);
+    luo_status st = r->backend.table->open(&config, &b, err);
     if (st == LUO_OK) st = try_all(r, b, u, at, n, caused, err);
-    if (b) r->backend->close(b);
+    if (b) r->backend.table->close(b);
     if (!kept) luo_run_give_back(u);
     return st;
 }
 
 luo_status luo_run_caused(luo_run *r, double *caused, luo_err *err)
 {
-    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) caused[d] = -1;
-    if (!(r->backend->caps & LUO_CAP_WHAT_IF) || r->policy->bound || r->nplans == 0) return LUO_OK;
+    for (int32_t d = 0; d < r->job.scenario->cluster->ndevices; d++) caused[d] = -1;
+    if (!(r->backend.table->caps & LUO_CAP_WHAT_IF) || r->job.policy->bound || r->plans.n == 0)
+        return LUO_OK;
     if (luo_run_interrupted(r)) return LUO_OK;
-    const luo_status st = find_caused(r, r->plans[0], caused, err);
+    const luo_status st = find_caused(r, r->plans.list[0], caused, err);
     return st == LUO_ECANCELED ? LUO_OK : st; /* stopped while the run was ending */
 }

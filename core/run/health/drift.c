@@ -12,17 +12,17 @@
 
 static double rho(const luo_run *r, double rate)
 {
-    return rate < r->spec->threshold_slowdown ? 1 : rate;
+    return rate < r->job.spec->threshold_slowdown ? 1 : rate;
 }
 
 static double known(const luo_run *r, int32_t d)
 {
-    return rho(r, r->detect.accepted[d]);
+    return rho(r, r->health.detect.accepted[d]);
 }
 
 static double today(const luo_run *r, int32_t d)
 {
-    return rho(r, luo_detect_median(&r->detect, d));
+    return rho(r, luo_detect_median(&r->health.detect, d));
 }
 
 /* The rate of today of a device that counted as healthy and is slow; of others the known one. Noise
@@ -56,7 +56,7 @@ static luo_status event_time(luo_run *r, double (*rate)(const luo_run *, int32_t
         for (int32_t s = 0; s < pl->nstages; s++)
             for (int32_t k = 0; k < pl->stages[s].ndev; k++) {
                 const int32_t d = pl->stages[s].dev[k];
-                t[s] = fmax(t[s], r->predicted[d] * rate(r, d) / pl->micro_batches);
+                t[s] = fmax(t[s], r->health.predicted[d] * rate(r, d) / pl->micro_batches);
             }
         pipes[i] = (luo_pipe_time){pl->nstages, t, pl->micro_batches};
     }
@@ -68,19 +68,20 @@ luo_status luo_drift_step(luo_run *r, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
     double now_s = 1, fresh_s = 1, known_s = 1;
-    if (!r->policy->plans || !r->has_predicted) return LUO_OK;
+    if (!r->job.policy->plans || !r->health.has_predicted) return LUO_OK;
     if (possible(r)) {
         LUO_TRY(event_time(r, today, &now_s, err));
         LUO_TRY(event_time(r, fresh, &fresh_s, err));
         LUO_TRY(event_time(r, known, &known_s, err));
     }
-    if (!luo_drift_push(&r->drift, now_s, fresh_s, known_s)) return LUO_OK;
+    if (!luo_drift_push(&r->health.drift, now_s, fresh_s, known_s)) return LUO_OK;
     for (int32_t i = 0; i < u->ndev; i++)
-        luo_detect_accept(&r->detect, u->dev[i], luo_detect_median(&r->detect, u->dev[i]));
-    r->trigger |= LUO_TRIGGER_RATE;
-    r->cause = "";
+        luo_detect_accept(&r->health.detect, u->dev[i],
+                          luo_detect_median(&r->health.detect, u->dev[i]));
+    r->decision.trigger |= LUO_TRIGGER_RATE;
+    r->decision.cause = "";
     LUO_TRY(luo_run_note(r, err, "step %lld: drift: a step of %.6g s is expected and not %.6g s",
-                         (long long)r->step, fmax(now_s, fresh_s), known_s));
+                         (long long)r->clock.step, fmax(now_s, fresh_s), known_s));
     return luo_run_event(r, "detected", "", "straggler", "", false, 0, "drift of several devices",
                          err);
 }

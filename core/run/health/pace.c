@@ -19,10 +19,10 @@
 
 luo_status luo_pace_init(luo_run *r, luo_err *err)
 {
-    const int32_t n = r->sc->cluster->ndevices;
-    r->pace.sample = LUO_NEW_N(r->arena, double, (int64_t)n *LUO_PACE_STEPS);
-    r->pace.factor = LUO_NEW_N(r->arena, double, n);
-    return r->pace.sample && r->pace.factor ? LUO_OK : luo_err_nomem(err);
+    const int32_t n = r->job.scenario->cluster->ndevices;
+    r->health.pace.sample = LUO_NEW_N(r->arena, double, (int64_t)n *LUO_PACE_STEPS);
+    r->health.pace.factor = LUO_NEW_N(r->arena, double, n);
+    return r->health.pace.sample && r->health.pace.factor ? LUO_OK : luo_err_nomem(err);
 }
 
 static int ascending(const void *a, const void *b)
@@ -44,30 +44,30 @@ double luo_pace_ratio(const luo_run *r, const luo_step_result *s, int32_t i)
     const int32_t d = luo_run_plan(r)->dev[i];
     if (s->predicted_s[i] <= 0) return -1;
     const double ratio = s->compute_s[i] / s->predicted_s[i];
-    return r->real && r->pace.known ? ratio / r->pace.factor[d] : ratio;
+    return r->job.real && r->health.pace.known ? ratio / r->health.pace.factor[d] : ratio;
 }
 
 double luo_pace_of_step(const luo_run *r, const luo_step_result *s)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    if (!r->real || r->pace.known) return 1;
+    if (!r->job.real || r->health.pace.known) return 1;
     double *ratio = LUO_NEW_N(r->scratch, double, u->ndev);
     int32_t n = 0;
     for (int32_t i = 0; ratio && i < u->ndev; i++)
         if (luo_pace_ratio(r, s, i) > 0)
-            ratio[n++] = luo_pace_ratio(r, s, i) / r->detect.accepted[u->dev[i]];
+            ratio[n++] = luo_pace_ratio(r, s, i) / r->health.detect.accepted[u->dev[i]];
     return median(ratio, n);
 }
 
 void luo_pace_forget(luo_run *r)
 {
-    r->pace.known = false;
-    r->pace.n = 0;
+    r->health.pace.known = false;
+    r->health.pace.n = 0;
 }
 
 static double *sample(const luo_run *r, int32_t device)
 {
-    return r->pace.sample + (int64_t)device * LUO_PACE_STEPS;
+    return r->health.pace.sample + (int64_t)device * LUO_PACE_STEPS;
 }
 
 /* The fastest step of a device against its last known rate; <= 0: nothing was predicted. */
@@ -75,14 +75,14 @@ static double fastest(const luo_run *r, int32_t device)
 {
     double least = sample(r, device)[0];
     for (int32_t k = 1; k < LUO_PACE_STEPS; k++) least = fmin(least, sample(r, device)[k]);
-    return least / r->detect.accepted[device];
+    return least / r->health.detect.accepted[device];
 }
 
 static bool held_against_itself(const luo_run *r)
 {
     const luo_used_plan *u = luo_run_plan(r);
     for (int32_t i = 0; i < u->ndev; i++)
-        if (!luo_cluster_profile(r->sc->cluster, u->dev[i])->cpu) return true;
+        if (!luo_cluster_profile(r->job.scenario->cluster, u->dev[i])->cpu) return true;
     return false;
 }
 
@@ -95,30 +95,31 @@ static void fix_factors(luo_run *r)
     for (int32_t i = 0; all && i < u->ndev; i++)
         if (fastest(r, u->dev[i]) > 0) all[n++] = fastest(r, u->dev[i]);
     const double shared = median(all, n);
-    if (r->pace.first == 0) r->pace.first = shared;
+    if (r->health.pace.first == 0) r->health.pace.first = shared;
     for (int32_t i = 0; i < u->ndev; i++) {
         const int32_t d = u->dev[i];
-        r->pace.factor[d] = own && fastest(r, d) > 0 ? fastest(r, d) : shared;
-        for (int32_t k = 0; k < LUO_PACE_STEPS; k++) sample(r, d)[k] /= r->pace.factor[d];
+        r->health.pace.factor[d] = own && fastest(r, d) > 0 ? fastest(r, d) : shared;
+        for (int32_t k = 0; k < LUO_PACE_STEPS; k++) sample(r, d)[k] /= r->health.pace.factor[d];
     }
-    r->pace.own = own;
-    r->pace.known = true;
+    r->health.pace.own = own;
+    r->health.pace.known = true;
 }
 
 bool luo_pace_correct(luo_run *r, int32_t device)
 {
-    const double rate = r->detect.accepted[device];
-    if (!r->real || rate >= 1) return false;
-    r->pace.factor[device] *= rate;
-    luo_detect_accept(&r->detect, device, 1);
+    const double rate = r->health.detect.accepted[device];
+    if (!r->job.real || rate >= 1) return false;
+    r->health.pace.factor[device] *= rate;
+    luo_detect_accept(&r->health.detect, device, 1);
     return true;
 }
 
 bool luo_pace_take(luo_run *r, const luo_step_result *s)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    for (int32_t i = 0; i < u->ndev; i++) sample(r, u->dev[i])[r->pace.n] = luo_pace_ratio(r, s, i);
-    if (++r->pace.n < LUO_PACE_STEPS) return false;
+    for (int32_t i = 0; i < u->ndev; i++)
+        sample(r, u->dev[i])[r->health.pace.n] = luo_pace_ratio(r, s, i);
+    if (++r->health.pace.n < LUO_PACE_STEPS) return false;
     fix_factors(r);
     return true;
 }

@@ -7,8 +7,8 @@ enum { SOON_STEPS = 100, LEAST_PROBES = 10, MOST_PROBES = 160 };
 
 luo_status luo_reentry_init(luo_run *r, luo_err *err)
 {
-    const int32_t n = r->sc->cluster->ndevices;
-    luo_reentry *t = &r->reentry;
+    const int32_t n = r->job.scenario->cluster->ndevices;
+    luo_reentry *t = &r->health.reentry;
     t->candidate = LUO_NEW_N(r->arena, bool, n);
     t->outside = LUO_NEW_N(r->arena, luo_outside, n);
     if (!t->candidate || !t->outside) return luo_err_nomem(err);
@@ -19,8 +19,8 @@ luo_status luo_reentry_init(luo_run *r, luo_err *err)
 /* Healthy, with as many good probes in a row as its past demands. */
 static bool is_back(const luo_run *r, int32_t d)
 {
-    const luo_outside *o = &r->reentry.outside[d];
-    return r->usable[d] && r->detect.accepted[d] < r->spec->threshold_slowdown &&
+    const luo_outside *o = &r->health.reentry.outside[d];
+    return r->health.usable[d] && r->health.detect.accepted[d] < r->job.spec->threshold_slowdown &&
            o->good >= o->need;
 }
 
@@ -29,19 +29,19 @@ static bool is_back(const luo_run *r, int32_t d)
  * Not one that came back once and was put out again soon. */
 static bool may_hold_layers(const luo_run *r, int32_t d)
 {
-    const luo_outside *o = &r->reentry.outside[d];
-    if (!r->usable[d] || luo_run_plan(r)->member[d]) return r->usable[d];
-    const bool slow = r->detect.accepted[d] >= r->spec->threshold_slowdown;
+    const luo_outside *o = &r->health.reentry.outside[d];
+    if (!r->health.usable[d] || luo_run_plan(r)->member[d]) return r->health.usable[d];
+    const bool slow = r->health.detect.accepted[d] >= r->job.spec->threshold_slowdown;
     return is_back(r, d) || (slow && o->suspended && o->backoff == 0);
 }
 
 static void look(luo_run *r, int32_t d)
 {
-    luo_outside *o = &r->reentry.outside[d];
+    luo_outside *o = &r->health.reentry.outside[d];
     const bool back = is_back(r, d);
-    if (back && !o->back && !luo_run_plan(r)->member[d]) r->trigger |= LUO_TRIGGER_JOIN;
+    if (back && !o->back && !luo_run_plan(r)->member[d]) r->decision.trigger |= LUO_TRIGGER_JOIN;
     o->back = back;
-    r->reentry.candidate[d] = may_hold_layers(r, d);
+    r->health.reentry.candidate[d] = may_hold_layers(r, d);
 }
 
 /* Back-off: who is suspended again soon after coming back has to show more the next time. */
@@ -57,27 +57,28 @@ static void suspend(luo_outside *o, int64_t step)
 
 void luo_reentry_plan(luo_run *r, const luo_used_plan *was, const luo_used_plan *now)
 {
-    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) {
-        luo_outside *o = &r->reentry.outside[d];
-        const bool slow = r->detect.accepted[d] >= r->spec->threshold_slowdown;
-        if (was->member[d] && !now->member[d] && r->usable[d] && slow) suspend(o, r->step);
-        if (!was->member[d] && now->member[d]) o->entered = r->step;
+    for (int32_t d = 0; d < r->job.scenario->cluster->ndevices; d++) {
+        luo_outside *o = &r->health.reentry.outside[d];
+        const bool slow = r->health.detect.accepted[d] >= r->job.spec->threshold_slowdown;
+        if (was->member[d] && !now->member[d] && r->health.usable[d] && slow)
+            suspend(o, r->clock.step);
+        if (!was->member[d] && now->member[d]) o->entered = r->clock.step;
         o->back = is_back(r, d);
-        r->reentry.candidate[d] = may_hold_layers(r, d);
+        r->health.reentry.candidate[d] = may_hold_layers(r, d);
     }
 }
 
 void luo_reentry_change(luo_run *r, int32_t device)
 {
-    luo_outside *o = &r->reentry.outside[device];
+    luo_outside *o = &r->health.reentry.outside[device];
     o->good = 0;
-    if (o->need < r->spec->reentry_probes) o->need = r->spec->reentry_probes;
+    if (o->need < r->job.spec->reentry_probes) o->need = r->job.spec->reentry_probes;
     look(r, device);
 }
 
 void luo_reentry_probe(luo_run *r, int32_t device, double sample)
 {
-    luo_outside *o = &r->reentry.outside[device];
-    o->good = sample < r->spec->threshold_slowdown ? o->good + 1 : 0;
+    luo_outside *o = &r->health.reentry.outside[device];
+    o->good = sample < r->job.spec->threshold_slowdown ? o->good + 1 : 0;
     look(r, device);
 }

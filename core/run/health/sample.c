@@ -19,25 +19,26 @@ static const double ODD_FROM_START = 0.10; /* off the mean of its type */
 
 static double noise(luo_run *r, int32_t device, int32_t n)
 {
-    const double sigma = r->sc->compute_sigma;
+    const double sigma = r->job.scenario->compute_sigma;
     double sum = 0;
     for (int32_t i = 0; i < n; i++)
-        sum += exp(sigma * luo_rng_normal(&r->probe[device]) - sigma * sigma / 2);
+        sum += exp(sigma * luo_rng_normal(&r->health.probe[device]) - sigma * sigma / 2);
     return sum / n;
 }
 
 static double probe(luo_run *r, int32_t device)
 {
-    const double slowdown = luo_events_world(r->events)->slowdown[device];
-    return r->probe ? slowdown * noise(r, device, PROBES) / r->probe_base[device] : slowdown;
+    const double slowdown = luo_events_world(r->clock.events)->slowdown[device];
+    return r->health.probe ? slowdown * noise(r, device, PROBES) / r->health.probe_base[device]
+                           : slowdown;
 }
 
 /* Devices whose first probe is off the mean of their type
  * (docs/planners.md#measuring-rates-in-a-run). */
 static luo_status odd_ones(luo_run *r, luo_err *err)
 {
-    const luo_cluster *c = r->sc->cluster;
-    const luo_world *w = luo_events_world(r->events);
+    const luo_cluster *c = r->job.scenario->cluster;
+    const luo_world *w = luo_events_world(r->clock.events);
     double *sum = LUO_NEW_N(r->scratch, double, c->ngroups);
     int32_t *n = LUO_NEW_N(r->scratch, int32_t, c->ngroups);
     if (!sum || !n) return luo_err_nomem(err);
@@ -58,17 +59,17 @@ static luo_status odd_ones(luo_run *r, luo_err *err)
 
 luo_status luo_sample_init(luo_run *r, luo_err *err)
 {
-    const int32_t n = r->sc->cluster->ndevices;
+    const int32_t n = r->job.scenario->cluster->ndevices;
     LUO_TRY(odd_ones(r, err));
-    if (r->real || r->sc->compute_sigma <= 0) return LUO_OK;
-    r->probe = LUO_NEW_N(r->arena, luo_rng, n);
-    r->probe_base = LUO_NEW_N(r->arena, double, n);
-    if (!r->probe || !r->probe_base) return luo_err_nomem(err);
+    if (r->job.real || r->job.scenario->compute_sigma <= 0) return LUO_OK;
+    r->health.probe = LUO_NEW_N(r->arena, luo_rng, n);
+    r->health.probe_base = LUO_NEW_N(r->arena, double, n);
+    if (!r->health.probe || !r->health.probe_base) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) {
         char name[32];
         snprintf(name, sizeof name, "probe#%d", d);
-        r->probe[d] = luo_rng_stream(r->sc->seed, name);
-        r->probe_base[d] = noise(r, d, BASE_ROUNDS * PROBES);
+        r->health.probe[d] = luo_rng_stream(r->job.scenario->seed, name);
+        r->health.probe_base[d] = noise(r, d, BASE_ROUNDS * PROBES);
     }
     return LUO_OK;
 }
@@ -78,14 +79,14 @@ luo_status luo_sample_init(luo_run *r, luo_err *err)
 static luo_status take(luo_run *r, int32_t device, double sample, luo_err *err)
 {
     luo_rate_change c;
-    if (sample <= 0 || !luo_detect_push(&r->detect, device, sample, &c)) return LUO_OK;
+    if (sample <= 0 || !luo_detect_push(&r->health.detect, device, sample, &c)) return LUO_OK;
     if (!luo_run_plan(r)->member[device]) return LUO_OK; /* reentry.c asks when it is good enough */
     const bool corrected = luo_pace_correct(r, device);
-    c.now = r->detect.accepted[device];
+    c.now = r->health.detect.accepted[device];
     if (corrected && c.was <= 1)
         return luo_run_note(r, err, "step %lld: device %d: nominal is %.6f of what was thought",
-                            (long long)r->step, device, c.now);
-    r->trigger |= LUO_TRIGGER_RATE;
+                            (long long)r->clock.step, device, c.now);
+    r->decision.trigger |= LUO_TRIGGER_RATE;
     return luo_score_rate(r, device, &c, err);
 }
 
@@ -93,10 +94,10 @@ static luo_status take(luo_run *r, int32_t device, double sample, luo_err *err)
 static luo_status take_all(luo_run *r, const double *q, luo_err *err)
 {
     const luo_used_plan *u = luo_run_plan(r);
-    const luo_world *w = luo_events_world(r->events);
+    const luo_world *w = luo_events_world(r->clock.events);
     double *scratch = LUO_NEW_N(r->scratch, double, u->ndev);
     if (!scratch) return luo_err_nomem(err);
-    const double common = luo_detect_common(&r->detect, u->dev, q, u->ndev, scratch);
+    const double common = luo_detect_common(&r->health.detect, u->dev, q, u->ndev, scratch);
     for (int32_t i = 0; i < u->ndev; i++)
         if (w->up[u->dev[i]]) LUO_TRY(take(r, u->dev[i], q[i] / common, err));
     return LUO_OK;
@@ -108,14 +109,14 @@ static luo_status take_members(luo_run *r, const luo_step_result *s, luo_err *er
     const luo_used_plan *u = luo_run_plan(r);
     double *q = LUO_NEW_N(r->scratch, double, u->ndev);
     if (!q) return luo_err_nomem(err);
-    if (!r->real || r->pace.known) {
+    if (!r->job.real || r->health.pace.known) {
         for (int32_t i = 0; i < u->ndev; i++) q[i] = luo_pace_ratio(r, s, i);
         return take_all(r, q, err);
     }
     if (!luo_pace_take(r, s)) return LUO_OK;
     for (int32_t k = 0; k < LUO_PACE_STEPS; k++) {
         for (int32_t i = 0; i < u->ndev; i++)
-            q[i] = r->pace.sample[(int64_t)u->dev[i] * LUO_PACE_STEPS + k];
+            q[i] = r->health.pace.sample[(int64_t)u->dev[i] * LUO_PACE_STEPS + k];
         LUO_TRY(take_all(r, q, err));
     }
     return LUO_OK;
@@ -123,19 +124,19 @@ static luo_status take_members(luo_run *r, const luo_step_result *s, luo_err *er
 
 static bool wanted(luo_run *r)
 {
-    const bool write = r->ckpt.writes != r->sampled_writes;
-    const bool first = r->discard;
-    r->sampled_writes = r->ckpt.writes;
-    r->discard = false;
+    const bool write = r->ledger.ckpt.writes != r->health.sampled_writes;
+    const bool first = r->health.discard;
+    r->health.sampled_writes = r->ledger.ckpt.writes;
+    r->health.discard = false;
     if (first) return false;
-    r->skipped = write && !r->skipped;
-    return !r->skipped;
+    r->health.skipped = write && !r->health.skipped;
+    return !r->health.skipped;
 }
 
 luo_status luo_sample_step(luo_run *r, const luo_step_result *s, luo_err *err)
 {
-    const luo_world *w = luo_events_world(r->events);
-    if (r->policy->bound || !wanted(r)) return LUO_OK;
+    const luo_world *w = luo_events_world(r->clock.events);
+    if (r->job.policy->bound || !wanted(r)) return LUO_OK;
     LUO_TRY(take_members(r, s, err));
     for (int32_t d = 0; d < w->ndevices; d++) {
         if (!w->up[d] || luo_run_plan(r)->member[d]) continue;

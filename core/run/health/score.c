@@ -26,27 +26,28 @@ static bool touches_plan(const luo_run *r, const luo_occurrence *o)
     for (int32_t i = 0; i < o->choice->ndev; i++)
         if (member[o->choice->dev[i]]) return true;
     for (int32_t i = 0; i < o->choice->nlink; i++)
-        if (luo_reach_link_touches(r->sc->cluster, o->choice->link[i], member)) return true;
+        if (luo_reach_link_touches(r->job.scenario->cluster, o->choice->link[i], member))
+            return true;
     return false;
 }
 
 void luo_score_new(luo_run *r)
 {
     int32_t n;
-    luo_occurrence *o = luo_events_occurrences(r->events, &n);
-    for (; r->seen < n; r->seen++) {
-        o[r->seen].touched = touches_plan(r, &o[r->seen]);
-        r->cause = o[r->seen].id;
-        r->last_event_step = r->step;
+    luo_occurrence *o = luo_events_occurrences(r->clock.events, &n);
+    for (; r->decision.seen < n; r->decision.seen++) {
+        o[r->decision.seen].touched = touches_plan(r, &o[r->decision.seen]);
+        r->decision.cause = o[r->decision.seen].id;
+        r->clock.last_event_step = r->clock.step;
     }
 }
 
 static void seen_now(luo_run *r, luo_occurrence *o)
 {
     if (o->detected_s >= 0) return;
-    o->detected_s = r->t_s;
-    r->detect_true++;
-    r->detect_delay_s += r->t_s - o->start_s;
+    o->detected_s = r->clock.t_s;
+    r->health.detect_true++;
+    r->health.detect_delay_s += r->clock.t_s - o->start_s;
 }
 
 /* The newest straggler on the device that is on, or ended within the detector's window; if it got
@@ -54,10 +55,11 @@ static void seen_now(luo_run *r, luo_occurrence *o)
 static luo_occurrence *straggler_on(luo_run *r, int32_t device, bool faster)
 {
     int32_t n;
-    luo_occurrence *o = luo_events_occurrences(r->events, &n);
+    luo_occurrence *o = luo_events_occurrences(r->clock.events, &n);
     for (int32_t i = n - 1; i >= 0; i--) {
         if (o[i].kind != LUO_EVENT_STRAGGLER || !has_device(&o[i], device)) continue;
-        if (faster || o[i].end_s < 0 || r->step - o[i].last_step <= r->detect.window) return &o[i];
+        if (faster || o[i].end_s < 0 || r->clock.step - o[i].last_step <= r->health.detect.window)
+            return &o[i];
     }
     return NULL;
 }
@@ -81,26 +83,28 @@ luo_status luo_score_rate(luo_run *r, int32_t device, const luo_rate_change *c, 
     snprintf(target, sizeof target, "device:%d", device);
     snprintf(detail, sizeof detail, "%s%s", slower ? "slower" : "faster",
              o ? "" : "; nothing injected");
-    r->cause = o ? o->id : "";
-    if (slower && !o) r->detect_false++;
+    r->decision.cause = o ? o->id : "";
+    if (slower && !o) r->health.detect_false++;
     if (slower && o && o->detected_s < 0) { /* how long it took, beside the steps */
         seen_now(r, o);
-        LUO_TRY(luo_run_timeline(r, LUO_SPAN_DETECT, o->start_s, r->t_s, false, false, 0, err));
+        LUO_TRY(
+            luo_run_timeline(r, LUO_SPAN_DETECT, o->start_s, r->clock.t_s, false, false, 0, err));
     }
     LUO_TRY(luo_run_note(r, err, "step %lld: device %d: rate %.6f -> %.6f, samples %s",
-                         (long long)r->step, device, c->was, c->now, samples_text(r, c)));
-    return luo_run_event(r, "detected", r->cause, "straggler", target, false, 0, detail, err);
+                         (long long)r->clock.step, device, c->was, c->now, samples_text(r, c)));
+    return luo_run_event(r, "detected", r->decision.cause, "straggler", target, false, 0, detail,
+                         err);
 }
 
 luo_status luo_score_failure(luo_run *r, double since_s, luo_err *err)
 {
     int32_t n;
-    luo_occurrence *o = luo_events_occurrences(r->events, &n);
+    luo_occurrence *o = luo_events_occurrences(r->clock.events, &n);
     for (int32_t i = 0; i < n; i++) {
         const bool on = o[i].end_s < 0 || o[i].end_s >= since_s;
         if (!takes_down(o[i].kind) || !on || o[i].detected_s >= 0 || !o[i].touched) continue;
         seen_now(r, &o[i]);
-        r->cause = o[i].id;
+        r->decision.cause = o[i].id;
         LUO_TRY(luo_run_event(r, "detected", o[i].id, luo_event_kind_name(o[i].kind), o[i].target,
                               false, 0, "failure", err));
     }

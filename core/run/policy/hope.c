@@ -31,18 +31,18 @@ static bool is_within(const bool *a, const bool *b, int32_t n)
 static bool was_refused(const luo_run *r, const luo_refusals *f, const bool *usable)
 {
     for (const luo_refusal *x = f->last; x; x = x->before)
-        if (is_within(usable, x->usable, r->sc->cluster->ndevices)) return true;
+        if (is_within(usable, x->usable, r->job.scenario->cluster->ndevices)) return true;
     return false;
 }
 
 static luo_status refuse(luo_run *r, luo_refusals *f, luo_err *err)
 {
-    const int32_t n = r->sc->cluster->ndevices;
+    const int32_t n = r->job.scenario->cluster->ndevices;
     luo_refusal *x = LUO_NEW(r->scratch, luo_refusal);
     bool *usable = LUO_NEW_N(r->scratch, bool, n);
     if (!x || !usable) return luo_err_nomem(err);
-    memcpy(usable, r->usable, (size_t)n * sizeof *usable);
-    take_leaving(usable, luo_events_leaving(r->events), n);
+    memcpy(usable, r->health.usable, (size_t)n * sizeof *usable);
+    take_leaving(usable, luo_events_leaving(r->clock.events), n);
     *x = (luo_refusal){usable, f->last};
     f->last = x;
     f->n++;
@@ -52,16 +52,16 @@ static luo_status refuse(luo_run *r, luo_refusals *f, luo_err *err)
 static luo_status is_hope(luo_run *r, const luo_refusals *f, double *lengths_s, bool *hope,
                           luo_err *err)
 {
-    const int32_t n = r->sc->cluster->ndevices;
+    const int32_t n = r->job.scenario->cluster->ndevices;
     luo_event_returns back;
     luo_decision d;
     bool *usable = LUO_NEW_N(r->scratch, bool, n);
     if (!usable) return luo_err_nomem(err);
-    LUO_TRY(luo_events_returns(r->scratch, r->events, &back, err));
+    LUO_TRY(luo_events_returns(r->scratch, r->clock.events, &back, err));
     *lengths_s = back.lengths_s;
     *hope = back.any && back.lengths_s < INFINITY;
     if (!back.any || *hope || f->n >= WAITS_IN_A_ROW) return LUO_OK;
-    luo_reach(r->sc->cluster, back.world, usable);
+    luo_reach(r->job.scenario->cluster, back.world, usable);
     LUO_TRY(luo_run_ask_what_if(r, usable, back.leaving, &d, err));
     take_leaving(usable, back.leaving, n);
     *hope = d.action != LUO_WAIT && d.action != LUO_LOSE && !was_refused(r, f, usable);
@@ -73,23 +73,23 @@ static luo_status is_hope(luo_run *r, const luo_refusals *f, double *lengths_s, 
 static luo_status find_trigger(luo_run *r, const luo_refusals *f, double limit_s, double *until_s,
                                luo_err *err)
 {
-    const int32_t n = r->sc->cluster->ndevices;
+    const int32_t n = r->job.scenario->cluster->ndevices;
     luo_world *w;
     const luo_change *c;
     int32_t nc;
     bool *usable = LUO_NEW_N(r->scratch, bool, n), *leaving = LUO_NEW_N(r->scratch, bool, n);
     if (!usable || !leaving) return luo_err_nomem(err);
-    LUO_TRY(luo_world_new(r->scratch, r->sc->cluster, &w, err));
-    luo_world_copy(w, luo_events_world(r->events));
-    memcpy(leaving, luo_events_leaving(r->events), (size_t)n * sizeof *leaving);
+    LUO_TRY(luo_world_new(r->scratch, r->job.scenario->cluster, &w, err));
+    luo_world_copy(w, luo_events_world(r->clock.events));
+    memcpy(leaving, luo_events_leaving(r->clock.events), (size_t)n * sizeof *leaving);
     *until_s = limit_s;
-    LUO_TRY(luo_events_peek(r->events, until_s, &c, &nc, err));
+    LUO_TRY(luo_events_peek(r->clock.events, until_s, &c, &nc, err));
     for (int look = 0; look < LOOKS; look++) {
         for (int32_t i = 0; i < nc; i++) {
             luo_world_apply(w, &c[i]);
             if (c[i].kind == LUO_CHANGE_DOWN) leaving[c[i].target] = false;
             if (c[i].kind != LUO_CHANGE_UP && c[i].kind != LUO_CHANGE_LINK) continue;
-            luo_reach(r->sc->cluster, w, usable);
+            luo_reach(r->job.scenario->cluster, w, usable);
             take_leaving(usable, leaving, n);
             if (was_refused(r, f, usable)) continue;
             *until_s = c[i].at_s;
@@ -97,7 +97,7 @@ static luo_status find_trigger(luo_run *r, const luo_refusals *f, double limit_s
         }
         if (*until_s >= limit_s) return LUO_OK;
         *until_s = limit_s;
-        LUO_TRY(luo_events_peek_on(r->events, until_s, &c, &nc, err));
+        LUO_TRY(luo_events_peek_on(r->clock.events, until_s, &c, &nc, err));
     }
     return LUO_OK;
 }
@@ -110,7 +110,7 @@ luo_status luo_run_wait(luo_run *r, luo_refusals *f, bool *hope, luo_err *err)
     LUO_TRY(refuse(r, f, err));
     LUO_TRY(is_hope(r, f, &limit_s, hope, err));
     if (!*hope) return LUO_OK;
-    if (r->sc->duration_s > 0) limit_s = fmin(limit_s, r->sc->duration_s);
+    if (r->job.scenario->duration_s > 0) limit_s = fmin(limit_s, r->job.scenario->duration_s);
     LUO_TRY(find_trigger(r, f, limit_s, &until_s, err));
     *hope = until_s < INFINITY;
     if (!*hope) return LUO_OK;

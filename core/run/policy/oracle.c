@@ -20,11 +20,13 @@
 /* Seconds of a layer on one healthy device of each node group. */
 static luo_status layer_seconds(const luo_run *r, double *per_group, luo_err *err)
 {
-    const luo_cluster *c = r->sc->cluster;
+    const luo_cluster *c = r->job.scenario->cluster;
     const luo_plan *p = luo_run_plan(r)->plan;
-    const luo_cost_ctx ctx = {.cluster = c, .stack = &r->sc->stack, .dtype = p->dtype};
-    const luo_layer_shape s = {.model = r->sc->model, .layer = r->sc->model->layers - 1,
-                               .tokens = luo_run_tokens(r, p), .tp = 1,
+    const luo_cost_ctx ctx = {.cluster = c, .stack = &r->job.scenario->stack, .dtype = p->dtype};
+    const luo_layer_shape s = {.model = r->job.scenario->model,
+                               .layer = r->job.scenario->model->layers - 1,
+                               .tokens = luo_run_tokens(r, p),
+                               .tp = 1,
                                .sequence_tokens = luo_run_tokens(r, p)};
     for (int32_t d = 0; d < c->ndevices; d++) {
         luo_layer_cost cost;
@@ -38,24 +40,26 @@ static luo_status layer_seconds(const luo_run *r, double *per_group, luo_err *er
 
 luo_status luo_oracle_init(luo_run *r, luo_err *err)
 {
-    const luo_cluster *c = r->sc->cluster;
+    const luo_cluster *c = r->job.scenario->cluster;
     const luo_used_plan *u = luo_run_plan(r);
-    if (!r->policy->bound) return LUO_OK;
-    if (r->real)
-        return luo_err_set(err, LUO_EINPUT, "policy `%s` is a bound and not a run, which backend "
-                           "`%s` cannot make; leave it out, or simulate it.", r->spec->name,
-                           r->backend->name);
-    r->bound.work = LUO_NEW_N(r->arena, double, c->ndevices);
+    if (!r->job.policy->bound) return LUO_OK;
+    if (r->job.real)
+        return luo_err_set(err, LUO_EINPUT,
+                           "policy `%s` is a bound and not a run, which backend "
+                           "`%s` cannot make; leave it out, or simulate it.",
+                           r->job.spec->name, r->backend.table->name);
+    r->decision.bound.work = LUO_NEW_N(r->arena, double, c->ndevices);
     double *per_group = LUO_NEW_N(r->scratch, double, c->ngroups);
-    if (!r->bound.work || !per_group) return luo_err_nomem(err);
-    LUO_TRY(luo_world_new(r->arena, c, &r->bound.healthy, err));
+    if (!r->decision.bound.work || !per_group) return luo_err_nomem(err);
+    LUO_TRY(luo_world_new(r->arena, c, &r->decision.bound.healthy, err));
     LUO_TRY(layer_seconds(r, per_group, err));
     for (int32_t d = 0; d < c->ndevices; d++) {
-        r->bound.work[d] = 1 / per_group[c->devices[d].group];
-        r->bound.healthy->slowdown[d] = 1;
-        r->bound.healthy->up[d] = true;
+        r->decision.bound.work[d] = 1 / per_group[c->devices[d].group];
+        r->decision.bound.healthy->slowdown[d] = 1;
+        r->decision.bound.healthy->up[d] = true;
     }
-    for (int32_t i = 0; i < u->ndev; i++) r->bound.base += r->bound.work[u->dev[i]];
+    for (int32_t i = 0; i < u->ndev; i++)
+        r->decision.bound.base += r->decision.bound.work[u->dev[i]];
     luo_arena_reset(r->scratch, 0);
     return LUO_OK;
 }
@@ -63,30 +67,30 @@ luo_status luo_oracle_init(luo_run *r, luo_err *err)
 /* Of what the devices of the base plan do when all are well. */
 static double work_per_time(const luo_run *r)
 {
-    const luo_world *w = luo_events_world(r->events);
+    const luo_world *w = luo_events_world(r->clock.events);
     double sum = 0;
     for (int32_t d = 0; d < w->ndevices; d++)
-        if (r->usable[d]) sum += r->bound.work[d] / w->slowdown[d];
-    return sum / r->bound.base;
+        if (r->health.usable[d]) sum += r->decision.bound.work[d] / w->slowdown[d];
+    return sum / r->decision.bound.base;
 }
 
 /* ---- the fastest plan ---- */
 
 static luo_status find_fastest(luo_run *r, luo_offer *best, luo_err *err)
 {
-    const int32_t n = r->sc->cluster->ndevices;
+    const int32_t n = r->job.scenario->cluster->ndevices;
     bool *leaving = LUO_NEW_N(r->scratch, bool, n), *usable = LUO_NEW_N(r->scratch, bool, n);
     double *rate = LUO_NEW_N(r->scratch, double, n);
     luo_offers o;
     if (!leaving || !usable || !rate) return luo_err_nomem(err);
-    memcpy(rate, r->rate, (size_t)n * sizeof *rate);
+    memcpy(rate, r->health.rate, (size_t)n * sizeof *rate);
     luo_snapshot now = luo_run_snapshot(r, 0); /* puts what a detector believes into r->rate */
-    memcpy(r->rate, rate, (size_t)n * sizeof *rate);
-    for (int32_t d = 0; d < n; d++) usable[d] = !isinf(r->rate[d]);
+    memcpy(r->health.rate, rate, (size_t)n * sizeof *rate);
+    for (int32_t d = 0; d < n; d++) usable[d] = !isinf(r->health.rate[d]);
     now.leaving = leaving;
     now.candidate = usable;
     now.predicted_s = NULL;
-    if (r->bound.best) now.plan = r->bound.best;
+    if (r->decision.bound.best) now.plan = r->decision.bound.best;
     luo_malleus_job job = luo_snapshot_job(&now);
     job.candidate = usable;
     job.search_healthy = true;
@@ -100,13 +104,14 @@ static luo_status find_fastest(luo_run *r, luo_offer *best, luo_err *err)
 static luo_status fastest_s(luo_run *r, double *out, const luo_plan **plan, luo_err *err)
 {
     const size_t mark = luo_arena_mark(r->scratch);
-    const luo_malleus_job job = {.base = r->plans[0]->plan};
-    const uint64_t key = luo_hash_bytes(LUO_HASH_EMPTY, r->rate,
-                                        (size_t)r->sc->cluster->ndevices * sizeof *r->rate);
+    const luo_malleus_job job = {.base = r->plans.list[0]->plan};
+    const uint64_t key =
+        luo_hash_bytes(LUO_HASH_EMPTY, r->health.rate,
+                       (size_t)r->job.scenario->cluster->ndevices * sizeof *r->health.rate);
     luo_offer best = {.step_s = INFINITY};
     luo_plan *copy = NULL;
     luo_err why = {0};
-    int64_t *known = luo_map_at(&r->bound.fastest, key ? key : 1, luo_judge_bits(-1));
+    int64_t *known = luo_map_at(&r->decision.bound.fastest, key ? key : 1, luo_judge_bits(-1));
     if (!known) return luo_err_nomem(err);
     *out = luo_judge_number(*known);
     if (*out >= 0) return LUO_OK;
@@ -125,9 +130,9 @@ static luo_status fastest_s(luo_run *r, double *out, const luo_plan **plan, luo_
 
 static luo_status fastest_now(luo_run *r, double *out, luo_err *err)
 {
-    const luo_world *w = luo_events_world(r->events);
+    const luo_world *w = luo_events_world(r->clock.events);
     for (int32_t d = 0; d < w->ndevices; d++)
-        r->rate[d] = r->usable[d] ? fmax(1, w->slowdown[d]) : (double)INFINITY;
+        r->health.rate[d] = r->health.usable[d] ? fmax(1, w->slowdown[d]) : (double)INFINITY;
     return fastest_s(r, out, NULL, err);
 }
 
@@ -135,23 +140,23 @@ static luo_status fastest_healthy(luo_run *r, double base_s, luo_err *err)
 {
     double s;
     const luo_plan *plan = NULL;
-    for (int32_t d = 0; d < r->sc->cluster->ndevices; d++) r->rate[d] = 1;
+    for (int32_t d = 0; d < r->job.scenario->cluster->ndevices; d++) r->health.rate[d] = 1;
     LUO_TRY(fastest_s(r, &s, &plan, err));
-    r->bound.best_s = fmin(base_s, s);
-    if (s < base_s) r->bound.best = plan;
+    r->decision.bound.best_s = fmin(base_s, s);
+    if (s < base_s) r->decision.bound.best = plan;
     return LUO_OK;
 }
 
 /* Nobody works: can anybody come back? */
 static luo_status is_hope(luo_run *r, bool *hope, luo_err *err)
 {
-    const int32_t n = r->sc->cluster->ndevices;
+    const int32_t n = r->job.scenario->cluster->ndevices;
     const size_t mark = luo_arena_mark(r->scratch);
     luo_event_returns back;
     bool *usable = LUO_NEW_N(r->scratch, bool, n);
     if (!usable) return luo_err_nomem(err);
-    LUO_TRY(luo_events_returns(r->scratch, r->events, &back, err));
-    luo_reach(r->sc->cluster, back.world, usable);
+    LUO_TRY(luo_events_returns(r->scratch, r->clock.events, &back, err));
+    luo_reach(r->job.scenario->cluster, back.world, usable);
     *hope = false;
     for (int32_t d = 0; d < n; d++) *hope |= usable[d];
     luo_arena_reset(r->scratch, mark);
@@ -161,23 +166,23 @@ static luo_status is_hope(luo_run *r, bool *hope, luo_err *err)
 /* The work of one step done, through all changes that fall into it. */
 static luo_status pass(luo_run *r, luo_err *err)
 {
-    double left = r->bound.best_s;
+    double left = r->decision.bound.best_s;
     while (left > 0) {
         double step_s;
         LUO_TRY(fastest_now(r, &step_s, err));
-        const double rate = fmax(work_per_time(r), r->bound.best_s / step_s);
-        const double next = luo_events_next(r->events);
-        const double end_s = rate > 0 ? r->t_s + left / rate : INFINITY;
+        const double rate = fmax(work_per_time(r), r->decision.bound.best_s / step_s);
+        const double next = luo_events_next(r->clock.events);
+        const double end_s = rate > 0 ? r->clock.t_s + left / rate : INFINITY;
         bool hope = rate > 0;
         if (!hope) LUO_TRY(is_hope(r, &hope, err));
         if (!hope) {
-            r->state = LUO_LOST;
-            return luo_run_event(r, "lost", r->cause, r->policy->name, "", false, 0,
+            r->clock.state = LUO_LOST;
+            return luo_run_event(r, "lost", r->decision.cause, r->job.policy->name, "", false, 0,
                                  "no device is left, and nothing comes back", err);
         }
-        left = end_s <= next ? 0 : left - (next - r->t_s) * rate;
-        r->t_s = fmin(end_s, next);
-        LUO_TRY(luo_run_advance(r, r->t_s, err));
+        left = end_s <= next ? 0 : left - (next - r->clock.t_s) * rate;
+        r->clock.t_s = fmin(end_s, next);
+        LUO_TRY(luo_run_advance(r, r->clock.t_s, err));
     }
     return LUO_OK;
 }
@@ -200,16 +205,18 @@ static luo_status stretch(luo_run *r, luo_step_result *s, double factor, luo_err
 luo_status luo_oracle_step(luo_run *r, luo_step_result *s, luo_err *err)
 {
     const luo_recipe recipe = luo_run_recipe(luo_run_plan(r));
-    const luo_step_request q = {.programs = luo_run_plan(r)->set, .recipe = &recipe,
-                                .world = r->bound.healthy, .step = r->step};
-    const double start_s = r->t_s;
-    LUO_TRY(r->backend->run_ranks(r->b, &q, s, err));
+    const luo_step_request q = {.programs = luo_run_plan(r)->set,
+                                .recipe = &recipe,
+                                .world = r->decision.bound.healthy,
+                                .step = r->clock.step};
+    const double start_s = r->clock.t_s;
+    LUO_TRY(r->backend.table->run_ranks(r->backend.state, &q, s, err));
     if (s->status != LUO_OK) return luo_err_set(err, s->status, "%s", s->text);
     const double healthy_s = s->end_s - s->start_s;
-    if (r->bound.best_s == 0) LUO_TRY(fastest_healthy(r, healthy_s, err));
+    if (r->decision.bound.best_s == 0) LUO_TRY(fastest_healthy(r, healthy_s, err));
     LUO_TRY(pass(r, err));
-    if (r->backend->now) r->t0 = r->backend->now(r->b) - r->t_s;
-    return stretch(r, s, healthy_s > 0 ? (r->t_s - start_s) / healthy_s : 1, err);
+    if (r->backend.table->now) r->clock.t0 = r->backend.table->now(r->backend.state) - r->clock.t_s;
+    return stretch(r, s, healthy_s > 0 ? (r->clock.t_s - start_s) / healthy_s : 1, err);
 }
 
 static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
