@@ -16,7 +16,7 @@ enum { AHEAD = 4, FIRST_STEP_S = 3600, EVER_S = 1000000000 };
 /* Dated in the backend's clock. */
 static luo_status shift(luo_run *r, const luo_change **changes, int32_t n, luo_err *err)
 {
-    const bool *member = luo_run_plan(r)->member;
+    const bool *member = luo_run_plan(&r->plans)->member;
     if (n == 0 || (r->clock.t0 == 0 && !r->job.real)) return LUO_OK;
     luo_change *shifted = LUO_NEW_N(r->scratch, luo_change, n);
     if (!shifted) return luo_err_nomem(err);
@@ -37,7 +37,7 @@ static luo_status more(luo_ahead *a, double until_s, const luo_change **changes,
     luo_run *r = a->run;
     const double wanted_s = until_s - r->clock.t0;
     double run_s = wanted_s;
-    if (luo_run_interrupted(r))
+    if (luo_run_interrupted(&r->job))
         return luo_err_set(err, LUO_ECANCELED, "the run was interrupted in step %lld.",
                            (long long)r->clock.step);
     LUO_TRY(luo_events_peek_on(r->clock.events, &run_s, changes, n, err));
@@ -64,7 +64,7 @@ static luo_status append(luo_run *r, luo_ahead *a, double to_s, luo_step_request
 
 luo_status luo_run_look_ahead(luo_run *r, luo_ahead *a, luo_step_request *q, luo_err *err)
 {
-    const double last = luo_run_plan(r)->step_s;
+    const double last = luo_run_plan(&r->plans)->step_s;
     const double span = last > 0 ? AHEAD * last : FIRST_STEP_S;
     const double to_s = r->clock.t_s + (r->job.real ? fmax(span, FIRST_STEP_S) : span);
     double until_s = to_s;
@@ -99,13 +99,14 @@ static luo_status warn_of_late(luo_run *r, const luo_ahead *a, double end_s, luo
 }
 
 /* Date of the failure of the device that ended what ended at end_s; -INFINITY: none. */
-static luo_status find_failure(luo_run *r, int32_t device, double end_s, double *out, luo_err *err)
+static luo_status find_failure(luo_run_clock *clock, int32_t device, double end_s, double *out,
+                               luo_err *err)
 {
     double until_s = end_s + SKEW_S;
     const luo_change *c;
     int32_t n;
     *out = -INFINITY;
-    LUO_TRY(luo_events_peek(r->clock.events, &until_s, &c, &n, err));
+    LUO_TRY(luo_events_peek(clock->events, &until_s, &c, &n, err));
     for (;;) {
         for (int32_t i = 0; i < n; i++)
             if (c[i].kind == LUO_CHANGE_DOWN && c[i].target == device) {
@@ -114,7 +115,7 @@ static luo_status find_failure(luo_run *r, int32_t device, double end_s, double 
             }
         if (until_s >= end_s + SKEW_S) return LUO_OK;
         until_s = end_s + SKEW_S;
-        LUO_TRY(luo_events_peek_on(r->clock.events, &until_s, &c, &n, err));
+        LUO_TRY(luo_events_peek_on(clock->events, &until_s, &c, &n, err));
     }
 }
 
@@ -124,7 +125,7 @@ luo_status luo_run_end_of(luo_run *r, const luo_ahead *a, const luo_step_result 
     const double end_s = s->end_s - r->clock.t0;
     double fell_s = -INFINITY;
     if (s->status == LUO_EPEER && d >= 0 && luo_events_world(r->clock.events)->up[d])
-        LUO_TRY(find_failure(r, d, end_s, &fell_s, err));
+        LUO_TRY(find_failure(&r->clock, d, end_s, &fell_s, err));
     r->clock.t_s = fmax(end_s, fell_s);
     return r->job.real && s->end_s > a->whole_s ? warn_of_late(r, a, r->clock.t_s, err) : LUO_OK;
 }

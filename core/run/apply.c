@@ -16,7 +16,7 @@
 
 static void look_at_devices(luo_run *r)
 {
-    const bool *member = luo_run_plan(r)->member;
+    const bool *member = luo_run_plan(&r->plans)->member;
     for (int32_t d = 0; d < r->job.scenario->cluster->ndevices; d++) {
         if (r->health.usable[d] == r->health.was_usable[d]) continue;
         if (!r->health.usable[d] && member[d]) r->decision.trigger |= LUO_TRIGGER_FAIL;
@@ -36,7 +36,7 @@ void luo_run_trigger(luo_run *r)
     luo_score_new(r);
     const bool *leaving = luo_events_leaving(r->clock.events);
     for (int32_t d = 0; d < r->job.scenario->cluster->ndevices; d++) {
-        if (leaving[d] && !r->health.was_leaving[d] && luo_run_plan(r)->member[d])
+        if (leaving[d] && !r->health.was_leaving[d] && luo_run_plan(&r->plans)->member[d])
             r->decision.trigger |= LUO_TRIGGER_NOTICE;
         r->health.was_leaving[d] = leaving[d];
     }
@@ -77,7 +77,7 @@ static void expect_probes(luo_run *r, const luo_used_plan *was, const luo_used_p
 
 static luo_status start_plan(luo_run *r, int32_t plan, luo_err *err)
 {
-    const luo_used_plan *was = luo_run_plan(r), *now = r->plans.list[plan];
+    const luo_used_plan *was = luo_run_plan(&r->plans), *now = r->plans.list[plan];
     bool fresh = false;
     for (int32_t i = 0; i < now->ndev; i++) fresh |= !was->member[now->dev[i]];
     r->plans.running = plan;
@@ -87,7 +87,7 @@ static luo_status start_plan(luo_run *r, int32_t plan, luo_err *err)
     r->health.discard = true;
     luo_detect_forget(&r->health.detect);
     r->health.drift = (luo_drift){0};
-    luo_pace_forget(r);
+    luo_pace_forget(&r->health);
     expect_probes(r, was, now);
     luo_reentry_plan(r, was, now);
     luo_events_set_job(r->clock.events, now->dev, now->ndev);
@@ -126,7 +126,7 @@ static luo_status switch_to(luo_run *r, int32_t plan, double detected_s, double 
     if (r->job.real) LUO_TRY(luo_real_bind(r, plan, err));
     LUO_TRY(luo_run_span(r, LUO_SPAN_SPECIALIZE, making, 0, err));
     row.specialize_s = r->clock.t_s - began;
-    if (r->job.real || !same_places(luo_run_plan(r)->plan, r->plans.list[plan]->plan))
+    if (r->job.real || !same_places(luo_run_plan(&r->plans)->plan, r->plans.list[plan]->plan))
         LUO_TRY(luo_run_move(r, from, plan, &row, &broken, err));
     if (broken) {
         r->decision.trigger |= LUO_TRIGGER_FAIL;
@@ -161,8 +161,8 @@ static luo_status restart_with(luo_run *r, int32_t plan, double detected_s, doub
         seconds = row.specialize_s + row.move_s;
     }
     if (r->job.real) LUO_TRY(luo_real_load(r, &step, err));
-    LUO_TRY(luo_run_span_until(r, LUO_SPAN_RESTART, began + seconds, luo_run_plan(r)->state_bytes,
-                               err));
+    LUO_TRY(luo_run_span_until(r, LUO_SPAN_RESTART, began + seconds,
+                               luo_run_plan(&r->plans)->state_bytes, err));
     if (r->job.real) row.move_s = r->clock.t_s - began - row.specialize_s;
     luo_account_rollback(r, step);
     r->decision.restarts++;
@@ -172,9 +172,9 @@ static luo_status restart_with(luo_run *r, int32_t plan, double detected_s, doub
 }
 
 /* Time that going back to the last checkpoint would waste. */
-static double open_seconds(const luo_run *r)
+static double open_seconds(const luo_run_ledger *ledger)
 {
-    return r->ledger.account.open.seconds + r->ledger.account.fresh.seconds;
+    return ledger->account.open.seconds + ledger->account.fresh.seconds;
 }
 
 static luo_status carry_out(luo_run *r, const luo_decision *d, bool failed, double detected_s,
@@ -193,7 +193,7 @@ static luo_status carry_out(luo_run *r, const luo_decision *d, bool failed, doub
         failed = true;
     }
     /* nothing is lost yet: state is saved first when that is cheaper than redoing */
-    if (!failed && !r->backend.died && luo_run_plan(r)->write_s < open_seconds(r))
+    if (!failed && !r->backend.died && luo_run_plan(&r->plans)->write_s < open_seconds(&r->ledger))
         LUO_TRY(luo_ckpt_write(r, err));
     return restart_with(r, plan, detected_s, planned_s, err);
 }
@@ -276,7 +276,7 @@ static luo_status ask_in_peace(luo_run *r, luo_err *err)
     r->decision.memory_factor = 1;
     const double asked_s = r->clock.t_s;
     LUO_TRY(luo_run_ask(r, trigger, &d, &seconds, err));
-    const bool wait = luo_run_waits_for_planner(r, &d, seconds);
+    const bool wait = luo_run_waits_for_planner(&r->job, &d, seconds);
     if (wait || r->job.real) LUO_TRY(luo_run_span(r, LUO_SPAN_PLAN, wait ? seconds : 0, 0, err));
     if (d.action != LUO_SWITCH && d.action != LUO_RESTART) return LUO_OK;
     luo_plan *copy;
@@ -312,7 +312,8 @@ luo_status luo_run_apply(luo_run *r, luo_err *err)
 {
     if (r->job.policy->bound) r->decision.trigger = 0;
     while (r->clock.state == LUO_RUNNING && !luo_run_is_over(r)) {
-        if (!r->job.policy->bound && !luo_plan_within(luo_run_plan(r)->plan, r->health.usable)) {
+        if (!r->job.policy->bound &&
+            !luo_plan_within(luo_run_plan(&r->plans)->plan, r->health.usable)) {
             if (!(r->decision.trigger & LUO_TRIGGER_FAIL))
                 r->decision.failed_since_s = r->clock.t_s;
             r->decision.trigger |= LUO_TRIGGER_FAIL;

@@ -95,7 +95,7 @@ static bool node_is_whole(const luo_run *r, int32_t device)
  * which most policies need, before others; there those of the plan, then others by number. */
 static void fill_rates(luo_run *r)
 {
-    const bool *member = luo_run_plan(r)->member;
+    const bool *member = luo_run_plan(&r->plans)->member;
     const int32_t n = r->job.scenario->cluster->ndevices;
     int32_t left = r->job.opts->ranks > 0 ? r->job.opts->ranks : n;
     for (int32_t d = 0; d < n; d++) r->health.rate[d] = INFINITY;
@@ -109,17 +109,17 @@ static void fill_rates(luo_run *r)
 }
 
 /* Occurrences so far are those of the file and of processes alike. */
-static double expected_s(const luo_run *r)
+static double expected_s(const luo_run_clock *clock)
 {
     int32_t n;
-    const double rate = luo_events_rate(r->clock.events);
-    luo_events_occurrences(r->clock.events, &n);
-    return rate > 0 ? 1 / rate : n > 0 ? r->clock.t_s / n : 0;
+    const double rate = luo_events_rate(clock->events);
+    luo_events_occurrences(clock->events, &n);
+    return rate > 0 ? 1 / rate : n > 0 ? clock->t_s / n : 0;
 }
 
 luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     fill_rates(r);
     return (luo_snapshot){.scenario = r->job.scenario,
                           .spec = r->job.spec,
@@ -131,7 +131,7 @@ luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
                           .predicted_s = r->health.has_predicted ? r->health.predicted : NULL,
                           .micro_batches = u->micro_batches,
                           .sequence_tokens = u->sequence_tokens,
-                          .expected_s = expected_s(r),
+                          .expected_s = expected_s(&r->clock),
                           .restart_cost_s = restart_cost(r),
                           .memory_factor = r->decision.memory_factor,
                           .issue_order = r->backend.table->caps & LUO_CAP_ISSUE_ORDER,
@@ -157,7 +157,7 @@ luo_status luo_run_ask(luo_run *r, int trigger, luo_decision *out, double *secon
     *seconds = r->job.spec->planner_measured ? r->job.opts->clock() - began : r->job.cost.planner_s;
     if (!r->decision.acting->plans || out->known || out->action == LUO_LOSE) *seconds = 0;
     if (out->figures[0])
-        LUO_TRY(luo_run_note(r, err, "step %lld: %s: %s: %s", (long long)r->clock.step,
+        LUO_TRY(luo_run_note(&r->job, err, "step %lld: %s: %s: %s", (long long)r->clock.step,
                              r->decision.acting->name, out->why, out->figures));
     return luo_run_event(r, "decided", r->decision.cause, r->decision.acting->name, "", false, 0,
                          out->why, err);
@@ -177,9 +177,9 @@ luo_status luo_run_ask_what_if(luo_run *r, const bool *usable, const bool *leavi
     return r->decision.acting->decide(r->scratch, &then, out, err);
 }
 
-bool luo_run_waits_for_planner(const luo_run *r, const luo_decision *d, double seconds)
+bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *d, double seconds)
 {
-    if (r->job.spec->plan_mode != LUO_PLAN_AUTO) return r->job.spec->plan_mode == LUO_PLAN_SYNC;
+    if (job->spec->plan_mode != LUO_PLAN_AUTO) return job->spec->plan_mode == LUO_PLAN_SYNC;
     if (!(d->old_s > 0) || d->new_s < 0) return false;
     if (isinf(d->old_s)) return true;
     const double steps = ceil(seconds / d->old_s); /* that the old plan would make meanwhile */

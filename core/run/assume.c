@@ -33,16 +33,16 @@ static void say(list *l, const char *fmt, ...)
     else l->st = LUO_ENOMEM;
 }
 
-static void costs(list *l, const luo_run *r)
+static void costs(list *l, const luo_run_job *job)
 {
-    const luo_scenario *sc = r->job.scenario;
-    if (r->job.real)
+    const luo_scenario *sc = job->scenario;
+    if (job->real)
         say(l,
             "costs: at least detect_fail_s %g, process_start_s %g, communicator_s %g, "
             "replacement_s %g are waited out, as far as the scenario gives them; what really takes "
             "longer takes longer",
-            r->job.cost.detect_fail_s, r->job.cost.process_start_s, r->job.cost.communicator_s,
-            r->job.cost.replacement_s);
+            job->cost.detect_fail_s, job->cost.process_start_s, job->cost.communicator_s,
+            job->cost.replacement_s);
     else
         say(l, "costs: detect_fail_s %g, process_start_s %g, communicator_s %g, replacement_s %g "
             "(chosen)", sc->detect_fail_s, sc->process_start_s, sc->communicator_s,
@@ -56,27 +56,27 @@ static void costs(list *l, const luo_run *r)
         say(l, "noise: compute_sigma %g, comm_sigma %g", sc->compute_sigma, sc->comm_sigma);
 }
 
-static void communication(list *l, const luo_run *r)
+static void communication(list *l, const luo_run_job *job)
 {
-    if (r->job.real || r->job.policy->bound) return;
-    if (r->job.opts->comm == LUO_COMM_MODEL)
+    if (job->real || job->policy->bound) return;
+    if (job->opts->comm == LUO_COMM_MODEL)
         say(l, "communication: closed forms (--comm model): transfers that share links do not slow "
             "each other down; steps in which they would were 9 %% too short to 12 %% too long "
             "against flows");
-    if (r->job.opts->comm == LUO_COMM_MESSAGE)
+    if (job->opts->comm == LUO_COMM_MESSAGE)
         say(l, "communication: collectives that step round a ring go step by step (--comm "
             "message); trees, all-to-all and messages are flows");
 }
 
-static bool staggers(const luo_run *r)
+static bool staggers(const luo_run_plans *plans)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(plans);
     return u && u->plan->staggered;
 }
 
 static void staggered(list *l, const luo_run *r)
 {
-    if (!staggers(r)) return;
+    if (!staggers(&r->plans)) return;
     if (r->job.real)
         say(l, "optimizer_step staggered: ranks begin every step together; what is updated before "
             "the norm of all gradients is known is amended where that is beyond the bound");
@@ -120,7 +120,7 @@ static void policy(list *l, const luo_run *r)
     if (r->job.policy == &luo_policy_drop_replica)
         say(l, "policy drop_replica: the batch of replicas that left is %s (chosen)",
             p->deals_batch ? "dealt to the others" : "lost");
-    if (r->job.policy == &luo_policy_reroute && !staggers(r))
+    if (r->job.policy == &luo_policy_reroute && !staggers(&r->plans))
         say(l, "policy reroute: steps follow each other, no stage begins one before the gradients "
             "of all are summed; ReCycle's optimizer is staggered (optimizer_step)");
     if (r->job.policy == &luo_policy_restart) {
@@ -177,17 +177,17 @@ static void real_run(list *l, const luo_run *r)
     say(l, "step_s begins when the last step ended: the way to the ranks is part of it, as bubble");
 }
 
-static void quantiles(list *l, const luo_run *r)
+static void quantiles(list *l, const luo_run_ledger *ledger)
 {
-    const double off = luo_tally_off(&r->ledger.account.safe_s);
+    const double off = luo_tally_off(&ledger->account.safe_s);
     if (off > 0)
         say(l, "quantiles of step_s: more than %d different values came, so they are counted in "
             "classes; a quantile is off by at most %.2g of itself", LUO_TALLY_MOST, off);
 }
 
-static void profiles(list *l, const luo_run *r)
+static void profiles(list *l, const luo_run_job *job)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
+    const luo_cluster *c = job->scenario->cluster;
     for (int32_t g = 0; g < c->ngroups; g++) {
         const luo_profile *p = c->groups[g].profile;
         bool seen = false;
@@ -204,14 +204,14 @@ static void profiles(list *l, const luo_run *r)
 luo_status luo_report_assumptions(luo_run *r, const char *const **out, int32_t *n, luo_err *err)
 {
     list l = {.arena = r->arena};
-    costs(&l, r);
-    communication(&l, r);
+    costs(&l, &r->job);
+    communication(&l, &r->job);
     policy(&l, r);
     staggered(&l, r);
     checkpoints(&l, r);
     real_run(&l, r);
-    quantiles(&l, r);
-    profiles(&l, r);
+    quantiles(&l, &r->ledger);
+    profiles(&l, &r->job);
     say(&l, "mfu_ratio: model FLOP without recompute, causal attention counted in full, over the "
         "peaks of the devices in use during the steps that stay");
     if (l.st != LUO_OK) return luo_err_nomem(err);

@@ -9,8 +9,8 @@ enum { FAILURES_IN_A_ROW = 1000 };
 static bool wants_trace(const luo_run *r)
 {
     const luo_trace_steps *t = &r->job.opts->trace;
-    if (!r->job.sink->ops ||
-        luo_run_plan(r)->operations > (double)luo_work_most(r->job.opts->work, LUO_WORK_OPERATIONS))
+    if (!r->job.sink->ops || luo_run_plan(&r->plans)->operations >
+                                 (double)luo_work_most(r->job.opts->work, LUO_WORK_OPERATIONS))
         return false;
     switch (t->kind) {
     case LUO_TRACE_NONE: return false;
@@ -21,7 +21,7 @@ static bool wants_trace(const luo_run *r)
         return false;
     case LUO_TRACE_AUTO: break;
     }
-    const double step_s = luo_run_plan(r)->step_s;
+    const double step_s = luo_run_plan(&r->plans)->step_s;
     return r->clock.step < 2 ||
            (r->clock.last_event_step >= 0 && r->clock.step <= r->clock.last_event_step + 2) ||
            (step_s > 0 && luo_events_next(r->clock.events) <= r->clock.t_s + 2 * step_s);
@@ -31,7 +31,7 @@ static bool wants_trace(const luo_run *r)
  * smaller id. */
 static void find_slowest(const luo_run *r, const luo_step_result *s, luo_row_step *row)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     const double pace = luo_pace_of_step(r, s);
     row->slowest_device = u->ndev > 0 ? u->dev[0] : -1;
     row->max_slowdown = 1;
@@ -43,9 +43,9 @@ static void find_slowest(const luo_run *r, const luo_step_result *s, luo_row_ste
     }
 }
 
-static int32_t count_up(const luo_run *r)
+static int32_t count_up(const luo_run_clock *clock)
 {
-    const luo_world *w = luo_events_world(r->clock.events);
+    const luo_world *w = luo_events_world(clock->events);
     int32_t n = 0;
     for (int32_t d = 0; d < w->ndevices; d++) n += w->up[d];
     return n;
@@ -55,7 +55,7 @@ static luo_status step_row(luo_run *r, const luo_step_result *s, int32_t attempt
                            luo_err *err)
 {
     if (!r->job.sink->step) return LUO_OK;
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     const double seconds = r->clock.t_s - start_s;
     luo_row_step row = {.step = r->clock.step,
                         .sequences = u->sequences,
@@ -63,7 +63,7 @@ static luo_status step_row(luo_run *r, const luo_step_result *s, int32_t attempt
                         .attempt = attempt,
                         .plan = r->plans.running,
                         .devices_used = u->ndev,
-                        .devices_up = count_up(r),
+                        .devices_up = count_up(&r->clock),
                         .start_s = start_s,
                         .end_s = r->clock.t_s,
                         .tokens_per_s = seconds > 0 ? (double)u->tokens / seconds : 0,
@@ -71,21 +71,21 @@ static luo_status step_row(luo_run *r, const luo_step_result *s, int32_t attempt
                         .loss = s->loss,
                         .grad_norm = s->grad_norm};
     find_slowest(r, s, &row);
-    luo_account_mean(r, s, seconds, &row.parts);
+    luo_account_mean(&r->plans, s, seconds, &row.parts);
     return r->job.sink->step(r->job.sink->ctx, &row, err);
 }
 
 static luo_status keep(luo_run *r, const luo_step_result *s, int32_t attempt, double start_s,
                        luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     LUO_TRY(luo_run_timeline(r, LUO_SPAN_STEP, start_s, r->clock.t_s, true, attempt > 0, 0, err));
     LUO_TRY(luo_account_step(r, s, start_s, r->clock.t_s, err));
     LUO_TRY(step_row(r, s, attempt, start_s, err));
     if (r->job.sink->ops && s->nrecords > 0)
         LUO_TRY(r->job.sink->ops(r->job.sink->ctx, r->clock.step, attempt, s->start_s - r->clock.t0,
                                  r->plans.running, u->set, s, err));
-    LUO_TRY(luo_run_measured(r, luo_run_plan(r), s, err));
+    LUO_TRY(luo_run_measured(&r->job, luo_run_plan(&r->plans), s, err));
     memset(r->health.predicted, 0,
            (size_t)r->job.scenario->cluster->ndevices * sizeof *r->health.predicted);
     for (int32_t i = 0; i < u->ndev; i++) r->health.predicted[u->dev[i]] = s->predicted_s[i];
@@ -107,7 +107,7 @@ static luo_status lose(luo_run *r, const luo_step_result *s, int32_t attempt, do
     r->ledger.account.redone++;
     if (r->job.sink->ops && s->nrecords > 0)
         LUO_TRY(r->job.sink->ops(r->job.sink->ctx, r->clock.step, attempt, s->start_s - r->clock.t0,
-                                 r->plans.running, luo_run_plan(r)->set, s, err));
+                                 r->plans.running, luo_run_plan(&r->plans)->set, s, err));
     if (s->status != LUO_EPEER) {
         if (r->job.real) r->clock.state = LUO_FAILED;
         return luo_err_set(err, s->status, "%s", s->text);
@@ -140,8 +140,8 @@ static luo_status bound_step(luo_run *r, luo_err *err)
 luo_status luo_run_step(luo_run *r, luo_err *err)
 {
     if (r->job.policy->bound) return bound_step(r, err);
-    const luo_recipe recipe = luo_run_recipe(luo_run_plan(r));
-    luo_step_request q = {.programs = luo_run_plan(r)->set,
+    const luo_recipe recipe = luo_run_recipe(luo_run_plan(&r->plans));
+    luo_step_request q = {.programs = luo_run_plan(&r->plans)->set,
                           .recipe = &recipe,
                           .world = luo_events_world(r->clock.events),
                           .step = r->clock.step,

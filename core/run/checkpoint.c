@@ -54,7 +54,7 @@ double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u)
 /* Failures per second on the devices of the plan, from the random processes of the scenario. */
 static double failure_rate(const luo_run *r)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     double rate = 0;
     for (int32_t i = 0; i < r->job.scenario->nprocesses; i++) {
         const luo_process *p = &r->job.scenario->processes[i];
@@ -87,7 +87,8 @@ luo_status luo_ckpt_init(luo_run *r, luo_err *err)
         k->every_s = r->job.scenario->checkpoint.every_s;
     if (r->job.scenario->checkpoint.kind == LUO_CHECKPOINT_AUTO) {
         const double rate = failure_rate(r);
-        if (rate > 0) k->every_s = sqrt(2 * luo_run_plan(r)->write_s / rate);
+        if (rate > 0)
+            k->every_s = sqrt(2 * luo_run_plan(&r->plans)->write_s / rate);
         else LUO_TRY(luo_run_warn(r, err, "checkpoint `auto` writes none: no random process of the "
                                   "scenario makes devices fail"));
     }
@@ -97,13 +98,14 @@ luo_status luo_ckpt_init(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status become_valid(luo_run *r, int64_t step, int32_t plan, double from_s, luo_err *err)
+static luo_status become_valid(luo_run_ledger *ledger, int64_t step, int32_t plan, double from_s,
+                               luo_err *err)
 {
-    r->ledger.ckpt.valid_step = step;
-    r->ledger.ckpt.valid_plan = plan;
-    r->ledger.ckpt.valid_from_s = from_s;
-    r->ledger.ckpt.writing = false;
-    return luo_account_safe(r, err);
+    ledger->ckpt.valid_step = step;
+    ledger->ckpt.valid_plan = plan;
+    ledger->ckpt.valid_from_s = from_s;
+    ledger->ckpt.writing = false;
+    return luo_account_safe(ledger, err);
 }
 
 static void set_next(luo_run *r)
@@ -115,7 +117,7 @@ static void set_next(luo_run *r)
 
 luo_status luo_ckpt_write(luo_run *r, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     const double from_s = r->clock.t_s, end_s = from_s + u->write_s;
     bool saved = true;
     r->ledger.ckpt.writes++;
@@ -123,9 +125,9 @@ luo_status luo_ckpt_write(luo_run *r, luo_err *err)
     LUO_TRY(luo_run_span_until(r, LUO_SPAN_CHECKPOINT, end_s, u->state_bytes, err));
     if (!saved) return LUO_OK; /* the next attempt tells who died */
     if (r->ledger.ckpt.writing) /* overtaken */
-        LUO_TRY(become_valid(r, r->ledger.ckpt.valid_step, r->ledger.ckpt.valid_plan,
+        LUO_TRY(become_valid(&r->ledger, r->ledger.ckpt.valid_step, r->ledger.ckpt.valid_plan,
                              r->ledger.ckpt.valid_from_s, err));
-    LUO_TRY(become_valid(r, r->clock.step, r->plans.running, from_s, err));
+    LUO_TRY(become_valid(&r->ledger, r->clock.step, r->plans.running, from_s, err));
     set_next(r);
     return LUO_OK;
 }
@@ -133,7 +135,7 @@ luo_status luo_ckpt_write(luo_run *r, luo_err *err)
 static luo_status start_write(luo_run *r, luo_err *err)
 {
     luo_ckpt *k = &r->ledger.ckpt;
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     if (r->job.scenario->checkpoint.blocking || r->job.real) return luo_ckpt_write(r, err);
     set_next(r);
     k->writing = true;
@@ -151,7 +153,7 @@ luo_status luo_ckpt_boundary(luo_run *r, luo_err *err)
     luo_ckpt *k = &r->ledger.ckpt;
     if (!k->on) return LUO_OK;
     if (k->writing && k->done_s <= r->clock.t_s)
-        LUO_TRY(become_valid(r, k->writing_step, k->writing_plan, k->writing_from_s, err));
+        LUO_TRY(become_valid(&r->ledger, k->writing_step, k->writing_plan, k->writing_from_s, err));
     if (k->writing || r->clock.step == k->valid_step) return LUO_OK;
     const bool due =
         (k->every_steps > 0 && r->clock.step >= k->next_step) || r->clock.t_s >= k->next_s;
@@ -232,7 +234,7 @@ static bool is_lost(const luo_run *r)
 double luo_ckpt_read_seconds(const luo_run *r)
 {
     const luo_cluster *c = r->job.scenario->cluster;
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     if (r->job.scenario->checkpoint.target == LUO_TARGET_STORAGE)
         return c->storage_read_bytes_per_s > 0
                    ? (double)u->state_bytes / c->storage_read_bytes_per_s : 0;

@@ -47,26 +47,26 @@ luo_status luo_run_event(luo_run *r, const char *phase, const char *id, const ch
     return r->job.sink->event(r->job.sink->ctx, &row, err);
 }
 
-luo_status luo_run_note(luo_run *r, luo_err *err, const char *fmt, ...)
+luo_status luo_run_note(luo_run_job *job, luo_err *err, const char *fmt, ...)
 {
     char text[LUO_ERR_TEXT];
     va_list ap;
-    if (!r->job.sink->note) return LUO_OK;
+    if (!job->sink->note) return LUO_OK;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return r->job.sink->note(r->job.sink->ctx, text, err);
+    return job->sink->note(job->sink->ctx, text, err);
 }
 
-luo_status luo_run_tell(luo_run *r, luo_err *err, const char *fmt, ...)
+luo_status luo_run_tell(luo_run_job *job, luo_err *err, const char *fmt, ...)
 {
     char text[LUO_ERR_TEXT];
     va_list ap;
-    if (!r->job.sink->tell) return LUO_OK;
+    if (!job->sink->tell) return LUO_OK;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return r->job.sink->tell(r->job.sink->ctx, text, err);
+    return job->sink->tell(job->sink->ctx, text, err);
 }
 
 luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
@@ -94,17 +94,17 @@ luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
 }
 
 /* Beyond it a time in nanoseconds would not fit into 63 bits. */
-static luo_status within_run_time(const luo_run *r, luo_err *err)
+static luo_status within_run_time(const luo_run_clock *clock, luo_err *err)
 {
     const double most = luo_quantity_at(LUO_Q_RUN_TIME)->highest;
-    if (r->clock.t_s <= most) return LUO_OK;
+    if (clock->t_s <= most) return LUO_OK;
     return luo_err_set(err, LUO_E2BIG, "step %" PRId64 " is at %.3g s; a run lasts up to %.3g s.",
-                       r->clock.step, r->clock.t_s, most);
+                       clock->step, clock->t_s, most);
 }
 
 luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err)
 {
-    LUO_TRY(within_run_time(r, err));
+    LUO_TRY(within_run_time(&r->clock, err));
     LUO_TRY(luo_events_advance(r->clock.events, t_s, r->clock.step, err));
     luo_run_trigger(r);
     if (!luo_events_hushed(r->clock.events)) return LUO_OK;
@@ -127,7 +127,7 @@ luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int6
         if (r->backend.table->now)
             r->clock.t_s = fmax(end_s, r->backend.table->now(r->backend.state) - r->clock.t0);
     }
-    LUO_TRY(within_run_time(r, err));
+    LUO_TRY(within_run_time(&r->clock, err));
     r->ledger.account.span[kind] += r->clock.t_s - start_s;
     LUO_TRY(luo_run_timeline(r, kind, start_s, r->clock.t_s, true, false, bytes, err));
     return luo_run_advance(r, r->clock.t_s, err);
@@ -192,7 +192,7 @@ luo_backend_config luo_run_config(const luo_run *r)
     return (luo_backend_config){.cluster = sc->cluster,
                                 .stack = &sc->stack,
                                 .model = sc->model,
-                                .dtype = luo_run_plan(r)->plan->dtype,
+                                .dtype = luo_run_plan(&r->plans)->plan->dtype,
                                 .options = r->job.opts->options,
                                 .comm = r->job.opts->comm,
                                 .fold = r->job.opts->fold,
@@ -262,13 +262,13 @@ static luo_status check_operations(const luo_run *r, luo_err *err)
 {
     const int kind = (int)r->job.opts->trace.kind;
     if (kind != LUO_TRACE_ALL && kind != LUO_TRACE_LIST) return LUO_OK;
-    return luo_work_check(r->job.opts->work, LUO_WORK_OPERATIONS, luo_run_plan(r)->operations,
-                          "the plan has", err);
+    return luo_work_check(r->job.opts->work, LUO_WORK_OPERATIONS,
+                          luo_run_plan(&r->plans)->operations, "the plan has", err);
 }
 
 static luo_status check_ranks(const luo_run *r, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     if (r->job.opts->ranks == 0 || u->ndev <= r->job.opts->ranks) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "plan %016" PRIx64 " has %d devices and there are %d "
@@ -297,7 +297,7 @@ static luo_status prepare(luo_run *r, luo_err *err)
     LUO_TRY(luo_run_check_policy(r, err));
     LUO_TRY(luo_account_init(r, err));
     LUO_TRY(luo_ckpt_init(r, err));
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     LUO_TRY(luo_run_making(r, u->set, true, &ignored, err)); /* before the run begins */
     luo_events_set_job(r->clock.events, u->dev, u->ndev);
     return warn_of_links(r, err);
@@ -314,7 +314,7 @@ bool luo_run_is_over(const luo_run *r)
 /* A change of lengths takes another program of the same plan; state stays where it is. */
 static luo_status bind_lengths(luo_run *r, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     const int64_t tokens = luo_run_tokens(r, u->plan);
     if (tokens == u->sequence_tokens) return LUO_OK;
     int32_t plan;
@@ -341,15 +341,15 @@ static luo_status boundary(luo_run *r, luo_err *err)
     return LUO_OK;
 }
 
-bool luo_run_interrupted(const luo_run *r)
+bool luo_run_interrupted(const luo_run_job *job)
 {
-    return r->job.opts->interrupted && *r->job.opts->interrupted;
+    return job->opts->interrupted && *job->opts->interrupted;
 }
 
 static luo_status steps(luo_run *r, luo_err *err)
 {
     while (!luo_run_is_over(r)) {
-        if (luo_run_interrupted(r)) {
+        if (luo_run_interrupted(&r->job)) {
             r->clock.state = LUO_INTERRUPTED;
             return LUO_OK;
         }
@@ -370,7 +370,7 @@ static luo_status steps(luo_run *r, luo_err *err)
 static luo_status loop(luo_run *r, luo_err *err)
 {
     const luo_status st = steps(r, err);
-    if (st != LUO_ECANCELED || !luo_run_interrupted(r)) return st;
+    if (st != LUO_ECANCELED || !luo_run_interrupted(&r->job)) return st;
     r->clock.state = LUO_INTERRUPTED;
     return LUO_OK;
 }
@@ -400,8 +400,8 @@ static void end(luo_run *r)
 {
     luo_judge_free(&r->decision.judge);
     luo_map_free(&r->decision.bound.fastest);
-    luo_run_free_plans(r);
-    luo_account_free(r);
+    luo_run_free_plans(&r->plans);
+    luo_account_free(&r->ledger);
     luo_arena_free(r->scratch);
     luo_arena_free(r->arena);
 }

@@ -79,17 +79,17 @@ static luo_status use_given(luo_run *r, const luo_plan *given, luo_err *err)
 
 /* ---- made ---- */
 
-static luo_status batch_known(const luo_run *r, const char *planner, luo_err *err)
+static luo_status batch_known(const luo_run_job *job, const char *planner, luo_err *err)
 {
-    if (r->job.scenario->batch_sequences > 0) return LUO_OK;
+    if (job->scenario->batch_sequences > 0) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT, "planner `%s` needs to know the batch; give "
                        "`data.batch.sequences` or a plan.", planner);
 }
 
-static luo_uniform_opts uniform_opts(const luo_run *r, int32_t top)
+static luo_uniform_opts uniform_opts(const luo_run_job *job, int32_t top)
 {
-    const luo_scenario *sc = r->job.scenario;
-    return (luo_uniform_opts){.staggered = r->job.spec->optimizer_step == LUO_STEP_STAGGERED,
+    const luo_scenario *sc = job->scenario;
+    return (luo_uniform_opts){.staggered = job->spec->optimizer_step == LUO_STEP_STAGGERED,
                               .batch_sequences = sc->batch_sequences,
                               .top = top,
                               .zero = -1,
@@ -136,14 +136,14 @@ static luo_status plan_uniform(luo_run *r, luo_err *err)
 {
     const luo_scenario *sc = r->job.scenario;
     const bool judged = luo_run_judges(r);
-    luo_uniform_opts o = uniform_opts(r, OFFERS);
+    luo_uniform_opts o = uniform_opts(&r->job, OFFERS);
     luo_uniform_result *offer;
     luo_judged_plan *best;
     const luo_plan *plan[OFFERS + FAMILIES];
     double *rate;
     bool *candidate;
     int32_t n;
-    LUO_TRY(batch_known(r, "uniform", err));
+    LUO_TRY(batch_known(&r->job, "uniform", err));
     if (judged) o.families = FAMILIES;
     LUO_TRY(luo_plan_uniform(r->arena, sc->model, sc->cluster, &o, &offer, &n, err));
     for (int32_t i = 0; i < n; i++) plan[i] = offer[i].plan;
@@ -226,12 +226,12 @@ static luo_status plan_malleus(luo_run *r, luo_err *err)
 {
     const luo_scenario *sc = r->job.scenario;
     const bool judged = luo_run_judges(r);
-    const luo_uniform_opts o = uniform_opts(r, judged ? OFFERS : 1);
+    const luo_uniform_opts o = uniform_opts(&r->job, judged ? OFFERS : 1);
     luo_uniform_result *base;
     double *rate;
     bool *candidate;
     int32_t n;
-    LUO_TRY(batch_known(r, "malleus", err));
+    LUO_TRY(batch_known(&r->job, "malleus", err));
     LUO_TRY(luo_plan_uniform_fitting(r->arena, sc->model, sc->cluster, &o, &base, &n, NULL, err));
     LUO_TRY(at_start(r, &rate, &candidate, err));
     luo_malleus_job job = {.model = sc->model, .cluster = sc->cluster, .stack = &sc->stack,

@@ -103,7 +103,7 @@ static luo_status keep_seconds(luo_run *r, double seconds, luo_err *err)
 static void add_devices(luo_run *r, const luo_step_result *result, double seconds)
 {
     luo_account *a = &r->ledger.account;
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     const double pace = luo_pace_of_step(r, result);
     for (int32_t i = 0; i < u->ndev; i++) {
         const int32_t d = u->dev[i];
@@ -116,20 +116,20 @@ static void add_devices(luo_run *r, const luo_step_result *result, double second
     }
 }
 
-static void add_links(luo_run *r, const luo_step_result *result)
+static void add_links(luo_run_ledger *ledger, const luo_step_result *result)
 {
-    for (int32_t i = 0; result->links && i < result->nlinks && i < r->ledger.nlinks; i++) {
-        r->ledger.links[i].bytes_up += result->links[i].bytes_up;
-        r->ledger.links[i].bytes_down += result->links[i].bytes_down;
-        r->ledger.links[i].busy_up_s += result->links[i].busy_up_s;
-        r->ledger.links[i].busy_down_s += result->links[i].busy_down_s;
+    for (int32_t i = 0; result->links && i < result->nlinks && i < ledger->nlinks; i++) {
+        ledger->links[i].bytes_up += result->links[i].bytes_up;
+        ledger->links[i].bytes_down += result->links[i].bytes_down;
+        ledger->links[i].busy_up_s += result->links[i].busy_up_s;
+        ledger->links[i].busy_down_s += result->links[i].busy_down_s;
     }
 }
 
 /* Backends list the groups of one program set in one order; another length starts a new list. */
 static luo_status add_comm(luo_run *r, const luo_step_result *result, luo_err *err)
 {
-    luo_used_plan *u = luo_run_plan(r);
+    luo_used_plan *u = luo_run_plan(&r->plans);
     if (!u->comm && result->ncomm > 0) {
         u->comm = LUO_NEW_N(r->arena, luo_comm_use, result->ncomm);
         if (!u->comm) return luo_err_nomem(err);
@@ -150,10 +150,10 @@ static luo_status add_comm(luo_run *r, const luo_step_result *result, luo_err *e
     return LUO_OK;
 }
 
-void luo_account_mean(const luo_run *r, const luo_step_result *result, double seconds,
+void luo_account_mean(const luo_run_plans *plans, const luo_step_result *result, double seconds,
                       luo_parts *out)
 {
-    const int32_t n = luo_run_plan(r)->ndev;
+    const int32_t n = luo_run_plan(plans)->ndev;
     *out = (luo_parts){0};
     for (int32_t i = 0; i < n; i++) add_parts(out, &result->parts[i], 1.0 / n);
     /* The rounding of the mean, and of dates late in a long run: of the bubble, or where there is
@@ -174,13 +174,13 @@ luo_status luo_account_step(luo_run *r, const luo_step_result *result, double st
                             double end_s, luo_err *err)
 {
     luo_account *a = &r->ledger.account;
-    luo_used_plan *u = luo_run_plan(r);
+    luo_used_plan *u = luo_run_plan(&r->plans);
     luo_share *to = r->ledger.ckpt.writing ? &a->fresh : &a->open;
     /* with real time the way to the ranks belongs to the step: everybody waits, a bubble */
     const double seconds = end_s - start_s;
     const double own = r->job.real ? result->end_s - result->start_s : seconds;
     luo_parts mean;
-    luo_account_mean(r, result, seconds, &mean);
+    luo_account_mean(&r->plans, result, seconds, &mean);
     for (int32_t i = 0; i < u->ndev; i++)
         if (fabs(luo_parts_sum(&result->parts[i]) - own) > 1e-6 * own + 4 * DBL_EPSILON * end_s)
             return luo_err_set(err, LUO_EBUG, "the parts of device %d make %.9g s of a step of "
@@ -195,7 +195,7 @@ luo_status luo_account_step(luo_run *r, const luo_step_result *result, double st
     u->steps++;
     u->step_s = seconds;
     add_devices(r, result, seconds);
-    add_links(r, result);
+    add_links(&r->ledger, result);
     LUO_TRY(add_comm(r, result, err));
     return keep_seconds(r, seconds, err);
 }
@@ -244,10 +244,10 @@ void luo_account_rollback(luo_run *r, int64_t step)
 }
 
 /* What lies before the checkpoint that has just become valid stays; its tries are forgotten. */
-luo_status luo_account_safe(luo_run *r, luo_err *err)
+luo_status luo_account_safe(luo_run_ledger *ledger, luo_err *err)
 {
-    luo_account *a = &r->ledger.account;
-    const int64_t step = r->ledger.ckpt.valid_step;
+    luo_account *a = &ledger->account;
+    const int64_t step = ledger->ckpt.valid_step;
     add_share(&a->safe, &a->open);
     a->open = a->fresh;
     a->fresh = (luo_share){0};
@@ -255,14 +255,14 @@ luo_status luo_account_safe(luo_run *r, luo_err *err)
     const luo_tally empty = a->open_s;
     a->open_s = a->fresh_s;
     a->fresh_s = empty;
-    if (step > r->ledger.tries.from && step <= r->ledger.tries.to)
-        luo_tries_forget(&r->ledger.tries, step);
+    if (step > ledger->tries.from && step <= ledger->tries.to)
+        luo_tries_forget(&ledger->tries, step);
     return LUO_OK;
 }
 
-void luo_account_free(luo_run *r)
+void luo_account_free(luo_run_ledger *ledger)
 {
-    luo_tally_free(&r->ledger.account.safe_s);
-    luo_tally_free(&r->ledger.account.open_s);
-    luo_tally_free(&r->ledger.account.fresh_s);
+    luo_tally_free(&ledger->account.safe_s);
+    luo_tally_free(&ledger->account.open_s);
+    luo_tally_free(&ledger->account.fresh_s);
 }

@@ -4,10 +4,10 @@
 #include "core/run/run.h"
 
 /* Who is to receive was gone meanwhile: his process is a new one, which moves do not know. */
-static bool uses_emptied(const luo_run *r, const luo_used_plan *u)
+static bool uses_emptied(const luo_run_health *health, const luo_used_plan *u)
 {
     for (int32_t i = 0; i < u->ndev; i++)
-        if (r->health.emptied[u->dev[i]]) return true;
+        if (health->emptied[u->dev[i]]) return true;
     return false;
 }
 
@@ -83,7 +83,7 @@ luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *ro
     /* one that is to receive failed, or was cut off, while the communicators were made */
     *broken = !luo_plan_within(now->plan, r->health.usable);
     if (*broken) return LUO_OK;
-    if (uses_emptied(r, now))
+    if (uses_emptied(&r->health, now))
         return luo_err_set(err, LUO_ELOST, "a device of the new plan was gone and is back without "
                            "its state.");
     luo_arena *a = luo_arena_new(1 << 20);
@@ -117,6 +117,6 @@ luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err)
     }
     r->plans.running = plan;
     r->health.has_predicted = false;
-    luo_pace_forget(r);
+    luo_pace_forget(&r->health);
     return LUO_OK;
 }

@@ -76,13 +76,14 @@ static luo_status describe(luo_run *r, luo_used_plan *u, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_run_measured(luo_run *r, luo_used_plan *u, const luo_step_result *s, luo_err *err)
+luo_status luo_run_measured(luo_run_job *job, luo_used_plan *u, const luo_step_result *s,
+                            luo_err *err)
 {
     luo_row_memory *rows = u->memory;
     u->memory = NULL;
-    for (int32_t i = 0; rows && r->job.sink->memory && i < u->ndev; i++) {
+    for (int32_t i = 0; rows && job->sink->memory && i < u->ndev; i++) {
         if (s && s->memory_bytes) rows[i].measured_bytes = s->memory_bytes[i];
-        LUO_TRY(r->job.sink->memory(r->job.sink->ctx, &rows[i], err));
+        LUO_TRY(job->sink->memory(job->sink->ctx, &rows[i], err));
     }
     return LUO_OK;
 }
@@ -115,7 +116,7 @@ static luo_status weigh(luo_run *r, luo_used_plan *u, int32_t index, luo_err *er
     if (r->job.sink->plan)
         LUO_TRY(r->job.sink->plan(r->job.sink->ctx, index, u->plan, u->set, err));
     LUO_TRY(list_memory(r, u, index, m, err));
-    return r->job.real ? LUO_OK : luo_run_measured(r, u, NULL, err);
+    return r->job.real ? LUO_OK : luo_run_measured(&r->job, u, NULL, err);
 }
 
 luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err)
@@ -150,24 +151,24 @@ void luo_run_give_back(luo_used_plan *u)
 }
 
 /* Does x go before y? The first plan goes last. */
-static bool goes_before(const luo_run *r, const luo_used_plan *x, const luo_used_plan *y)
+static bool goes_before(const luo_run_plans *plans, const luo_used_plan *x, const luo_used_plan *y)
 {
-    if (!y || y == r->plans.list[0]) return true;
-    return x != r->plans.list[0] && x->last_use < y->last_use;
+    if (!y || y == plans->list[0]) return true;
+    return x != plans->list[0] && x->last_use < y->last_use;
 }
 
-static void keep_within_limit(luo_run *r, const luo_used_plan *keep)
+static void keep_within_limit(luo_run_plans *plans, const luo_used_plan *keep)
 {
     for (;;) {
         luo_used_plan *oldest = NULL;
         int64_t bytes = 0;
-        for (int32_t i = 0; i < r->plans.n; i++) {
-            luo_used_plan *u = r->plans.list[i];
+        for (int32_t i = 0; i < plans->n; i++) {
+            luo_used_plan *u = plans->list[i];
             if (!u->set) continue;
             bytes += (int64_t)luo_arena_used(u->arena);
-            if (u != keep && i != r->plans.running && goes_before(r, u, oldest)) oldest = u;
+            if (u != keep && i != plans->running && goes_before(plans, u, oldest)) oldest = u;
         }
-        if (bytes <= r->plans.program_bytes || !oldest) return;
+        if (bytes <= plans->program_bytes || !oldest) return;
         luo_run_give_back(oldest);
     }
 }
@@ -206,17 +207,17 @@ static luo_plan with_buckets(const luo_run *r, const luo_plan *given)
 }
 
 /* -1: not used yet. */
-static int32_t find_used(const luo_run *r, uint64_t hash, int64_t tokens)
+static int32_t find_used(const luo_run_plans *plans, uint64_t hash, int64_t tokens)
 {
-    for (int32_t i = 0; i < r->plans.n; i++)
-        if (r->plans.list[i]->hash == hash && r->plans.list[i]->sequence_tokens == tokens) return i;
+    for (int32_t i = 0; i < plans->n; i++)
+        if (plans->list[i]->hash == hash && plans->list[i]->sequence_tokens == tokens) return i;
     return -1;
 }
 
 luo_programs *luo_run_known_programs(const luo_run *r, const luo_plan *given, int64_t tokens)
 {
     const luo_plan p = with_buckets(r, given);
-    const int32_t at = find_used(r, luo_plan_hash(&p), tokens);
+    const int32_t at = find_used(&r->plans, luo_plan_hash(&p), tokens);
     return at < 0 ? NULL : r->plans.list[at]->set;
 }
 
@@ -225,10 +226,10 @@ luo_status luo_run_use_plan(luo_run *r, const luo_plan *given, int64_t tokens, i
 {
     const luo_plan plan = with_buckets(r, given), *p = &plan;
     const uint64_t hash = luo_plan_hash(p);
-    const int32_t used = find_used(r, hash, tokens);
+    const int32_t used = find_used(&r->plans, hash, tokens);
     if (used >= 0) {
         LUO_TRY(luo_run_recompile(r, r->plans.list[used], err));
-        keep_within_limit(r, r->plans.list[used]);
+        keep_within_limit(&r->plans, r->plans.list[used]);
         *index = used;
         return LUO_OK;
     }
@@ -246,7 +247,7 @@ luo_status luo_run_use_plan(luo_run *r, const luo_plan *given, int64_t tokens, i
     if (st == LUO_OK) st = remember(r, u, err);
     if (st == LUO_OK) {
         *index = r->plans.n - 1;
-        keep_within_limit(r, u);
+        keep_within_limit(&r->plans, u);
     } else if (u) {
         luo_arena_free(u->arena);
     }
@@ -254,10 +255,10 @@ luo_status luo_run_use_plan(luo_run *r, const luo_plan *given, int64_t tokens, i
     return st;
 }
 
-void luo_run_free_plans(luo_run *r)
+void luo_run_free_plans(luo_run_plans *plans)
 {
-    for (int32_t i = 0; i < r->plans.n; i++) luo_arena_free(r->plans.list[i]->arena);
-    luo_map_free(&r->plans.communicators);
+    for (int32_t i = 0; i < plans->n; i++) luo_arena_free(plans->list[i]->arena);
+    luo_map_free(&plans->communicators);
 }
 
 luo_recipe luo_run_recipe(const luo_used_plan *u)
@@ -297,11 +298,11 @@ static luo_status count_missing(luo_run *r, const luo_programs *set, bool keep, 
 }
 
 /* Instructions of the busiest device; 0: the programs were made before. */
-static luo_status count_operators(luo_run *r, const luo_programs *set, bool keep, int32_t *n,
-                                  luo_err *err)
+static luo_status count_operators(luo_run_plans *plans, const luo_programs *set, bool keep,
+                                  int32_t *n, luo_err *err)
 {
     const uint64_t key = luo_hash_bytes(set->hash, "programs", 8);
-    int64_t *known = luo_map_at(&r->plans.communicators, key ? key : 1, 0);
+    int64_t *known = luo_map_at(&plans->communicators, key ? key : 1, 0);
     if (!known) return luo_err_nomem(err);
     *n = 0;
     for (int32_t i = 0; i < set->nroles && !*known; i++)
@@ -315,7 +316,7 @@ luo_status luo_run_making(luo_run *r, const luo_programs *set, bool keep, double
 {
     int32_t communicators = 0, operators = 0;
     LUO_TRY(count_missing(r, set, keep, &communicators, err));
-    LUO_TRY(count_operators(r, set, keep, &operators, err));
+    LUO_TRY(count_operators(&r->plans, set, keep, &operators, err));
     *seconds = communicators * r->job.cost.communicator_s + operators * r->job.cost.operator_s;
     return LUO_OK;
 }

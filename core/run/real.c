@@ -33,7 +33,7 @@ luo_status luo_real_init(luo_run *r, luo_err *err)
 
 static luo_status ask_state(luo_run *r, luo_state_action action, int64_t *step, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     const luo_recipe recipe = luo_run_recipe(u);
     const luo_state_request q = {.action = action,
                                  .recipe = &recipe,
@@ -65,7 +65,7 @@ static luo_status died_at_start(luo_run *r, const char *text, luo_err *err)
     r->decision.restarts++;
     LUO_TRY(luo_run_event(r, "restarted", r->decision.cause, r->decision.acting->name, "", false, 0,
                           "a process died while the ranks started", err));
-    return luo_run_tell(r, err, "%s; all were started again", r->backend.died_why);
+    return luo_run_tell(&r->job, err, "%s; all were started again", r->backend.died_why);
 }
 
 /* Without the folder of the run, which events.csv leaves out. */
@@ -86,8 +86,8 @@ static luo_status tell_passed(luo_run *r, luo_err *err)
         const luo_passed *p = &t->passed[i];
         const char *slash = strrchr(p->path, '/'), *why = short_reason(r, p);
         if (!why) return luo_err_nomem(err);
-        LUO_TRY(luo_run_tell(r, err, "checkpoint `%s` is passed over and `%s` is used: %s", p->path,
-                             used, p->why));
+        LUO_TRY(luo_run_tell(&r->job, err, "checkpoint `%s` is passed over and `%s` is used: %s",
+                             p->path, used, p->why));
         const char *detail = luo_arena_printf(r->arena, "step %" PRId64 " is used: %s",
                                               r->ledger.ckpt.valid_step, why);
         if (!detail) return luo_err_nomem(err);
@@ -173,7 +173,7 @@ static luo_status loaded(luo_run *r, int64_t step, int64_t *wanted, luo_err *err
                            "; one of the steps %" PRId64 " to %" PRId64 " is needed.",
                            r->backend.table->name, step, r->clock.first_step, *wanted);
     if (step < *wanted && r->backend.info.npassed == 0)
-        LUO_TRY(luo_run_tell(r, err,
+        LUO_TRY(luo_run_tell(&r->job, err,
                              "the checkpoint of step %" PRId64 " cannot be read; the run "
                              "went back to step %" PRId64,
                              *wanted, step));
@@ -198,21 +198,22 @@ bool luo_real_strikes(luo_run *r)
     const luo_change *c = luo_events_changes(r->clock.events, &n);
     r->backend.nkills = 0;
     for (int32_t i = 0; r->job.real && i < n; i++)
-        if (c[i].kind == LUO_CHANGE_DOWN && c[i].hard && luo_run_plan(r)->member[c[i].target])
+        if (c[i].kind == LUO_CHANGE_DOWN && c[i].hard &&
+            luo_run_plan(&r->plans)->member[c[i].target])
             r->backend.kills[r->backend.nkills++] = c[i].target;
     return r->backend.nkills > 0;
 }
 
-static bool is_killed(const luo_run *r, int32_t device)
+static bool is_killed(const luo_run_backend *backend, int32_t device)
 {
-    for (int32_t i = 0; i < r->backend.nkills; i++)
-        if (r->backend.kills[i] == device) return true;
+    for (int32_t i = 0; i < backend->nkills; i++)
+        if (backend->kills[i] == device) return true;
     return false;
 }
 
 luo_status luo_real_strike(luo_run *r, luo_step_request *q, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     if (r->backend.nkills == 0) return LUO_OK;
     luo_change *all = LUO_NEW_N(r->scratch, luo_change, u->ndev + q->nchanges);
     int32_t n = 0;
@@ -225,7 +226,7 @@ luo_status luo_real_strike(luo_run *r, luo_step_request *q, luo_err *err)
         all[n++] = (luo_change){.at_s = r->clock.t0 + r->clock.t_s,
                                 .kind = LUO_CHANGE_DOWN,
                                 .target = d,
-                                .hard = is_killed(r, d)};
+                                .hard = is_killed(&r->backend, d)};
     }
     if (q->nchanges > 0) memcpy(all + n, q->changes, (size_t)q->nchanges * sizeof *all);
     q->world = r->backend.struck;

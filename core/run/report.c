@@ -191,7 +191,8 @@ luo_status luo_report_end(luo_run *r, luo_err *err)
                          .switches = r->decision.switches,
                          .restarts = r->decision.restarts};
     for (int32_t i = 0; i < r->plans.n; i++)
-        LUO_TRY(luo_run_measured(r, r->plans.list[i], NULL, err)); /* of those that made no step */
+        LUO_TRY(luo_run_measured(&r->job, r->plans.list[i], NULL,
+                                 err)); /* of those that made no step */
     LUO_TRY(warn_of_overlap(r, err));
     LUO_TRY(truth_rows(r, err));
     LUO_TRY(never_rows(r, &s, err));

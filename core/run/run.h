@@ -234,9 +234,9 @@ typedef struct luo_run {
     luo_run_backend backend;
 } luo_run;
 
-static inline luo_used_plan *luo_run_plan(const luo_run *r)
+static inline luo_used_plan *luo_run_plan(const luo_run_plans *plans)
 {
-    return r->plans.list[r->plans.running];
+    return plans->list[plans->running];
 }
 
 /* plans.c */
@@ -258,26 +258,27 @@ luo_status luo_run_making(luo_run *r, const luo_programs *set, bool keep, double
                           luo_err *err);
 luo_recipe luo_run_recipe(const luo_used_plan *u);
 /* Rows of memory.csv, with what the step measured (NULL: nothing); once per plan. */
-luo_status luo_run_measured(luo_run *r, luo_used_plan *u, const luo_step_result *s, luo_err *err);
+luo_status luo_run_measured(luo_run_job *job, luo_used_plan *u, const luo_step_result *s,
+                            luo_err *err);
 /* Length of sequences now: event, scenario, plan. */
 int64_t luo_run_tokens(const luo_run *r, const luo_plan *p);
 /* How tensors travel under a plan that does not say: as under the first one, else as the stack
  * says. */
 luo_bucketing luo_run_bucket(const luo_run *r);
-void luo_run_free_plans(luo_run *r);
+void luo_run_free_plans(luo_run_plans *plans);
 
 /* ledger.c */
 luo_status luo_account_init(luo_run *r, luo_err *err);
-void luo_account_free(luo_run *r);
+void luo_account_free(luo_run_ledger *ledger);
 /* Parts of a step as means over the devices of the plan; they sum to `seconds`. */
-void luo_account_mean(const luo_run *r, const luo_step_result *result, double seconds,
+void luo_account_mean(const luo_run_plans *plans, const luo_step_result *result, double seconds,
                       luo_parts *out);
 luo_status luo_account_step(luo_run *r, const luo_step_result *result, double start_s,
                             double end_s, luo_err *err);
 /* The share after the valid checkpoint is lost: back to `step`. */
 void luo_account_rollback(luo_run *r, int64_t step);
 /* A checkpoint at ckpt.valid_step has become valid. */
-luo_status luo_account_safe(luo_run *r, luo_err *err);
+luo_status luo_account_safe(luo_run_ledger *ledger, luo_err *err);
 luo_status luo_account_attempt(luo_run *r, int32_t *attempt, luo_err *err);
 void luo_account_changes(luo_run *r); /* up times, from the last changes of the engine */
 double luo_parts_sum(const luo_parts *p);
@@ -313,7 +314,7 @@ luo_status luo_run_ask(luo_run *r, int trigger, luo_decision *out, double *secon
 luo_status luo_run_ask_what_if(luo_run *r, const bool *usable, const bool *leaving,
                                luo_decision *out, luo_err *err);
 /* Nothing has failed: do the devices wait for the planner, which takes so long? */
-bool luo_run_waits_for_planner(const luo_run *r, const luo_decision *d, double seconds);
+bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *d, double seconds);
 /* Can the policy work on the first plan? */
 luo_status luo_run_check_policy(luo_run *r, luo_err *err);
 
@@ -383,7 +384,8 @@ bool luo_pace_take(luo_run *r, const luo_step_result *s);
 /* Was the device accepted as faster than nominal? Then nominal was wrong, is set right, and there
  * is no trigger. */
 bool luo_pace_correct(luo_run *r, int32_t device);
-void luo_pace_forget(luo_run *r); /* another program: the factor has to be found again */
+void luo_pace_forget(
+    luo_run_health *health); /* another program: the factor has to be found again */
 
 /* move.c */
 /* Moves state from one plan to the other; row: traffic and seconds. *broken: a device or link
@@ -397,7 +399,7 @@ luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *ro
 luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err);
 
 /* Told to stop: who works long within a step returns LUO_ECANCELED then. */
-bool luo_run_interrupted(const luo_run *r);
+bool luo_run_interrupted(const luo_run_job *job);
 luo_backend_config luo_run_config(const luo_run *r); /* what its backend is opened with */
 
 /* ---- caused.c ---- */
@@ -447,7 +449,7 @@ luo_status luo_run_span(luo_run *r, luo_span_kind kind, double seconds, int64_t 
 luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int64_t bytes,
                               luo_err *err);
 /* A line of log.txt. */
-luo_status luo_run_note(luo_run *r, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
+luo_status luo_run_note(luo_run_job *job, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
 luo_status luo_run_timeline(luo_run *r, luo_span_kind kind, double start_s, double end_s,
                             bool blocking, bool redone, int64_t bytes, luo_err *err);
 /* A row of events.csv; id "" and target "" where there is none. has: value is written. */
@@ -455,7 +457,7 @@ luo_status luo_run_event(luo_run *r, const char *phase, const char *id, const ch
                          const char *target, bool has, double value, const char *detail,
                          luo_err *err);
 /* A warning in log.txt that the terminal gets, too. */
-luo_status luo_run_tell(luo_run *r, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
+luo_status luo_run_tell(luo_run_job *job, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
 luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
 /* Brings the event engine to t_s of the run. */
 luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err);

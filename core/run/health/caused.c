@@ -26,13 +26,13 @@ static double mean_slowdown(const luo_account *a, int32_t d)
     return a->predicted_s[d] > 0 ? a->compute_s[d] / a->predicted_s[d] : 1;
 }
 
-static luo_status step(luo_run *r, luo_backend_state *b, const luo_used_plan *u,
+static luo_status step(luo_run_backend *backend, luo_backend_state *b, const luo_used_plan *u,
                        const luo_world *world, double *seconds, luo_err *err)
 {
     const luo_recipe recipe = luo_run_recipe(u);
     const luo_step_request q = {.programs = u->set, .recipe = &recipe, .world = world};
     luo_step_result s;
-    LUO_TRY(r->backend.table->run_ranks(b, &q, &s, err));
+    LUO_TRY(backend->table->run_ranks(b, &q, &s, err));
     *seconds = s.end_s - s.start_s;
     return s.status == LUO_OK ? LUO_OK : luo_err_set(err, s.status, "%s", s.text);
 }
@@ -50,10 +50,10 @@ static luo_status try_all(luo_run *r, luo_backend_state *b, const luo_used_plan 
         world->slowdown[d] = 1;
         world->up[d] = true;
     }
-    LUO_TRY(step(r, b, u, world, &none, err));
+    LUO_TRY(step(&r->backend, b, u, world, &none, err));
     for (int32_t i = 0; i < n && (i + 2) * u->operations <= most; i++) {
         world->slowdown[at[i].device] = at[i].slowdown;
-        LUO_TRY(step(r, b, u, world, &one, err));
+        LUO_TRY(step(&r->backend, b, u, world, &one, err));
         world->slowdown[at[i].device] = 1;
         caused[at[i].device] = one / none;
     }
@@ -91,7 +91,7 @@ luo_status luo_run_caused(luo_run *r, double *caused, luo_err *err)
     for (int32_t d = 0; d < r->job.scenario->cluster->ndevices; d++) caused[d] = -1;
     if (!(r->backend.table->caps & LUO_CAP_WHAT_IF) || r->job.policy->bound || r->plans.n == 0)
         return LUO_OK;
-    if (luo_run_interrupted(r)) return LUO_OK;
+    if (luo_run_interrupted(&r->job)) return LUO_OK;
     const luo_status st = find_caused(r, r->plans.list[0], caused, err);
     return st == LUO_ECANCELED ? LUO_OK : st; /* stopped while the run was ending */
 }

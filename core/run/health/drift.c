@@ -10,19 +10,19 @@
 #include "core/plan/replan/replan.h"
 #include "core/run/run.h"
 
-static double rho(const luo_run *r, double rate)
+static double rho(const luo_run_job *job, double rate)
 {
-    return rate < r->job.spec->threshold_slowdown ? 1 : rate;
+    return rate < job->spec->threshold_slowdown ? 1 : rate;
 }
 
 static double known(const luo_run *r, int32_t d)
 {
-    return rho(r, r->health.detect.accepted[d]);
+    return rho(&r->job, r->health.detect.accepted[d]);
 }
 
 static double today(const luo_run *r, int32_t d)
 {
-    return rho(r, luo_detect_median(&r->health.detect, d));
+    return rho(&r->job, luo_detect_median(&r->health.detect, d));
 }
 
 /* The rate of today of a device that counted as healthy and is slow; of others the known one. Noise
@@ -35,7 +35,7 @@ static double fresh(const luo_run *r, int32_t d)
 /* Without a device that is slower by as much the event times cannot be so far apart. */
 static bool possible(const luo_run *r)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     for (int32_t i = 0; i < u->ndev; i++) {
         const int32_t d = u->dev[i];
         if (today(r, d) >= LUO_DRIFT_ALL * known(r, d) || fresh(r, d) > known(r, d)) return true;
@@ -46,7 +46,7 @@ static bool possible(const luo_run *r)
 static luo_status event_time(luo_run *r, double (*rate)(const luo_run *, int32_t), double *out,
                              luo_err *err)
 {
-    const luo_plan *p = luo_run_plan(r)->plan;
+    const luo_plan *p = luo_run_plan(&r->plans)->plan;
     luo_pipe_time *pipes = LUO_NEW_N(r->scratch, luo_pipe_time, p->npipelines);
     if (!pipes) return luo_err_nomem(err);
     for (int32_t i = 0; i < p->npipelines; i++) {
@@ -66,7 +66,7 @@ static luo_status event_time(luo_run *r, double (*rate)(const luo_run *, int32_t
 
 luo_status luo_drift_step(luo_run *r, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     double now_s = 1, fresh_s = 1, known_s = 1;
     if (!r->job.policy->plans || !r->health.has_predicted) return LUO_OK;
     if (possible(r)) {
@@ -80,7 +80,8 @@ luo_status luo_drift_step(luo_run *r, luo_err *err)
                           luo_detect_median(&r->health.detect, u->dev[i]));
     r->decision.trigger |= LUO_TRIGGER_RATE;
     r->decision.cause = "";
-    LUO_TRY(luo_run_note(r, err, "step %lld: drift: a step of %.6g s is expected and not %.6g s",
+    LUO_TRY(luo_run_note(&r->job, err,
+                         "step %lld: drift: a step of %.6g s is expected and not %.6g s",
                          (long long)r->clock.step, fmax(now_s, fresh_s), known_s));
     return luo_run_event(r, "detected", "", "straggler", "", false, 0, "drift of several devices",
                          err);

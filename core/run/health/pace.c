@@ -41,7 +41,7 @@ static double median(double *at, int32_t n)
 
 double luo_pace_ratio(const luo_run *r, const luo_step_result *s, int32_t i)
 {
-    const int32_t d = luo_run_plan(r)->dev[i];
+    const int32_t d = luo_run_plan(&r->plans)->dev[i];
     if (s->predicted_s[i] <= 0) return -1;
     const double ratio = s->compute_s[i] / s->predicted_s[i];
     return r->job.real && r->health.pace.known ? ratio / r->health.pace.factor[d] : ratio;
@@ -49,7 +49,7 @@ double luo_pace_ratio(const luo_run *r, const luo_step_result *s, int32_t i)
 
 double luo_pace_of_step(const luo_run *r, const luo_step_result *s)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     if (!r->job.real || r->health.pace.known) return 1;
     double *ratio = LUO_NEW_N(r->scratch, double, u->ndev);
     int32_t n = 0;
@@ -59,28 +59,28 @@ double luo_pace_of_step(const luo_run *r, const luo_step_result *s)
     return median(ratio, n);
 }
 
-void luo_pace_forget(luo_run *r)
+void luo_pace_forget(luo_run_health *health)
 {
-    r->health.pace.known = false;
-    r->health.pace.n = 0;
+    health->pace.known = false;
+    health->pace.n = 0;
 }
 
-static double *sample(const luo_run *r, int32_t device)
+static double *sample(const luo_run_health *health, int32_t device)
 {
-    return r->health.pace.sample + (int64_t)device * LUO_PACE_STEPS;
+    return health->pace.sample + (int64_t)device * LUO_PACE_STEPS;
 }
 
 /* The fastest step of a device against its last known rate; <= 0: nothing was predicted. */
-static double fastest(const luo_run *r, int32_t device)
+static double fastest(const luo_run_health *health, int32_t device)
 {
-    double least = sample(r, device)[0];
-    for (int32_t k = 1; k < LUO_PACE_STEPS; k++) least = fmin(least, sample(r, device)[k]);
-    return least / r->health.detect.accepted[device];
+    double least = sample(health, device)[0];
+    for (int32_t k = 1; k < LUO_PACE_STEPS; k++) least = fmin(least, sample(health, device)[k]);
+    return least / health->detect.accepted[device];
 }
 
 static bool held_against_itself(const luo_run *r)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     for (int32_t i = 0; i < u->ndev; i++)
         if (!luo_cluster_profile(r->job.scenario->cluster, u->dev[i])->cpu) return true;
     return false;
@@ -88,18 +88,20 @@ static bool held_against_itself(const luo_run *r)
 
 static void fix_factors(luo_run *r)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     double *all = LUO_NEW_N(r->scratch, double, u->ndev);
     const bool own = held_against_itself(r);
     int32_t n = 0;
     for (int32_t i = 0; all && i < u->ndev; i++)
-        if (fastest(r, u->dev[i]) > 0) all[n++] = fastest(r, u->dev[i]);
+        if (fastest(&r->health, u->dev[i]) > 0) all[n++] = fastest(&r->health, u->dev[i]);
     const double shared = median(all, n);
     if (r->health.pace.first == 0) r->health.pace.first = shared;
     for (int32_t i = 0; i < u->ndev; i++) {
         const int32_t d = u->dev[i];
-        r->health.pace.factor[d] = own && fastest(r, d) > 0 ? fastest(r, d) : shared;
-        for (int32_t k = 0; k < LUO_PACE_STEPS; k++) sample(r, d)[k] /= r->health.pace.factor[d];
+        r->health.pace.factor[d] =
+            own && fastest(&r->health, d) > 0 ? fastest(&r->health, d) : shared;
+        for (int32_t k = 0; k < LUO_PACE_STEPS; k++)
+            sample(&r->health, d)[k] /= r->health.pace.factor[d];
     }
     r->health.pace.own = own;
     r->health.pace.known = true;
@@ -116,9 +118,9 @@ bool luo_pace_correct(luo_run *r, int32_t device)
 
 bool luo_pace_take(luo_run *r, const luo_step_result *s)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     for (int32_t i = 0; i < u->ndev; i++)
-        sample(r, u->dev[i])[r->health.pace.n] = luo_pace_ratio(r, s, i);
+        sample(&r->health, u->dev[i])[r->health.pace.n] = luo_pace_ratio(r, s, i);
     if (++r->health.pace.n < LUO_PACE_STEPS) return false;
     fix_factors(r);
     return true;

@@ -12,7 +12,7 @@ luo_status luo_reentry_init(luo_run *r, luo_err *err)
     t->candidate = LUO_NEW_N(r->arena, bool, n);
     t->outside = LUO_NEW_N(r->arena, luo_outside, n);
     if (!t->candidate || !t->outside) return luo_err_nomem(err);
-    luo_reentry_plan(r, luo_run_plan(r), luo_run_plan(r));
+    luo_reentry_plan(r, luo_run_plan(&r->plans), luo_run_plan(&r->plans));
     return LUO_OK;
 }
 
@@ -30,7 +30,7 @@ static bool is_back(const luo_run *r, int32_t d)
 static bool may_hold_layers(const luo_run *r, int32_t d)
 {
     const luo_outside *o = &r->health.reentry.outside[d];
-    if (!r->health.usable[d] || luo_run_plan(r)->member[d]) return r->health.usable[d];
+    if (!r->health.usable[d] || luo_run_plan(&r->plans)->member[d]) return r->health.usable[d];
     const bool slow = r->health.detect.accepted[d] >= r->job.spec->threshold_slowdown;
     return is_back(r, d) || (slow && o->suspended && o->backoff == 0);
 }
@@ -39,7 +39,8 @@ static void look(luo_run *r, int32_t d)
 {
     luo_outside *o = &r->health.reentry.outside[d];
     const bool back = is_back(r, d);
-    if (back && !o->back && !luo_run_plan(r)->member[d]) r->decision.trigger |= LUO_TRIGGER_JOIN;
+    if (back && !o->back && !luo_run_plan(&r->plans)->member[d])
+        r->decision.trigger |= LUO_TRIGGER_JOIN;
     o->back = back;
     r->health.reentry.candidate[d] = may_hold_layers(r, d);
 }

@@ -50,8 +50,10 @@ static luo_status odd_ones(luo_run *r, luo_err *err)
     for (int32_t d = 0; d < c->ndevices; d++) {
         const double mean = sum[c->devices[d].group] / n[c->devices[d].group];
         if (w->up[d] && fabs(w->slowdown[d] / mean - 1) > ODD_FROM_START)
-            LUO_TRY(luo_run_note(r, err, "device %d: heterogeneous from start: %.6f of the mean of "
-                                 "its group", d, w->slowdown[d] / mean));
+            LUO_TRY(luo_run_note(&r->job, err,
+                                 "device %d: heterogeneous from start: %.6f of the mean of "
+                                 "its group",
+                                 d, w->slowdown[d] / mean));
     }
     luo_arena_reset(r->scratch, 0);
     return LUO_OK;
@@ -80,11 +82,13 @@ static luo_status take(luo_run *r, int32_t device, double sample, luo_err *err)
 {
     luo_rate_change c;
     if (sample <= 0 || !luo_detect_push(&r->health.detect, device, sample, &c)) return LUO_OK;
-    if (!luo_run_plan(r)->member[device]) return LUO_OK; /* reentry.c asks when it is good enough */
+    if (!luo_run_plan(&r->plans)->member[device])
+        return LUO_OK; /* reentry.c asks when it is good enough */
     const bool corrected = luo_pace_correct(r, device);
     c.now = r->health.detect.accepted[device];
     if (corrected && c.was <= 1)
-        return luo_run_note(r, err, "step %lld: device %d: nominal is %.6f of what was thought",
+        return luo_run_note(&r->job, err,
+                            "step %lld: device %d: nominal is %.6f of what was thought",
                             (long long)r->clock.step, device, c.now);
     r->decision.trigger |= LUO_TRIGGER_RATE;
     return luo_score_rate(r, device, &c, err);
@@ -93,7 +97,7 @@ static luo_status take(luo_run *r, int32_t device, double sample, luo_err *err)
 /* q: per device of the plan. */
 static luo_status take_all(luo_run *r, const double *q, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     const luo_world *w = luo_events_world(r->clock.events);
     double *scratch = LUO_NEW_N(r->scratch, double, u->ndev);
     if (!scratch) return luo_err_nomem(err);
@@ -106,7 +110,7 @@ static luo_status take_all(luo_run *r, const double *q, luo_err *err)
 /* With real time the samples of the first steps wait until the pace of the machine is known. */
 static luo_status take_members(luo_run *r, const luo_step_result *s, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     double *q = LUO_NEW_N(r->scratch, double, u->ndev);
     if (!q) return luo_err_nomem(err);
     if (!r->job.real || r->health.pace.known) {
@@ -139,7 +143,7 @@ luo_status luo_sample_step(luo_run *r, const luo_step_result *s, luo_err *err)
     if (r->job.policy->bound || !wanted(r)) return LUO_OK;
     LUO_TRY(take_members(r, s, err));
     for (int32_t d = 0; d < w->ndevices; d++) {
-        if (!w->up[d] || luo_run_plan(r)->member[d]) continue;
+        if (!w->up[d] || luo_run_plan(&r->plans)->member[d]) continue;
         const double q = probe(r, d);
         LUO_TRY(take(r, d, q, err));
         luo_reentry_probe(r, d, q);

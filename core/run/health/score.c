@@ -21,7 +21,7 @@ static bool has_device(const luo_occurrence *o, int32_t device)
 
 static bool touches_plan(const luo_run *r, const luo_occurrence *o)
 {
-    const bool *member = luo_run_plan(r)->member;
+    const bool *member = luo_run_plan(&r->plans)->member;
     if (!o->choice) return o->kind != LUO_EVENT_LENGTHS; /* the whole job */
     for (int32_t i = 0; i < o->choice->ndev; i++)
         if (member[o->choice->dev[i]]) return true;
@@ -90,7 +90,7 @@ luo_status luo_score_rate(luo_run *r, int32_t device, const luo_rate_change *c, 
         LUO_TRY(
             luo_run_timeline(r, LUO_SPAN_DETECT, o->start_s, r->clock.t_s, false, false, 0, err));
     }
-    LUO_TRY(luo_run_note(r, err, "step %lld: device %d: rate %.6f -> %.6f, samples %s",
+    LUO_TRY(luo_run_note(&r->job, err, "step %lld: device %d: rate %.6f -> %.6f, samples %s",
                          (long long)r->clock.step, device, c->was, c->now, samples_text(r, c)));
     return luo_run_event(r, "detected", r->decision.cause, "straggler", target, false, 0, detail,
                          err);

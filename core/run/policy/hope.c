@@ -28,10 +28,10 @@ static bool is_within(const bool *a, const bool *b, int32_t n)
     return true;
 }
 
-static bool was_refused(const luo_run *r, const luo_refusals *f, const bool *usable)
+static bool was_refused(const luo_run_job *job, const luo_refusals *f, const bool *usable)
 {
     for (const luo_refusal *x = f->last; x; x = x->before)
-        if (is_within(usable, x->usable, r->job.scenario->cluster->ndevices)) return true;
+        if (is_within(usable, x->usable, job->scenario->cluster->ndevices)) return true;
     return false;
 }
 
@@ -64,7 +64,7 @@ static luo_status is_hope(luo_run *r, const luo_refusals *f, double *lengths_s, 
     luo_reach(r->job.scenario->cluster, back.world, usable);
     LUO_TRY(luo_run_ask_what_if(r, usable, back.leaving, &d, err));
     take_leaving(usable, back.leaving, n);
-    *hope = d.action != LUO_WAIT && d.action != LUO_LOSE && !was_refused(r, f, usable);
+    *hope = d.action != LUO_WAIT && d.action != LUO_LOSE && !was_refused(&r->job, f, usable);
     return LUO_OK;
 }
 
@@ -91,7 +91,7 @@ static luo_status find_trigger(luo_run *r, const luo_refusals *f, double limit_s
             if (c[i].kind != LUO_CHANGE_UP && c[i].kind != LUO_CHANGE_LINK) continue;
             luo_reach(r->job.scenario->cluster, w, usable);
             take_leaving(usable, leaving, n);
-            if (was_refused(r, f, usable)) continue;
+            if (was_refused(&r->job, f, usable)) continue;
             *until_s = c[i].at_s;
             return LUO_OK;
         }
@@ -105,7 +105,7 @@ static luo_status find_trigger(luo_run *r, const luo_refusals *f, double limit_s
 luo_status luo_run_wait(luo_run *r, luo_refusals *f, bool *hope, luo_err *err)
 {
     double until_s, limit_s;
-    if (luo_run_interrupted(r))
+    if (luo_run_interrupted(&r->job))
         return luo_err_set(err, LUO_ECANCELED, "the run was interrupted while it waited.");
     LUO_TRY(refuse(r, f, err));
     LUO_TRY(is_hope(r, f, &limit_s, hope, err));

@@ -21,7 +21,7 @@
 static luo_status layer_seconds(const luo_run *r, double *per_group, luo_err *err)
 {
     const luo_cluster *c = r->job.scenario->cluster;
-    const luo_plan *p = luo_run_plan(r)->plan;
+    const luo_plan *p = luo_run_plan(&r->plans)->plan;
     const luo_cost_ctx ctx = {.cluster = c, .stack = &r->job.scenario->stack, .dtype = p->dtype};
     const luo_layer_shape s = {.model = r->job.scenario->model,
                                .layer = r->job.scenario->model->layers - 1,
@@ -41,7 +41,7 @@ static luo_status layer_seconds(const luo_run *r, double *per_group, luo_err *er
 luo_status luo_oracle_init(luo_run *r, luo_err *err)
 {
     const luo_cluster *c = r->job.scenario->cluster;
-    const luo_used_plan *u = luo_run_plan(r);
+    const luo_used_plan *u = luo_run_plan(&r->plans);
     if (!r->job.policy->bound) return LUO_OK;
     if (r->job.real)
         return luo_err_set(err, LUO_EINPUT,
@@ -204,8 +204,8 @@ static luo_status stretch(luo_run *r, luo_step_result *s, double factor, luo_err
 
 luo_status luo_oracle_step(luo_run *r, luo_step_result *s, luo_err *err)
 {
-    const luo_recipe recipe = luo_run_recipe(luo_run_plan(r));
-    const luo_step_request q = {.programs = luo_run_plan(r)->set,
+    const luo_recipe recipe = luo_run_recipe(luo_run_plan(&r->plans));
+    const luo_step_request q = {.programs = luo_run_plan(&r->plans)->set,
                                 .recipe = &recipe,
                                 .world = r->decision.bound.healthy,
                                 .step = r->clock.step};
