@@ -132,9 +132,10 @@ static inline void fix_programs(fixture *f)
 {
     static const luo_run_task tasks[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, -1}};
     static const int32_t group[2][2] = {{0, 1}, {2, 3}};
-    static const luo_op_info ops[] = {{"layers.0.mm", "matmul", 0},   {"layers.0.ar", "reshard", 0},
-                                      {"act.0", "reshard", -1},       {"d.act.0", "reshard", -1},
-                                      {"d.layers.0.mm", "matmul", 0}, {"adam", "optimizer", -1}};
+    static const luo_op_info ops[] = {
+        {"layers.0.mm", LUO_OP_MATMUL, 0},   {"layers.0.ar", LUO_OP_RESHARD, 0},
+        {"act.0", LUO_OP_RESHARD, -1},       {"d.act.0", LUO_OP_RESHARD, -1},
+        {"d.layers.0.mm", LUO_OP_MATMUL, 0}, {"adam", LUO_OP_UPDATE, -1}};
     luo_role *roles = LUO_NEW_N(f->arena, luo_role, 2);
     luo_program *p = LUO_NEW_N(f->arena, luo_program, FIX_DEVICES);
     luo_group *g = LUO_NEW_N(f->arena, luo_group, 2);

@@ -172,7 +172,7 @@ static inline int32_t rig_add(rig *r, int32_t role, luo_instr in)
     if (!talks) at->exchange = -1;
     if (at->exchange >= r->set.nexchanges) r->set.nexchanges = at->exchange + 1;
     *op = (luo_op_info){luo_arena_printf(r->arena, "op%d", at->op),
-                        talks ? "reshard" : "matmul", -1};
+                        talks ? LUO_OP_RESHARD : LUO_OP_MATMUL, -1};
     seg->n++;
     return at->id;
 }

@@ -72,10 +72,16 @@ static luo_status explain(luo_cli *cli, luo_err *err)
         LUO_TRY(luo_read_profile(cli->arena, path, &profile, &cli->diags));
         luo_explain_profile(out, profile);
         return LUO_OK;
-    default:
-        return luo_err_set(err, LUO_EUSAGE, "`%s` is neither a plan nor a cluster, model or "
-                                            "profile; `luoshu check` takes any file.", path);
+    case LUO_FILE_STACK:
+    case LUO_FILE_SCENARIO:
+    case LUO_FILE_PARAMS:
+    case LUO_FILE_TABLE:
+        break;
     }
+    return luo_err_set(err, LUO_EUSAGE,
+                       "`%s` is neither a plan nor a cluster, model or profile; `luoshu check` "
+                       "takes any file.",
+                       path);
 }
 
 luo_status luo_verb_explain_run(luo_cli *cli)

@@ -42,8 +42,12 @@ static int32_t node_links(const luo_node_group *g, luo_link_kind kind)
     case LUO_LINK_PCIE_SWITCH: return g->has_pcie && switches > 1 ? switches : 0;
     case LUO_LINK_SOCKET: return g->has_pcie && switches > 1 && g->sockets > 1 ? 1 : 0;
     case LUO_LINK_NIC: return g->nics;
-    default: return 0;
+    case LUO_LINK_UPLINK:
+    case LUO_LINK_LINE:
+    case LUO_LINK_STORAGE:
+        break; /* of no node */
     }
+    return 0;
 }
 
 static luo_link node_link(const luo_node_group *g, luo_link_kind kind, int32_t i)
@@ -66,9 +70,15 @@ static luo_link node_link(const luo_node_group *g, luo_link_kind kind, int32_t i
         l.bytes_per_s = g->nic_bytes_per_s;
         l.latency_s = g->nic_latency_s / 2;
         break;
-    default:
+    case LUO_LINK_PCIE:
+    case LUO_LINK_PCIE_SWITCH:
         l.bytes_per_s = g->pcie_bytes_per_s;
         l.latency_s = g->pcie_latency_s / 2;
+        break;
+    case LUO_LINK_UPLINK:
+    case LUO_LINK_LINE:
+    case LUO_LINK_STORAGE:
+        break; /* of no node */
     }
     l.down_bytes_per_s = l.bytes_per_s;
     return l;
@@ -81,8 +91,14 @@ static int32_t *first_of(luo_node *n, luo_link_kind kind)
     case LUO_LINK_PCIE: return &n->pcie;
     case LUO_LINK_PCIE_SWITCH: return &n->pcie_switch;
     case LUO_LINK_SOCKET: return &n->socket;
-    default: return &n->nic;
+    case LUO_LINK_NIC:
+        return &n->nic;
+    case LUO_LINK_UPLINK:
+    case LUO_LINK_LINE:
+    case LUO_LINK_STORAGE:
+        break; /* of no node */
     }
+    return NULL;
 }
 
 static luo_status make_node_links(maker *m, luo_link_kind kind)

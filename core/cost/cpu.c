@@ -15,24 +15,21 @@ static int64_t volume(const luo_buffer *b)
 }
 
 /* An embedding touches a row of its table per token, not the table. */
-static bool counts(const luo_buffer *b, const char *kind)
+static bool counts(const luo_buffer *b, luo_op_size size)
 {
     const bool table =
         b->buffer_class == LUO_BUFFER_WEIGHT || b->buffer_class == LUO_BUFFER_GRADIENT;
-    return !table || strncmp(kind, "embedding", 9) != 0;
+    return !table || size != LUO_OP_SIZE_TABLE;
 }
 
-/* Where the number of operands tells variants apart; others sum or update any number of them. */
-static bool has_variants(const char *kind)
+static luo_op_size size_of(luo_op_kind kind)
 {
-    static const char *const any[] = {"add", "accumulate", "grad_norm", "update", "copy"};
-    for (size_t i = 0; i < sizeof any / sizeof *any; i++)
-        if (strcmp(kind, any[i]) == 0) return false;
-    return true;
+    return kind < LUO_OP_KINDS ? luo_op_desc_of(kind)->size : LUO_OP_SIZE_STREAM;
 }
 
-luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const char *kind)
+luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, luo_op_kind kind)
 {
+    const luo_op_size size = size_of(kind);
     const int64_t *a = in->cost.a;
     luo_cpu_size s = {0, 0, 0};
     if (in->cost.kind == LUO_COST_GEMM) return (luo_cpu_size){a[0], a[1], a[2]};
@@ -45,11 +42,11 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const ch
         const int64_t sequences = each > 0 ? (a[2] + each - 1) / each : 0;
         return (luo_cpu_size){each, a[0] * sequences, a[1]};
     }
-    if (has_variants(kind)) s = (luo_cpu_size){0, in->nin, in->nout};
+    if (size != LUO_OP_SIZE_SUM) s = (luo_cpu_size){0, in->nin, in->nout};
     for (int32_t i = 0; i < in->nin; i++)
-        if (counts(&role->buf[in->in[i]], kind)) s.m += volume(&role->buf[in->in[i]]);
+        if (counts(&role->buf[in->in[i]], size)) s.m += volume(&role->buf[in->in[i]]);
     for (int32_t i = 0; i < in->nout; i++)
-        if (counts(&role->buf[in->out[i]], kind)) s.m += volume(&role->buf[in->out[i]]);
+        if (counts(&role->buf[in->out[i]], size)) s.m += volume(&role->buf[in->out[i]]);
     return s;
 }
 
@@ -69,27 +66,17 @@ luo_status luo_cpu_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g
     return LUO_OK;
 }
 
-static bool is_product(const char *kind)
-{
-    return strncmp(kind, "matmul", 6) == 0;
-}
-
-static bool is_attention(const char *kind)
-{
-    return strncmp(kind, "attention", 9) == 0;
-}
-
 /* Formula for a size of the kinds that have one. */
-static luo_status formula(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
+static luo_status formula(const luo_profile *p, luo_dtype dtype, luo_op_kind kind, luo_cpu_size s,
                           double *seconds, luo_err *err)
 {
-    if (is_product(kind)) {
+    if (size_of(kind) == LUO_OP_SIZE_PRODUCT) {
         const luo_gemm g = {s.m, s.n, s.k, 1, luo_dtype_bytes(dtype), false};
         return luo_cpu_gemm(p, dtype, &g, seconds, err);
     }
     const luo_attention a = {
         .heads = s.n, .head_dim = s.k, .sequences = 1, .tokens = s.m, .causal = true};
-    const bool backward = strcmp(kind, "attention_dx") == 0;
+    const bool backward = kind == LUO_OP_ATTENTION_DX;
     LUO_TRY(luo_cost_attention(p, dtype, &a, backward, seconds, err));
     *seconds -= *seconds > 0 ? p->launch_s : 0;
     return LUO_OK;
@@ -110,14 +97,14 @@ static double apart(int64_t a, int64_t b)
 
 /* Measured over formula, as rows near in log size have it (inverse distance, Shepard 1968): exact
  * at a row. 1 if there are no rows. */
-static luo_status ratio(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
+static luo_status ratio(const luo_profile *p, luo_dtype dtype, luo_op_kind kind, luo_cpu_size s,
                         double *out, luo_err *err)
 {
     double sum = 0, weights = 0;
     *out = 1;
     for (int32_t i = 0; i < p->nop_times; i++) {
         const luo_op_time *t = &p->op_times[i];
-        if (!is_row(t, kind, dtype)) continue;
+        if (!is_row(t, luo_op_kind_name(kind), dtype)) continue;
         const double d = apart(t->m, s.m) + apart(t->n, s.n) + apart(t->k, s.k);
         double by_formula = 0;
         LUO_TRY(formula(p, dtype, kind, (luo_cpu_size){t->m, t->n, t->k}, &by_formula, err));
@@ -163,14 +150,20 @@ static bool interpolate(const luo_profile *p, luo_dtype dtype, const char *kind,
     return any;
 }
 
-luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
+static bool has_formula(luo_op_kind kind)
+{
+    return size_of(kind) == LUO_OP_SIZE_PRODUCT || size_of(kind) == LUO_OP_SIZE_ATTENTION;
+}
+
+luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *name, luo_cpu_size s,
                            double *seconds, bool *known, luo_err *err)
 {
+    const luo_op_kind kind = luo_op_kind_of(name);
     double factor = 1;
     *seconds = 0;
     *known = true;
-    if (!is_product(kind) && !is_attention(kind)) {
-        *known = interpolate(p, dtype, kind, s, seconds);
+    if (!has_formula(kind)) {
+        *known = interpolate(p, dtype, name, s, seconds);
         return LUO_OK;
     }
     LUO_TRY(formula(p, dtype, kind, s, seconds, err));
@@ -180,21 +173,22 @@ luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *ki
 }
 
 /* Sizes of products and attention are those of their keys. */
-static bool has_sizes(const luo_instr *in, const char *kind)
+static bool has_sizes(const luo_instr *in, luo_op_kind kind)
 {
-    if (is_product(kind)) return in->cost.kind == LUO_COST_GEMM;
-    if (!is_attention(kind)) return true;
+    if (size_of(kind) == LUO_OP_SIZE_PRODUCT) return in->cost.kind == LUO_COST_GEMM;
+    if (size_of(kind) != LUO_OP_SIZE_ATTENTION) return true;
     return in->cost.kind == LUO_COST_ATTENTION_F || in->cost.kind == LUO_COST_ATTENTION_B;
 }
 
 luo_status luo_cpu_instr(const luo_cost_ctx *ctx, const luo_profile *p, const luo_role *role,
                          const luo_instr *in, double *seconds, luo_err *err)
 {
-    const char *kind = ctx->ops && in->op < ctx->nops ? ctx->ops[in->op].kind : "";
+    const luo_op_info *op = ctx->ops && in->op < ctx->nops ? &ctx->ops[in->op] : NULL;
+    const luo_op_kind kind = op ? op->kind : LUO_OP_KINDS;
     bool known = false;
     if (has_sizes(in, kind))
-        LUO_TRY(luo_cpu_seconds(p, ctx->dtype, kind, luo_cpu_size_of(role, in, kind), seconds,
-                                &known, err));
+        LUO_TRY(luo_cpu_seconds(p, ctx->dtype, op ? luo_op_info_kind(op) : "",
+                                luo_cpu_size_of(role, in, kind), seconds, &known, err));
     if (!known) {
         LUO_TRY(luo_cost_key_seconds(p, ctx->stack, &in->cost, ctx->dtype, seconds, err));
         *seconds -= *seconds > 0 ? p->launch_s : 0;

@@ -2,7 +2,7 @@
  * kind of operation, and a formula between and beyond them.
  *
  * A row of op_times is of an operation of the graph as the executor runs it: op is its kind
- * (core/graph/graph.h), and
+ * (core/graph/ops.inc), and
  *   matmul, matmul_dx, matmul_dw   m, n, k of its products together, as in the cost key
  *   attention, attention_dx        m tokens of a sequence, n heads times sequences, k head size
  *   others                         m elements that it reads and writes, n buffers read, k written;
@@ -16,8 +16,8 @@
 typedef struct luo_cpu_size {
     int64_t m, n, k;
 } luo_cpu_size;
-/* kind: luo_op_info.kind of the instruction's operation. Pre: COMPUTE or LOCAL. */
-luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const char *kind);
+/* kind: of the instruction's operation. Pre: COMPUTE or LOCAL. */
+luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, luo_op_kind kind);
 
 /* A product on one thread: 2mn(k + gemm_depth)/(P*gemm_ratio) + e(mk + kn + 2mn)/(beta*W): nothing
  * is rounded up to tiles, and packing does not hide behind computing. Without launch_s. Cost: 20
@@ -25,12 +25,12 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, const ch
 luo_status luo_cpu_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
                         luo_err *err);
 
-/* Seconds of an operation of that kind and size, without launch_s. At a row of its kind: the
- * measured time. Between: of products and attention (causal) the formula times the ratio of
- * measured to formula at rows near in log size; of others linear in m, from nothing at 0, and in
- * proportion above. *known: false if there is no row for it and no formula; then 0. Cost: O(rows).
- * Errors: E1, E2. */
-luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
+/* Seconds of an operation of the kind called `name` and that size, without launch_s. At a row of
+ * its kind: the measured time. Between: of products and attention (causal) the formula times the
+ * ratio of measured to formula at rows near in log size; of others linear in m, from nothing at 0,
+ * and in proportion above. *known: false if there is no row for it and no formula; then 0. Cost:
+ * O(rows). Errors: E1, E2. */
+luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *name, luo_cpu_size s,
                            double *seconds, bool *known, luo_err *err);
 /* Seconds of a COMPUTE or LOCAL instruction at slowdown 1, launch_s included (what the interpreter
  * needs for it); by its key where luo_cpu_seconds knows nothing or ctx->ops is NULL. */

@@ -84,7 +84,7 @@ luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
     const luo_gemm g = {a[0], a[1], a[2], a[3], a[4], a[5] != 0};
     luo_profile room;
     LUO_TRY(luo_profile_under(p, stack, dtype, &room, &p, err));
-    switch (key->kind) {
+    switch ((luo_cost_kind)key->kind) {
     case LUO_COST_NONE: *seconds = 0; return LUO_OK;
     case LUO_COST_GEMM: return luo_cost_gemm(p, dtype, &g, seconds, err);
     case LUO_COST_ATTENTION_F:
@@ -92,9 +92,8 @@ luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
     case LUO_COST_STREAM: return luo_cost_stream(p, (double)a[0], seconds, err);
     case LUO_COST_OPTIMIZER:
         return luo_cost_stream(p, (double)a[0] * (double)a[1] * update, seconds, err);
-    default:
-        return luo_err_set(err, LUO_EBUG, "cost key of unknown kind %d; report it.", key->kind);
     }
+    return luo_err_set(err, LUO_EBUG, "cost key of unknown kind %d; report it.", key->kind);
 }
 
 luo_status luo_cost_instr(const luo_cost_ctx *ctx, int32_t device, const luo_cost_key *key,

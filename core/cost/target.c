@@ -259,10 +259,10 @@ static luo_status read_nodes_of(const parser *p, int32_t group, int32_t rack, ch
     return take_nodes(p, nodes, n, out);
 }
 
-enum { DEVICE, NODE, GROUP, RACK, SWITCH, LINK, KINDS };
+typedef enum target_kind { DEVICE, NODE, GROUP, RACK, SWITCH, LINK, KINDS } target_kind;
 static const char *const kinds[KINDS] = {"device", "node", "group", "rack", "switch", "link"};
 
-static luo_status read_one(const parser *p, int kind, const char *name, choice *out)
+static luo_status read_one(const parser *p, target_kind kind, const char *name, choice *out)
 {
     const size_t len = strlen(name);
     int32_t i = 0, *dev = NULL;
@@ -282,8 +282,11 @@ static luo_status read_one(const parser *p, int kind, const char *name, choice *
         i = find_rack(p->c, name, len);
         return i < 0 ? unknown_rack(p, name, len) : read_nodes_of(p, -1, i, out);
     case SWITCH: return read_switch(p, name, out);
-    default: return read_link(p, name, out);
+    case LINK:
+    case KINDS:
+        break;
     }
+    return read_link(p, name, out);
 }
 
 static luo_status name_choice(const parser *p, const char *kind, const char *name, choice *out)

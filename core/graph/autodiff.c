@@ -223,10 +223,10 @@ static luo_status diff_matmul(diff *d, const int32_t *dy)
     return emit_many(d, LUO_OP_MATMUL_DW, ".weight", 1, n, dw, 1 + n);
 }
 
-static luo_status diff_norm(diff *d, int32_t dy)
+static luo_status diff_norm(diff *d, const int32_t *dy)
 {
     const int32_t x = here(d)->in[0], w = here(d)->in[1];
-    const int32_t in[3] = {dy, x, w};
+    const int32_t in[3] = {dy[0], x, w};
     LUO_TRY(emit_one(d, LUO_OP_NORM_DX, 0, in, 3));
     return emit_many(d, LUO_OP_NORM_DW, ".weight", 1, here(d)->nin - 1, in, 2);
 }
@@ -372,18 +372,23 @@ static luo_status diff_ring(diff *d, int32_t dy)
     return ring_sum(d, &r);
 }
 
-static luo_status diff_attention(diff *d, int32_t dy)
+static luo_status diff_rope(diff *d, const int32_t *dy)
+{
+    return emit_many(d, LUO_OP_ROPE_DX, "", 0, 2, dy, 2);
+}
+
+static luo_status diff_attention(diff *d, const int32_t *dy)
 {
     const luo_op *op = here(d);
-    if (op->ring > 0) return diff_ring(d, dy);
-    const int32_t in[6] = {dy, op->out[0], op->out[1], op->in[0], op->in[1], op->in[2]};
+    if (op->ring > 0) return diff_ring(d, dy[0]);
+    const int32_t in[6] = {dy[0], op->out[0], op->out[1], op->in[0], op->in[1], op->in[2]};
     return emit_many(d, LUO_OP_ATTENTION_DX, "", 0, 3, in, 6);
 }
 
-static luo_status diff_activation(diff *d, int32_t dy)
+static luo_status diff_activation(diff *d, const int32_t *dy)
 {
     const luo_op *op = here(d);
-    int32_t in[4] = {dy, op->in[0]};
+    int32_t in[4] = {dy[0], op->in[0]};
     if (op->nin == 1) return emit_one(d, LUO_OP_ACTIVATION_DX, 0, in, 2);
     in[2] = op->in[1];
     in[3] = op->out[1];
@@ -417,9 +422,10 @@ static bool sums_of_copies(const luo_ann *a)
 
 /* A Reshard of dY to the complete form of the source. A sum that is still Partial cannot
  * also change devices, nor be cut finer than it is summed: it is completed where it is first. */
-static luo_status diff_reshard(diff *d, int32_t dy)
+static luo_status diff_reshard(diff *d, const int32_t *gradients)
 {
     luo_graph *g = d->g;
+    int32_t dy = gradients[0];
     const int32_t x = here(d)->in[0], layer = here(d)->layer;
     int32_t full;
     LUO_TRY(luo_annset_complete(g->set, g->tensor[x].ann, &full, d->err));
@@ -449,74 +455,68 @@ static luo_status diff_reshard(diff *d, int32_t dy)
     return contribute(d, x, res);
 }
 
-static luo_status pass_on(diff *d, int32_t dy, int32_t n)
+static luo_status diff_add(diff *d, const int32_t *dy)
 {
-    for (int32_t i = 0; i < n; i++) LUO_TRY(contribute(d, here(d)->in[i], dy));
+    for (int32_t i = 0; i < here(d)->nin; i++) LUO_TRY(contribute(d, here(d)->in[i], dy[0]));
     return LUO_OK;
 }
 
-static luo_status diff_bias(diff *d, int32_t dy)
+static luo_status diff_bias(diff *d, const int32_t *dy)
 {
-    LUO_TRY(pass_on(d, dy, 1));
-    return emit_one(d, LUO_OP_BIAS_DW, 1, &dy, 1);
+    LUO_TRY(contribute(d, here(d)->in[0], dy[0]));
+    return emit_one(d, LUO_OP_BIAS_DW, 1, dy, 1);
 }
 
-/* The loss is known to be a sum of rows: its gradient starts at the logits. */
-static luo_status diff_loss(diff *d)
+static luo_status diff_embedding(diff *d, const int32_t *dy)
 {
+    const int32_t in[3] = {here(d)->in[0], dy[0], here(d)->in[1]};
+    return emit_one(d, LUO_OP_EMBEDDING_DW, 1, in, 3);
+}
+
+static luo_status diff_state(diff *d, const int32_t *dy)
+{
+    d->state[d->npairs] = here(d)->out[0];
+    d->grad[d->npairs++] = dy[0];
+    return LUO_OK;
+}
+
+/* Data, and what the loss does not depend on or whose gradient diff_loss has at once. */
+static luo_status diff_untrained(diff *d, const int32_t *dy)
+{
+    (void)d, (void)dy;
+    return LUO_OK;
+}
+
+static luo_status diff_none(diff *d, const int32_t *dy)
+{
+    (void)dy;
+    return luo_err_set(d->err, LUO_EBUG, "operation `%s` has no gradient; report it.",
+                       here(d)->name);
+}
+
+/* The loss is known to be a sum of rows: its gradient starts at the logits, out of nothing. */
+static luo_status diff_loss(diff *d, const int32_t *dy)
+{
+    (void)dy;
     const int32_t in[3] = {d->g->exp, d->g->row_sum, d->g->labels};
     return emit_one(d, LUO_OP_LOSS_DX, 0, in, 3);
 }
 
+static luo_status (*const gradients[LUO_OP_KINDS])(diff *d, const int32_t *dy) = {
+#define LUO_OP(kind, name, operands, nin, nout, deduce, gradient, ...)                             \
+    [LUO_OP_##kind] = diff_##gradient,
+#include "core/graph/ops.inc"
+#undef LUO_OP
+};
+
 static luo_status diff_op(diff *d)
 {
-    const int32_t nout = here(d)->nout;
+    const int32_t nout = here(d)->nout, kind = here(d)->kind;
     int32_t dy[4] = {-1, -1, -1, -1};
     assert(nout <= 4);
-    if (here(d)->kind == LUO_OP_ROW_SUM) return diff_loss(d);
     for (int32_t j = 0; j < nout; j++) LUO_TRY(gradient(d, here(d)->out[j], &dy[j]));
-    if (dy[0] < 0) return LUO_OK;
-    switch ((luo_op_kind)here(d)->kind) {
-    case LUO_OP_STATE:
-        d->state[d->npairs] = here(d)->out[0];
-        d->grad[d->npairs++] = dy[0];
-        return LUO_OK;
-    case LUO_OP_RESHARD: return diff_reshard(d, dy[0]);
-    case LUO_OP_MATMUL: return diff_matmul(d, dy);
-    case LUO_OP_BIAS: return diff_bias(d, dy[0]);
-    case LUO_OP_ADD: return pass_on(d, dy[0], here(d)->nin);
-    case LUO_OP_NORM: return diff_norm(d, dy[0]);
-    case LUO_OP_ROPE: return emit_many(d, LUO_OP_ROPE_DX, "", 0, 2, dy, 2);
-    case LUO_OP_ATTENTION: return diff_attention(d, dy[0]);
-    case LUO_OP_ACTIVATION: return diff_activation(d, dy[0]);
-    case LUO_OP_EMBEDDING: {
-        const int32_t in[3] = {here(d)->in[0], dy[0], here(d)->in[1]};
-        return emit_one(d, LUO_OP_EMBEDDING_DW, 1, in, 3);
-    }
-    case LUO_OP_PLACEHOLDER: /* no data is trained */
-    case LUO_OP_ROW_MAX:     /* the loss does not depend on it */
-    case LUO_OP_ROW_SUM:     /* the whole head is there, with this one: diff_loss */
-    case LUO_OP_ROW_TARGET:
-    case LUO_OP_LOSS:
-    case LUO_OP_SUM: return LUO_OK;
-    case LUO_OP_MATMUL_DX:
-    case LUO_OP_MATMUL_DW:
-    case LUO_OP_BIAS_DW:
-    case LUO_OP_EMBEDDING_DW:
-    case LUO_OP_NORM_DX:
-    case LUO_OP_NORM_DW:
-    case LUO_OP_ROPE_DX:
-    case LUO_OP_ATTENTION_DX:
-    case LUO_OP_ACTIVATION_DX:
-    case LUO_OP_LOSS_DX:
-    case LUO_OP_ACCUMULATE:
-    case LUO_OP_GRAD_NORM:
-    case LUO_OP_UPDATE:
-    case LUO_OP_AMEND:
-    case LUO_OP_KINDS: break;
-    }
-    return luo_err_set(d->err, LUO_EBUG, "operation `%s` has no gradient; report it.",
-                       here(d)->name);
+    if (dy[0] < 0 && gradients[kind] != diff_loss) return LUO_OK;
+    return gradients[kind](d, dy);
 }
 
 /* ---- norm and update ---- */

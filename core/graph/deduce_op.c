@@ -43,18 +43,35 @@ static luo_status disagree(const site *s, const luo_tensor *t, int32_t a, int32_
                        want ? want : "?");
 }
 
-/* All operands in one einsum, label-only ones included. */
-static luo_status rule_einsum(const site *s)
+/* The annotation is given by a plan, or by who makes the operation. */
+static luo_status rule_given(const site *s)
+{
+    (void)s;
+    return LUO_OK;
+}
+
+/* All operands in one einsum, the last one as a label only if so. */
+static luo_status whole_einsum(const site *s, bool last_is_label)
 {
     luo_term terms[4];
     for (int32_t i = 0; i < s->op->nin; i++) terms[i] = term_of(in_of(s, i));
-    if (s->op->kind == LUO_OP_EMBEDDING_DW) terms[2].label_only = true;
+    terms[s->op->nin - 1].label_only = last_is_label;
     for (int32_t j = 0; j < s->op->nout; j++) {
         luo_tensor *y = out_of(s, j);
         LUO_TRY(luo_annset_einsum(s->g->set, terms, s->op->nin, y->letters, s->op->name, &y->ann,
                                   s->err));
     }
     return LUO_OK;
+}
+
+static luo_status rule_einsum(const site *s)
+{
+    return whole_einsum(s, false);
+}
+
+static luo_status rule_embedding_dw(const site *s)
+{
+    return whole_einsum(s, true);
 }
 
 /* x, w1..wn -> y1..yn: y_j of x and w_j. Also x, dy1..dyn -> dw1..dwn. */
@@ -269,50 +286,17 @@ static luo_status rule_update(const site *s)
     return LUO_OK;
 }
 
-static luo_status deduce(const site *s)
-{
-    switch ((luo_op_kind)s->op->kind) {
-    case LUO_OP_PLACEHOLDER:
-    case LUO_OP_STATE:
-    case LUO_OP_RESHARD:
-    case LUO_OP_GRAD_NORM: return LUO_OK;
-    case LUO_OP_MATMUL:
-    case LUO_OP_MATMUL_DW: return rule_fan_out(s);
-    case LUO_OP_MATMUL_DX: return rule_fan_in(s);
-    case LUO_OP_NORM: return rule_norm(s);
-    case LUO_OP_NORM_DX: return rule_norm_dx(s);
-    case LUO_OP_ROPE:
-    case LUO_OP_ROPE_DX: return rule_like(s);
-    case LUO_OP_ATTENTION: return rule_attention(s);
-    case LUO_OP_ATTENTION_DX: return rule_attention_dx(s);
-    case LUO_OP_ACTIVATION_DX: return rule_activation_dx(s);
-    case LUO_OP_ADD:
-    case LUO_OP_ACCUMULATE: return rule_sum(s);
-    case LUO_OP_UPDATE:
-    case LUO_OP_AMEND: return rule_update(s);
-    case LUO_OP_BIAS:
-    case LUO_OP_BIAS_DW:
-    case LUO_OP_EMBEDDING:
-    case LUO_OP_EMBEDDING_DW:
-    case LUO_OP_NORM_DW:
-    case LUO_OP_ACTIVATION:
-    case LUO_OP_ROW_MAX:
-    case LUO_OP_ROW_SUM:
-    case LUO_OP_ROW_TARGET:
-    case LUO_OP_LOSS:
-    case LUO_OP_LOSS_DX:
-    case LUO_OP_SUM: return rule_einsum(s);
-    case LUO_OP_KINDS: break;
-    }
-    return luo_err_set(s->err, LUO_EBUG, "operation `%s` has no rule of deduction; report it.",
-                       s->op->name);
-}
+static luo_status (*const rules[LUO_OP_KINDS])(const site *s) = {
+#define LUO_OP(kind, name, operands, nin, nout, deduce, ...) [LUO_OP_##kind] = rule_##deduce,
+#include "core/graph/ops.inc"
+#undef LUO_OP
+};
 
 luo_status luo_graph_deduce(luo_graph *g, int32_t first, luo_err *err)
 {
     for (int32_t o = first; o < g->nops; o++) {
         const site s = {g, &g->op[o], err};
-        LUO_TRY(deduce(&s));
+        LUO_TRY(rules[s.op->kind](&s));
     }
     return LUO_OK;
 }

@@ -4,17 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-const char *luo_op_kind_name(luo_op_kind k)
-{
-    static const char *const names[] = {
-#define LUO_OP_NAME(kind, name) name,
-        LUO_OP_LIST(LUO_OP_NAME)
-#undef LUO_OP_NAME
-    };
-    assert(k < LUO_OP_KINDS);
-    return names[k];
-}
-
 static void set_sizes(luo_graph *g, const luo_model *m)
 {
     g->size['t' - 'a'] = LUO_DIM_TOKENS;

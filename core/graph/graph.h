@@ -9,47 +9,8 @@
 #define LUO_CORE_GRAPH_GRAPH_H
 #include "core/graph/annset.h"
 #include "core/graph/context.h"
+#include "core/graph/op.h"
 #include "core/graph/program/program.h"
-
-/* X(kind, name). Kinds up to RESHARD have their annotation given; the rest is deduced. */
-#define LUO_OP_LIST(X)                                                                     \
-    X(PLACEHOLDER, "placeholder") /* ids, labels, positions */                             \
-    X(STATE, "state")             /* master weight and optimizer moments of a parameter */ \
-    X(RESHARD, "reshard")                                                                  \
-    X(MATMUL, "matmul")       /* x, w1..wn -> y1..yn */                                    \
-    X(MATMUL_DX, "matmul_dx") /* dy1, w1, .. dyn, wn -> dx */                              \
-    X(MATMUL_DW, "matmul_dw") /* x, dy1..dyn -> dw1..dwn */                                \
-    X(BIAS, "bias")           /* x, b -> y */                                              \
-    X(BIAS_DW, "bias_dw")     /* dy -> db */                                               \
-    X(EMBEDDING, "embedding") /* ids, table -> y */                                        \
-    X(EMBEDDING_DW, "embedding_dw") /* ids, dy, table (label only) -> dtable */            \
-    X(NORM, "norm")           /* x, w [, b] -> y, over the last dimension */               \
-    X(NORM_DX, "norm_dx")     /* dy, x, w -> dx */                                         \
-    X(NORM_DW, "norm_dw")     /* dy, x -> dw [, db] */                                     \
-    X(ROPE, "rope")           /* q, k -> q', k' */                                         \
-    X(ROPE_DX, "rope_dx")                                                                  \
-    X(ATTENTION, "attention") /* q, k, v [, o, statistics so far] -> o, row statistics */  \
-    X(ATTENTION_DX, "attention_dx") /* do, o, statistics, q, k, v [, dq so far] -> dq, dk, dv */ \
-    X(ACTIVATION, "activation")     /* gate, up -> y, silu(gate); or x -> y */             \
-    X(ACTIVATION_DX, "activation_dx") /* dy, gate, up, silu -> dgate, dup; dy, x -> dx */  \
-    X(ADD, "add")             /* n summands -> sum */                                      \
-    X(ROW_MAX, "row_max")     /* logits -> largest per row (of the local columns) */       \
-    X(ROW_SUM, "row_sum")     /* logits, max -> sum of exp, exp */                         \
-    X(ROW_TARGET, "row_target") /* logits, labels -> the label's logit */                  \
-    X(LOSS, "loss")           /* max, sum, target -> loss per token */                     \
-    X(LOSS_DX, "loss_dx")     /* exp, sum, labels -> dlogits */                            \
-    X(SUM, "sum")             /* t -> scalar */                                            \
-    X(ACCUMULATE, "accumulate") /* n values of one micro-batch -> their running sum */     \
-    X(GRAD_NORM, "grad_norm") /* all gradients -> sum of squares, each cell once */        \
-    X(UPDATE, "update")       /* states, then their gradients; nothing else is made */     \
-    X(AMEND, "amend")         /* the same: an update that was made too early, set right */
-typedef enum luo_op_kind {
-#define LUO_OP_ENUM(kind, name) LUO_OP_##kind,
-    LUO_OP_LIST(LUO_OP_ENUM)
-#undef LUO_OP_ENUM
-        LUO_OP_KINDS
-} luo_op_kind;
-const char *luo_op_kind_name(luo_op_kind k);
 
 typedef enum luo_tensor_kind {
     LUO_TENSOR_DATA,  /* placeholder */

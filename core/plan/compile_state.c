@@ -124,7 +124,7 @@ static luo_status make_set(luo_arena *arena, const part *parts, int32_t n, const
     if (!m.role || !set || !at || !task || !op || !slot) return luo_err_nomem(err);
     luo_intern_init(&m.key, arena);
     *task = (luo_run_task){0, -1};
-    *op = (luo_op_info){name, name, -1};
+    *op = (luo_op_info){name, LUO_OP_KINDS, -1};
     for (int32_t i = 0; i < n; i++) {
         slot[i] = (luo_slot){-1, NULL, parts[i].nmessage, parts[i].message};
         at[i] = (luo_program){.device = parts[i].device, .ntask = 1, .tasks = task,

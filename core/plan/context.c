@@ -240,15 +240,21 @@ static void fill(member *m, luo_form form)
     case LUO_FORM_KEYS: keys(m); return;
     case LUO_FORM_COPIES: copies(m); return;
     case LUO_FORM_HOME: home(m); return;
-    default:
-        if (form < LUO_FORM_RING) {
-            add(m, LUO_DUP, m->c * m->t, NULL);
-            return;
-        }
-        copies(m);
-        const int32_t hops = (int32_t)form - LUO_FORM_RING;
-        turn(m, hops < m->parts ? hops : m->parts - 1);
+    case LUO_FORM_NONE:
+    case LUO_FORM_DUP:
+    case LUO_FORM_STATE:
+    case LUO_FORM_SHARD:
+    case LUO_FORM_SCALAR:
+    case LUO_FORM_ALL:
+        add(m, LUO_DUP, m->c * m->t, NULL);
+        return;
+    case LUO_FORM_RING:
+    case LUO_FORMS:
+        break;
     }
+    copies(m);
+    const int32_t hops = (int32_t)form - LUO_FORM_RING;
+    turn(m, hops < m->parts ? hops : m->parts - 1);
 }
 
 int32_t luo_form_top(luo_form form)

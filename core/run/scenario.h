@@ -65,10 +65,18 @@ typedef struct luo_event {
     int line, col;
 } luo_event;
 
+typedef enum luo_scope {
+    LUO_SCOPE_DEVICE,
+    LUO_SCOPE_NODE,
+    LUO_SCOPE_LINK,
+    LUO_SCOPE_JOB,
+    LUO_SCOPES
+} luo_scope;
+
 typedef struct luo_cause { /* a row of causes.csv */
     const char *cause;
     luo_event_kind kind;
-    enum { LUO_SCOPE_DEVICE, LUO_SCOPE_NODE, LUO_SCOPE_LINK, LUO_SCOPE_JOB } scope;
+    luo_scope scope;
     int64_t count;
     double life_median_s, life_sigma, value; /* 0: not given */
 } luo_cause;

@@ -9,10 +9,12 @@
 static luo_status wrong(const luo_binder *k, const luo_bound_op *op)
 {
     const luo_op_info *o = &k->b->set->ops[op->instr->op];
-    return luo_err_set(k->err, LUO_EBUG,
-                       "operation `%s` (%s) of instruction %d has operands that "
-                       "this executor does not know.",
-                       o->name, o->kind, (int)op->instr->id);
+    return luo_err_set(
+        k->err, LUO_EBUG,
+        "operation `%s` (%s) of instruction %d has %d operands and %d results, "
+        "which this executor does not know; known: %s.",
+        o->name, luo_op_info_kind(o), (int)op->instr->id, (int)op->instr->nin, (int)op->instr->nout,
+        o->kind < LUO_OP_KINDS ? luo_op_desc_of(o->kind)->operands : "operations of a graph");
 }
 
 /* Frame of a buffer along one dimension, as a single interval. */
@@ -320,52 +322,31 @@ static luo_status bind_nothing(luo_binder *k, luo_bound_op *op)
     return LUO_OK;
 }
 
-static const struct row {
-    luo_status (*bind)(luo_binder *k, luo_bound_op *op);
-    int32_t nin, nout; /* operands and results at least */
-} rows[LUO_OP_KINDS] = {
-    [LUO_OP_PLACEHOLDER] = {bind_placeholder, 0, 1},
-    [LUO_OP_MATMUL] = {bind_matmul, 2, 1},
-    [LUO_OP_MATMUL_DX] = {bind_matmul_dx, 2, 1},
-    [LUO_OP_MATMUL_DW] = {bind_matmul_dw, 2, 1},
-    [LUO_OP_BIAS] = {bind_rows, 2, 1},
-    [LUO_OP_BIAS_DW] = {bind_rows, 1, 1},
-    [LUO_OP_EMBEDDING] = {bind_embedding, 2, 1},
-    [LUO_OP_EMBEDDING_DW] = {bind_embedding_dw, 2, 1},
-    [LUO_OP_NORM] = {bind_norm, 2, 1},
-    [LUO_OP_NORM_DX] = {bind_norm, 3, 1},
-    [LUO_OP_NORM_DW] = {bind_norm, 2, 1},
-    [LUO_OP_ROPE] = {bind_rope, 2, 2},
-    [LUO_OP_ROPE_DX] = {bind_rope, 2, 2},
-    [LUO_OP_ATTENTION] = {bind_attention, 3, 2},
-    [LUO_OP_ATTENTION_DX] = {bind_attention_dx, 6, 3},
-    [LUO_OP_ACTIVATION] = {bind_activation, 1, 1},
-    [LUO_OP_ACTIVATION_DX] = {bind_activation_dx, 2, 1},
-    [LUO_OP_ADD] = {bind_add, 1, 1},
-    [LUO_OP_ROW_MAX] = {bind_logits, 1, 1},
-    [LUO_OP_ROW_SUM] = {bind_logits, 2, 2},
-    [LUO_OP_ROW_TARGET] = {bind_logits, 2, 1},
-    [LUO_OP_LOSS] = {bind_loss, 3, 1},
-    [LUO_OP_LOSS_DX] = {bind_logits, 3, 1},
-    [LUO_OP_SUM] = {bind_sum, 1, 1},
-    [LUO_OP_ACCUMULATE] = {bind_volume, 1, 1},
-    [LUO_OP_GRAD_NORM] = {bind_nothing, 0, 1},
-    [LUO_OP_UPDATE] = {luo_bind_update, 1, 0},
-    [LUO_OP_AMEND] = {bind_nothing, 1, 0},
-};
-
-static luo_op_kind kind_of(const char *name)
+static luo_status bind_update(luo_binder *k, luo_bound_op *op)
 {
-    for (int k = 0; k < LUO_OP_KINDS; k++)
-        if (strcmp(luo_op_kind_name((luo_op_kind)k), name) == 0) return (luo_op_kind)k;
-    return LUO_OP_KINDS;
+    return luo_bind_update(k, op);
 }
+
+/* Communication and storage: nobody computes them. */
+static luo_status bind_none(luo_binder *k, luo_bound_op *op)
+{
+    return wrong(k, op);
+}
+
+static luo_status (*const binds[LUO_OP_KINDS])(luo_binder *k, luo_bound_op *op) = {
+#define LUO_OP(kind, name, operands, nin, nout, deduce, gradient, emit, cost, size, keeps, bind,   \
+               ...)                                                                                \
+    [LUO_OP_##kind] = bind_##bind,
+#include "core/graph/ops.inc"
+#undef LUO_OP
+};
 
 luo_status luo_bind_op(luo_binder *k, luo_bound_op *op)
 {
     const luo_instr *i = op->instr;
-    op->kind = kind_of(k->b->set->ops[i->op].kind);
-    const struct row *row = op->kind < LUO_OP_KINDS ? &rows[op->kind] : NULL;
-    if (!row || !row->bind || i->nin < row->nin || i->nout < row->nout) return wrong(k, op);
-    return row->bind(k, op);
+    op->kind = k->b->set->ops[i->op].kind;
+    if (op->kind >= LUO_OP_KINDS) return wrong(k, op);
+    const luo_op_desc *desc = luo_op_desc_of(op->kind);
+    if (i->nin < desc->nin || i->nout < desc->nout) return wrong(k, op);
+    return binds[op->kind](k, op);
 }

@@ -31,9 +31,12 @@ const luo_region *luo_move_cells(const luo_move *m, int32_t device, bool written
         if (!written) return &m->region[rank];
         *n = m->nregion;
         return m->region;
-    default:
-        return m->region; /* copy, all-reduce */
+    case LUO_MOVE_COPY:
+    case LUO_MOVE_AR:
+    case LUO_MOVE_LOAD:
+        break;
     }
+    return m->region;
 }
 
 /* ---- what a step reads and writes ---- */

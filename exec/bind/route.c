@@ -255,14 +255,19 @@ static luo_status fill_copy(const finder *f, const luo_hop *l, ends *e)
 
 static luo_status fill(const finder *f, const luo_hop *l, int32_t instr, ends *e, luo_route *out)
 {
-    switch (f->role->instr[instr].kind) {
+    switch ((luo_instr_kind)f->role->instr[instr].kind) {
     case LUO_INSTR_COLLECTIVE:
         return fill_collective(f, l, instr, e, out);
     case LUO_INSTR_P2P:
         return fill_batch(f, l, instr, e);
-    default:
+    case LUO_INSTR_LOCAL:
         return fill_copy(f, l, e);
+    case LUO_INSTR_COMPUTE:
+    case LUO_INSTR_IO:
+        break;
     }
+    return luo_err_set(f->err, LUO_EBUG, "instruction %d of a Reshard moves nothing; report it.",
+                       (int)instr);
 }
 
 /* Ranks, messages, or one. */
@@ -303,9 +308,7 @@ static luo_reduce reduce_of(const finder *f, const luo_path *w)
         const luo_instr *i = &f->role->instr[k];
         for (int32_t j = 0; j < i->nout; j++)
             if (i->out[j] == in)
-                return strcmp(f->set->ops[i->op].kind, luo_op_kind_name(LUO_OP_ROW_MAX)) == 0
-                           ? LUO_REDUCE_MAX
-                           : LUO_REDUCE_SUM;
+                return f->set->ops[i->op].kind == LUO_OP_ROW_MAX ? LUO_REDUCE_MAX : LUO_REDUCE_SUM;
     }
     return LUO_REDUCE_SUM;
 }

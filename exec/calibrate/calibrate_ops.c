@@ -53,7 +53,7 @@ enum {
 };
 
 typedef struct sample {
-    int32_t kind; /* luo_op_kind */
+    luo_op_kind kind;
     luo_dtype dtype;
     luo_cpu_size size;
     bool held_out;
@@ -85,20 +85,13 @@ static luo_status add_sample(bench *b, sample s)
     return LUO_OK;
 }
 
-static int32_t kind_of(const char *name)
-{
-    int32_t k = 0;
-    while (k < LUO_OP_KINDS && strcmp(luo_op_kind_name((luo_op_kind)k), name) != 0) k++;
-    return k;
-}
-
 static luo_status harvest(bench *b, const luo_trial_run *t, const luo_step_report *r, bool held_out)
 {
     const luo_role *role = &t->set->roles[luo_programs_find(t->set, b->m->rank)->role];
     for (int32_t i = 0; i < r->nrecords; i++) {
         const luo_instr *in = &role->instr[r->records[i].instr];
-        const char *kind = t->set->ops[in->op].kind;
-        const sample s = {kind_of(kind), t->config.dtype, luo_cpu_size_of(role, in, kind), held_out,
+        const luo_op_kind kind = t->set->ops[in->op].kind;
+        const sample s = {kind, t->config.dtype, luo_cpu_size_of(role, in, kind), held_out,
                           r->records[i].end_s - r->records[i].start_s};
         if (s.kind < LUO_OP_KINDS && s.size.m > 0) LUO_TRY(add_sample(b, s));
     }
@@ -263,10 +256,10 @@ static void write_rows(bench *b)
         for (n = 0; i + n < b->n && same(&b->at[i], &b->at[i + n]); n++)
             held_out = held_out && b->at[i + n].held_out;
         const sample *s = &b->at[i];
-        luo_str_addf(&b->m->ops, "%s,%s,%lld,%lld,%lld,%.4f,%d,%s\n",
-                     luo_op_kind_name((luo_op_kind)s->kind), luo_dtype_name(s->dtype),
-                     (long long)s->size.m, (long long)s->size.n, (long long)s->size.k,
-                     1e6 * usual_s(s, n), n, held_out ? "validation" : "calibration");
+        luo_str_addf(&b->m->ops, "%s,%s,%lld,%lld,%lld,%.4f,%d,%s\n", luo_op_kind_name(s->kind),
+                     luo_dtype_name(s->dtype), (long long)s->size.m, (long long)s->size.n,
+                     (long long)s->size.k, 1e6 * usual_s(s, n), n,
+                     held_out ? "validation" : "calibration");
     }
 }
 

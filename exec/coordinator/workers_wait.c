@@ -95,7 +95,7 @@ static luo_status take(luo_workers *f, int32_t rank, int32_t kind, luo_wire *m, 
                        luo_err *err)
 {
     luo_workers_rank *r = &f->at[rank];
-    switch (kind) {
+    switch ((luo_say)kind) {
     case LUO_SAY_ANSWER:
         take_answer(f, r, m, v);
         return LUO_OK;
@@ -110,9 +110,19 @@ static luo_status take(luo_workers *f, int32_t rank, int32_t kind, luo_wire *m, 
         v->w->withdrew = rank;
         v->w->withdrew_s = v->now;
         return drain(f, v, err);
-    default:
-        return LUO_OK;
+    case LUO_SAY_HELLO: /* said once, before */
+    case LUO_SAY_SETUP: /* the coordinator's own words */
+    case LUO_SAY_PREPARE:
+    case LUO_SAY_STATE:
+    case LUO_SAY_STEP:
+    case LUO_SAY_MOVE:
+    case LUO_SAY_DROP:
+    case LUO_SAY_END:
+    case LUO_SAY_ABORT:
+    case LUO_SAY_WHERE:
+        break;
     }
+    return LUO_OK;
 }
 
 static luo_status hear(luo_workers *f, int32_t rank, waiting *v, luo_err *err)

@@ -196,13 +196,17 @@ static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     gpu_mover *m = r->mover;
     *ticket = 0;
-    switch (issue->instr->kind) {
+    switch ((luo_instr_kind)issue->instr->kind) {
     case LUO_INSTR_LOCAL:
         return carry(m, &m->local);
     case LUO_INSTR_P2P:
         return exchange(m);
-    default:
+    case LUO_INSTR_IO: /* read from a checkpoint: a switch reads none */
         break;
+    case LUO_INSTR_COMPUTE:
+    case LUO_INSTR_COLLECTIVE:
+        return luo_err_set(m->err, LUO_EBUG, "instruction %d has no place in a switch; report it.",
+                           (int)issue->instr->id);
     }
     return luo_err_set(m->err, LUO_ELOST,
                        "a switch wants state that no device has; go back to "

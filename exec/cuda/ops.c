@@ -1,4 +1,4 @@
-/* ops.c: which kernel does what each operation of the graph computes (core/graph/graph.h
+/* ops.c: which kernel does what each operation of the graph computes (core/graph/ops.inc
  * has their operands); exec/bind/bound_ops.c knows their sizes. */
 #include <string.h>
 
@@ -304,48 +304,55 @@ static luo_status run_sum(luo_rank *r, const gpu_op *op, int32_t task)
 
 /* ---- the table ---- */
 
-static const struct row {
+typedef struct kernel {
     gpu_run run; /* NULL: set by bind */
     luo_status (*bind)(gpu_binder *b, gpu_op *op);
-} rows[LUO_OP_KINDS] = {
-    [LUO_OP_PLACEHOLDER] = {run_placeholder, NULL},
-    [LUO_OP_MATMUL] = {NULL, gpu_bind_products},
-    [LUO_OP_MATMUL_DX] = {NULL, gpu_bind_products},
-    [LUO_OP_MATMUL_DW] = {NULL, gpu_bind_products},
-    [LUO_OP_BIAS] = {run_bias, NULL},
-    [LUO_OP_BIAS_DW] = {run_bias_dw, bind_bias_dw},
-    [LUO_OP_EMBEDDING] = {run_embedding, NULL},
-    [LUO_OP_EMBEDDING_DW] = {run_embedding_dw, gpu_bind_order},
-    [LUO_OP_NORM] = {run_norm, NULL},
-    [LUO_OP_NORM_DX] = {run_norm_dx, NULL},
-    [LUO_OP_NORM_DW] = {run_norm_dw, bind_norm_dw},
-    [LUO_OP_ROPE] = {run_rope, NULL},
-    [LUO_OP_ROPE_DX] = {run_rope_dx, NULL},
-    [LUO_OP_ATTENTION] = {run_attention, bind_heads},
-    [LUO_OP_ATTENTION_DX] = {run_attention_dx, bind_heads_dx},
-    [LUO_OP_ACTIVATION] = {run_activation, NULL},
-    [LUO_OP_ACTIVATION_DX] = {run_activation_dx, NULL},
-    [LUO_OP_ADD] = {run_add, NULL},
-    [LUO_OP_ROW_MAX] = {run_row_max, NULL},
-    [LUO_OP_ROW_SUM] = {run_row_sum, NULL},
-    [LUO_OP_ROW_TARGET] = {run_row_target, NULL},
-    [LUO_OP_LOSS] = {run_loss, NULL},
-    [LUO_OP_LOSS_DX] = {run_loss_dx, NULL},
-    [LUO_OP_SUM] = {run_sum, NULL},
-    [LUO_OP_ACCUMULATE] = {run_accumulate, NULL},
-    [LUO_OP_GRAD_NORM] = {gpu_run_norm, NULL},
-    [LUO_OP_UPDATE] = {gpu_run_update, NULL},
-    [LUO_OP_AMEND] = {gpu_run_amend, NULL},
+} kernel;
+
+static const kernel kernel_none = {NULL, NULL}; /* communication and storage */
+static const kernel kernel_placeholder = {run_placeholder, NULL};
+static const kernel kernel_products = {NULL, gpu_bind_products};
+static const kernel kernel_bias = {run_bias, NULL};
+static const kernel kernel_bias_dw = {run_bias_dw, bind_bias_dw};
+static const kernel kernel_embedding = {run_embedding, NULL};
+static const kernel kernel_embedding_dw = {run_embedding_dw, gpu_bind_order};
+static const kernel kernel_norm = {run_norm, NULL};
+static const kernel kernel_norm_dx = {run_norm_dx, NULL};
+static const kernel kernel_norm_dw = {run_norm_dw, bind_norm_dw};
+static const kernel kernel_rope = {run_rope, NULL};
+static const kernel kernel_rope_dx = {run_rope_dx, NULL};
+static const kernel kernel_attention = {run_attention, bind_heads};
+static const kernel kernel_attention_dx = {run_attention_dx, bind_heads_dx};
+static const kernel kernel_activation = {run_activation, NULL};
+static const kernel kernel_activation_dx = {run_activation_dx, NULL};
+static const kernel kernel_add = {run_add, NULL};
+static const kernel kernel_row_max = {run_row_max, NULL};
+static const kernel kernel_row_sum = {run_row_sum, NULL};
+static const kernel kernel_row_target = {run_row_target, NULL};
+static const kernel kernel_loss = {run_loss, NULL};
+static const kernel kernel_loss_dx = {run_loss_dx, NULL};
+static const kernel kernel_sum = {run_sum, NULL};
+static const kernel kernel_accumulate = {run_accumulate, NULL};
+static const kernel kernel_grad_norm = {gpu_run_norm, NULL};
+static const kernel kernel_update = {gpu_run_update, NULL};
+static const kernel kernel_amend = {gpu_run_amend, NULL};
+
+static const kernel *const kernels[LUO_OP_KINDS] = {
+#define LUO_OP(kind, name, operands, nin, nout, deduce, gradient, emit, cost, size, keeps, bind,   \
+               kernel)                                                                             \
+    [LUO_OP_##kind] = &kernel_##kernel,
+#include "core/graph/ops.inc"
+#undef LUO_OP
 };
 
 luo_status gpu_bind_op(gpu_binder *b, gpu_op *op)
 {
     const luo_bound_op *at = op->b;
-    const struct row *row = at->kind < LUO_OP_KINDS ? &rows[at->kind] : NULL;
-    if (!row || (!row->run && !row->bind))
+    const kernel *k = at->kind < LUO_OP_KINDS ? kernels[at->kind] : &kernel_none;
+    if (!k->run && !k->bind)
         return luo_err_set(b->err, LUO_EBUG,
                            "instruction %d is of a kind that this executor does not know.",
                            (int)at->instr->id);
-    op->run = row->run;
-    return row->bind ? row->bind(b, op) : LUO_OK;
+    op->run = k->run;
+    return k->bind ? k->bind(b, op) : LUO_OK;
 }

@@ -197,7 +197,8 @@ int32_t luo_corpus_next(luo_corpus_at *p, bool *begins)
         return text_next(p, begins);
     case LUO_CORPUS_TOKENS:
         return tokens_next(p, begins);
-    default:
-        return luo_synthetic_next(p, begins);
+    case LUO_CORPUS_SYNTHETIC:
+        break;
     }
+    return luo_synthetic_next(p, begins);
 }

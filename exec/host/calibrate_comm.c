@@ -77,9 +77,11 @@ static int begin_collective(tester *t, luo_coll what, int count, MPI_Request *q)
                                t->group, q);
     case LUO_COLL_A2A:
         return MPI_Ialltoall(t->a, part, MPI_FLOAT, t->b, part, MPI_FLOAT, t->group, q);
-    default:
-        return MPI_Ibcast(t->a, count, MPI_FLOAT, 0, t->group, q);
+    case LUO_COLL_BCAST:
+    case LUO_COLLS:
+        break;
     }
+    return MPI_Ibcast(t->a, count, MPI_FLOAT, 0, t->group, q);
 }
 
 static int begin(tester *t, const row *w, MPI_Request *q)

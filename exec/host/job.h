@@ -169,7 +169,7 @@ void host_run_loss_dx(luo_rank *r, const luo_bound_op *op, int32_t task);
 void host_run_sum(luo_rank *r, const luo_bound_op *op, int32_t task);
 
 /* update.c */
-void host_run_norm(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_grad_norm(luo_rank *r, const luo_bound_op *op, int32_t task);
 /* Bytes of luo_job.undo. */
 int64_t host_undo_bytes(const luo_job *j);
 void host_run_amend(luo_rank *r, const luo_bound_op *op, int32_t task);

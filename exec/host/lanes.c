@@ -14,15 +14,8 @@ _Static_assert(LUO_LANES <= 1 << LANE_BITS, "a ticket names its lane in its last
 
 static bool keeps_order_by_waiting(int32_t lane)
 {
-    switch (lane) { /* pipeline transfers of several micro-batches may be under way */
-    case LUO_STREAM_PP:
-    case LUO_LANE_PP_F_RECV:
-    case LUO_LANE_PP_B_SEND:
-    case LUO_LANE_PP_B_RECV:
-        return false;
-    default:
-        return true;
-    }
+    return luo_lane_peer(lane) == lane; /* pipeline transfers of several micro-batches may be under
+                                           way */
 }
 
 luo_status host_open_lanes(luo_job *j, luo_err *err)

@@ -13,14 +13,14 @@ bool host_adds(luo_rank *r, int32_t buffer)
 
 /* ---- bias, embedding, norm ---- */
 
-static void run_bias(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_bias(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     r->x->k->bias(op->rows, op->cols, host_buf(r, i->in[0], task), host_buf(r, i->in[1], task),
                   host_buf(r, i->out[0], task));
 }
 
-static void run_bias_dw(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_bias_dw(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     const bool add = host_adds(r, i->out[0]);
@@ -28,14 +28,14 @@ static void run_bias_dw(luo_rank *r, const luo_bound_op *op, int32_t task)
                      host_buf(r, i->out[0], task));
 }
 
-static void run_embedding(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_embedding(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     r->x->k->embedding(op->rows, op->cols, op->lo, op->depth, host_buf(r, i->in[0], task),
                        host_buf(r, i->in[1], task), host_buf(r, i->out[0], task));
 }
 
-static void run_embedding_dw(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_embedding_dw(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     const bool add = host_adds(r, i->out[0]);
@@ -48,7 +48,7 @@ static bool centred(const luo_rank *r)
     return r->x->config.model->norm == LUO_NORM_LAYER;
 }
 
-static void run_norm(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_norm(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     r->x->k->norm(op->rows, op->cols, r->x->config.model->norm_eps, host_buf(r, i->in[0], task),
@@ -56,7 +56,7 @@ static void run_norm(luo_rank *r, const luo_bound_op *op, int32_t task)
                   host_buf(r, i->out[0], task));
 }
 
-static void run_norm_dx(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_norm_dx(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     r->x->k->norm_dx(op->rows, op->cols, r->x->config.model->norm_eps, centred(r),
@@ -64,7 +64,7 @@ static void run_norm_dx(luo_rank *r, const luo_bound_op *op, int32_t task)
                      host_buf(r, i->in[2], task), host_buf(r, i->out[0], task));
 }
 
-static void run_norm_dw(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_norm_dw(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     const bool add = host_adds(r, i->out[0]);
@@ -76,7 +76,7 @@ static void run_norm_dw(luo_rank *r, const luo_bound_op *op, int32_t task)
 
 /* ---- matrix products ---- */
 
-static void run_products(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_products(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     for (int32_t k = 0; k < op->nproducts; k++) {
         const luo_product *p = &op->product[k];
@@ -94,7 +94,7 @@ static void run_products(luo_rank *r, const luo_bound_op *op, int32_t task)
 
 /* ---- pointwise ---- */
 
-static void run_activation(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_activation(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     if (i->nin == 1) {
@@ -105,7 +105,7 @@ static void run_activation(luo_rank *r, const luo_bound_op *op, int32_t task)
                     host_buf(r, i->out[0], task), host_buf(r, i->out[1], task));
 }
 
-static void run_activation_dx(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_activation_dx(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     if (i->nout == 1) {
@@ -118,7 +118,7 @@ static void run_activation_dx(luo_rank *r, const luo_bound_op *op, int32_t task)
                        host_buf(r, i->out[0], task), host_buf(r, i->out[1], task));
 }
 
-static void run_add(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_add(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     const void *x[LUO_SUMMANDS];
@@ -127,7 +127,7 @@ static void run_add(luo_rank *r, const luo_bound_op *op, int32_t task)
 }
 
 /* A contribution that arrived by communication, onto the running sum. */
-static void run_accumulate(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_accumulate(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *i = op->instr;
     void *sum = host_buf(r, i->out[0], task);
@@ -138,7 +138,7 @@ static void run_accumulate(luo_rank *r, const luo_bound_op *op, int32_t task)
 
 /* ---- data ---- */
 
-static void run_placeholder(luo_rank *r, const luo_bound_op *op, int32_t task)
+static void host_run_placeholder(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     const int32_t *from = op->depth == LUO_DATA_IDS      ? r->mb.ids
                           : op->depth == LUO_DATA_LABELS ? r->mb.labels
@@ -148,37 +148,16 @@ static void run_placeholder(luo_rank *r, const luo_bound_op *op, int32_t task)
 
 /* ---- the table ---- */
 
+#define host_run_none NULL /* communication and storage */
+
 host_run host_run_of(luo_op_kind kind)
 {
     static const host_run runs[LUO_OP_KINDS] = {
-        [LUO_OP_PLACEHOLDER] = run_placeholder,
-        [LUO_OP_MATMUL] = run_products,
-        [LUO_OP_MATMUL_DX] = run_products,
-        [LUO_OP_MATMUL_DW] = run_products,
-        [LUO_OP_BIAS] = run_bias,
-        [LUO_OP_BIAS_DW] = run_bias_dw,
-        [LUO_OP_EMBEDDING] = run_embedding,
-        [LUO_OP_EMBEDDING_DW] = run_embedding_dw,
-        [LUO_OP_NORM] = run_norm,
-        [LUO_OP_NORM_DX] = run_norm_dx,
-        [LUO_OP_NORM_DW] = run_norm_dw,
-        [LUO_OP_ROPE] = host_run_rope,
-        [LUO_OP_ROPE_DX] = host_run_rope_dx,
-        [LUO_OP_ATTENTION] = host_run_attention,
-        [LUO_OP_ATTENTION_DX] = host_run_attention_dx,
-        [LUO_OP_ACTIVATION] = run_activation,
-        [LUO_OP_ACTIVATION_DX] = run_activation_dx,
-        [LUO_OP_ADD] = run_add,
-        [LUO_OP_ROW_MAX] = host_run_row_max,
-        [LUO_OP_ROW_SUM] = host_run_row_sum,
-        [LUO_OP_ROW_TARGET] = host_run_row_target,
-        [LUO_OP_LOSS] = host_run_loss,
-        [LUO_OP_LOSS_DX] = host_run_loss_dx,
-        [LUO_OP_SUM] = host_run_sum,
-        [LUO_OP_ACCUMULATE] = run_accumulate,
-        [LUO_OP_GRAD_NORM] = host_run_norm,
-        [LUO_OP_UPDATE] = host_run_update,
-        [LUO_OP_AMEND] = host_run_amend,
+#define LUO_OP(kind, name, operands, nin, nout, deduce, gradient, emit, cost, size, keeps, bind,   \
+               kernel)                                                                             \
+    [LUO_OP_##kind] = host_run_##kernel,
+#include "core/graph/ops.inc"
+#undef LUO_OP
     };
     return runs[kind];
 }

@@ -27,7 +27,7 @@ static double most_squares(const luo_rank *r)
 /* Sum of squares of the cells counted here; what isn't finite counts as the most there is. A rank
  * that drains makes it -inf. So the sum over all ranks tells every one of them the same, whatever
  * garbage the gradients of a drained step are: below 0, nothing may be updated. */
-void host_run_norm(luo_rank *r, const luo_bound_op *op, int32_t task)
+void host_run_grad_norm(luo_rank *r, const luo_bound_op *op, int32_t task)
 {
     double sum = 0;
     const int64_t elem = (int64_t)r->x->k->elem;

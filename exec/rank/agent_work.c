@@ -320,7 +320,7 @@ luo_status luo_agent_work(luo_agent *a, luo_command *c, luo_wire *answer, luo_er
     luo_wire *m = &c->payload;
     if (c->kind != LUO_SAY_SETUP && !a->x)
         return luo_err_set(err, LUO_EBUG, "a rank has to be set up first.");
-    switch (c->kind) {
+    switch ((luo_say)c->kind) {
     case LUO_SAY_SETUP:
         return begin(a, m, answer, err);
     case LUO_SAY_PREPARE:
@@ -334,7 +334,15 @@ luo_status luo_agent_work(luo_agent *a, luo_command *c, luo_wire *answer, luo_er
     case LUO_SAY_DROP:
         drop_job(a, luo_wire_int(m));
         return LUO_OK;
-    default:
-        return luo_err_set(err, LUO_EBUG, "a rank knows no command %d.", c->kind);
+    case LUO_SAY_END: /* do not come here: listener.c */
+    case LUO_SAY_ABORT:
+    case LUO_SAY_WHERE:
+    case LUO_SAY_HELLO: /* a rank's own words */
+    case LUO_SAY_ANSWER:
+    case LUO_SAY_HERE:
+    case LUO_SAY_WITHDRAW:
+    case LUO_SAY_BYE:
+        break;
     }
+    return luo_err_set(err, LUO_EBUG, "a rank knows no command %d.", c->kind);
 }

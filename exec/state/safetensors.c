@@ -34,12 +34,26 @@ static double number_at(luo_file_dtype dtype, const unsigned char *p)
     case LUO_FILE_F16:
         memcpy(&u16, p, sizeof u16);
         return half_of(u16);
-    default:
+    case LUO_FILE_BF16:
         memcpy(&u16, p, sizeof u16);
         u32 = (uint32_t)u16 << 16;
         memcpy(&f, &u32, sizeof f);
         return (double)f;
+    case LUO_FILE_BOOL:
+    case LUO_FILE_U8:
+    case LUO_FILE_I8:
+    case LUO_FILE_F8_E5M2:
+    case LUO_FILE_F8_E4M3:
+    case LUO_FILE_U16:
+    case LUO_FILE_I16:
+    case LUO_FILE_U32:
+    case LUO_FILE_I32:
+    case LUO_FILE_U64:
+    case LUO_FILE_I64:
+    case LUO_FILE_DTYPES:
+        break;
     }
+    return __builtin_nan(""); /* luo_state_load takes none of these */
 }
 
 void luo_tensor_take(luo_file_dtype dtype, const unsigned char *from, int64_t stride, int64_t n,

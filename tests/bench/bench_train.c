@@ -184,10 +184,8 @@ static void count(shares *x, const luo_programs *set, const luo_step_report *r, 
     x->blas_s += blas_s;
     for (int32_t i = 0; i < r->nrecords; i++) {
         const luo_op_record *at = &r->records[i];
-        const char *kind = set->ops[role->instr[at->instr].op].kind;
-        for (int k = 0; k < LUO_OP_KINDS; k++)
-            if (strcmp(luo_op_kind_name((luo_op_kind)k), kind) == 0)
-                x->kind_s[k] += at->end_s - at->start_s;
+        const luo_op_kind kind = set->ops[role->instr[at->instr].op].kind;
+        if (kind < LUO_OP_KINDS) x->kind_s[kind] += at->end_s - at->start_s;
     }
 }
 

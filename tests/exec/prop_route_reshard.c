@@ -173,7 +173,7 @@ static void make_device(maker *m, int32_t dev, int32_t *in, int32_t *out)
 
 static void make_set(maker *m, int32_t *in, int32_t *out)
 {
-    static const luo_op_info op = {"x", "reshard", -1};
+    static const luo_op_info op = {"x", LUO_OP_RESHARD, -1};
     luo_exchange *x = LUO_NEW_N(m->a, luo_exchange, m->res->nsteps);
     m->group = LUO_NEW_N(m->a, luo_group, m->res->moves.n);
     for (int32_t i = 0; i < m->res->moves.n; i++)

@@ -46,7 +46,9 @@ static luo_status byte_of(reader *r, name_fn of, int32_t n, uint8_t *out)
 static luo_status read_op(reader *r, int32_t i, luo_op_info *op)
 {
     LUO_TRY(luo_scan_identity(&r->s, "op", i));
-    LUO_TRY(luo_scan_name(&r->s, &op->kind));
+    const char *kind;
+    LUO_TRY(luo_scan_name(&r->s, &kind));
+    op->kind = luo_op_kind_of(kind);
     LUO_TRY(luo_scan_number32(&r->s, -1, &op->layer));
     LUO_TRY(luo_scan_name(&r->s, &op->name));
     return luo_scan_end_line(&r->s);

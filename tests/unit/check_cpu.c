@@ -43,7 +43,7 @@ typedef struct one {
 static void make(one *x, const char *kind, luo_cost_key key, int64_t a, int64_t b, int64_t y)
 {
     const int64_t n[3] = {a, b, y};
-    *x = (one){.ids = {0, 1, 2}, .op = {"x", kind, -1}};
+    *x = (one){.ids = {0, 1, 2}, .op = {"x", luo_op_kind_of(kind), -1}};
     for (int i = 0; i < 3; i++)
         x->buf[i] = (luo_buffer){.rank = 1, .dim = {n[i]}, .buffer_class = LUO_BUFFER_WORK};
     x->in = (luo_instr){.kind = LUO_INSTR_COMPUTE,
@@ -134,7 +134,7 @@ START_TEST(rows_of_attention)
     luo_cost_key_seconds(&bare, &x.stack, &key, LUO_F32, &by_key, NULL);
     luo_near(seconds_of(&x, &bare), by_key, 1e-12, "by its key");
     x.in.cost.a[3] = 64; /* 3 and a bit of a sequence */
-    const luo_cpu_size s = luo_cpu_size_of(&x.role, &x.in, "attention_dx");
+    const luo_cpu_size s = luo_cpu_size_of(&x.role, &x.in, LUO_OP_ATTENTION_DX);
     ck_assert(s.m == 64 && s.n == 12 && s.k == 16);
 }
 END_TEST
@@ -158,8 +158,8 @@ START_TEST(rows_of_others)
     }
     make(&x, "embedding", key, 10, 1000000, 640);
     x.buf[1].buffer_class = LUO_BUFFER_WEIGHT;
-    ck_assert_int_eq(luo_cpu_size_of(&x.role, &x.in, "embedding").m, 650);
-    ck_assert_int_eq(luo_cpu_size_of(&x.role, &x.in, "norm").m, 1000650);
+    ck_assert_int_eq(luo_cpu_size_of(&x.role, &x.in, LUO_OP_EMBEDDING).m, 650);
+    ck_assert_int_eq(luo_cpu_size_of(&x.role, &x.in, LUO_OP_NORM).m, 1000650);
     make(&x, "loss", (luo_cost_key){LUO_COST_NONE, {0}}, 10, 10, 10);
     luo_near(seconds_of(&x, &bare), 2e-6, 1e-12, "no key");
 }

@@ -589,7 +589,7 @@ static half count_phase(const luo_programs *set, const luo_role *r, luo_phase ph
         if (in->phase != phase || in->recompute) continue;
         h.flops += in->flops;
         h.instructions += in->kind == LUO_INSTR_COMPUTE;
-        h.products += strcmp(set->ops[in->op].kind, "matmul_dw") == 0;
+        h.products += set->ops[in->op].kind == LUO_OP_MATMUL_DW;
         h.messages += in->kind == LUO_INSTR_P2P;
     }
     return h;

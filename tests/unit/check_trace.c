@@ -48,7 +48,7 @@ START_TEST(v_t1)
         {.id = 0, .phase = LUO_PHASE_F, .slot = -1, .exchange = -1},
         {.id = 1, .phase = LUO_PHASE_F, .kind = LUO_INSTR_P2P, .stream = LUO_STREAM_PP}};
     const luo_role role = {.ninstr = 2, .nseg = 1, .nslot = 1, .instr = in, .seg = &seg};
-    const luo_op_info op = {"mm", "matmul", 0};
+    const luo_op_info op = {"mm", LUO_OP_MATMUL, 0};
     const luo_program p = {.device = 0, .ntask = 1, .tasks = &task, .slots = &slot};
     const luo_programs set = {.n = 1, .at = &p, .nroles = 1, .roles = &role, .nops = 1, .ops = &op};
     const luo_op_record rec[] = {{0, 0, 0, 0, 0.01, LUO_OK}, {0, 0, 1, 0.01, 0.0110005, LUO_OK}};
@@ -243,7 +243,7 @@ START_TEST(steps_in_a_row)
     static const luo_run_task task = {0, 0};
     static const luo_instr in = {.phase = LUO_PHASE_F, .slot = -1, .exchange = -1};
     const luo_role role = {.ninstr = 1, .nseg = 1, .instr = &in, .seg = &seg};
-    const luo_op_info op = {"mm", "matmul", 0};
+    const luo_op_info op = {"mm", LUO_OP_MATMUL, 0};
     const luo_program p = {.device = 0, .ntask = 1, .tasks = &task};
     const luo_programs set = {.n = 1, .at = &p, .nroles = 1, .roles = &role, .nops = 1, .ops = &op};
     fixture *f = fix_new();

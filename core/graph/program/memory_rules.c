@@ -9,9 +9,9 @@ int64_t luo_memory_score_bytes(const luo_memory_rules *r, int64_t elem_bytes)
     return r->dropout ? 2 * elem_bytes + 1 : elem_bytes;
 }
 
-static bool is(const luo_programs *set, const luo_instr *i, const char *kind)
+static bool is(const luo_programs *set, const luo_instr *i, luo_op_kind kind)
 {
-    return i->kind == LUO_INSTR_COMPUTE && strcmp(set->ops[i->op].kind, kind) == 0;
+    return i->kind == LUO_INSTR_COMPUTE && set->ops[i->op].kind == kind;
 }
 
 static int64_t scores(const luo_programs *set, const luo_role *role, const luo_instr *i)
@@ -36,27 +36,45 @@ static int64_t elements(const luo_buffer *b)
 static bool is_second_norm(const luo_programs *set, const luo_instr *i)
 {
     const char *name = set->ops[i->op].name, *dot = strrchr(name, '.');
-    return i->layer >= 0 && is(set, i, "norm") && dot && strcmp(dot, ".norm2") == 0;
+    return i->layer >= 0 && is(set, i, LUO_OP_NORM) && dot && strcmp(dot, ".norm2") == 0;
+}
+
+/* What the stack keeps of an operation's results beside what its gradient reads, or does without.
+ */
+static void keep(const luo_programs *set, const luo_role *role, const luo_instr *i, int64_t *out)
+{
+    const luo_memory_rules *r = &set->memory;
+    const luo_buffer *first = &role->buf[i->out[0]];
+    const luo_buffer *second = i->nout > 1 ? &role->buf[i->out[1]] : NULL;
+    const luo_op_kind kind = set->ops[i->op].kind;
+    if (r->norm2_again && is_second_norm(set, i)) out[i->in[0]] = 0;
+    switch (kind < LUO_OP_KINDS ? luo_op_desc_of(kind)->keeps : LUO_OP_KEEPS_NOTHING) {
+    case LUO_OP_KEEPS_NOTHING:
+        return;
+    case LUO_OP_KEEPS_MASK:
+        if (r->dropout && i->layer >= 0 && first->rank == 2)
+            out[i->out[0]] = first->bytes + elements(first);
+        return;
+    case LUO_OP_KEEPS_SCORES:
+        if (second && i->cost.kind == LUO_COST_ATTENTION_F && !drops_scores(set, i))
+            out[i->out[1]] = second->bytes + scores(set, role, i);
+        return;
+    case LUO_OP_KEEPS_SILU:
+        if (second && r->silu_again) out[i->out[1]] = 0;
+        return;
+    case LUO_OP_KEEPS_LOGITS:
+        if (second && r->cross_entropy_unfused)
+            out[i->out[1]] = second->bytes + 4 * elements(second);
+        return;
+    }
 }
 
 void luo_memory_bytes(const luo_programs *set, const luo_role *role, int64_t *out)
 {
-    const luo_memory_rules *r = &set->memory;
     for (int32_t b = 0; b < role->nbuf; b++) out[b] = role->buf[b].bytes;
     for (int32_t k = 0; k < role->ninstr; k++) {
         const luo_instr *i = &role->instr[k];
-        if (i->kind != LUO_INSTR_COMPUTE || i->nout == 0) continue;
-        const luo_buffer *first = &role->buf[i->out[0]];
-        if (r->dropout && i->layer >= 0 && first->rank == 2 && is(set, i, "norm"))
-            out[i->out[0]] = first->bytes + elements(first);
-        if (r->norm2_again && is_second_norm(set, i)) out[i->in[0]] = 0;
-        if (i->nout < 2) continue;
-        const luo_buffer *second = &role->buf[i->out[1]];
-        if (i->cost.kind == LUO_COST_ATTENTION_F && !drops_scores(set, i))
-            out[i->out[1]] = second->bytes + scores(set, role, i);
-        if (r->silu_again && is(set, i, "activation")) out[i->out[1]] = 0;
-        if (r->cross_entropy_unfused && is(set, i, "row_sum"))
-            out[i->out[1]] = second->bytes + 4 * elements(second);
+        if (i->kind == LUO_INSTR_COMPUTE && i->nout > 0) keep(set, role, i, out);
     }
 }
 
@@ -64,7 +82,7 @@ int64_t luo_memory_beside(const luo_programs *set, const luo_role *role, const l
 {
     int64_t n = 0;
     if (i->cost.kind == LUO_COST_ATTENTION_B && drops_scores(set, i)) n += scores(set, role, i);
-    if (!set->memory.dummy_gradients || i->layer >= 0 || !is(set, i, "matmul_dw")) return n;
+    if (!set->memory.dummy_gradients || i->layer >= 0 || !is(set, i, LUO_OP_MATMUL_DW)) return n;
     for (int32_t k = 0; k < i->nout; k++) /* of the weights' precision */
         n += elements(&role->buf[i->out[k]]) * role->buf[i->in[0]].elem_bytes;
     return n;
@@ -74,7 +92,7 @@ int64_t luo_memory_beside(const luo_programs *set, const luo_role *role, const l
 static int64_t matrices(const luo_programs *set, const luo_role *role, const luo_instr *i)
 {
     int64_t n = 0;
-    if (i->phase != LUO_PHASE_F || i->layer < 0 || !is(set, i, "matmul")) return 0;
+    if (i->phase != LUO_PHASE_F || i->layer < 0 || !is(set, i, LUO_OP_MATMUL)) return 0;
     for (int32_t k = 1; k < i->nin; k++) n += role->buf[i->in[k]].bytes;
     return n;
 }

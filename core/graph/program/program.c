@@ -47,9 +47,10 @@ int32_t luo_lane_peer(int32_t lane)
     case LUO_STREAM_PP: return LUO_LANE_PP_F_RECV;
     case LUO_LANE_PP_F_RECV: return LUO_STREAM_PP;
     case LUO_LANE_PP_B_SEND: return LUO_LANE_PP_B_RECV;
-    case LUO_LANE_PP_B_RECV: return LUO_LANE_PP_B_SEND;
-    default: return lane;
+    case LUO_LANE_PP_B_RECV:
+        return LUO_LANE_PP_B_SEND;
     }
+    return lane; /* both ends of a collective are in lanes of one number */
 }
 
 const luo_program *luo_programs_find(const luo_programs *set, int32_t device)
@@ -90,4 +91,9 @@ bool luo_instr_adjoins(const luo_role *role, const int32_t *turn, const luo_inst
             return false;
     }
     return true;
+}
+
+const char *luo_op_info_kind(const luo_op_info *op)
+{
+    return op->kind < LUO_OP_KINDS ? luo_op_kind_name(op->kind) : op->name;
 }

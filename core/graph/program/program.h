@@ -7,8 +7,9 @@
  */
 #ifndef LUO_CORE_GRAPH_PROGRAM_PROGRAM_H
 #define LUO_CORE_GRAPH_PROGRAM_PROGRAM_H
-#include "core/graph/program/coll.h"
 #include "core/graph/model.h"
+#include "core/graph/op.h"
+#include "core/graph/program/coll.h"
 #include "core/graph/schedule/sched.h"
 #include "core/hspmd/resolve.h"
 
@@ -201,9 +202,10 @@ typedef struct luo_exchange { /* one step of one resolved Reshard: what data mov
 
 typedef struct luo_op_info {
     const char *name; /* "layers.3.attn.q", "d.layers.3.attn.q.weight" */
-    const char *kind; /* "matmul", "norm", "reshard" ..: the op table's name */
+    luo_op_kind kind; /* LUO_OP_KINDS: of no graph; its kind is its name */
     int32_t layer;
 } luo_op_info;
+const char *luo_op_info_kind(const luo_op_info *op); /* as text */
 
 typedef struct luo_memory_rules { /* memory_rules.h; all zero: as the program says */
     bool attention_unfused;     /* backward finds the square of scores kept */

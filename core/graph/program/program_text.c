@@ -102,7 +102,7 @@ static void put_ops(writer *w)
         word(w, "op");
         number(w, "", i);
         luo_str_addc(w->s, ' ');
-        word(w, op->kind);
+        word(w, luo_op_info_kind(op));
         number(w, "", op->layer);
         luo_str_addc(w->s, ' ');
         word(w, op->name);

@@ -48,17 +48,20 @@ static int64_t width(const look *l, const int32_t *at, int32_t n, int32_t step, 
 
 static void cost_matmul(const look *l, luo_instr *i)
 {
-    const luo_op *op = l->op;
-    if (op->kind == LUO_OP_MATMUL) {
-        const int64_t t = tokens_of(l, op->in[0]);
-        gemm(l, i, t, width(l, op->out, op->nout, 1, t), t ? in_volume(l, 0) / t : 0);
-    } else if (op->kind == LUO_OP_MATMUL_DX) {
-        const int64_t t = tokens_of(l, op->out[0]);
-        gemm(l, i, t, width(l, op->out, 1, 1, t), width(l, op->in, op->nin, 2, t));
-    } else {
-        const int64_t t = tokens_of(l, op->in[0]);
-        gemm(l, i, t ? in_volume(l, 0) / t : 0, width(l, op->in + 1, op->nin - 1, 1, t), t);
-    }
+    const int64_t t = tokens_of(l, l->op->in[0]);
+    gemm(l, i, t, width(l, l->op->out, l->op->nout, 1, t), t ? in_volume(l, 0) / t : 0);
+}
+
+static void cost_matmul_dx(const look *l, luo_instr *i)
+{
+    const int64_t t = tokens_of(l, l->op->out[0]);
+    gemm(l, i, t, width(l, l->op->out, 1, 1, t), width(l, l->op->in, l->op->nin, 2, t));
+}
+
+static void cost_matmul_dw(const look *l, luo_instr *i)
+{
+    const int64_t t = tokens_of(l, l->op->in[0]);
+    gemm(l, i, t ? in_volume(l, 0) / t : 0, width(l, l->op->in + 1, l->op->nin - 1, 1, t), t);
 }
 
 const luo_context *luo_spec_context(const spec *s, int32_t dev)
@@ -123,7 +126,7 @@ static void cost_ring(const look *l, luo_instr *i, const spec_dims *d, bool back
 }
 
 /* Fused attention: the square of each sequence, half of it if causal; backward 2.5 times. */
-static void cost_attention(const look *l, luo_instr *i, int32_t q, bool backward)
+static void fused(const look *l, luo_instr *i, int32_t q, bool backward)
 {
     const spec_dims *d = spec_local(l->s, q, l->length, l->dev);
     if (!d) return;
@@ -141,11 +144,69 @@ static void cost_attention(const look *l, luo_instr *i, int32_t q, bool backward
     i->flops = backward ? flops / 2 * 5 : flops;
 }
 
+static void cost_attention(const look *l, luo_instr *i)
+{
+    fused(l, i, l->op->in[0], false);
+}
+
+static void cost_attention_dx(const look *l, luo_instr *i)
+{
+    fused(l, i, l->op->in[3], true);
+}
+
+/* ---- streaming kernels ---- */
+
+/* So many times every element of an operand of activations is read or written. */
+static void pass_over(const look *l, luo_instr *i, int32_t times, int64_t elements)
+{
+    stream(i, times * l->s->g->elem_bytes * elements);
+}
+
 static int64_t in_volumes(const look *l)
 {
     int64_t sum = 0;
     for (int32_t i = 0; i < l->op->nin; i++) sum += in_volume(l, i);
     return sum;
+}
+
+static void cost_norm(const look *l, luo_instr *i)
+{
+    pass_over(l, i, 2, in_volume(l, 0));
+}
+
+static void cost_norm_dx(const look *l, luo_instr *i)
+{
+    pass_over(l, i, 4, in_volume(l, 0));
+}
+
+static void cost_rope(const look *l, luo_instr *i)
+{
+    pass_over(l, i, 2, in_volumes(l));
+}
+
+static void cost_activation(const look *l, luo_instr *i)
+{
+    pass_over(l, i, l->op->nin == 2 ? 3 : 2, in_volume(l, 0));
+}
+
+static void cost_activation_dx(const look *l, luo_instr *i)
+{
+    pass_over(l, i, l->op->nin == 4 ? 5 : 3, in_volume(l, 0));
+}
+
+static void cost_embedding(const look *l, luo_instr *i)
+{
+    pass_over(l, i, 2, volume_of(l, l->op->out[0]));
+}
+
+static void cost_embedding_dw(const look *l, luo_instr *i)
+{
+    pass_over(l, i, 2, in_volume(l, 1));
+}
+
+static void cost_exponentials(const look *l, luo_instr *i)
+{
+    stream(i, 10 * in_volume(l, 0));
 }
 
 static void cost_update(const look *l, luo_instr *i)
@@ -170,46 +231,25 @@ static void cost_accumulate(const look *l, luo_instr *i)
     stream(i, (arrives + 2 * l->s->g->sum_bytes) * in_volumes(l));
 }
 
+static void cost_rides(const look *l, luo_instr *i)
+{
+    (void)l, (void)i;
+}
+
+static void cost_nothing(const look *l, luo_instr *i)
+{
+    (void)l, (void)i;
+}
+
+static void (*const costs[LUO_OP_KINDS])(const look *l, luo_instr *i) = {
+#define LUO_OP(kind, name, operands, nin, nout, deduce, gradient, emit, cost, ...)                 \
+    [LUO_OP_##kind] = cost_##cost,
+#include "core/graph/ops.inc"
+#undef LUO_OP
+};
+
 void luo_spec_cost(const spec *s, int32_t o, int32_t length, int32_t dev, luo_instr *i)
 {
-    const look at = {s, &s->g->op[o], length, dev}, *l = &at;
-    const luo_op *op = l->op;
-    const int64_t e = s->g->elem_bytes;
-    switch ((luo_op_kind)op->kind) {
-    case LUO_OP_MATMUL:
-    case LUO_OP_MATMUL_DX:
-    case LUO_OP_MATMUL_DW: cost_matmul(l, i); return;
-    case LUO_OP_ATTENTION: cost_attention(l, i, op->in[0], false); return;
-    case LUO_OP_ATTENTION_DX: cost_attention(l, i, op->in[3], true); return;
-    case LUO_OP_UPDATE: cost_update(l, i); return;
-    /* streaming kernels */
-    case LUO_OP_NORM: stream(i, 2 * e * in_volume(l, 0)); return;
-    case LUO_OP_NORM_DX: stream(i, 4 * e * in_volume(l, 0)); return;
-    case LUO_OP_ROPE:
-    case LUO_OP_ROPE_DX: stream(i, 2 * e * in_volumes(l)); return;
-    case LUO_OP_ACTIVATION: stream(i, (op->nin == 2 ? 3 : 2) * e * in_volume(l, 0)); return;
-    case LUO_OP_ACTIVATION_DX: stream(i, (op->nin == 4 ? 5 : 3) * e * in_volume(l, 0)); return;
-    case LUO_OP_ADD: cost_add(l, i); return;
-    case LUO_OP_EMBEDDING: stream(i, 2 * e * volume_of(l, op->out[0])); return;
-    case LUO_OP_EMBEDDING_DW: stream(i, 2 * e * in_volume(l, 1)); return;
-    case LUO_OP_ROW_SUM:
-    case LUO_OP_LOSS_DX: stream(i, 10 * in_volume(l, 0)); return;
-    case LUO_OP_ACCUMULATE: cost_accumulate(l, i); return;
-    /* kernels that ride along with another one: biases with their product, dW of a norm with its
-     * dX, the loss with the exp */
-    case LUO_OP_BIAS:
-    case LUO_OP_BIAS_DW:
-    case LUO_OP_NORM_DW:
-    case LUO_OP_ROW_MAX:
-    case LUO_OP_ROW_TARGET:
-    case LUO_OP_LOSS:
-    case LUO_OP_SUM:
-    case LUO_OP_AMEND: /* an update that was right */
-    case LUO_OP_GRAD_NORM: return;
-    /* nothing is computed */
-    case LUO_OP_PLACEHOLDER:
-    case LUO_OP_STATE:
-    case LUO_OP_RESHARD:
-    case LUO_OP_KINDS: return;
-    }
+    const look l = {s, &s->g->op[o], length, dev};
+    costs[l.op->kind](&l, i);
 }

@@ -109,7 +109,7 @@ static bool adds_nothing(emitter *e, const luo_op *op, int32_t nin)
     return true;
 }
 
-static void emit_compute(emitter *e, int32_t o, bool again)
+static void compute(emitter *e, int32_t o, bool again)
 {
     const luo_op *op = &e->s->g->op[o];
     int32_t in[8], out[4], nin = 0, nout = 0;
@@ -136,8 +136,9 @@ static void emit_compute(emitter *e, int32_t o, bool again)
 }
 
 /* The loader fills the buffer; on the device it is no kernel. */
-static void emit_placeholder(emitter *e, int32_t o)
+static void emit_placeholder(emitter *e, int32_t o, bool again)
 {
+    (void)again;
     const int32_t x = e->s->g->op[o].out[0];
     if (!holds(e, x)) return;
     const int32_t b = luo_spec_new_buffer(e, x);
@@ -155,8 +156,9 @@ static int32_t weight_of(emitter *e, int32_t state)
 
 /* Norm of all gradients, their update or what is amended of that: one kernel over all tensors that
  * lie here. */
-static void emit_over_all(emitter *e, int32_t o)
+static void emit_over_all(emitter *e, int32_t o, bool again)
 {
+    (void)again;
     const luo_op *op = &e->s->g->op[o];
     int32_t *in = LUO_NEW_N(e->s->scratch, int32_t, op->nin + 1);
     int32_t *out = LUO_NEW_N(e->s->scratch, int32_t, op->nin + 1);
@@ -191,7 +193,7 @@ static void emit_over_all(emitter *e, int32_t o)
 }
 
 /* Sum of gradients after the last micro-batch, into the first operand's buffer. */
-static void emit_late_sum(emitter *e, int32_t o)
+static void late_sum(emitter *e, int32_t o)
 {
     const luo_op *op = &e->s->g->op[o];
     int32_t in[8], nin = 0;
@@ -205,6 +207,14 @@ static void emit_late_sum(emitter *e, int32_t o)
     luo_instr i = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
     luo_spec_cost(e->s, o, e->length, e->dev, &i);
     luo_spec_push(e, &i, in, nin, in, 1);
+}
+
+static void emit_compute(emitter *e, int32_t o, bool again)
+{
+    if (e->s->g->op[o].phase == LUO_PHASE_POST)
+        late_sum(e, o);
+    else
+        compute(e, o, again);
 }
 
 /* The running sum is kept by the operations that make its parts; only a part that arrived by
@@ -348,21 +358,31 @@ void luo_spec_emit_reshard(emitter *e, int32_t o, bool again)
         e->gate = r.out;
 }
 
+static void emit_reshard(emitter *e, int32_t o, bool again)
+{
+    luo_spec_emit_reshard(e, o, again);
+}
+
+static void emit_accumulate(emitter *e, int32_t o, bool again)
+{
+    (void)again;
+    luo_spec_emit_accumulate(e, o);
+}
+
+static void emit_state(emitter *e, int32_t o, bool again)
+{
+    (void)e, (void)o, (void)again; /* it lies where it is */
+}
+
 static void emit_op(emitter *e, int32_t o, bool again)
 {
-    const luo_op *op = &e->s->g->op[o];
-    switch ((luo_op_kind)op->kind) {
-    case LUO_OP_STATE: return;
-    case LUO_OP_PLACEHOLDER: emit_placeholder(e, o); return;
-    case LUO_OP_RESHARD: luo_spec_emit_reshard(e, o, again); return;
-    case LUO_OP_ACCUMULATE: luo_spec_emit_accumulate(e, o); return;
-    case LUO_OP_GRAD_NORM:
-    case LUO_OP_UPDATE:
-    case LUO_OP_AMEND: emit_over_all(e, o); return;
-    default:
-        if (op->phase == LUO_PHASE_POST) emit_late_sum(e, o);
-        else emit_compute(e, o, again);
-    }
+    static void (*const emits[LUO_OP_KINDS])(emitter * e, int32_t o, bool again) = {
+#define LUO_OP(kind, name, operands, nin, nout, deduce, gradient, emit, ...)                       \
+    [LUO_OP_##kind] = emit_##emit,
+#include "core/graph/ops.inc"
+#undef LUO_OP
+    };
+    emits[e->s->g->op[o].kind](e, o, again);
 }
 
 /* ---- segments ---- */

@@ -35,14 +35,14 @@ static luo_status list_ops(spec *s, luo_programs *out)
     if (!info) return luo_err_nomem(s->err);
     for (int32_t o = 0; o < s->g->nops; o++) {
         const luo_op *op = &s->g->op[o];
-        info[o] = (luo_op_info){op->name, luo_op_kind_name((luo_op_kind)op->kind), op->layer};
+        info[o] = (luo_op_info){op->name, (luo_op_kind)op->kind, op->layer};
     }
     for (int32_t b = 0; b < s->nbuckets; b++) {
         const bool weights = s->bucket[b].phase <= LUO_PHASE_F;
         const char *name = luo_arena_printf(s->arena, "bucket.%d.%s", (int)b,
                                             weights ? "weights" : "gradients");
         if (!name) return luo_err_nomem(s->err);
-        info[s->g->nops + b] = (luo_op_info){name, luo_op_kind_name(LUO_OP_RESHARD), -1};
+        info[s->g->nops + b] = (luo_op_info){name, LUO_OP_RESHARD, -1};
     }
     out->nops = s->g->nops + s->nbuckets;
     out->ops = info;

@@ -170,9 +170,16 @@ static bool scalar_good(const luo_doc *doc, const luo_doc_node *node, const luo_
         return number_good(node, schema);
     case LUO_DOC_FLAG:
         return luo_doc_is(node, "true") || luo_doc_is(node, "false");
-    default:
+    case LUO_DOC_STRING:
+    case LUO_DOC_WORD:
         return text_good(doc, node);
+    case LUO_DOC_STRUCT:
+    case LUO_DOC_LIST_OF:
+    case LUO_DOC_TWO_OF:
+    case LUO_DOC_FREE:
+        break;
     }
+    return false; /* no scalars */
 }
 
 /* ---- maps and lists ---- */
@@ -312,10 +319,16 @@ static void store_scalar(const char *text, const luo_doc_schema *schema, char *t
     case LUO_DOC_STRING:
         memcpy(to, &text, sizeof text);
         break;
-    default:
+    case LUO_DOC_WORD:
         for (int i = 0; i < schema->nwords; i++)
             if (strcmp(schema->words[i].text, text) == 0)
                 store_whole(schema->words[i].value, schema, to);
+        break;
+    case LUO_DOC_STRUCT:
+    case LUO_DOC_LIST_OF:
+    case LUO_DOC_TWO_OF:
+    case LUO_DOC_FREE:
+        break; /* no scalars */
     }
 }
 
@@ -377,10 +390,17 @@ static bool store(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *
         return store_list(doc, node, schema, to);
     case LUO_DOC_FREE:
         return store_free(doc, node, to);
-    default:
-        store_scalar(node->text, schema, to);
-        return true;
+    case LUO_DOC_WHOLE:
+    case LUO_DOC_REAL:
+    case LUO_DOC_SEED:
+    case LUO_DOC_HASH:
+    case LUO_DOC_FLAG:
+    case LUO_DOC_STRING:
+    case LUO_DOC_WORD:
+        break;
     }
+    store_scalar(node->text, schema, to);
+    return true;
 }
 
 luo_status luo_doc_load(luo_doc *doc, const luo_doc_schema *schema, void **out)

@@ -248,17 +248,13 @@ luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **
         const char *name = luo_arena_strdup(arena, c[LUO_CA_CAUSE].text);
         failed = !v || !name;
         if (failed) break;
-        v[count] = (luo_cause){.cause = name, .kind = cause_kinds[c[LUO_CA_KIND].whole],
+        v[count] = (luo_cause){.cause = name,
+                               .scope = (luo_scope)c[LUO_CA_SCOPE].whole,
+                               .kind = cause_kinds[c[LUO_CA_KIND].whole],
                                .count = c[LUO_CA_COUNT].whole,
                                .life_median_s = c[LUO_CA_MEDIAN].number,
                                .life_sigma = c[LUO_CA_SIGMA].number,
                                .value = c[LUO_CA_VALUE].number};
-        switch (c[LUO_CA_SCOPE].whole) {
-        case 0: v[count].scope = LUO_SCOPE_DEVICE; break;
-        case 1: v[count].scope = LUO_SCOPE_NODE; break;
-        case 2: v[count].scope = LUO_SCOPE_LINK; break;
-        default: v[count].scope = LUO_SCOPE_JOB; break;
-        }
         count++;
     }
     luo_status st = luo_csv_close(t);

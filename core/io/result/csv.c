@@ -329,9 +329,10 @@ static bool take_cell(const luo_csv_column *c, const char *text, luo_csv_cell *o
         for (out->whole = 0; c->words[out->whole]; out->whole++)
             if (strcmp(c->words[out->whole], text) == 0) return true;
         return false;
-    default:
-        return luo_utf8_valid(text, n);
+    case LUO_CSV_TEXT:
+        break;
     }
+    return luo_utf8_valid(text, n);
 }
 
 static bool take_row(luo_csv *t, luo_csv_cell *cells)

@@ -38,7 +38,11 @@ static const char *const event_kinds[] = {LUO_EVENT_KIND_LIST(ROW) NULL};
 static const char *const cause_kinds[] = {LUO_EVENT_KIND_LIST(CAUSE) NULL};
 #undef ROW
 #undef CAUSE
-static const char *const scopes[] = {"device", "node", "link", "job", NULL};
+static const char *const scopes[] = {[LUO_SCOPE_DEVICE] = "device",
+                                     [LUO_SCOPE_NODE] = "node",
+                                     [LUO_SCOPE_LINK] = "link",
+                                     [LUO_SCOPE_JOB] = "job",
+                                     [LUO_SCOPES] = NULL};
 static const char *const dtypes[] = {"bf16", "f32", "f64", NULL};
 static const char *const roles[] = {"calibration", "validation", NULL};
 #define NAME(coll, name) name,

@@ -19,8 +19,13 @@ static bool needs(const luo_cluster *c, const luo_link *l, int32_t slot)
     case LUO_LINK_PCIE_SWITCH: return slot / g->devices_per_switch == l->index;
     case LUO_LINK_NIC:
         return g->nic_shared || slot * g->nics / g->devices_per_node == l->index;
-    default: return true;
+    case LUO_LINK_SOCKET:
+    case LUO_LINK_UPLINK:
+    case LUO_LINK_LINE:
+    case LUO_LINK_STORAGE:
+        break;
     }
+    return true;
 }
 
 static void cut_node(const luo_cluster *c, const luo_link *l, bool *usable)

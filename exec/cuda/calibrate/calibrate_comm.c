@@ -33,9 +33,12 @@ static luo_status run(gpu_bench *b, void *ctx, int64_t turn)
                                   b->err);
     case LUO_COLL_AG:
         return gpu_all_gather(w->comm, from + w->rank * part, to, w->counts, 4, b->stream, b->err);
-    default:
-        return run_message(b, w, from);
+    case LUO_COLL_A2A:
+    case LUO_COLL_BCAST:
+    case LUO_COLLS:
+        break;
     }
+    return run_message(b, w, from);
 }
 
 enum { WARM_UPS = 5, SAMPLES = 20 };
