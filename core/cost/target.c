@@ -389,7 +389,7 @@ luo_status luo_target_parse(luo_arena *arena, const luo_cluster *c, const char *
         t.nchoices = 1;
         t.choices = LUO_NEW(arena, choice);
         if (!t.choices) LUO_TRY_OUT(luo_err_nomem(err));
-        LUO_TRY_OUT(read_one(&p, kind, colon + 1, t.choices));
+        LUO_TRY_OUT(read_one(&p, (target_kind)kind, colon + 1, t.choices));
     }
     *out = t;
 out:
