@@ -8,10 +8,11 @@ typedef struct luo_planner {
     const char *name, *json_schema;
     luo_status (*run)(luo_cli *cli, luo_err *err); /* a sentence in err, or in cli->diags */
 } luo_planner;
-/* NULL: unknown, or not in this version. */
+/* NULL: unknown. */
 const luo_planner *luo_planner_find(const char *name);
-luo_status luo_plan_malleus_run(luo_cli *cli, luo_err *err);
-luo_status luo_plan_uniform_run(luo_cli *cli, luo_err *err);
+#define LUO_PLANNER(name) luo_status luo_plan_##name##_run(luo_cli *cli, luo_err *err);
+#include "core/run/planners.inc"
+#undef LUO_PLANNER
 
 /* Sizes and modes of a uniform plan from the options, Megatron's names and ours. `--dp auto`, which
  * is for malleus, leaves dp open. */

@@ -5,8 +5,9 @@
 #include "core/base/words.h"
 
 static const luo_planner planners[] = {
-    {"uniform", "luoshu.plan.uniform/1", luo_plan_uniform_run},
-    {"malleus", "luoshu.plan.malleus/1", luo_plan_malleus_run},
+#define LUO_PLANNER(name) {#name, "luoshu.plan." #name "/1", luo_plan_##name##_run},
+#include "core/run/planners.inc"
+#undef LUO_PLANNER
 };
 
 const luo_planner *luo_planner_find(const char *name)
@@ -30,14 +31,9 @@ static luo_status unknown_planner(luo_cli *cli, const char *name)
 
 luo_status luo_verb_plan_run(luo_cli *cli)
 {
-    static const char *const later[] = {"hydraulis", "hap", "auto"};
     luo_err err = {0};
     LUO_TRY(luo_cli_files(cli, 1, 1, "the name of a planner is"));
     const char *name = cli->args.files[0];
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (strcmp(name, later[i]) == 0)
-            return luo_cli_error(cli, LUO_EUSAGE, "planner `%s` is not in this version; `uniform` "
-                                                  "and `malleus` are.", name);
     const luo_planner *p = luo_planner_find(name);
     if (!p) return unknown_planner(cli, name);
     const luo_status st = p->run(cli, &err);

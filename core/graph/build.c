@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/words.h"
 #include "core/graph/graph.h"
 
 typedef struct builder {
@@ -373,35 +374,57 @@ static void head(builder *b, int32_t x, int32_t table)
     loss(b, op1(b, LUO_OP_MATMUL, "lm_head", "tv", 2, in));
 }
 
-static luo_status check_family(const luo_model *m, luo_err *err)
+static void build_decoder(luo_graph *g, const luo_model *m, const luo_build_opts *opts)
 {
-    if (m->family == LUO_FAMILY_LLAMA || m->family == LUO_FAMILY_GPT) return LUO_OK;
-    static const char *const names[] = {"llama", "gpt", "bert", "vit", "vgg", "moe"};
-    return luo_err_set(err, LUO_EINPUT,
-                       "model `%s` is of family %s, for which no program is built yet; use a "
-                       "llama or gpt model.", m->name, names[m->family]);
-}
-
-luo_status luo_graph_build(luo_arena *arena, const luo_model *m, const luo_build_opts *opts,
-                           luo_graph **out, luo_err *err)
-{
-    LUO_TRY(check_family(m, err));
-    luo_graph *g = luo_graph_new(arena, m, opts->dtype);
-    if (!g) return luo_err_nomem(err);
-    g->kv_whole = opts->kv_whole;
-    g->scatter_each = opts->scatter_each;
-    g->shard_copies = opts->shard_copies;
     builder b = {g, m, opts, -1, LUO_PLACE_EMBEDDING, ""};
     int32_t table = 0;
     int32_t x = embed(&b, &table);
     for (int32_t l = 0; l < (int32_t)m->layers; l++) {
         b.layer = b.place = l;
-        b.prefix = luo_arena_printf(arena, "layers.%d.", (int)l);
+        b.prefix = luo_arena_printf(g->arena, "layers.%d.", (int)l);
         x = reshard(&b, "in", x, LUO_FORM_X);
         x = feed_forward(&b, attention_block(&b, x));
     }
     b = (builder){g, m, opts, -1, LUO_PLACE_HEAD, ""};
     head(&b, x, table);
+}
+
+#define build_none NULL /* known to model.yaml alone */
+
+static void (*const builders[LUO_FAMILIES])(luo_graph *g, const luo_model *m,
+                                            const luo_build_opts *opts) = {
+#define LUO_FAMILY(kind, name, build, ...) [LUO_FAMILY_##kind] = build_##build,
+#include "core/graph/families.inc"
+#undef LUO_FAMILY
+};
+
+static luo_status has_no_builder(const luo_model *m, luo_err *err)
+{
+    const char *names[LUO_FAMILIES];
+    int n = 0;
+    luo_str s = {0};
+    for (int f = 0; f < LUO_FAMILIES; f++)
+        if (builders[f]) names[n++] = luo_family_desc_of((luo_family)f)->name;
+    luo_say_choices(&s, names, n);
+    const luo_status st =
+        luo_err_set(err, LUO_EINPUT,
+                    "model `%s` is of family %s, for which no program is built yet; use a model of "
+                    "%s.",
+                    m->name, luo_family_desc_of(m->family)->name, luo_str_get(&s));
+    luo_str_free(&s);
+    return st;
+}
+
+luo_status luo_graph_build(luo_arena *arena, const luo_model *m, const luo_build_opts *opts,
+                           luo_graph **out, luo_err *err)
+{
+    if (!builders[m->family]) return has_no_builder(m, err);
+    luo_graph *g = luo_graph_new(arena, m, opts->dtype);
+    if (!g) return luo_err_nomem(err);
+    g->kv_whole = opts->kv_whole;
+    g->scatter_each = opts->scatter_each;
+    g->shard_copies = opts->shard_copies;
+    builders[m->family](g, m, opts);
     if (g->failed) {
         luo_annset_free(g->set);
         return luo_err_nomem(err);

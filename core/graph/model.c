@@ -19,6 +19,29 @@ const char *luo_dtype_name(luo_dtype t)
     return names[t];
 }
 
+const luo_family_desc *luo_family_desc_of(luo_family family)
+{
+    enum {
+        LAYERS = LUO_KEYS_LAYERS,
+        TEXT = LUO_KEYS_TEXT,
+        GROUPED = LUO_KEYS_GROUPED,
+        TYPES = LUO_KEYS_TYPES,
+        EXPERTS = LUO_KEYS_EXPERTS,
+        IMAGE = LUO_KEYS_IMAGE,
+        VARIANT = LUO_KEYS_VARIANT
+    };
+    static const luo_family_desc descs[LUO_FAMILIES] = {
+#define LUO_FAMILY(kind, name, build, keys, norm, norm_eps, activation, position, ...)             \
+    [LUO_FAMILY_##kind] = {                                                                        \
+        name,       keys, LUO_NORM_##norm, norm_eps, LUO_ACT_##activation, LUO_POS_##position,     \
+        __VA_ARGS__},
+#include "core/graph/families.inc"
+#undef LUO_FAMILY
+    };
+    assert(family < LUO_FAMILIES);
+    return &descs[family];
+}
+
 /* Weights of matrices that every token meets, and everything else: biases, norms, tables. In
  * double, which is exact far beyond the range of parameters and does not overflow. */
 typedef struct count {

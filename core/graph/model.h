@@ -7,12 +7,10 @@
 #include "core/base/err.h"
 
 typedef enum luo_family {
-    LUO_FAMILY_LLAMA,
-    LUO_FAMILY_GPT,
-    LUO_FAMILY_BERT,
-    LUO_FAMILY_VIT,
-    LUO_FAMILY_VGG,
-    LUO_FAMILY_MOE
+#define LUO_FAMILY(kind, ...) LUO_FAMILY_##kind,
+#include "core/graph/families.inc"
+#undef LUO_FAMILY
+    LUO_FAMILIES
 } luo_family;
 
 typedef enum luo_dtype { LUO_BF16, LUO_F32, LUO_F64 } luo_dtype;
@@ -22,6 +20,31 @@ const char *luo_dtype_name(luo_dtype t); /* "bf16" */
 typedef enum luo_norm { LUO_NORM_RMS, LUO_NORM_LAYER } luo_norm;
 typedef enum luo_activation { LUO_ACT_SWIGLU, LUO_ACT_GELU } luo_activation;
 typedef enum luo_position { LUO_POS_ROPE, LUO_POS_LEARNED } luo_position;
+
+typedef enum luo_family_keys { /* groups of keys of model.yaml (core/io/read/read_model.c) */
+                               LUO_KEYS_LAYERS = 1,  /* transformer layers */
+                               LUO_KEYS_TEXT = 2,    /* a vocabulary and positions */
+                               LUO_KEYS_GROUPED = 4, /* groups of query heads, rotary positions */
+                               LUO_KEYS_TYPES = 8,   /* token types */
+                               LUO_KEYS_EXPERTS = 16,
+                               LUO_KEYS_IMAGE = 32,
+                               LUO_KEYS_VARIANT = 64 /* layers by the name of a variant */
+} luo_family_keys;
+
+typedef struct luo_family_desc { /* of a row of families.inc */
+    const char *name;
+    unsigned keys; /* luo_family_keys */
+    /* defaults of model.yaml */
+    luo_norm norm;
+    double norm_eps;
+    luo_activation activation;
+    luo_position position;
+    double rope_base;
+    int64_t token_types;
+    bool tied_embeddings, biases, causal;
+} luo_family_desc;
+/* Pre: family < LUO_FAMILIES. */
+const luo_family_desc *luo_family_desc_of(luo_family family);
 
 typedef struct luo_moe { /* experts = 0: no mixture of experts */
     int64_t experts, experts_per_token, expert_ffn_hidden, shared_experts, shared_ffn_hidden;

@@ -620,7 +620,7 @@ static void check_groups(checker *c)
 static void check_schedule(checker *c)
 {
     const luo_plan *p = c->p;
-    const bool inter = p->schedule == LUO_SCHED_INTERLEAVED;
+    const bool inter = luo_sched_takes_chunks(p->schedule);
     place(c, "/schedule/chunks");
     if (p->chunks > 1 && !inter)
         find(c, "`chunks` is %d with schedule `%s`; more than 1 needs `interleaved_1f1b`.",

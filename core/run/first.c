@@ -240,6 +240,15 @@ static luo_status plan_malleus(luo_run *r, luo_err *err)
     return judged ? best_of_all(r, &job, base, n, err) : best_of_search(r, &job, err);
 }
 
+static const struct {
+    const char *name;
+    luo_status (*plan)(luo_run *r, luo_err *err);
+} planners[] = {
+#define LUO_PLANNER(name) {#name, plan_##name},
+#include "core/run/planners.inc"
+#undef LUO_PLANNER
+};
+
 luo_status luo_run_first_plan(luo_run *r, luo_err *err)
 {
     const char *planner = r->job.spec->planner ? r->job.spec->planner : r->job.scenario->planner;
@@ -247,8 +256,11 @@ luo_status luo_run_first_plan(luo_run *r, luo_err *err)
     if (r->job.spec->plan) return use_given(r, r->job.spec->plan, err);
     if (!r->job.spec->planner && r->job.scenario->plan)
         return use_given(r, r->job.scenario->plan, err);
-    if (!planner || strcmp(planner, "uniform") == 0) return plan_uniform(r, err);
-    if (strcmp(planner, "malleus") == 0) return plan_malleus(r, err);
-    return luo_err_set(err, LUO_EINPUT, "planner `%s` cannot start a run; `uniform`, `malleus` or "
-                       "a plan file is expected.", planner);
+    if (!planner) return plan_uniform(r, err);
+    for (size_t i = 0; i < sizeof planners / sizeof *planners; i++)
+        if (strcmp(planner, planners[i].name) == 0) return planners[i].plan(r, err);
+    return luo_err_set(err, LUO_EINPUT,
+                       "planner `%s` cannot start a run; a planner of this build "
+                       "or a plan file is expected.",
+                       planner);
 }

@@ -129,7 +129,7 @@ static int32_t first_tail_task(const luo_programs *set, const sim_class *class)
 {
     const luo_program *p = class->program;
     int32_t from = p->ntask;
-    if (set->schedule != LUO_SCHED_INTERLEAVED && !waits_in_backward(class)) return from;
+    if (!luo_sched_takes_chunks(set->schedule) && !waits_in_backward(class)) return from;
     while (from > 0 && class->role->seg[p->tasks[from - 1].seg].phase != LUO_PHASE_F) from--;
     return from;
 }

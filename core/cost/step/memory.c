@@ -185,7 +185,7 @@ static double halves(const luo_mem_spec *s, double kept, double left, double fir
 
 static double in_flight(const luo_mem_spec *s)
 {
-    const int32_t chunks = s->schedule == LUO_SCHED_INTERLEAVED ? s->chunks : 1;
+    const int32_t chunks = luo_sched_takes_chunks(s->schedule) ? s->chunks : 1;
     return luo_sched_kept(s->schedule, s->stages, s->stage, s->micro_batches, chunks);
 }
 

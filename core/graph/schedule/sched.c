@@ -7,29 +7,85 @@
 
 #include <string.h>
 
-static const char *const names[] = {"gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2"};
-enum { NAMES = sizeof names / sizeof *names };
+#include "core/base/words.h"
+
+/* ---- forwards before the first backward's pair ---- */
+
+static int64_t warm_up_all(int32_t S, int32_t s, int32_t m, int32_t v)
+{
+    (void)S, (void)s, (void)v;
+    return m;
+}
+
+static int64_t warm_up_once(int32_t S, int32_t s, int32_t m, int32_t v)
+{
+    (void)m, (void)v;
+    return S - s - 1;
+}
+
+static int64_t warm_up_twice(int32_t S, int32_t s, int32_t m, int32_t v)
+{
+    (void)m, (void)v;
+    return 2 * (int64_t)(S - s - 1);
+}
+
+static int64_t warm_up_groups(int32_t S, int32_t s, int32_t m, int32_t v)
+{
+    (void)m;
+    return 2 * (int64_t)(S - s - 1) + (int64_t)(v - 1) * S;
+}
+
+/* ---- the table ---- */
+
+typedef struct sched {
+    const char *name;
+    bool takes_chunks;
+    int32_t late;
+    int64_t (*warm_up)(int32_t S, int32_t s, int32_t m, int32_t v);
+} sched;
+
+static const sched scheds[LUO_SCHEDS] = {
+#define LUO_SCHED(kind, name, takes_chunks, late, warm_up)                                         \
+    [LUO_SCHED_##kind] = {name, takes_chunks, late, warm_up_##warm_up},
+#include "core/graph/schedule/schedules.inc"
+#undef LUO_SCHED
+};
 
 const char *luo_sched_name(luo_sched_kind kind)
 {
-    return (int)kind >= 0 && (int)kind < NAMES ? names[kind] : "?";
+    return (unsigned)kind < LUO_SCHEDS ? scheds[kind].name : "?";
+}
+
+bool luo_sched_splits(luo_sched_kind kind)
+{
+    return scheds[kind].late > 0;
+}
+
+bool luo_sched_takes_chunks(luo_sched_kind kind)
+{
+    return scheds[kind].takes_chunks;
 }
 
 luo_status luo_sched_parse(const char *name, luo_sched_kind *out, luo_err *err)
 {
-    for (int k = 0; k < NAMES; k++)
-        if (strcmp(name, names[k]) == 0) {
-            *out = (luo_sched_kind)k;
-            return LUO_OK;
-        }
-    return luo_err_set(err, LUO_EINPUT,
-                       "schedule `%s` is not known; use gpipe, 1f1b, interleaved_1f1b, zb_h1 or "
-                       "zb_h2.", name);
+    const char *names[LUO_SCHEDS];
+    luo_str s = {0};
+    for (int k = 0; k < LUO_SCHEDS; k++) {
+        names[k] = scheds[k].name;
+        if (strcmp(name, names[k]) != 0) continue;
+        *out = (luo_sched_kind)k;
+        return LUO_OK;
+    }
+    luo_say_expected(&s, name, names, LUO_SCHEDS);
+    const luo_status st =
+        luo_err_set(err, LUO_EINPUT, "schedule `%s` is not known; %s", name, luo_str_get(&s));
+    luo_str_free(&s);
+    return st;
 }
 
 luo_status luo_sched_check(luo_sched_kind kind, int32_t S, int32_t m, int32_t v, luo_err *err)
 {
-    const bool interleaved = kind == LUO_SCHED_INTERLEAVED;
+    const bool interleaved = luo_sched_takes_chunks(kind);
     if (S < 1 || m < 1 || v < 1)
         return luo_err_set(err, LUO_EINPUT,
                            "%s schedule: %d stages, %d micro-batches, %d chunks; at least one of "
@@ -50,13 +106,9 @@ luo_status luo_sched_check(luo_sched_kind kind, int32_t S, int32_t m, int32_t v,
     return LUO_OK;
 }
 
-/* Forwards before the first backward's pair. */
 static int32_t warm_up(luo_sched_kind kind, int32_t S, int32_t s, int32_t m, int32_t v)
 {
-    int64_t w = S - s - 1;
-    if (kind == LUO_SCHED_GPIPE) return m;
-    if (kind == LUO_SCHED_INTERLEAVED) w = 2 * w + (int64_t)(v - 1) * S;
-    if (kind == LUO_SCHED_ZB_H2) w = 2 * w;
+    const int64_t w = scheds[kind].warm_up(S, s, m, v);
     return w < m * v ? (int32_t)w : m * v;
 }
 
@@ -69,7 +121,7 @@ int32_t luo_sched_kept(luo_sched_kind kind, int32_t S, int32_t s, int32_t m, int
 int32_t luo_sched_waiting(luo_sched_kind kind, int32_t s, int32_t m)
 {
     if (!luo_sched_splits(kind)) return 0;
-    const int64_t late = kind == LUO_SCHED_ZB_H2 ? 2 * (int64_t)s : s;
+    const int64_t late = scheds[kind].late * (int64_t)s;
     return late < m - 1 ? (int32_t)late : m - 1;
 }
 

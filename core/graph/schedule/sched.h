@@ -8,11 +8,10 @@
 #include "core/base/err.h"
 
 typedef enum luo_sched_kind {
-    LUO_SCHED_GPIPE,
-    LUO_SCHED_1F1B,
-    LUO_SCHED_INTERLEAVED,
-    LUO_SCHED_ZB_H1, /* Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241), 2.3 */
-    LUO_SCHED_ZB_H2  /* the same, twice as many micro-batches in flight */
+#define LUO_SCHED(kind, ...) LUO_SCHED_##kind,
+#include "core/graph/schedule/schedules.inc"
+#undef LUO_SCHED
+    LUO_SCHEDS
 } luo_sched_kind;
 
 typedef enum luo_task_phase {
@@ -27,10 +26,9 @@ typedef struct luo_task {
     int32_t micro_batch, chunk;
 } luo_task;
 /* Does the schedule cut each backward into BI and BW? */
-static inline bool luo_sched_splits(luo_sched_kind kind)
-{
-    return kind == LUO_SCHED_ZB_H1 || kind == LUO_SCHED_ZB_H2;
-}
+bool luo_sched_splits(luo_sched_kind kind);
+/* May a stage hold several parts (chunks) of the layers? */
+bool luo_sched_takes_chunks(luo_sched_kind kind);
 /* Tasks of one micro-batch in one chunk. */
 static inline int32_t luo_sched_phases(luo_sched_kind kind)
 {
@@ -57,7 +55,7 @@ int32_t luo_sched_kept(luo_sched_kind kind, int32_t S, int32_t s, int32_t m, int
  * embedding, and gradients of their outputs. With those of luo_sched_kept S at most, as many as
  * stage 0 of 1F1B keeps; zb_h2: 2S-1. */
 int32_t luo_sched_waiting(luo_sched_kind kind, int32_t s, int32_t m);
-/* "gpipe" "1f1b" "interleaved_1f1b" "zb_h1" "zb_h2". */
+/* "1f1b"; "?" out of range. */
 const char *luo_sched_name(luo_sched_kind kind);
 luo_status luo_sched_parse(const char *name, luo_sched_kind *out, luo_err *err);
 

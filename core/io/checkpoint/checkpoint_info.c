@@ -14,9 +14,11 @@ typedef struct info_json {
 
 /* ---- what decides the numbers of a model ---- */
 
-static const luo_doc_word families[] = {{"llama", LUO_FAMILY_LLAMA}, {"gpt", LUO_FAMILY_GPT},
-                                        {"bert", LUO_FAMILY_BERT},   {"vit", LUO_FAMILY_VIT},
-                                        {"vgg", LUO_FAMILY_VGG},     {"moe", LUO_FAMILY_MOE}};
+static const luo_doc_word families[] = {
+#define LUO_FAMILY(kind, name, ...) {name, LUO_FAMILY_##kind},
+#include "core/graph/families.inc"
+#undef LUO_FAMILY
+};
 static const luo_doc_word norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
 static const luo_doc_word activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
 static const luo_doc_word positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};

@@ -33,9 +33,11 @@ typedef struct model_yaml {
 #define LAYERS LUO_OF(LUO_Q_LAYERS, 1)
 #define PIXELS LUO_OF(LUO_Q_PIXELS, 1)
 
-static const luo_doc_word families[] = {{"llama", LUO_FAMILY_LLAMA}, {"gpt", LUO_FAMILY_GPT},
-                                        {"bert", LUO_FAMILY_BERT},   {"vit", LUO_FAMILY_VIT},
-                                        {"vgg", LUO_FAMILY_VGG},     {"moe", LUO_FAMILY_MOE}};
+static const luo_doc_word families[] = {
+#define LUO_FAMILY(kind, name, ...) {name, LUO_FAMILY_##kind},
+#include "core/graph/families.inc"
+#undef LUO_FAMILY
+};
 static const luo_doc_word norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
 static const luo_doc_word activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
 static const luo_doc_word positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};
@@ -99,52 +101,36 @@ const luo_doc_kind luo_doc_model = {"model", &schema};
 
 /* ---- which key belongs to which family ---- */
 
-enum {
-    LLAMA = 1 << LUO_FAMILY_LLAMA,
-    GPT = 1 << LUO_FAMILY_GPT,
-    BERT = 1 << LUO_FAMILY_BERT,
-    VIT = 1 << LUO_FAMILY_VIT,
-    VGG = 1 << LUO_FAMILY_VGG,
-    MOE = 1 << LUO_FAMILY_MOE,
-    TEXTS = LLAMA | GPT | BERT | MOE,
-    LAYERED = TEXTS | VIT
-};
-
 static const struct {
     const char *key;
-    int required, allowed; /* sets of families */
+    luo_family_keys group;
+    bool required;
 } places[] = {
-    {"layers", LAYERED, LAYERED},
-    {"hidden", LAYERED, LAYERED},
-    {"heads", LAYERED, LAYERED},
-    {"ffn_hidden", LAYERED, LAYERED},
-    {"kv_heads", 0, LLAMA | MOE},
-    {"head_dim", 0, LAYERED},
-    {"qk_norm", 0, LLAMA | MOE},
-    {"rope_base", 0, LLAMA | MOE},
-    {"vocab", TEXTS, TEXTS},
-    {"max_sequence_tokens", TEXTS, TEXTS},
-    {"token_types", 0, BERT},
-    {"tied_embeddings", 0, TEXTS},
-    {"linear_bias", 0, LAYERED},
-    {"qkv_bias", 0, LAYERED},
-    {"norm", 0, LAYERED},
-    {"norm_eps", 0, LAYERED},
-    {"activation", 0, LAYERED},
-    {"position", 0, LAYERED},
-    {"causal", 0, LAYERED},
-    {"moe", MOE, MOE},
-    {"image", VIT | VGG, VIT | VGG},
-    {"classes", VIT | VGG, VIT | VGG},
-    {"variant", VGG, VGG},
+    {"layers", LUO_KEYS_LAYERS, true},       {"hidden", LUO_KEYS_LAYERS, true},
+    {"heads", LUO_KEYS_LAYERS, true},        {"ffn_hidden", LUO_KEYS_LAYERS, true},
+    {"kv_heads", LUO_KEYS_GROUPED, false},   {"head_dim", LUO_KEYS_LAYERS, false},
+    {"qk_norm", LUO_KEYS_GROUPED, false},    {"rope_base", LUO_KEYS_GROUPED, false},
+    {"vocab", LUO_KEYS_TEXT, true},          {"max_sequence_tokens", LUO_KEYS_TEXT, true},
+    {"token_types", LUO_KEYS_TYPES, false},  {"tied_embeddings", LUO_KEYS_TEXT, false},
+    {"linear_bias", LUO_KEYS_LAYERS, false}, {"qkv_bias", LUO_KEYS_LAYERS, false},
+    {"norm", LUO_KEYS_LAYERS, false},        {"norm_eps", LUO_KEYS_LAYERS, false},
+    {"activation", LUO_KEYS_LAYERS, false},  {"position", LUO_KEYS_LAYERS, false},
+    {"causal", LUO_KEYS_LAYERS, false},      {"moe", LUO_KEYS_EXPERTS, true},
+    {"image", LUO_KEYS_IMAGE, true},         {"classes", LUO_KEYS_IMAGE, true},
+    {"variant", LUO_KEYS_VARIANT, true},
 };
 
-static void family_names(int set, luo_str *s)
+static bool has_keys(int64_t family, luo_family_keys group)
 {
-    const char *names[LUO_DOC_COUNT(families)];
+    return luo_family_desc_of((luo_family)family)->keys & group;
+}
+
+static void family_names(luo_family_keys group, luo_str *s)
+{
+    const char *names[LUO_FAMILIES];
     int n = 0;
-    for (size_t i = 0; i < LUO_DOC_COUNT(families); i++)
-        if (set >> families[i].value & 1) names[n++] = families[i].text;
+    for (int f = 0; f < LUO_FAMILIES; f++)
+        if (has_keys(f, group)) names[n++] = luo_family_desc_of((luo_family)f)->name;
     luo_say_choices(s, names, n);
 }
 
@@ -153,14 +139,15 @@ static void check_keys(luo_doc *doc, const model_yaml *y)
     const char *family = luo_doc_get(doc->root, "family")->text;
     for (size_t i = 0; i < LUO_DOC_COUNT(places); i++) {
         const luo_doc_node *at = luo_doc_get(doc->root, places[i].key);
-        if (at && !(places[i].allowed >> y->family & 1)) {
+        const bool belongs = has_keys(y->family, places[i].group);
+        if (at && !belongs) {
             luo_str s = {0};
-            family_names(places[i].allowed, &s);
+            family_names(places[i].group, &s);
             luo_doc_error_key(doc, at, "`%s` does not belong to family `%s`; it is a key of %s.",
                               at->key, family, luo_str_get(&s));
             luo_str_free(&s);
         }
-        if (!at && (places[i].required >> y->family & 1))
+        if (!at && belongs && places[i].required)
             luo_doc_error(doc, doc->root, "key `%s` is missing; family `%s` requires it.",
                           places[i].key, family);
     }
@@ -241,23 +228,21 @@ static void check_parameters(luo_doc *doc, const luo_model *m)
 
 static void take_family_defaults(const luo_doc *doc, luo_model *m)
 {
-    const bool ours = m->family == LUO_FAMILY_LLAMA || m->family == LUO_FAMILY_MOE;
-    const bool gpt = m->family == LUO_FAMILY_GPT;
-    const bool biased = !ours && m->family != LUO_FAMILY_VGG;
+    const luo_family_desc *f = luo_family_desc_of(m->family);
     if (!at_key(doc, "kv_heads")) m->kv_heads = m->heads;
     if (!at_key(doc, "head_dim")) m->head_dim = m->heads ? m->hidden / m->heads : 0;
-    if (!at_key(doc, "rope_base")) m->rope_base = ours ? 10000 : 0;
-    if (!at_key(doc, "token_types")) m->token_types = m->family == LUO_FAMILY_BERT ? 2 : 0;
-    if (!at_key(doc, "tied_embeddings")) m->tied_embeddings = gpt || m->family == LUO_FAMILY_BERT;
-    if (!at_key(doc, "linear_bias")) m->linear_bias = biased;
-    if (!at_key(doc, "qkv_bias")) m->qkv_bias = biased;
-    if (!at_key(doc, "norm")) m->norm = ours ? LUO_NORM_RMS : LUO_NORM_LAYER;
-    if (!at_key(doc, "norm_eps")) m->norm_eps = ours ? 1e-6 : gpt ? 1e-5 : 1e-12;
-    if (!at_key(doc, "activation")) m->activation = ours ? LUO_ACT_SWIGLU : LUO_ACT_GELU;
-    if (!at_key(doc, "position")) m->position = ours ? LUO_POS_ROPE : LUO_POS_LEARNED;
-    if (!at_key(doc, "causal")) m->causal = ours || gpt;
+    if (!at_key(doc, "rope_base")) m->rope_base = f->rope_base;
+    if (!at_key(doc, "token_types")) m->token_types = f->token_types;
+    if (!at_key(doc, "tied_embeddings")) m->tied_embeddings = f->tied_embeddings;
+    if (!at_key(doc, "linear_bias")) m->linear_bias = f->biases;
+    if (!at_key(doc, "qkv_bias")) m->qkv_bias = f->biases;
+    if (!at_key(doc, "norm")) m->norm = f->norm;
+    if (!at_key(doc, "norm_eps")) m->norm_eps = f->norm_eps;
+    if (!at_key(doc, "activation")) m->activation = f->activation;
+    if (!at_key(doc, "position")) m->position = f->position;
+    if (!at_key(doc, "causal")) m->causal = f->causal;
     if (!luo_doc_get(at_key(doc, "moe"), "every_layers"))
-        m->moe.every_layers = m->family == LUO_FAMILY_MOE;
+        m->moe.every_layers = (f->keys & LUO_KEYS_EXPERTS) != 0;
 }
 
 static luo_model *take(luo_doc *doc, const model_yaml *y)

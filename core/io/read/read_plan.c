@@ -21,11 +21,11 @@ typedef struct plan_yaml {
 #define TOKENS LUO_OF(LUO_Q_TOKENS, 1)
 
 static const luo_doc_word dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
-static const luo_doc_word schedules[] = {{"gpipe", LUO_SCHED_GPIPE},
-                                         {"1f1b", LUO_SCHED_1F1B},
-                                         {"interleaved_1f1b", LUO_SCHED_INTERLEAVED},
-                                         {"zb_h1", LUO_SCHED_ZB_H1},
-                                         {"zb_h2", LUO_SCHED_ZB_H2}};
+static const luo_doc_word schedules[] = {
+#define LUO_SCHED(kind, name, ...) {name, LUO_SCHED_##kind},
+#include "core/graph/schedule/schedules.inc"
+#undef LUO_SCHED
+};
 static const luo_doc_word steps[] = {{"together", false}, {"staggered", true}};
 static const luo_doc_word recomputes[] = {{"none", LUO_RECOMPUTE_NONE},
                                           {"selective", LUO_RECOMPUTE_SELECTIVE},

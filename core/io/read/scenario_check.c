@@ -263,18 +263,16 @@ void luo_check_policy(luo_doc *doc, const luo_doc_node *map)
 
 void luo_check_planner(luo_doc *doc, const luo_doc_node *map)
 {
-    static const char *const here[] = {"uniform", "malleus"};
-    static const char *const later[] = {"hydraulis", "hap", "auto"};
+    static const char *const names[] = {
+#define LUO_PLANNER(name) #name,
+#include "core/run/planners.inc"
+#undef LUO_PLANNER
+    };
     const luo_doc_node *name = luo_doc_get(map, "name");
-    if (listed(here, COUNT(here), name->text)) return;
+    if (listed(names, COUNT(names), name->text)) return;
     luo_str s = {0};
-    if (listed(later, COUNT(later), name->text)) {
-        luo_doc_error(doc, name, "planner `%s` is not in this build; `uniform` and `malleus` are.",
-                      name->text);
-    } else {
-        luo_say_expected(&s, name->text, here, COUNT(here));
-        luo_doc_error(doc, name, "unknown planner `%.60s`; %s", name->text, luo_str_get(&s));
-    }
+    luo_say_expected(&s, name->text, names, COUNT(names));
+    luo_doc_error(doc, name, "unknown planner `%.60s`; %s", name->text, luo_str_get(&s));
     luo_str_free(&s);
 }
 

@@ -51,7 +51,7 @@ static luo_status find_alive(luo_arena *arena, const luo_snapshot *now, bool slo
 /* Micro-batches that come and go together. */
 static int32_t unit_of(const luo_plan *p)
 {
-    return p->schedule == LUO_SCHED_INTERLEAVED ? p->pipelines[0].nstages : 1;
+    return luo_sched_takes_chunks(p->schedule) ? p->pipelines[0].nstages : 1;
 }
 
 static luo_status without(luo_arena *arena, const luo_plan *base, const bool *alive, int32_t n,
