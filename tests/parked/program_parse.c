@@ -180,7 +180,7 @@ static luo_status read_fields(reader *r, luo_instr *i)
     const bool collective = i->kind == LUO_INSTR_COLLECTIVE;
     if (collective) {
         LUO_TRY(luo_scan_need(&r->s, "coll"));
-        LUO_TRY(byte_of(r, coll_name, LUO_COLL_BCAST + 1, &i->coll));
+        LUO_TRY(byte_of(r, coll_name, LUO_COLLS, &i->coll));
     }
     i->v = luo_scan_accept(&r->s, "v");
     i->recompute = luo_scan_accept(&r->s, "again");

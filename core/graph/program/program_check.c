@@ -61,7 +61,7 @@ static luo_status check_instr(const checker *c, int32_t role, const luo_segment 
     const luo_instr *in = &r->instr[i];
     const bool comm = in->kind == LUO_INSTR_COLLECTIVE || in->kind == LUO_INSTR_P2P;
     if (in->id != i) return broken(c, role, i, "its id is not its position");
-    if (in->kind > LUO_INSTR_IO || in->stream >= LUO_STREAMS || in->coll > LUO_COLL_BCAST)
+    if (in->kind > LUO_INSTR_IO || in->stream >= LUO_STREAMS || in->coll >= LUO_COLLS)
         return broken(c, role, i, "its kind is not known");
     if (in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_PP)
         return broken(c, role, i, "stream pp carries messages only");

@@ -11,24 +11,38 @@
 #include "core/io/files.h"
 #include "core/io/plot/plotdata.h"
 
-enum { FIGURES = 12, JOBS = 2 };
+enum { JOBS = 2 };
 
-static const char *const names[FIGURES] = {"throughput", "goodput",   "stepcdf", "timelost",
-                                           "breakdown",  "predicted", "gantt",   "memory",
-                                           "switch",     "slowdown",  "links",   "errorbox"};
+/* X(figure, name, table): in the order of the documentation (plots/README.md). table: of a run,
+ * which the figure is drawn from as it stands, if it has rows; TABLES: draw_.. below says when. */
+#define FIGURE_LIST(X)                                                                             \
+    X(THROUGHPUT, "throughput", TABLES)                                                            \
+    X(GOODPUT, "goodput", TABLES)                                                                  \
+    X(STEPCDF, "stepcdf", TABLES)                                                                  \
+    X(TIMELOST, "timelost", TABLES)                                                                \
+    X(BREAKDOWN, "breakdown", TABLES)                                                              \
+    X(PREDICTED, "predicted", TABLES)                                                              \
+    X(GANTT, "gantt", TABLES)                                                                      \
+    X(MEMORY, "memory", TABLE_MEMORY)                                                              \
+    X(SWITCH, "switch", TABLE_SWITCHES)                                                            \
+    X(SLOWDOWN, "slowdown", TABLES)                                                                \
+    X(LINKS, "links", TABLES)                                                                      \
+    X(ERRORBOX, "errorbox", TABLES)
 enum {
-    THROUGHPUT,
-    GOODPUT,
-    STEPCDF,
-    TIMELOST,
-    BREAKDOWN,
-    PREDICTED,
-    GANTT,
-    MEMORY,
-    SWITCH,
-    SLOWDOWN,
-    LINKS,
-    ERRORBOX
+#define FIGURE_ENUM(figure, name, table) figure,
+    FIGURE_LIST(FIGURE_ENUM)
+#undef FIGURE_ENUM
+        FIGURES
+};
+static const char *const names[FIGURES] = {
+#define FIGURE_NAME(figure, name, table) name,
+    FIGURE_LIST(FIGURE_NAME)
+#undef FIGURE_NAME
+};
+static const luo_table_id tables[FIGURES] = {
+#define FIGURE_TABLE(figure, name, table) LUO_##table,
+    FIGURE_LIST(FIGURE_TABLE)
+#undef FIGURE_TABLE
 };
 
 /* ---- gnuplot ---- */
@@ -263,10 +277,9 @@ static void draw_run(plotter *p, const char *plots, const luo_result *run)
         keep(p, luo_plotdata_gantt(a, run, plots, &rows, p->diags));
         if (rows > 0) start(p, names[GANTT], run->dir, title, "");
     }
-    if (wanted(p, MEMORY) && rows_of(p, run->dir, LUO_TABLE_MEMORY) > 0)
-        start(p, names[MEMORY], run->dir, title, "");
-    if (wanted(p, SWITCH) && rows_of(p, run->dir, LUO_TABLE_SWITCHES) > 0)
-        start(p, names[SWITCH], run->dir, title, "");
+    for (int f = 0; f < FIGURES; f++)
+        if (tables[f] != LUO_TABLES && wanted(p, f) && rows_of(p, run->dir, tables[f]) > 0)
+            start(p, names[f], run->dir, title, "");
     if (wanted(p, SLOWDOWN)) {
         keep(p, luo_plotdata_slowdown(a, run, plots, &rows, p->diags));
         if (rows > 0) start(p, names[SLOWDOWN], run->dir, title, "");

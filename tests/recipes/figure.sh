@@ -1,0 +1,24 @@
+# What was moved, written or read when, from the table of a run as it stands.
+row='add a figure'
+steps() {
+    cat >plots/traffic.gp <<'X' &&
+# Bytes of what a run did beside its steps.
+# Reads timeline.csv.
+no_runs = 1
+i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
+do for [fmt in "svg png"] {
+    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval set_y('bytes')
+    plot run.'/timeline.csv' using (column('t_start_s')):(column('bytes')) with impulses title 'bytes'
+    unset output
+}
+X
+        sed -i 's/    X(ERRORBOX, "errorbox", TABLES)/    X(ERRORBOX, "errorbox", TABLES) \\\n    X(TRAFFIC, "traffic", TABLE_TIMELINE)/' core/io/plot/plots.c &&
+        insert after plots/README.md '| `links` | run |' <<'X'
+| `traffic` | run | time; bytes | `timeline.csv` |
+X
+}
+show() {
+    "$LUOSHU" sim scenarios/examples/small.yaml --policies static --out "$tmp/run" --plots off &&
+        "$LUOSHU" plot "$tmp/run" --figure traffic && [ -s "$(find "$tmp/run" -name traffic.svg)" ]
+}

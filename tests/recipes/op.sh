@@ -1,0 +1,47 @@
+# y = x + x, in front of the head: linear, so that it is its own gradient.
+row='add an op'
+steps() {
+    insert before core/graph/ops.inc 'LUO_OP(ROW_MAX,' <<'X' &&
+LUO_OP(TWICE, "twice", "x -> y", 1, 1, einsum, twice, compute, twice, STREAM, NOTHING, volume, twice)
+X
+    insert before core/graph/autodiff.c 'static luo_status (*const gradients[LUO_OP_KINDS])' <<'X' &&
+static luo_status diff_twice(diff *d, const int32_t *dy)
+{
+    return emit_one(d, LUO_OP_TWICE, 0, dy, 1);
+}
+
+X
+    insert before core/graph/specialize/spec_cost.c 'static void cost_rides(' <<'X' &&
+static void cost_twice(const look *l, luo_instr *i)
+{
+    pass_over(l, i, 2, in_volume(l, 0));
+}
+
+X
+    insert before exec/host/ops.c '#define host_run_none' <<'X' &&
+static void host_run_twice(luo_rank *r, const luo_bound_op *op, int32_t task)
+{
+    const void *x = host_buf(r, op->instr->in[0], task), *both[2] = {x, x};
+    r->x->k->add(op->rows, 2, both, host_buf(r, op->instr->out[0], task));
+}
+
+X
+    insert before exec/cuda/ops.c 'static const kernel *const kernels[' <<'X' &&
+static luo_status run_twice(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const gpu_array x[2] = {in_of(r, op, 0, task), in_of(r, op, 0, task)};
+    return done(r, op, gpu_add(compute(r), op->b->rows, 2, x, out_of(r, op, 0, task)));
+}
+static const kernel kernel_twice = {run_twice, NULL};
+
+X
+    insert after core/graph/build.c '    x = reshard(b, "head.in", x, LUO_FORM_X);' <<'X'
+    x = op1(b, LUO_OP_TWICE, "head.twice", "th", 1, &x);
+X
+}
+show() { # deduced, differentiated, costed, and run
+    "$LUOSHU" explain scenarios/host/plans/tiny-1.json --model scenarios/models/tiny-llama.yaml --cluster scenarios/host/ranks4x2.yaml --program 0 >"$tmp/program" &&
+        [ "$(grep -c 'COMPUTE.*head\.twice' "$tmp/program")" -ge 2 ] &&
+        "$LUOSHU" run scenarios/host/plans/tiny-1.json --backend host --model scenarios/models/tiny-llama.yaml --cluster scenarios/host/ranks4x2.yaml --steps 2 --out "$tmp/run" --plots off &&
+        awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "loss") c = i} NR > 1 && $c > 0 {n++} END {exit n != 2}' "$(find "$tmp/run" -name steps.csv)"
+}
