@@ -2,19 +2,13 @@
 #include <string.h>
 
 #include "cli/calibrate/calibrate.h"
+#include "core/base/vec.h"
 #include "core/io/io.h"
 #include "core/io/result/tables.h"
 
 static bool room(luo_arena *arena, void *list, int32_t n, int32_t *cap, size_t size)
 {
-    void **at = list;
-    if (n < *cap) return true;
-    const int32_t more = *cap ? 2 * *cap : 64;
-    void *p = luo_arena_grow(arena, *at, (size_t)*cap * size, (size_t)more * size);
-    if (!p) return false;
-    *at = p;
-    *cap = more;
-    return true;
+    return n < *cap || luo_vec_grow32(arena, list, cap, size);
 }
 
 static bool add_op(luo_measured *m, const luo_csv_cell *c)

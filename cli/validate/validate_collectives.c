@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/vec.h"
 #include "core/cost/collective.h"
 #include "core/cost/fit/gpu_fit.h"
 #include "core/io/result/csv.h"
@@ -44,13 +45,7 @@ static table *table_of(reader *r, const char *fabric, const char *algorithm, luo
             strcmp(t->fabric, fabric) == 0 && strcmp(t->algorithm, algorithm) == 0)
             return t;
     }
-    if (r->ntables == r->cap) {
-        const size_t old = (size_t)r->cap;
-        r->cap = 2 * r->cap + 16;
-        r->tables = luo_arena_grow(r->arena, r->tables, old * sizeof *r->tables,
-                                   (size_t)r->cap * sizeof *r->tables);
-        if (!r->tables) return NULL;
-    }
+    if (!LUO_VEC_ROOM_IN(r->arena, r->tables, r->ntables, r->cap)) return NULL;
     table *t = &r->tables[r->ntables];
     *t = (table){.op = op, .nodes = nodes, .devices = devices, .file = r->file,
                  .gpu = luo_arena_strndup(r->arena, fabric, strcspn(fabric, " ")),
@@ -63,13 +58,7 @@ static table *table_of(reader *r, const char *fabric, const char *algorithm, luo
 
 static luo_status add_row(reader *r, table *t, row x)
 {
-    if (t && t->n == t->cap) {
-        const size_t old = (size_t)t->cap;
-        t->cap = 2 * t->cap + 16;
-        t->at = luo_arena_grow(r->arena, t->at, old * sizeof *t->at,
-                               (size_t)t->cap * sizeof *t->at);
-    }
-    if (!t || !t->at) return luo_err_nomem(r->err);
+    if (!t || !LUO_VEC_ROOM_IN(r->arena, t->at, t->n, t->cap)) return luo_err_nomem(r->err);
     t->at[t->n++] = x;
     return LUO_OK;
 }

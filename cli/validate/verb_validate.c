@@ -7,6 +7,7 @@
 #include "cli/run/finish.h"
 #include "cli/run/progress.h"
 #include "cli/validate/validate_collectives.h"
+#include "core/base/vec.h"
 #include "core/io/files.h"
 #include "core/io/result/resultset.h"
 
@@ -47,13 +48,11 @@ static luo_status list_suites(job *j, const char *dir, const char ***out, int32_
     *n = 0;
     for (struct dirent *e; st == LUO_OK && (e = readdir(d));) {
         if (!is_csv(e->d_name)) continue;
-        if (*n == room) {
-            const size_t old = (size_t)room * sizeof *names;
-            room = 2 * room + 16;
-            names = luo_arena_grow(j->cli->arena, names, old, (size_t)room * sizeof *names);
-        }
-        if (names) names[(*n)++] = luo_arena_strdup(j->cli->arena, e->d_name);
-        if (!names || !names[*n - 1]) st = luo_err_nomem(err);
+        const char *name = luo_arena_strdup(j->cli->arena, e->d_name);
+        if (name && LUO_VEC_ROOM_IN(j->cli->arena, names, *n, room))
+            names[(*n)++] = name;
+        else
+            st = luo_err_nomem(err);
     }
     closedir(d);
     if (st == LUO_OK && *n) qsort(names, (size_t)*n, sizeof *names, by_name);

@@ -18,9 +18,14 @@ double luo_quantile(const double *v, int64_t n, double p)
     return v[lo] + (at - (double)lo) * (v[lo + 1] - v[lo]);
 }
 
+void luo_sort_ascending(double *values, int64_t n)
+{
+    if (n > 0) qsort(values, (size_t)n, sizeof *values, ascending);
+}
+
 double luo_median(double *values, int32_t n)
 {
-    qsort(values, (size_t)n, sizeof *values, ascending);
+    luo_sort_ascending(values, n);
     return luo_quantile(values, n, 0.5);
 }
 

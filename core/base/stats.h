@@ -37,6 +37,7 @@ typedef struct luo_interval {
     double p; /* of a mean so far from 0, were the true one 0; two-sided; NAN: n < 2 */
 } luo_interval;
 luo_interval luo_mean_interval(const double *x, int32_t n, double level);
+void luo_sort_ascending(double *values, int64_t n);
 /* Quantile p of n values that ascend, by linear interpolation at (n-1)p. Pre: n > 0. */
 double luo_quantile(const double *ascending, int64_t n, double p);
 /* Sorts in place and returns the median. Pre: n > 0. */

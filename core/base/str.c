@@ -1,4 +1,5 @@
 #include "core/base/str.h"
+#include "core/base/vec.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -174,13 +175,7 @@ luo_status luo_devset_parse(luo_arena *arena, const char *text, bool bare, int32
                                    text, lo, hi);
         }
         for (; lo <= hi; lo++) {
-            if (count == cap) {
-                const int32_t more = cap ? 2 * cap : 16;
-                list = luo_arena_grow(arena, list, (size_t)cap * sizeof *list,
-                                      (size_t)more * sizeof *list);
-                if (!list) return luo_err_nomem(err);
-                cap = more;
-            }
+            if (!LUO_VEC_ROOM_IN(arena, list, count, cap)) return luo_err_nomem(err);
             list[count++] = lo;
         }
         if (*s.at != ',') break;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/vec.h"
 #include "core/cost/collective.h"
 
 typedef struct maker {
@@ -55,13 +56,7 @@ static void sort_nodes(luo_members *m, int32_t n, const luo_cluster *c)
 
 static luo_status add(maker *k, int32_t src, int32_t dst, double bytes, double delay)
 {
-    if (k->n == k->room) {
-        const int32_t more = k->room ? 2 * k->room : 16;
-        k->flows = luo_arena_grow(k->arena, k->flows, (size_t)k->room * sizeof *k->flows,
-                                  (size_t)more * sizeof *k->flows);
-        if (!k->flows) return luo_err_nomem(k->err);
-        k->room = more;
-    }
+    if (!LUO_VEC_ROOM_IN(k->arena, k->flows, k->n, k->room)) return luo_err_nomem(k->err);
     k->flows[k->n++] = (luo_flow){src, dst, bytes, delay};
     return LUO_OK;
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/graph/intern.h"
 #include "core/hspmd/resolve.h"
 
@@ -97,13 +98,7 @@ static int32_t *remember(luo_annset *s, const int32_t *key, int32_t n, bool *fre
 {
     const int32_t i = luo_intern_id(&s->memo, key, n, fresh);
     if (i < 0) return NULL;
-    if (i >= s->cap_result) {
-        const size_t old = (size_t)s->cap_result, cap = old ? 2 * old : 256;
-        int32_t *r = luo_arena_grow(s->arena, s->result, old * sizeof *r, cap * sizeof *r);
-        if (!r) return NULL;
-        s->result = r;
-        s->cap_result = (int32_t)cap;
-    }
+    if (!LUO_VEC_ROOM_IN(s->arena, s->result, i, s->cap_result)) return NULL;
     if (*fresh) s->result[i] = -1;
     return &s->result[i];
 }

@@ -1,5 +1,6 @@
 /* graph.c: the container of tensors and operations. */
 #include "core/graph/graph.h"
+#include "core/base/vec.h"
 
 #include <assert.h>
 #include <string.h>
@@ -37,13 +38,7 @@ luo_graph *luo_graph_new(luo_arena *arena, const luo_model *model, luo_dtype dty
 /* Room for one more of n elements of `bytes`; false: out of memory. */
 static bool room(luo_graph *g, void **at, int32_t n, int32_t *cap, size_t bytes)
 {
-    if (n < *cap) return true;
-    const size_t old = (size_t)*cap, want = old ? 2 * old : 256;
-    void *p = luo_arena_grow(g->arena, *at, old * bytes, want * bytes);
-    if (!p) return false;
-    *at = p;
-    *cap = (int32_t)want;
-    return true;
+    return n < *cap || luo_vec_grow32(g->arena, at, cap, bytes);
 }
 
 int32_t luo_graph_tensor(luo_graph *g, const char *name, const char *letters, int32_t kind,

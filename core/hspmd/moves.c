@@ -1,18 +1,12 @@
 /* moves.c: lists of moves: building, sealing, text (docs/annotations.md#operations). */
 #include "core/hspmd/moves.h"
+#include "core/base/vec.h"
 
 #include <string.h>
 
 static luo_status push(luo_arena *arena, luo_moves *m, luo_move x, luo_err *err)
 {
-    if (m->n == m->cap) {
-        const int32_t cap = m->cap ? 2 * m->cap : 16;
-        luo_move *at = luo_arena_grow(arena, m->at, (size_t)m->cap * sizeof x,
-                                      (size_t)cap * sizeof x);
-        if (!at) return luo_err_nomem(err);
-        m->at = at;
-        m->cap = cap;
-    }
+    if (!LUO_VEC_ROOM_IN(arena, m->at, m->n, m->cap)) return luo_err_nomem(err);
     m->at[m->n++] = x;
     return LUO_OK;
 }
@@ -63,14 +57,7 @@ luo_status luo_moves_group(luo_arena *arena, luo_moves *m, luo_move_kind kind, i
 luo_status luo_moves_lost(luo_arena *arena, luo_moves *m, int32_t dev, const luo_region *r,
                           luo_err *err)
 {
-    if (m->nlost == m->cap_lost) {
-        const int32_t cap = m->cap_lost ? 2 * m->cap_lost : 8;
-        luo_lost *at = luo_arena_grow(arena, m->lost, (size_t)m->cap_lost * sizeof *at,
-                                      (size_t)cap * sizeof *at);
-        if (!at) return luo_err_nomem(err);
-        m->lost = at;
-        m->cap_lost = cap;
-    }
+    if (!LUO_VEC_ROOM_IN(arena, m->lost, m->nlost, m->cap_lost)) return luo_err_nomem(err);
     m->lost[m->nlost++] = (luo_lost){*r, dev, 0};
     return LUO_OK;
 }

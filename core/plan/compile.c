@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/graph/intern.h"
 #include "core/graph/specialize/specialize.h"
 #include "core/plan/annotate.h"
@@ -73,13 +74,7 @@ static luo_status length_id(compiler *c, luo_length l, int32_t *id)
     *id = luo_intern_id(&c->length_key, key, 4 + n, &fresh);
     if (*id < 0) return luo_err_nomem(c->err);
     if (!fresh) return LUO_OK;
-    if (*id == c->cap_lengths) {
-        const size_t old = (size_t)c->cap_lengths, cap = old ? 2 * old : 16;
-        luo_length *at = luo_arena_grow(c->arena, c->lengths, old * sizeof *at, cap * sizeof *at);
-        if (!at) return luo_err_nomem(c->err);
-        c->lengths = at;
-        c->cap_lengths = (int32_t)cap;
-    }
+    if (!LUO_VEC_ROOM_IN(c->arena, c->lengths, *id, c->cap_lengths)) return luo_err_nomem(c->err);
     c->lengths[*id] = l;
     return LUO_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/quantity.h"
+#include "core/base/vec.h"
 #include "core/hspmd/ann.h"
 #include "core/plan/plan.h"
 #include "core/plan/replan/reroute.h"
@@ -34,16 +35,9 @@ static void place(checker *c, const char *fmt, ...)
 static void find(checker *c, const char *fmt, ...) LUO_PRINTF(2, 3);
 static void find(checker *c, const char *fmt, ...)
 {
-    if (c->n == c->cap) {
-        const int32_t cap = c->cap ? 2 * c->cap : 8;
-        luo_plan_finding *more = luo_arena_grow(c->arena, c->at, (size_t)c->cap * sizeof *more,
-                                                (size_t)cap * sizeof *more);
-        if (!more) {
-            c->failed = true;
-            return;
-        }
-        c->at = more;
-        c->cap = cap;
+    if (!LUO_VEC_ROOM_IN(c->arena, c->at, c->n, c->cap)) {
+        c->failed = true;
+        return;
     }
     luo_plan_finding *f = &c->at[c->n++];
     va_list ap;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/base/vec.h"
 #include "core/run/run.h"
 
 typedef struct list {
@@ -22,13 +23,8 @@ static void say(list *l, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (l->st != LUO_OK) return;
-    if (l->n == l->cap) {
-        const int32_t more = l->cap ? 2 * l->cap : 32;
-        l->at = luo_arena_grow(l->arena, l->at, (size_t)l->cap * sizeof *l->at,
-                               (size_t)more * sizeof *l->at);
-        l->cap = more;
-    }
-    const char *copy = l->at ? luo_arena_strdup(l->arena, text) : NULL;
+    const bool room = LUO_VEC_ROOM_IN(l->arena, l->at, l->n, l->cap);
+    const char *copy = room ? luo_arena_strdup(l->arena, text) : NULL;
     if (copy) l->at[l->n++] = copy;
     else l->st = LUO_ENOMEM;
 }

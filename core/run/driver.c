@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/quantity.h"
+#include "core/base/vec.h"
 #include "core/run/events/reach.h"
 #include "core/run/run.h"
 
@@ -78,15 +79,8 @@ luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...)
     va_end(ap);
     for (int32_t i = 0; i < r->ledger.nwarnings; i++)
         if (strcmp(r->ledger.warnings[i], text) == 0) return LUO_OK;
-    if (r->ledger.nwarnings == r->ledger.cap_warnings) {
-        const int32_t more = r->ledger.cap_warnings ? 2 * r->ledger.cap_warnings : 16;
-        const char **at =
-            luo_arena_grow(r->arena, r->ledger.warnings,
-                           (size_t)r->ledger.cap_warnings * sizeof *at, (size_t)more * sizeof *at);
-        if (!at) return luo_err_nomem(err);
-        r->ledger.warnings = at;
-        r->ledger.cap_warnings = more;
-    }
+    if (!LUO_VEC_ROOM_IN(r->arena, r->ledger.warnings, r->ledger.nwarnings, r->ledger.cap_warnings))
+        return luo_err_nomem(err);
     const char *copy = luo_arena_strdup(r->arena, text);
     if (!copy) return luo_err_nomem(err);
     r->ledger.warnings[r->ledger.nwarnings++] = copy;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/words.h"
 #include "core/plan/malleus/malleus_job.h"
 #include "core/run/policy/offers.h"
 #include "core/run/run.h"
@@ -259,8 +260,14 @@ luo_status luo_run_first_plan(luo_run *r, luo_err *err)
     if (!planner) return plan_uniform(r, err);
     for (size_t i = 0; i < sizeof planners / sizeof *planners; i++)
         if (strcmp(planner, planners[i].name) == 0) return planners[i].plan(r, err);
-    return luo_err_set(err, LUO_EINPUT,
-                       "planner `%s` cannot start a run; a planner of this build "
-                       "or a plan file is expected.",
-                       planner);
+    const char *names[sizeof planners / sizeof *planners];
+    luo_str text = {0};
+    for (size_t i = 0; i < sizeof planners / sizeof *planners; i++) names[i] = planners[i].name;
+    luo_say_choices(&text, names, sizeof planners / sizeof *planners);
+    const luo_status st = luo_err_set(err, LUO_EINPUT,
+                                      "planner `%s` cannot start a run; %s is expected, or a plan "
+                                      "file.",
+                                      planner, luo_str_get(&text));
+    luo_str_free(&text);
+    return st;
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/run/run.h"
 
 static void add_parts(luo_parts *to, const luo_parts *p, double factor)
@@ -88,14 +89,7 @@ static luo_status keep_seconds(luo_run *r, double seconds, luo_err *err)
     luo_tally *t = r->ledger.ckpt.writing ? &a->fresh_s : &a->open_s;
     if (!r->job.real) return luo_tally_add(t, seconds) ? LUO_OK : luo_err_nomem(err);
     const int64_t k = r->clock.step - r->clock.first_step;
-    if (k >= a->cap_steps) {
-        const int64_t more = a->cap_steps ? 2 * a->cap_steps : 1024;
-        double *at = luo_arena_grow(r->arena, a->step_s, (size_t)a->cap_steps * sizeof *at,
-                                    (size_t)more * sizeof *at);
-        if (!at) return luo_err_nomem(err);
-        a->step_s = at;
-        a->cap_steps = more;
-    }
+    if (!LUO_VEC_ROOM_IN(r->arena, a->step_s, k, a->cap_steps)) return luo_err_nomem(err);
     a->step_s[k] = seconds;
     return LUO_OK;
 }

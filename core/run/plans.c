@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/run/run.h"
 
 int64_t luo_run_tokens(const luo_run *r, const luo_plan *p)
@@ -175,14 +176,8 @@ static void keep_within_limit(luo_run_plans *plans, const luo_used_plan *keep)
 
 static luo_status remember(luo_run *r, luo_used_plan *u, luo_err *err)
 {
-    if (r->plans.n == r->plans.room) {
-        const int32_t more = r->plans.room ? 2 * r->plans.room : 16;
-        luo_used_plan **at = luo_arena_grow(
-            r->arena, r->plans.list, (size_t)r->plans.room * sizeof *at, (size_t)more * sizeof *at);
-        if (!at) return luo_err_nomem(err);
-        r->plans.list = at;
-        r->plans.room = more;
-    }
+    if (!LUO_VEC_ROOM_IN(r->arena, r->plans.list, r->plans.n, r->plans.room))
+        return luo_err_nomem(err);
     r->plans.list[r->plans.n++] = u;
     if (u->memory_ratio > r->plans.memory_ratio) {
         r->plans.memory_ratio = u->memory_ratio;

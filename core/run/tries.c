@@ -1,4 +1,5 @@
 #include "core/run/tries.h"
+#include "core/base/vec.h"
 
 #include <assert.h>
 #include <string.h>
@@ -12,13 +13,7 @@ static int64_t end_of(const luo_tries *t, int32_t i)
 
 static bool insert(luo_arena *arena, luo_tries *t, int32_t at, run r)
 {
-    if (t->n == t->room) {
-        const size_t old = (size_t)t->room, room = old ? 2 * old : 16;
-        run *more = luo_arena_grow(arena, t->run, old * sizeof *more, room * sizeof *more);
-        if (!more) return false;
-        t->run = more;
-        t->room = (int32_t)room;
-    }
+    if (!LUO_VEC_ROOM_IN(arena, t->run, t->n, t->room)) return false;
     memmove(t->run + at + 1, t->run + at, (size_t)(t->n - at) * sizeof *t->run);
     t->run[at] = r;
     t->n++;

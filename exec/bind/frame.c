@@ -1,6 +1,7 @@
 /* frame.c: cells of a region as neighbouring elements of a buffer. */
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "exec/bind/segments.h"
 
 luo_status luo_frame_of(luo_arena *arena, const luo_buffer *b, int32_t device, luo_frame *out,
@@ -56,13 +57,7 @@ static luo_status append(luo_arena *arena, luo_copy_segment_list *l, int64_t at,
         l->at[l->n - 1].n += n;
         return LUO_OK;
     }
-    if (l->n == l->cap) {
-        const size_t old = (size_t)l->cap, cap = old ? 2 * old : 4;
-        luo_copy_segment *p = luo_arena_grow(arena, l->at, old * sizeof *p, cap * sizeof *p);
-        if (!p) return luo_err_nomem(err);
-        l->at = p;
-        l->cap = (int32_t)cap;
-    }
+    if (!LUO_VEC_ROOM_IN(arena, l->at, l->n, l->cap)) return luo_err_nomem(err);
     l->at[l->n++] = (luo_copy_segment){at, n};
     return LUO_OK;
 }

@@ -1,4 +1,5 @@
 /* join.c: the parts of a bucket, tensor by tensor, become one route over the slab. */
+#include "core/base/vec.h"
 #include "exec/bind/layout.h"
 #include "exec/bind/segments.h"
 
@@ -27,12 +28,7 @@ static luo_status append(const joiner *j, luo_copy_segment_list *to, int32_t buf
             last->n += s->at[i].n;
             continue;
         }
-        if (to->n == to->cap) {
-            const size_t old = (size_t)to->cap, cap = old ? 2 * old : 4;
-            to->at = luo_arena_grow(j->arena, to->at, old * sizeof *last, cap * sizeof *last);
-            if (!to->at) return luo_err_nomem(j->err);
-            to->cap = (int32_t)cap;
-        }
+        if (!LUO_VEC_ROOM_IN(j->arena, to->at, to->n, to->cap)) return luo_err_nomem(j->err);
         to->at[to->n++] = (luo_copy_segment){at, s->at[i].n};
     }
     return LUO_OK;

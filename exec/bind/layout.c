@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/graph/program/memory_rules.h"
 
 enum { NOWHERE = -1, EVERYWHERE = -2 };
@@ -361,13 +362,7 @@ static luo_status pack(packer *p, int64_t bytes, int32_t first, int32_t last, in
     p->n = n;
     *at = lo;
     if (size == 0) return LUO_OK;
-    if (n == p->cap) {
-        const size_t old = (size_t)p->cap, cap = old ? 2 * old : 64;
-        block *more = luo_arena_grow(p->m->tmp, p->at, old * sizeof *more, cap * sizeof *more);
-        if (!more) return luo_err_nomem(p->m->err);
-        p->at = more;
-        p->cap = (int32_t)cap;
-    }
+    if (!LUO_VEC_ROOM_IN(p->m->tmp, p->at, n, p->cap)) return luo_err_nomem(p->m->err);
     if (before < 0) before = n;
     memmove(&p->at[before + 1], &p->at[before], (size_t)(n - before) * sizeof *p->at);
     p->at[before] = (block){lo, lo + size, last};

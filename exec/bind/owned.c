@@ -1,6 +1,7 @@
 /* owned.c: every cell of a tensor counted by one of its holders. */
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "exec/bind/segments.h"
 
 typedef struct boxes {
@@ -12,13 +13,7 @@ typedef struct boxes {
 
 static luo_status push(boxes *b, int32_t rank, const int64_t *lo, const int64_t *hi)
 {
-    if (b->n == b->cap) {
-        const size_t old = (size_t)b->cap, cap = old ? 2 * old : 4;
-        luo_region *at = luo_arena_grow(b->arena, b->at, old * sizeof *at, cap * sizeof *at);
-        if (!at) return luo_err_nomem(b->err);
-        b->at = at;
-        b->cap = (int32_t)cap;
-    }
+    if (!LUO_VEC_ROOM_IN(b->arena, b->at, b->n, b->cap)) return luo_err_nomem(b->err);
     luo_span *span = LUO_NEW_N(b->arena, luo_span, rank);
     if (!span) return luo_err_nomem(b->err);
     luo_region r = {.rank = rank};

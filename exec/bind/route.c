@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/graph/graph.h"
 #include "exec/bind/path.h"
 
@@ -71,12 +72,7 @@ static luo_status find_moves(const finder *f, luo_hop *l)
         const luo_move *m = &all->at[i];
         if (m->step != l->step || luo_move_rank(m, f->program->device) < 0) continue;
         if (!is_collective(m) && m->region->empty) continue;
-        if (l->nmove == cap) {
-            const size_t old = (size_t)cap * sizeof *at;
-            at = luo_arena_grow(f->arena, at, old, 2 * old + 4 * sizeof *at);
-            if (!at) return luo_err_nomem(f->err);
-            cap = 2 * cap + 4;
-        }
+        if (!LUO_VEC_ROOM_IN(f->arena, at, l->nmove, cap)) return luo_err_nomem(f->err);
         at[l->nmove++] = m;
         l->ncoll += is_collective(m);
         l->batch |= m->kind == LUO_MOVE_SEND;

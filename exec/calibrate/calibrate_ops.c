@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/stats.h"
+#include "core/base/vec.h"
 #include "core/cost/cpu.h"
 #include "core/graph/graph.h"
 #include "exec/calibrate/calibrate_trial.h"
@@ -74,13 +76,7 @@ typedef struct bench {
 
 static luo_status add_sample(bench *b, sample s)
 {
-    if (b->n == b->cap) {
-        const int32_t cap = b->cap ? 2 * b->cap : 4096;
-        sample *grown = realloc(b->at, (size_t)cap * sizeof *grown);
-        if (!grown) return luo_err_nomem(b->err);
-        b->at = grown;
-        b->cap = cap;
-    }
+    if (!LUO_VEC_ROOM(b->at, b->n, b->cap)) return luo_err_nomem(b->err);
     b->at[b->n++] = s;
     return LUO_OK;
 }
@@ -107,18 +103,6 @@ static luo_status keep_beside(bench *b, const luo_step_report *r)
     for (int32_t i = 0; i < r->nrecords; i++) inside += r->records[i].end_s - r->records[i].start_s;
     b->beside[b->nbeside++] = (r->end_s - r->start_s - inside) / r->nrecords;
     return LUO_OK;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int32_t n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 /* ---- running ---- */
@@ -149,7 +133,7 @@ static luo_status run_trial(bench *b, const luo_network *w, bool rows, bool held
         if (rows) LUO_TRY(harvest(b, t, &r, held_out));
         if (rows && w->tokens <= 64) LUO_TRY(keep_beside(b, &r));
     }
-    *compute_s = median(spent, n);
+    *compute_s = luo_median(spent, n);
     return LUO_OK;
 }
 
@@ -211,8 +195,7 @@ static luo_status measure_sharing(bench *b, int32_t i)
         if (k >= 0) ratio[k] = all / few;
     }
     if (st == LUO_OK && b->m->rank == 0)
-        luo_str_addf(&b->m->facts, "sharing %s,%.6f\n", networks[i].of.name,
-                     median(ratio, n));
+        luo_str_addf(&b->m->facts, "sharing %s,%.6f\n", networks[i].of.name, luo_median(ratio, n));
     luo_trial_run_close(&t);
     return st;
 }
@@ -300,7 +283,7 @@ luo_status luo_measure_ops(luo_measurer *m, const luo_rank_executor *executor, b
     if (st == LUO_OK && m->rank == 0) {
         write_rows(&b);
         if (b.nbeside)
-            luo_str_addf(&m->facts, "instruction_us,%.4f\n", 1e6 * median(b.beside, b.nbeside));
+            luo_str_addf(&m->facts, "instruction_us,%.4f\n", 1e6 * luo_median(b.beside, b.nbeside));
     }
     free(b.at);
     free(b.beside);

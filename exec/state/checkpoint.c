@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/vec.h"
 #include "core/io/checkpoint/checkpoint_info.h"
 #include "core/io/files.h"
 #include "exec/state/state_internal.h"
@@ -164,12 +165,7 @@ static luo_status check_whole(luo_arena *arena, const char *dir, int64_t *step, 
 luo_status luo_checkpoint_pass(luo_arena *arena, luo_found *f, const char *path, const char *why,
                                luo_err *err)
 {
-    if (f->npassed == f->cap) {
-        const size_t old = (size_t)f->cap * sizeof *f->passed;
-        f->cap = f->cap ? 2 * f->cap : 4;
-        f->passed = luo_arena_grow(arena, f->passed, old, (size_t)f->cap * sizeof *f->passed);
-        if (!f->passed) return luo_err_nomem(err);
-    }
+    if (!LUO_VEC_ROOM_IN(arena, f->passed, f->npassed, f->cap)) return luo_err_nomem(err);
     luo_passed *p = &f->passed[f->npassed];
     *p = (luo_passed){luo_arena_strdup(arena, path), luo_arena_strdup(arena, why)};
     if (!p->path || !p->why) return luo_err_nomem(err);

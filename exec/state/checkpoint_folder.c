@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/vec.h"
 #include "core/io/files.h"
 #include "exec/state/state_internal.h"
 
@@ -70,13 +71,10 @@ luo_status luo_checkpoint_list(luo_arena *arena, const char *dir, int64_t **step
     for (const struct dirent *e; st == LUO_OK && (e = readdir(d));) {
         const int64_t step = luo_checkpoint_step(e->d_name);
         if (step < 0) continue;
-        if (count == cap) {
-            const size_t old = (size_t)cap * sizeof *at;
-            cap = cap ? 2 * cap : 16;
-            at = luo_arena_grow(arena, at, old, (size_t)cap * sizeof *at);
-            if (!at) st = luo_err_nomem(err);
-        }
-        if (at) at[count++] = step;
+        if (LUO_VEC_ROOM_IN(arena, at, count, cap))
+            at[count++] = step;
+        else
+            st = luo_err_nomem(err);
     }
     closedir(d);
     if (st == LUO_OK && count) qsort(at, (size_t)count, sizeof *at, descending);

@@ -1,5 +1,6 @@
 /* traffic.c: all traffic of a program set: collectives (meet.c), messages (mail.c), storage. */
 #include "sim/net/traffic.h"
+#include "core/base/vec.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,14 +14,8 @@ int sim_key_order(const sim_key *a, const sim_key *b)
 
 luo_status sim_maker_room(sim_maker *k, void *array, int32_t n, int32_t *room, size_t bytes)
 {
-    void **at = array;
-    if (n < *room) return LUO_OK;
-    const int32_t next = n < 64 ? 128 : 2 * n;
-    void *p = luo_arena_grow(k->scratch, *at, (size_t)*room * bytes, (size_t)next * bytes);
-    if (!p) return luo_err_nomem(k->err);
-    *at = p;
-    *room = next;
-    return LUO_OK;
+    return n < *room || luo_vec_grow32(k->scratch, array, room, bytes) ? LUO_OK
+                                                                       : luo_err_nomem(k->err);
 }
 
 luo_status sim_maker_message(sim_maker *k, const sim_message *m)

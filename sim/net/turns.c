@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/base/vec.h"
 #include "core/graph/intern.h"
 
 static bool is_bucket(const luo_instr *in)
@@ -52,13 +53,7 @@ static luo_status call_id(calls *c, const sim_class *class, int32_t member, cons
     bool fresh;
     *id = luo_intern_id(&c->id, key, 3, &fresh);
     if (*id < 0) return LUO_ENOMEM;
-    if (*id >= c->room) {
-        const int32_t room = c->room ? 2 * c->room : 1024;
-        c->up = luo_arena_grow(c->arena, c->up, (size_t)c->room * sizeof room,
-                               (size_t)room * sizeof room);
-        if (!c->up) return LUO_ENOMEM;
-        c->room = room;
-    }
+    if (!LUO_VEC_ROOM_IN(c->arena, c->up, *id, c->room)) return LUO_ENOMEM;
     if (fresh) c->up[*id] = *id;
     return LUO_OK;
 }

@@ -1,4 +1,5 @@
 #include "core/graph/program/counts.h"
+#include "core/base/vec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +27,7 @@ static uint64_t value_key(const luo_count_list *l, uint64_t turn)
 
 static bool append(luo_counts *c, luo_count_list l)
 {
-    if (c->n == c->room) {
-        const int32_t room = c->room ? 2 * c->room : 16;
-        luo_count_list *more = realloc(c->list, (size_t)room * sizeof *more);
-        if (!more) return false;
-        c->list = more;
-        c->room = room;
-    }
+    if (!LUO_VEC_ROOM(c->list, c->n, c->room)) return false;
     c->list[c->n++] = l;
     return true;
 }

@@ -2,6 +2,7 @@
  * shape), however many layers have it. */
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/graph/specialize/spec_internal.h"
 
 /* Of one pipeline and one length. Weights and their gradients are all pipelines', at any length. */
@@ -61,13 +62,7 @@ static luo_status move_id(spec *s, int32_t o, int32_t length, int32_t *id)
     *id = luo_intern_id(&s->move_key, key, 5 + 2 * m.shape.rank, &fresh);
     if (*id < 0) return luo_err_nomem(s->err);
     if (!fresh) return LUO_OK;
-    if (*id == s->cap_move) {
-        const size_t old = (size_t)s->cap_move, cap = old ? 2 * old : 64;
-        spec_move *at = luo_arena_grow(s->arena, s->move, old * sizeof *at, cap * sizeof *at);
-        if (!at) return luo_err_nomem(s->err);
-        s->move = at;
-        s->cap_move = (int32_t)cap;
-    }
+    if (!LUO_VEC_ROOM_IN(s->arena, s->move, *id, s->cap_move)) return luo_err_nomem(s->err);
     s->move[*id] = m;
     return resolve(s, &s->move[*id]);
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/graph/schedule/lanes.h"
 #include "core/graph/specialize/spec_internal.h"
 
@@ -97,13 +98,7 @@ static void join_calls(sorter *w, const spec_bucket *b, int32_t *up)
 
 static luo_status grow(sorter *w)
 {
-    if (w->n < w->cap) return LUO_OK;
-    const size_t old = (size_t)w->cap, cap = old ? 2 * old : 64;
-    knot *at = luo_arena_grow(w->s->scratch, w->at, old * sizeof *at, cap * sizeof *at);
-    if (!at) return luo_err_nomem(w->s->err);
-    w->at = at;
-    w->cap = (int32_t)cap;
-    return LUO_OK;
+    return LUO_VEC_ROOM_IN(w->s->scratch, w->at, w->n, w->cap) ? LUO_OK : luo_err_nomem(w->s->err);
 }
 
 /* Of the device's calls, does this one begin a knot's part? */
@@ -202,13 +197,8 @@ static luo_status find_before(sorter *w, knot *x, int32_t *seen, int32_t mark)
             const int32_t end = o + 1 < s->nbuckets ? w->first_of[o + 1] : w->n;
             for (int32_t y = w->first_of[o]; y < end; y++) {
                 if (!share(x, &w->at[y])) continue;
-                if (x->nbefore == room) {
-                    const int32_t was = room;
-                    room = room ? 2 * room : 8;
-                    x->before = luo_arena_grow(s->scratch, x->before, (size_t)was * sizeof room,
-                                               (size_t)room * sizeof room);
-                    if (!x->before) return luo_err_nomem(s->err);
-                }
+                if (!LUO_VEC_ROOM_IN(s->scratch, x->before, x->nbefore, room))
+                    return luo_err_nomem(s->err);
                 x->before[x->nbefore++] = y;
             }
         }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/graph/specialize/spec_internal.h"
 
 typedef struct sets { /* device sets of parameters, per pipeline in operation order */
@@ -50,14 +51,7 @@ static luo_status member_set(spec *s, sets *t, int32_t ann, int32_t p, const cha
 static luo_status push(spec *s, sets *t, int32_t p, int32_t id)
 {
     if (t->n[p] && t->list[p][t->n[p] - 1] == id) return LUO_OK;
-    if (t->n[p] == t->cap[p]) {
-        const size_t old = (size_t)t->cap[p], cap = old ? 2 * old : 16;
-        int32_t *list = luo_arena_grow(s->arena, t->list[p], old * sizeof *list,
-                                       cap * sizeof *list);
-        if (!list) return luo_err_nomem(s->err);
-        t->list[p] = list;
-        t->cap[p] = (int32_t)cap;
-    }
+    if (!LUO_VEC_ROOM_IN(s->arena, t->list[p], t->n[p], t->cap[p])) return luo_err_nomem(s->err);
     t->list[p][t->n[p]++] = id;
     return LUO_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/graph/specialize/spec_internal.h"
 
 typedef struct pair {
@@ -149,13 +150,7 @@ static luo_status group_id(spec *s, luo_stream stream, const int32_t *dev, int32
     luo_arena_reset(s->scratch, mark);
     if (*id < 0) return luo_err_nomem(s->err);
     if (!fresh) return LUO_OK;
-    if (*id == s->cap_group) {
-        const size_t old = (size_t)s->cap_group, cap = old ? 2 * old : 64;
-        luo_group *at = luo_arena_grow(s->arena, s->group, old * sizeof *at, cap * sizeof *at);
-        if (!at) return luo_err_nomem(s->err);
-        s->group = at;
-        s->cap_group = (int32_t)cap;
-    }
+    if (!LUO_VEC_ROOM_IN(s->arena, s->group, *id, s->cap_group)) return luo_err_nomem(s->err);
     s->group[*id] = (luo_group){n, s->group_key.key[*id].at + 1, (int32_t)stream};
     return LUO_OK;
 }

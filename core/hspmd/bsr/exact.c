@@ -5,18 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/hspmd/moves.h"
 
 luo_status luo_needs_add(luo_arena *arena, luo_needs *needs, const luo_need *need, luo_err *err)
 {
-    if (needs->n == needs->cap) {
-        const int32_t cap = needs->cap ? 2 * needs->cap : 64;
-        luo_need *at = luo_arena_grow(arena, needs->at, (size_t)needs->cap * sizeof *at,
-                                      (size_t)cap * sizeof *at);
-        if (!at) return luo_err_nomem(err);
-        needs->at = at;
-        needs->cap = cap;
-    }
+    if (!LUO_VEC_ROOM_IN(arena, needs->at, needs->n, needs->cap)) return luo_err_nomem(err);
     needs->at[needs->n++] = *need;
     return LUO_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/vec.h"
 #include "core/graph/program/program.h"
 #include "core/io/compare/compare_internal.h"
 
@@ -68,14 +69,7 @@ void luo_op_table_free(luo_op_table *t)
 /* Room for one more of n items; false: out of memory. */
 static bool grow(void *list, int32_t n, int32_t *cap, size_t size)
 {
-    void **at = list;
-    if (n < *cap) return true;
-    const int32_t more = *cap ? 2 * *cap : 64;
-    void *p = realloc(*at, (size_t)more * size);
-    if (!p) return false;
-    *at = p;
-    *cap = more;
-    return true;
+    return n < *cap || luo_vec_grow32(NULL, list, cap, size);
 }
 
 /* Number of an op; -1: out of memory. */

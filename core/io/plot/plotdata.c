@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/stats.h"
+#include "core/base/vec.h"
 #include "core/io/result/table.h"
 
 enum { MEDIAN = 21, POINTS = 1200, MARKS = 400, LABELS = 30 };
@@ -27,13 +29,7 @@ typedef struct step_list {
 
 static bool add(step_list *l, const step_row *row)
 {
-    if (l->n == l->cap) {
-        const int64_t cap = l->cap ? 2 * l->cap : 1024;
-        step_row *grown = realloc(l->at, (size_t)cap * sizeof *grown);
-        if (!grown) return false;
-        l->at = grown;
-        l->cap = cap;
-    }
+    if (!LUO_VEC_ROOM(l->at, l->n, l->cap)) return false;
     l->at[l->n++] = *row;
     return true;
 }
@@ -69,20 +65,13 @@ static luo_status read_steps(luo_arena *arena, const luo_result *run, step_list 
     return ok ? st : LUO_ENOMEM;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median_at(const step_list *l, int64_t k)
 {
     double w[MEDIAN] = {0};
     int n = 0;
     for (int64_t i = k - MEDIAN / 2; i <= k + MEDIAN / 2; i++)
         if (i >= 0 && i < l->n) w[n++] = l->at[i].rate;
-    qsort(w, (size_t)n, sizeof *w, by_value);
-    return luo_quantile(w, n, 0.5);
+    return luo_median(w, n);
 }
 
 /* Does time pass without a step between rows k and k + 1? */
@@ -170,7 +159,7 @@ static luo_status stepcdf_of(luo_arena *arena, luo_table *t, const luo_result *r
     if (!x) st = luo_err_nomem(err);
     for (int64_t i = 0; x && i < l.n; i++)
         if (l.at[i].stayed) x[n++] = l.at[i].end_s - l.at[i].start_s;
-    if (n > 0) qsort(x, (size_t)n, sizeof *x, by_value);
+    luo_sort_ascending(x, n);
     const int64_t every = n / POINTS + 1;
     for (int64_t i = 0; st == LUO_OK && i < n; i++) {
         const bool step = i + 1 == n || i == 0 || x[i + 1] - x[i] > 1e-3 * x[n - 1] ||
@@ -246,13 +235,8 @@ static luo_status lost_of(luo_arena *arena, luo_table *t, const luo_result *run,
     bool ok = true;
     while (ok && in && luo_csv_next(in, c)) {
         if (c[LUO_COL_TIMELINE_blocking].whole != 1) continue;
-        if (n == cap) {
-            cap = cap ? 2 * cap : 1024;
-            span *grown = realloc(s, (size_t)cap * sizeof *s);
-            ok = grown != NULL;
-            if (!ok) break;
-            s = grown;
-        }
+        ok = LUO_VEC_ROOM(s, n, cap);
+        if (!ok) break;
         s[n] = (span){.start_s = c[LUO_COL_TIMELINE_t_start_s].number,
                       .end_s = c[LUO_COL_TIMELINE_t_end_s].number,
                       .step = c[LUO_COL_TIMELINE_step].whole};

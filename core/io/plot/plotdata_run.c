@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/vec.h"
 #include "core/io/plot/plotdata.h"
 #include "core/io/result/table.h"
 
@@ -105,12 +106,7 @@ static bool add_slice(gantt *g, const luo_csv_cell *c)
     g->start_s = fmin(g->start_s, start_s);
     g->end_s = fmax(g->end_s, end_s);
     if (row < 0) return true;
-    if (g->n == g->cap) {
-        g->cap = g->cap ? 2 * g->cap : 4096;
-        slice *grown = realloc(g->at, (size_t)g->cap * sizeof *grown);
-        if (!grown) return false;
-        g->at = grown;
-    }
+    if (!LUO_VEC_ROOM(g->at, g->n, g->cap)) return false;
     const slice_kind kind =
         kind_of(g, lane, c[LUO_COL_OPS_phase].text, device, c[LUO_COL_OPS_op].text);
     g->at[g->n++] = (slice){row,     lane, (int32_t)kind, int_or_none(&c[LUO_COL_OPS_micro_batch]),

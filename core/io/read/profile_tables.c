@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/io/result/tables.h"
 
 static const char *name_of(luo_doc *doc, const char *from)
@@ -22,11 +23,9 @@ static void take_op_times(luo_doc *doc, const luo_source *src, luo_profile *p)
     int32_t n = p->nop_times, cap = n;
     while (luo_csv_next(t, c)) {
         if (c[LUO_OP_ROLE].whole == LUO_ROLE_VALIDATION) continue;
-        if (n == cap) {
-            v = luo_arena_grow(doc->arena, v, (size_t)cap * sizeof *v,
-                               (size_t)(2 * cap + 16) * sizeof *v);
-            if (!v) break;
-            cap = 2 * cap + 16;
+        if (!LUO_VEC_ROOM_IN(doc->arena, v, n, cap)) {
+            v = NULL;
+            break;
         }
         v[n++] = (luo_op_time){name_of(doc, c[LUO_OP_OP].text),
                                (luo_dtype)c[LUO_OP_DTYPE].whole,
@@ -83,11 +82,9 @@ static curve_row *read_curve_rows(luo_doc *doc, const luo_source *src, int32_t *
             other++;
             continue;
         }
-        if (n == cap) {
-            v = luo_arena_grow(doc->arena, v, (size_t)cap * sizeof *v,
-                               (size_t)(2 * cap + 64) * sizeof *v);
-            if (!v) break;
-            cap = 2 * cap + 64;
+        if (!LUO_VEC_ROOM_IN(doc->arena, v, n, cap)) {
+            v = NULL;
+            break;
         }
         v[n++] = (curve_row){(luo_coll)c[LUO_CO_COLLECTIVE].whole,
                              (int32_t)c[LUO_CO_DEVICES].whole, luo_csv_line(t),
@@ -158,11 +155,9 @@ static p2p_row *read_p2p_rows(luo_doc *doc, const luo_source *src, int32_t *coun
     int32_t n = 0, cap = 0;
     while (luo_csv_next(t, c)) {
         if (c[LUO_P2_ROLE].whole == LUO_ROLE_VALIDATION) continue;
-        if (n == cap) {
-            v = luo_arena_grow(doc->arena, v, (size_t)cap * sizeof *v,
-                               (size_t)(2 * cap + 16) * sizeof *v);
-            if (!v) break;
-            cap = 2 * cap + 16;
+        if (!LUO_VEC_ROOM_IN(doc->arena, v, n, cap)) {
+            v = NULL;
+            break;
         }
         v[n++] = (p2p_row){
             {classes[c[LUO_P2_CLASS].whole], c[LUO_P2_SIZE].number, c[LUO_P2_TIME].number * 1e-6},

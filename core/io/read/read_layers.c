@@ -1,18 +1,13 @@
 /* read_layers.c: times of layers, row by row. */
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/io/read/suite.h"
 #include "core/io/result/tables.h"
 
 static luo_layer_time *new_row(luo_arena *arena, luo_layer_times *t)
 {
-    if (t->n == t->cap) {
-        const size_t old = (size_t)t->cap, more = old ? 2 * old : 256;
-        luo_layer_time *at = luo_arena_grow(arena, t->at, old * sizeof *at, more * sizeof *at);
-        if (!at) return NULL;
-        t->at = at;
-        t->cap = (int32_t)more;
-    }
+    if (!LUO_VEC_ROOM_IN(arena, t->at, t->n, t->cap)) return NULL;
     return &t->at[t->n++];
 }
 

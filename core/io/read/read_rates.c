@@ -2,6 +2,7 @@
  * docs/formats.md#luoshuparams1). */
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/io/io.h"
 #include "core/io/result/tables.h"
 
@@ -41,15 +42,9 @@ static bool check_row(rates *r, const luo_csv_cell *c)
 
 static void add_row(rates *r, const luo_csv_cell *c)
 {
-    if (r->n == r->cap) {
-        luo_rate_row *more = luo_arena_grow(r->arena, r->at, (size_t)r->cap * sizeof *more,
-                                            (size_t)(2 * r->cap + 64) * sizeof *more);
-        if (!more) {
-            r->failed = true;
-            return;
-        }
-        r->at = more;
-        r->cap = 2 * r->cap + 64;
+    if (!LUO_VEC_ROOM_IN(r->arena, r->at, r->n, r->cap)) {
+        r->failed = true;
+        return;
     }
     luo_rate_row row = {.device = (int32_t)c[LUO_RA_DEVICE].whole, .rate = c[LUO_RA_RATE].number,
                         .t_s = c[LUO_RA_T].given ? c[LUO_RA_T].number : 0,

@@ -1,17 +1,11 @@
 #include "core/io/read/suite.h"
 
+#include "core/base/vec.h"
 #include "core/io/result/tables.h"
 
 static luo_suite_row *new_row(luo_arena *arena, luo_suite *s)
 {
-    if (s->n == s->cap) {
-        const size_t old = (size_t)s->cap, more = old ? 2 * old : 64;
-        luo_suite_row *at =
-            luo_arena_grow(arena, s->at, old * sizeof *at, more * sizeof *at);
-        if (!at) return NULL;
-        s->at = at;
-        s->cap = (int32_t)more;
-    }
+    if (!LUO_VEC_ROOM_IN(arena, s->at, s->n, s->cap)) return NULL;
     s->at[s->n] = (luo_suite_row){0};
     return &s->at[s->n++];
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/io/io.h"
 #include "core/io/result/tables.h"
 
@@ -141,15 +142,9 @@ static bool check_row(trace *t, luo_event_kind kind, const luo_csv_cell *c)
 
 static void add_event(trace *t, luo_event_kind kind, const luo_csv_cell *c)
 {
-    if (t->n == t->cap) {
-        luo_event *more = luo_arena_grow(t->arena, t->at, (size_t)t->cap * sizeof *more,
-                                         (size_t)(2 * t->cap + 16) * sizeof *more);
-        if (!more) {
-            t->failed = true;
-            return;
-        }
-        t->at = more;
-        t->cap = 2 * t->cap + 16;
+    if (!LUO_VEC_ROOM_IN(t->arena, t->at, t->n, t->cap)) {
+        t->failed = true;
+        return;
     }
     const int line = luo_csv_line(t->table);
     luo_event *e = &t->at[t->n++];
@@ -240,13 +235,9 @@ luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **
     luo_csv *t = luo_csv_open(src, luo_table_causes.columns, luo_table_causes.n, diags);
     while (!failed && luo_csv_next(t, c)) {
         if (!check_cause(t, c)) continue;
-        if (count == cap) {
-            v = luo_arena_grow(arena, v, (size_t)cap * sizeof *v,
-                               (size_t)(2 * cap + 16) * sizeof *v);
-            cap = 2 * cap + 16;
-        }
+        const bool room = LUO_VEC_ROOM_IN(arena, v, count, cap);
         const char *name = luo_arena_strdup(arena, c[LUO_CA_CAUSE].text);
-        failed = !v || !name;
+        failed = !room || !name;
         if (failed) break;
         v[count] = (luo_cause){.cause = name,
                                .scope = (luo_scope)c[LUO_CA_SCOPE].whole,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/io/result/rundir_internal.h"
 
 /* One row: the record, and its place in the device's issue order. */
@@ -184,13 +185,7 @@ static bool note_step(luo_traced *t, int64_t step)
         t->at[t->n - 1].hi++;
         return true;
     }
-    if (t->n == t->cap) {
-        const int32_t cap = t->cap ? 2 * t->cap : 8;
-        luo_range *grown = realloc(t->at, (size_t)cap * sizeof *grown);
-        if (!grown) return false;
-        t->at = grown;
-        t->cap = cap;
-    }
+    if (!LUO_VEC_ROOM(t->at, t->n, t->cap)) return false;
     t->at[t->n++] = (luo_range){(int32_t)step, (int32_t)step + 1};
     return true;
 }

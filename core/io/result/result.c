@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/vec.h"
 #include "core/io/document/doc.h"
 
 const char *luo_time_name(int i)
@@ -218,15 +219,10 @@ typedef struct list {
 
 static bool push(list *l, const char *dir, const char *name)
 {
-    if (l->n == l->cap) {
-        const int32_t cap = l->cap ? 2 * l->cap : 16;
-        l->at = luo_arena_grow(l->arena, (void *)l->at, (size_t)l->cap * sizeof *l->at,
-                               (size_t)cap * sizeof *l->at);
-        l->cap = cap;
-    }
+    if (!LUO_VEC_ROOM_IN(l->arena, l->at, l->n, l->cap)) return false;
     char *path =
         name ? luo_arena_printf(l->arena, "%s/%s", dir, name) : luo_arena_strdup(l->arena, dir);
-    if (!l->at || !path) return false;
+    if (!path) return false;
     l->at[l->n++] = path;
     return true;
 }

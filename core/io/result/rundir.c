@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/vec.h"
 #include "core/io/files.h"
 #include "core/io/io.h"
 #include "core/io/result/rundir_internal.h"
@@ -213,13 +214,7 @@ static luo_status put_plan(void *ctx, int32_t index, const luo_plan *plan, const
 {
     luo_rundir *r = ctx;
     luo_str path = {0};
-    if (r->nplans == r->cap_plans) {
-        const int32_t cap = r->cap_plans ? 2 * r->cap_plans : 8;
-        luo_rundir_plan *grown = realloc(r->plans, (size_t)cap * sizeof *grown);
-        if (!grown) return luo_err_nomem(err);
-        r->plans = grown;
-        r->cap_plans = cap;
-    }
+    if (!LUO_VEC_ROOM(r->plans, r->nplans, r->cap_plans)) return luo_err_nomem(err);
     r->plans[r->nplans++] = (luo_rundir_plan){luo_plan_hash(plan), set->hash};
     luo_str_addf(&path, "%s/plans/plan-%03d.json", r->dir, index);
     luo_status st = path.failed ? luo_err_nomem(err) : luo_write_plan(path.at, plan, err);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/quantity.h"
+#include "core/base/vec.h"
 #include "core/io/jsonw.h"
 #include "core/io/trace/trace_internal.h"
 #include "core/io/trace/trace_spill.h"
@@ -82,13 +83,7 @@ int32_t luo_trace_name(luo_trace *t, const char *text)
             found = (int32_t)*slot;
             break;
         }
-        if (t->nnames == t->cap_names) {
-            const int32_t cap = t->cap_names ? 2 * t->cap_names : 64;
-            char **grown = realloc(t->name, (size_t)cap * sizeof *grown);
-            if (!grown) break;
-            t->name = grown;
-            t->cap_names = cap;
-        }
+        if (!LUO_VEC_ROOM(t->name, t->nnames, t->cap_names)) break;
         t->name[t->nnames] = luo_arena_strdup(t->arena, quoted.at);
         if (!t->name[t->nnames]) break;
         found = t->nnames++;
@@ -102,13 +97,7 @@ int32_t luo_trace_name(luo_trace *t, const char *text)
 bool luo_trace_add(luo_trace *t, luo_titem item)
 {
     const int64_t held = t->n - t->spilled;
-    if (held == t->cap) {
-        const int64_t cap = t->cap ? 2 * t->cap : 1024;
-        luo_titem *grown = realloc(t->at, (size_t)cap * sizeof *grown);
-        if (!grown) return false;
-        t->at = grown;
-        t->cap = cap;
-    }
+    if (!LUO_VEC_ROOM(t->at, held, t->cap)) return false;
     item.seq = (uint32_t)t->n++;
     t->at[held] = item;
     return true;
@@ -215,13 +204,7 @@ static bool straggle(luo_trace *t, const luo_row_event *row, const struct luo_ta
     int32_t at = 0;
     while (at < t->nslow && strcmp(t->slow[at].id, row->id) != 0) at++;
     if (starts && at == t->nslow) {
-        if (t->nslow == t->cap_slow) {
-            const int32_t cap = t->cap_slow ? 2 * t->cap_slow : 16;
-            luo_slow *grown = realloc(t->slow, (size_t)cap * sizeof *grown);
-            if (!grown) return false;
-            t->slow = grown;
-            t->cap_slow = cap;
-        }
+        if (!LUO_VEC_ROOM(t->slow, t->nslow, t->cap_slow)) return false;
         luo_slow s = {luo_arena_strdup(t->arena, row->id), hit->ndev,
                       LUO_NEW_N(t->arena, int32_t, hit->ndev), row->value};
         if (!s.id || !s.dev) return false;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/plan/uniform/uniform_internal.h"
 
 /* ---- of a layer, by devices that are alike ---- */
@@ -73,14 +74,8 @@ static luo_status seconds_anew(const uniform_search *s, const uniform_frame *f, 
 /* Room for one more; its number. */
 static luo_status remember(uniform_search *s, const double seconds[2])
 {
-    if (s->nseconds == s->cap_seconds) {
-        const int32_t more = s->cap_seconds ? 2 * s->cap_seconds : 64;
-        s->seconds = luo_arena_grow(s->scratch, s->seconds,
-                                    (size_t)s->cap_seconds * sizeof *s->seconds,
-                                    (size_t)more * sizeof *s->seconds);
-        if (!s->seconds) return luo_err_nomem(s->err);
-        s->cap_seconds = more;
-    }
+    if (!LUO_VEC_ROOM_IN(s->scratch, s->seconds, s->nseconds, s->cap_seconds))
+        return luo_err_nomem(s->err);
     memcpy(s->seconds[s->nseconds++], seconds, sizeof *s->seconds);
     return LUO_OK;
 }

@@ -1,6 +1,7 @@
 /* The grid of the uniform planner: every shape that divides, with a bound each. */
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/plan/uniform/uniform_internal.h"
 
 enum { MICRO_BATCH_MAX = 16, SCHEDULE_LIMIT = 1 << 22, CHUNKS_MAX = 16 };
@@ -29,13 +30,8 @@ bool uniform_heads_divide(const luo_model *m, int32_t tp)
 
 static luo_status add(uniform_search *s, uniform_shape x)
 {
-    if (s->nshapes == s->cap_shapes) {
-        const int32_t more = s->cap_shapes ? 2 * s->cap_shapes : 256;
-        s->shape = luo_arena_grow(s->scratch, s->shape, (size_t)s->cap_shapes * sizeof x,
-                                  (size_t)more * sizeof x);
-        if (!s->shape) return luo_err_nomem(s->err);
-        s->cap_shapes = more;
-    }
+    if (!LUO_VEC_ROOM_IN(s->scratch, s->shape, s->nshapes, s->cap_shapes))
+        return luo_err_nomem(s->err);
     x.order = s->nshapes;
     s->shape[s->nshapes++] = x;
     return LUO_OK;

@@ -6,20 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/run/events/events_internal.h"
 
 luo_status luo_event_room(luo_events *e, void *array, int32_t n, int32_t *cap, size_t bytes,
                           luo_err *err)
 {
-    if (n < *cap) return LUO_OK;
-    void *at;
-    memcpy(&at, array, sizeof at);
-    const int32_t more = *cap > 0 ? 2 * *cap : 16;
-    at = luo_arena_grow(e->arena, at, (size_t)*cap * bytes, (size_t)more * bytes);
-    if (!at) return luo_err_nomem(err);
-    memcpy(array, &at, sizeof at);
-    *cap = more;
-    return LUO_OK;
+    return n < *cap || luo_vec_grow32(e->arena, array, cap, bytes) ? LUO_OK : luo_err_nomem(err);
 }
 
 double luo_event_later(double now_s, double span_s)

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/stats.h"
 #include "core/run/run.h"
 
 luo_status luo_pace_init(luo_run *r, luo_err *err)
@@ -25,17 +26,11 @@ luo_status luo_pace_init(luo_run *r, luo_err *err)
     return r->health.pace.sample && r->health.pace.factor ? LUO_OK : luo_err_nomem(err);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The lower one; sorts. 1: nothing was measured. */
 static double median(double *at, int32_t n)
 {
     if (n <= 0) return 1;
-    qsort(at, (size_t)n, sizeof *at, ascending);
+    luo_sort_ascending(at, n);
     return at[(n - 1) / 2];
 }
 

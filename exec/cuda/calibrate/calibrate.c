@@ -1,4 +1,5 @@
 #include "exec/cuda/calibrate/calibrate.h"
+#include "core/base/stats.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,6 @@ static bool brief(const gpu_bench *b)
 }
 
 /* ---- timing ---- */
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static luo_status run_once(gpu_bench *b, gpu_bench_fn run, void *what, int64_t turn, double *s)
 {
@@ -48,8 +43,7 @@ luo_status gpu_bench_time(gpu_bench *b, gpu_bench_fn run, void *what, double *se
            (n < least || (!brief(b) && luo_clock_s() - began < LEAST_S)))
         st = run_once(b, run, what, turn++, &s[n++]);
     if (st == LUO_OK) {
-        qsort(s, (size_t)n, sizeof *s, by_value);
-        *seconds = s[n / 2];
+        *seconds = luo_median(s, (int32_t)n);
         *samples = n;
     }
     free(s);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/stats.h"
 #include "exec/cuda/calibrate/calibrate.h"
 
 typedef struct what {
@@ -43,12 +44,6 @@ static luo_status run(gpu_bench *b, void *ctx, int64_t turn)
 
 enum { WARM_UPS = 5, SAMPLES = 20 };
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* All members make the same number of runs, each begun together; the median of the slowest. */
 static luo_status time_together(gpu_bench *b, what *w, MPI_Comm group, double *seconds)
 {
@@ -67,8 +62,7 @@ static luo_status time_together(gpu_bench *b, what *w, MPI_Comm group, double *s
         MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, group);
         if (i >= 0) s[i] = all;
     }
-    qsort(s, (size_t)n, sizeof *s, by_value);
-    *seconds = s[n / 2];
+    *seconds = luo_median(s, n);
     return LUO_OK;
 }
 

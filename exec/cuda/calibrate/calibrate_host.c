@@ -5,24 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/stats.h"
 #include "exec/clock.h"
 #include "exec/cuda/calibrate/calibrate.h"
 
 /* ---- launches ---- */
 
 enum { LAUNCHES = 256, TURNS = 9 };
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return v[n / 2];
-}
 
 /* The smallest kernel there is. */
 static luo_status launch_many(gpu_bench *b)
@@ -82,8 +71,8 @@ luo_status gpu_measure_launches(gpu_bench *b)
     if (graph) cudaGraphExecDestroy(graph);
     if (st != LUO_OK) return st;
     luo_str_addf(&b->m->facts, "launch_us,%.4f\ngraph_launch_us,%.4f\nhost_launch_us,%.4f\n",
-                 1e6 * median(device, TURNS), 1e6 * median(host, TURNS),
-                 1e6 * median(eager, TURNS));
+                 1e6 * luo_median(device, TURNS), 1e6 * luo_median(host, TURNS),
+                 1e6 * luo_median(eager, TURNS));
     return LUO_OK;
 }
 

@@ -2,6 +2,7 @@
  * and what a step takes in all. What is between, the host costs. */
 #include <stdlib.h>
 
+#include "core/base/stats.h"
 #include "exec/calibrate/calibrate_trial.h"
 #include "exec/cuda/calibrate/calibrate.h"
 #include "exec/cuda/executor.h"
@@ -17,12 +18,6 @@ static const luo_network networks[] = {
     {"h768.g", 768, 3072, 12, 12, 64, 50304, 1024, 2, 4, true},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks, STEPS = 12 };
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* The first two steps warm up, and a graph may be captured in them. */
 static luo_status time_steps(gpu_bench *b, luo_trial_run *t, bool trace, double *step_s,
@@ -40,10 +35,8 @@ static luo_status time_steps(gpu_bench *b, luo_trial_run *t, bool trace, double 
             inside[i] += r.records[k].end_s - r.records[k].start_s;
         *kernels = r.nrecords;
     }
-    qsort(whole, (size_t)n, sizeof *whole, by_value);
-    qsort(inside, (size_t)n, sizeof *inside, by_value);
-    *step_s = whole[n / 2];
-    *device_s = inside[n / 2];
+    *step_s = luo_median(whole, n);
+    *device_s = luo_median(inside, n);
     return LUO_OK;
 }
 

@@ -1,4 +1,5 @@
 #include "exec/cuda/comm/packed.h"
+#include "core/base/vec.h"
 
 enum { KINDS = 3 }; /* weight, first and second moment */
 
@@ -6,15 +7,9 @@ enum { KINDS = 3 }; /* weight, first and second moment */
 
 static luo_status push(gpu_list *c, int64_t from, int64_t to, int64_t n)
 {
-    if (c->n == c->cap) {
-        const size_t old = (size_t)c->cap, cap = old ? 2 * old : 256;
-        if (cap > INT32_MAX)
-            return luo_err_set(c->err, LUO_E2BIG, "a switch moves over 2^31 strips of cells.");
-        gpu_copy_segment *at = luo_arena_grow(c->arena, c->at, old * sizeof *at, cap * sizeof *at);
-        if (!at) return luo_err_nomem(c->err);
-        c->at = at;
-        c->cap = (int32_t)cap;
-    }
+    if (c->n > INT32_MAX / 2)
+        return luo_err_set(c->err, LUO_E2BIG, "a switch moves over 2^30 strips of cells.");
+    if (!LUO_VEC_ROOM_IN(c->arena, c->at, c->n, c->cap)) return luo_err_nomem(c->err);
     c->at[c->n++] = (gpu_copy_segment){.from = from, .to = to, .n = n};
     c->elements += n;
     return LUO_OK;
