@@ -10,10 +10,12 @@ X
         insert after docs/results.md '| `devices_up` | whole | devices of the cluster that are up' <<'X' &&
 | `tokens_per_device` | number | tokens / devices_used |
 X
-        sed -i 's/devices_used,devices_up,/devices_used,devices_up,tokens_per_device,/' tests/unit/check_rundir.c
+        sed -i -e 's/devices_used,devices_up,/devices_used,devices_up,tokens_per_device,/' -e 's/0\.040000000,4,4,,"/0.040000000,4,4,4,,"/' \
+        tests/unit/check_rundir.c
 }
 show() {
     "$LUOSHU" sim scenarios/examples/small.yaml --policies static --out "$tmp/run" --plots off &&
         awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i; if (!at["tokens_per_device"]) exit 1}
-            NR > 1 && $at["tokens_per_device"] * $at["devices_used"] != $at["tokens"] {exit 1} END {exit NR < 2}' "$(find "$tmp/run" -name steps.csv)"
+            NR > 1 && $at["tokens_per_device"] * $at["devices_used"] != $at["tokens"] {exit 1} END {exit NR < 2}' "$(find "$tmp/run" -name steps.csv)" &&
+        "$B/tests/unit/check_rundir" && "$B/tests/unit/check_docs"
 }

@@ -12,5 +12,5 @@ show() { # its defaults count, and its graph is planned
     "$LUOSHU" explain scenarios/models/tiny-gated.yaml >"$tmp/model" &&
         "$LUOSHU" plan uniform --model scenarios/models/tiny-gated.yaml --cluster scenarios/clusters/tiny8.yaml --seq-length 128 --out "$tmp/plan.json" &&
         "$LUOSHU" explain "$tmp/plan.json" --model scenarios/models/tiny-gated.yaml --cluster scenarios/clusters/tiny8.yaml --program 0 >"$tmp/program" &&
-        grep -q 'mlp\.gate' "$tmp/program" && grep -q 'wpe' "$tmp/program"
+        grep -q 'mlp\.gate' "$tmp/program" && grep -q 'wpe' "$tmp/program" && "$B/tests/unit/check_docs"
 }

@@ -41,7 +41,11 @@ X
 }
 show() { # deduced, differentiated, costed, and run
     "$LUOSHU" explain scenarios/host/plans/tiny-1.json --model scenarios/models/tiny-llama.yaml --cluster scenarios/host/ranks4x2.yaml --program 0 >"$tmp/program" &&
-        [ "$(grep -c 'COMPUTE.*head\.twice' "$tmp/program")" -ge 2 ] &&
-        "$LUOSHU" run scenarios/host/plans/tiny-1.json --backend host --model scenarios/models/tiny-llama.yaml --cluster scenarios/host/ranks4x2.yaml --steps 2 --out "$tmp/run" --plots off &&
-        awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "loss") c = i} NR > 1 && $c > 0 {n++} END {exit n != 2}' "$(find "$tmp/run" -name steps.csv)"
+        [ "$(grep -c 'COMPUTE.*cost stream [1-9].*head\.twice' "$tmp/program")" -ge 2 ] &&
+        trained "$LUOSHU" with && trained "$top/$B/luoshu" without || return 1
+    [ "$(wc -l <"$tmp/with.loss")" = 3 ] && ! cmp -s "$tmp/with.loss" "$tmp/without.loss"
+}
+trained() { # PROGRAM NAME: losses of two steps from the same weights
+    "$1" run scenarios/host/plans/tiny-1.json --backend host --model scenarios/models/tiny-llama.yaml --cluster scenarios/host/ranks4x2.yaml --steps 2 --out "$tmp/$2" --plots off &&
+        awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "loss") c = i} {print $c}' "$(find "$tmp/$2" -name steps.csv)" >"$tmp/$2.loss"
 }
